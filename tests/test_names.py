@@ -144,9 +144,14 @@ def test_local_names_say_what_they_hold() -> None:
 
 
 def crowds(path: Path) -> Iterator[tuple[str, int, int]]:
-    """Every function and method: its name, the number of its parameters and its line; `self` does not count."""
+    """Every function and method: its name, the number of its parameters and its line; `self` does not count.
+
+    Questions apart: their signatures declare what a person is asked.
+    """
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            if any("question" in ast.unparse(decorator) for decorator in node.decorator_list):
+                continue
             a = node.args
             names = [x.arg for x in (*a.posonlyargs, *a.args, *a.kwonlyargs) if x.arg not in ("self", "cls")]
             yield node.name, len(names), node.lineno

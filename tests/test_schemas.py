@@ -40,7 +40,7 @@ COMMANDS = [
     ["generate", *ON, "--input", "9", "--output-tokens", "1"], ["serve", *ON, *LENGTHS, "--concurrency", "2"],
     ["serve", LLAMA, *"--on 8xh100-sxm --input 9 --output-tokens 9 --concurrency 2".split(),
      "--prefill-layout", "tp=2", "--chips", "4"],
-    ["simulate", *ON, *LENGTHS, "--rate", "2", "--requests", "50", "--slo", "ttft=1s"],
+    ["simulate", *ON, *LENGTHS, "--rate", "2", "--requests", "50", "--ttft", "1s"],
     ["simulate", *ON, *LENGTHS, *"--rate 2 --requests 50 --draft-length 2 --lora 8".split(),
      *"--prefill-on h100-sxm --prefill-bandwidth 10GB/s".split()],
     ["train", LLAMA, *"--on 8xh100-sxm --batch 8 --tokens 8192 --layout dp=8 --run-tokens 1e9".split()],

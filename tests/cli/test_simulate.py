@@ -17,11 +17,11 @@ import pytest
 import roofline as rl
 from folded import folded
 from roofline.cli.main import main
-from roofline.cli.simulate import objective_named, prefixes_named
 from roofline.declared.spelling import whole_named
 from roofline.show import requests
 from roofline.show.requests import RequestFile
 from roofline.simulation.recorder import ROW
+from roofline.simulation.simulate import prefixes_named
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 ON = ["simulate", LLAMA, "--on", "h100-sxm"]
@@ -58,7 +58,7 @@ def printed(capsys: pytest.CaptureFixture[str], argv: list[str], code: int = 0) 
 
 
 def test_the_text_says_what_came_and_what_the_server_did(capsys: pytest.CaptureFixture[str]) -> None:
-    out, err = printed(capsys, [*SHORT, "--slo", "ttft=10s,tpot=1s"])
+    out, err = printed(capsys, [*SHORT, "--ttft", "10s", "--tpot", "1s"])
     lines = out.splitlines()
     assert lines[0] == "NVIDIA H100 SXM5 80GB · vLLM"
     assert lines[3].startswith(
@@ -170,7 +170,6 @@ def test_words_of_the_command_line() -> None:
     counts = ("10000", "10k", "1.5M", "2Ki", "1_000")
     assert [whole_named("n", text) for text in counts] == [10_000, 10_000, 1_500_000, 2048, 1000]
     assert prefixes_named("10x2048") == rl.Prefixes(10, 2048)
-    assert objective_named("ttft=200ms, tpot=50ms") == rl.Objective(ttft=0.2, tpot=0.05)
 
 
 # -- files ---------------------------------------------------------------------------------------------------------

@@ -282,8 +282,8 @@ TYPOS = [
     ),
     (
         "simulate gpt2 --on l4 --input unifrom(1,2) --output-tokens 9 --rate 1",
-        "input: expected a number of tokens, uniform(low,high), lognormal(mean,cv), lognormal(mean,cv,max=n) "
-        "or file(p..., got 'unifrom(1,2)'; nearest: uniform",
+        "--input: expected a number of tokens, uniform(low,high), lognormal(mean,cv), lognormal(mean,cv,max=n) "
+        "or file..., got 'unifrom(1,2)'; nearest: uniform",
     ),
     (
         "simulate gpt2 --on l4 --input 9 --output-tokens 9 --rate 1 --slo ttf=1s",

@@ -54,14 +54,14 @@ def test_every_plan_keeps_the_limits_and_equals_itself_alone(demand: Demand) -> 
 def brute(demand: Demand, limits: Limits, chips: int, layouts: list[str], objective: str) -> float:
     """The least of the objective over every plan at every number in flight, as `serve` and `pools` have them."""
     degree = {layout: int(layout.removeprefix("tp=")) for layout in layouts}
-    sizes: dict[str, Any] = {"input": demand.input, "output": demand.output, "on": ON}
+    sizes: dict[str, Any] = {"input": demand.input, "output": demand.output_tokens, "on": ON}
     every, best = np.arange(1, 513), np.inf
     few = every[:160]  # each of them is followed
 
     def look(answer: Any, used: int, rate: Any, holds: Any = True) -> None:
         nonlocal best
         kept = (limits.spans(answer.ttft, answer.tpot, answer.latency).max(axis=0) <= 1) & answer.fits & holds
-        tokens = np.broadcast_to(rate * demand.output, kept.shape)
+        tokens = np.broadcast_to(rate * demand.output_tokens, kept.shape)
         latency = np.broadcast_to(answer.latency.expected, kept.shape)
         value = {"throughput": -tokens / used, "chips": np.full(kept.shape, float(used)), "latency": latency}
         best = min(best, float(np.min(np.where(kept, value[objective], np.inf))))
@@ -147,7 +147,7 @@ def test_a_mixture_has_data_parallel_attention() -> None:
 @folded(
     ("options", "field"),
     [
-        ({"chips": 0}, "chips"), ({"kinds": "pooled"}, "kinds"), ({"objective": "joy"}, "objective"),
+        ({"chips": 0}, "chips"), ({"kind": "pooled"}, "kind"), ({"objective": "joy"}, "objective"),
         ({"budget": 0.01}, "budget"), ({"power": "much"}, "power"), ({"engine": "vlm"}, "engine"),
         ({"layouts": "tp=two"}, "tp"), ({"chips": 10**12}, "chips"),
     ],
@@ -193,7 +193,7 @@ def test_no_plan_dominates_one_of_the_front() -> None:
         answers.append((pooled, x + y))
     for a, used in answers:
         kept = a.ttft.expected <= limits.ttft
-        each = np.broadcast_to(a.requests_per_second * demand.output / used, kept.shape)
+        each = np.broadcast_to(a.requests_per_second * demand.output_tokens / used, kept.shape)
         for p in front.plans:
             sooner = a.tpot.expected <= p.tpot.expected * (1 + 1e-9)
             assert not np.any(kept & sooner & (each > p.tokens_per_second_per_chip * (1 + 1e-9)))

@@ -2,15 +2,20 @@
 
     serve = command(question, show, "…docstring…")
 
-`show` prints the answer and exits; its own parameters behind the answer are options that are not settings, such as
-`json`. What the command says of a model, its revision and where its weights' formats come from are options of all.
+    @with_settings(question)
+    def simulate(model: ModelArgument, /, *, out: OutFile = None, **asked: Any) -> None: ...
+
+A command that only prints its answer is made by `command`; one that does more takes the settings as keywords, beside
+options of its own.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
+from contextlib import contextmanager
+from functools import wraps
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter, Token
@@ -20,9 +25,82 @@ from roofline.declared.errors import InputError
 from roofline.declared.kinds import ValueKind
 from roofline.declared.question import NEEDED, Setting, declaration_of, question_settings
 
-KEYWORD, POSITIONAL = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_ONLY
+KEYWORD = inspect.Parameter.KEYWORD_ONLY
+WHAT_IS_LEFT = inspect.Parameter.VAR_KEYWORD
 
 
+def command(question: Callable[..., Any], show: Callable[..., None], about: str) -> Callable[..., None]:
+    """The command of a question about a model, whose answer `show` prints.
+
+    `about`: what help says, with an example. The parameters of `show` behind the answer are options that are no
+    settings, such as `json`.
+    """
+    own = list(inspect.signature(show, eval_str=True).parameters.values())[1:]
+
+    def run(model: ModelArgument, /, *, revision: Revision = None, headers: Headers = False, **given: Any) -> None:
+        from roofline.model.load import load
+
+        shown = {p.name: given.pop(p.name) for p in own if p.name in given}
+        with in_options(question_settings(question)):
+            answer = question(load(model, revision=revision, headers=headers), **given)
+        show(answer, **shown)
+
+    run.__name__ = run.__qualname__ = declaration_of(question).name
+    run.__doc__ = about
+    complete = with_settings(question)(run)
+    parts = inspect.signature(complete).parameters.values()
+    complete.__signature__ = inspect.Signature([*parts, *own])  # type: ignore[attr-defined]
+    return complete
+
+
+def with_settings(
+    question: Callable[..., Any], *, several: Sequence[str] = (), optional: Sequence[str] = ()
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command the settings of a question as options, which it takes as its last keywords.
+
+    `several`: settings of which it takes lists. `optional`: settings that it does not always need.
+    """
+    settings = question_settings(question)
+
+    def with_options(function: Callable[..., None]) -> Callable[..., None]:
+        own = [p for p in inspect.signature(function, eval_str=True).parameters.values() if p.kind != WHAT_IS_LEFT]
+        first = [p for p in own if p.kind != KEYWORD]
+        options = [option(s, s.name in several, s.name in optional) for s in settings.values()]
+
+        @wraps(function)
+        def run(*args: Any, **given: Any) -> None:
+            with in_options(settings):
+                function(*args, **given)
+
+        run.__annotations__ = {}  # those of the signature count
+        run.__signature__ = inspect.Signature([  # type: ignore[attr-defined]
+            *first, *options, *(p for p in own if p.kind == KEYWORD)
+        ])  # fmt: skip
+        return run
+
+    return with_options
+
+
+# -- errors --------------------------------------------------------------------------------------------------------
+@contextmanager
+def in_options(settings: Container[str]) -> Any:
+    """Within it errors name settings as options."""
+    try:
+        yield
+    except InputError as error:
+        names = error.field.split(" and ")
+        if not all(name in settings for name in names):
+            raise
+        expected = re.sub(r"\b[a-z]+(?:_[a-z]+)+\b", lambda word: _option_of(word[0], settings), error.expected)
+        field = " and ".join(map(option_name, names))
+        raise InputError(field, error.value, expected, error.nearest) from error
+
+
+def _option_of(word: str, settings: Container[str]) -> str:
+    return option_name(word) if word in settings else word
+
+
+# -- options -------------------------------------------------------------------------------------------------------
 def option_name(name: str) -> str:
     """A setting as an option.
 
@@ -32,75 +110,24 @@ def option_name(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def command(
-    question: Callable[..., Any], show: Callable[..., None], about: str, *, several: Sequence[str] = (),
-    without: Sequence[str] = (),
-) -> Callable[..., None]:  # fmt: skip
-    """The command of a question about a model, whose answer `show` prints.
-
-    `about`: what help says, with an example. `several`: settings of which the command takes lists. `without`: those
-    that it does not take, since it asks for them otherwise.
-    """
-    settings = {name: s for name, s in question_settings(question).items() if name not in without}
-    own = list(inspect.signature(show, eval_str=True).parameters.values())[1:]
-
-    def run(model: str, /, **given: Any) -> None:
-        from roofline.model.load import load
-
-        asked = {name: given.pop(name) for name in settings if name in given}
-        shown = {p.name: given.pop(p.name) for p in own if p.name in given}
-        built = load(model, **given)
-        try:
-            answer = question(built, **asked)
-        except InputError as error:
-            raise in_options(error, settings) from error
-        show(answer, **shown)
-
-    run.__name__ = run.__qualname__ = declaration_of(question).name
-    run.__doc__ = about
-    run.__annotations__ = {}  # those of the signature count
-    run.__signature__ = inspect.Signature([  # type: ignore[attr-defined]
-        inspect.Parameter("model", POSITIONAL, annotation=ModelArgument),
-        *(option(s, name in several) for name, s in settings.items()),
-        inspect.Parameter("revision", KEYWORD, default=None, annotation=Revision),
-        inspect.Parameter("headers", KEYWORD, default=False, annotation=Headers),
-        *(p.replace(kind=KEYWORD) for p in own),
-    ])  # fmt: skip
-    return run
-
-
-def in_options(error: InputError, settings: Container[str]) -> InputError:
-    """The error with settings named as options."""
-    names = error.field.split(" and ")
-    if not all(name in settings for name in names):
-        return error
-    expected = re.sub(r"\b[a-z]+(?:_[a-z]+)+\b", lambda word: option_of(word[0], settings), error.expected)
-    return InputError(" and ".join(map(option_name, names)), error.value, expected, error.nearest)
-
-
-def option_of(word: str, settings: Container[str]) -> str:
-    """A word of a message, which may be a setting's name."""
-    return option_name(word) if word in settings else word
-
-
-def option(setting: Setting, several: bool = False, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
+def option(setting: Setting, several: bool = False, optional: bool = False) -> inspect.Parameter:
     """A setting as a parameter that Cyclopts makes an option of."""
-    if default is inspect.Parameter.empty:
-        default = setting.default if setting.default is not NEEDED else inspect.Parameter.empty
-    return inspect.Parameter(setting.name, KEYWORD, default=default, annotation=annotation(setting, several))
+    default = None if optional else inspect.Parameter.empty if setting.default is NEEDED else setting.default
+    return inspect.Parameter(setting.name, KEYWORD, default=default, annotation=annotation(setting, several, default))
 
 
-def annotation(setting: Setting, several: bool = False) -> object:
+def annotation(setting: Setting, several: bool, default: object) -> object:
     """The type of an option, with its help and how its words are read."""
-    kind, optional = setting.kind, setting.default is None
+    kind, optional = setting.kind, default is None
     if bool in kind.json:
         negative = f"--no-{setting.name.replace('_', '-')}" if optional else ""
         said = Parameter(help=setting.help, negative=negative, show_default=False)
         return Annotated[bool | None if optional else bool, said]
     if several:
-        return Annotated[list[str] | None, Parameter(help=setting.help, consume_multiple=True, negative="")]
+        hint: Any = list[str] | None if optional else list[str]
+        return Annotated[hint, Parameter(help=setting.help, consume_multiple=True, negative="")]
     plain: Any = Literal[kind.words] if kind.words else kind.json[0]
-    converter = None if kind.words or kind.json == (str,) else _reader(kind)
+    converter = None if kind.words or kind.json[0] is str else _reader(kind)
     return Annotated[plain | None if optional else plain, Parameter(help=setting.help, converter=converter)]
 
 
@@ -112,3 +139,8 @@ def _reader(kind: ValueKind) -> Callable[[Any, Sequence[Token]], Any]:
         return kind.read(tokens[0].keyword or "value", tokens[0].value)
 
     return read
+
+
+def options_given(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that say something."""
+    return {name: value for name, value in given.items() if value is not None}

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Any, Literal
 
-from cyclopts import Parameter
-
-from roofline.cli.billing import BillOptions
 from roofline.cli.common import (
     Headers,
-    LawName,
+    Json,
     ModelArgument,
     OutFile,
     Revision,
@@ -26,41 +23,30 @@ from roofline.cli.common import (
     warn,
 )
 from roofline.cli.defaults import is_default
+from roofline.cli.derived import option_name, options_given, with_settings
 from roofline.declared.errors import InputError
-
-if TYPE_CHECKING:
-    from roofline.explore.search import Search
+from roofline.declared.question import question_settings
+from roofline.declared.result import Result
+from roofline.explore.plan_place import rank_plan
+from roofline.explore.search import Search
+from roofline.explore.search import search as question
+from roofline.explore.training_search import search_training
+from roofline.model.load import load
+from roofline.model.model import Model
+from roofline.show.cost import assumed_lines
+from roofline.show.search import confirmed_text, place_text, search_table, search_text
+from roofline.show.tables import json_text, print_json, print_tables, print_text
+from roofline.show.training_search import training_search_table, training_search_text
 
 MANY = 100_000
 """Plans to look at that are told before the search."""
 
 
+@with_settings(question, several=("on", "precision", "engine", "layout"), optional=("input", "output_tokens"))
 def search(
     model: ModelArgument,
     /,
     *,
-    on: Annotated[list[str], Parameter(consume_multiple=True, negative="")],
-    chips: Whole = None,
-    input: Whole = None,
-    output_tokens: Whole = None,
-    ttft: str | None = None,
-    tpot: str | None = None,
-    latency: str | None = None,
-    concurrency: Whole = None,
-    rate: float | None = None,
-    prefix: float = 0.0,
-    precision: Several = None,
-    engine: Several = None,
-    layout: Several = None,
-    law: LawName = "calibrated",
-    kind: Literal["aggregated", "disaggregated"] | None = None,
-    objective: Literal["throughput", "cost", "energy", "latency", "chips", "time"] | None = None,
-    budget: float | None = None,
-    power: float | None = None,
-    bill: BillOptions = BillOptions(),  # noqa: B008
-    strict: Switch = False,
-    confirm: Whole = 0,
-    top: Whole = 10,
     front: Switch = False,
     plan: str | None = None,
     plot: Path | None = None,
@@ -75,7 +61,8 @@ def search(
     force: Switch = False,
     revision: Revision = None,
     headers: Headers = False,
-    json: Switch = False,
+    json: Json = False,
+    **asked: Any,
 ) -> None:
     """The best ways to serve a model within limits: layouts, replicas, pools, machines, formats, engines; or to train.
 
@@ -87,47 +74,6 @@ def search(
 
     Parameters
     ----------
-    on:
-        Chips or clusters to choose from.
-    chips:
-        Chips in all (8, or those of the cluster).
-    input:
-        Prompt tokens of a request.
-    output_tokens:
-        Generated tokens of a request.
-    ttft:
-        The longest mean time to first token, as in `300ms`.
-    tpot:
-        The longest mean time between tokens.
-    latency:
-        The longest mean time of a whole request.
-    concurrency:
-        Requests always in flight, in all.
-    rate:
-        Requests a second, arriving at random, in all.
-    prefix:
-        Share of each prompt found in the prefix cache.
-    precision:
-        Formats to choose from, as in `weights=fp8` (default: the checkpoint's).
-    engine:
-        Engines to choose from.
-    layout:
-        Layouts of a replica to choose from, as in `tp=4` (default: all that divide).
-    kind:
-        Replicas that do both phases, or a pool for each alone (default: both).
-    objective:
-        What is best: most tokens per second and chip (the default without a load), least USD or joules per token,
-        least time, or fewest chips (the default under a load). For training: least `time`.
-    budget:
-        The most USD an hour.
-    power:
-        The most watts of all chips' boards, each at its TDP.
-    strict:
-        Limits hold at the far end of the 80 % interval.
-    confirm:
-        So many of the best are simulated, request by request.
-    top:
-        Ways that are listed.
     front:
         The Pareto front of tokens/s for a user and per chip instead: --tpot is no limit then.
     plan:
@@ -156,39 +102,22 @@ def search(
         A file for the JSON; with --emit a folder for its files.
     force:
         Overwrite it.
-    json:
-        JSON, as docs/json.md has it.
     """
-    given = dict(locals())
-    _refuse_the_rest(train, given)
+    of_training = {"batch": batch, "tokens": tokens, "recipe": recipe, "schedule": schedule, "recompute": recompute}
+    _refuse_the_rest(train, of_training, asked)
     if train:
-        _train(given)
+        built = load(model, revision=revision, headers=headers)
+        _train(built, {**options_given(of_training), **asked}, _Where(out, force, json))
         return
-    if input is None or output_tokens is None:
-        raise InputError("--input" if input is None else "--output-tokens", "nothing", "tokens of a request")
-    from roofline.declared.spelling import seconds_named
-    from roofline.explore.demand import Demand, Limits
-    from roofline.explore.plan_place import rank_plan
-    from roofline.explore.search import search as run
-    from roofline.model.load import load
-    from roofline.show.cost import assumed_lines
-    from roofline.show.search import confirmed_text, place_text, search_table, search_text
-    from roofline.show.tables import json_text, print_json, print_tables, print_text
-
-    times = {"ttft": ttft, "tpot": tpot, "latency": latency}
-    limits = Limits(
-        **{name: seconds_named(f"--{name}", text) for name, text in times.items() if text is not None}, strict=strict
-    )
+    for name in ("input", "output_tokens"):
+        if asked.get(name) is None:
+            raise InputError(name, "nothing", "tokens of a request")
     if plot is not None:
         _check_picture(plot, force)
     if emit is not None and (json or front):
         raise InputError("--emit", emit, "nothing else to print beside it")
     built = load(model, revision=revision, headers=headers)
-    result = run(
-        built, Demand(input, output_tokens, prefix, concurrency, rate), limits, on=on, precision=precision,
-        engine=engine, chips=chips, layouts=layout, kinds=kind, budget=budget, power=power, objective=objective,
-        top=top, confirm=confirm, bill=bill.bill(), law=law, counted=_tell,
-    )  # fmt: skip
+    result: Search = question(built, counted=_tell, **asked)
     if plan is not None:
         result = replace(result, asked_plan=rank_plan(result, plan))
     if plot is not None:
@@ -198,13 +127,7 @@ def search(
     if emit is not None:
         if result.plans:
             _hand_over(result, emit, out, force)
-    elif out is not None:
-        if out.suffix != ".json":
-            raise InputError("--out", str(out), "a file that ends in .json")
-        deliver(json_text(result.to_dict()), out, force)
-    elif json:
-        print_json(result.to_dict())
-    else:
+    elif not _delivered(result, _Where(out, force, json)):
         print_text(f"{search_text(result)}\n")
         if result.plans:
             notes = confirmed_text(result), *assumed_lines(result.plans[0])
@@ -215,6 +138,26 @@ def search(
         say(place_text(result.asked_plan))
     warn(built)
     refuse(result.plans, "" if result.plans else "nothing keeps these limits")
+
+
+@dataclass(frozen=True)
+class _Where:
+    """Where the JSON goes, if it is asked for."""
+
+    out: Path | None
+    force: bool
+    json: bool
+
+
+def _delivered(result: Result, to: _Where) -> bool:
+    """Whether it was printed or written as JSON."""
+    if to.out is not None:
+        if to.out.suffix != ".json":
+            raise InputError("--out", str(to.out), "a file that ends in .json")
+        deliver(json_text(result.to_dict()), to.out, to.force)
+    elif to.json:
+        print_json(result.to_dict())
+    return to.out is not None or to.json
 
 
 def _tell(number: int) -> None:
@@ -266,47 +209,31 @@ def _fill(content: bytes, path: Path) -> None:
     path.write_bytes(content)
 
 
-OF_TRAINING = frozenset({"train", "batch", "tokens", "recipe", "schedule", "recompute"})
-OF_BOTH = frozenset({"model", "on", "chips", "objective", "top", "out", "force", "revision", "headers", "json"})
+OF_TRAINING = ("batch", "tokens", "recipe", "schedule", "recompute")
+OF_BOTH = frozenset({"on", "chips", "objective", "top"})
 
 
-def _refuse_the_rest(train: bool, given: Mapping[str, Any]) -> None:
+def _refuse_the_rest(train: bool, of_training: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
     """Raises InputError for an option of serving in a search of training, and the other way round."""
-    from inspect import signature
+    wrong = {name: value for name, value in asked.items() if name not in OF_BOTH} if train else of_training
+    settings = question_settings(question)
+    for name, value in options_given(wrong).items():
+        unsaid = name in settings and value == settings[name].default
+        if not unsaid and not is_default(name.replace("_", "-")):
+            raise InputError(option_name(name), value, "no such option with --train" if train else "--train beside it")
 
-    for name, parameter in signature(search).parameters.items():
-        wrong = name not in OF_TRAINING | OF_BOTH if train else name in OF_TRAINING
-        if wrong and given[name] != parameter.default and not is_default(name.replace("_", "-")):
-            expected = "no such option with --train" if train else "--train beside it"
-            raise InputError(f"--{name.replace('_', '-')}", given[name], expected)
 
-
-def _train(given: Mapping[str, Any]) -> None:
+def _train(built: Model, asked: Mapping[str, Any], to: _Where) -> None:
     """The search of layouts of training."""
-    from roofline.explore.training_search import search_training
-    from roofline.model.load import load
-    from roofline.show.tables import json_text, print_json, print_tables, print_text
-    from roofline.show.training_search import training_search_table, training_search_text
-
     for name in ("batch", "tokens"):
-        if given[name] is None:
+        if name not in asked:
             raise InputError(f"--{name}", "nothing", "a whole number, with --train")
-    if len(given["on"]) != 1:
-        raise InputError("--on", " ".join(given["on"]), "one machine, with --train")
-    built = load(given["model"], revision=given["revision"], headers=given["headers"])
-    result = search_training(
-        built, batch=given["batch"], tokens=given["tokens"], on=given["on"][0], recipe=given["recipe"] or "bf16",
-        objective=given["objective"] or "time", chips=given["chips"], top=given["top"], schedule=given["schedule"],
-        recompute=given["recompute"],
-    )  # fmt: skip
-    out = given["out"]
-    if out is not None:
-        if out.suffix != ".json":
-            raise InputError("--out", str(out), "a file that ends in .json")
-        deliver(json_text(result.to_dict()), out, given["force"])
-    elif given["json"]:
-        print_json(result.to_dict())
-    else:
+    (machine, *others) = asked["on"]
+    if others:
+        raise InputError("--on", " ".join(asked["on"]), "one machine, with --train")
+    chosen = {name: value for name, value in asked.items() if name in OF_BOTH or name in OF_TRAINING}
+    result = search_training(built, **{**chosen, "on": machine})
+    if not _delivered(result, to):
         print_text(f"{training_search_text(result)}\n")
         if result.plans:
             print_tables((training_search_table(result), ""))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Annotated, Any
 
 from roofline.declared.checks import count
@@ -24,6 +25,7 @@ from roofline.declared.kinds import (
     RankCount,
     Replicas,
     Requests,
+    Seconds,
     Share,
     Tokens,
 )
@@ -113,7 +115,7 @@ class Where(PlaceSettings):
 
 
 @group
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Load:
     """Requests, all alike: how long they are, how much of a prompt is known, how many there are.
 
@@ -122,11 +124,11 @@ class Load:
 
     input: Annotated[Tokens, "Prompt tokens of a request."]
     output_tokens: Annotated[Tokens, "Generated tokens of a request."]
+    prefix: Annotated[Share, "Share of each prompt found in the prefix cache."] = 0.0
     concurrency: Annotated[Requests | None, "Requests always in flight, those of all replicas."] = None
     rate: Annotated[
         PerSecond | None, "Requests a second, of all replicas, arriving at random; instead of a concurrency."
     ] = None
-    prefix: Annotated[Share, "Share of each prompt found in the prefix cache."] = 0.0
 
     def __post_init__(self) -> None:
         if self.concurrency is not None and self.rate is not None:
@@ -143,6 +145,11 @@ class Load:
         number = self.rate if self.concurrency is None else self.concurrency
         assert number is not None, "a load that says how many"
         return number
+
+    @property
+    def given(self) -> Mapping[str, Count]:
+        """The concurrency or the rate by its name, where there is one."""
+        return {} if self.concurrency is None and self.rate is None else {self.kind: self.number}
 
     def needed(self) -> Load:
         """The load itself. Raises InputError where there is neither a concurrency nor a rate."""
@@ -200,3 +207,27 @@ class PoolSizes(PrefillReplicas):
         elif self.chips is None and (self.prefills is None or self.decodes is None):
             raise InputError("chips", "nothing", "the chips of both pools, or prefills and decodes")
         return self.prefill_layout is not None
+
+
+@group
+@dataclass(frozen=True)
+class SLO:
+    """The most seconds of TTFT, TPOT and of a whole request; what is not given is not limited."""
+
+    ttft: Annotated[Seconds | None, "The longest time to first token, as in `300ms`."] = None
+    tpot: Annotated[Seconds | None, "The longest time between tokens."] = None
+    latency: Annotated[Seconds | None, "The longest time of a whole request."] = None
+
+    def __post_init__(self) -> None:
+        for name in group_settings(SLO):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, inf)
+
+    def met(self, ttft: float, tpot: float, latency: float) -> bool:
+        """Whether a request keeps all of them."""
+        return bool(ttft <= self.bounds[0] and tpot <= self.bounds[1] and latency <= self.bounds[2])
+
+    @property
+    def bounds(self) -> tuple[float, float, float]:
+        """Seconds of each, infinite where there is no limit."""
+        return tuple(getattr(self, name) for name in group_settings(SLO))  # type: ignore[return-value]

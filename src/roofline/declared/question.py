@@ -27,7 +27,9 @@ from roofline.declared.kinds import ValueKind, text_kind
 T = TypeVar("T")
 NEEDED = inspect.Parameter.empty
 """The default of a setting that has to be given."""
-OLD_NAMES: Mapping[str, str] = MappingProxyType({"output": "output_tokens", "decode_layout": "layout"})
+OLD_NAMES: Mapping[str, str] = MappingProxyType(
+    {"output": "output_tokens", "decode_layout": "layout", "layouts": "layout", "kinds": "kind", "objective": "slo"}
+)
 """Former names of settings, taken for a release."""
 
 
@@ -67,19 +69,18 @@ def group(cls: type[T]) -> type[T]:
     A group whose settings are written otherwise than its fields has a class method `asked`, whose signature declares
     them. `fully` puts the settings of one group together before lists among them become axes.
     """
-    own_check = cls.__dict__.get("__post_init__")
     if "asked" not in cls.__dict__:
+        own: Callable[..., None] = cls.__init__
 
-        def checked(self: Any) -> None:
+        @wraps(own)
+        def checked(self: Any, *args: Any, **settings: Any) -> None:
+            own(self, *args, **settings)
             for name, setting in group_settings(cls).items():
                 value = getattr(self, name)
-                if value is not None:
-                    value = value if is_list(setting, value) else setting.kind.check(name, value)
-                    object.__setattr__(self, name, value)
-            if own_check is not None:
-                own_check(self)
+                if value is not None and not is_list(setting, value):
+                    object.__setattr__(self, name, setting.kind.check(name, value))
 
-        cls.__post_init__ = checked  # type: ignore[attr-defined]
+        cls.__init__ = checked  # type: ignore[method-assign]
     cls.__declared_group__ = True  # type: ignore[attr-defined]
     return cls
 

@@ -93,7 +93,7 @@ def _role(plan: ServingPlan, name: str, group: Group, requests: int) -> Role:
     node = node_size(cluster_named(site.on)) if is_several(site.on) else 8
     return Role(
         name, plan.model.name, group.replicas, int(layout.tp), layout.pp, dp, int(layout.ep),
-        plan.demand.input + plan.demand.output, asked.engine.chunk, -(-requests // dp),
+        plan.demand.input + plan.demand.output_tokens, asked.engine.chunk, -(-requests // dp),
         round(float(asked.engine.share), 4), "" if changed is None else changed.name, asked.formats.kv.name,
         vendor.get(chip.vendor.lower(), "google.com/tpu"), node,
     )  # fmt: skip

@@ -54,7 +54,7 @@ def _simulation(plan: ServingPlan, seed: int) -> Simulation:
     demand, group, first = plan.demand, plan.group, plan.prefill
     if demand.prefix:
         raise InputError("confirm", demand.prefix, "requests without a known prefix")
-    settings: dict[str, Any] = {"input": demand.input, "output": demand.output, **group.site.settings}
+    settings: dict[str, Any] = {"input": demand.input, "output": demand.output_tokens, **group.site.settings}
     several = 1 if first is None else group.replicas
     pool = None
     if first is not None:

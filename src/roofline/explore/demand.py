@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import erf, inf, log, sqrt
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from roofline.declared.checks import count, real, requests_a_second
-from roofline.declared.errors import InputError
+from roofline.declared.groups import SLO, Load
+from roofline.declared.kinds import Switch
 from roofline.declared.maths import Count
+from roofline.declared.question import OLD_NAMES, group, group_settings
 from roofline.distinct import Array
 from roofline.estimates.span import Span
 
@@ -19,62 +19,21 @@ TENTH = 1.2815515655446004
 """Standard deviations from the median of a normal distribution to its 90 % point."""
 
 
+def Demand(*sizes: Count, **settings: Any) -> Load:  # noqa: N802
+    """A `Load` by its former name, taken for a release."""
+    return Load(*sizes, **{OLD_NAMES.get(name, name): value for name, value in settings.items()})
+
+
+@group
 @dataclass(frozen=True)
-class Demand:
-    """Requests of `input` tokens, a share `prefix` of them known, answered with `output` tokens.
+class Limits(SLO):
+    """The most seconds, in the mean, of TTFT, TPOT and of a whole request."""
 
-    `concurrency`: always so many in all; `rate`: so many a second in all; neither: as many as the limits allow.
-    """
-
-    input: int
-    output: int
-    prefix: float = 0.0
-    concurrency: int | None = None
-    rate: float | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("input", "output"):
-            object.__setattr__(self, name, count(name, getattr(self, name), 1))
-        if self.concurrency is not None and self.rate is not None:
-            raise InputError("concurrency", self.concurrency, "a concurrency or a rate, or neither")
-        if self.concurrency is not None:
-            object.__setattr__(self, "concurrency", count("concurrency", self.concurrency, 1))
-        if self.rate is not None:
-            if real(self.rate) is None:
-                raise InputError("rate", self.rate, "a number of requests a second")
-            requests_a_second("rate", self.rate)
-        share = real(self.prefix)
-        if share is None or not 0 <= share < 1:
-            raise InputError("prefix", self.prefix, "a share from 0 up to, but not including, 1")
-
-    @property
-    def load(self) -> Mapping[str, Any]:
-        """What is given of a load, as estimates take it."""
-        given = {"concurrency": self.concurrency, "rate": self.rate}
-        return {name: value for name, value in given.items() if value is not None}
-
-
-@dataclass(frozen=True)
-class Limits:
-    """The most seconds, in the mean, of TTFT, TPOT and of a whole request.
-
-    `strict`: they hold at the far end of the 80 % interval, not just of what is expected.
-    """
-
-    ttft: float = inf
-    tpot: float = inf
-    latency: float = inf
-    strict: bool = False
-
-    def __post_init__(self) -> None:
-        for name in NAMES:
-            value = real(getattr(self, name))
-            if value is None or not value > 0:
-                raise InputError(name, getattr(self, name), "seconds, more than 0")
+    strict: Annotated[Switch, "Limits hold at the far end of the 80 % interval."] = False
 
     def shares(self, ttft: Count, tpot: Count, latency: Count) -> Array:
         """How much of each limit is used, [3, …]: 1 is all of it."""
-        used = zip((ttft, tpot, latency), (self.ttft, self.tpot, self.latency), strict=True)
+        used = zip((ttft, tpot, latency), self.bounds, strict=True)
         return np.stack(np.broadcast_arrays(*(np.asarray(value) / limit for value, limit in used)))
 
     def spans(self, ttft: Span, tpot: Span, latency: Span) -> Array:
@@ -87,11 +46,11 @@ class Limits:
 
         Errors are taken to be log-normal to either side of what is expected, with 10 % beyond each end of a span.
         """
-        spans, limits = (ttft, tpot, latency), (self.ttft, self.tpot, self.latency)
+        spans, limits = (ttft, tpot, latency), self.bounds
         return min(_within(span, limit) for span, limit in zip(spans, limits, strict=True))
 
 
-NAMES = ("ttft", "tpot", "latency")
+NAMES = tuple(group_settings(SLO))
 """Times that can be limited, in the order in which shares of them stand."""
 
 

@@ -8,7 +8,8 @@ from math import inf
 
 import numpy as np
 
-from roofline.explore.demand import Demand, Limits
+from roofline.declared.groups import Load
+from roofline.explore.demand import Limits
 from roofline.explore.ranking import ranked_plans
 from roofline.explore.serving_plans import ServingPlan
 from roofline.explore.serving_space import SiteSpace
@@ -17,7 +18,7 @@ STEPS = 12
 """Limits of TPOT at which the best plan is looked for, from that of no limit to that of a request alone."""
 
 
-def front_plans(space: SiteSpace, demand: Demand, limits: Limits, kinds: Sequence[str]) -> tuple[ServingPlan, ...]:
+def front_plans(space: SiteSpace, demand: Load, limits: Limits, kinds: Sequence[str]) -> tuple[ServingPlan, ...]:
     """Plans that none beats both for a user and for a chip, from the slowest answers to the fastest.
 
     `limits` have none of TPOT. Each has the most tokens per second and chip of all whose TPOT is no longer than one of
@@ -45,7 +46,7 @@ def _aim(p: ServingPlan) -> tuple[float, ...]:
     return -p.tokens_per_second_per_chip, float(p.tpot.expected), p.chips
 
 
-def _alone(space: SiteSpace, demand: Demand) -> float:
+def _alone(space: SiteSpace, demand: Load) -> float:
     """TPOT of a request that has the fastest replica for itself."""
     every = [kinds.server.table.alone[1] for site in space.sites for kinds in space.replicas(site, demand).kinds]
     return float(min(np.min(seconds) for seconds in every))

@@ -35,7 +35,7 @@ def rank_plan(s: Search, given: str | Mapping[str, Any]) -> PlanPlace:
         if name not in KEYS:
             raise not_one_of("plan", name, KEYS)
     flight = s.demand.concurrency
-    if s.demand.load:
+    if s.demand.given:
         if "concurrency" in asked:
             raise InputError("plan", f"concurrency={asked['concurrency']}", "none, as the demand has a load")
     else:

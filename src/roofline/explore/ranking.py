@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from roofline.explore.demand import Demand, Limits
+from roofline.declared.groups import Load
+from roofline.explore.demand import Limits
 from roofline.explore.serving_plans import ServingPlan
 from roofline.explore.serving_pools import disaggregated, pool_pairs
 from roofline.explore.serving_replicas import aggregated, followed
@@ -14,7 +15,7 @@ FOLLOWED, MOST_FOLLOWED = 5, 8
 """Ways at the top of the list at a rate whose requests are followed, and how many are tried for that."""
 
 
-def plans_to_look_at(space: SiteSpace, demand: Demand, limits: Limits, kinds: Sequence[str]) -> int:
+def plans_to_look_at(space: SiteSpace, demand: Load, limits: Limits, kinds: Sequence[str]) -> int:
     """Layouts × numbers of replicas, and splits of two pools, counted before any of them is built or worked out.
 
     Raises InputError for more layouts, or pairs of them, than a search takes.
@@ -33,7 +34,7 @@ def plans_to_look_at(space: SiteSpace, demand: Demand, limits: Limits, kinds: Se
 
 def ranked_plans(
     space: SiteSpace,
-    demand: Demand,
+    demand: Load,
     limits: Limits,
     kinds: Sequence[str],
     aim: Callable[[ServingPlan], tuple[float, ...]],
@@ -57,7 +58,7 @@ def _followed(
     return ranked
 
 
-def _looked(space: SiteSpace, demand: Demand, limits: Limits, kinds: Sequence[str]) -> Iterator[Looked]:
+def _looked(space: SiteSpace, demand: Load, limits: Limits, kinds: Sequence[str]) -> Iterator[Looked]:
     for site in space.sites:
         if "aggregated" in kinds:
             yield aggregated(space, site, demand, limits)

@@ -7,23 +7,39 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import product
 from math import inf
-from typing import Any, ClassVar, TypedDict, Unpack
+from typing import Annotated, Any, ClassVar
 
-from roofline.declared.checks import count, real
+from roofline.declared.checks import real
 from roofline.declared.errors import InputError, not_one_of
+from roofline.declared.groups import Load
+from roofline.declared.kinds import (
+    ChipCount,
+    EngineName,
+    Formats,
+    KindName,
+    LawName,
+    LayoutText,
+    MachineName,
+    ObjectiveName,
+    PlainNumber,
+    Whole,
+    WholeOrNone,
+)
 from roofline.declared.maths import is_array
+from roofline.declared.question import NEEDED, group, question
 from roofline.declared.result import Result, Units
+from roofline.estimates.bill import Bill
 from roofline.estimates.cost import Cost, tariff
 from roofline.estimates.deployment import is_several, machines
 from roofline.estimates.settings import bill_of
-from roofline.explore.demand import Demand, Limits
+from roofline.explore.demand import Limits
 from roofline.explore.front import front_plans
 from roofline.explore.ranking import plans_to_look_at, ranked_plans
 from roofline.explore.serving_plans import PlanPlace, ServingPlan, Site
 from roofline.explore.serving_space import Looked, SiteSpace
 from roofline.layout.layout import Layout, layout_named
 from roofline.machine.fabric import MOST, cluster_named
-from roofline.machine.target import mode_named
+from roofline.machine.target import Mode, mode_named
 from roofline.model.load import model_of
 from roofline.model.model import Model
 
@@ -35,30 +51,37 @@ MOST_SITES = 64
 """Machines × formats × engines that a search takes."""
 
 
-class SearchOptions(TypedDict, total=False):
-    """What may be chosen, and how much of it there is.
+@group
+@dataclass(frozen=True, kw_only=True)
+class Choices:
+    """What may be chosen, and how much of it there is."""
 
-    on, precision, engine: one or several. chips: in all. layouts: of a replica, in degrees tp, pp, dp and ep; every
-    legal one where not given.
-    kinds: `aggregated`, `disaggregated` or both. budget: USD an hour, of chips with a price; power: watts of their
-    boards at their TDP. bill, law: as in `Settings`. objective: one of `OBJECTIVES`. top: how many ways are listed,
-    confirm: how many of them are simulated. counted: is given the number of plans to look at, before any is worked out.
-    """
+    on: Annotated[MachineName, "Chips or clusters to choose from."]
+    chips: Annotated[ChipCount | None, "Chips in all (8, or those of the cluster)."] = None
+    precision: Annotated[Formats | None, "Formats to choose from, as in `weights=fp8` (default: the checkpoint's)."] = (
+        None
+    )
+    engine: Annotated[EngineName | None, "Engines to choose from."] = None
+    layout: Annotated[
+        LayoutText | None, "Layouts of a replica to choose from, as in `tp=4` (default: all that divide)."
+    ] = None
+    kind: Annotated[KindName | None, "Replicas that do both phases, or a pool for each alone (default: both)."] = None
+    budget: Annotated[PlainNumber | None, "USD an hour at most, of chips with a price."] = None
+    power: Annotated[PlainNumber | None, "Watts at most, of boards at their TDP."] = None
 
-    on: Any
-    precision: Any
-    engine: Any
-    chips: Any
-    layouts: Any
-    kinds: Any
-    budget: Any
-    power: Any
-    bill: Any
-    law: Any
-    objective: Any
-    top: Any
-    confirm: Any
-    counted: Callable[[int], None] | None
+
+@group
+@dataclass(frozen=True, kw_only=True)
+class Ranking:
+    """What is best, and how many plans are told."""
+
+    objective: Annotated[
+        ObjectiveName | None,
+        "What is best: most tokens per second and chip (the default without a load), least USD or joules per token, "
+        "least latency, or fewest chips (the default of a load); of training `time`, `cost` or `chips`.",
+    ] = None
+    top: Annotated[Whole, "Plans to list."] = TOP
+    confirm: Annotated[WholeOrNone, "So many of the best are simulated request by request."] = 0
 
 
 def _price(plan: ServingPlan) -> float:
@@ -99,7 +122,7 @@ class Search(Result):
 
     space: SiteSpace
     kinds: tuple[str, ...]
-    demand: Demand
+    demand: Load
     limits: Limits
     objective: str
     looked: Looked
@@ -130,7 +153,7 @@ class Search(Result):
     @property
     def output(self) -> int:
         """Tokens of an answer."""
-        return self.demand.output
+        return self.demand.output_tokens
 
     @property
     def ttft_limit(self) -> float | None:
@@ -190,68 +213,68 @@ def _limit(seconds: float) -> float | None:
     return None if seconds == inf else seconds
 
 
-def search(model: Any, demand: Demand, limits: Limits | None = None, **options: Unpack[SearchOptions]) -> Search:
-    """The best ways to serve `demand` within `limits`: replicas that do both phases, or a pool for each.
+@question()
+def search(
+    model: Any,
+    demand: Load,
+    limits: Limits = Limits(),  # noqa: B008
+    choices: Choices = NEEDED,
+    ranking: Ranking = Ranking(),
+    *,
+    law: Annotated[LawName, "Times `calibrated` on measurements, `ideal`, or `fixed(mfu,mbu)`."] = "calibrated",
+    bill: Bill | None = None,
+    counted: Callable[[int], None] | None = None,
+) -> Search:
+    """The best ways to serve a load within limits: replicas that do both phases, or a pool for each.
 
     Replicas × layouts (tensor, pipeline, data-parallel attention, expert parallelism) × machines × formats × engines;
     of two pools every split of the chips. Without a load each has the most requests in flight that keep the limits, in
     a closed loop, as `serve` and `pools` have it. With one, each has as few replicas as keep them. The figures equal
     those of `serve` and `pools` for each alone; at a rate the first few follow requests, the rest is the closed form.
-    The options are those of `SearchOptions`.
+    `on`, `precision`, `engine` and `layout` are one or several to choose from. `counted` is given the number of plans
+    to look at, before any is worked out.
     Raises InputError for what is not understood; where nothing keeps the limits, `plans` is empty.
     """
-    chosen, bounds = _options(model, options), limits or Limits()
-    space, kinds, objective, top = chosen
+    space, kinds = _space(model_of(model), choices, mode_named(law), bill)
+    objective = ranking.objective
     if objective is None:
-        objective = "chips" if demand.load else "throughput"
-    counted = options.get("counted")
+        objective = "chips" if demand.given else "throughput"
+    if objective not in OBJECTIVES:
+        raise not_one_of("objective", objective, OBJECTIVES)
     if counted is not None:
-        counted(plans_to_look_at(space, demand, bounds, kinds))
-    ranked, looked = ranked_plans(space, demand, bounds, kinds, OBJECTIVES[objective])
+        counted(plans_to_look_at(space, demand, limits, kinds))
+    ranked, looked = ranked_plans(space, demand, limits, kinds, OBJECTIVES[objective])
     if objective == "cost" and ranked and _price(ranked[0]) == inf:
         raise InputError("objective", objective, "chips with a price")
     if objective == "energy" and ranked and _energy(ranked[0]) == inf:
         raise InputError("objective", objective, "chips whose power is known")
-    plans = tuple(replace(p, why=_why(p, ranked[0], objective)) for p in ranked[:top])
-    number = count("confirm", options.get("confirm") or 0)
-    if number:
+    plans = tuple(replace(p, why=_why(p, ranked[0], objective)) for p in ranked[: ranking.top])
+    if ranking.confirm:
         from roofline.explore.confirm import confirmed  # simulations load what a search does not need
 
-        plans = (*map(confirmed, plans[:number]), *plans[number:])
-    return Search(space, kinds, demand, bounds, objective, looked, plans)
+        plans = (*map(confirmed, plans[: ranking.confirm]), *plans[ranking.confirm :])
+    return Search(space, kinds, demand, limits, objective, looked, plans)
 
 
-def _options(model: Any, options: SearchOptions) -> tuple[SiteSpace, tuple[str, ...], str | None, int]:
-    unknown = next((name for name in options if name not in SearchOptions.__annotations__), None)
-    if unknown is not None:
-        raise not_one_of("option", unknown, SearchOptions.__annotations__)
-    if options.get("on") is None:
-        raise InputError("on", None, "a chip or a cluster, or several")
-    law = mode_named(options.get("law") or "calibrated")
+def _space(model: Model, choices: Choices, law: Mode, bill: Bill | None) -> tuple[SiteSpace, tuple[str, ...]]:
+    """All that may be chosen, and which kinds of replicas."""
     sites = [
-        Site(on, precision, engine, options.get("bill"), law)
+        Site(on, precision, engine, bill, law)
         for on, precision, engine in product(
-            machines(options["on"]), _several(options.get("precision")), _several(options.get("engine"))
+            machines(choices.on), _several(choices.precision), _several(choices.engine)
         )
     ]
     if not 1 <= len(sites) <= MOST_SITES:
         raise InputError("on × precision × engine", len(sites), f"at least 1, at most {MOST_SITES}")
-    kinds = options.get("kinds") or KINDS
-    kinds = (kinds,) if isinstance(kinds, str) else tuple(kinds)
+    kinds = _several(choices.kind or KINDS)
     for kind in kinds:
         if kind not in KINDS:
-            raise not_one_of("kinds", kind, KINDS)
-    objective = options.get("objective")
-    if objective is not None and objective not in OBJECTIVES:
-        raise not_one_of("objective", objective, OBJECTIVES)
-    layouts = options.get("layouts")
-    if layouts is not None:
-        layouts = tuple(_replica_layout(x) for x in (layouts if isinstance(layouts, (list, tuple)) else (layouts,)))
-    chips = _chips(options, sites)
+            raise not_one_of("kind", kind, KINDS)
+    layouts = None if choices.layout is None else tuple(map(_replica_layout, _several(choices.layout)))
+    chips = _chips(choices, sites)
     if layouts and all(layout.chips > chips for layout in layouts):
-        raise InputError("layouts", ", ".join(layout.text() for layout in layouts), f"one of at most {chips} chips")
-    top = count("top", options.get("top", TOP), 1)
-    return SiteSpace(model_of(model), tuple(sites), chips, layouts), kinds, objective, top
+        raise InputError("layout", ", ".join(layout.text() for layout in layouts), f"one of at most {chips} chips")
+    return SiteSpace(model, tuple(sites), chips, layouts), kinds
 
 
 def _replica_layout(given: Any) -> Layout:
@@ -260,7 +283,7 @@ def _replica_layout(given: Any) -> Layout:
     for field in fields(Layout):
         value = getattr(layout, field.name)
         if field.name not in DEGREES_OF_REPLICAS and (is_array(value) or value != getattr(plain, field.name)):
-            raise InputError(f"layouts.{field.name}", value, f"degrees of {', '.join(DEGREES_OF_REPLICAS)} alone")
+            raise InputError(f"layout.{field.name}", value, f"degrees of {', '.join(DEGREES_OF_REPLICAS)} alone")
     return layout
 
 
@@ -268,18 +291,17 @@ def _several(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, (list, tuple)) else (value,)
 
 
-def _chips(options: SearchOptions, sites: Sequence[Site]) -> int:
+def _chips(choices: Choices, sites: Sequence[Site]) -> int:
     """Chips in all: those asked for, else those of the largest machine; no more than budget and power allow."""
-    given = options.get("chips")
-    chips = max(_machine_chips(site) for site in sites) if given is None else count("chips", given, 1)
+    chips = max(_machine_chips(site) for site in sites) if choices.chips is None else choices.chips
     if chips > MOST:
         raise InputError("chips", chips, f"at most {MOST}")
     hours = [Cost(1, 3600.0, tariff(site.chip, bill_of(site.bill))).usd for site in sites]
     prices = [None if usd is None else float(usd) for usd in hours]
     for name, each in (("budget", prices), ("power", [site.chip.tdp for site in sites])):
-        if options.get(name) is not None:
-            chips = min(chips, _paid(name, options.get(name), sites, each))
-    return chips
+        if getattr(choices, name) is not None:
+            chips = min(chips, _paid(name, getattr(choices, name), sites, each))
+    return int(chips)
 
 
 def _paid(name: str, most: object, sites: Sequence[Site], each: Sequence[float | None]) -> int:

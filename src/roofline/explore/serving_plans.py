@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
+from roofline.declared.groups import Load
 from roofline.declared.result import Figured, Units
 from roofline.estimates.cost import Cost, Spending, Spent, tariff
 from roofline.estimates.deployment import Machine, machine_chip
@@ -18,7 +19,7 @@ from roofline.estimates.server import rounded_down
 from roofline.estimates.settings import bill_of, setup
 from roofline.estimates.span import Span
 from roofline.estimates.spending import SteadyLoad, server_spending
-from roofline.explore.demand import NAMES, Demand, Limits
+from roofline.explore.demand import NAMES, Limits
 from roofline.layout.layout import Layout
 from roofline.machine.chip import Chip
 from roofline.machine.engine import Engine, default_engine, engine_named
@@ -92,7 +93,7 @@ class ServingPlan(Spent, Figured):
     }  # fmt: skip
 
     model: Model
-    demand: Demand
+    demand: Load
     limits: Limits
     group: Group
     prefill: Group | None
@@ -167,12 +168,12 @@ class ServingPlan(Spent, Figured):
     @property
     def latency(self) -> Span:
         """End to end, for one request."""
-        return self.ttft + self.tpot.times(self.demand.output - 1)
+        return self.ttft + self.tpot.times(self.demand.output_tokens - 1)
 
     @property
     def tokens_per_second(self) -> float:
         """Generated tokens a second."""
-        return self.requests_per_second * self.demand.output
+        return self.requests_per_second * self.demand.output_tokens
 
     @property
     def tokens_per_second_per_chip(self) -> float:
@@ -209,7 +210,7 @@ class ServingPlan(Spent, Figured):
             return both
         d = self.demand
         asked = setup(self.model, layout=self.group.layout, **self.group.site.settings)
-        load = SteadyLoad(self.requests_per_second, d.input, d.output, rounded_down(d.input * d.prefix))
+        load = SteadyLoad(self.requests_per_second, d.input, d.output_tokens, rounded_down(d.input * d.prefix))
         return server_spending(asked, load, float(self.tpot.expected), self.replicas)
 
     @cached_property
@@ -237,17 +238,17 @@ class ServingPlan(Spent, Figured):
     # -- once more -------------------------------------------------------------------------------------------------
     def evaluated(self) -> Any:
         """The same by itself: a `Serving` of one of its replicas, or the `Pools`."""
-        d, site = self.demand, self.group.site
-        size: dict[str, Any] = {"input": d.input, "output": d.output, "prefix": d.prefix}
+        site, rate = self.group.site, self.demand.rate
         if self.prefill is None:
-            load = {"concurrency": self.batch} if d.rate is None else {"rate": d.rate / self.replicas}
-            return serve(self.model, layout=self.group.layout, formula=self.formula, **size, **load, **site.settings)
-        load = {"concurrency": self.concurrency} if d.rate is None else {"rate": d.rate}
+            load = replace(self.demand, concurrency=self.batch if rate is None else None,
+                           rate=None if rate is None else rate / self.replicas)  # fmt: skip
+            return serve(self.model, load=load, layout=self.group.layout, formula=self.formula, **site.settings)
         first = self.prefill.site
         apart = {"prefill_on": first.on, "prefill_engine": first.engine} if first != site else {}
         return pools(
-            self.model, prefills=self.prefills, decodes=self.replicas, prefill_layout=self.prefill.layout,
-            decode_layout=self.group.layout, **size, **load, **site.settings, **apart,
+            self.model, load=replace(self.demand, concurrency=self.concurrency if rate is None else None),
+            prefills=self.prefills, decodes=self.replicas, prefill_layout=self.prefill.layout,
+            layout=self.group.layout, **site.settings, **apart,
         )  # fmt: skip
 
 

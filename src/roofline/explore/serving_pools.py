@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import product
-from typing import Any
 
 import numpy as np
 
@@ -24,7 +23,7 @@ from roofline.estimates.settings import Setup, setup
 from roofline.estimates.span import Span
 from roofline.estimates.tandem import Passage, Tandem
 from roofline.estimates.transfer import moved_bytes, networks
-from roofline.explore.demand import Demand, Limits
+from roofline.explore.demand import Limits
 from roofline.explore.serving_layouts import Degrees
 from roofline.explore.serving_plans import Group, ServingPlan, Site, part
 from roofline.explore.serving_space import Looked, ReplicaKinds, SiteSpace
@@ -47,7 +46,7 @@ MOST_PAIRS = 2**18
 
 
 # -- a pool for each phase -----------------------------------------------------------------------------------------
-def disaggregated(space: SiteSpace, prefill: Site, decode: Site, demand: Demand, limits: Limits) -> Looked:
+def disaggregated(space: SiteSpace, prefill: Site, decode: Site, demand: Load, limits: Limits) -> Looked:
     """Every pair of layouts, one of replicas that prefill and one of those that decode, and every number of either.
 
     Without a load: the most requests in flight within the limits; with one: every split that keeps them. Both pools
@@ -70,10 +69,10 @@ def disaggregated(space: SiteSpace, prefill: Site, decode: Site, demand: Demand,
     missed, never = sum(walked.missed for walked in every), sum(walked.never for walked in every)
     reasons = {"limits": missed + never, "bound": total - worked - never}
     left_out = tuple((reason, number) for reason, number in reasons.items() if number)
-    return Looked(plans, total, worked * (1 if demand.load else HALVINGS), left_out)
+    return Looked(plans, total, worked * (1 if demand.given else HALVINGS), left_out)
 
 
-def pool_pairs(space: SiteSpace, sites: tuple[Site, Site], demand: Demand, limits: Limits) -> tuple[_PoolPair, ...]:
+def pool_pairs(space: SiteSpace, sites: tuple[Site, Site], demand: Load, limits: Limits) -> tuple[_PoolPair, ...]:
     """Pools of two kinds of replicas each, of which there is room for one of either. Raises InputError for too many."""
     legal = [space.replicas(site, demand).kinds for site in sites]
     layouts = [sum(len(kinds.degrees) for kinds in each) for each in legal]
@@ -89,7 +88,7 @@ class _PoolPair:
 
     space: SiteSpace
     sites: tuple[Site, Site]
-    demand: Demand
+    demand: Load
     limits: Limits
     kinds: tuple[ReplicaKinds, ReplicaKinds]
 
@@ -127,7 +126,9 @@ class _PoolPair:
     def keeps(self, tandem: Tandem, p: Passage) -> Array:
         """Whether all limits are kept, by what is expected; `strict` is asked of those that come out best."""
         ttft = tandem.first_token(p)
-        return np.asarray(self.limits.shares(ttft, p.step, ttft + (self.demand.output - 1) * p.step).max(axis=0) <= 1)
+        return np.asarray(
+            self.limits.shares(ttft, p.step, ttft + (self.demand.output_tokens - 1) * p.step).max(axis=0) <= 1
+        )
 
     @cached_property
     def rates(self) -> tuple[PoolRates, PoolRates]:
@@ -144,7 +145,7 @@ class _PoolPair:
         if demand.rate is not None:
             needed = demand.rate
         elif demand.concurrency is not None:  # as many leave as come: N = rate · latency
-            later = (demand.output - 1) * self.limits.tpot if demand.output > 1 else 0.0
+            later = (demand.output_tokens - 1) * self.limits.tpot if demand.output_tokens > 1 else 0.0
             longest = min(self.limits.latency, self.limits.ttft + later)
             needed = demand.concurrency / longest
         return BoundedSplits(self.splits, self.rates, needed, least * ROUNDING)
@@ -168,7 +169,7 @@ class _PoolPair:
 
     def score(self, splits: Splits, rates: Array) -> Array:
         """What is looked for: requests a second of a chip, or under a load few chips; 0 where a limit is missed."""
-        return np.asarray(rates / splits.chips if not self.demand.load else (rates > 0) / splits.chips)
+        return np.asarray(rates / splits.chips if not self.demand.given else (rates > 0) / splits.chips)
 
     def walked(self, least: float) -> _Walked:
         """The best of all splits, of which those below `least` need not be known."""
@@ -241,7 +242,7 @@ class _Walked:
         """Those that come out at least so well."""
         pair, best = self.pair, self.score >= least
         splits, flights = self.splits.where(best), self.flights[best]
-        if not pair.demand.load and len(splits):
+        if not pair.demand.given and len(splits):
             near, several = np.maximum(1, flights + NEAR), np.tile(np.arange(len(splits)), len(NEAR))
             tandem = pair.tandem(splits.where(several))
             keeps = pair.keeps(tandem, tandem.always(near.reshape(-1).astype(float))).reshape(near.shape)
@@ -250,7 +251,7 @@ class _Walked:
         return _exactly(pair.space, pair.sites, pair.demand, pair.limits, pair.degrees, splits, flights)
 
 
-def _pair(space: SiteSpace, sites: tuple[Site, Site], demand: Demand, degrees: tuple[Degrees, Degrees]) -> Pair:
+def _pair(space: SiteSpace, sites: tuple[Site, Site], demand: Load, degrees: tuple[Degrees, Degrees]) -> Pair:
     """Pools of every pair of layouts, [first, then]."""
     first: Setup = setup(space.model, layout=degrees[0].layout(1), **sites[0].settings)
     then: Setup = setup(space.model, layout=degrees[1].layout(0), **sites[1].settings)
@@ -259,11 +260,11 @@ def _pair(space: SiteSpace, sites: tuple[Site, Site], demand: Demand, degrees: t
     ways = (network.seconds(size) for network in networks(sites[1].on, sites[0].on, room))
     known = rounded_down(demand.input * demand.prefix)
     replicas = Replicas(room, None, None, room, (room, room))
-    return Pair(first, then, demand.input, demand.output, known, replicas, reduce(Span.most, ways))
+    return Pair(first, then, demand.input, demand.output_tokens, known, replicas, reduce(Span.most, ways))
 
 
 def _exactly(
-    space: SiteSpace, sites: tuple[Site, Site], demand: Demand, limits: Limits, degrees: tuple[Degrees, Degrees],
+    space: SiteSpace, sites: tuple[Site, Site], demand: Load, limits: Limits, degrees: tuple[Degrees, Degrees],
     splits: Splits, flights: Array,
 ) -> tuple[ServingPlan, ...]:  # fmt: skip
     """The figures of `pools`, of those that keep the limits: where these are strict, with as few requests as that
@@ -272,18 +273,17 @@ def _exactly(
         return ()
     first, then = degrees[0].where(splits.first), degrees[1].where(splits.then)
     apart = {"prefill_on": sites[0].on, "prefill_engine": sites[0].engine} if sites[0] != sites[1] else {}
-    sizes: dict[str, Any] = {"input": demand.input, "output": demand.output, "prefix": demand.prefix}
 
     def answer(flights: Array) -> tuple[Pools, Array]:
         p = pools(
-            space.model, prefills=splits.prefills, decodes=splits.decodes, prefill_layout=first.layout(0),
-            decode_layout=then.layout(0), **sizes, **(demand.load or {"concurrency": flights}), **sites[1].settings,
-            **apart,
+            space.model, load=demand if demand.given else replace(demand, concurrency=flights),
+            prefills=splits.prefills, decodes=splits.decodes, prefill_layout=first.layout(0), layout=then.layout(0),
+            **sites[1].settings, **apart,
         )  # fmt: skip
         return p, np.broadcast_to(limits.spans(p.ttft, p.tpot, p.latency).max(axis=0), (len(splits),))
 
     p, used = answer(flights)
-    if limits.strict and not demand.load:
+    if limits.strict and not demand.given:
         low, high = np.zeros_like(flights), flights
         while np.any(high > low):
             middle = (low + high + 1) // 2

@@ -13,11 +13,12 @@ from functools import cached_property
 import numpy as np
 
 from roofline.declared.errors import InputError
+from roofline.declared.groups import Load
 from roofline.distinct import Array
 from roofline.estimates.server import Server
 from roofline.estimates.settings import setup
 from roofline.estimates.span import Span
-from roofline.explore.demand import Demand, Limits
+from roofline.explore.demand import Limits
 from roofline.explore.serving_plans import Group, ServingPlan, Site, part
 from roofline.explore.serving_space import Looked, ReplicaKinds, SiteSpace
 
@@ -41,7 +42,7 @@ class _Question:
 
     space: SiteSpace
     site: Site
-    demand: Demand
+    demand: Load
     limits: Limits
 
     def plan(
@@ -57,7 +58,7 @@ class _Question:
         )  # fmt: skip
 
 
-def aggregated(space: SiteSpace, site: Site, demand: Demand, limits: Limits) -> Looked:
+def aggregated(space: SiteSpace, site: Site, demand: Load, limits: Limits) -> Looked:
     """Every layout of a replica, as many replicas as there is room for or as the load needs.
 
     Without a load: the most requests in flight within the limits, on all chips. With one: the fewest replicas that keep
@@ -100,7 +101,7 @@ def _always(asked: _Question, kinds: ReplicaKinds, most: Array) -> Looked:
         times = (part(answer.ttft, i), part(answer.tpot, i))
         rate = part(answer.requests_per_second, i) * number
         if total is not None:
-            rate = total / float((times[0] + times[1].times(demand.output - 1)).expected)
+            rate = total / float((times[0] + times[1].times(demand.output_tokens - 1)).expected)
         plans.append(asked.plan(kinds, i, (number, in_all), times, rate))
     return Looked(tuple(plans), deployments, considered)
 
@@ -126,7 +127,7 @@ class _Loads:
         return bool(self.used(number).max() <= 1)
 
     def _shares(self, number: int) -> Array:
-        limits, more = self.asked.limits, self.asked.demand.output - 1
+        limits, more = self.asked.limits, self.asked.demand.output_tokens - 1
         if limits.strict:
             s = self._alone.together(number)
             return limits.spans(s.ttft, s.tpot, s.latency)

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from roofline.declared.errors import InputError
+from roofline.declared.groups import Load
 from roofline.distinct import Array
 from roofline.estimates.deployment import is_several
 from roofline.estimates.pool_replicas import Columns
 from roofline.estimates.server import Server, rounded_down
 from roofline.estimates.settings import setup
 from roofline.estimates.step import check_context
-from roofline.explore.demand import Demand
 from roofline.explore.serving_layouts import Degrees, by_stages, serving_layouts
 from roofline.explore.serving_plans import ServingPlan, Site
 from roofline.layout.layout import Layout
@@ -58,15 +58,15 @@ class SiteSpace:
     sites: Sequence[Site]
     chips: int
     layouts: Sequence[Layout] | None = None
-    _known: dict[tuple[int, Demand], FittingReplicas] = field(default_factory=dict, init=False, repr=False)
+    _known: dict[tuple[int, Load], FittingReplicas] = field(default_factory=dict, init=False, repr=False)
     columns: dict[tuple[int, int], Columns] = field(default_factory=dict, init=False, repr=False)
     """Step times of pools of two kinds of replicas, by which kinds these are."""
 
-    def replicas(self, site: Site, demand: Demand) -> FittingReplicas:
+    def replicas(self, site: Site, demand: Load) -> FittingReplicas:
         """The replicas that the memory there has room for."""
         key = (id(site), demand)
         if key not in self._known:
-            check_context(self.model, prefill(1, demand.input + demand.output - 1))
+            check_context(self.model, prefill(1, demand.input + demand.output_tokens - 1))
             kinds, unfit = list[ReplicaKinds](), 0
             for degrees in self.degrees(site, demand):
                 server = _server(self.model, site, degrees, demand)
@@ -82,11 +82,11 @@ class SiteSpace:
             self._known[key] = FittingReplicas(tuple(kinds), unfit)
         return self._known[key]
 
-    def degrees(self, site: Site, demand: Demand) -> tuple[Degrees, ...]:
+    def degrees(self, site: Site, demand: Load) -> tuple[Degrees, ...]:
         """The layouts that a replica can have there, in groups of equal pipelines. Raises InputError for too many."""
 
         def holds(layout: Layout) -> bool:
-            server = Server(setup(self.model, layout=layout, **site.settings), demand.input, demand.output, 0, 0)
+            server = Server(setup(self.model, layout=layout, **site.settings), demand.input, demand.output_tokens, 0, 0)
             return bool(server.capacity >= 1)
 
         layouts = self.layouts
@@ -101,9 +101,9 @@ class SiteSpace:
         return min(self.chips, cluster_named(site.on).chips) if is_several(site.on) else self.chips
 
 
-def _server(model: Model, site: Site, degrees: Degrees, demand: Demand) -> Server:
+def _server(model: Model, site: Site, degrees: Degrees, demand: Load) -> Server:
     asked = setup(model, layout=degrees.layout(1), **site.settings)
-    return Server(asked, demand.input, demand.output, rounded_down(demand.input * demand.prefix), 2)
+    return Server(asked, demand.input, demand.output_tokens, rounded_down(demand.input * demand.prefix), 2)
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,10 @@ from functools import cached_property
 
 import numpy as np
 
+from roofline.declared.groups import Load
 from roofline.distinct import Array
 from roofline.estimates.tandem import Tandem
-from roofline.explore.demand import Demand, Limits
+from roofline.explore.demand import Limits
 
 PIECE = 2**13
 """Splits whose times are worked out together: about 15 kB each at a rate."""
@@ -69,7 +70,7 @@ class PoolRates:
         return np.asarray(np.minimum(replicas * self.capacity[i], replicas * self.kept[i] + self.extra[i]))
 
 
-def pool_rates(each: Tandem, ranks: tuple[Array, Array], demand: Demand, limits: Limits) -> tuple[PoolRates, PoolRates]:
+def pool_rates(each: Tandem, ranks: tuple[Array, Array], demand: Load, limits: Limits) -> tuple[PoolRates, PoolRates]:
     """Bounds for pools of one replica each, of those that prefill and of those that decode.
 
     Waits are at least 0, and a batch or a step is at least as long as the shortest of its table. A group whose batches
@@ -77,10 +78,10 @@ def pool_rates(each: Tandem, ranks: tuple[Array, Array], demand: Demand, limits:
     ranks of a replica of either kind, each of which has a link of its own.
     """
     shortest_batch, shortest_step = each.batches.seconds.min(axis=0), each.running.seconds.min(axis=0)
-    spent, more = each.before + shortest_batch, demand.output - 1
-    step = np.minimum(limits.tpot, np.minimum(limits.ttft - spent, (limits.latency - spent) / demand.output))
+    spent, more = each.before + shortest_batch, demand.output_tokens - 1
+    step = np.minimum(limits.tpot, np.minimum(limits.ttft - spent, (limits.latency - spent) / demand.output_tokens))
     batch = np.minimum(limits.ttft, limits.latency - more * shortest_step) - each.before - shortest_step
-    extra = np.zeros_like(spent) if demand.rate is not None else 1 / (spent + demand.output * shortest_step)
+    extra = np.zeros_like(spent) if demand.rate is not None else 1 / (spent + demand.output_tokens * shortest_step)
     step, batch = step / ROUNDING, batch / ROUNDING
     prompts = _most_per_second(each.batches.sizes, each.batches.seconds, batch) * each.batches.depth
     sequences = _most_per_second(each.running.sequences, each.running.seconds, step) / each.running.steps

@@ -14,10 +14,12 @@ from functools import cached_property
 from heapq import heappop, heappush
 from itertools import islice
 from math import inf, nextafter
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from roofline.declared.checks import real
 from roofline.declared.errors import InputError
+from roofline.declared.kinds import Bandwidth, EngineName, LayoutText, MachineName
+from roofline.declared.question import group
 from roofline.estimates.deployment import deploy
 from roofline.estimates.settings import Setup
 from roofline.machine.chip import Chip
@@ -32,10 +34,12 @@ from roofline.simulation.simulation import Prefilling, distribution
 from roofline.simulation.statistics import Sample
 
 
+@group
 @dataclass(frozen=True)
 class PrefillPool:
     """What prefills for a server that decodes elsewhere: its machine, layout (`dp` replicas) and engine.
 
+    The machine is that of the server where it is None.
     The engine is that of the server where not given. `bandwidth`: bytes a second of the link of each chip between the
     pools; where not given, the slower of the networks that join nodes of either chip.
     """
@@ -48,6 +52,35 @@ class PrefillPool:
     def __post_init__(self) -> None:
         if self.bandwidth is not None and not (real(self.bandwidth) or 0.0) > 0:
             raise InputError("bandwidth", self.bandwidth, "bytes a second, more than 0")
+
+    @classmethod
+    def asked(
+        cls,
+        *,
+        prefill_layout: Annotated[
+            LayoutText | None,
+            "Layout of replicas that only prefill (`tp=2,dp=3`: three of them), beside those of the layout that only "
+            "decode.",
+        ] = None,
+        prefill_on: Annotated[
+            MachineName | None, "Chip or cluster of the replicas that only prefill, where it is not that of the others."
+        ] = None,
+        prefill_engine: Annotated[EngineName | None, "Their engine, where it is not that of the others."] = None,
+        prefill_bandwidth: Annotated[
+            Bandwidth | None,
+            "Of the link of each chip from one pool to the other, such as `50GB/s`; else that of the network of nodes.",
+        ] = None,
+    ) -> PrefillPool:
+        """A pool as settings. Raises InputError for an engine or a bandwidth of no pool."""
+        if prefill_layout is None and prefill_on is None:
+            name, value = (
+                ("prefill_bandwidth", prefill_bandwidth)
+                if prefill_engine is None
+                else ("prefill_engine", prefill_engine)
+            )
+            wanted = "prefill_layout or prefill_on beside it; without, no replica only prefills"
+            raise InputError(name, value, wanted)
+        return cls(prefill_on, prefill_layout, prefill_engine, prefill_bandwidth)
 
 
 @dataclass(frozen=True)

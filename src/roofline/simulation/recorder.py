@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import ClassVar
 
+from roofline.declared.groups import SLO
 from roofline.simulation.request import Request
 from roofline.simulation.statistics import Means, OverTime, Sample
 
@@ -18,17 +19,8 @@ ROW = {
 Row = tuple[float | None, ...]
 
 
-@dataclass(frozen=True)
-class Objective:
-    """What a request has to meet: `ttft`, `tpot` and `latency` in seconds, any of them unbounded."""
-
-    ttft: float = inf
-    tpot: float = inf
-    latency: float = inf
-
-    def met(self, ttft: float, tpot: float, latency: float) -> bool:
-        """Whether a request meets all of it."""
-        return ttft <= self.ttft and tpot <= self.tpot and latency <= self.latency
+Objective = SLO
+"""Its former name, taken for a release."""
 
 
 @dataclass(frozen=True)

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, nan
-from typing import Any, TypedDict
+from typing import Annotated, Any
 
 from roofline.declared.checks import integer, real
 from roofline.declared.errors import InputError, not_one_of
+from roofline.declared.groups import SLO, Where
+from roofline.declared.kinds import (
+    ArrivalsText,
+    FileName,
+    LengthsText,
+    PlainCount,
+    PlainNumber,
+    PrefixesText,
+    RouterName,
+    TimeText,
+    Whole,
+)
+from roofline.declared.question import group, question
+from roofline.declared.spelling import whole_named
+from roofline.estimates.bill import Bill
 from roofline.estimates.cost import Spending
 from roofline.estimates.drafting import Drafting
 from roofline.estimates.generate import Speculation
-from roofline.estimates.settings import LISTED, Setup, each, setup
+from roofline.estimates.settings import Setup, each, setup
 from roofline.estimates.spending import PhasePool, SteadyLoad, pools_spending, server_spending
 from roofline.estimates.step import check_context
 from roofline.model.adapters import with_lora
@@ -32,7 +47,7 @@ from roofline.simulation.pooled import (
     run_pools_closed,
     run_pools_open,
 )
-from roofline.simulation.recorder import Objective, Recorder, Row, Settling, Watch
+from roofline.simulation.recorder import Recorder, Row, Settling, Watch
 from roofline.simulation.replica import Replica
 from roofline.simulation.request import Request
 from roofline.simulation.run import ROUTERS, Position, run_closed, run_open, sent
@@ -58,27 +73,34 @@ UNBOUNDED = 2**20
 """Tokens of the longest request to a model that states no context."""
 
 
-class Requested(TypedDict, total=False):
-    """What requests come.
+@group
+@dataclass(frozen=True, kw_only=True)
+class Requested:
+    """Which requests come: drawn at a rate, or by users who wait for answers, or those of a trace."""
 
-    input, output: tokens, a number or a distribution (`uniform(100,2000)`, `lognormal(1024,0.8)`,
-    `file(lengths.csv,column)`). rate: requests a second; arrivals: `poisson`, `constant` or `gamma(cv)`.
-    concurrency: requests always in flight, instead of a rate, each sent `think` seconds after the last answer, the
-    first ones within `ramp` seconds.
-    prefixes: `Prefixes(number, tokens)` that prompts share. trace: a file of requests, instead of all these; `speed`
-    times as fast.
-    """
-
-    input: Any
-    output: Any
-    rate: Any
-    arrivals: Any
-    concurrency: Any
-    think: Any
-    ramp: Any
-    prefixes: Prefixes | None
-    trace: Any
-    speed: float
+    input: Annotated[
+        LengthsText | None,
+        "Prompt tokens: a number, `uniform(100,2000)`, `lognormal(1024,0.8)` (mean, cv), `file(lengths.csv,column)`.",
+    ] = None
+    output_tokens: Annotated[LengthsText | None, "Generated tokens, likewise."] = None
+    rate: Annotated[PlainNumber | None, "Requests a second."] = None
+    arrivals: Annotated[
+        ArrivalsText | None, "How they come at that rate: `poisson` (the default), `constant`, `gamma(cv)` in bursts."
+    ] = None
+    concurrency: Annotated[
+        PlainCount | None,
+        "Instead of a rate: users each of whom sends the next request when the last one is answered.",
+    ] = None
+    think: Annotated[TimeText | None, "Time between an answer and the same user's next request, such as `1s`."] = None
+    ramp: Annotated[TimeText | None, "Time within which users send their first requests."] = None
+    prefixes: Annotated[
+        PrefixesText | None, "Prompts begin with one of so many prefixes of so many tokens, such as `10x2048`."
+    ] = None
+    trace: Annotated[
+        FileName | None,
+        "Instead of all these: a file of requests, CSV, JSON lines or Parquet; docs/simulation.md says which columns.",
+    ] = None
+    speed: Annotated[PlainNumber | None, "Times as fast as the trace."] = None
 
 
 def _extent(field: str, value: object, least: int) -> int:
@@ -88,6 +110,7 @@ def _extent(field: str, value: object, least: int) -> int:
     return number
 
 
+@group
 @dataclass(frozen=True)
 class Extent:
     """How long a simulation goes on: the requests that count, those before, and the seed of what is drawn.
@@ -99,39 +122,57 @@ class Extent:
     either side, whatever `requests` says.
     """
 
-    requests: int | None = None
-    warmup: int | None = None
-    seed: int = 0
-    until: float | None = None
+    requests: Annotated[PlainCount | None, "Requests that count, such as `10k` (10k; of a trace all)."] = None
+    warmup: Annotated[
+        PlainCount | None, "Requests to warm up, which do not count (default: a tenth; none for a trace)."
+    ] = None
+    seed: Annotated[PlainCount, "Of what is drawn: the same seed gives the same answer."] = 0
+    until: Annotated[
+        PlainNumber | None,
+        "Instead of a number of requests: until 95 % confidence intervals of mean TTFT and latency are ± this share of "
+        "them, `0.02`.",
+    ] = None
 
 
-class Simulated(Requested, total=False):
-    """Everything that a simulation is asked.
-
-    lora: the rank of an adapter on every linear layer, that all requests use (`roofline.model.adapters.with_lora`).
-    images: those of every request, whose tokens come on top of `input`.
-    """
-
-    lora: int | None
-    images: Images | None
+def _each(run: Callable[..., Any], settings: Mapping[str, Any], names: Sequence[str]) -> Any:
+    """`each`, of which one alone may have its requests written."""
+    if settings.get("written") is not None and any(isinstance(settings.get(name), (list, tuple)) for name in names):
+        raise InputError("written", "lists of settings", "one simulation, whose requests are written")
+    return each(run, settings, names)
 
 
+@question(_each)
 def simulate(
-    model: Any, *, extent: Extent | None = None, router: str = "round-robin", objective: Objective | None = None,
-    speculation: Speculation | None = None, prefill: PrefillPool | None = None,
-    written: Callable[[Row], None] | None = None, progress: Callable[[int], None] | None = None,
-    **options: Any,
-) -> Any:  # fmt: skip
+    model: Any,
+    where: Where,
+    traffic: Requested = Requested(),
+    extent: Extent = Extent(),
+    slo: SLO = SLO(),  # noqa: B008
+    *,
+    router: Annotated[
+        RouterName,
+        "How replicas share requests: in turn, to the one with fewest, or to the one that has most of the "
+        "prompt cached.",
+    ] = "round-robin",
+    prefill: PrefillPool | None = None,
+    speculation: Speculation | None = None,
+    lora: Annotated[
+        Whole | None,
+        "Rank of an adapter that every request uses: its weights take memory, and steps read them.",
+    ] = None,
+    images: Images | None = None,
+    bill: Bill | None = None,
+    written: Callable[[Row], None] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Simulation:
     """A server under traffic, request by request: a `Simulation`, of lists of settings a `Grid`.
 
-    The requests are those of `Requested`, the settings those of `Settings`. The engine's scheduler puts steps together:
-    chunked prefill, most sequences and tokens, preemption by recompute, prefix cache. `router`: how replicas (`dp` and
-    the groups of a pipeline) share requests: `round-robin`, `least-loaded`, `prefix-aware`. `objective`: what counts as
-    goodput. `speculation`: decode steps verify drafts; how many of them are right is drawn. `prefill`:
-    prompts are computed by a pool of its own, and these settings are of the one that decodes. `written` is given a row
-    for each request that counts, in the order in which they are done; where it is a `Ledger`, a simulation that was
-    killed goes on from what it kept. `progress` is given the number of those done.
-    The same seed gives the same answer.
+    The engine's scheduler puts steps together: chunked prefill, most sequences and tokens, preemption by recompute,
+    prefix cache. Replicas share requests by the `router`. `slo`: what counts as goodput. `speculation`: decode steps
+    verify drafts; how many of them are right is drawn. `prefill`: prompts are computed by a pool of its own, and the
+    place is that of the one that decodes. `written` is given a row for each request that counts, in the order in which
+    they are done; where it is a `Ledger`, a simulation that was killed goes on from what it kept. `progress` is given
+    the number of those done. The same seed gives the same answer.
     Replicas that share experts (`ep` over `dp`) step together, as long as the slowest of them takes; others each step
     by themselves.
     Raises InputError for what is not understood, lengths beyond the model's context, and a memory that does not hold
@@ -139,48 +180,49 @@ def simulate(
     """
     if router not in ROUTERS:
         raise not_one_of("router", router, ROUTERS)
-    if written is not None and any(isinstance(options.get(name), (list, tuple)) for name in ("model", *LISTED)):
-        raise InputError("written", "lists of settings", "one simulation, whose requests are written")
-    asked_extent, aim = extent or Extent(), objective or Objective()
-    traffic = {name: options.pop(name) for name in Requested.__annotations__ if name in options}
-
-    def one(model: Any, *, lora: int | None = None, images: Images | None = None, **where: Any) -> Simulation:
-        built = model_of(model)
-        asked = setup(built if lora is None else with_lora(built, lora), **where)
-        drafting = None if speculation is None else Drafting(asked, speculation)
-        stream, seen = stream_of(traffic), None
-        if images is not None:
-            seen = image_tokens(asked.model.images, asked.model.name, images)
-            stream = with_tokens(stream, seen.tokens)
-        if router != ROUTERS[0] and isinstance(stream, Workload) and isinstance(stream.arrivals, Closed):
-            raise InputError("router", router, "no router beside a concurrency: users stay with their replica")
-        pool = None if prefill is None else prefilling_setup(asked, prefill, where)
-        run = SimulationRun(asked, stream, asked_extent, router, aim, drafting, pool, lora, seen)
-        return run.simulated(written, progress)
-
-    return each(one, {"model": model, **options}, LISTED)
+    built = model_of(model)
+    asked = setup(built if lora is None else with_lora(built, lora), where, bill)
+    drafting = None if speculation is None else Drafting(asked, speculation)
+    stream, seen = stream_of(traffic), None
+    if images is not None:
+        seen = image_tokens(asked.model.images, asked.model.name, images)
+        stream = with_tokens(stream, seen.tokens)
+    if router != ROUTERS[0] and isinstance(stream, Workload) and isinstance(stream.arrivals, Closed):
+        raise InputError("router", router, "no router beside a concurrency: users stay with their replica")
+    pool = None if prefill is None else prefilling_setup(asked, prefill, where, bill)
+    run = SimulationRun(asked, stream, extent, router, slo, drafting, pool, lora, seen)
+    return run.simulated(written, progress)
 
 
-def stream_of(traffic: dict[str, Any]) -> Workload | Trace:
+def stream_of(traffic: Requested) -> Workload | Trace:
     """The requests asked for. Raises InputError for what is missing, too much, or not understood."""
-    given = {name: value for name, value in traffic.items() if value is not None}
-    trace = given.pop("trace", None)
-    if trace is not None:
-        other = next((name for name in given if name != "speed"), None)
+    given = {name: value for name, value in vars(traffic).items() if value is not None}
+    if traffic.trace is not None:
+        other = next((name for name in given if name not in ("trace", "speed")), None)
         if other is not None:
             raise InputError(other, given[other], "nothing beside a trace, which says it")
-        return trace_named(trace, **given)
-    if "speed" in given:
-        raise InputError("speed", given["speed"], "a trace beside it")
-    for name in ("input", "output"):
+        return trace_named(traffic.trace, **({} if traffic.speed is None else {"speed": traffic.speed}))
+    if traffic.speed is not None:
+        raise InputError("speed", traffic.speed, "a trace beside it")
+    for name in ("input", "output_tokens"):
         if name not in given:
             raise InputError(name, "nothing", "tokens, or a distribution of them")
     arrivals = arrivals_named(
-        given.get("arrivals"), rate=given.get("rate"), concurrency=given.get("concurrency"),
-        think=given.get("think", 0.0), ramp=given.get("ramp", 0.0),
+        traffic.arrivals, rate=traffic.rate, concurrency=traffic.concurrency,
+        think=0.0 if traffic.think is None else traffic.think, ramp=0.0 if traffic.ramp is None else traffic.ramp,
     )  # fmt: skip
-    new, out = (lengths_named(given[name], name) for name in ("input", "output"))
-    return Workload(new, out, arrivals, given.get("prefixes"))
+    new, out = lengths_named(traffic.input, "input"), lengths_named(traffic.output_tokens, "output_tokens")
+    return Workload(new, out, arrivals, prefixes_named(traffic.prefixes))
+
+
+def prefixes_named(value: Prefixes | str | None) -> Prefixes | None:
+    """`10x2048`: ten prefixes of 2,048 tokens. Raises InputError for anything else."""
+    if value is None or isinstance(value, Prefixes):
+        return value
+    number, cross, tokens = str(value).replace("×", "x").partition("x")
+    if not cross:
+        raise InputError("prefixes", value, "so many prefixes of so many tokens, such as 10x2048")
+    return Prefixes(whole_named("prefixes", number.strip()), whole_named("prefixes", tokens.strip()))
 
 
 def with_tokens(stream: Workload | Trace, tokens: int) -> Workload:
@@ -198,7 +240,7 @@ class SimulationRun:
     stream: Workload | Trace
     extent: Extent
     router: str
-    objective: Objective
+    objective: SLO
     drafting: Drafting | None = None
     pool: Travel | None = None
     lora: int | None = None
@@ -437,11 +479,11 @@ class SimulationRun:
         return pools_spending(first, PhasePool(self.asked, 1, running, min(1.0, busy)), load, self.drafting)
 
 
-def prefilling_setup(then: Setup, pool: PrefillPool, settings: dict[str, Any]) -> Travel:
+def prefilling_setup(then: Setup, pool: PrefillPool, where: Where, bill: Bill | None) -> Travel:
     """What prefills, in the formats and by the law of the server that decodes, and how caches come from there."""
-    given = {name: settings[name] for name in ("precision", "law", "bill") if name in settings}
-    engine = settings.get("engine") if pool.engine is None else pool.engine
-    first = setup(then.model, on=pool.on, layout=pool.layout, engine=engine, **given)
+    engine = where.engine if pool.engine is None else pool.engine
+    machine = where.on if pool.on is None else pool.on
+    first = setup(then.model, replace(where, on=machine, layout=pool.layout, engine=engine), bill)
     return Travel(first, then, pool.bandwidth)
 
 
