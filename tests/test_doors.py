@@ -20,7 +20,7 @@ from roofline.declared.question import question_settings
 
 DENSE, SMALL, MIXTURE = "meta-llama/Llama-3.1-8B", "Qwen/Qwen2.5-0.5B", "Qwen/Qwen3-30B-A3B"
 WINDOWED, LATENT, SEEING = "openai/gpt-oss-20b", "deepseek-ai/DeepSeek-V3", "google/gemma-3-4b-it"
-ONE_CHIP = ("h100-sxm", "a100-sxm-80gb", "mi300x", "b200", "peak=200TFLOP/s,bw=2TB/s,mem=80GB")
+ONE_CHIP = ("h100-sxm", "a100-sxm-80gb", "mi300x", "b200", "peak=200T,bw=2T,mem=80G")
 SEVERAL = (("8xh100-sxm", {"layout": "tp=4"}), ("8xh200-sxm", {"tp": 8}), ("8xb200", {"layout": "tp=2", "dp": 4}),
            ("8xmi300x", {}), ("2xl40s", {"layout": "tp=2"}))  # fmt: skip
 DRAWN_BY_DAY, DRAWN = 12, 200
@@ -237,7 +237,7 @@ def test_a_plan_of_a_search_is_a_server() -> None:
 
 def server_layout(plan: Any) -> str:
     """The layout of all replicas of a plan."""
-    own = "" if plan.layout.text() == "one chip" else f"{plan.layout.text()},"
+    own = "" if plan.layout == "one chip" else f"{plan.layout},"
     return f"{own}dp={plan.replicas}"
 
 

@@ -35,7 +35,7 @@ class ValueKind:
 
     `json`: types that JSON has for it. `least`, `most`: the range of a number, `above`: without `least` itself,
     `below`: without `most`. `varies`: a list is an axis of the answer.
-    `words`: the choices, where there are a few.
+    `words`: the choices, where there are a few. `names`: what a text names: a `machine`, a `model` or a `file`.
     """
 
     json: tuple[type, ...]
@@ -48,6 +48,7 @@ class ValueKind:
     below: bool = False
     varies: bool = False
     words: tuple[str, ...] = ()
+    names: str = ""
 
 
 def count_kind(unit: str, least: int = 1) -> ValueKind:
@@ -66,9 +67,9 @@ def word_kind(*words: str) -> ValueKind:
     return ValueKind((str,), check=check, words=words)
 
 
-def text_kind(varies: bool = False) -> ValueKind:
+def text_kind(varies: bool = False, names: str = "") -> ValueKind:
     """Words that are understood where everything else of the question is known."""
-    return ValueKind((str,), varies=varies)
+    return ValueKind((str,), varies=varies, names=names)
 
 
 def share_kind(least: float, most: float, expected: str, above: bool = False, below: bool = False) -> ValueKind:
@@ -118,17 +119,17 @@ WorkedShare: TypeAlias = Annotated[float, share_kind(0, 1, "a share above 0, at 
 PlainNumber: TypeAlias = Annotated[float, ValueKind((float,), "", real_named)]
 Switch: TypeAlias = Annotated[bool, ValueKind((bool,), check=flag)]
 Text: TypeAlias = Annotated[str, text_kind()]
-MachineName: TypeAlias = Annotated[Any, text_kind(varies=True)]
+MachineName: TypeAlias = Annotated[Any, text_kind(varies=True, names="machine")]
 LayoutText: TypeAlias = Annotated[Any, text_kind(varies=True)]
 Formats: TypeAlias = Annotated[Any, text_kind(varies=True)]
 EngineName: TypeAlias = Annotated[Any, text_kind(varies=True)]
 LawName: TypeAlias = Annotated[Any, text_kind(varies=True)]
-ModelName: TypeAlias = Annotated[Any, text_kind()]
-PriceText: TypeAlias = Annotated[Any, text_kind()]
+ModelName: TypeAlias = Annotated[Any, text_kind(names="model")]
+PriceText: TypeAlias = Annotated[Any, ValueKind((str, float), "USD")]
 LengthsText: TypeAlias = Annotated[Any, ValueKind((int, str), "tokens")]
 ArrivalsText: TypeAlias = Annotated[Any, text_kind()]
 PrefixesText: TypeAlias = Annotated[Any, text_kind()]
-FileName: TypeAlias = Annotated[Any, text_kind()]
+FileName: TypeAlias = Annotated[Any, text_kind(names="file")]
 TimeText: TypeAlias = Annotated[Any, ValueKind((str, float), "s")]
 RouterName: TypeAlias = Annotated[str, ValueKind((str,), words=("round-robin", "least-loaded", "prefix-aware"))]
 PlainCount: TypeAlias = Annotated[int, ValueKind((int,), "requests", whole_named)]

@@ -11,7 +11,7 @@ import numpy as np
 
 from roofline.declared.checks import LARGEST
 from roofline.declared.errors import InputError
-from roofline.declared.groups import Where
+from roofline.declared.groups import PlaceSettings, Where
 from roofline.declared.kinds import Sequences, Tokens, Whole
 from roofline.declared.maths import Count, is_array
 from roofline.declared.result import Flag, Units, Word
@@ -191,7 +191,7 @@ class Fit(Deployed):
 @question
 def fit(
     model: Any,
-    where: Where,
+    place: PlaceSettings,
     *,
     batch: Annotated[Sequences, "Sequences held at once, those of all replicas."] = 1,
     context: Annotated[Tokens | None, "Tokens of each (the longest that fits, at most the model's context)."] = None,
@@ -203,7 +203,7 @@ def fit(
     the model's own, or 4096 where it has none. The memory rule is the engine's. Numbers may be arrays, which broadcast.
     Raises InputError for what is not understood, and for a degree that does not divide what it shares out.
     """
-    asked = setup(model_of(model), where)
+    asked = setup(model_of(model), Where(**vars(place)))
     asked.deployment.rank(asked.model)  # an error where a degree does not divide
     tokens = asked.engine.chunk if chunk is None else chunk
     if context is None:

@@ -10,8 +10,9 @@ import numpy as np
 
 import roofline as rl
 from roofline.declared.errors import InputError, not_one_of
+from roofline.declared.question import question_settings
 from roofline.declared.result import plain
-from roofline.estimates.bill import Bill, price_named
+from roofline.estimates.bill import Bill
 from roofline.explore.guidance import advice as tried
 from roofline.explore.guidance import best_first, served
 from roofline.show.plots.make import plot
@@ -25,7 +26,8 @@ MOST_EVENTS = 400_000
 
 
 def given_fields(asked: b.Body, allowed: Allowed) -> dict[str, Any]:
-    """Every field of a body by its name, as the library takes it: the model, the machine and the bill understood.
+    """Every field of a body by its name, as the library takes it: models and machines by what is allowed, lists of
+    numbers as arrays.
 
     What need not be given, and is null or an empty text, is left to the library's own default. Nothing else is left
     out, so that a field which the question's function does not take is an error there.
@@ -33,9 +35,26 @@ def given_fields(asked: b.Body, allowed: Allowed) -> dict[str, Any]:
     given: dict[str, Any] = {}
     for name, field in type(asked).model_fields.items():
         value = getattr(asked, name)
-        if field.is_required() or value not in (None, ""):
-            given[name] = _READ[name](value, allowed) if name in _READ else value
+        if not field.is_required() and value in (None, ""):
+            continue
+        if name == "model" or (name == "draft" and value != "none"):
+            value = chosen_model(value, allowed)
+        elif name in MACHINES:
+            value = chosen_machine(value, allowed)
+        elif name == "bill":
+            value = Bill.asked(**{part: told for part in type(value).model_fields
+                                  if (told := getattr(value, part)) not in (None, "")})  # fmt: skip
+        elif isinstance(value, list) and name not in TEXTS:
+            value = np.array(value)
+        given[name] = value
     return given
+
+
+MACHINES = frozenset(name for f in (rl.serve, rl.simulate) for name, s in question_settings(f).items()
+                     if s.kind.names == "machine")  # fmt: skip
+"""Fields that name a machine."""
+TEXTS = frozenset({"only"})
+"""Fields that are lists of words."""
 
 
 def given_step(given: dict[str, Any]) -> rl.Step:
@@ -44,25 +63,6 @@ def given_step(given: dict[str, Any]) -> rl.Step:
     """
     maker: Callable[..., rl.Step] = rl.prefill if given.pop("phase", "decode") == "prefill" else rl.decode
     return maker(given.pop("batch", 1), given.pop("context", 1024))
-
-
-def _bill(asked: b.BillAsked, _: Allowed) -> Bill:
-    given = {name: getattr(asked, name) for name in type(asked).model_fields}
-    read: dict[str, Callable[[Any], Any]] = {"price": price_named, "grid": _number_or_word}
-    return Bill(**{name: read.get(name, float)(value) for name, value in given.items() if value not in (None, "")})
-
-
-def _number_or_word(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
-_READ: Mapping[str, Callable[[Any, Allowed], Any]] = MappingProxyType(
-    {"model": chosen_model, "on": chosen_machine, "bill": _bill}
-)
-"""Fields that are more than their own value → what they mean, by what is allowed."""
 
 
 def analyze_answer(asked: b.StepAsked, allowed: Allowed) -> Any:
@@ -77,34 +77,23 @@ def explain_answer(asked: b.ExplainAsked, allowed: Allowed) -> Any:
     return rl.explain(step=given_step(given), **given)
 
 
-def estimate_answer(asked: b.EstimateAsked, allowed: Allowed) -> Any:
+def estimate_answer(asked: b.Body, allowed: Allowed) -> Any:
     """`roofline.estimate`: the time of a step, op by op."""
     given = given_fields(asked, allowed)
     return rl.estimate(step=given_step(given), **given)
 
 
-def generate_answer(asked: b.GenerateAsked, allowed: Allowed) -> Any:
+def generate_answer(asked: b.Body, allowed: Allowed) -> Any:
     """`roofline.generate`: a static batch."""
     return rl.generate(**given_fields(asked, allowed))
 
 
-def serve_answer(asked: b.ServeAsked, allowed: Allowed) -> Any:
+def serve_answer(asked: b.Body, allowed: Allowed) -> Any:
     """`roofline.serve`: a server in its steady state."""
-    _check_load(asked.concurrency, asked.rate)
-    given = given_fields(asked, allowed)
-    if isinstance(asked.concurrency, list):
-        given["concurrency"] = np.array(asked.concurrency)
-    return rl.serve(**given)
+    return rl.serve(**given_fields(asked, allowed))
 
 
-def _check_load(concurrency: object, rate: float | None) -> None:
-    """Raises InputError for both, and for neither."""
-    if (concurrency is None) == (rate is None):
-        got = "neither" if rate is None else "both"
-        raise InputError("concurrency and rate", got, "one of them: requests in flight, or requests a second")
-
-
-def fit_answer(asked: b.FitAsked, allowed: Allowed) -> Any:
+def fit_answer(asked: b.Body, allowed: Allowed) -> Any:
     """`roofline.fit`: whether sequences fit, and how many would."""
     return rl.fit(**given_fields(asked, allowed))
 
@@ -151,25 +140,27 @@ def plot_answer(asked: b.PlotAsked, allowed: Allowed) -> Any:
     return plot(**given)
 
 
-def simulate_answer(asked: b.SimulateAsked, allowed: Allowed) -> Any:
+def simulate_answer(asked: Any, allowed: Allowed) -> Any:
     """`roofline.simulate`: request by request."""
-    if asked.requests * asked.output > MOST_EVENTS:
+    tokens = asked.output_tokens
+    for name in ("input", "output_tokens"):
+        text = getattr(asked, name)
+        if isinstance(text, str) and "file" in text:
+            raise InputError(name, text, "a number or a distribution, and no file")
+    if isinstance(tokens, int) and asked.requests is not None and asked.requests * tokens > MOST_EVENTS:
         raise InputError("requests", asked.requests, f"at most {MOST_EVENTS} generated tokens: requests × output")
-    _check_load(asked.concurrency, asked.rate)
-    given = given_fields(asked, allowed)
-    extent = rl.Extent(requests=given.pop("requests"), seed=given.pop("seed"))
-    return rl.simulate(extent=extent, **given)
+    return rl.simulate(**given_fields(asked, allowed))
 
 
 def given_search(given: dict[str, Any]) -> rl.Search:
-    """`rl.search` of the fields of a body: the load and the limits are taken out, a layout is the only one."""
-    demand = rl.Demand(**{name: given.pop(name) for name in ("input", "output", "concurrency")})
-    limits = rl.Limits(**{name: given.pop(name) for name in ("ttft", "tpot") if name in given})
-    layouts = [given.pop("layout")] if "layout" in given else None
-    return rl.search(given.pop("model"), demand, limits, layouts=layouts, **given)
+    """`rl.search` of the fields of a body; a rate takes the place of the usual concurrency."""
+    if given.get("rate") is not None:
+        given = {name: value for name, value in given.items() if name != "concurrency"}
+    found: rl.Search = rl.search(**given)
+    return found
 
 
-def search_answer(asked: b.SearchAsked, allowed: Allowed) -> Any:
+def search_answer(asked: b.Body, allowed: Allowed) -> Any:
     """`roofline.search`: ways to serve, the best first."""
     return given_search(given_fields(asked, allowed))
 
@@ -179,7 +170,8 @@ def advice_answer(asked: b.AdviceAsked, allowed: Allowed) -> Any:
 
     `option`: that of `command`, `roofline serve`, whose requests in flight are the batch.
     """
-    now = served(**given_fields(asked, allowed), command="serve")
+    given = given_fields(asked, allowed)
+    now = served(output=given.pop("output_tokens"), **given, command="serve")
     best = best_first(tried(now))[:MOST_CHANGES_LISTED]
     names = ("lever", "what", "option", "per_chip", "prefill", "decode", "tpot", "ttft")
     changes = [

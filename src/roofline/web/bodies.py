@@ -5,9 +5,21 @@ Counts are whole numbers of sequences, tokens or requests; texts are as the comm
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping
+from math import inf
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
+
+from roofline.declared.maths import Count
+from roofline.declared.question import OLD_NAMES, Setting, declaration_of, question_settings
+from roofline.estimates.estimate import estimate
+from roofline.estimates.fit import fit
+from roofline.estimates.generate import generate
+from roofline.estimates.serve import serve
+from roofline.explore.search import search
+from roofline.simulation.simulate import simulate
 
 Text: TypeAlias = Annotated[str, Field(max_length=200)]
 SequencesAsked: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -22,11 +34,77 @@ class Body(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
+    @model_validator(mode="before")
+    @classmethod
+    def of_former_names(cls, given: Any) -> Any:
+        """Fields by their former names, for a release: `output`, and a `bill` whose settings stand alone now."""
+        if not isinstance(given, dict):
+            return given
+        fields = dict(given)
+        for old, new in OLD_NAMES.items():
+            if old in fields and old not in cls.model_fields and new in cls.model_fields and new not in fields:
+                fields[new] = fields.pop(old)
+        bill = fields.get("bill")
+        if "bill" not in cls.model_fields and "price" in cls.model_fields and (bill is None or isinstance(bill, dict)):
+            fields.pop("bill", None)
+            fields |= {name: value for name, value in (bill or {}).items() if name not in fields}
+        return fields
+
 
 class ModelAsked(Body):
     """A model: its catalog name, its Hub id where the server looks there, or its config."""
 
     model: Text | dict[str, Any] = Field(description="A catalog name, a Hub id under --hub, or a config.json's object.")
+
+
+LARGEST: Mapping[str, float] = MappingProxyType({
+    "tokens": 10_000_000, "sequences": 1_000_000, "requests": 1_000_000, "replicas": 1_000_000, "chips": 1_000_000,
+    "ranks": 1_000_000, "requests/s": 100_000, "s": 1_000_000, "": 1_000_000, "B/s": 1e15, "share": 1,
+})  # fmt: skip
+"""Unit of a setting → the largest number that the API takes."""
+MOST_VALUES = 64
+"""Values of a setting that are asked for at once."""
+
+
+def body_of(
+    question: Callable[..., Any], about: str, *, base: type[Body] = ModelAsked, without: Collection[str] = (),
+    usual: Mapping[str, Any] = MappingProxyType({}), largest: Mapping[str, float] = MappingProxyType({}),
+) -> type[Any]:  # fmt: skip
+    """A body whose fields are the settings of a question: every one, but for files, which the API does not read.
+
+    `base`: the fields beside them. `without`: settings that are asked for otherwise. `usual`: what those that are
+    needed are where a body does not say. `largest`: numbers above which this question takes too long.
+    """
+    fields: dict[str, Any] = {}
+    for name, setting in question_settings(question).items():
+        if name in without or setting.kind.names == "file":
+            continue
+        hint = _json_type(setting, largest.get(name, LARGEST.get(setting.kind.unit, inf)))
+        default = usual.get(name, ... if setting.needed else setting.default)
+        fields[name] = (hint if default is not None else hint | None, Field(default, description=setting.help))
+    made: Any = create_model(declaration_of(question).name.title() + "Asked", __base__=base, **fields)
+    made.__doc__ = about
+    return made  # type: ignore[no-any-return]
+
+
+def _json_type(setting: Setting, largest: float) -> Any:
+    """What JSON has for a setting: a number within its range, several where it may be an array, a text, or true."""
+    kind = setting.kind
+    if kind.words:
+        return Literal[kind.words]
+    number: Any = None
+    for plain in kind.json:
+        if plain in (int, float):
+            most = largest if kind.most is None else min(kind.most, largest)
+            least = {} if kind.least is None else {"gt" if kind.above else "ge": kind.least}
+            number = Annotated[plain, Field(**least, **{"lt" if kind.below else "le": most}, allow_inf_nan=False)
+                               if plain is float else Field(**least, le=int(most))]  # fmt: skip
+    if number is not None and setting.hint == Count:
+        number |= Annotated[list[number], Field(min_length=1, max_length=MOST_VALUES)]
+    texts: Any = Text if str in kind.json else None
+    if bool in kind.json:
+        return bool
+    return texts if number is None else number if texts is None else number | texts
 
 
 class BillAsked(Body):
@@ -75,14 +153,19 @@ class StepAsked(ModelAsked, ShapeAsked):
     traffic: Literal["fused", "unfused", "floor"] = "fused"
 
 
+class StepPlace(ModelAsked, ShapeAsked):
+    """A forward pass of a model."""
+
+
 class ExplainAsked(StepAsked):
     """An op of a forward pass."""
 
     op: Text
 
 
-class EstimateAsked(BilledAsked, ShapeAsked):
-    """A forward pass on a machine."""
+EstimateAsked = body_of(
+    estimate, "A forward pass on a machine.", base=StepPlace, without=("step", "counting", "traffic", "within")
+)
 
 
 class PromptsAsked(Body):
@@ -90,11 +173,13 @@ class PromptsAsked(Body):
 
     batch: SequencesAsked = 1
     input: Tokens = 1024
-    output: Annotated[int, Field(ge=1, le=100_000)] = 256
+    output_tokens: Annotated[int, Field(ge=1, le=100_000)] = 256
 
 
-class GenerateAsked(BilledAsked, PromptsAsked):
-    """A static batch on a machine, from its prompts to its last token."""
+GenerateAsked = body_of(
+    generate, "A static batch on a machine, from its prompts to its last token.",
+    usual={"input": 1024, "output_tokens": 256}, largest={"output_tokens": 100_000},
+)  # fmt: skip
 
 
 class AdviceAsked(TimedAsked, PromptsAsked):
@@ -105,21 +190,13 @@ class ReportAsked(PlaceAsked, PromptsAsked):
     """A static batch on a machine, and what the report says of it."""
 
 
-class ServeAsked(BilledAsked):
-    """A server in its steady state, at one concurrency, at several, or at a rate."""
-
-    input: Tokens = 1024
-    output: Annotated[int, Field(ge=1, le=100_000)] = 256
-    concurrency: SequencesAsked | Annotated[list[SequencesAsked], Field(min_length=1, max_length=64)] | None = None
-    rate: Rate | None = None
-    prefix: Share = 0.0
+ServeAsked = body_of(
+    serve, "A server in its steady state, at one concurrency, at several, or at a rate.",
+    usual={"input": 1024, "output_tokens": 256}, largest={"output_tokens": 100_000},
+)  # fmt: skip
 
 
-class FitAsked(PlaceAsked):
-    """Sequences in memory; without `context` the longest that fits beside the weights."""
-
-    batch: SequencesAsked = 1
-    context: Tokens | None = None
+FitAsked = body_of(fit, "Sequences in memory; without `context` the longest that fits beside the weights.")
 
 
 class SideAsked(PlaceAsked):
@@ -183,29 +260,24 @@ class SweepAsked(BilledAsked):
     only: Annotated[list[Text], Field(max_length=20)] | None = Field(None, description="Figures that are wanted.")
 
 
-class SimulateAsked(BilledAsked):
-    """A server under traffic; what is drawn depends on the seed alone."""
-
-    input: Annotated[int, Field(ge=1, le=1_000_000)] = 1024
-    output: Annotated[int, Field(ge=1, le=100_000)] = 256
-    rate: Rate | None = None
-    concurrency: Annotated[int, Field(ge=1, le=4096)] | None = None
-    requests: Annotated[int, Field(ge=1, le=2000)] = 300
-    seed: Annotated[int, Field(ge=0, le=2**31)] = 0
+SimulateAsked = body_of(
+    simulate, "A server under traffic; what is drawn depends on the seed alone.",
+    usual={"input": 1024, "output_tokens": 256, "requests": 300},
+    largest={"requests": 2000, "warmup": 2000, "concurrency": 4096, "seed": 2**31, "output_tokens": 100_000},
+)  # fmt: skip
 
 
-class LoadAsked(Body):
-    """What a server is asked: requests of so many tokens, so many of them always in flight."""
-
-    input: Tokens = 1024
-    output: Annotated[int, Field(ge=1, le=100_000)] = 256
-    concurrency: Annotated[int, Field(ge=1, le=100_000)] = 32
-
-
-class LaunchAsked(TimedAsked, LoadAsked):
-    """The commands that start the best server of a load; where a layout is given, of that layout."""
+class LauncherAsked(ModelAsked):
+    """Which launcher."""
 
     launcher: Text = "vllm"
+
+
+LaunchAsked = body_of(
+    search, "The commands that start the best server of a load; where a layout is given, of that layout.",
+    base=LauncherAsked, usual={"input": 1024, "output_tokens": 256, "concurrency": 32},
+    without=("confirm", "top", "kind", "objective"), largest={"output_tokens": 100_000, "concurrency": 100_000},
+)  # fmt: skip
 
 
 class LayoutsAsked(ModelAsked):
@@ -243,13 +315,11 @@ class TableAsked(Body):
     form: Literal["csv", "parquet"] = "parquet"
 
 
-class SearchAsked(BilledAsked, LoadAsked):
-    """What a server is asked, and the most seconds it may take; where a layout is given, replicas of that layout."""
-
-    ttft: SecondsAsked | None = None
-    tpot: SecondsAsked | None = None
-    objective: Literal["chips", "throughput", "cost", "latency", "energy"] = "chips"
-    top: Annotated[int, Field(ge=1, le=20)] = 10
+SearchAsked = body_of(
+    search, "What a server is asked, and the most seconds it may take; one machine, and what may be chosen.",
+    usual={"input": 1024, "output_tokens": 256, "concurrency": 32, "objective": "chips"},
+    without=("confirm",), largest={"output_tokens": 100_000, "concurrency": 100_000, "top": 20},
+)  # fmt: skip
 
 
 class PlotAsked(ModelAsked):

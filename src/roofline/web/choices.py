@@ -70,9 +70,11 @@ def _named(name: str, hub: bool) -> Model:
 
 
 def _built(config: dict[str, Any], name: str) -> Model:
-    from roofline.model.families import build
+    """As `load` builds it, from a config that is read already."""
+    from roofline.model.load import model_from
+    from roofline.model.origin import Origin
 
-    return build(config, name)
+    return model_from(Origin(name, config))
 
 
 @remembered(64)

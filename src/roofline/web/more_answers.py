@@ -97,11 +97,11 @@ def gguf_answer(asked: b.GgufAsked, allowed: Allowed) -> dict[str, Any]:
     return dropped(asked.head, asked.size)
 
 
-def launch_answer(asked: b.LaunchAsked, allowed: Allowed) -> dict[str, Any]:
+def launch_answer(asked: Any, allowed: Allowed) -> dict[str, Any]:
     """`files`: what starts the best server of a load, by `name` and `text`; `missing`: what they do not express."""
     given = given_fields(asked, allowed)
     launcher = given.pop("launcher", "")
-    result = given_search({**given, "kinds": "aggregated", "top": 1})
+    result = given_search({**given, "kind": "aggregated", "top": 1})
     if not result.plans:
         raise InputError("on", asked.on, "a machine on which this model fits and can be served")
     emitted = launch_files(result.plans[0], launcher)
@@ -122,7 +122,7 @@ def recipe_answer(asked: b.RecipeAsked, allowed: Allowed) -> dict[str, Any]:
 def report_answer(asked: b.ReportAsked, allowed: Allowed) -> bytes:
     """`roofline report`: the whole story on one HTML page."""
     given = given_fields(asked, allowed)
-    return html(rl.report(output_tokens=given.pop("output"), **given)).encode()
+    return html(rl.report(**given)).encode()
 
 
 def table_bytes(frame: polars.DataFrame, form: str) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -79,10 +80,15 @@ EXPECTED = MappingProxyType({"extra_forbidden": "a field that this question take
 """Kind of fault of a body → what was expected, where the checker's own words do not say it."""
 
 
+_KIND = re.compile(r"constrained-.*|.*\[.*|int|float|str|bool")
+"""Names of the types of which a field may have one, which the checker puts behind the field."""
+
+
 def first_fault(error: Any) -> tuple[str, str]:
     """The field of a body that is wrong, and what it should be."""
     first = error.errors()[0]
-    field = ".".join(str(part) for part in first["loc"] if part != "body")[:200] or "body"
+    parts = (str(part) for part in first["loc"] if part != "body" and not _KIND.fullmatch(str(part)))
+    field = ".".join(parts)[:200] or "body"
     return field, EXPECTED.get(first["type"]) or first["msg"].removeprefix("Input should be ")
 
 
