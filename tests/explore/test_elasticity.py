@@ -13,7 +13,7 @@ import roofline as rl
 from roofline.cli.main import main
 from roofline.estimates.settings import setup
 from roofline.explore.elasticity import chip_rates, ideal_elasticities, slope
-from roofline.explore.open_question import OpenQuestion, Sizing
+from roofline.explore.open_question import OpenQuestion
 from roofline.explore.sensitivity import OperatingPoint, answers
 
 LLAMA = rl.load("meta-llama/Llama-3.1-8B")
@@ -51,7 +51,7 @@ def test_differences_are_the_closed_form(model: rl.Model, layout: str, sizes: di
 def test_what_all_rates_leave_is_fixed() -> None:
     """All rates together by λ: d ln T / d ln λ = −(1 − fixed share), in one difference instead of four."""
     s = rl.sensitivity(LLAMA, batch=1, input=300, output=10, layout="tp=2", **ON)
-    q = OpenQuestion("generate", setup(LLAMA, layout="tp=2", **ON), Sizing(batch=1, input=300, output=10))
+    q = OpenQuestion("generate", setup(LLAMA, layout="tp=2", **ON), {"batch": 1, "input": 300, "output_tokens": 10})
 
     def everything(factor: float) -> OpenQuestion:
         turned = q
@@ -145,7 +145,7 @@ def test_errors_and_the_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_chip_that_is_turned_keeps_its_name() -> None:
-    q = OpenQuestion("decode", setup(LLAMA, **ON), Sizing(batch=1, context=5))
+    q = OpenQuestion("decode", setup(LLAMA, **ON), {"batch": 1, "context": 5})
     chip = q.asked.deployment.chip
     assert q.on(replace(chip, bandwidth=1e12)).asked.deployment.chip.like == "h100-sxm"
 

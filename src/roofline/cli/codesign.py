@@ -4,24 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from cyclopts import Parameter
 
-from roofline.cli.common import (
-    ChipName,
-    EngineName,
-    Formats,
-    Headers,
-    LawName,
-    LayoutText,
-    ModelArgument,
-    Revision,
-    Switch,
-    Whole,
-    warn,
-)
+from roofline.cli.common import Headers, Json, ModelArgument, Revision, Whole, warn
+from roofline.cli.derived import with_settings
 from roofline.declared.errors import InputError, not_one_of
+from roofline.explore.asking import ASKED
+from roofline.explore.codesign import codesign as question
+from roofline.model.load import load
+from roofline.show.codesign import codesign_table, codesign_text
+from roofline.show.tables import print_json, print_tables, print_text
 
 if TYPE_CHECKING:
     from roofline.explore.codesign import Bounds, Process
@@ -68,30 +62,21 @@ class BoundOptions:
         return Bounds(**given)
 
 
+@with_settings(ASKED)
 def codesign(
     model: ModelArgument,
     /,
     *,
-    on: ChipName,
     of: str | None = None,
     against: Literal["usd", "power", "area"] = "usd",
     bounds: BoundOptions = BoundOptions(),
     process: str | None = None,
-    layout: LayoutText = None,
-    batch: Whole = None,
-    context: Whole = None,
-    input: Whole = None,
-    output_tokens: Annotated[int | None, Parameter(name=("--output-tokens", "--output"))] = None,
-    concurrency: Whole = None,
-    rate: float | None = None,
-    engine: EngineName = None,
-    precision: Formats = None,
-    law: LawName = "calibrated",
     generations: Whole = None,
     seed: Whole = None,
     revision: Revision = None,
     headers: Headers = False,
-    json: Switch = False,
+    json: Json = False,
+    **asked: Any,
 ) -> None:
     """Design a hypothetical chip for a model: the Pareto front of time against area, power or price.
 
@@ -110,39 +95,15 @@ def codesign(
     process:
         Constants of the models that are others than those of a 5 nm die with HBM3: `wafer=17000,defects=0.1`, by the
         names that the JSON has under `process`.
-    batch:
-        Sequences of all replicas (1).
-    context:
-        Cached tokens: of a decode step.
-    input:
-        Prompt tokens: alone of a prefill.
-    output_tokens:
-        Generated tokens: of a static batch, or with a load of a server.
-    concurrency:
-        Requests always in flight: of a server.
-    rate:
-        Requests a second: of a server.
     generations:
         Of 32 chips each, so many are tried (40).
     seed:
         Of the chips that are drawn; the same gives the same front (1).
-    json:
-        JSON, as docs/json.md has it.
     """
-    from roofline.explore.codesign import codesign as run
-    from roofline.model.load import load
-    from roofline.show.codesign import codesign_table, codesign_text
-    from roofline.show.tables import print_json, print_tables, print_text
-
     within, made_by = bounds.bounds(), _process(process)
     built = load(model, revision=revision, headers=headers)
-    known: dict[str, Any] = {
-        "layout": layout, "batch": batch, "context": context, "input": input, "output": output_tokens,
-        "concurrency": concurrency, "rate": rate, "engine": engine, "precision": precision, "seed": seed,
-        "generations": generations,
-    }  # fmt: skip
-    given = {name: value for name, value in known.items() if value is not None}
-    result = run(built, bounds=within, process=made_by, of=of, against=against, on=on, law=law, **given)
+    asked |= {name: value for name, value in (("seed", seed), ("generations", generations)) if value is not None}
+    result = question(built, bounds=within, process=made_by, of=of, against=against, **asked)
     if json:
         print_json(result.to_dict())
     else:

@@ -54,13 +54,13 @@ def command(question: Callable[..., Any], show: Callable[..., None], about: str)
 
 
 def with_settings(
-    question: Callable[..., Any], *, several: Sequence[str] = (), optional: Sequence[str] = ()
+    question: Callable[..., Any] | Mapping[str, Setting], *, several: Sequence[str] = (), optional: Sequence[str] = ()
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command the settings of a question as options, which it takes as its last keywords.
+    """Gives a command the settings of a question, or these, as options, which it takes as its last keywords.
 
     `several`: settings of which it takes lists. `optional`: settings that it does not always need.
     """
-    settings = question_settings(question)
+    settings = question if isinstance(question, Mapping) else question_settings(question)
 
     def with_options(function: Callable[..., None]) -> Callable[..., None]:
         own = [p for p in inspect.signature(function, eval_str=True).parameters.values() if p.kind != WHAT_IS_LEFT]

@@ -2,42 +2,28 @@
 
 from __future__ import annotations
 
-from roofline.cli.common import (
-    ChipName,
-    EngineName,
-    Formats,
-    Headers,
-    LawName,
-    ModelArgument,
-    Revision,
-    Switch,
-    Whole,
-    warn,
-)
-from roofline.cli.layout_options import LayoutOptions
+from typing import Any
+
+from roofline.cli.common import Headers, Json, ModelArgument, Revision, Switch, warn
+from roofline.cli.derived import with_settings
+from roofline.explore.asking import ASKED
+from roofline.explore.elasticity import sensitivity as question
+from roofline.model.load import load
+from roofline.show.sensitivity import elasticity_table, map_table, regime_table, sensitivity_text
+from roofline.show.tables import print_json, print_tables, print_text
 
 
+@with_settings(ASKED)
 def sensitivity(
     model: ModelArgument,
     /,
     *,
-    on: ChipName,
     of: str | None = None,
-    spread: LayoutOptions = LayoutOptions(),  # noqa: B008
-    batch: Whole = None,
-    context: Whole = None,
-    input: Whole = None,
-    output_tokens: Whole = None,
-    concurrency: Whole = None,
-    rate: float | None = None,
-    tokens: Whole = None,
-    engine: EngineName = None,
-    precision: Formats = None,
-    law: LawName = "calibrated",
     map: Switch = False,
     revision: Revision = None,
     headers: Headers = False,
-    json: Switch = False,
+    json: Json = False,
+    **asked: Any,
 ) -> None:
     """Percent of change in a time or a cost for 1 % of change in a parameter of chip, work or model; what limits it.
 
@@ -49,37 +35,11 @@ def sensitivity(
     ----------
     of:
         A figure: `time`, `ttft`, `tpot`, `latency`, `tokens_per_second`, `usd_per_million_tokens`, …
-    batch:
-        Sequences of all replicas (1).
-    context:
-        Cached tokens: of a decode step.
-    input:
-        Prompt tokens: alone of a prefill.
-    output_tokens:
-        Generated tokens: of a static batch, or with a load of a server.
-    concurrency:
-        Requests always in flight: of a server.
-    rate:
-        Requests a second: of a server.
-    tokens:
-        Tokens of a training sequence: of a step of training.
     map:
         What limits decodes over batch and context too.
-    json:
-        JSON, as docs/json.md has it.
     """
-    from roofline.explore.elasticity import sensitivity as run
-    from roofline.model.load import load
-    from roofline.show.sensitivity import elasticity_table, map_table, regime_table, sensitivity_text
-    from roofline.show.tables import print_json, print_tables, print_text
-
     built = load(model, revision=revision, headers=headers)
-    known = {
-        "layout": spread.text(), "batch": batch, "context": context, "input": input, "output": output_tokens,
-        "concurrency": concurrency, "rate": rate, "tokens": tokens, "engine": engine, "precision": precision,
-    }  # fmt: skip
-    given = {name: value for name, value in known.items() if value is not None}
-    result = run(built, of=of, map=map, on=on, law=law, **given)
+    result = question(built, of=of, map=map, **asked)
     if json:
         print_json(result.to_dict())
     else:

@@ -2,83 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from roofline.cli.common import (
-    ChipName,
-    EngineName,
-    Formats,
-    Headers,
-    LawName,
-    ModelArgument,
-    Revision,
-    Switch,
-    Whole,
-    refuse,
-    warn,
-)
-from roofline.cli.layout_options import LayoutOptions
+from roofline.cli.common import Headers, Json, ModelArgument, Revision, Switch, Whole, refuse, warn
+from roofline.cli.derived import with_settings
 from roofline.declared.errors import InputError
+from roofline.explore.asking import ASKED
+from roofline.explore.solve import solve as question
+from roofline.model.load import load
+from roofline.show.solve import solution_table, solution_text
+from roofline.show.tables import print_json, print_tables, print_text
 
 
-@Parameter(name="*")
-@dataclass(frozen=True)
-class TrainingChoices:
-    """With --tokens: a step of training."""
-
-    tokens: Whole = None
-    "Tokens of a training sequence."
-    micro_batch: Whole = None
-    "Sequences that pass through a replica together."
-    recompute: str | None = None
-    "What is run again, as of `train`."
-    recipe: str | None = None
-    "Formats of training, as of `train`."
-    optimizer: str | None = None
-    "The optimizer, as of `train`."
-    schedule: str | None = None
-    "The pipeline's schedule, as of `train`."
-
-    def given(self, find: str) -> dict[str, Any]:
-        """Those that are given. Raises InputError for any without tokens."""
-        known = {name: value for name, value in vars(self).items() if value is not None}
-        if known and "tokens" not in known and find != "tokens":
-            name, value = next(iter(known.items()))
-            raise InputError(f"--{name.replace('_', '-')}", value, "--tokens beside it: it is of training")
-        return known
-
-
+@with_settings(ASKED)
 def solve(
     model: ModelArgument,
     /,
     *,
     find: str,
     where: Annotated[list[str] | None, Parameter(negative="")] = None,
-    on: ChipName,
     against: str | None = None,
-    spread: LayoutOptions = LayoutOptions(),  # noqa: B008
-    batch: Whole = None,
-    context: Whole = None,
-    input: Whole = None,
-    output_tokens: Whole = None,
-    concurrency: Whole = None,
-    rate: float | None = None,
-    prefix: float | None = None,
-    formula: Switch = False,
-    training: TrainingChoices = TrainingChoices(),
-    engine: EngineName = None,
-    precision: Formats = None,
-    law: LawName = "calibrated",
+    micro_batch: Whole = None,
+    recompute: str | None = None,
+    recipe: str | None = None,
+    optimizer: str | None = None,
+    schedule: str | None = None,
     utilisation: float | None = None,
     extreme: Literal["greatest", "least"] | None = None,
     most_chips: Whole = None,
     strict: Switch = False,
     revision: Revision = None,
     headers: Headers = False,
-    json: Switch = False,
+    json: Json = False,
+    **asked: Any,
 ) -> None:
     """The value of one setting at which a target is met: batch, context, rate, bandwidth, chips, break-even price.
 
@@ -98,22 +56,16 @@ def solve(
     against:
         The other side, where it differs: `on=b200,precision=fp8`; of price and utilisation also owning,
         `owned(capital=30000,years=4,kwh=0.1,pue=1.2)`.
-    batch:
-        Sequences of all replicas (1).
-    context:
-        Cached tokens: of a decode step.
-    input:
-        Prompt tokens: alone of a prefill.
-    output_tokens:
-        Generated tokens: of a static batch, or with a load of a server.
-    concurrency:
-        Requests always in flight: of a server.
-    rate:
-        Requests a second, arriving at random: of a server.
-    prefix:
-        Share of each prompt found in the prefix cache.
-    formula:
-        Of a server the formula of means, whose percentiles are approximations.
+    micro_batch:
+        With --tokens: sequences that pass through a replica together.
+    recompute:
+        With --tokens: what is run again, as of `train`.
+    recipe:
+        With --tokens: formats of training, as of `train`.
+    optimizer:
+        With --tokens: the optimizer, as of `train`.
+    schedule:
+        With --tokens: the pipeline's schedule, as of `train`.
     utilisation:
         Of the time in which an owned chip works, to find the price.
     extreme:
@@ -122,23 +74,19 @@ def solve(
         As far as chips are looked at (512, or those of the cluster).
     strict:
         Times at the far end of their 80 % intervals.
-    json:
-        JSON, as docs/json.md has it.
     """
-    from roofline.explore.solve import solve as run
-    from roofline.model.load import load
-    from roofline.show.solve import solution_table, solution_text
-    from roofline.show.tables import print_json, print_tables, print_text
-
-    built = load(model, revision=revision, headers=headers)
-    known = {
-        "layout": spread.text(), "batch": batch, "context": context, "input": input, "output": output_tokens,
-        "concurrency": concurrency, "rate": rate, "prefix": prefix, "formula": formula or None, "engine": engine,
-        "precision": precision, "utilisation": utilisation, "most_chips": most_chips, **training.given(find),
+    training = {
+        "micro_batch": micro_batch, "recompute": recompute, "recipe": recipe, "optimizer": optimizer,
+        "schedule": schedule,
     }  # fmt: skip
-    given = {name: value for name, value in known.items() if value is not None}
-    result = run(built, find=find, where=where, against=against, extreme=extreme, strict=strict, on=on, law=law,
-                 **given)  # fmt: skip
+    given = {name: value for name, value in training.items() if value is not None}
+    if given and "tokens" not in asked and find != "tokens":
+        name, value = next(iter(given.items()))
+        raise InputError(f"--{name.replace('_', '-')}", value, "--tokens beside it: it is of training")
+    limits = {"utilisation": utilisation, "most_chips": most_chips}
+    given |= {name: value for name, value in limits.items() if value is not None}
+    built = load(model, revision=revision, headers=headers)
+    result = question(built, find=find, where=where, against=against, extreme=extreme, strict=strict, **given, **asked)
     if json:
         print_json(result.to_dict())
     else:

@@ -490,10 +490,10 @@ def generate(
 
 
 def generation(
-    asked: Setup, batch: Count, input: Count, output: Count, speculation: Speculation | None = None
+    asked: Setup, batch: Count, input: Count, output_tokens: Count, speculation: Speculation | None = None
 ) -> Generation:
     """The same of settings that are understood."""
-    sequences, new, out = count("batch", batch, 1), count("input", input, 1), count("output", output, 1)
+    sequences, new, out = count("batch", batch, 1), count("input", input, 1), count("output_tokens", output_tokens, 1)
     broadcast(batch=sequences, input=new, output=out, layout=asked.layout)
     check_context(asked.model, prefill(1, new + out - 1))
     check_formats(asked.plan)

@@ -14,7 +14,7 @@ from roofline.estimates.drafting import Drafting
 from roofline.estimates.generate import Speculation
 from roofline.estimates.pools import Pools, pools_serving
 from roofline.estimates.server import Server, Serving, rounded_down
-from roofline.estimates.settings import broadcast, question, setup
+from roofline.estimates.settings import Setup, broadcast, question, setup
 from roofline.estimates.step import check_context
 from roofline.model.images import Images, image_tokens
 from roofline.model.load import model_of
@@ -76,19 +76,33 @@ def serve(
         if rounds is not None:
             raise InputError("rounds", "with prefill_layout", "one pool")
         return pools_serving(model_of(model), where, load, pools, speculation, images, bill)
-    if rounds is not None and (load.concurrency is None or formula is False):
-        raise InputError("rounds", rounds, "a concurrency beside it, by the formula of means")
-    asked = setup(model_of(model), where, bill)
+    return serving(setup(model_of(model), where, bill), load, how, speculation, images)
+
+
+def serving(
+    asked: Setup, load: Load, how: SteadyState = SteadyState(), speculation: Speculation | None = None,
+    images: Images | None = None,
+) -> Serving:  # fmt: skip
+    """`serve` of replicas that do both phases, in a place that is understood already."""
+    if how.rounds is not None and (load.concurrency is None or how.formula is False):
+        raise InputError("rounds", how.rounds, "a concurrency beside it, by the formula of means")
+    server = server_of(asked, load, how, speculation, images)
+    if load.rate is not None:
+        return server.at_rate(load.rate, bool(how.formula))
+    return server.together(load.concurrency) if how.formula is False else server.at(load.concurrency)
+
+
+def server_of(
+    asked: Setup, load: Load, how: SteadyState = SteadyState(), speculation: Speculation | None = None,
+    images: Images | None = None,
+) -> Server:  # fmt: skip
+    """The server that a load meets. Raises InputError for lengths beyond the model's context."""
     seen = None if images is None else image_tokens(asked.model.images, asked.model.name, images)
-    new = load.input + (0 if seen is None else seen.tokens)
+    new, turns = load.input + (0 if seen is None else seen.tokens), 1 if how.rounds is None else how.rounds
     broadcast(input=new, output=load.output_tokens, prefix=load.prefix)
     check_context(asked.model, prefill(1, new + load.output_tokens - 1))
-    known = rounded_down(new * load.prefix)
     drafting = None if speculation is None else Drafting(asked, speculation)
-    turns = 1 if rounds is None else rounds
     sizes = {"input": new, "output": load.output_tokens, "prefix": load.prefix, "rounds": turns, load.kind: load.number}
-    shape = broadcast(**sizes, layout=asked.layout)
-    server = Server(asked, new, load.output_tokens, known, len(shape), drafting, seen, rounds)
-    if load.rate is not None:
-        return server.at_rate(load.rate, bool(formula))
-    return server.together(load.concurrency) if formula is False else server.at(load.concurrency)
+    axes = len(broadcast(**sizes, layout=asked.layout))
+    known = rounded_down(new * load.prefix)
+    return Server(asked, new, load.output_tokens, known, axes, drafting, seen, how.rounds)

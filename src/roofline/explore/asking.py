@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from roofline.declared.errors import InputError, not_one_of
+from roofline.declared.groups import PlaceSettings, Where
+from roofline.declared.kinds import count_kind
+from roofline.declared.question import OLD_NAMES, Setting, group_settings, question_settings
 from roofline.estimates.deployment import deploy, is_several
+from roofline.estimates.fit import fit
+from roofline.estimates.generate import generate
+from roofline.estimates.serve import serve
 from roofline.estimates.settings import Setup, setup
 from roofline.explore.open_numbers import HARDWARE
-from roofline.explore.open_question import ALL_SIZES, OpenQuestion, Sizing
+from roofline.explore.open_question import ALL_SIZES, SERVED, OpenQuestion, subject_of
 from roofline.explore.requirements import Requirement
 from roofline.machine.engine import trainer_named
 from roofline.machine.target import mode_named
 from roofline.model.quantization.asked import formats_of
 
-SIDES = ("on", "layout", "precision", "engine", "law")
+SIDES = tuple(name for name, setting in group_settings(Where).items() if setting.kind.varies)
 """Settings in which the other side of a comparison may differ."""
 
 
@@ -25,21 +33,22 @@ def question_of(
     model: Any, find: str, requirements: tuple[Requirement, ...], strict: bool, settings: Mapping[str, Any]
 ) -> OpenQuestion:
     """The question of settings and numbers. Raises InputError for what is unknown, missing or does not go together."""
-    sizes = {name: settings[name] for name in (*ALL_SIZES, "prefix", "formula") if settings.get(name) is not None}
-    sizing = Sizing(**sizes)
-    for name in ALL_SIZES:
-        if np.shape(getattr(sizing, name)):
-            raise InputError(name, getattr(sizing, name).tolist(), "one number")
-    subject = sizing.subject(find) if sizes or find in ALL_SIZES else "decode"
-    others = {name: value for name, value in settings.items() if name not in (*sizes, *ALL_SIZES, "prefix", "formula")}
+    renamed = {OLD_NAMES.get(name, name): value for name, value in settings.items() if value is not None}
+    given = PlaceSettings.fully(renamed)
+    numbers = {name: _number(name, given.pop(name)) for name in ALL_SIZES if name in given}
+    subject = subject_of(numbers, find) if numbers or find in ALL_SIZES else "decode"
+    more = {name: given.pop(name) for name in SERVED if name in given}
+    if subject != "serve" and more:
+        raise InputError(*next(iter(more.items())), f"nothing: it is of a server, not of {subject}")
+    others: dict[str, Any] = given
     if others.get("on") is None:
         raise InputError("on", None, "a chip or a cluster")
     if subject != "train":
         unknown = next((name for name in others if name not in SIDES), None)
         if unknown is not None:
-            raise not_one_of("setting", unknown, (*SIDES, *ALL_SIZES, "prefix", "formula"))
+            raise not_one_of("setting", unknown, (*SIDES, *ALL_SIZES, *SERVED))
         asked = setup(model, **others)
-        return OpenQuestion(subject, asked, sizing, requirements, others["on"], strict, others)
+        return OpenQuestion(subject, asked, numbers, requirements, others["on"], strict, others, more)
     on, layout = others.pop("on"), others.pop("layout", None)
     if layout is None and is_several(on):
         raise InputError("layout", None, "degrees such as `tp=2,dp=4,zero=1`: of training they are not chosen")
@@ -50,8 +59,42 @@ def question_of(
     if find in HARDWARE and deploy(deployment.chip, layout).cluster.levels != deployment.cluster.levels:
         raise InputError("on", deployment.cluster.name, "a chip and a layout")
     return OpenQuestion(
-        subject, Setup(model, deployment, formats, engine, law), sizing, requirements, on, strict, others
+        subject, Setup(model, deployment, formats, engine, law), numbers, requirements, on, strict, others
     )  # fmt: skip
+
+
+def _number(name: str, value: Any) -> Any:
+    """One number, checked by its kind. Raises InputError for several."""
+    number = NUMBERS[name].check(name, value)
+    if np.shape(number):
+        raise InputError(name, number.tolist(), "one number")
+    return number
+
+
+NUMBERS = {name: question_settings(q)[name].kind for q in (fit, generate, serve) for name in ALL_SIZES
+           if name in question_settings(q)}  # fmt: skip
+NUMBERS["context"], NUMBERS["tokens"] = count_kind("tokens", 0), count_kind("tokens")
+"""Numbers of questions and their kinds."""
+ABOUT = MappingProxyType({
+    "batch": "Sequences of all replicas (1).", "context": "Cached tokens: of a decode step.",
+    "input": "Prompt tokens: alone of a prefill.",
+    "output_tokens": "Generated tokens: of a static batch, or with a load of a server.",
+    "tokens": "Tokens of a training sequence: of a step of training.",
+})  # fmt: skip
+"""What numbers mean where they choose the estimate."""
+
+
+def _open(setting: Setting) -> Setting:
+    """A setting that need not be given."""
+    return replace(setting, default=None, help=ABOUT.get(setting.name, setting.help), parameter="")
+
+
+ASKED: Mapping[str, Setting] = MappingProxyType({
+    **group_settings(Where),
+    **{name: _open(question_settings(serve).get(name) or Setting(name, NUMBERS[name], "", None, int))
+       for name in (*ALL_SIZES, *SERVED)},
+})  # fmt: skip
+"""The settings of a question of which something is left open, or turned: those of all estimates of inference."""
 
 
 def other_side(q: OpenQuestion, against: object) -> OpenQuestion:

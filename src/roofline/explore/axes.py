@@ -13,9 +13,11 @@ import numpy as np
 from roofline.declared.checks import numbers as checked_numbers
 from roofline.declared.checks import requests_a_second
 from roofline.declared.errors import InputError, not_one_of
+from roofline.declared.question import question_settings
 from roofline.estimates.deployment import machine_chip
+from roofline.estimates.serve import serve
 from roofline.estimates.settings import setting_labels
-from roofline.explore.questions import Question, question_named
+from roofline.explore.questions import SERVED, Question, question_named
 from roofline.explore.ranges import LONGEST_TEXT, layouts_named, values_of
 from roofline.explore.space import Choice, Numbers, Space
 from roofline.layout.layout import DEGREES, Layout, layout_named
@@ -41,7 +43,7 @@ def space_of(model: Any, phase: str, axes: Mapping[str, Any]) -> Space:
     """The space of axes as `sweep` takes them. Raises InputError for what is not understood."""
     question = question_named(phase)
     known = ("on", *SETTINGS, *DEGREES, *question.axes, *question.options)
-    given = {name: value for name, value in axes.items() if value is not None}
+    given = {_AXES.get(name, name): value for name, value in axes.items() if value is not None}
     for name in given:
         if name not in known:
             raise not_one_of("axis", name, known)
@@ -57,6 +59,10 @@ def space_of(model: Any, phase: str, axes: Mapping[str, Any]) -> Space:
         if name in given:
             settings.append(_choice(name, _checked(name, given[name], models)))
     return Space(phase, tuple(settings), _numbers(question, given))
+
+
+_AXES = {"output_tokens": "output"}
+"""Settings whose axis, and column, has had another name."""
 
 
 def several(value: Any, one: tuple[type, ...]) -> list[Any]:
@@ -80,6 +86,11 @@ def _checked(name: str, value: Any, models: Sequence[Model]) -> list[Any]:
         "precision": lambda v: any(_has_formats(m, v, m is models[-1]) for m in models),
         "engine": lambda v: engine_named(v) if v is not None else None, "law": mode_named,
     }  # fmt: skip
+    if name in SERVED:
+        kind = question_settings(serve)[name].kind
+        return [
+            kind.check(name, kind.read(name, v) if isinstance(v, str) else v) for v in several(value, (str, int, float))
+        ]
     check = kinds.get(name, lambda v: training(1, 1, **{name: v}))
     values = several(value, (str, Precision, Mapping))
     for each in values:

@@ -243,7 +243,7 @@ def drawing_board(model: Any, of: str | None, against: str, settings: Any) -> tu
     if against not in ("usd", "power", "area"):
         raise not_one_of("against", against, ("usd", "power", "area"))
     if q.subject == "train":
-        raise InputError("tokens", q.sizing.tokens, "nothing: it is of inference")
+        raise InputError("tokens", q.numbers.get("tokens"), "nothing: it is of inference")
     return q, name
 
 

@@ -203,7 +203,7 @@ def _hardware(q: OpenQuestion, name: str, figure: Callable[[OpenQuestion], float
         value, error = slope(partial(_logarithm, figure, turned))
         known.append(Elasticity(knob, "hardware", value, np.exp(-STEP), np.exp(STEP), error, "difference"))
     yield from known
-    if q.sizing.rate is None:
+    if "rate" not in q.numbers:
         left = DEGREE[METRICS[name]] + sum(e.value for e in known) if METRICS[name] != "share" else None
         if left is not None:
             error = sum(e.error for e in known)
@@ -247,7 +247,7 @@ def ideal_elasticities(e: Estimate) -> dict[str, float]:
 # -- work and model ------------------------------------------------------------------------------------------------
 def _work(q: OpenQuestion, figure: Callable[[OpenQuestion], float]) -> Iterator[Elasticity]:
     for name in SIZES[q.subject]:
-        now = getattr(q.sizing, name)
+        now = q.numbers.get(name)
         now = 1 if now is None and name == "batch" else now
         if not now or name == "rate":
             continue
@@ -263,7 +263,7 @@ def _work(q: OpenQuestion, figure: Callable[[OpenQuestion], float]) -> Iterator[
         (low, below), (high, above) = ends
         if low < high:
             value = (above - below) / log(high / low)
-            yield Elasticity(name, "work", value, low / now, high / now, 0.0, "between")
+            yield Elasticity(name.removesuffix("_tokens"), "work", value, low / now, high / now, 0.0, "between")
 
 
 def _unit(q: OpenQuestion, name: str) -> int:
@@ -300,7 +300,7 @@ def _steps(q: OpenQuestion) -> Iterator[tuple[str, Estimate]]:
             yield q.subject, answer
         case "generate":
             yield "prefill", answer.prompts
-            if q.sizing.output > 1:
+            if q.numbers["output_tokens"] > 1:
                 yield "decode", answer.middle
         case "serve":
             yield "decode", answer.decode

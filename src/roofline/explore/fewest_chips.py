@@ -69,8 +69,8 @@ def fewest_chips(q: OpenQuestion, on: Machine, most: int) -> Solution:
 
 def _layouts(q: OpenQuestion, on: Machine, room: int) -> tuple[Layout, ...]:
     def holds(layout: Layout) -> bool:
-        s = q.sizing
-        tokens = s.context + 1 if s.context is not None else s.input + (s.output or 0)
+        n = q.numbers
+        tokens = n["context"] + 1 if "context" in n else n["input"] + n.get("output_tokens", 0)
         return bool(_under(q, on, layout).asked.holding.fits(1, tokens))
 
     return serving_layouts(q.model, on, room, holds)

@@ -9,7 +9,7 @@ from typing import Any
 
 from roofline.declared.checks import RAREST
 from roofline.declared.errors import InputError
-from roofline.explore.open_question import LARGEST_BATCH, LONGEST_UNLIMITED, OpenQuestion
+from roofline.explore.open_question import ALL_SIZES, LARGEST_BATCH, LONGEST_UNLIMITED, OpenQuestion
 from roofline.frozen import frozen
 
 WIDER, NARROWER = 2.0**12, 2.0**-12
@@ -39,7 +39,7 @@ class OpenNumber:
     tolerance: float = 1e-9
 
 
-WORK = ("batch", "context", "input", "output", "concurrency", "rate", "tokens")
+WORK = ALL_SIZES
 """Numbers of the work, of which the greatest is looked for where limits are upper ones."""
 HARDWARE = ("bandwidth", "peak", "memory", "link")
 """Figures of a chip like the one given, of which the least is looked for."""
@@ -53,7 +53,6 @@ def number_named(name: str, q: OpenQuestion) -> OpenNumber:
 def _of_work(name: str, q: OpenQuestion) -> OpenNumber:
     longest = LONGEST_UNLIMITED if q.model.context is None else q.model.context
     model = "" if q.model.context is None else "the context of the model"
-    s = q.sizing
     match name:
         case "batch" if q.subject == "train":
             each = int(q.asked.layout.dp) * int(q.others.get("micro_batch") or 1)
@@ -75,13 +74,13 @@ def _of_work(name: str, q: OpenQuestion) -> OpenNumber:
             each = int(q.asked.layout.cp) * 2 if int(q.asked.layout.cp) > 1 else 1
             return OpenNumber(name, "tokens", 1, longest // each, lambda n: q.sized(tokens=n * each), True, model, each)
         case "input":
-            last = longest if s.output is None else longest - s.output + 1
+            last = longest - q.numbers.get("output_tokens", 1) + 1
             return OpenNumber(name, "tokens", 1, max(1, last), lambda n: q.sized(input=n), True, model)
         case _:
-            last = longest - s.input + 1
+            last = longest - q.numbers["input"] + 1
             ends = model if last <= LONGEST_ANSWER else ""
             return OpenNumber(
-                name, "tokens", 1, max(1, min(last, LONGEST_ANSWER)), lambda n: q.sized(output=n), True, ends
+                "output", "tokens", 1, max(1, min(last, LONGEST_ANSWER)), lambda n: q.sized(output_tokens=n), True, ends
             )
 
 

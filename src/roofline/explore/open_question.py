@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
-import numpy as np
-
-from roofline.declared.checks import count, flag, real, requests_a_second
 from roofline.declared.errors import InputError
-from roofline.estimates.generate import generation
-from roofline.estimates.server import Server, rounded_down
+from roofline.declared.groups import Load, one_load
+from roofline.declared.question import arguments_of, declaration_of, group_settings, question_settings
+from roofline.estimates.generate import generate, generation
+from roofline.estimates.serve import serve, server_of, serving
+from roofline.estimates.server import Server
 from roofline.estimates.settings import Setup
-from roofline.estimates.step import check_context, step_estimate
+from roofline.estimates.step import step_estimate
 from roofline.estimates.train import train
 from roofline.explore.requirements import Requirement, figure_of
 from roofline.machine.chip import Chip, Price
@@ -26,10 +26,18 @@ from roofline.work.step import decode, prefill
 Subject: TypeAlias = Literal["decode", "prefill", "generate", "serve", "train"]
 """Of which estimate: one step, a static batch, a server, a step of training."""
 SIZES: Mapping[Subject, tuple[str, ...]] = MappingProxyType({
-    "decode": ("batch", "context"), "prefill": ("batch", "input"), "generate": ("batch", "input", "output"),
-    "serve": ("input", "output", "concurrency", "rate"), "train": ("batch", "tokens"),
+    "decode": ("batch", "context"), "prefill": ("batch", "input"),
+    "generate": tuple(name for name, s in question_settings(generate).items() if s.kind.unit in ("sequences", "tokens")
+                      and not s.parameter),
+    "serve": tuple(name for name, s in group_settings(Load).items() if s.kind.unit != "share"),
+    "train": ("batch", "tokens"),
 })  # fmt: skip
 """The numbers that each takes; of a server either the concurrency or the rate."""
+ALL_SIZES = tuple(dict.fromkeys(name for names in SIZES.values() for name in names))
+SERVED = tuple(
+    name for name, s in question_settings(serve).items() if s.parameter in ("load", "how", "speculation", "images")
+)
+"""Settings of a server beside its place."""
 LARGEST_BATCH = 2**20
 LONGEST_UNLIMITED = 2**22
 """Tokens that are looked at where a model has no limit of its own."""
@@ -37,52 +45,22 @@ FOLLOWED, BLOCK = 8, 2048
 """Whole numbers worked out together: of requests that are followed from step to step, and of formulas."""
 
 
-@dataclass(frozen=True)
-class Sizing:
-    """The numbers of a question; None is not given, or left open."""
+def subject_of(numbers: Mapping[str, Any], find: str) -> Subject:
+    """The estimate that numbers are of, one of them left open.
 
-    batch: Any = None
-    context: Any = None
-    input: Any = None
-    output: Any = None
-    concurrency: Any = None
-    rate: Any = None
-    tokens: Any = None
-    prefix: float = 0.0
-    formula: bool | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("batch", "context", "input", "output", "concurrency", "tokens"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, count(name, getattr(self, name), int(name != "context")))
-        if self.rate is not None:
-            requests_a_second("rate", self.rate)
-        share = real(self.prefix)
-        if share is None or not 0 <= share < 1:
-            raise InputError("prefix", self.prefix, "a share from 0 up to, but not including, 1")
-        if self.formula is not None:
-            flag("formula", self.formula)
-
-    def subject(self, find: str) -> Subject:
-        """The estimate that the numbers are of, one of them left open.
-
-        Raises InputError where numbers do not go together, or one is missing.
-        """
-        given = {name for name in ALL_SIZES if getattr(self, name) is not None} | ({find} & set(ALL_SIZES))
-        kind = _subject(given)
-        missing = [name for name in SIZES[kind] if name not in given and name not in ("concurrency", "rate", "batch")]
-        if missing:
-            raise InputError(missing[0], None, f"a number: it is of {kind}")
-        extra = sorted(given - set(SIZES[kind]))
-        if extra:
-            raise InputError(extra[0], getattr(self, extra[0]), f"nothing: {kind} has {', '.join(SIZES[kind])}")
-        if kind == "serve" and len(given & {"concurrency", "rate"}) == 2:
-            both = (self.concurrency or "open", self.rate or "open")
-            raise InputError("concurrency and rate", both, "one of them alone")
-        return kind
-
-
-ALL_SIZES = ("batch", "context", "input", "output", "concurrency", "rate", "tokens")
+    Raises InputError where numbers do not go together, or one is missing.
+    """
+    given = {*numbers} | ({find} & set(ALL_SIZES))
+    kind = _subject(given)
+    missing = [name for name in SIZES[kind] if name not in given and name not in ("concurrency", "rate", "batch")]
+    if missing:
+        raise InputError(missing[0], None, f"a number: it is of {kind}")
+    extra = sorted(given - set(SIZES[kind]))
+    if extra:
+        raise InputError(extra[0], numbers.get(extra[0]), f"nothing: {kind} has {', '.join(SIZES[kind])}")
+    if kind == "serve" and len(given & {"concurrency", "rate"}) == 2:
+        raise one_load("both")
+    return kind
 
 
 def _subject(given: set[str]) -> Subject:
@@ -90,7 +68,7 @@ def _subject(given: set[str]) -> Subject:
         return "train"
     if given & {"concurrency", "rate"}:
         return "serve"
-    if "output" in given:
+    if "output_tokens" in given:
         return "generate"
     return "prefill" if "input" in given and "context" not in given else "decode"
 
@@ -99,17 +77,19 @@ def _subject(given: set[str]) -> Subject:
 class OpenQuestion:
     """An estimate of `subject` with its settings understood, its numbers, and what must be kept.
 
-    `machine`: where training is told to run; `others`: its options. `strict`: times count at the far end of their
+    `numbers`: those that are given, by name. `more`: other settings of a server. `machine`: where training is told to
+    run; `others`: its options. `strict`: times count at the far end of their
     intervals.
     """
 
     subject: Subject
     asked: Setup
-    sizing: Sizing
+    numbers: Mapping[str, Any]
     requirements: tuple[Requirement, ...] = ()
     machine: Any = None
     strict: bool = False
     others: Mapping[str, Any] = field(default_factory=dict)
+    more: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def model(self) -> Model:
@@ -119,13 +99,13 @@ class OpenQuestion:
     @property
     def block(self) -> int:
         """Whole numbers that are worked out together."""
-        s = self.sizing
-        followed = s.formula is False if s.concurrency is not None else not s.formula
+        formula = self.more.get("formula")
+        followed = formula is False if "concurrency" in self.numbers else not formula
         return FOLLOWED if self.subject == "serve" and followed else BLOCK
 
     def sized(self, **numbers: Any) -> OpenQuestion:
         """The same with other numbers."""
-        return replace(self, sizing=replace(self.sizing, **numbers))
+        return replace(self, numbers={**self.numbers, **numbers})
 
     def under(self, asked: Setup) -> OpenQuestion:
         """The same in another place."""
@@ -155,35 +135,34 @@ class OpenQuestion:
     @property
     def answer(self) -> Any:
         """The estimate."""
-        s, batch = self.sizing, 1 if self.sizing.batch is None else self.sizing.batch
+        n = self.numbers
+        batch = n.get("batch", 1)
         match self.subject:
             case "decode":
-                return step_estimate(self.asked, decode(batch, s.context))
+                return step_estimate(self.asked, decode(batch, n["context"]))
             case "prefill":
-                return step_estimate(self.asked, prefill(batch, s.input))
+                return step_estimate(self.asked, prefill(batch, n["input"]))
             case "generate":
-                return generation(self.asked, batch, s.input, s.output)
+                return generation(self.asked, **{"batch": batch, **n})
             case "serve":
-                return self.server.at_rate(s.rate, bool(s.formula)) if s.rate is not None else self._closed()
+                return serving(self.asked, **self._served())
             case "train":
                 return self._trained(batch)
 
-    def _closed(self) -> Any:
-        one = self.sizing.concurrency
-        return self.server.together(one) if self.sizing.formula is False else self.server.at(one)
+    def _served(self) -> dict[str, Any]:
+        """What the server is asked, in groups."""
+        flat = {"on": self.machine, **self.numbers, **self.more}
+        groups = arguments_of(declaration_of(serve), flat)
+        return {name: value for name, value in groups.items() if name != "where"}
 
     @property
     def server(self) -> Server:
         """Of a question about one: the server."""
-        s = self.sizing
-        check_context(self.model, prefill(1, s.input + s.output - 1))
-        load = s.concurrency if s.rate is None else s.rate
-        shape = np.broadcast_shapes(*map(np.shape, (s.input, s.output, load)), self.asked.layout.shape)
-        return Server(self.asked, s.input, s.output, rounded_down(s.input * s.prefix), len(shape))
+        return server_of(self.asked, **self._served())
 
     def _trained(self, batch: Any) -> Any:
         return train(
-            self.model, batch=batch, tokens=self.sizing.tokens, on=self.machine, layout=self.asked.layout,
+            self.model, batch=batch, tokens=self.numbers["tokens"], on=self.machine, layout=self.asked.layout,
             engine=self.asked.engine, law=self.asked.law, **self.others,
         )  # fmt: skip
 

@@ -7,16 +7,17 @@ are columns.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from roofline.declared.errors import not_one_of
 from roofline.declared.maths import Count, where
+from roofline.declared.question import OLD_NAMES, arguments_of, declaration_of, question_settings
 from roofline.declared.result import Result
 from roofline.estimates.generate import Generation, changed_step, of_total, pipeline_group, prompts_span
-from roofline.estimates.server import Server, rounded_down
+from roofline.estimates.serve import SteadyState, serve, server_of, serving
 from roofline.estimates.settings import Setup
 from roofline.estimates.span import Span
 from roofline.estimates.step import Estimate, step_estimate
@@ -104,23 +105,34 @@ def _generate(plan: Compiled, point: Coordinates) -> Generation:
     return Generation(_setup(plan), point["batch"], point["input"], point["output"])
 
 
-def _server(plan: Compiled, point: Coordinates) -> Server:
-    axes = max(np.ndim(value) for value in point.values())
-    known = rounded_down(point["input"] * point.get("prefix", 0.0))
-    return Server(_setup(plan), point["input"], point["output"], known, axes)
+def _serve_settings(plan: Compiled, point: Coordinates) -> dict[str, Any]:
+    """What the server is asked at a point, in groups: the numbers of the point beside the settings of the plan."""
+    own = {name: value for name, value in plan.settings.items() if name in SERVED}
+    numbers = {OLD_NAMES.get(name, name): value for name, value in point.items()}
+    groups = arguments_of(declaration_of(serve), {"on": "", **own, **numbers})
+    return {name: value for name, value in groups.items() if name != "where"}
 
 
 def _serve(plan: Compiled, point: Coordinates) -> Result:
-    server = _server(plan, point)
-    if "concurrency" in point:
-        return server.at(point["concurrency"])
-    fastest = server.fastest
-    return server.at_rate(where(point["rate"] <= fastest, point["rate"], fastest / 2), formula=True)
+    asked = _serve_settings(plan, point)
+    if "rate" not in point:
+        return serving(_setup(plan), **asked)
+    fastest, rate = server_of(_setup(plan), **asked).fastest, point["rate"]
+    taken = where(rate <= fastest, rate, fastest / 2)
+    how = asked.get("how", SteadyState())
+    how = replace(how, formula=True) if how.formula is None else how
+    return serving(_setup(plan), **{**asked, "load": replace(asked["load"], rate=taken), "how": how})
 
 
 def _served(plan: Compiled, point: Coordinates) -> Any:
     """Whether the server takes the rate."""
-    return np.True_ if "rate" not in point else point["rate"] <= np.asarray(_server(plan, point).fastest)
+    if "rate" not in point:
+        return np.True_
+    return point["rate"] <= np.asarray(server_of(_setup(plan), **_serve_settings(plan, point)).fastest)
+
+
+SERVED = tuple(name for name, s in question_settings(serve).items() if s.parameter in ("how", "speculation", "images"))
+"""Settings of a server beside its place and its load."""
 
 
 def _train(plan: Compiled, point: Coordinates) -> Result:
@@ -151,7 +163,7 @@ QUESTIONS: Mapping[str, Question] = {
             "serve", ("input", "output", "prefix", "concurrency", "rate"),
             {"prefix": 0.0, "concurrency": None, "rate": None},
             ("ttft", "tpot", "latency", "requests_per_second", "in_flight", "capacity", *_RATES[1:]),
-            lambda p: p["input"] + p["output"] - 1, _serve, _served,
+            lambda p: p["input"] + p["output"] - 1, _serve, _served, options=SERVED,
         ),
         Question(
             "train", ("batch", "tokens", "micro_batch"), {"micro_batch": None},

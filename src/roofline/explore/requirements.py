@@ -13,18 +13,32 @@ from typing import Any
 import numpy as np
 
 from roofline.declared.errors import InputError, not_one_of
-from roofline.declared.result import Units
+from roofline.declared.result import Result, Units
 from roofline.declared.spelling import TIME_UNITS, seconds_named
 from roofline.distinct import Array
 from roofline.estimates.cost import Cost, tariff
+from roofline.estimates.generate import Generation
+from roofline.estimates.server import Serving
+from roofline.estimates.step import Estimate
+from roofline.estimates.training_estimate import TrainingEstimate
 
 AGAINST = "against"
 """In place of a limit: the same figure of the other settings."""
 SIGNS: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
     {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
 )
+
+
+def declared_figures(*results: type[Result]) -> Units:
+    """Every figure of these results that is a number with a unit."""
+    return {name: unit for result in results for name, unit in result.FIGURES.items() if unit in MEASURED}
+
+
+MEASURED = frozenset({"s", "B", "tokens/s", "requests/s", "share", "USD", "J", "W", "FLOP/B"})
+"""Units of figures that may be required."""
 BOUNDS = ("compute", "memory", "network", "latency")
 METRICS: Units = MappingProxyType({
+    **declared_figures(Estimate, Generation, Serving, TrainingEstimate),
     "time": "s", "ttft": "s", "tpot": "s", "latency": "s",
     **{f"{name}_{part}": "s" for name in ("ttft", "tpot", "latency") for part in ("p50", "p90", "p95", "p99")},
     "memory": "B", "tokens_per_second": "tokens/s", "tokens_per_second_per_user": "tokens/s",
@@ -174,7 +188,10 @@ def figure_of(answer: Any, metric: str, strict: bool) -> Any:
     value = getattr(answer, "span" if metric == "time" and hasattr(answer, "span") else metric, None)
     if value is None:
         raise InputError("where", metric, f"a figure of {type(answer).__name__.lower()}")
-    return (value.high if strict else value.expected) if hasattr(value, "expected") else value
+    value = (value.high if strict else value.expected) if hasattr(value, "expected") else value
+    if not isinstance(value, (int, float, str, np.ndarray, np.generic)):
+        raise InputError("where", metric, "a figure of one number")
+    return value
 
 
 def all_in_memory(answer: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 from roofline.declared.checks import count, flag
 from roofline.declared.errors import InputError, not_one_of
+from roofline.declared.question import OLD_NAMES
 from roofline.explore.asking import other_side, question_of, side_text
 from roofline.explore.break_even import break_even
 from roofline.explore.fewest_chips import MOST_CHIPS, fewest_chips
@@ -42,6 +43,7 @@ def solve(
     Raises InputError for what is not understood; where nothing holds, or nothing limits, `value` is None, `why` says
     which.
     """
+    find = OLD_NAMES.get(find, find)
     if find not in FINDS:
         raise not_one_of("find", find, FINDS)
     if extreme is not None and extreme not in ("greatest", "least"):
@@ -52,6 +54,7 @@ def solve(
         raise InputError("where", where, "what must hold, such as `tpot <= 30ms and fits`")
     most_chips = settings.pop("most_chips", None)
     utilisation = settings.pop("utilisation", None)
+    settings = {OLD_NAMES.get(name, name): value for name, value in settings.items()}
     if find in ALL_SIZES and settings.get(find) is not None:
         raise InputError(find, settings[find], "nothing: it is what is looked for")
     q = question_of(model_of(model), find, requirements, strict, settings)
