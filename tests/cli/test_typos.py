@@ -225,8 +225,8 @@ TYPOS = [
     ),
     (
         "fit gpt2 --on l4 --engine vlm",
-        "engine: expected one of none, vllm, trtllm, sglang, llama-cpp, llama-cpp-vulkan, mlx, exllama, ollama,..., "
-        "got 'vlm'; nearest: vllm, vllm-2024, trtllm",
+        "--engine: expected one of none, vllm, trtllm, sglang, llama-cpp, llama-cpp-vulkan, mlx, "
+        "exllama, ollam..., got 'vlm'; nearest: vllm, vllm-2024, trtllm",
     ),
     (
         "fit gpt2 --on l4 --engine vllm(max_num_seq=1)",
@@ -235,8 +235,8 @@ TYPOS = [
     ),
     (
         "fit gpt2 --on l4 --layout tpp=2",
-        "layout: expected one of tp, pp, dp, cp, ep, etp, sp, zero, shard, vp, stages, exchange, imbalance, "
-        "capacity, redun..., got 'tpp'; nearest: tp, pp, etp",
+        "--layout: expected one of tp, pp, dp, cp, ep, etp, sp, zero, shard, vp, stages, exchange, "
+        "imbalance, capacity, red..., got 'tpp'; nearest: tp, pp, etp",
     ),
     (
         "fit gpt2 --on l4 --layout tp=two",
@@ -252,7 +252,7 @@ TYPOS = [
     ),
     (
         "fit gpt2 --on l4 --layout tp=2 --tp 2",
-        "--tp: expected tp in --layout or by itself, not both, got 2",
+        "--tp: expected tp in the layout or by itself, not both, got 2",
     ),
     (
         "generate gpt2 --on l4 --input 9 --output-token 9",
@@ -261,16 +261,16 @@ TYPOS = [
     ),
     (
         "generate gpt2 --on l4 --input 9 --output-tokens 9 --law calibrted",
-        "law: expected calibrated, ideal or fixed(mfu,mbu) with shares in (0, 1], got 'calibrted'; nearest: calibrated",
+        "--law: expected calibrated, ideal or fixed(mfu,mbu) with shares in (0, 1], got 'calibrted'; nearest: calibrated",
     ),
     (
         "generate gpt2 --on l4 --input 9 --output-tokens 9 --price cheap",
-        "price: expected USD an hour of a chip, or own(USD,years=4,rest=0,electricity=0.1), got 'cheap'",
+        "--price: expected USD an hour of a chip, or own(USD,years=4,rest=0,electricity=0.1), got 'cheap'",
     ),
     (
         "generate gpt2 --on l4 --input 9 --output-tokens 9 --grid frr",
-        "grid: expected kg of CO2 equivalent a kWh, at most 2 (400 g are 0.4), or one of au, at, be, br, ca, "
-        "ch, cn, de, dk,..., got 'frr'; nearest: fr, kr, fi",
+        "--grid: expected kg of CO2 equivalent a kWh, at most 2 (400 g are 0.4), or one of au, at, "
+        "be, br, ca, ch, cn, de, d..., got 'frr'; nearest: fr, kr, fi",
     ),
     (
         "serve gpt2 --on l4 --input 9 --output-tokens 9 --rate fast",
@@ -313,13 +313,13 @@ TYPOS = [
     ),
     (
         "solve gpt2 --on l4 --find bach --where fits",
-        "find: expected one of batch, context, input, output, concurrency, rate, tokens, bandwidth, peak, "
-        "memo..., got 'bach'; nearest: batch, bandwidth, chips",
+        "find: expected one of batch, context, input, output_tokens, concurrency, rate, tokens, bandwidth, "
+        "pea..., got 'bach'; nearest: batch, bandwidth, chips",
     ),
     (
         "solve gpt2 --on l4 --find batch --where tpott<1ms",
-        "where: expected one of time, ttft, tpot, latency, ttft_p50, ttft_p90, ttft_p95, ttft_p99, "
-        "tpot_p50,..., got 'tpott'; nearest: tpot, tpot_p99, tpot_p95",
+        "where: expected one of bytes, intensity, time, overlap_floor, compute_time, memory_time, "
+        "network_ti..., got 'tpott'; nearest: tpot, tpot_p99, tpot_p95",
     ),
     (
         "plot gpt2 --on l4 --kind rofline --out r.png",
@@ -365,12 +365,12 @@ TYPOS = [
     ),
     (
         "sensitivity gpt2 --on l4 --of tpott",
-        "of: expected one of time, ttft, tpot, latency, ttft_p50, ttft_p90, ttft_p95, ttft_p99, tpot_p50, "
-        "tp..., got 'tpott'; nearest: tpot, tpot_p99, tpot_p95",
+        "of: expected one of bytes, intensity, time, overlap_floor, compute_time, memory_time, network_time,..., "
+        "got 'tpott'; nearest: tpot, tpot_p99, tpot_p95",
     ),
     (
         "generate gpt2 --on l4 --input 9 --output-tokens 9 --engine vllm --precision fp8x",
-        "precision: expected a number format, got 'fp8x'; nearest: fp8, mxfp8, fp4",
+        "--precision: expected a number format, got 'fp8x'; nearest: fp8, mxfp8, fp4",
     ),
     (
         "serve gpt2 --on l4 --input 9 --output-tokens 9",

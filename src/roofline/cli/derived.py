@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
+from math import inf
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter, Token
@@ -112,7 +113,8 @@ def option_name(name: str) -> str:
 
 def option(setting: Setting, several: bool = False, optional: bool = False) -> inspect.Parameter:
     """A setting as a parameter that Cyclopts makes an option of."""
-    default = None if optional else inspect.Parameter.empty if setting.default is NEEDED else setting.default
+    unlimited = optional or setting.default == inf
+    default = None if unlimited else inspect.Parameter.empty if setting.default is NEEDED else setting.default
     return inspect.Parameter(setting.name, KEYWORD, default=default, annotation=annotation(setting, several, default))
 
 

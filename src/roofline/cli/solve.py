@@ -79,7 +79,7 @@ def solve(
         "micro_batch": micro_batch, "recompute": recompute, "recipe": recipe, "optimizer": optimizer,
         "schedule": schedule,
     }  # fmt: skip
-    given = {name: value for name, value in training.items() if value is not None}
+    given: dict[str, Any] = {name: value for name, value in training.items() if value is not None}
     if given and "tokens" not in asked and find != "tokens":
         name, value = next(iter(given.items()))
         raise InputError(f"--{name.replace('_', '-')}", value, "--tokens beside it: it is of training")

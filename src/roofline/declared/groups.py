@@ -212,22 +212,17 @@ class PoolSizes(PrefillReplicas):
 @group
 @dataclass(frozen=True)
 class SLO:
-    """The most seconds of TTFT, TPOT and of a whole request; what is not given is not limited."""
+    """The most seconds of TTFT, TPOT and of a whole request; infinite where there is no limit."""
 
-    ttft: Annotated[Seconds | None, "The longest time to first token, as in `300ms`."] = None
-    tpot: Annotated[Seconds | None, "The longest time between tokens."] = None
-    latency: Annotated[Seconds | None, "The longest time of a whole request."] = None
-
-    def __post_init__(self) -> None:
-        for name in group_settings(SLO):
-            if getattr(self, name) is None:
-                object.__setattr__(self, name, inf)
+    ttft: Annotated[Seconds, "The longest time to first token, as in `300ms`."] = inf
+    tpot: Annotated[Seconds, "The longest time between tokens."] = inf
+    latency: Annotated[Seconds, "The longest time of a whole request."] = inf
 
     def met(self, ttft: float, tpot: float, latency: float) -> bool:
         """Whether a request keeps all of them."""
-        return bool(ttft <= self.bounds[0] and tpot <= self.bounds[1] and latency <= self.bounds[2])
+        return ttft <= self.ttft and tpot <= self.tpot and latency <= self.latency
 
     @property
     def bounds(self) -> tuple[float, float, float]:
         """Seconds of each, infinite where there is no limit."""
-        return tuple(getattr(self, name) for name in group_settings(SLO))  # type: ignore[return-value]
+        return self.ttft, self.tpot, self.latency

@@ -34,7 +34,7 @@ def rank_plan(s: Search, given: str | Mapping[str, Any]) -> PlanPlace:
     for name in asked:
         if name not in KEYS:
             raise not_one_of("plan", name, KEYS)
-    flight = s.demand.concurrency
+    flight = None if s.demand.concurrency is None else int(s.demand.concurrency)
     if s.demand.given:
         if "concurrency" in asked:
             raise InputError("plan", f"concurrency={asked['concurrency']}", "none, as the demand has a load")
@@ -58,7 +58,7 @@ def _judged(s: Search, blank: ServingPlan) -> PlanPlace:
             raise
         return PlanPlace(blank, None, len(s.looked.plans), f"a rate beyond {error.expected}")
     latency = float(answer.latency.expected)
-    rate = s.demand.rate if s.demand.rate is not None else blank.concurrency / latency
+    rate = float(s.demand.rate) if s.demand.rate is not None else blank.concurrency / latency
     flight = blank.concurrency if s.demand.rate is None else round(rate * latency)
     capacity = int(answer.capacity) * blank.replicas if blank.prefill is None else 0
     plan = replace(

@@ -9,6 +9,8 @@ from itertools import product
 from math import inf
 from typing import Annotated, Any, ClassVar
 
+import numpy as np
+
 from roofline.declared.checks import real
 from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.groups import Load
@@ -26,7 +28,7 @@ from roofline.declared.kinds import (
     WholeOrNone,
 )
 from roofline.declared.maths import is_array
-from roofline.declared.question import NEEDED, group, question
+from roofline.declared.question import group, group_settings, question
 from roofline.declared.result import Result, Units
 from roofline.estimates.bill import Bill
 from roofline.estimates.cost import Cost, tariff
@@ -148,12 +150,12 @@ class Search(Result):
     @property
     def input(self) -> int:
         """Tokens of a prompt."""
-        return self.demand.input
+        return int(self.demand.input)
 
     @property
     def output(self) -> int:
         """Tokens of an answer."""
-        return self.demand.output_tokens
+        return int(self.demand.output_tokens)
 
     @property
     def ttft_limit(self) -> float | None:
@@ -218,9 +220,9 @@ def search(
     model: Any,
     demand: Load,
     limits: Limits = Limits(),  # noqa: B008
-    choices: Choices = NEEDED,
-    ranking: Ranking = Ranking(),
     *,
+    choices: Choices,
+    ranking: Ranking = Ranking(),
     law: Annotated[LawName, "Times `calibrated` on measurements, `ideal`, or `fixed(mfu,mbu)`."] = "calibrated",
     bill: Bill | None = None,
     counted: Callable[[int], None] | None = None,
@@ -235,6 +237,9 @@ def search(
     to look at, before any is worked out.
     Raises InputError for what is not understood; where nothing keeps the limits, `plans` is empty.
     """
+    for name in group_settings(Load):
+        if np.shape(getattr(demand, name)):
+            raise InputError(name, getattr(demand, name), "one number")
     space, kinds = _space(model_of(model), choices, mode_named(law), bill)
     objective = ranking.objective
     if objective is None:

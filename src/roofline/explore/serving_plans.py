@@ -173,7 +173,7 @@ class ServingPlan(Spent, Figured):
     @property
     def tokens_per_second(self) -> float:
         """Generated tokens a second."""
-        return self.requests_per_second * self.demand.output_tokens
+        return self.requests_per_second * int(self.demand.output_tokens)
 
     @property
     def tokens_per_second_per_chip(self) -> float:

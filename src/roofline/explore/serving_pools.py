@@ -143,11 +143,12 @@ class _PoolPair:
         """Splits whose score can be that, of 0 all."""
         demand, needed = self.demand, None
         if demand.rate is not None:
-            needed = demand.rate
+            needed = float(demand.rate)
         elif demand.concurrency is not None:  # as many leave as come: N = rate · latency
-            later = (demand.output_tokens - 1) * self.limits.tpot if demand.output_tokens > 1 else 0.0
+            more = int(demand.output_tokens) - 1
+            later = more * self.limits.tpot if more else 0.0
             longest = min(self.limits.latency, self.limits.ttft + later)
-            needed = demand.concurrency / longest
+            needed = int(demand.concurrency) / longest
         return BoundedSplits(self.splits, self.rates, needed, least * ROUNDING)
 
     def highest(self, splits: Splits) -> tuple[Array, Array]:

@@ -80,7 +80,8 @@ def aggregated(space: SiteSpace, site: Site, demand: Load, limits: Limits) -> Lo
 # -- always so many ------------------------------------------------------------------------------------------------
 def _always(asked: _Question, kinds: ReplicaKinds, most: Array) -> Looked:
     """So many requests are always in flight, or as many as keep the limits."""
-    demand, total = asked.demand, asked.demand.concurrency
+    demand = asked.demand
+    total = None if demand.concurrency is None else int(demand.concurrency)
     loads = [_Loads(asked, kinds, i) for i in range(len(kinds.degrees))]
     if total is None:
         flights = np.array([load.most() for load in loads])

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from math import inf
 from typing import Any
 
 import roofline
@@ -32,7 +33,7 @@ def questions() -> Iterator[tuple[str, Callable[..., Any]]]:
 
 def row(setting: Setting) -> str:
     """A setting as a row of its table."""
-    default = "needed" if setting.needed else "" if setting.default in (None, False) else f"`{setting.default}`"
+    default = "needed" if setting.needed else "" if setting.default in (None, False, inf) else f"`{setting.default}`"
     words = " ".join(setting.help.replace("|", "\\|").split())
     return f"| `{setting.name}` | {setting.kind.unit} | {default} | {words} |"
 

@@ -80,7 +80,7 @@ def body_of(
         if name in without or setting.kind.names == "file":
             continue
         hint = _json_type(setting, largest.get(name, LARGEST.get(setting.kind.unit, inf)))
-        default = usual.get(name, ... if setting.needed else setting.default)
+        default = usual.get(name, ... if setting.needed else None if setting.default == inf else setting.default)
         fields[name] = (hint if default is not None else hint | None, Field(default, description=setting.help))
     made: Any = create_model(declaration_of(question).name.title() + "Asked", __base__=base, **fields)
     made.__doc__ = about
@@ -96,9 +96,13 @@ def _json_type(setting: Setting, largest: float) -> Any:
     for plain in kind.json:
         if plain in (int, float):
             most = largest if kind.most is None else min(kind.most, largest)
-            least = {} if kind.least is None else {"gt" if kind.above else "ge": kind.least}
-            number = Annotated[plain, Field(**least, **{"lt" if kind.below else "le": most}, allow_inf_nan=False)
-                               if plain is float else Field(**least, le=int(most))]  # fmt: skip
+            low = None if kind.least is None or kind.above else kind.least
+            high = None if kind.below else most
+            number = Annotated[
+                plain,
+                Field(ge=low, gt=kind.least if kind.above else None, le=high, lt=most if kind.below else None,
+                      allow_inf_nan=False if plain is float else None),
+            ]  # fmt: skip
     if number is not None and setting.hint == Count:
         number |= Annotated[list[number], Field(min_length=1, max_length=MOST_VALUES)]
     texts: Any = Text if str in kind.json else None
