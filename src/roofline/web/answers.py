@@ -10,7 +10,7 @@ import numpy as np
 
 import roofline as rl
 from roofline.declared.errors import InputError, not_one_of
-from roofline.declared.question import question_settings
+from roofline.declared.question import group_settings, question_settings
 from roofline.declared.result import plain
 from roofline.estimates.bill import Bill
 from roofline.explore.guidance import advice as tried
@@ -41,12 +41,11 @@ def given_fields(asked: b.Body, allowed: Allowed) -> dict[str, Any]:
             value = chosen_model(value, allowed)
         elif name in MACHINES:
             value = chosen_machine(value, allowed)
-        elif name == "bill":
-            value = Bill.asked(**{part: told for part in type(value).model_fields
-                                  if (told := getattr(value, part)) not in (None, "")})  # fmt: skip
         elif isinstance(value, list) and name not in TEXTS:
             value = np.array(value)
         given[name] = value
+    if isinstance(asked, b.BilledAsked):
+        given["bill"] = Bill.asked(**{name: given.pop(name) for name in group_settings(Bill) if name in given})
     return given
 
 

@@ -13,7 +13,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
 from roofline.declared.maths import Count
-from roofline.declared.question import OLD_NAMES, Setting, declaration_of, question_settings
+from roofline.declared.question import OLD_NAMES, Setting, declaration_of, group_settings, question_settings
+from roofline.estimates.bill import Bill
 from roofline.estimates.estimate import estimate
 from roofline.estimates.fit import fit
 from roofline.estimates.generate import generate
@@ -111,15 +112,6 @@ def _json_type(setting: Setting, largest: float) -> Any:
     return texts if number is None else number if texts is None else number | texts
 
 
-class BillAsked(Body):
-    """What chips and electricity cost, as `Bill` has it; nothing is what the catalog says."""
-
-    price: Text | None = Field(None, description="USD an hour of a chip, or own(USD,rest=…,years=…,electricity=…).")
-    utilisation: Annotated[float, Field(gt=0, le=1)] | None = None
-    pue: Annotated[float, Field(ge=1, le=10)] | None = None
-    grid: Text | None = Field(None, description="A country's code, or kg of CO₂ equivalent a kWh.")
-
-
 class PlaceAsked(ModelAsked):
     """A model on a machine: the settings of every question about memory or time."""
 
@@ -135,10 +127,11 @@ class TimedAsked(PlaceAsked):
     law: Text = "calibrated"
 
 
-class BilledAsked(TimedAsked):
-    """The same with who pays what."""
-
-    bill: BillAsked | None = None
+BilledAsked: Any = create_model(
+    "BilledAsked", __base__=TimedAsked, __doc__="The same with who pays what.",
+    **{name: (_json_type(setting, inf) | None, Field(None, description=setting.help))
+       for name, setting in group_settings(Bill).items()},
+)  # fmt: skip
 
 
 class ShapeAsked(Body):

@@ -42,7 +42,7 @@ class Scenario:
     @property
     def billed(self) -> dict[str, Any]:
         """The same with the bill: the catalog's."""
-        return {**self.timed, "bill": None}
+        return {**self.timed, "price": None, "grid": None, "pue": None}
 
     @property
     def middle(self) -> int:
@@ -58,7 +58,7 @@ class Scenario:
     def body(self, view: str) -> tuple[str, dict[str, Any]]:
         """The question, and its body, of one of the page's `asks`."""
         step = {"phase": self.phase, "batch": self.concurrency, "context": self.middle}
-        sizes = {"input": self.input, "output": self.output}
+        sizes = {"input": self.input, "output_tokens": self.output}
         full = {"batch": self.concurrency, "context": self.input + self.output}
         powers = _powers(self.concurrency)
         contexts = self.swept if view == "sweep" else []

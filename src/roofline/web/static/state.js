@@ -60,9 +60,9 @@ const place = (s) => ({
   model: s.config ?? s.model, on: s.on, layout: s.layout || null, precision: s.precision || null, engine: s.engine || null,
 });
 const timed = (s) => ({ ...place(s), law: s.law });
-const billed = (s) => ({ ...timed(s), bill: s.price || s.grid || s.pue ? { price: s.price || null, grid: s.grid || null, pue: s.pue } : null });
+const billed = (s) => ({ ...timed(s), price: s.price || null, grid: s.grid || null, pue: s.pue });
 const training = (s) => ({ batch: s.trainBatch, tokens: s.trainTokens });
-const sizes = (s) => ({ input: s.input, output: s.output });
+const sizes = (s) => ({ input: s.input, output_tokens: s.output });
 export const middle = (s) => (s.phase === "prefill" ? s.input : s.input + Math.floor(s.output / 2));
 const load = (s) => (s.rate ? { rate: s.rate } : { concurrency: s.concurrency });
 const SWEPT = [512, 2048, 8192, 32768];
@@ -70,8 +70,8 @@ const SWEPT = [512, 2048, 8192, 32768];
 const MOST_EVENTS = 400000;
 export const asks = {
   limits: (s) => ({ model: s.config ?? s.model }),
-  serve: (s) => ({ ...billed(s), input: s.input, output: s.output, ...load(s) }),
-  front: (s) => ({ ...billed(s), input: s.input, output: s.output, concurrency: powers(s.concurrency) }),
+  serve: (s) => ({ ...billed(s), ...sizes(s), ...load(s) }),
+  front: (s) => ({ ...billed(s), ...sizes(s), concurrency: powers(s.concurrency) }),
   estimate: (s) => ({ ...billed(s), phase: s.phase, batch: s.concurrency, context: middle(s) }),
   plot: (s) => ({ ...timed(s), kind: "roofline", phase: s.phase, batch: s.concurrency, context: middle(s) }),
   diagram: (s) => ({ model: s.config ?? s.model, kind: "diagram" }),
@@ -87,9 +87,9 @@ export const asks = {
   runs: (s) => ({ on: s.on, context: s.runsContext, model: s.config ?? s.model }),
   launch: (s) => ({ ...timed(s), ...sizes(s), concurrency: s.concurrency, launcher: s.launcher }),
   report: (s) => ({ ...place(s), batch: s.concurrency, ...sizes(s) }),
-  simulate: (s) => ({ ...billed(s), input: s.input, output: s.output, ...load(s), requests: Math.max(1, Math.min(s.requests, Math.floor(MOST_EVENTS / s.output))), seed: s.seed }),
-  search: (s) => ({ ...billed(s), layout: null, input: s.input, output: s.output, concurrency: s.concurrency, ttft: s.ttft ? s.ttft / 1e3 : null, tpot: s.tpot ? s.tpot / 1e3 : null }),
-  advice: (s) => ({ ...timed(s), batch: s.concurrency, input: s.input, output: s.output }),
+  simulate: (s) => ({ ...billed(s), ...sizes(s), ...load(s), requests: Math.max(1, Math.min(s.requests, Math.floor(MOST_EVENTS / s.output))), seed: s.seed }),
+  search: (s) => ({ ...billed(s), layout: null, ...sizes(s), concurrency: s.concurrency, ttft: s.ttft ? s.ttft / 1e3 : null, tpot: s.tpot ? s.tpot / 1e3 : null }),
+  advice: (s) => ({ ...timed(s), batch: s.concurrency, ...sizes(s) }),
 };
 function powers(last) {
   const all = [];

@@ -31,13 +31,12 @@ const decimal = (x) => (Number.isInteger(x) ? x.toFixed(1) : String(x));
 export function python(s) {
   const text = (value) => JSON.stringify(value), given = SETTINGS.filter((key) => s[key]).map((key) => `${key}=${text(s[key])}`);
   const law = s.law === "calibrated" ? [] : [`law=${text(s.law)}`];
-  const price = /^own\(/.test(s.price) ? `rl.${s.price.replace("own(", "Own(")}` : s.price, grid = Number(s.grid) ? s.grid : text(s.grid);
-  const paid = [["price", s.price && price], ["grid", s.grid && grid], ["pue", s.pue]].filter(([, v]) => v).map(([key, v]) => `${key}=${v}`);
-  const bill = paid.length ? [`bill=rl.Bill(${paid.join(", ")})`] : [], load = s.rate ? `rate=${decimal(s.rate)}` : `concurrency=${s.concurrency}`;
+  const paid = [["price", s.price && (Number(s.price) ? s.price : text(s.price))], ["grid", s.grid && (Number(s.grid) ? s.grid : text(s.grid))], ["pue", s.pue]];
+  const bill = paid.filter(([, v]) => v).map(([key, v]) => `${key}=${v}`), load = s.rate ? `rate=${decimal(s.rate)}` : `concurrency=${s.concurrency}`;
   const called = (name, ...all) => `print(rl.${name}(model, ${all.join(", ")}))`;
   return [
     "import roofline as rl", "", `model = rl.load(${text(source(s))})`,
-    called("serve", `input=${s.input}`, `output=${s.output}`, load, ...given, ...law, ...bill),
+    called("serve", `input=${s.input}`, `output_tokens=${s.output}`, load, ...given, ...law, ...bill),
     called("estimate", `rl.${s.phase}(${s.concurrency}, ${middle(s)})`, ...given, ...law, ...bill),
     called("fit", `batch=${s.concurrency}`, `context=${s.input + s.output}`, ...given),
   ].join("\n");
