@@ -228,6 +228,11 @@ def setting(rng: Generator, machines: Sequence[str] = MACHINES) -> dict[str, Any
     }  # fmt: skip
 
 
+def place(rng: Generator) -> dict[str, Any]:
+    """The same without the law, which what takes no time does not have."""
+    return {name: value for name, value in setting(rng).items() if name != "law"}
+
+
 def engine(rng: Generator) -> dict[str, Any]:
     return {"engine": pick(rng, [name for name in engines() if name not in ("megatron", "fsdp")])}
 
@@ -281,7 +286,7 @@ def run_generate(settings: Mapping[str, Any]) -> rl.Result:
 
 
 def draw_generate(rng: Generator) -> Case:
-    drawn = {"batch": number(rng, 1, 400), "input": number(rng, 1, 4000), "output": number(rng, 1, 60)}
+    drawn = {"batch": number(rng, 1, 400), "input": number(rng, 1, 4000), "output_tokens": number(rng, 1, 60)}
     numbers, arrays = columns(rng, drawn, degrees(rng, False))
     draft = pick(rng, (None, rl.load("meta-llama/Llama-3.2-1B")))
     speculation = rl.Speculation(0.7, 3, draft) if rng.random() < 0.25 else None
@@ -297,7 +302,7 @@ def run_serve(settings: Mapping[str, Any]) -> rl.Result:
 def draw_serve(rng: Generator) -> Case:
     steady = rng.random() < 0.7
     load = {"concurrency": number(rng, 1, 500)} if steady else {"rate": lambda: float(rng.uniform(0.01, 0.2))}
-    drawn = {"input": number(rng, 1, 4000), "output": number(rng, 1, 400), **load}
+    drawn = {"input": number(rng, 1, 4000), "output_tokens": number(rng, 1, 400), **load}
     if rng.random() < 0.4:
         drawn["prefix"] = lambda: float(rng.integers(4) / 4)
     numbers, arrays = columns(rng, drawn, degrees(rng, False), few=not steady)
@@ -313,7 +318,7 @@ def draw_fit(rng: Generator) -> Case:
     drawn = {"batch": number(rng, 1, 1000), "context": number(rng, 1, 100_000)}
     numbers, arrays = columns(rng, drawn, degrees(rng, False))
     chunk = {"chunk": number(rng, 1, 20_000)()} if rng.random() < 0.3 else {}
-    return Case(run_fit, {**setting(rng), **engine(rng), **stages(rng), **chunk, **numbers}, arrays)
+    return Case(run_fit, {**place(rng), **engine(rng), **stages(rng), **chunk, **numbers}, arrays)
 
 
 def run_pools(settings: Mapping[str, Any]) -> rl.Result:
@@ -328,7 +333,7 @@ def run_pools(settings: Mapping[str, Any]) -> rl.Result:
 
 def draw_pools(rng: Generator) -> Case:
     drawn = {
-        "input": number(rng, 1, 4000), "output": number(rng, 1, 400), "concurrency": number(rng, 1, 200),
+        "input": number(rng, 1, 4000), "output_tokens": number(rng, 1, 400), "concurrency": number(rng, 1, 200),
         "chips": lambda: int(rng.integers(16, 65)), "prefill.tp": lambda: pick(rng, (1, 2, 4)),
         "decode.tp": lambda: pick(rng, (1, 2, 4)), "decode.dp": lambda: pick(rng, (1, 2)),
     }  # fmt: skip

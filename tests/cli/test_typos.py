@@ -261,7 +261,8 @@ TYPOS = [
     ),
     (
         "generate gpt2 --on l4 --input 9 --output-tokens 9 --law calibrted",
-        "--law: expected calibrated, ideal or fixed(mfu,mbu) with shares in (0, 1], got 'calibrted'; nearest: calibrated",
+        "--law: expected calibrated, ideal or fixed(mfu,mbu) with shares in (0, 1], got 'calibrted'; "
+        "nearest: calibrated",
     ),
     (
         "generate gpt2 --on l4 --input 9 --output-tokens 9 --price cheap",

@@ -79,8 +79,8 @@ class Ranking:
 
     objective: Annotated[
         ObjectiveName | None,
-        "What is best: most tokens per second and chip (the default without a load), least USD or joules per token, "
-        "least latency, or fewest chips (the default of a load); of training `time`, `cost` or `chips`.",
+        "What is best: most tokens per second and chip (without a load), least USD or joules per token, least latency, "
+        "or fewest chips (with a load). Of training `time`, `cost` or `chips`.",
     ] = None
     top: Annotated[Whole, "Plans to list."] = TOP
     confirm: Annotated[WholeOrNone, "So many of the best are simulated request by request."] = 0

@@ -155,8 +155,8 @@ def given_search(given: dict[str, Any]) -> rl.Search:
     """`rl.search` of the fields of a body; a rate takes the place of the usual concurrency."""
     if given.get("rate") is not None:
         given = {name: value for name, value in given.items() if name != "concurrency"}
-    found: rl.Search = rl.search(**given)
-    return found
+    plans: rl.Search = rl.search(**given)
+    return plans
 
 
 def search_answer(asked: b.Body, allowed: Allowed) -> Any:

@@ -83,9 +83,9 @@ def body_of(
         hint = _json_type(setting, largest.get(name, LARGEST.get(setting.kind.unit, inf)))
         default = usual.get(name, ... if setting.needed else None if setting.default == inf else setting.default)
         fields[name] = (hint if default is not None else hint | None, Field(default, description=setting.help))
-    made: Any = create_model(declaration_of(question).name.title() + "Asked", __base__=base, **fields)
-    made.__doc__ = about
-    return made  # type: ignore[no-any-return]
+    body: Any = create_model(declaration_of(question).name.title() + "Asked", __base__=base, **fields)
+    body.__doc__ = about
+    return body  # type: ignore[no-any-return]
 
 
 def _json_type(setting: Setting, largest: float) -> Any:

@@ -1,0 +1,33 @@
+"""The reference of settings is that of the code, and lists of settings grow no more."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from roofline.declared.question import declaration_of
+from roofline.show.settings import questions, settings_page
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+from setting_lists import setting_lists  # noqa: E402
+
+MOST_LISTS = 99
+"""Places that write out four or more settings of a server, results and their figures among them: 133 before settings
+were declared. It goes down alone."""
+
+
+def test_the_page_is_made_from_the_code() -> None:
+    run = "run: python -m roofline.show.settings > docs/settings.md"
+    assert (ROOT / "docs" / "settings.md").read_text(encoding="utf-8") == settings_page(), run
+
+
+def test_every_setting_says_what_it_is() -> None:
+    for name, function in questions():
+        for setting in declaration_of(function).settings.values():
+            assert setting.help, (name, setting.name)
+            assert setting.help.rstrip().endswith((".", ")")), (name, setting.name)
+
+
+def test_lists_of_settings_grow_no_more() -> None:
+    assert len(setting_lists(ROOT / "src" / "roofline")) <= MOST_LISTS
