@@ -16,6 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from roofline.declared.errors import InputError as InputError
+    from roofline.declared.groups import SLO as SLO
+    from roofline.declared.groups import Load as Load
+    from roofline.declared.groups import PoolSizes as PoolSizes
+    from roofline.declared.groups import Where as Where
     from roofline.declared.result import Grid as Grid
     from roofline.declared.result import Result as Result
     from roofline.emit.make import Emitted as Emitted
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
     from roofline.estimates.pools import pools as pools
     from roofline.estimates.run import Run as Run
     from roofline.estimates.run import run as run
+    from roofline.estimates.serve import SteadyState as SteadyState
     from roofline.estimates.serve import serve as serve
     from roofline.estimates.server import Serving as Serving
     from roofline.estimates.span import Span as Span
@@ -54,6 +59,8 @@ if TYPE_CHECKING:
     from roofline.explore.difference import diff as diff
     from roofline.explore.elasticity import Sensitivity as Sensitivity
     from roofline.explore.elasticity import sensitivity as sensitivity
+    from roofline.explore.search import Choices as Choices
+    from roofline.explore.search import Ranking as Ranking
     from roofline.explore.search import Search as Search
     from roofline.explore.search import search as search
     from roofline.explore.solution import Solution as Solution
@@ -110,6 +117,7 @@ _PLACES = {
     "tracing.make": "trace",
     "model.precision": "Precision",
     "declared.errors": "InputError",
+    "declared.groups": "Where Load SLO PoolSizes",
     "declared.result": "Result Grid",
     "work.step": "Step Queries prefill decode",
     "work.training": "Training training",
@@ -129,7 +137,7 @@ _PLACES = {
     "estimates.step": "Estimate",
     "estimates.generate": "Generation Speculation generate",
     "estimates.server": "Serving",
-    "estimates.serve": "serve",
+    "estimates.serve": "SteadyState serve",
     "estimates.pools": "Pools pools",
     "estimates.fit": "Fit fit",
     "estimates.offload": "Host Offload offload",
@@ -143,7 +151,7 @@ _PLACES = {
     "simulation.traces": "Trace",
     "explore.difference": "Difference diff",
     "explore.demand": "Demand Limits",
-    "explore.search": "Search search",
+    "explore.search": "Choices Ranking Search search",
     "explore.training_search": "TrainingSearch search_training",
     "explore.break_even": "Owned",
     "explore.codesign": "Bounds Codesign Process codesign",
