@@ -332,7 +332,7 @@ TYPOS = [
     ),
     (
         "sweep gpt2 --on l4 --batch 1..8:y2",
-        "batch: expected numbers such as 8, 4Ki, 1,2,4, 1..512, 1..512:x2 or 16..256:+16, got '1..8:y2'",
+        "--batch: expected numbers such as 8, 4Ki, 1,2,4, 1..512, 1..512:x2 or 16..256:+16, got '1..8:y2'",
     ),
     (
         "sweep gpt2 --on l4 --batch 1 --context 9 --where bacth>1",

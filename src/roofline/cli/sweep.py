@@ -13,8 +13,22 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from roofline.cli.common import CLUSTER, Headers, Needed, OutFile, Revision, Several, Switch, progress_bar, refuse, warn
+from roofline.cli.common import (
+    CLUSTER,
+    Headers,
+    Json,
+    Needed,
+    OutFile,
+    Revision,
+    Several,
+    Switch,
+    progress_bar,
+    refuse,
+    warn,
+)
+from roofline.cli.derived import options_given, with_settings
 from roofline.declared.errors import InputError
+from roofline.explore.axes import AXES, NUMBERS
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -25,76 +39,20 @@ if TYPE_CHECKING:
 PATIENCE = 1.0
 """Seconds before a bar is shown."""
 MOST_SHOWN = 1000
-NUMBERS = "`8`, `1,2,4`, `1..512` (each), `1..512:x2`, `16..256:+16`; k is 1,000 and Ki 1,024"
 
 
-@Parameter(name="*")
-@dataclass(frozen=True)
-class AxisOptions:
-    """Axes: each one value or many."""
-
-    layout: Several = None
-    "Layouts, every combination of degrees: `tp=1,2,4,8,pp=1,2` (a bare number continues the key before it)."
-    tp: str | None = None
-    "Degrees of tensor parallelism instead: `1,2,4`; likewise the next three."
-    pp: str | None = None
-    "Pipeline stages."
-    dp: str | None = None
-    "Replicas."
-    ep: str | None = None
-    "Degrees of expert parallelism."
-    precision: Several = None
-    "Formats, a word for each: `bf16 fp8 weights=fp8,kv=fp8`; `checkpoint` is its own."
-    engine: Several = None
-    "Engines, with settings in brackets: `vllm sglang 'vllm(max_num_seqs=128)'`."
-    law: Several = None
-    "Laws: `calibrated`, `ideal`, `fixed(mfu,mbu)`."
-    figures: Several = None
-    "Figures of the chips changed: `bw=2T,4T,8T` of each chip three."
-    batch: str | None = None
-    "Sequences of all replicas: `8`, `1,2,4`, `1..512` (each), `1..512:x2`, `16..256:+16`; k is 1,000 and Ki 1,024."
-    context: str | None = None
-    "Cached tokens of a decode step."
-    input: str | None = None
-    "Prompt tokens."
-    output_tokens: str | None = None
-    "Generated tokens."
-    concurrency: str | None = None
-    "Requests in flight of a server."
-    rate: str | None = None
-    "Requests a second of a server instead."
-    prefix: str | None = None
-    "Share of each prompt in the prefix cache of a server: `0,0.5`."
-    tokens: str | None = None
-    "Tokens of a training sequence."
-    micro_batch: str | None = None
-    "Sequences of a micro-batch in training."
-    recompute: Several = None
-    "What training runs again: `none selective full`."
-    recipe: Several = None
-    "Recipes of training: `bf16 fp8`."
-    optimizer: Several = None
-    "Optimizers."
-    schedule: Several = None
-    "Schedules of the pipeline."
-    loss: Several = None
-    "How the loss is computed."
-
-    def given(self) -> dict[str, Any]:
-        """What was given, as the library takes it."""
-        options = {name: value for name, value in vars(self).items() if value is not None}
-        if "output_tokens" in options:
-            options["output"] = options.pop("output_tokens")
-        if "precision" in options:
-            options["precision"] = [None if word == "checkpoint" else word for word in options["precision"]]
-        return options
-
-
+@with_settings(AXES, several=[name for name in AXES if name not in NUMBERS])
 def sweep(
     *models: Annotated[str, Parameter(help="Hub ids, catalog names, config.json files or their folders.")],
     on: Annotated[list[str], Parameter(help=f"{CLUSTER} One or several.", consume_multiple=True, negative="")],
     phase: Literal["decode", "prefill", "generate", "serve", "train"] = "decode",
-    axes: AxisOptions = AxisOptions(),
+    figures: Several = None,
+    micro_batch: str | None = None,
+    recompute: Several = None,
+    recipe: Several = None,
+    optimizer: Several = None,
+    schedule: Several = None,
+    loss: Several = None,
     where: str = "",
     columns: Several = None,
     sort: str | None = None,
@@ -109,9 +67,14 @@ def sweep(
     revision: Revision = None,
     headers: Headers = False,
     force: Switch = False,
-    json: Switch = False,
+    json: Json = False,
+    **axes: Any,
 ) -> None:
     """A table of anything over anything: models, chips, layouts, formats, engines, batches, contexts, rates.
+
+    Each option of the question is an axis, of one value or many. Numbers: `8`, `1,2,4`, `1..512` (each), `1..512:x2`,
+    `16..256:+16`; k is 1,000 and Ki 1,024. Layouts: `tp=1,2,4,8,pp=1,2`, every combination of degrees. Others: a word
+    for each, as in `--precision bf16 fp8`; `checkpoint` is its own.
 
     Combinations that cannot be are left out and counted. Exits with 1 where no row is left.
 
@@ -123,6 +86,20 @@ def sweep(
         What is estimated. `decode`: over batch and context. `prefill`: over batch and input. `generate`: over batch,
         input and output-tokens. `serve`: over input, output-tokens, prefix and concurrency or rate. `train`: over batch
         and tokens.
+    figures:
+        Figures of the chips changed: `bw=2T,4T,8T` of each chip three.
+    micro_batch:
+        Sequences of a micro-batch in training.
+    recompute:
+        What training runs again: `none selective full`.
+    recipe:
+        Recipes of training: `bf16 fp8`.
+    optimizer:
+        Optimizers of training.
+    schedule:
+        Schedules of the pipeline in training.
+    loss:
+        How the loss is computed in training.
     where:
         A condition on columns that rows meet: `fits and tpot < 30ms`, `mfu > 40% or memory_total < 60GB`.
     columns:
@@ -147,8 +124,6 @@ def sweep(
         Of the picture: ink on white, or light on dark.
     force:
         Overwrite files, and begin a killed sweep anew.
-    json:
-        JSON, as docs/json.md has it.
     """
     from roofline.explore.axes import space_of
     from roofline.explore.evaluate import sweeper_of
@@ -166,8 +141,12 @@ def sweep(
         raise InputError("--resume", "nothing", "--out with it")
     if plot is not None:
         _check_picture(plot, force)
+    training = {"figures": figures, "micro_batch": micro_batch, "recompute": recompute, "recipe": recipe,
+                "optimizer": optimizer, "schedule": schedule, "loss": loss}  # fmt: skip
+    if "precision" in axes:
+        axes["precision"] = [None if word == "checkpoint" else word for word in axes["precision"]]
     built = [load(model, revision=revision, headers=headers) for model in models]
-    space = space_of(built, phase, {"on": on, **axes.given()})
+    space = space_of(built, phase, {"on": on, **axes, **options_given(training)})
     check_size(space, MOST_POINTS if out is not None else MOST_IN_MEMORY)
     sweeper = sweeper_of(space, split_names(columns), where)
     order = order_named(sort, rows, sweeper)

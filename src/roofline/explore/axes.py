@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from math import prod
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -13,10 +15,13 @@ import numpy as np
 from roofline.declared.checks import numbers as checked_numbers
 from roofline.declared.checks import requests_a_second
 from roofline.declared.errors import InputError, not_one_of
-from roofline.declared.question import question_settings
+from roofline.declared.kinds import ValueKind, text_kind
+from roofline.declared.question import Setting, question_settings
 from roofline.estimates.deployment import machine_chip
 from roofline.estimates.serve import serve
 from roofline.estimates.settings import setting_labels
+from roofline.explore.asking import ASKED
+from roofline.explore.open_question import ALL_SIZES
 from roofline.explore.questions import SERVED, Question, question_named
 from roofline.explore.ranges import LONGEST_TEXT, layouts_named, values_of
 from roofline.explore.space import Choice, Numbers, Space
@@ -33,6 +38,12 @@ from roofline.work.training import training
 
 SETTINGS = ("layout", "precision", "engine", "law", "figures")
 """Axes of settings beside the model and the machine."""
+AXES: Mapping[str, Setting] = MappingProxyType({
+    name: replace(setting, kind=text_kind(), default=None) for name, setting in ASKED.items() if name != "on"
+})  # fmt: skip
+"""Axes beside the models and the machines, whose values a person writes as texts."""
+NUMBERS = frozenset({*ALL_SIZES, *DEGREES, "prefix"})
+"""Axes of numbers."""
 MOST_FIGURES = 4096
 """Combinations of figures of a chip; a text of them grows by powers."""
 CHECKPOINT = "checkpoint"
@@ -96,6 +107,15 @@ def _checked(name: str, value: Any, models: Sequence[Model]) -> list[Any]:
     for each in values:
         check(each)
     return values
+
+
+def _of_word(name: str, kind: ValueKind, word: str) -> Any:
+    """A value as a person writes it; yes and no where it is one of these."""
+    if bool not in kind.json:
+        return kind.read(name, word)
+    if word not in ("yes", "no"):
+        raise InputError(name, word, "yes or no")
+    return word == "yes"
 
 
 def _has_formats(model: Model, spec: Any, last: bool) -> bool:

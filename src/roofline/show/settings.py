@@ -15,8 +15,8 @@ from roofline.declared.question import Setting, declaration_of, group_settings, 
 HEAD = """# Settings
 
 What each question is asked. A setting has one name at every door. The option `--output-tokens` of a command is the
-argument `output_tokens` of the library, and the field of that name of the API and of agents' tools. Settings that several
-questions share stand in groups. The library takes a group flat or as one value, as in
+argument `output_tokens` of the library, and the field of that name of the API and of agents' tools. Settings that
+several questions share stand in groups. The library takes a group flat or as one value, as in
 `rl.serve(model, rl.Where(on="h100-sxm"), rl.Load(1024, 256, concurrency=32))`. Numbers may be written `4k` (4,000) or
 `4Ki` (4,096), and times `300ms`. This page is made from the code.
 """
