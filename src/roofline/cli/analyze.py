@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING, Any
 
 from roofline.cli.common import (
-    FIGURES,
     CountingName,
-    EngineName,
     Form,
-    Formats,
     Headers,
-    LawName,
     ModelArgument,
     OutFile,
     Revision,
@@ -30,8 +24,10 @@ from roofline.cli.common import (
     warn_beyond,
 )
 from roofline.cli.defaults import is_default
-from roofline.cli.layout_options import LayoutOptions
+from roofline.cli.derived import with_settings
 from roofline.declared.errors import InputError
+from roofline.declared.groups import Where
+from roofline.declared.question import group_settings
 
 if TYPE_CHECKING:
     from roofline.estimates.step import Estimate
@@ -41,18 +37,14 @@ if TYPE_CHECKING:
     from roofline.work.step import Step
 
 
+@with_settings(group_settings(Where), optional=("on",))
 def analyze(
     model: ModelArgument,
     /,
     *,
     step: StepOptions = StepOptions(),  # noqa: B008
-    on: Annotated[str | None, Parameter(help=f"Also how long it takes, on {FIGURES[:-1]}, or a cluster.")] = None,
-    spread: LayoutOptions = LayoutOptions(),  # noqa: B008
-    engine: EngineName = None,
-    law: LawName = "calibrated",
     counting: CountingName = "standard",
     traffic: TrafficName = "fused",
-    precision: Formats = None,
     revision: Revision = None,
     headers: Headers = False,
     traced: Switch = False,
@@ -61,10 +53,12 @@ def analyze(
     md: Form = False,
     out: OutFile = None,
     force: Switch = False,
+    **place: Any,
 ) -> None:
     """Op by op: FLOPs, bytes and arithmetic intensity of a step; on a chip its time and what limits it.
 
-    Without a step: a prefill and a decode of 1024 tokens. Exits with 1 where it does not fit on the chip.
+    Without a step: a prefill and a decode of 1024 tokens. Without --on there are no times. Exits with 1 where it does
+    not fit on the chip.
 
     Example: `roofline analyze meta-llama/Llama-3.1-8B --on h100-sxm --context 4096 --batch 32`
 
@@ -87,17 +81,19 @@ def analyze(
     from roofline.model.load import load
     from roofline.show import analysis as views
 
-    for option, value in (("--law", None if law == "calibrated" else law), ("--engine", engine)):
-        if on is None and value is not None and not is_default(option.removeprefix("--")):
-            raise InputError(option, value, "--on CHIP beside it: without a chip there are no times")
+    place = Where.fully(place)
+    for name in ("law", "engine"):
+        if "on" not in place and name in place and not is_default(name):
+            raise InputError(f"--{name}", place[name], "--on CHIP beside it: without a chip there are no times")
     form = form_of(out, {"json": json, "csv": csv, "md": md})
     built = _traced(model, revision) if traced else load(model, revision=revision, headers=headers)
+    precision = place.get("precision")
     options = {"counting": counting, "traffic": traffic, "precision": precision}
     asked = step.steps(built.context)
-    if on is None:
-        steps = _counted(built, asked, spread.text(), options)
+    if place.get("on") is None:
+        steps = _counted(built, asked, place.get("layout"), options)
     else:
-        steps = _timed(built, asked, {**options, "on": on, "law": law, "layout": spread.text(), "engine": engine})
+        steps = _timed(built, asked, {**options, **place})
     result = views.Steps(built, steps)
     if form == "json":
         from roofline.show.tables import json_text

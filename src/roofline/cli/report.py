@@ -5,14 +5,9 @@ from __future__ import annotations
 import sys
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Literal
-
-from cyclopts import Parameter
+from typing import Any, Literal
 
 from roofline.cli.common import (
-    CLUSTER,
-    EngineName,
-    Formats,
     Headers,
     ModelArgument,
     Needed,
@@ -24,38 +19,33 @@ from roofline.cli.common import (
     refuse,
     warn,
 )
-from roofline.cli.layout_options import LayoutOptions
+from roofline.cli.derived import with_settings
 from roofline.declared.errors import InputError
+from roofline.declared.groups import PlaceSettings
+from roofline.declared.question import group_settings
 
 
+@with_settings(group_settings(PlaceSettings), several=("on",))
 def report(
     model: ModelArgument,
     /,
     *,
-    on: Annotated[
-        list[str],
-        Parameter(
-            help=f"{CLUSTER} The report is of the first; more are compared with it.", consume_multiple=True, negative=""
-        ),
-    ],
     out: OutFile = None,
     tables: Path | None = None,
     tables_form: Literal["csv", "parquet"] = "csv",
-    spread: LayoutOptions = LayoutOptions(),  # noqa: B008
     batch: Needed = 16,
     input: Whole = None,
     output_tokens: Whole = None,
-    engine: EngineName = None,
-    precision: Formats = None,
     revision: Revision = None,
     headers: Headers = False,
     train: Switch = False,
     json: Switch = False,
     force: Switch = False,
+    **place: Any,
 ) -> None:
     """The whole story of a model on a machine: one HTML page, or Markdown with pictures and tables beside it.
 
-    Exits with 1 where it does not fit.
+    The report is of the first machine; more are compared with it. Exits with 1 where it does not fit.
 
     Example: `roofline report meta-llama/Llama-3.1-8B --on h100-sxm --out report.html`
 
@@ -90,9 +80,8 @@ def report(
     built = load(model, revision=revision, headers=headers)
     with progress_bar("report") if sys.stderr.isatty() else nullcontext() as progress:
         result = run(
-            built, on=on, output=out, tables=tables, tables_form=tables_form, force=force, progress=progress,
-            layout=spread.text(), batch=batch, input=input, output_tokens=output_tokens, precision=precision,
-            engine=engine, train=train,
+            built, output=out, tables=tables, tables_form=tables_form, force=force, progress=progress, batch=batch,
+            input=input, output_tokens=output_tokens, train=train, **PlaceSettings.fully(place),
         )  # fmt: skip
     if json:
         from roofline.show.tables import print_json
