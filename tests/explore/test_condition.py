@@ -13,6 +13,7 @@ from folded import folded
 from roofline import InputError
 from roofline.explore.columns import Words, words_of
 from roofline.explore.condition import DEEPEST_CONDITION, condition_of
+from roofline.explore.requirements import Requirement, requirements_named
 
 UNITS = {"fits": "flag", "tpot": "s", "time": "s", "batch": "", "bound": "word", "total": "B", "mfu": "share"}
 ROWS: dict[str, Any] = {
@@ -119,3 +120,39 @@ def test_words() -> None:
     assert words.text().tolist() == ["b", "a", "b"]
     assert isinstance(words_of("x", 2), Words)
     assert words_of("x", 2).equal("x").tolist() == [True, True]
+
+
+@pytest.mark.parametrize("text", ["bound = compute", "bound is compute", 'bound == "compute"', 'bound = "compute"'])
+def test_a_bound_is_spelled_alike_in_sweep_and_solve(text: str) -> None:
+    (clause,) = condition_of(text, {"bound": "word"}).parts
+    assert clause.value({"bound": "compute"}.__getitem__)
+    assert not clause.value({"bound": "memory"}.__getitem__)
+    assert requirements_named(text) == (Requirement("bound", "=", "compute"),)
+
+
+@pytest.mark.parametrize("text", ["1ms < tpot < 30ms", "30ms > tpot > 1ms", "tpot > 1ms and 30ms > tpot"])
+def test_a_comparison_is_turned_and_chained_alike_in_sweep_and_solve(text: str) -> None:
+    condition = condition_of(text, {"tpot": "s"})
+    for tpot, holds in ((0.001, False), (0.002, True), (0.03, False)):
+        assert all(part.value({"tpot": tpot}.__getitem__) for part in condition.parts) == holds
+    found = {(r.metric, r.sign, r.limit) for r in requirements_named(text)}
+    assert found == {("tpot", ">", 0.001), ("tpot", "<", 0.03)}
+
+
+def test_dollars_and_trillions_are_numbers_in_both() -> None:
+    text = "tokens_per_second < 2T and usd_per_million_tokens < $2"
+    tokens, usd = condition_of(text, {"tokens_per_second": "tokens/s", "usd_per_million_tokens": "USD"}).parts
+    assert tokens.value({"tokens_per_second": 1.9e12}.__getitem__)
+    assert not usd.value({"usd_per_million_tokens": 2.0}.__getitem__)
+    assert [r.limit for r in requirements_named(text)] == [2e12, 2.0]
+
+
+def test_what_only_the_other_serves_is_refused_in_one_line() -> None:
+    for text in ("tpot < 30ms or ttft < 1s", "not fits", "(fits)"):
+        with pytest.raises(InputError, match=r"limits joined by `and`.*`sweep --where`"):
+            requirements_named(text)
+    for text in ("time <= against", "time < against"):
+        with pytest.raises(InputError, match="`against` compares two sides in `solve` alone"):
+            condition_of(text, {"time": "s"})
+    with pytest.raises(InputError, match=r"bound: expected one of compute, .*nearest: compute"):
+        condition_of("bound = compoot", {"bound": "word"})

@@ -2,7 +2,9 @@
 
     condition   or of ands of nots of comparisons; comparisons may be chained (`1ms < tpot < 30ms`)
     value       + and − of × and / of numbers, columns, "words" in quotes and ( conditions )
-    number      with a unit where one is due: us µs ms s min h, B kB MB GB TB KiB MiB GiB TiB; % and k M G Ki Mi Gi too
+    word        `=` and `is` are `==`; behind them a bound needs no quotes: `bound = compute`, as in `solve`
+    number      with a unit where one is due: us µs ms s min h, B kB MB GB TB KiB MiB GiB TiB; % and k M G T Ki Mi Gi
+                too; USD may have $
 
 Times compare with times and bytes with bytes; everything else is a plain number.
 """
@@ -16,20 +18,24 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from roofline.declared.errors import InputError, nearest
+from roofline.declared.errors import InputError, nearest, not_one_of
 from roofline.explore.columns import Words
 
 LONGEST_CONDITION = 1000
 """Characters of a condition at most."""
 DEEPEST_CONDITION = 32
 """Brackets and signs within one another at most."""
+BOUNDS = ("compute", "memory", "network", "latency")
+"""What may take most of a step's time."""
+AGAINST = "against"
+"""In place of a limit of `solve`: the same figure of the other settings."""
 Dimension: TypeAlias = tuple[int, int]
 """Powers of seconds and of bytes."""
 PLAIN: Dimension = (0, 0)
 DIMENSIONS: Mapping[str, Dimension] = {"s": (1, 0), "B": (0, 1), "B/s": (-1, 1)}
 """Of a column's unit; others are plain."""
 NUMBER_UNITS: Mapping[str, tuple[float, Dimension]] = {
-    "": (1.0, PLAIN), "%": (0.01, PLAIN), "k": (1e3, PLAIN), "M": (1e6, PLAIN), "G": (1e9, PLAIN),
+    "": (1.0, PLAIN), "%": (0.01, PLAIN), "k": (1e3, PLAIN), "M": (1e6, PLAIN), "G": (1e9, PLAIN), "T": (1e12, PLAIN),
     "Ki": (2.0**10, PLAIN), "Mi": (2.0**20, PLAIN), "Gi": (2.0**30, PLAIN),
     "us": (1e-6, (1, 0)), "µs": (1e-6, (1, 0)), "ms": (1e-3, (1, 0)), "s": (1.0, (1, 0)), "min": (60.0, (1, 0)),
     "h": (3600.0, (1, 0)),
@@ -79,9 +85,9 @@ def condition_of(text: str, units: Mapping[str, str], field: str = "where") -> C
 
 _UNIT = "|".join(sorted(filter(str.isalpha, NUMBER_UNITS), key=len, reverse=True))
 _TOKEN = re.compile(
-    r"\s*(?:(?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
+    r"\s*(?:\$?(?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
     rf"(?P<unit>\s*(?:%|(?:{_UNIT})(?![A-Za-z_0-9]))|[A-Za-zµ]*)"
-    r"|(?P<name>[A-Za-z_][A-Za-z_0-9]*)|(?P<word>\"[^\"]*\"|'[^']*')|(?P<sign><=|>=|==|!=|[-+*/<>()]))"
+    r"|(?P<name>[A-Za-z_][A-Za-z_0-9]*)|(?P<word>\"[^\"]*\"|'[^']*')|(?P<sign><=|>=|==|!=|[-+*/<>=()]))"
 )
 _COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
     "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal, "==": np.equal, "!=": np.not_equal,
@@ -166,11 +172,23 @@ class _Parser:
     def _compared(self) -> Clause:
         left = self._sum()
         terms: list[Clause] = []
-        while sign := self._take(*_COMPARISONS):
-            right = self._sum()
+        while sign := self._take(*_COMPARISONS, "=", "is"):
+            bare = sign in ("=", "is") and left.kind == "word" and "bound" in left.names
+            right = self._bound() if bare else self._sum()
+            sign = "==" if sign in ("=", "is") else sign
             terms.append(self._comparison(left, sign, right))
             left = right
         return self._and(terms) if terms else left
+
+    def _bound(self) -> Clause:
+        """A bound that needs no quotes; a column or a word in quotes otherwise."""
+        kind, text, _ = self._next()
+        if kind != "name" or text in self.units:
+            return self._sum()
+        if text not in BOUNDS:
+            raise not_one_of(f"{self.field} bound", text, BOUNDS)
+        self.at += 1
+        return Clause("word", PLAIN, frozenset(), lambda look: text)
 
     def _sum(self) -> Clause:
         left = self._product()
@@ -227,6 +245,8 @@ class _Parser:
         return choices[0][0] if len(choices) == len(choices[0]) == 1 else self._or(choices)
 
     def _column(self, name: str) -> Clause:
+        if name == AGAINST and name not in self.units:
+            raise self._wrong(self.text, "a limit: `against` compares two sides in `solve` alone")
         if name not in self.units:
             close = nearest(name, self.units)
             raise self._wrong(name, "the name of a column", close)

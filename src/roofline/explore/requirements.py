@@ -21,9 +21,8 @@ from roofline.estimates.generate import Generation
 from roofline.estimates.server import Serving
 from roofline.estimates.step import Estimate
 from roofline.estimates.training_estimate import TrainingEstimate
+from roofline.explore.condition import AGAINST, BOUNDS
 
-AGAINST = "against"
-"""In place of a limit: the same figure of the other settings."""
 SIGNS: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
     {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
 )
@@ -36,7 +35,7 @@ def declared_figures(*results: type[Result]) -> Units:
 
 MEASURED = frozenset({"s", "B", "tokens/s", "requests/s", "share", "USD", "J", "W", "FLOP/B"})
 """Units of figures that may be required."""
-BOUNDS = ("compute", "memory", "network", "latency")
+_MIRRORED: Mapping[str, str] = MappingProxyType({"<=": ">=", ">=": "<=", "<": ">", ">": "<"})
 METRICS: Units = MappingProxyType({
     **declared_figures(Estimate, Generation, Serving, TrainingEstimate),
     "time": "s", "ttft": "s", "tpot": "s", "latency": "s",
@@ -103,7 +102,9 @@ def requirements_named(where: str | Sequence[str] | None) -> tuple[Requirement, 
     """The requirements of a text, joined by `and`, or of several texts.
 
     Times have a unit (`30ms`), bytes too (`80GB`, `64GiB`); a share is a number or percent; `$` may stand before USD.
-    Raises InputError for what is not understood.
+    A comparison may be turned round and chained (`1ms < tpot < 30ms`), as in the conditions of `sweep`.
+    Raises InputError for what is not understood, and for `or`, `not` and brackets: an end is looked for, where all
+    limits hold.
 
     >>> requirements_named("tpot <= 30ms and fits")[0]
     Requirement(metric='tpot', sign='<=', limit=0.03)
@@ -112,10 +113,22 @@ def requirements_named(where: str | Sequence[str] | None) -> tuple[Requirement, 
     for text in texts:
         if not isinstance(text, str) or len(text) > 1000:
             raise InputError("where", text, "text such as `tpot <= 30ms and fits`")
-    parts = [part for text in texts for part in re.split(r"\s+and\s+", text.strip())]
+        if re.search(r"\b(or|not)\b|[()]", text):
+            raise InputError("where", text, "limits joined by `and`: `or`, `not` and brackets are for `sweep --where`")
+    parts = [one for text in texts for part in re.split(r"\s+and\s+", text.strip()) for one in _unchained(part)]
     if len(parts) > MOST_WORDS:
         raise InputError("where", f"{len(parts)} requirements", f"at most {MOST_WORDS}")
     return tuple(map(_requirement, parts))
+
+
+def _unchained(text: str) -> list[str]:
+    """The comparisons of a chain, each with its figure first: `1ms < tpot < 30ms` is `tpot > 1ms`, `tpot < 30ms`."""
+    terms = re.split(r"\s*(<=|>=|<|>)\s*", text.strip())
+    links = list(zip(terms[::2], terms[1::2], terms[2::2], strict=False))
+    if len(terms) < 3 or (len(links) == 1 and not re.match(r"[$0-9.]", text.strip())):
+        return [text]
+    turned = [(a, sign, b) if a in METRICS else (b, _MIRRORED[sign], a) for a, sign, b in links]
+    return [f"{figure} {sign} {limit}" for figure, sign, limit in turned]
 
 
 def _requirement(text: str) -> Requirement:
@@ -132,9 +145,10 @@ def _requirement(text: str) -> Requirement:
     if metric == "bound":
         if sign is None or sign.strip() not in ("=", "==", "is"):
             raise InputError("where", text.strip(), "`bound = compute`, or another of the bounds")
-        if limit not in BOUNDS:
-            raise not_one_of("where bound", limit, BOUNDS)
-        return Requirement("bound", "=", limit)
+        word = re.sub(r"""^(["'])(.*)\1$""", r"\2", limit)
+        if word not in BOUNDS:
+            raise not_one_of("where bound", word, BOUNDS)
+        return Requirement("bound", "=", word)
     if sign is None or sign not in SIGNS:
         raise InputError("where", text.strip(), f"{metric} with one of {', '.join(SIGNS)} and a limit")
     return Requirement(metric, sign, AGAINST if limit == AGAINST else limit_named(metric, limit))

@@ -10,10 +10,11 @@ from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.question import OLD_NAMES
 from roofline.explore.asking import other_side, question_of, side_text
 from roofline.explore.break_even import break_even
+from roofline.explore.condition import AGAINST
 from roofline.explore.fewest_chips import MOST_CHIPS, fewest_chips
 from roofline.explore.open_numbers import HARDWARE, WORK, number_named
 from roofline.explore.open_question import ALL_SIZES
-from roofline.explore.requirements import AGAINST, Requirement, requirements_named
+from roofline.explore.requirements import Requirement, requirements_named
 from roofline.explore.seeking import searched
 from roofline.explore.solution import Solution
 from roofline.model.load import model_of
