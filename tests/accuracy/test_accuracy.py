@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import roofline as rl
 from folded import folded
 from roofline.accuracy.accuracy import SAMPLE, TOO_FAST, accuracy
-from roofline.accuracy.csvs import CellError, TableRow
+from roofline.accuracy.csvs import CellError, TableRow, documented, measurement
 from roofline.accuracy.fitted import FILE as FITTED_ON
 from roofline.accuracy.fitted import WORDS, fits_of, fitted_table, fitted_words
 from roofline.accuracy.measurements import QUANTITIES, SERVER, MeasuredRun, predictions
@@ -304,3 +304,24 @@ def test_nothing_was_fitted_on_a_users_own_rows(tmp_path: Path) -> None:
 
 def test_held_out_is_of_what_was_left_out_and_fitted_again_alone() -> None:
     assert scores_of(("f", "s", "all"), [scored([1.0], [2.0])]).held_out is None
+
+
+def test_a_row_gives_any_setting_of_its_question(tmp_path: Path) -> None:
+    path = tmp_path / "further.csv"
+    path.write_text(
+        "quantity,model,on,seconds,batch,input,output,concurrency,prefix,rounds,formula,mtp\n"
+        "served-ttft,meta-llama/Llama-3.1-8B,h100-sxm,1,,1024,64,16,0.5,3,,\n"
+        "served-ttft,meta-llama/Llama-3.1-8B,h100-sxm,1,,1024,64,16,,,false,\n"
+        "latency,meta-llama/Llama-3.1-8B,h100-sxm,1,1,1024,64,,0.5,,,\n"
+        "served-ttft,meta-llama/Llama-3.1-8B,h100-sxm,1,,1024,64,16,,,,maybe\n"
+    )
+    rows = list(documented(path))
+    spans = predictions([measurement(row) for row in rows[:2]])
+    load = {"on": "h100-sxm", "input": 1024, "output_tokens": 64, "concurrency": 16}
+    for span, how in zip(spans, ({"prefix": 0.5, "rounds": 3}, {"formula": False}), strict=True):
+        assert isinstance(span, Span)
+        assert span.expected == pytest.approx(rl.serve("meta-llama/Llama-3.1-8B", **load, **how).ttft.expected)
+    with pytest.raises(CellError, match="prefix: expected nothing, for `latency`"):
+        measurement(rows[2])
+    with pytest.raises(InputError, match="mtp: expected one of true, false"):
+        measurement(rows[3])

@@ -11,10 +11,15 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from roofline.accuracy.measurements import QUANTITIES, MeasuredRun, checked
-from roofline.declared.errors import InputError, nearest
+from roofline.accuracy.measurements import QUANTITIES, MeasuredRun, checked, further_settings
+from roofline.declared.errors import InputError, nearest, not_one_of
+from roofline.declared.question import Setting
+from roofline.estimates.generate import generate
+from roofline.estimates.serve import serve
 from roofline.model.untrusted import LARGEST_TABLE, printable, read_text
 
+FURTHER: Mapping[str, Setting] = further_settings(generate) | further_settings(serve)
+"""Column → the setting of `generate` or `serve` that it gives."""
 COLUMNS: Mapping[str, str] = {
     "quantity": f"what was measured: {', '.join(f'`{q}`' for q in QUANTITIES)}",
     "model": "a name of the catalog, a Hub id, or the path of a config.json",
@@ -30,6 +35,7 @@ COLUMNS: Mapping[str, str] = {
     "rate": "requests that a server receives in a second, where that is what is known",
     "cached": "tokens of each sequence that were in the cache before a `prefill`",
     "group": "a name; rows of the same name are scored together, besides all of the file",
+    **{name: setting.help for name, setting in FURTHER.items()},
 }
 """Column → what stands in it."""
 NEEDED = ("quantity", "model", "on", "seconds")
@@ -107,7 +113,8 @@ def measurement(r: TableRow) -> MeasuredRun:
     rate = r.number("rate") if r.text("rate") else None
     group = r.text("group")
     options = {"cached": r.whole("cached")} if r.text("cached") else {}
-    if options and r.text("quantity") != "prefill":
+    options |= _further(r)
+    if "cached" in options and r.text("quantity") != "prefill":
         raise CellError("cached", r.text("cached"), "nothing, for all but `prefill`")
     return checked(
         MeasuredRun(
@@ -125,3 +132,26 @@ def measurement(r: TableRow) -> MeasuredRun:
             **sizes,
         )
     )
+
+
+def _further(r: TableRow) -> dict[str, Any]:
+    """The further settings of a row. Raises InputError for one that its quantity's question does not have."""
+    known = QUANTITIES[r.text("quantity")].settings if r.text("quantity") in QUANTITIES else FURTHER
+    settings: dict[str, Any] = {}
+    for name, setting in FURTHER.items():
+        if words := r.text(name):
+            if name not in known:
+                raise CellError(name, words, f"nothing, for `{r.text('quantity')}`")
+            settings[name] = setting.kind.check(name, _read(name, setting, words))
+    return settings
+
+
+def _read(name: str, setting: Setting, words: str) -> Any:
+    if bool not in setting.kind.json:
+        return setting.kind.read(name, words)
+    if words not in _SWITCHES:
+        raise not_one_of(name, words, _SWITCHES)
+    return _SWITCHES[words]
+
+
+_SWITCHES: Mapping[str, bool] = {"true": True, "false": False}

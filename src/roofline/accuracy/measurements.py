@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -11,6 +11,9 @@ import numpy as np
 
 from roofline.accuracy.scoring import Scored
 from roofline.declared.errors import InputError, not_one_of
+from roofline.declared.groups import DEGREES
+from roofline.declared.question import Setting, group_settings, question_settings
+from roofline.estimates.bill import Bill
 from roofline.estimates.estimate import estimate
 from roofline.estimates.generate import generate
 from roofline.estimates.serve import serve
@@ -78,11 +81,29 @@ Predict: TypeAlias = Callable[[Any, RunSizes, Mapping[str, Any]], Span]
 
 @dataclass(frozen=True)
 class Quantity:
-    """What can be measured: the sizes that it needs, and how it is predicted."""
+    """What can be measured: the sizes that it needs, how it is predicted, and the question that predicts it.
+
+    `asks` is None where a row is predicted as one step, which has no settings beyond the place and the sizes.
+    """
 
     needs: tuple[str, ...]
     predict: Predict
     says: str
+    asks: Callable[..., Any] | None = None
+
+    @property
+    def settings(self) -> Mapping[str, Setting]:
+        """The settings of its question that a row may give in columns of their own."""
+        return {} if self.asks is None else further_settings(self.asks)
+
+
+def further_settings(question: Callable[..., Any]) -> dict[str, Setting]:
+    """The settings of a question that a `MeasuredRun` has no field for, by name.
+
+    Degrees stand in the layout, and no time depends on the bill.
+    """
+    said = {*_settings(dict.fromkeys(f.name for f in fields(MeasuredRun))), *DEGREES, *group_settings(Bill)}
+    return {name: s for name, s in question_settings(question).items() if name not in said}
 
 
 def _generated(name: str) -> Predict:
@@ -139,13 +160,19 @@ def _training_flops(model: Any, sizes: RunSizes, settings: Mapping[str, Any]) ->
 BATCH = ("batch", "input", "output")
 SERVER = ("input", "output")
 QUANTITIES: Mapping[str, Quantity] = {
-    "latency": Quantity(BATCH, _generated("latency"), "a static batch, from its prompts to its last token"),
-    "ttft": Quantity(BATCH, _generated("ttft"), "a static batch, until its first token"),
-    "tpot": Quantity(BATCH, _generated("tpot"), "a static batch, the mean time between tokens after the first"),
-    "served-latency": Quantity(SERVER, _served("latency"), "a server, from a request's arrival to its last token"),
-    "served-ttft": Quantity(SERVER, _served("ttft"), "a server, from a request's arrival to its first token"),
-    "served-tpot": Quantity(SERVER, _served("tpot"), "a server, the mean time between a request's tokens"),
-    "served-token": Quantity(SERVER, _per_token, "a server, seconds for each token generated: 1 / (output tokens/s)"),
+    "latency": Quantity(BATCH, _generated("latency"), "a static batch, from its prompts to its last token", generate),
+    "ttft": Quantity(BATCH, _generated("ttft"), "a static batch, until its first token", generate),
+    "tpot": Quantity(
+        BATCH, _generated("tpot"), "a static batch, the mean time between tokens after the first", generate
+    ),
+    "served-latency": Quantity(
+        SERVER, _served("latency"), "a server, from a request's arrival to its last token", serve
+    ),
+    "served-ttft": Quantity(SERVER, _served("ttft"), "a server, from a request's arrival to its first token", serve),
+    "served-tpot": Quantity(SERVER, _served("tpot"), "a server, the mean time between a request's tokens", serve),
+    "served-token": Quantity(
+        SERVER, _per_token, "a server, seconds for each token generated: 1 / (output tokens/s)", serve
+    ),
     "prefill": Quantity(("batch", "input"), _prefill, "one step over `batch` prompts of `input` tokens"),
     "decode": Quantity(("batch", "input"), _decode, "one step of a token each for `batch` contexts of `input` tokens"),
     "training": Quantity(("batch", "input"), _training, "an optimizer step over `batch` sequences of `input` tokens"),
