@@ -213,11 +213,11 @@ TYPOS = [
     ),
     (
         "analyze gpt2 --precision fp88",
-        "precision: expected a number format, got 'fp88'; nearest: fp8, mxfp8, fp4",
+        "--precision: expected a number format, got 'fp88'; nearest: fp8, mxfp8, fp4",
     ),
     (
         "analyze gpt2 --precision wieghts=fp8",
-        "precision: expected a role, got 'wieghts'; nearest: weights, experts",
+        "--precision: expected a role, got 'wieghts'; nearest: weights, experts",
     ),
     (
         "analyze gpt2 --out ops.xls",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from math import inf
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
@@ -127,11 +127,20 @@ class TimedAsked(PlaceAsked):
     law: Text = "calibrated"
 
 
-BilledAsked: Any = create_model(
-    "BilledAsked", __base__=TimedAsked, __doc__="The same with who pays what.",
-    **{name: (_json_type(setting, inf) | None, Field(None, description=setting.help))
-       for name, setting in group_settings(Bill).items()},
-)  # fmt: skip
+if TYPE_CHECKING:
+
+    class BilledAsked(TimedAsked):
+        """The same with who pays what."""
+else:
+    BilledAsked = create_model(
+        "BilledAsked",
+        __base__=TimedAsked,
+        __doc__="The same with who pays what.",
+        **{
+            name: (_json_type(setting, inf) | None, Field(None, description=setting.help))
+            for name, setting in group_settings(Bill).items()
+        },
+    )
 
 
 class ShapeAsked(Body):
