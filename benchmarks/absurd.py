@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from roofline.cli.main import COMMANDS, app, main
+from roofline.cli.commands import COMMANDS
+from roofline.cli.main import app, main
 
 MODEL = "openai-community/gpt2"
 SLOWEST = 20

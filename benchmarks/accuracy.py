@@ -42,8 +42,8 @@ from roofline.accuracy.scoring import GroupScore, Scored, pooled
 from roofline.accuracy.tally import Tally, tally, tally_of_all
 from roofline.declared.errors import InputError
 from roofline.machine import constants
-from roofline.machine.chip import chip_named
 from roofline.machine.constants import Constants, constants_for
+from roofline.machine.named_chip import chip_named
 from roofline.show.accuracy import score_table, tally_table
 from roofline.show.tables import markdown, plain_text
 

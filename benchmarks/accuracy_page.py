@@ -11,7 +11,7 @@ import measured_training as training
 from roofline.accuracy.scoring import AIM, ENOUGH, GroupScore
 from roofline.accuracy.tally import Tally
 from roofline.declared.units import whole
-from roofline.machine.chip import chip_named
+from roofline.machine.named_chip import chip_named
 from roofline.show.accuracy import score_table, tally_table
 from roofline.show.tables import markdown
 

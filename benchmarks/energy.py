@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from statistics import mean
 
 import roofline as rl
-from roofline.estimates.spending import busy_of
+from roofline.estimates.busy import busy_of
 from roofline.machine.energy import Busy, draw_of
 
 LEADERBOARD = "ml-energy/leaderboard data/legacy/{}_chat_benchmark.csv, commit c814c36: energy / latency"

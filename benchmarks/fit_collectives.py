@@ -22,8 +22,8 @@ from scipy.optimize import least_squares  # type: ignore[import-untyped, unused-
 from measured_collectives import CUSTOM, NCCL, VIDUR, Rows, rows, version_key
 from measured_ops import Column, generation
 from roofline.machine import collectives as laws
-from roofline.machine.chip import chip_named
 from roofline.machine.links import FILE, KNOTS, Link
+from roofline.machine.named_chip import chip_named
 
 FOLDS = 5
 LEAST = 8  # rows of one number of ranks without which nothing is fitted

@@ -23,9 +23,9 @@ from left_out import rows_of, sections
 from measured_ops import LAWS, Args, Case, Column, cases, chip, generation, stacked
 from measured_other_ops import streams
 from roofline.machine import law as laws
-from roofline.machine.chip import chip_named
 from roofline.machine.constants import FOLDER
 from roofline.machine.law import Roof
+from roofline.machine.named_chip import chip_named
 
 Record = laws.MatmulLaw | laws.PrefillLaw | laws.DecodeLaw | laws.Latent | laws.ExpertsLaw | laws.StreamLaw | laws.Scan
 Range = tuple[float, float, float]  # start, least, most

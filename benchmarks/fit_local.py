@@ -20,8 +20,9 @@ from scipy.optimize import least_squares  # type: ignore[import-untyped]
 
 import roofline as rl
 from local_rows import LocalRow, engine_of, load, local_rows, precision_of
-from roofline.machine.chip import Chip, chip_named
+from roofline.machine.chip import Chip
 from roofline.machine.constants import FOLDER
+from roofline.machine.named_chip import chip_named
 from roofline.work import ops as o
 
 UBATCH = 512

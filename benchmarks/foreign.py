@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from measured_ops import LAWS, Case, cases, chip
-from roofline.machine.chip import chip_named
 from roofline.machine.constants import constants_for
+from roofline.machine.named_chip import chip_named
 
 HOST = ("host", "triton")
 

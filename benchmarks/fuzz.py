@@ -46,10 +46,10 @@ from roofline.explore.evaluate import Sweeper, sweeper_of
 from roofline.explore.ranges import layouts_named, numbers_named
 from roofline.explore.requirements import requirements_named
 from roofline.layout.layout import layout_named
-from roofline.machine.chip import chip_named
 from roofline.machine.engine import engine_named
 from roofline.machine.fabric import cluster_named
 from roofline.machine.grids import grid_named
+from roofline.machine.named_chip import chip_named
 from roofline.model.load import catalog_config, load
 from roofline.show.requests import RequestFile
 from roofline.show.sweep_file import SweepFile

@@ -19,7 +19,7 @@ from typing import Any
 
 import roofline as rl
 from roofline.declared.errors import InputError
-from roofline.machine.chip import chip_named
+from roofline.machine.named_chip import chip_named
 from roofline.model.gguf.mixes import mix_or_error
 from roofline.model.load import catalog
 

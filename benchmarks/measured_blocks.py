@@ -15,7 +15,7 @@ import roofline as rl
 from measured_ops import column, known, parts, read
 from roofline.accuracy.scoring import Scored
 from roofline.declared.errors import InputError
-from roofline.machine.chip import chip_named
+from roofline.machine.named_chip import chip_named
 from roofline.model.load import catalog_config
 
 FILES = ("mla_aic.csv", "mla_engines_aic.csv")

@@ -26,8 +26,8 @@ from roofline.accuracy.scoring import GroupScore, Scored, pooled
 from roofline.declared.errors import InputError
 from roofline.machine import collectives as laws
 from roofline.machine import links
-from roofline.machine.chip import chip_named
 from roofline.machine.fabric import Cluster, Level, cluster_named
+from roofline.machine.named_chip import chip_named
 from roofline.show.accuracy import score_table
 from roofline.show.tables import plain_text
 

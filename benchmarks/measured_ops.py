@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from drawn_loads import loads_of
 from roofline.declared.errors import InputError
 from roofline.machine import law as laws
-from roofline.machine.chip import chip_named
 from roofline.machine.law import Roof
+from roofline.machine.named_chip import chip_named
 from roofline.machine.target import roof_of
 
 Column = NDArray[np.float64]

@@ -17,8 +17,8 @@ from roofline.accuracy.csvs import TableRow
 from roofline.accuracy.measurements import MeasuredRun
 from roofline.declared.errors import InputError
 from roofline.layout.layout import Layout
-from roofline.machine.chip import chip_named
 from roofline.machine.fabric import Cluster, Level
+from roofline.machine.named_chip import chip_named
 from roofline.model.load import catalog_config
 
 STATIC = "e2e_static_batch_llm_inference_bench.csv"

@@ -27,7 +27,8 @@ from transformers.initialization import no_init_weights
 import roofline as rl
 from machine_description import describe
 from roofline.machine.calibrate import chip_toml, clock_for, fit_laws, measure
-from roofline.machine.chip import Chip, chip_named
+from roofline.machine.chip import Chip
+from roofline.machine.named_chip import chip_named
 from roofline.show.tables import Column, Table, plain_text
 
 LONGEST = 5.0

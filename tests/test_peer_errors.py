@@ -14,7 +14,8 @@ import pytest
 import roofline as rl
 from roofline.declared.errors import InputError
 from roofline.declared.units import si
-from roofline.machine.chip import chip_named, chips
+from roofline.machine.chip import chips
+from roofline.machine.named_chip import chip_named
 from roofline.model.modules import Experts
 
 V3 = "deepseek-ai/DeepSeek-V3"

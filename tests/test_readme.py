@@ -13,7 +13,7 @@ import documented
 from documented import Told, installed
 from roofline.accuracy.scoring import GroupScore
 from roofline.cli.main import main
-from roofline.machine.chip import chip_named
+from roofline.machine.named_chip import chip_named
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 

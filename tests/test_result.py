@@ -30,10 +30,10 @@ from roofline.explore.running import what_runs
 from roofline.explore.training_breakdown import breakdown
 from roofline.explore.training_bytes import module_bytes
 from roofline.machine.calibrate import Calibration, Case, MeasuredMachine, Measurement, Measurements, fit_laws
-from roofline.machine.chip import chip_named
 from roofline.machine.fabric import clusters
 from roofline.machine.here.probe import recorded_outputs
 from roofline.machine.here.recognise import machine_of
+from roofline.machine.named_chip import chip_named
 from roofline.model.families import FAMILIES
 from roofline.model.headers import Tensor
 from roofline.model.load import CATALOG, catalog

@@ -7,7 +7,8 @@ import re
 from documented import PAGES, README, ROOT
 from folded import folded
 from plain import LONGEST, length, sentences, spoken
-from roofline.cli.main import COMMANDS, app
+from roofline.cli.commands import COMMANDS
+from roofline.cli.main import app
 
 TEXTS = (README, ROOT / "CONTRIBUTING.md", *PAGES)
 GENERATED = "<!-- what follows is written by"

@@ -18,7 +18,8 @@ import roofline as rl
 from folded import folded
 from headed import write_all
 from hub import CONFIG
-from roofline.cli.main import COMMANDS, main
+from roofline.cli.commands import COMMANDS
+from roofline.cli.main import main
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 

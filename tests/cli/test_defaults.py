@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from folded import folded
+from roofline.cli.commands import COMMANDS
 from roofline.cli.defaults import NAMES
-from roofline.cli.main import COMMANDS, app, main
+from roofline.cli.main import app, main
 
 GPT2 = "openai-community/gpt2"
 

@@ -12,8 +12,8 @@ from roofline.comparison.bench_fit import bench_fit
 from roofline.comparison.results import Measured, measured_rows
 from roofline.declared.errors import InputError
 from roofline.machine.calibrate.file import known_chip_toml
-from roofline.machine.chip import chip_named
 from roofline.machine.constants import constants_for
+from roofline.machine.named_chip import chip_named
 
 MODEL = rl.load({
     "model_type": "llama", "hidden_size": 1024, "intermediate_size": 2816, "vocab_size": 32000,

@@ -14,7 +14,7 @@ from folded import folded
 from roofline.declared.errors import InputError
 from roofline.estimates.generate import Speculation, generate
 from roofline.estimates.serve import serve
-from roofline.machine.chip import chip_named
+from roofline.machine.named_chip import chip_named
 from roofline.show.generate import generation_text
 
 LLAMA = rl.load("meta-llama/Llama-3.1-8B")

@@ -15,7 +15,7 @@ from roofline.estimates.bill import Bill
 from roofline.estimates.cost import Cost, Tariff, tariff
 from roofline.estimates.failures import LLAMA, RECORDS, best_interval, kept_share
 from roofline.estimates.run import forward_seconds
-from roofline.machine.chip import chip_named
+from roofline.machine.named_chip import chip_named
 
 LLAMA_8B = "meta-llama/Llama-3.1-8B"
 STEP: dict[str, Any] = {"batch": 64, "tokens": 4096, "on": "dgx-h100"}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import roofline as rl
 from folded import folded
 from roofline.declared.errors import InputError
-from roofline.machine.chip import chip_named
+from roofline.machine.named_chip import chip_named
 
 LLAMA = rl.load("meta-llama/Llama-3.1-8B")
 MODELS = [

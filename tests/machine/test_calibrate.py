@@ -16,9 +16,9 @@ from roofline.machine.calibrate import measuring
 from roofline.machine.calibrate.benches import NumpyBench, TorchBench
 from roofline.machine.calibrate.fitting import CPU_SETTINGS, FREE, bare_chip, predicted
 from roofline.machine.calibrate.host import describe
-from roofline.machine.chip import chip_named
 from roofline.machine.constants import constants_for
 from roofline.machine.law import RECORDS
+from roofline.machine.named_chip import chip_named
 
 MACHINE = c.MeasuredMachine("cpu", "Test CPU", "amd", 4, 32e9, 32 * 2.0**20, "PyTorch 0", date="2025-01-01")
 PEAKS = {"fp32": 2e11, "bf16": 8e11}

@@ -11,8 +11,9 @@ import roofline as rl
 from folded import folded
 from roofline.cli.main import main
 from roofline.estimates.settings import setup
-from roofline.machine.chip import chip_named, chips
+from roofline.machine.chip import chips
 from roofline.machine.engine import default_engine, engine_named, engines
+from roofline.machine.named_chip import chip_named
 from roofline.show.plots.make import plot
 
 LLAMA = rl.load("meta-llama/Llama-3.1-8B")

@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 import roofline as rl
-from roofline.machine.chip import chip_named
 from roofline.machine.constants import Constants, constants_for
 from roofline.machine.deviation import EXACT, Deviation, deviation_between, deviation_within
 from roofline.machine.engine import engine_named
 from roofline.machine.law import StreamLaw
+from roofline.machine.named_chip import chip_named
 from roofline.machine.target import CALIBRATED, Target
 from roofline.machine.timing import time_op
 from roofline.work import ops as o

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 import roofline as rl
 from folded import folded
-from roofline.machine.chip import chip_named
 from roofline.machine.energy import Busy, draw_of
 from roofline.machine.grids import grid_named, grids
+from roofline.machine.named_chip import chip_named
 
 H100 = rl.chips()["h100-sxm"]
 SECONDS = st.floats(0, 1e6)

@@ -11,9 +11,9 @@ from folded import folded
 from roofline.cli.main import main
 from roofline.declared.errors import InputError
 from roofline.estimates.settings import setup
-from roofline.machine.chip import chip_named
 from roofline.machine.engine import Engine, engine_named, engines
 from roofline.machine.engine_settings import CONDITIONS, GENERAL, static_share
+from roofline.machine.named_chip import chip_named
 
 LLAMA = rl.load("meta-llama/Llama-3.1-8B")
 

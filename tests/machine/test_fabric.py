@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 import roofline as rl
 from folded import folded
 from roofline.declared.errors import InputError, MachineNameWarning
-from roofline.machine.chip import chip_named, chips
+from roofline.machine.chip import chips
 from roofline.machine.fabric import KINDS, Cluster, Level, cluster_named, clusters, is_cluster, level_part
 from roofline.machine.files import plain_name
+from roofline.machine.named_chip import chip_named
 
 GOOD = """
 [mine]

@@ -12,8 +12,8 @@ import pytest
 
 from folded import folded
 from roofline.declared.errors import InputError
-from roofline.machine.chip import chip_named
 from roofline.machine.fabric import cluster_named
+from roofline.machine.named_chip import chip_named
 from roofline.model import untrusted
 
 CHIP = """[mine]

@@ -11,9 +11,10 @@ import pytest
 import roofline as rl
 from folded import folded
 from roofline.machine import constants
-from roofline.machine.chip import chip_named, chips
+from roofline.machine.chip import chips
 from roofline.machine.constants import constants_for
 from roofline.machine.engine import engine_named, engines
+from roofline.machine.named_chip import chip_named
 from roofline.work import ops as o
 
 LLAMA = "meta-llama/Llama-3.1-8B"

@@ -11,7 +11,8 @@ import roofline as rl
 from folded import folded
 from roofline.declared.errors import InputError
 from roofline.machine import chip as chip_module
-from roofline.machine.chip import Chip, chip_named, chips
+from roofline.machine.chip import Chip, chips
+from roofline.machine.named_chip import chip_named
 from roofline.machine.series import ChipRows, host_gbs
 
 FOLDER = Path(chip_module.__file__).with_name("catalog") / "series"

@@ -19,8 +19,8 @@ from roofline.explore.anatomy import GROUPS as MODULE_GROUPS
 from roofline.explore.anatomy import fingerprint
 from roofline.explore.points import GROUPS as OP_GROUPS
 from roofline.explore.points import points
-from roofline.machine.chip import chip_named
 from roofline.machine.kernels import GRADIENT_LAWS
+from roofline.machine.named_chip import chip_named
 from roofline.model.families.blocks.feed_forward import mlp
 from roofline.model.families.blocks.layers import layer
 from roofline.model.families.blocks.norms import layer_norm

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from roofline.cli.commands import COMMANDS
 from roofline.declared.errors import InputError, nearest
 from roofline.inert import WIDEST_LINE, inert_line, shortened
 from roofline.model.untrusted import LARGEST_MACHINE, parse_toml, printable, read_text
@@ -145,8 +146,6 @@ def _shown(path: Path) -> str:
 
 def _settings(path: Path, field: str, command: str) -> dict[str, tuple[str, ...]]:
     """What a file, `field` in errors, sets for a command: its table before what stands at the top."""
-    from roofline.cli.main import COMMANDS
-
     tables = parse_toml(read_text(path, LARGEST_MACHINE, field), field)
     values: dict[str, tuple[str, ...]] = {}
     for key, value in tables.items():

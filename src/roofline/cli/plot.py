@@ -196,7 +196,7 @@ def _table(
 ) -> None:
     """The roofline of a table on chips."""
     from roofline.compat.llm_para import table_roofline
-    from roofline.machine.chip import chip_named
+    from roofline.machine.named_chip import chip_named
     from roofline.show.plots.write import check_output, write
     from roofline.show.tables import print_json
 

@@ -19,10 +19,11 @@ from roofline.comparison.results import Measured
 from roofline.declared.errors import InputError
 from roofline.declared.result import Figured, Result, Units
 from roofline.frozen import frozen_tree
-from roofline.machine.chip import Chip, chip_named
+from roofline.machine.chip import Chip
 from roofline.machine.constants import constants_for
 from roofline.machine.engine import engine_named
 from roofline.machine.law import RECORDS
+from roofline.machine.named_chip import chip_named
 from roofline.model.load import model_of
 from roofline.model.model import Model
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from math import log2
 
 from roofline.compat.numbers import number
-from roofline.machine.chip import Chip, chip_named
+from roofline.machine.chip import Chip
+from roofline.machine.named_chip import chip_named
 
 FLOATS = {"fp4": 4, "fp8": 8, "bf16": 16, "fp16": 16, "fp32": 32}
 """Formats of products in floating point that a report tells apart, by bits."""

@@ -15,8 +15,9 @@ from roofline.declared.errors import InputError, nearest
 from roofline.declared.maths import Count, ceil_div, is_array
 from roofline.declared.result import Figured, Leaf, Units, plain
 from roofline.layout.layout import Layout, layout_named
-from roofline.machine.chip import Chip, chip_named
+from roofline.machine.chip import Chip
 from roofline.machine.fabric import Cluster, cluster_named, clusters, is_cluster, of_chips
+from roofline.machine.named_chip import chip_named
 from roofline.model import modules as m
 from roofline.model.model import Model
 

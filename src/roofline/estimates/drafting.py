@@ -14,12 +14,12 @@ import numpy as np
 
 from roofline.declared.maths import Count, is_array, least, most, where
 from roofline.distinct import Array
+from roofline.estimates.busy import busy_of, ranks_of
 from roofline.estimates.generate import Speculation, decode_of, draft_plan, launched
 from roofline.estimates.memory import Memory, largest
 from roofline.estimates.plan import Plan
 from roofline.estimates.settings import Setup
 from roofline.estimates.span import NOTHING, Span
-from roofline.estimates.spending import busy_of, ranks_of
 from roofline.machine.energy import Busy
 from roofline.machine.engine import Engine
 from roofline.model.precision import Precision

@@ -19,13 +19,13 @@ from roofline.declared.maths import Count, ceil_div, is_array, least, most, wher
 from roofline.declared.question import group
 from roofline.declared.result import Figured, Flag, Units, Word
 from roofline.estimates.bill import Bill
+from roofline.estimates.busy import busy_of, ranks_of, shared
 from roofline.estimates.cost import Spending, Spent
 from roofline.estimates.deployment import deploy
 from roofline.estimates.memory import Memory
 from roofline.estimates.plan import Plan, Total, grade_of
 from roofline.estimates.settings import Deployed, Setup, broadcast, plan_of, question, setup
 from roofline.estimates.span import NOTHING, Span, exactly
-from roofline.estimates.spending import busy_of, ranks_of, shared
 from roofline.estimates.step import Estimate, check_context, check_formats, step_estimate
 from roofline.machine.energy import Busy
 from roofline.model.load import model_of

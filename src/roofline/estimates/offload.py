@@ -36,8 +36,9 @@ from roofline.estimates.memory import Memory
 from roofline.estimates.settings import Setup
 from roofline.estimates.span import NOTHING, Span, exactly, total
 from roofline.layout.shard import untied_ends
-from roofline.machine.chip import Chip, chip_named, figure_named
+from roofline.machine.chip import Chip, figure_named
 from roofline.machine.engine import Engine, engine_named
+from roofline.machine.named_chip import chip_named
 from roofline.machine.target import Mode, mode_named
 from roofline.model.load import model_of
 from roofline.model.model import Block, Model

@@ -9,52 +9,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from dataclasses import replace as dataclass_replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from roofline.declared.maths import Count, is_array, least, most
+from roofline.estimates.busy import busy_of, least_busy, ranks_of, shared, step_busy
 from roofline.estimates.cost import Cost, Spending, tariff
-from roofline.estimates.plan import Plan, Total
+from roofline.estimates.drafting import Drafting
 from roofline.estimates.settings import Setup
 from roofline.machine.energy import Busy
 from roofline.work.step import Queries, decode, replace
 
-if TYPE_CHECKING:
-    from roofline.estimates.drafting import Drafting
-
 HALF = 0.5 - 1e-6
-
-
-def busy_of(t: Total) -> Busy:
-    """What a step's ops do to the units of one chip."""
-    return Busy(t.expected, t.compute, t.memory, t.network)
-
-
-def least_busy(work: Busy) -> Busy:
-    """The same, never below nothing."""
-    return Busy(*(most(0.0, v) for v in (work.running, work.compute, work.memory, work.link)))
-
-
-def step_busy(plan: Plan, *queries: Queries) -> Busy:
-    """What a step of a group's queries does to the units of each of its chips, all stages one after another."""
-    return busy_of(plan.total(replace(decode(1, 1), queries)))
-
-
-def ranks_of(asked: Setup) -> Count:
-    """Chips that run a step of one group together, in each stage."""
-    layout = asked.layout
-    return layout.chips // (layout.dp * layout.pp)
-
-
-def shared(asked: Setup, chips: Count, seconds: Count, prompts: Busy, answers: Busy) -> tuple[Cost, Cost]:
-    """Chips that do both phases for so long, shared out by the time that each has steps under way."""
-    paid = tariff(asked.deployment.chip, asked.bill)
-    part = prompts.running / (prompts.running + answers.running)
-    return (
-        Cost(chips, seconds * part, paid, busy=prompts),
-        Cost(chips, seconds * (1 - part), paid, busy=answers),
-    )
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,12 @@ from roofline.declared.checks import flag
 from roofline.declared.errors import InputError
 from roofline.declared.maths import Count, is_array, least, most
 from roofline.declared.result import Figured, Flag, Units, Word
+from roofline.estimates.busy import busy_of, ranks_of, shared
 from roofline.estimates.cost import Spending, Spent
 from roofline.estimates.memory import Memory
 from roofline.estimates.plan import Plan, Total, grade_of
 from roofline.estimates.settings import Deployed, Setup, broadcast
 from roofline.estimates.span import Span, shaped
-from roofline.estimates.spending import busy_of, ranks_of, shared
 from roofline.machine.energy import Busy
 from roofline.machine.kernels import is_matrix, matrix_format
 from roofline.machine.target import Target

@@ -12,6 +12,7 @@ import numpy as np
 from roofline.declared.errors import InputError
 from roofline.declared.maths import Count
 from roofline.declared.result import Figured, Flag, Units, Word
+from roofline.estimates.busy import busy_of
 from roofline.estimates.cost import Cost, Spending, Spent, tariff
 from roofline.estimates.memory import Memory
 from roofline.estimates.plan import Plan
@@ -21,7 +22,6 @@ from roofline.estimates.schedule import (
 )
 from roofline.estimates.settings import Deployed, Setup
 from roofline.estimates.span import Span, shaped
-from roofline.estimates.spending import busy_of
 from roofline.estimates.step import STEP_BILLED, Estimate
 from roofline.estimates.training_kept import layer_bytes
 from roofline.estimates.training_memory import TrainingMemory

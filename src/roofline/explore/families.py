@@ -23,8 +23,8 @@ from roofline.explore.questions import Compiled
 from roofline.explore.space import Segment, Space
 from roofline.layout.layout import Layout
 from roofline.layout.shard import shard
-from roofline.machine.chip import chip_named
 from roofline.machine.fabric import Cluster
+from roofline.machine.named_chip import chip_named
 from roofline.model.model import Model
 from roofline.remember import remembered
 

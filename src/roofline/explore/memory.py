@@ -15,8 +15,8 @@ from roofline.estimates.fit import Fit
 from roofline.estimates.memory import Memory
 from roofline.estimates.settings import setup
 from roofline.explore.sweep import Values, longest_context, spread
-from roofline.machine.chip import chip_named
 from roofline.machine.engine import Engine
+from roofline.machine.named_chip import chip_named
 from roofline.model.model import Model
 
 AMPLE = "peak=1T,bw=1T,mem=1P"

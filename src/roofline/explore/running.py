@@ -13,9 +13,9 @@ from roofline.estimates.fit import fit
 from roofline.estimates.generate import generate
 from roofline.estimates.offload import Host, host_of, offload
 from roofline.estimates.span import Span
-from roofline.machine.chip import chip_named
 from roofline.machine.engine import Engine, default_engine, engine_named
 from roofline.machine.fabric import cluster_named
+from roofline.machine.named_chip import chip_named
 from roofline.model.gguf.mixes import mix_named
 from roofline.model.load import load
 from roofline.model.model import Model

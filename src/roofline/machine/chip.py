@@ -7,17 +7,15 @@ beside its source and date in `catalog/*.toml`. Memory is what programs can use:
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from roofline.declared.checks import names_a_file
 from roofline.declared.errors import InputError, nearest, not_one_of
 from roofline.frozen import frozen, frozen_tree
-from roofline.machine.files import Tables, one_table, only_known, plain_name
+from roofline.machine.files import Tables, only_known, plain_name
 from roofline.machine.series import ChipRows
 
 SMALLEST, LARGEST_FIGURE = 1e-12, 1e24
@@ -307,7 +305,8 @@ def chips() -> ChipCatalog:
 
 
 @cache
-def _names() -> Mapping[str, str]:
+def chip_names() -> Mapping[str, str]:
+    """Every name and alias of the catalog's chips, plain, and the id of each."""
     heads = ((id, chips().head(id)) for id in chips())
     names = {plain_name(alias): id for id, head in heads for alias in (*head.get("aliases", ()), head["name"], id)}
     return frozen(names)
@@ -316,33 +315,7 @@ def _names() -> Mapping[str, str]:
 def chip_id(name: str) -> str | None:
     """The id of a chip of the catalog, by its name or alias; None where there is none."""
     plain = plain_name(name)
-    return plain if plain in chips() else _names().get(plain)
-
-
-def chip_named(spec: str | os.PathLike[str] | Chip) -> Chip:
-    """A chip by its catalog name or alias, `here` for this machine's, from a TOML file, or from figures such as
-    `peak=1000T,bw=4.8T,mem=141G`.
-
-    Raises InputError with the nearest names where there is none.
-    """
-    if isinstance(spec, Chip):
-        return spec
-    if isinstance(spec, str):
-        id = chip_id(spec)
-        if id is not None:
-            return chips()[id]
-        if plain_name(spec) == "here":
-            from roofline.machine.here import this_machine  # asks the system's tools
-
-            return this_machine().chip
-        if "=" in spec:
-            return chip_of_figures(spec, chip_named)
-    path = Path(spec)
-    if path.suffix == ".toml" or names_a_file(path):
-        return chip_from(*one_table("chip", path))
-    raise InputError(
-        "chip", spec, "a chip of the catalog, a .toml file or peak=…,bw=…", nearest(plain_name(str(spec)), _names())
-    )
+    return plain if plain in chips() else chip_names().get(plain)
 
 
 _SCALES = {

@@ -30,10 +30,10 @@ import numpy as np
 
 from roofline.declared.errors import not_one_of
 from roofline.declared.maths import ceil_div
-from roofline.machine.chip import chip_named
 from roofline.machine.constants import Grade, places
 from roofline.machine.files import Tables, raw
 from roofline.machine.links import WIDER
+from roofline.machine.named_chip import chip_named
 
 FILE = Path(__file__).with_name("exchange_constants.toml")
 ExchangeKernel: TypeAlias = Literal["normal", "low_latency", "nvlink"]

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any
 from roofline.declared.checks import names_a_file
 from roofline.declared.errors import InputError, MachineNameWarning, nearest, not_one_of
 from roofline.declared.maths import ceil_div
-from roofline.machine.chip import LARGEST_FIGURE, Chip, chip_id, chip_named, chips
+from roofline.machine.chip import LARGEST_FIGURE, Chip, chip_id, chips
 from roofline.machine.files import Tables, one_table, only_known, plain_name
+from roofline.machine.named_chip import chip_named
 
 if TYPE_CHECKING:
     from roofline.machine.here import ThisMachine

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from roofline.declared.maths import Count, where
-from roofline.machine.chip import chip_named
 from roofline.machine.constants import UNKNOWN, Grade, places
 from roofline.machine.fabric import Level
 from roofline.machine.files import Tables, raw
 from roofline.machine.law import smooth_max
+from roofline.machine.named_chip import chip_named
 
 FILE = Path(__file__).with_name("collective_constants.toml")
 KNOTS = tuple(float(2**k) for k in range(12, 26, 2))

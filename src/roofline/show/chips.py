@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 
 from roofline.declared.result import Figured, Result, Units
 from roofline.declared.units import seconds, si
-from roofline.machine.chip import Chip, chip_named
+from roofline.machine.chip import Chip
 from roofline.machine.fabric import Cluster, Level
+from roofline.machine.named_chip import chip_named
 from roofline.show.tables import Column, Table
 
 SEVERAL = 4

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from roofline.declared.errors import InputError, nearest
-from roofline.machine.chip import Chip, chip_id, chip_named, chip_of_figures, chips
+from roofline.machine.chip import Chip, chip_id, chip_of_figures, chips
 from roofline.machine.fabric import Cluster, catalog_cluster, cluster_named, clusters, is_catalogued, is_cluster
+from roofline.machine.named_chip import chip_named
 from roofline.model.load import catalog, load
 from roofline.model.model import Model
 from roofline.model.untrusted import parse_json, read_config

@@ -12,8 +12,9 @@ from roofline.estimates.deployment import Deployment, deploy
 from roofline.estimates.settings import Setup
 from roofline.estimates.step import step_estimate
 from roofline.estimates.train import TrainingEstimate, train_step
-from roofline.machine.chip import Chip, chip_named
+from roofline.machine.chip import Chip
 from roofline.machine.engine import engine_named
+from roofline.machine.named_chip import chip_named
 from roofline.machine.target import CALIBRATED, path_of
 from roofline.model.formats import FORMATS, Format
 from roofline.model.model import Model

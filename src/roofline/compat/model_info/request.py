@@ -14,7 +14,8 @@ from roofline.compat.model_info.outline import checked_ranks, every_experts
 from roofline.compat.model_info.rules import PHASES, ReportPhase, Rules, rules_named
 from roofline.compat.numbers import number, whole_number
 from roofline.declared.errors import InputError
-from roofline.machine.chip import Chip, chip_named
+from roofline.machine.chip import Chip
+from roofline.machine.named_chip import chip_named
 from roofline.model.load import load
 from roofline.model.model import Model
 from roofline.model.untrusted import DEEPEST

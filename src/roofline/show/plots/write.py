@@ -69,6 +69,9 @@ def svg_text(plot: d.Plot, style: Style | None = None, letters: bool = False) ->
         return canvas.svg(renderers()[type(plot)](plot, style), style)
 
 
+d.IN_NOTEBOOKS.append(svg_text)
+
+
 def renderers() -> Mapping[type, Callable[[Any, Style], Any]]:
     """Kind of plot → what draws it with Matplotlib."""
     from roofline.show.plots import draw_charts as charts

@@ -1,0 +1,30 @@
+"""The commands and how each is called."""
+
+COMMANDS = {
+    "analyze": "MODEL [OPTIONS]",
+    "explain": "MODEL OP [OPTIONS]",
+    "fit": "MODEL --on CHIP [OPTIONS]",
+    "generate": "MODEL --on CHIP --input TOKENS --output-tokens TOKENS [OPTIONS]",
+    "offload": "MODEL --on CHIP ... --host CPU [OPTIONS]",
+    "train": "MODEL --on CLUSTER --batch SEQUENCES --tokens TOKENS [OPTIONS]",
+    "serve": "MODEL --on CHIP --input TOKENS --output-tokens TOKENS (--concurrency REQUESTS | --rate RATE) [OPTIONS]",
+    "simulate": "MODEL --on CHIP (--input TOKENS --output-tokens TOKENS (--rate RATE | --concurrency USERS) | "
+    "--trace FILE) [OPTIONS]",
+    "search": "MODEL --on CHIP ... --input TOKENS --output-tokens TOKENS [--ttft TIME] [--tpot TIME] [OPTIONS]",
+    "solve": "MODEL --find NUMBER --where REQUIREMENTS --on CHIP [OPTIONS]",
+    "sensitivity": "MODEL --on CHIP [OPTIONS]",
+    "codesign": "MODEL --on CHIP [OPTIONS]",
+    "sweep": "MODEL... --on CHIP... [OPTIONS]",
+    "report": "MODEL --on CHIP --out FILE [OPTIONS]",
+    "compare": "MODEL --measured FILE --on CHIP [OPTIONS]",
+    "diff": "A B [OPTIONS]",
+    "plot": "MODEL [--on CHIP ...] --out FILE [OPTIONS]",
+    "web": "[OPTIONS]",
+    "mcp": "[OPTIONS]",
+    "models": "[NAME] [OPTIONS]",
+    "chips": "[NAME] [OPTIONS]",
+    "here": "[OPTIONS]",
+    "calibrate": "[OPTIONS]",
+    "accuracy": "[FILE] [OPTIONS]",
+}
+"""Every command and how it is called; each is imported when it is."""

@@ -1,0 +1,37 @@
+"""A chip as a person names it: of the catalog, this machine's, of a file, or by figures."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from roofline.declared.checks import names_a_file
+from roofline.declared.errors import InputError, nearest
+from roofline.machine.chip import Chip, chip_from, chip_id, chip_names, chip_of_figures, chips
+from roofline.machine.files import one_table, plain_name
+
+
+def chip_named(spec: str | os.PathLike[str] | Chip) -> Chip:
+    """A chip by its catalog name or alias, `here` for this machine's, from a TOML file, or from figures such as
+    `peak=1000T,bw=4.8T,mem=141G`.
+
+    Raises InputError with the nearest names where there is none.
+    """
+    if isinstance(spec, Chip):
+        return spec
+    if isinstance(spec, str):
+        id = chip_id(spec)
+        if id is not None:
+            return chips()[id]
+        if plain_name(spec) == "here":
+            from roofline.machine.here import this_machine  # what asks the system's tools is not loaded at every start
+
+            return this_machine().chip
+        if "=" in spec:
+            return chip_of_figures(spec, chip_named)
+    path = Path(spec)
+    if path.suffix == ".toml" or names_a_file(path):
+        return chip_from(*one_table("chip", path))
+    raise InputError(
+        "chip", spec, "a chip of the catalog, a .toml file or peak=…,bw=…", nearest(plain_name(str(spec)), chip_names())
+    )
