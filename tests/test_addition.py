@@ -33,6 +33,8 @@ PROBE = """
 import contextlib, io, json, warnings
 warnings.simplefilter("ignore")
 import roofline as rl
+from roofline.accuracy.csvs import COLUMNS
+from roofline.cli.defaults import settable
 from roofline.cli.main import main
 from roofline.declared.question import question_settings
 from roofline.schema import schemas
@@ -66,6 +68,8 @@ told = {
     "schema": "gap" in json.dumps(schemas()["serve"]),
     "reference": "| `patience` | requests | `7` | Requests that a user sends before a rest. |" in settings_page(),
     "sweep": swept["gap"][0] == one.gap.expected,
+    "defaults": "patience" in settable(),
+    "columns": "patience" in COLUMNS,
     "solve": solved.value > 4,
 }
 print(json.dumps(told))
@@ -99,7 +103,21 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.mark.parametrize(
     "door",
-    ["library", "signature", "help", "command", "body", "api", "tool", "schema", "reference", "sweep", "solve"],
+    [
+        "library",
+        "signature",
+        "help",
+        "command",
+        "body",
+        "api",
+        "tool",
+        "schema",
+        "reference",
+        "sweep",
+        "solve",
+        "defaults",
+        "columns",
+    ],
 )
 def test_it_is_there(doors: Any, door: str) -> None:
     assert doors[door]

@@ -11,7 +11,7 @@ import pytest
 
 from folded import folded
 from roofline.cli.commands import COMMANDS
-from roofline.cli.defaults import NAMES
+from roofline.cli.defaults import settable
 from roofline.cli.main import app, main
 
 GPT2 = "openai-community/gpt2"
@@ -146,4 +146,4 @@ def test_a_variable_of_no_option_is_said(
 
 def test_every_name_is_an_option() -> None:
     options = {name for c in COMMANDS for a in app()[c].assemble_argument_collection() for name in a.names}
-    assert {f"--{name}" for name in NAMES} <= options
+    assert {f"--{name}" for name in settable()} <= options

@@ -14,11 +14,13 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from roofline.cli.commands import COMMANDS
 from roofline.declared.errors import InputError, nearest
+from roofline.declared.question import question_settings
 from roofline.inert import WIDEST_LINE, inert_line, shortened
 from roofline.model.untrusted import LARGEST_MACHINE, parse_toml, printable, read_text
 
@@ -28,13 +30,30 @@ if TYPE_CHECKING:
 
 FILE_NAME = "roofline.toml"
 PREFIX = "ROOFLINE_"
-NAMES = (
-    "on", "layout", "tp", "pp", "dp", "ep", "engine", "precision", "law", "counting", "traffic", "batch", "context",
-    "input", "output-tokens", "tokens", "concurrency", "rate", "prefix", "ttft", "tpot", "latency", "slo", "budget",
-    "price", "years", "utilisation", "pue", "grid", "micro-batch", "schedule", "recompute", "recipe", "optimizer",
-    "theme", "dpi", "rows",
+FURTHER = (
+    "counting", "traffic", "slo", "tokens", "micro-batch", "schedule", "recompute", "recipe", "optimizer", "theme",
+    "dpi", "rows",
 )  # fmt: skip
-"""Options that may be set: none of them writes a file, reaches another machine or runs code."""
+"""Options that may be set and are no settings of a declared question."""
+
+
+@cache
+def settable() -> tuple[str, ...]:
+    """Options that may be set: every setting that a question declares but files and drafts' models, and some more.
+
+    None of them writes a file, reaches another machine or runs code. The questions are loaded where something is set.
+    """
+    from roofline.show.settings import questions
+
+    declared = {
+        name.replace("_", "-"): None
+        for _, question in questions()
+        for name, setting in question_settings(question).items()
+        if setting.kind.names not in ("file", "model")
+    }
+    return (*declared, *(name for name in FURTHER if name not in declared))
+
+
 INSTEAD: tuple[frozenset[str], ...] = (
     frozenset({"layout", "tp", "pp", "dp", "ep"}), frozenset({"concurrency", "rate"}),
     frozenset({"cached", "new", "input", "context"}),
@@ -103,10 +122,10 @@ def sources(command: str) -> Iterator[Defaults]:
     """What the environment, the project and the user set for a command, the nearest first."""
     for variable in sorted(v for v in os.environ if v.startswith(PREFIX) and os.environ[v]):
         name = variable.removeprefix(PREFIX).lower().replace("_", "-")
-        if name in NAMES:
+        if name in settable():
             yield Defaults(variable, {name: (os.environ[variable],)})
         else:
-            near = ", ".join(PREFIX + n.upper().replace("-", "_") for n in nearest(name, NAMES, 1))
+            near = ", ".join(PREFIX + n.upper().replace("-", "_") for n in nearest(name, settable(), 1))
             print(inert_line(f"{variable} sets nothing{near and f'; nearest: {near}'}"), file=sys.stderr)
     for path in (_project_file(), _user_file()):
         if path is not None:
@@ -161,8 +180,8 @@ def _settings(path: Path, field: str, command: str) -> dict[str, tuple[str, ...]
 
 def _option(field: str, key: str) -> str:
     name = key.replace("_", "-")
-    if name not in NAMES:
-        raise InputError(field, key, "an option that may be set", nearest(name, NAMES))
+    if name not in settable():
+        raise InputError(field, key, "an option that may be set", nearest(name, settable()))
     return name
 
 

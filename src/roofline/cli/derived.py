@@ -24,13 +24,13 @@ from cyclopts import Parameter, Token
 from roofline.cli.common import Headers, ModelArgument, Revision
 from roofline.declared.errors import InputError
 from roofline.declared.kinds import ValueKind
-from roofline.declared.question import NEEDED, Setting, declaration_of, question_settings
+from roofline.declared.question import NEEDED, Function, Setting, declaration_of, question_settings
 
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 WHAT_IS_LEFT = inspect.Parameter.VAR_KEYWORD
 
 
-def command(question: Callable[..., Any], show: Callable[..., None], about: str) -> Callable[..., None]:
+def command(question: Function, show: Callable[..., None], about: str) -> Callable[..., None]:
     """The command of a question about a model, whose answer `show` prints.
 
     `about`: what help says, with an example. The parameters of `show` behind the answer are options that are no
@@ -55,7 +55,7 @@ def command(question: Callable[..., Any], show: Callable[..., None], about: str)
 
 
 def with_settings(
-    question: Callable[..., Any] | Mapping[str, Setting], *, several: Sequence[str] = (), optional: Sequence[str] = ()
+    question: Function | Mapping[str, Setting], *, several: Sequence[str] = (), optional: Sequence[str] = ()
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Gives a command the settings of a question, or these, as options, which it takes as its last keywords.
 

@@ -17,13 +17,15 @@ from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.maths import Count
 from roofline.declared.spelling import bandwidth_named, real_named, seconds_named, whole_named
 
-ReadWords: TypeAlias = Callable[[str, str], Any]
+Given: TypeAlias = Any
+"""A text of a person, or what it stands for in the library: a `Chip`, a `Layout`, a distribution of lengths."""
+ReadWords: TypeAlias = Callable[[str, str], Given]
 """A field and the words of a person → the value. Raises InputError."""
-CheckValue: TypeAlias = Callable[[str, Any], Any]
+CheckValue: TypeAlias = Callable[[str, Given], Given]
 """A field and a value of the library → the value as questions take it. Raises InputError."""
 
 
-def as_written(field: str, value: Any) -> Any:
+def as_written(field: str, value: Given) -> Given:
     """The value as it is: what it means is found with others beside it."""
     del field
     return value
@@ -59,7 +61,7 @@ def count_kind(unit: str, least: int = 1) -> ValueKind:
 def word_kind(*words: str) -> ValueKind:
     """One of a few words."""
 
-    def check(field: str, value: Any) -> Any:
+    def check(field: str, value: Given) -> Given:
         if value not in words:
             raise not_one_of(field, value, words)
         return value
@@ -75,7 +77,7 @@ def text_kind(varies: bool = False, names: str = "") -> ValueKind:
 def share_kind(least: float, most: float, expected: str, above: bool = False, below: bool = False) -> ValueKind:
     """A number between two."""
 
-    def check(field: str, value: Any) -> Any:
+    def check(field: str, value: Given) -> Given:
         number = real(value)
         if number is None and not above:
             return numbers(field, value, least, most, expected)
@@ -87,7 +89,7 @@ def share_kind(least: float, most: float, expected: str, above: bool = False, be
     return ValueKind((float,), "share", real_named, check, least, most, above, below)
 
 
-def _above_zero(field: str, value: Any) -> Any:
+def _above_zero(field: str, value: Given) -> Given:
     number = seconds_named(field, value) if isinstance(value, str) else real(value)
     if number is None or not number > 0:
         raise InputError(field, value, "a time above 0, such as 300ms: seconds where no unit is given")
@@ -107,7 +109,7 @@ ChipCount: TypeAlias = Annotated[Count, count_kind("chips")]
 RankCount: TypeAlias = Annotated[Count, count_kind("ranks")]
 Whole: TypeAlias = Annotated[int, count_kind("")]
 WholeOrNone: TypeAlias = Annotated[int, count_kind("", 0)]
-KindName: TypeAlias = Annotated[Any, ValueKind((str,), words=("aggregated", "disaggregated"))]
+KindName: TypeAlias = Annotated[Given, ValueKind((str,), words=("aggregated", "disaggregated"))]
 ObjectiveName: TypeAlias = Annotated[str, word_kind("throughput", "cost", "energy", "latency", "chips", "time")]
 Seed: TypeAlias = Annotated[int, count_kind("", 0)]
 PerSecond: TypeAlias = Annotated[Count, ValueKind((float,), "requests/s", real_named, requests_a_second, 0, 1e9, True)]
@@ -119,19 +121,19 @@ WorkedShare: TypeAlias = Annotated[float, share_kind(0, 1, "a share above 0, at 
 PlainNumber: TypeAlias = Annotated[float, ValueKind((float,), "", real_named)]
 Switch: TypeAlias = Annotated[bool, ValueKind((bool,), check=flag)]
 Text: TypeAlias = Annotated[str, text_kind()]
-MachineName: TypeAlias = Annotated[Any, text_kind(varies=True, names="machine")]
-LayoutText: TypeAlias = Annotated[Any, text_kind(varies=True)]
-Formats: TypeAlias = Annotated[Any, text_kind(varies=True)]
-EngineName: TypeAlias = Annotated[Any, text_kind(varies=True)]
-LawName: TypeAlias = Annotated[Any, text_kind(varies=True)]
-ModelName: TypeAlias = Annotated[Any, text_kind(names="model")]
-PriceText: TypeAlias = Annotated[Any, ValueKind((str, float), "USD")]
-LengthsText: TypeAlias = Annotated[Any, ValueKind((int, str), "tokens")]
-ArrivalsText: TypeAlias = Annotated[Any, text_kind()]
-PrefixesText: TypeAlias = Annotated[Any, text_kind()]
-FileName: TypeAlias = Annotated[Any, text_kind(names="file")]
-TimeText: TypeAlias = Annotated[Any, ValueKind((str, float), "s")]
+MachineName: TypeAlias = Annotated[Given, text_kind(varies=True, names="machine")]
+LayoutText: TypeAlias = Annotated[Given, text_kind(varies=True)]
+Formats: TypeAlias = Annotated[Given, text_kind(varies=True)]
+EngineName: TypeAlias = Annotated[Given, text_kind(varies=True)]
+LawName: TypeAlias = Annotated[Given, text_kind(varies=True)]
+ModelName: TypeAlias = Annotated[Given, text_kind(names="model")]
+PriceText: TypeAlias = Annotated[Given, ValueKind((str, float), "USD")]
+LengthsText: TypeAlias = Annotated[Given, ValueKind((int, str), "tokens")]
+ArrivalsText: TypeAlias = Annotated[Given, text_kind()]
+PrefixesText: TypeAlias = Annotated[Given, text_kind()]
+FileName: TypeAlias = Annotated[Given, text_kind(names="file")]
+TimeText: TypeAlias = Annotated[Given, ValueKind((str, float), "s")]
 RouterName: TypeAlias = Annotated[str, ValueKind((str,), words=("round-robin", "least-loaded", "prefix-aware"))]
 PlainCount: TypeAlias = Annotated[int, ValueKind((int,), "requests", whole_named)]
 """A count whose own range is that of its question."""
-ImageSize: TypeAlias = Annotated[Any, text_kind()]
+ImageSize: TypeAlias = Annotated[Given, text_kind()]

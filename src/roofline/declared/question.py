@@ -19,12 +19,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache, wraps
 from types import MappingProxyType, NoneType, UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from roofline.declared.errors import InputError, nearest
 from roofline.declared.kinds import ValueKind, text_kind
 
 T = TypeVar("T")
+Function: TypeAlias = Callable[..., Any]
+"""A question, or what makes one."""
+Hint: TypeAlias = Any
+"""A type, with what is said of it."""
+Settings: TypeAlias = Mapping[str, Any]
+"""Settings by name."""
 NEEDED = inspect.Parameter.empty
 """The default of a setting that has to be given."""
 OLD_NAMES: Mapping[str, str] = MappingProxyType(
@@ -44,7 +50,7 @@ class Setting:
     kind: ValueKind
     help: str
     default: Any
-    hint: Any
+    hint: Hint
     parameter: str = ""
 
     @property
@@ -60,7 +66,7 @@ class Declaration:
     name: str
     settings: Mapping[str, Setting]
     groups: Mapping[str, type]
-    function: Callable[..., Any]
+    function: Function
 
 
 def group(cls: type[T]) -> type[T]:
@@ -90,7 +96,7 @@ def is_list(setting: Setting, value: Any) -> bool:
     return setting.kind.varies and isinstance(value, (list, tuple))
 
 
-def is_group(hint: Any) -> bool:
+def is_group(hint: Hint) -> bool:
     """Whether a type is a group."""
     return isinstance(hint, type) and bool(hint.__dict__.get("__declared_group__"))
 
@@ -118,7 +124,7 @@ def _of_class(cls: type) -> dict[str, Setting]:
     }
 
 
-def _declared(function: Callable[..., Any]) -> dict[str, Setting]:
+def _declared(function: Function) -> dict[str, Setting]:
     """The settings of a signature, groups' included; parameters without a kind are none."""
     settings: dict[str, Setting] = {}
     hints = get_type_hints(function, include_extras=True)
@@ -134,13 +140,13 @@ def _declared(function: Callable[..., Any]) -> dict[str, Setting]:
     return settings
 
 
-def _of_group(hint: Any) -> type | None:
+def _of_group(hint: Hint) -> type | None:
     """The group that a type is, or None where there is none."""
     members = get_args(hint) if get_origin(hint) in (UnionType, Union) else (hint,)
     return next((member for member in members if is_group(member)), None)
 
 
-def _parts(hint: Any) -> tuple[Any, list[Any]]:
+def _parts(hint: Hint) -> tuple[Hint, list[object]]:
     """A type and all that is said of it, also of the members of a union."""
     if get_origin(hint) is Annotated:
         inner, *said = get_args(hint)
@@ -153,11 +159,11 @@ def _parts(hint: Any) -> tuple[Any, list[Any]]:
     return hint, []
 
 
-def _kind(hint: Any) -> ValueKind | None:
+def _kind(hint: Hint) -> ValueKind | None:
     return next((note for note in _parts(hint)[1] if isinstance(note, ValueKind)), None)
 
 
-def _setting(name: str, hint: Any, default: Any) -> Setting:
+def _setting(name: str, hint: Hint, default: Any) -> Setting:
     plain, notes = _parts(hint)
     kind = next((note for note in notes if isinstance(note, ValueKind)), text_kind())
     help = next((note for note in reversed(notes) if isinstance(note, str)), "")
@@ -165,7 +171,7 @@ def _setting(name: str, hint: Any, default: Any) -> Setting:
 
 
 @cache
-def declaration_of(function: Callable[..., Any]) -> Declaration:
+def declaration_of(function: Function) -> Declaration:
     """What the signature of a question declares."""
     plain = inspect.unwrap(function)
     hints = get_type_hints(plain, include_extras=True)
@@ -174,7 +180,7 @@ def declaration_of(function: Callable[..., Any]) -> Declaration:
     return Declaration(plain.__name__, MappingProxyType(_declared(plain)), MappingProxyType(groups), plain)
 
 
-def question_settings(function: Callable[..., Any]) -> Mapping[str, Setting]:
+def question_settings(function: Function) -> Mapping[str, Setting]:
     """The settings of a question by name, in the order of its signature."""
     return declaration_of(function).settings
 
@@ -184,17 +190,17 @@ def is_question(value: object) -> bool:
     return getattr(value, "__declares_settings__", False)
 
 
-Over = Callable[[Callable[..., Any], Mapping[str, Any], tuple[str, ...]], Any]
+Over = Callable[[Function, Settings, tuple[str, ...]], Any]
 """Asks a question once for each combination of the lists among its settings, of which it is told the names."""
 
 
-def question(over: Over | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def question(over: Over | None = None) -> Callable[[Function], Function]:
     """Makes a function a question, which is called with groups or with their settings flat.
 
     `over`: what becomes of lists where settings vary. The function itself is called with groups.
     """
 
-    def declared_by(function: Callable[..., Any]) -> Callable[..., Any]:
+    def declared_by(function: Function) -> Function:
         @wraps(function)
         def asked(*args: Any, **given: Any) -> Any:
             declared = declaration_of(function)
@@ -212,7 +218,7 @@ def question(over: Over | None = None) -> Callable[[Callable[..., Any]], Callabl
     return declared_by
 
 
-def flattened(declared: Declaration, args: tuple[Any, ...], given: Mapping[str, Any]) -> dict[str, Any]:
+def flattened(declared: Declaration, args: tuple[Any, ...], given: Settings) -> dict[str, Any]:
     """The settings of a call, all flat; parameters that are no settings by their own names.
 
     Raises TypeError for names that the question does not have, InputError for a setting that is given twice.
@@ -246,7 +252,7 @@ def flattened(declared: Declaration, args: tuple[Any, ...], given: Mapping[str, 
     return flat
 
 
-def _unknown(declared: Declaration, name: str, parameters: Mapping[str, Any]) -> TypeError:
+def _unknown(declared: Declaration, name: str, parameters: Settings) -> TypeError:
     near = ", ".join(nearest(name, [*declared.settings, *(p for p in parameters if p not in declared.groups)]))
     hint = f"; nearest: {near}" if near else ""
     return TypeError(f"{declared.name}() has no setting {name!r}{hint}")
@@ -263,7 +269,7 @@ WHOLE = "whole "
 """Before the name of a group that is passed as it is."""
 
 
-def arguments_of(declared: Declaration, flat: Mapping[str, Any]) -> dict[str, Any]:
+def arguments_of(declared: Declaration, flat: Settings) -> dict[str, Any]:
     """The arguments of a question's function: settings put into their groups, each checked by its kind.
 
     Raises TypeError for one that is missing, InputError for one that its kind refuses.

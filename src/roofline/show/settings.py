@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from math import inf
-from typing import Any
 
 import roofline
-from roofline.declared.question import Setting, declaration_of, group_settings, is_question
+from roofline.declared.question import Function, Setting, declaration_of, group_settings, is_question
 
 HEAD = """# Settings
 
@@ -23,7 +22,7 @@ several questions share stand in groups. The library takes a group flat or as on
 COLUMNS = "| setting | unit | default | meaning |\n|---|---|---|---|\n"
 
 
-def questions() -> Iterator[tuple[str, Callable[..., Any]]]:
+def questions() -> Iterator[tuple[str, Function]]:
     """The library's questions by name, in the order of their names."""
     for name in sorted(roofline.__all__):
         function = getattr(roofline, name)

@@ -5,7 +5,7 @@ Counts are whole numbers of sequences, tokens or requests; texts are as the comm
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
 from roofline.declared.maths import Count
-from roofline.declared.question import OLD_NAMES, Setting, declaration_of, group_settings, question_settings
+from roofline.declared.question import OLD_NAMES, Function, Setting, declaration_of, group_settings, question_settings
 from roofline.estimates.bill import Bill
 from roofline.estimates.estimate import estimate
 from roofline.estimates.fit import fit
@@ -68,7 +68,7 @@ MOST_VALUES = 64
 
 
 def body_of(
-    question: Callable[..., Any], about: str, *, base: type[Body] = ModelAsked, without: Collection[str] = (),
+    question: Function, about: str, *, base: type[Body] = ModelAsked, without: Collection[str] = (),
     usual: Mapping[str, Any] = MappingProxyType({}), largest: Mapping[str, float] = MappingProxyType({}),
 ) -> type[Any]:  # fmt: skip
     """A body whose fields are the settings of a question: every one, but for files, which the API does not read.
