@@ -213,13 +213,16 @@ def test_every_door_gives_the_same_figures_to_many(whole: bool) -> None:
         check(asked)
 
 
-def test_a_row_of_a_sweep_is_a_server() -> None:
-    given = {"on": "h100-sxm", "input": 1024, "prefix": 0.25, "concurrency": 24}
+@pytest.mark.parametrize(
+    "more", [{}, {"rounds": 4}, {"draft_length": 2, "acceptance": 0.5}, {"formula": False}, {"law": "ideal"}]
+)
+def test_a_row_of_a_sweep_is_a_server(more: Mapping[str, Any]) -> None:
+    given = {"on": "h100-sxm", "input": 1024, "prefix": 0.25, "concurrency": 24, **more}
     rows = rl.sweep(DENSE, phase="serve", output_tokens=[64, 256], **given).to_frame()
     for row in rows.iter_rows(named=True):
         one = rl.serve(DENSE, output_tokens=row["output"], **given)
         for name, value in row.items():
-            if name in one.FIGURES and name not in ("model", "input", "output", "prefix"):
+            if name in one.FIGURES and name not in ("model", "input", "output", "prefix", "rounds", "law"):
                 figure = one.figure(name)
                 assert value == pytest.approx(getattr(figure, "expected", figure), rel=1e-12), name
 

@@ -140,13 +140,13 @@ def _declared(function: Function) -> dict[str, Setting]:
     return settings
 
 
-def _of_group(hint: Hint) -> type | None:
+def _of_group(hint: Any) -> type | None:
     """The group that a type is, or None where there is none."""
     members = get_args(hint) if get_origin(hint) in (UnionType, Union) else (hint,)
     return next((member for member in members if is_group(member)), None)
 
 
-def _parts(hint: Hint) -> tuple[Hint, list[object]]:
+def _parts(hint: Any) -> tuple[Hint, list[object]]:
     """A type and all that is said of it, also of the members of a union."""
     if get_origin(hint) is Annotated:
         inner, *said = get_args(hint)

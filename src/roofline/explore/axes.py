@@ -98,10 +98,8 @@ def _checked(name: str, value: Any, models: Sequence[Model]) -> list[Any]:
         "engine": lambda v: engine_named(v) if v is not None else None, "law": mode_named,
     }  # fmt: skip
     if name in SERVED:
-        kind = question_settings(serve)[name].kind
-        return [
-            kind.check(name, kind.read(name, v) if isinstance(v, str) else v) for v in several(value, (str, int, float))
-        ]
+        kind, words = question_settings(serve)[name].kind, several(value, (str, int, float))
+        return [kind.check(name, _of_word(name, kind, v) if isinstance(v, str) else v) for v in words]
     check = kinds.get(name, lambda v: training(1, 1, **{name: v}))
     values = several(value, (str, Precision, Mapping))
     for each in values:
