@@ -175,6 +175,30 @@ def test_a_bill_s_fields_are_honoured() -> None:
             refusal("serve", {**base, "bill": {field: wrong}})
 
 
+def test_former_names_let_nothing_else_in_and_drop_nothing() -> None:
+    base = BASES["serve"]
+    for wrong in ({"bill": {"engine": "none"}}, {"bill": {"price": 9}, "price": 1}, {"bill": "cheap"}):
+        assert refusal("serve", {**base, **wrong}).startswith("bill: "), wrong
+    assert answered("serve", {**base, "bill": {"price": 9}}) == answered("serve", {**base, "price": 9})
+    for question in ("search", "launch"):
+        both = {**{k: v for k, v in BASES[question].items() if k != "concurrency"}, "rate": 2.0, "concurrency": 8}
+        assert "got 'both'" in refusal(question, both)
+        both.pop("concurrency")
+        assert answered(question, both)
+
+
+def test_a_field_that_names_is_the_one_that_is_told() -> None:
+    base = BASES["serve"]
+    assert refusal("serve", {**base, "draft": "nonsense"}).startswith("draft: ")
+    assert refusal("serve", {**base, "prefill_on": "nonsense", "prefill_layout": "tp=1"}).startswith("prefill_on: ")
+    assert "at most 64" in refusal("serve", {**base, "concurrency": [1] * 65})
+
+
+def test_bodies_have_names_of_their_own() -> None:
+    names = [question.body.__name__ for question in QUESTIONS.values()]
+    assert len(names) - len(set(names)) == len([n for n in names if n == "ModelAsked"]) - 1
+
+
 def test_search_is_by_the_law_and_of_the_layout_that_are_asked_for() -> None:
     load = {"input": 64, "output": 8, "concurrency": 4}
     body = {**PLACE, "on": "2xh100-sxm", **load, "tpot": 0.01}

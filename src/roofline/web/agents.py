@@ -126,7 +126,7 @@ async def tool_answer(name: str, arguments: dict[str, Any], workers: Workers, al
     if name in CATALOGUES:
         catalogue: Any = CATALOGUES[name]
         return dict(await anyio.to_thread.run_sync(catalogue.answer, asked))
-    (answer,) = await workers.ask([(name, asked.model_dump_json())], allowed, _never)
+    (answer,) = await workers.ask([(name, asked.model_dump_json(exclude_unset=True))], allowed, _never)
     if isinstance(answer, Exception):
         raise answer
     return dict(json.loads(answer))

@@ -37,11 +37,16 @@ def given_fields(asked: b.Body, allowed: Allowed) -> dict[str, Any]:
         value = getattr(asked, name)
         if not field.is_required() and value in (None, ""):
             continue
-        if name == "model" or (name == "draft" and value != "none"):
-            value = chosen_model(value, allowed)
-        elif name in MACHINES:
-            value = chosen_machine(value, allowed)
-        elif isinstance(value, list) and name not in TEXTS:
+        try:
+            if name == "model" or (name == "draft" and value != "none"):
+                value = chosen_model(value, allowed)
+            elif name in MACHINES:
+                value = chosen_machine(value, allowed)
+        except InputError as error:
+            if error.field not in ("model", "on"):  # of a config, of figures
+                raise
+            raise InputError(name, error.value, error.expected, error.nearest) from error
+        if isinstance(value, list) and name not in TEXTS:
             value = np.array(value)
         given[name] = value
     if isinstance(asked, b.BilledAsked):
@@ -151,9 +156,9 @@ def simulate_answer(asked: Any, allowed: Allowed) -> Any:
     return rl.simulate(**given_fields(asked, allowed))
 
 
-def given_search(given: dict[str, Any]) -> rl.Search:
-    """`rl.search` of the fields of a body; a rate takes the place of the usual concurrency."""
-    if given.get("rate") is not None:
+def given_search(asked: b.Body, given: dict[str, Any]) -> rl.Search:
+    """`rl.search` of the fields of a body; a rate takes the place of the usual concurrency, not of one asked for."""
+    if "rate" in given and "concurrency" not in asked.model_fields_set:
         given = {name: value for name, value in given.items() if name != "concurrency"}
     plans: rl.Search = rl.search(**given)
     return plans
@@ -161,7 +166,7 @@ def given_search(given: dict[str, Any]) -> rl.Search:
 
 def search_answer(asked: b.Body, allowed: Allowed) -> Any:
     """`roofline.search`: ways to serve, the best first."""
-    return given_search(given_fields(asked, allowed))
+    return given_search(asked, given_fields(asked, allowed))
 
 
 def advice_answer(asked: b.AdviceAsked, allowed: Allowed) -> Any:

@@ -46,9 +46,12 @@ class Body(BaseModel):
             if old in fields and old not in cls.model_fields and new in cls.model_fields and new not in fields:
                 fields[new] = fields.pop(old)
         bill = fields.get("bill")
-        if "bill" not in cls.model_fields and "price" in cls.model_fields and (bill is None or isinstance(bill, dict)):
-            fields.pop("bill", None)
-            fields |= {name: value for name, value in (bill or {}).items() if name not in fields}
+        if "bill" not in cls.model_fields and "price" in cls.model_fields:
+            own = {} if bill is None else bill
+            known = isinstance(own, dict) and own.keys() <= group_settings(Bill).keys()
+            if known and not any(fields.get(name) is not None for name in own):
+                fields.pop("bill", None)
+                fields |= own
         return fields
 
 
@@ -70,6 +73,7 @@ MOST_VALUES = 64
 def body_of(
     question: Function, about: str, *, base: type[Body] = ModelAsked, without: Collection[str] = (),
     usual: Mapping[str, Any] = MappingProxyType({}), largest: Mapping[str, float] = MappingProxyType({}),
+    name: str = "",
 ) -> type[Any]:  # fmt: skip
     """A body whose fields are the settings of a question: every one, but for files, which the API does not read.
 
@@ -77,13 +81,13 @@ def body_of(
     needed are where a body does not say. `largest`: numbers above which this question takes too long.
     """
     fields: dict[str, Any] = {}
-    for name, setting in question_settings(question).items():
-        if name in without or setting.kind.names == "file":
+    for field, setting in question_settings(question).items():
+        if field in without or setting.kind.names == "file":
             continue
-        hint = _json_type(setting, largest.get(name, LARGEST.get(setting.kind.unit, inf)))
-        default = usual.get(name, ... if setting.needed else None if setting.default == inf else setting.default)
-        fields[name] = (hint if default is not None else hint | None, Field(default, description=setting.help))
-    body: Any = create_model(declaration_of(question).name.title() + "Asked", __base__=base, **fields)
+        hint = _json_type(setting, largest.get(field, LARGEST.get(setting.kind.unit, inf)))
+        default = usual.get(field, ... if setting.needed else None if setting.default == inf else setting.default)
+        fields[field] = (hint if default is not None else hint | None, Field(default, description=setting.help))
+    body: Any = create_model(name or declaration_of(question).name.title() + "Asked", __base__=base, **fields)
     body.__doc__ = about
     return body  # type: ignore[no-any-return]
 
@@ -281,7 +285,7 @@ class LauncherAsked(ModelAsked):
 
 LaunchAsked = body_of(
     search, "The commands that start the best server of a load; where a layout is given, of that layout.",
-    base=LauncherAsked, usual={"input": 1024, "output_tokens": 256, "concurrency": 32},
+    name="LaunchAsked", base=LauncherAsked, usual={"input": 1024, "output_tokens": 256, "concurrency": 32},
     without=("confirm", "top", "kind", "objective"), largest={"output_tokens": 100_000, "concurrency": 100_000},
 )  # fmt: skip
 

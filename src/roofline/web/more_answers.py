@@ -101,7 +101,7 @@ def launch_answer(asked: Any, allowed: Allowed) -> dict[str, Any]:
     """`files`: what starts the best server of a load, by `name` and `text`; `missing`: what they do not express."""
     given = given_fields(asked, allowed)
     launcher = given.pop("launcher", "")
-    result = given_search({**given, "kind": "aggregated", "top": 1})
+    result = given_search(asked, {**given, "kind": "aggregated", "top": 1})
     if not result.plans:
         raise InputError("on", asked.on, "a machine on which this model fits and can be served")
     emitted = launch_files(result.plans[0], launcher)

@@ -86,7 +86,9 @@ _KIND = re.compile(r"constrained-.*|.*\[.*|int|float|str|bool")
 
 def first_fault(error: Any) -> tuple[str, str]:
     """The field of a body that is wrong, and what it should be."""
-    first = error.errors()[0]
+    first, *others = error.errors()
+    if isinstance(first["input"], list):  # of a number or a list of numbers: what is wrong with the list
+        first = next((other for other in others if other["input"] == first["input"]), first)
     parts = (str(part) for part in first["loc"] if part != "body" and not _KIND.fullmatch(str(part)))
     field = ".".join(parts)[:200] or "body"
     return field, EXPECTED.get(first["type"]) or first["msg"].removeprefix("Input should be ")

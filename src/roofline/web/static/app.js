@@ -186,8 +186,6 @@ function say(text) {
 }
 
 function wire() {
-  if (!exported) $("use").addEventListener("click", () => config($("config").value));
-  if (!exported) $("file").addEventListener("change", async () => { if ($("file").files[0]) config(await $("file").files[0].text()); });
   if (!exported) {
     $("use").addEventListener("click", () => config($("config").value));
     $("file").addEventListener("change", () => opened($("file").files[0]));
