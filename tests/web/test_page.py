@@ -14,7 +14,7 @@ from browser import needs_chromium, watched
 from roofline.web.bodies import SideAsked
 from roofline.web.export import ASKED
 from roofline.web.questions import QUESTIONS
-from roofline.web.scenario import Scenario
+from roofline.web.scenario import Scenario, Value, scenario_of
 from served_page import CARDS, DRAWN, Page, page_server
 
 pytestmark = needs_chromium
@@ -74,7 +74,7 @@ def test_every_control_changes_the_answer(page: Page, address: str) -> None:
     page.fresh(address)
     changes: tuple[Callable[[], None], ...] = (
         lambda: page.slide("input", 8),
-        lambda: page.slide("output", 8),
+        lambda: page.slide("output_tokens", 8),
         lambda: page.slide("concurrency", -8),
         lambda: page.set_to("precision", "fp8"),
         lambda: page.set_to("on", "8xh100-sxm"),
@@ -83,8 +83,8 @@ def test_every_control_changes_the_answer(page: Page, address: str) -> None:
         lambda: page.set_to("engine", "sglang"),
         lambda: page.set_to("model", "Qwen/Qwen3-8B"),
         lambda: page.set_to("rate", "3"),
-        lambda: page.set_to("ttft", "100"),
-        lambda: page.set_to("tpot", "9"),
+        lambda: page.set_to("ttft", "100ms"),
+        lambda: page.set_to("tpot", "9ms"),
         lambda: page.set_to("price", "own(30000)"),
         lambda: page.set_to("grid", "de"),
         lambda: page.set_to("pue", "1.3"),
@@ -102,9 +102,12 @@ def test_every_control_changes_the_answer(page: Page, address: str) -> None:
 
 def test_the_page_asks_what_its_export_computes(page: Page, address: str) -> None:
     page.fresh(address)
-    for scenario in (Scenario(), Scenario(concurrency=300, phase="prefill", layout="tp=1", precision="fp8", input=77)):
-        given = {f: getattr(scenario, f) for f in ("layout", "precision", "concurrency", "phase", "input")}
-        asks = page.sees(ASKS, given)
+    more: dict[str, Value] = {
+        "concurrency": 300, "layout": "tp=1", "precision": "fp8", "input": 77, "prefix": 0.25, "draft_length": 2,
+        "draft": "none", "acceptance": 0.5, "formula": False, "price": "own(30000)", "utilisation": 1.0, "grid": "fr",
+    }  # fmt: skip
+    for scenario in (Scenario(), scenario_of(phase="prefill", **more), scenario_of(rate=2.5, law="calibrated")):
+        asks = page.sees(ASKS, {**scenario.settings, "phase": scenario.phase})
         for view in ASKED:
             assert asks[view] == json.dumps(scenario.body(view)[1], separators=(",", ":")), view
 
@@ -113,7 +116,7 @@ def test_the_page_asks_nothing_that_its_routes_do_not_take(page: Page, address: 
     """Not one field too many, with every setting of a scenario given and with none."""
     page.fresh(address)
     given = {"layout": "tp=1", "precision": "fp8", "engine": "vllm", "law": "ideal", "price": "2", "grid": "fr",
-             "pue": 1.2, "ttft": 300, "tpot": 10}  # fmt: skip
+             "pue": 1.2, "ttft": "300ms", "tpot": "10ms"}  # fmt: skip
     routes = {"front": QUESTIONS["serve"].body, "diagram": QUESTIONS["plot"].body, "side": SideAsked}
     for more in ({}, given):
         for view, text in page.sees(ASKS, more).items():
@@ -241,7 +244,7 @@ ENDS = """async ([name, end]) => {
     const asked = api.ask(view === "front" ? "serve" : view, state.asks[view](s));
     await asked.catch((error) => problems.push(`${view}: ${error.message}`));
   }
-  return [s.input, s.output, s.concurrency, problems];
+  return [s.input, s.output_tokens, s.concurrency, problems];
 }"""
 
 
@@ -252,15 +255,15 @@ def test_every_end_of_a_slider_is_a_question(page: Page, address: str, model: st
         page.set_to("model", model)
     longest = rl.load(model).context
     assert longest is not None
-    for name in ("input", "output", "concurrency"):
+    for name in ("input", "output_tokens", "concurrency"):
         for end in ("max", "min"):
             *sizes, problems = page.sees(ENDS, [name, end])
             assert problems == [], (name, end)
             if (name, end) == ("input", "max"):
                 assert sizes[:2] == [longest - 256, 256]
     expect(page.tab.locator("#verdict")).to_have_attribute("aria-busy", "false")
-    page.answers(lambda: page.sees(ENDS, ["output", "max"]))
-    assert page.sees("document.querySelector('output[for=output]').textContent") == f"{min(16384, longest - 16):,}"
+    page.answers(lambda: page.sees(ENDS, ["output_tokens", "max"]))
+    assert page.sees("document.querySelector('output[for=output_tokens]').textContent") == f"{min(16384, longest - 16):,}"
 
 
 def test_prices_are_of_prompts_and_of_generated_tokens(page: Page, address: str) -> None:
