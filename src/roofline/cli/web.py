@@ -31,6 +31,11 @@ def _option(name: str, setting: Setting) -> Setting:
     return replace(setting, help=setting.help + several)
 
 
+def _value(name: str, word: str) -> Value:
+    value: Value = OPTIONS[name].kind.read(option_name(name), word)
+    return value
+
+
 OPTIONS: Mapping[str, Setting] = {name: _option(name, setting) for name, setting in question_settings(serve).items()}
 
 
@@ -79,7 +84,7 @@ def web(
     except ImportError as error:
         raise InputError("web", f"no {error.name}", install_line("web")) from error
     settings = options_given(given)
-    axes = {name: [OPTIONS[name].kind.read(option_name(name), word) for word in settings.pop(name, ())] for name in AXES}
+    axes = {name: [_value(name, word) for word in settings.pop(name, ())] for name in AXES}
     first = {name: values[0] for name, values in axes.items() if values}
     start = scenario_of(Scenario.model if model is None else _model_of_page(model), **settings, **first)
     if export is None:

@@ -47,9 +47,10 @@ class ExportGrid:
         for name, other in INSTEAD.items():
             if name in self.axes and self.scenario.given(other) is not None:
                 raise InputError(other, self.scenario.given(other), f"no {other} with --export, which moves {name}")
-        for phase, *point in product(("decode", "prefill"), *self.axes.values()):
-            moved = dict(zip(self.axes, point, strict=True))
-            yield replace(self.scenario, settings={**self.scenario.settings, **moved}, phase=phase)
+        for phase in ("decode", "prefill"):
+            for point in product(*self.axes.values()):
+                settings = {**self.scenario.settings, **dict(zip(self.axes, point, strict=True))}
+                yield replace(self.scenario, settings=settings, phase=phase)
 
 
 def export_page(folder: Path, grid: ExportGrid, force: bool = False) -> int:

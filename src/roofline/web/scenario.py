@@ -16,7 +16,7 @@ from roofline.simulation.simulate import simulate
 from roofline.web.choices import chosen_model
 from roofline.web.questions import QUESTIONS
 
-Json: TypeAlias = "None | bool | int | float | str | Sequence[Json] | Mapping[str, Json]"
+Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 """What a body holds."""
 Value: TypeAlias = str | float | bool | None
 """What a control holds: a text as commands take it, a number, yes or no; None where the default holds."""
@@ -50,7 +50,7 @@ class Ask:
     @property
     def fields(self) -> Mapping[str, str]:
         """Field of the body → the setting, control or number that it comes from, in the order of the body."""
-        return {name: source for name in _body(self.question).model_fields if (source := self._source(name))}
+        return {name: source for name in asked_body(self.question).model_fields if (source := self._source(name))}
 
     def _source(self, name: str) -> str:
         if name in self.more:
@@ -95,10 +95,12 @@ FIRST_VIEW = ("limits", "serve", "fit", "estimate")
 """What the overview asks."""
 
 
-def _body(question: str) -> type[BaseModel]:
+def asked_body(question: str) -> type[BaseModel]:
+    """The body of a question; `side` is one side of `diff`."""
     if question == "side":
         side = QUESTIONS["diff"].body.model_fields["a"].annotation
-        assert side is not None
+        assert isinstance(side, type)
+        assert issubclass(side, BaseModel)
         return side
     return QUESTIONS[question].body
 
@@ -106,9 +108,9 @@ def _body(question: str) -> type[BaseModel]:
 @cache
 def usual() -> Mapping[str, Value]:
     """What a fresh page shows of the settings that have to be given: those that the API's bodies assume."""
-    assumed = _body("serve").model_fields
+    assumed = asked_body("serve").model_fields
     needed = {name: assumed[name].default for name, setting in SETTINGS.items() if setting.needed and name != "on"}
-    return {"on": "h100-sxm", **needed, "concurrency": _body("search").model_fields["concurrency"].default}
+    return {"on": "h100-sxm", **needed, "concurrency": asked_body("search").model_fields["concurrency"].default}
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ export function build() {
     pair.before(...controls.filter((node) => node.className === "slide"));
     for (const node of controls) if (node.className !== "slide") pair.insertBefore(node, end);
   }
-  for (const [name, words] of Object.entries(form.suggested)) document.body.append(make("datalist", { id: `list-${name}` }, ...words.map((value) => make("option", { value }))));
+  for (const [name, words] of Object.entries(form.suggested)) document.body.append(make("datalist", { id: `list-${name}` }, ...words.map((value) => option(value, "", labelKey(value)))));
 }
 
 function read(name) {
