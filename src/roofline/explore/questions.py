@@ -18,7 +18,7 @@ from roofline.declared.maths import Count, where
 from roofline.declared.question import OLD_NAMES, arguments_of, declaration_of, group_settings, question_settings
 from roofline.declared.result import Result
 from roofline.estimates.generate import Generation, changed_step, of_total, pipeline_group, prompts_span
-from roofline.estimates.serve import SteadyState, serve, server_of, serving
+from roofline.estimates.serve import serve, server_of, serving
 from roofline.estimates.settings import Setup
 from roofline.estimates.span import Span
 from roofline.estimates.step import Estimate, step_estimate
@@ -132,9 +132,7 @@ def _serve(plan: Compiled, point: Coordinates) -> Result:
         return serving(_setup(plan), **asked)
     fastest, rate = server_of(_setup(plan), **asked).fastest, point["rate"]
     taken = where(rate <= fastest, rate, fastest / 2)
-    how = asked.get("how", SteadyState())
-    how = replace(how, formula=True) if how.formula is None else how
-    return serving(_setup(plan), **{**asked, "load": replace(asked["load"], rate=taken), "how": how})
+    return serving(_setup(plan), **{**asked, "load": replace(asked["load"], rate=taken)})
 
 
 def _served(plan: Compiled, point: Coordinates) -> Any:
