@@ -28,6 +28,7 @@ from typing import Any, ClassVar
 
 from roofline.declared.checks import count
 from roofline.declared.errors import InputError
+from roofline.declared.groups import StaticBatch
 from roofline.declared.maths import ceil_div
 from roofline.declared.result import Figured, Result, Units
 from roofline.estimates.deployment import Machine, deploy
@@ -215,7 +216,7 @@ class _Asked:
 
     def run(self, chip: Chip, model: Model) -> Generation:
         """What a part takes."""
-        return generation(self.setup(chip, model), self.batch, self.input, self.output)
+        return generation(self.setup(chip, model), StaticBatch(self.input, self.output, self.batch))
 
     def on_host(self, placed: Placement, layer: int, module: Module) -> bool:
         """Whether a module's weights, and its cache where it has one, lie there."""

@@ -8,9 +8,9 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from roofline.declared.errors import InputError
-from roofline.declared.groups import Load, one_load
+from roofline.declared.groups import Load, StaticBatch, one_load
 from roofline.declared.question import arguments_of, declaration_of, group_settings, question_settings
-from roofline.estimates.generate import generate, generation
+from roofline.estimates.generate import generation
 from roofline.estimates.serve import serve, server_of, serving
 from roofline.estimates.server import Server
 from roofline.estimates.settings import Setup
@@ -27,8 +27,7 @@ Subject: TypeAlias = Literal["decode", "prefill", "generate", "serve", "train"]
 """Of which estimate: one step, a static batch, a server, a step of training."""
 SIZES: Mapping[Subject, tuple[str, ...]] = MappingProxyType({
     "decode": ("batch", "context"), "prefill": ("batch", "input"),
-    "generate": tuple(name for name, s in question_settings(generate).items() if s.kind.unit in ("sequences", "tokens")
-                      and not s.parameter),
+    "generate": tuple(group_settings(StaticBatch)),
     "serve": tuple(name for name, s in group_settings(Load).items() if s.kind.unit != "share"),
     "train": ("batch", "tokens"),
 })  # fmt: skip
@@ -143,7 +142,7 @@ class OpenQuestion:
             case "prefill":
                 return step_estimate(self.asked, prefill(batch, n["input"]))
             case "generate":
-                return generation(self.asked, **{"batch": batch, **n})
+                return generation(self.asked, StaticBatch(**{"batch": batch, **n}))
             case "serve":
                 return serving(self.asked, **self._served())
             case "train":
