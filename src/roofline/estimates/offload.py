@@ -31,6 +31,7 @@ import numpy as np
 from roofline.bracketing import neighbours
 from roofline.declared.checks import count
 from roofline.declared.errors import InputError
+from roofline.declared.groups import StaticBatch
 from roofline.declared.maths import ceil_div
 from roofline.declared.result import Figured, Result, Units
 from roofline.estimates.deployment import Machine, deploy
@@ -218,7 +219,7 @@ class _Asked:
 
     def run(self, chip: Chip, model: Model) -> Generation:
         """What a part takes."""
-        return generation(self.setup(chip, model), self.batch, self.input, self.output)
+        return generation(self.setup(chip, model), StaticBatch(self.input, self.output, self.batch))
 
     def on_host(self, placed: Placement, layer: int, module: Module) -> bool:
         """Whether a module's weights, and its cache where it has one, lie there."""

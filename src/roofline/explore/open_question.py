@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from roofline.declared.errors import InputError, not_one_of
-from roofline.declared.groups import Load, one_load
+from roofline.declared.groups import Load, StaticBatch, one_load
 from roofline.declared.kinds import ValueKind, count_kind
 from roofline.declared.question import arguments_of, declaration_of, group_settings, question_settings
 from roofline.distinct import Array
@@ -33,8 +33,7 @@ Subject: TypeAlias = Literal["decode", "prefill", "generate", "serve", "train"]
 """Of which estimate: one step, a static batch, a server, a step of training."""
 SIZES: Mapping[Subject, tuple[str, ...]] = MappingProxyType({
     "decode": ("batch", "context"), "prefill": ("batch", "input"),
-    "generate": tuple(name for name, s in question_settings(generate).items() if s.kind.unit in ("sequences", "tokens")
-                      and not s.parameter),
+    "generate": tuple(group_settings(StaticBatch)),
     "serve": tuple(name for name, s in group_settings(Load).items() if s.kind.unit != "share"),
     "train": ("batch", "tokens"),
 })  # fmt: skip
@@ -198,7 +197,7 @@ class OpenQuestion:
             case "prefill":
                 return step_estimate(self.asked, prefill(batch, n["input"]), within=self.within)
             case "generate":
-                return generation(self.asked, **{"batch": batch, **n})
+                return generation(self.asked, StaticBatch(**{"batch": batch, **n}))
             case "serve":
                 return serving(self.asked, **self._served())
             case "train":

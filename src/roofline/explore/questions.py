@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from roofline.declared.errors import not_one_of
-from roofline.declared.groups import Load
+from roofline.declared.groups import Load, StaticBatch
 from roofline.declared.maths import Count, where
 from roofline.declared.question import OLD_NAMES, arguments_of, declaration_of, group_settings, question_settings
 from roofline.declared.result import Result
@@ -115,7 +115,7 @@ def all_in_memory(answer: Any) -> Any:
 
 # -- many steps ----------------------------------------------------------------------------------------------------
 def _generate(plan: Compiled, point: Coordinates) -> Generation:
-    return Generation(_setup(plan), point["batch"], point["input"], point["output"])
+    return Generation(_setup(plan), StaticBatch(point["input"], point["output"], point["batch"]))
 
 
 def _serve_settings(plan: Compiled, point: Coordinates) -> dict[str, Any]:
