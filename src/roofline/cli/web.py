@@ -103,8 +103,8 @@ def _model_of_page(name: str) -> str | dict[str, JsonValue]:
     path = Path(name)
     if not path.exists():
         return name
-    from roofline.model.gguf.files import is_gguf
     from roofline.model.load import config_of
+    from roofline.model.origin import is_gguf
 
     if not is_gguf(name):
         return config_of(name)[1]
