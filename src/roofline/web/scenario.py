@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from pydantic import BaseModel
 
+from roofline.declared.groups import DEGREES
 from roofline.declared.question import Setting, question_settings
 from roofline.estimates.serve import serve
 from roofline.simulation.simulate import simulate
@@ -87,7 +88,7 @@ ASKS: Mapping[str, Ask] = MappingProxyType({
     "launch": Ask("launch", LOADED, {"launcher": "launcher"}),
     "report": Ask("report", LOADED, {"batch": "in_flight"}),
     "simulate": Ask("simulate", more={"requests": "simulated", "seed": "seed"}, without=("pools", "slo")),
-    "search": Ask("search", without=("pools", "layout")),
+    "search": Ask("search", without=("pools", "layout", *DEGREES)),
     "advice": Ask("advice", LOADED, {"batch": "in_flight"}),
 })  # fmt: skip
 """What the views ask, by the name of the answer."""
