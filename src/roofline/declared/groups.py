@@ -201,7 +201,7 @@ class PoolSizes(PrefillReplicas):
 
     chips: Annotated[
         ChipCount | None,
-        "ChipCount of both pools, divided for the highest throughput at the concurrency, or the earliest answer at the "
+        "Chips of both pools, divided for the highest throughput at the concurrency, or the earliest answer at the "
         "rate.",
     ] = None
     prefills: Annotated[Replicas | None, "Replicas that only prefill, with a number of `decodes` instead of chips."] = (
