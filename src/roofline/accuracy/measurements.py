@@ -71,7 +71,7 @@ class MeasuredRun:
     @property
     def others(self) -> Settings:
         """What it was run on and how, besides its sizes."""
-        return ungrouped(self.where) | self.options
+        return {**ungrouped(self.where), **self.options}
 
 
 def measured_run(
@@ -151,7 +151,9 @@ def _decode(model: Model, settings: Settings) -> Span:
 
 
 def _trained(model: Model, settings: Settings) -> TrainingEstimate:
-    return train(model, **{"tokens" if name == "input" else name: value for name, value in settings.items()})
+    asked = {"tokens" if name == "input" else name: value for name, value in settings.items()}
+    trained: TrainingEstimate = train(model, **asked)
+    return trained
 
 
 def _training(model: Model, settings: Settings) -> Span:

@@ -50,7 +50,7 @@ def given_fields(asked: b.Body, allowed: Allowed) -> dict[str, Any]:
             value = np.array(value)
         given[name] = value
     if isinstance(asked, b.BilledAsked):
-        given["bill"] = Bill.asked(**{name: given.pop(name) for name in group_settings(Bill) if name in given})
+        given["bill"] = Bill(**{name: given.pop(name) for name in group_settings(Bill) if name in given})
     return given
 
 
