@@ -99,7 +99,7 @@ def batches(folder: Path, engine: str, chip: str) -> list[MeasuredRun]:
             read = list(static_batches(cell))
         except InputError:
             continue
-        runs += [run for run in read if run.system == chip and engine_named(run.engine).id == engine]
+        runs += [run for run in read if run.system == chip and engine_named(run.where.engine).id == engine]
     return runs
 
 
@@ -108,10 +108,11 @@ def start_up(runs: Sequence[MeasuredRun]) -> float:
 
     No prediction takes part in it. 0 where no run was cold.
     """
-    cold = [run for run in runs if engine_named(run.engine).cold and run.batch == 1]
-    if len({run.output for run in cold}) < 2:
+    cold = [run for run in runs if engine_named(run.where.engine).cold and run.settings["batch"] == 1]
+    if len({run.settings["output_tokens"] for run in cold}) < 2:
         return 0.0
-    return float(np.polyfit([float(run.output or 0) for run in cold], [run.seconds for run in cold], 1)[1])
+    lengths = [float(run.settings["output_tokens"]) for run in cold]
+    return float(np.polyfit(lengths, [run.seconds for run in cold], 1)[1])
 
 
 def with_terms(engine: Engine, generation: str, factors: Mapping[str, float], start: float) -> Engine:
@@ -142,8 +143,9 @@ def slowdowns(folder: Path, name: str, chip: str) -> SlowedFit:
 
     def logs_at(point: NDArray[np.float64]) -> NDArray[np.float64]:
         factors = dict(zip(kinds, np.exp(np.abs(point)).tolist(), strict=True))
-        terms = {name: with_terms(engine_named(name), generation, factors, start) for name in {r.engine for r in runs}}
-        changed = [replace(run, engine=terms[run.engine]) for run in runs]
+        engines = {run.where.engine for run in runs}
+        terms = {name: with_terms(engine_named(name), generation, factors, start) for name in engines}
+        changed = [replace(run, where=replace(run.where, engine=terms[run.where.engine])) for run in runs]
         pairs = zip(runs, predictions(changed), strict=True)
         logs = [np.log(float(span.expected) / run.seconds) for run, span in pairs if isinstance(span, Span)]
         return np.abs(np.array(logs))

@@ -86,7 +86,7 @@ def rows(folder: Path) -> Iterator[FitRow]:
     for file, reader in measured_training.READERS.items():
         for cell in cells(folder / file) if (folder / file).exists() else ():
             try:
-                runs = [run for run in reader(cell) if run.quantity == "training" and run.engine]
+                runs = [run for run in reader(cell) if run.quantity == "training" and run.where.engine]
                 yield from (row(run, file == measured_training.MLPERF) for run in runs)
             except InputError:
                 continue
@@ -96,8 +96,8 @@ def row(run: MeasuredRun, mlperf: bool) -> FitRow:
     """One of them."""
 
     def step(kind: str | None) -> Any:
-        settings = {**run.settings(), "engine": plain(run.engine, kind)}
-        return rl.train(run.model, batch=run.batch, tokens=run.input, **settings)
+        settings = {**run.others, "engine": plain(run.where.engine, kind)}
+        return rl.train(run.model, batch=run.settings["batch"], tokens=run.settings["input"], **settings)
 
     base = step(None)
     seconds = float(base.time)
@@ -106,8 +106,8 @@ def row(run: MeasuredRun, mlperf: bool) -> FitRow:
     same = (model, run.system, run.options.get("recipe"), base.deployment.layout)
     sparse = any(type(module).__name__ == "Experts" for module, _ in base.model.modules())
     return FitRow(
-        run.engine.partition("(")[0], base.deployment.chip.generation, model, sparse, mlperf, same, int(base.chips),
-        seconds, slopes, run.seconds,
+        run.where.engine.partition("(")[0], base.deployment.chip.generation, model, sparse, mlperf, same,
+        int(base.chips), seconds, slopes, run.seconds,
     )  # fmt: skip
 
 

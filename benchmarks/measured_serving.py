@@ -14,7 +14,7 @@ import local_rows
 import roofline as rl
 from roofline.accuracy.accuracy import Reader
 from roofline.accuracy.csvs import TableRow
-from roofline.accuracy.measurements import MeasuredRun
+from roofline.accuracy.measurements import MeasuredRun, measured_run
 from roofline.declared.errors import InputError
 from roofline.layout.layout import Layout
 from roofline.machine.fabric import Cluster, Level
@@ -174,7 +174,7 @@ def static_batches(r: TableRow) -> Iterator[MeasuredRun]:
         raise LeftOutError("ambiguous: a mixed layout whose order is not given")
     if (r.text("hardware"), r.whole("num_devices")) == COLD and engine == "vllm-2024":
         engine = f"{engine}(cold=1)"
-    yield MeasuredRun(
+    yield measured_run(
         quantity="latency", seconds=r.number("latency_s"), model=model, on=several(chip, ways * stages),
         layout=None if ways * stages == 1 else f"tp={ways},pp={stages}", engine=engine, precision="fp16",
         batch=r.whole("batch_size"), input=r.whole("in_len"), output=r.whole("out_len"), system=chip,
@@ -191,7 +191,7 @@ def faster_transformer(r: TableRow) -> Iterator[MeasuredRun]:
     tp, pp, heads = r.whole("tp"), r.whole("pp"), r.whole("head_num")
     model = gpt_of(heads * r.whole("size_per_head"), r.whole("num_layers"), heads, r.whole("vocab_size"))
     spread = "" if tp * pp == 1 else f",tp={tp}" if pp == 1 else f",tp={tp},pp={pp}"
-    yield MeasuredRun(
+    yield measured_run(
         quantity="latency", seconds=r.number("latency_ms") / 1e3, model=model, engine="fastertransformer",
         on="a100-sxm-80gb" if tp * pp <= 8 else f"{-(-tp * pp // 8)}xdgx-a100", layout=f"tp={tp},pp={pp}",
         batch=r.whole("batch_size"), input=r.whole("in_len"), output=r.whole("out_len"), system="a100-sxm-80gb",
@@ -245,11 +245,11 @@ def servers(r: TableRow) -> Iterator[MeasuredRun]:
         if what == "ttft" and not r.text("ttft_ms"):
             continue
         slices = (f"{what},{own}", f"{what},{dense}{spread}", f"{what}{spread}")
-        yield MeasuredRun(
+        yield measured_run(
             quantity=f"served-{what}", seconds=r.number(f"{what}_ms") / 1e3, model=model, layout=layout,
             on=several(chip, layout.chips), input=max(1, int(share * r.whole("isl"))),
             output=max(2, int(share * r.whole("osl"))), concurrency=concurrency, engine=runs, system=chip,
-            precision=formats, options={"rounds": sent} if what == "ttft" else {},
+            precision=formats, rounds=sent if what == "ttft" else None,
             slices=(*slices, f"{what},{dense},tp={layout.tp}") if spread and dense == "dense" else slices,
         )  # fmt: skip
 
@@ -382,7 +382,7 @@ def trtllm_page(r: TableRow, quantity: str, seconds: float, output: int) -> Meas
     formats = PAGE_FORMATS.get(r.text("precision"))
     if formats is None:
         raise LeftOutError("ambiguous: formats that have no name")
-    return MeasuredRun(
+    return measured_run(
         quantity=quantity, seconds=seconds, model=model_of_row(r.text("model")), on=several(chip, tp),
         layout=f"tp={tp}", engine="trtllm-2024", precision=formats, batch=r.whole("batch_size"),
         input=r.whole("in_len"), output=output, system=chip,
@@ -412,7 +412,7 @@ def gpt_fast(r: TableRow) -> Iterator[MeasuredRun]:
     tp, formats = r.whole("tp"), FAST_FORMATS.get(r.text("weight_dtype"))
     if formats is None:
         raise LeftOutError("ambiguous: formats that have no name")
-    yield MeasuredRun(
+    yield measured_run(
         quantity="decode", seconds=1 / r.number("tokens_per_s"), model=model_of_row(r.text("model")),
         on=several("a100-sxm-80gb", tp), layout=f"tp={tp}", precision=formats, batch=1, input=105,
         system="a100-sxm-80gb", slices=("all",) if tp == 1 else ("many chips",),
@@ -426,7 +426,7 @@ def rocm(r: TableRow) -> Iterator[MeasuredRun]:
     batch = r.whole("batch") if r.text("kind") == "latency" else r.whole("num_prompts")
     rate = "latency_s" if r.text("kind") == "latency" else "output_tokens_per_s"
     seconds = r.number(rate) if rate == "latency_s" else batch * output / r.number(rate)
-    yield MeasuredRun(
+    yield measured_run(
         quantity="latency", seconds=seconds, model=model_of_row(r.text("model")), on=several(chip, tp),
         layout=f"tp={tp}", engine="vllm", precision=formats, batch=batch, input=r.whole("in_len"), output=output,
         system=chip, slices=(r.text("kind"),),
@@ -450,11 +450,11 @@ def rates(r: TableRow) -> Iterator[MeasuredRun]:
     engine = f"vllm({','.join(f'{name}={r.whole(name)}' for name in names)})" if names else "vllm"
     known = (prompt - 1) // VLLM_BLOCK * VLLM_BLOCK
     for what in ("tpot", "ttft"):
-        yield MeasuredRun(
+        yield measured_run(
             quantity=f"served-{what}", seconds=r.number(f"{what}_mean_ms") / 1e3, model=model_of_row(r.text("model")),
             on=several(chip, tp), layout=f"tp={tp}", engine=engine, input=prompt,
             output=r.whole("tokens_generated_each"), rate=r.number("requested_rate"), system=chip, slices=(what,),
-            options={"prefix": (known + 0.5) / prompt},
+            prefix=(known + 0.5) / prompt,
         )  # fmt: skip
 
 
@@ -467,7 +467,7 @@ def neuron(r: TableRow) -> Iterator[MeasuredRun]:
     link = chip_named(chip).link or 0.0
     instance = Cluster(r.text("instance"), chip, (Level("node", chips, link, 2e-6, "mesh"),))
     for what in ("tpot", "ttft"):
-        yield MeasuredRun(
+        yield measured_run(
             quantity=what, seconds=r.number(f"{what}_p50_ms") / 1e3, model=model_of_row(r.text("model")),
             on=instance, layout=f"tp={chips}", precision=formats, batch=r.whole("batch"),
             input=r.whole("in_len"), output=r.whole("out_len"), system=chip, slices=(what,),
@@ -484,13 +484,13 @@ def local_machines(r: TableRow) -> Iterator[MeasuredRun]:
     (query,) = step.queries
     engine = local_rows.engine_of(row)
     backend = engine.partition("(")[0].replace("llama-cpp", "llama.cpp")
-    yield MeasuredRun(
+    yield measured_run(
         quantity="prefill" if row.prompt else "decode", seconds=tokens / row.rate, model=row.model, on=row.chip,
         engine=engine, precision=local_rows.precision_of(row), batch=1,
         input=query.new if row.prompt else query.cached,
         system=row.chip, slices=("prompt" if row.prompt else "generation", f"{backend}, {row.machine}"),
         software="ollama" if row.engine == "ollama" else "",
-        options={"within": False, **({"cached": query.cached} if row.prompt and query.cached else {})},
+        within=False, cached=(row.prompt and query.cached) or None,
     )  # fmt: skip
 
 
@@ -525,7 +525,7 @@ def saturated(r: TableRow) -> Iterator[MeasuredRun]:
     if r.whole("ep" if r.text("attention_dp") == "1" else "tp", 1) * stages != chips:
         raise LeftOutError("ambiguous: its layout and its chips contradict each other")
     layout = saturated_layout(model, chips, stages)
-    yield MeasuredRun(
+    yield measured_run(
         quantity="served-token", seconds=1 / r.number("output_tokens_per_s"), model=model, on=several(chip, chips),
         layout=layout, engine="trtllm", precision=formats, input=r.whole("in_len"), output=r.whole("out_len"),
         concurrency=SATURATING * layout.dp, system=chip,
@@ -580,7 +580,7 @@ def published_nodes(r: TableRow) -> Iterator[MeasuredRun]:
     sequences = max(1, each // length) if prefill else each
     layout = f"dp={ranks},ep={ranks},overlap" + (f",redundant={fleet.redundant}" if fleet.redundant else "")
     tokens = sequences * ranks * (length if prefill else 1)
-    yield MeasuredRun(
+    yield measured_run(
         quantity="prefill" if prefill else "decode", seconds=tokens / (r.number("tokens_per_s_per_node") * ranks / 8),
         model=model, on=f"{-(-ranks // 8)}x{node}", layout=layout, engine=fleet.engine, precision=fleet.precision,
         batch=sequences * ranks, input=length, system=chip_of_row(chip), slices=("all", r.text("phase")),

@@ -144,18 +144,18 @@ def at_concurrency(r: TableRow) -> tuple[float, Simulation]:
     all others.
     """
     run = next((m for m in servers(r) if m.quantity == "served-ttft"), None)
-    if run is None or run.concurrency is None:
+    if run is None:
         raise LeftOutError("no TTFT")
-    drawn = r.text("origin") == "inferencex"
+    drawn, users = r.text("origin") == "inferencex", run.settings["concurrency"]
     new, out = (r.whole(name) for name in ("isl", "osl"))
     most = out if drawn else 6 * out // 5
     prompts, answers = f"uniform({-(-4 * new // 5)},{new})" if drawn else new, f"uniform({-(-4 * out // 5)},{most})"
-    requests = min(max(ROUNDS * run.concurrency, FEWEST), MOST)
-    settings = {name: value for name, value in run.settings().items() if name != "rounds"}
+    requests = min(max(ROUNDS * users, FEWEST), MOST)
+    settings = {name: value for name, value in run.others.items() if name != "rounds"}
     if drawn and settings["engine"] == "trtllm":
-        settings["engine"] = f"trtllm(max_num_tokens={step_tokens(r.text('model'), new, run.concurrency)})"
+        settings["engine"] = f"trtllm(max_num_tokens={step_tokens(r.text('model'), new, users)})"
     s = simulate(
-        run.model, input=prompts, output=answers, concurrency=run.concurrency,
+        run.model, input=prompts, output=answers, concurrency=users,
         extent=Extent(requests=requests, warmup=0), **settings,
     )  # fmt: skip
     return run.seconds, s

@@ -12,7 +12,7 @@ import roofline as rl
 from measured_serving import LeftOutError, chip_id
 from roofline.accuracy.accuracy import Reader
 from roofline.accuracy.csvs import TableRow
-from roofline.accuracy.measurements import MeasuredRun
+from roofline.accuracy.measurements import MeasuredRun, measured_run
 from roofline.model.load import catalog_config
 from training_settings import bridge_settings, lora_settings, pretraining_settings
 
@@ -70,11 +70,11 @@ def megatron(r: TableRow) -> Iterator[MeasuredRun]:
         "recipe": "fp16" if r.text("dtype") == "float16" else "bf16", "flash": False, "overlap": "pp",
         "schedule": "interleaved" if chunks > 1 else "1f1b",
     }  # fmt: skip
-    yield MeasuredRun(
+    yield measured_run(
         quantity="training", seconds=r.number("iteration_s"), engine="megatron",
         model=loaded(frozenset(config.items())), layout=layout,
         on=f"{8 * -(-layout.chips // 8)}xa100-sxm-80gb", batch=r.whole("global_batch"), input=r.whole("seq_len"),
-        options=options, system="a100-sxm-80gb", slices=("iteration",),
+        system="a100-sxm-80gb", slices=("iteration",), **options,
     )  # fmt: skip
 
 
@@ -86,16 +86,16 @@ def simumax(r: TableRow) -> Iterator[MeasuredRun]:
     run = {
         "model": model, "on": "8xb200", "layout": layout, "input": r.whole("seq_len"), "system": "b200",
         "batch": r.whole("micro_batch") * r.whole("num_micro_batches") * degrees["dp"],
-        "options": {"micro_batch": r.whole("micro_batch"), "overlap": False},
+        "micro_batch": r.whole("micro_batch"), "overlap": False,
     }  # fmt: skip
-    yield MeasuredRun(
+    yield measured_run(
         quantity="training",
         seconds=r.number("iteration_ms") / 1e3,
         engine="megatron-2025",
         slices=("iteration",),
         **run,
     )
-    yield MeasuredRun(
+    yield measured_run(
         quantity="training-bytes", seconds=r.number("peak_alloc_gib") * 2**30, slices=("peak memory",), **run
     )
 
@@ -123,11 +123,11 @@ def foundry(r: TableRow) -> Iterator[MeasuredRun]:
         "micro_batch": micro, "loss": "compiled",
         "recompute": "full" if r.text("activation_checkpointing") == "True" else "none",
     }  # fmt: skip
-    yield MeasuredRun(
+    yield measured_run(
         quantity="training", seconds=sequences * tokens / r.number("throughput_tok_s_gpu"),
         model=_mpt(frozenset(config.items())), on=node if chips <= 8 else f"{chips // 8}x{node}", engine="fsdp",
         layout=rl.Layout(dp=chips, zero=SHARDING.get(r.text("sharding_strategy"), 3)), batch=sequences * chips,
-        input=tokens, options={**options, "recipe": "fp8"} if fp8 else options, system=node,
+        input=tokens, system=node, **({**options, "recipe": "fp8"} if fp8 else options),
         slices=("fp8 step" if fp8 else "bf16 step",),
     )  # fmt: skip
 
@@ -224,10 +224,10 @@ def bridge(r: TableRow) -> Iterator[MeasuredRun]:
     extra = {"lora": lora, "drafts": drafts}
     options: dict[str, Any] = {k: v for k, v in extra.items() if v is not None}
     if r.text("model_tflops_per_gpu"):
-        yield MeasuredRun(
+        yield measured_run(
             quantity="training-flops", seconds=1e12 * r.number("model_tflops_per_gpu") / rate * tokens,
-            model=name, on="h100-sxm", batch=1, input=tokens, options=options, system=name.rpartition("/")[2],
-            slices=("FLOPs per token", f"FLOPs per token,{r.text('section').partition(' ')[0]}"),
+            model=name, on="h100-sxm", batch=1, input=tokens, system=name.rpartition("/")[2],
+            slices=("FLOPs per token", f"FLOPs per token,{r.text('section').partition(' ')[0]}"), **options,
         )  # fmt: skip
     recipe, chips = RECIPES.get(r.text("precision")), r.whole("num_gpus")
     chip = chip_id(r.text("system").removeprefix("DGX-").lower())
@@ -241,11 +241,11 @@ def bridge(r: TableRow) -> Iterator[MeasuredRun]:
     batch, release = r.whole("global_batch"), r.text("release").partition(" ")[0]
     run = BridgeRun(release, chip, plain, r.text("precision"), degrees["tp"])
     options |= {"overlap": run.overlap, **bridge_settings(plain, chip, recipe, fsdp)}
-    yield MeasuredRun(
+    yield measured_run(
         quantity="training", seconds=batch * tokens / (rate * chips), engine=run.engine, model=name,
         on=_cluster(chip, chips),
         layout=layout, batch=batch, input=tokens, system=chip, slices=("step", f"step,{plain}"),
-        options={**options, "micro_batch": r.whole("micro_batch"), "schedule": schedule},
+        micro_batch=r.whole("micro_batch"), schedule=schedule, **options,
     )  # fmt: skip
 
 
@@ -300,9 +300,9 @@ def mlperf(r: TableRow) -> Iterator[MeasuredRun]:
         "schedule": "interleaved" if degrees["vp"] > 1 else "1f1b",
         "overlap": ("dp", "cp", "pp", *(("tp",) if r.text("tp_comm_overlap") == "1" else ())),
     }  # fmt: skip
-    yield MeasuredRun(
+    yield measured_run(
         quantity="training", seconds=_step(r, batch), engine="nemo", model=model, on=_cluster(chip, chips),
-        layout=layout, batch=batch, input=tokens, options={**options, **lora, **told}, system=chip,
+        layout=layout, batch=batch, input=tokens, system=chip, **{**options, **lora, **told},
         slices=(task, r.text("benchmark")),
     )  # fmt: skip
 
@@ -346,13 +346,13 @@ def titan(r: TableRow) -> Iterator[MeasuredRun]:
     if name is None:
         raise LeftOutError("no such model in the catalog")
     tokens, chips = r.whole("seq_len"), r.whole("num_gpus")
-    yield MeasuredRun(
+    yield measured_run(
         quantity="training", seconds=local * dp * tokens / (r.number("tokens_per_s_per_gpu") * chips),
         engine="torchtitan",
         model=_long(name), on=_cluster("h100-sxm", chips), layout=layout, batch=local * dp, input=tokens,
         system="h100-sxm", slices=("step", r.text("parallelism")),
-        options={"micro_batch": local if pp == 1 else 1, "recompute": again, "overlap": overlap,
-                 "recipe": "fp8" if "fp8" in technique else "bf16"},
+        micro_batch=local if pp == 1 else 1, recompute=again, overlap=overlap,
+        recipe="fp8" if "fp8" in technique else "bf16",
     )  # fmt: skip
 
 

@@ -26,7 +26,7 @@ from typing import Any
 
 from measured_serving import SERVING, LeftOutError, servers
 from roofline.accuracy.csvs import CellError, cells
-from roofline.accuracy.measurements import MeasuredRun, predictions
+from roofline.accuracy.measurements import SERVER, MeasuredRun, predictions
 from roofline.estimates.span import Span
 
 WITHIN, TARGET = 0.9, 0.8
@@ -45,18 +45,18 @@ class MeasuredWay:
 
     def rate(self, times: tuple[float, float]) -> float:
         """Generated tokens per second and chip of a closed loop: concurrency · output / latency / chips."""
-        output, flight = self.run.output or 1, self.run.concurrency or 1
-        return flight * output / (times[0] + (output - 1) * times[1]) / self.run.layout.chips
+        output, flight = self.run.settings["output_tokens"], self.run.settings["concurrency"]
+        return flight * output / (times[0] + (output - 1) * times[1]) / self.run.where.layout.chips
 
     @property
     def load(self) -> float:
         """Requests in flight of a chip."""
-        return (self.run.concurrency or 1) / float(self.run.layout.chips)
+        return self.run.settings["concurrency"] / float(self.run.where.layout.chips)
 
     @property
     def waits(self) -> bool:
         """Whether its requests wait longer than they take to be served."""
-        return self.measured[0] > (self.run.output or 1) * self.measured[1]
+        return self.measured[0] > self.run.settings["output_tokens"] * self.measured[1]
 
     def off(self, errors: Sequence[float]) -> MeasuredWay:
         """The same, predicted as measured but for errors e times."""
@@ -66,15 +66,15 @@ class MeasuredWay:
     def text(self) -> str:
         """In a list."""
         both = (f"{1e3 * t:.1f}" for t in (self.measured[1], self.predicted[1]))
-        return (
-            f"{self.run.layout.text() or 'one chip'} at {self.run.concurrency}: TPOT {' ms, predicted '.join(both)} ms"
-        )
+        where, users = self.run.where.layout.text() or "one chip", self.run.settings["concurrency"]
+        return f"{where} at {users}: TPOT {' ms, predicted '.join(both)} ms"
 
     @property
     def cell(self) -> tuple[Any, ...]:
         """What is chosen for."""
         r = self.run
-        return r.model.name, r.system, str(r.engine).partition("(")[0], r.precision, r.input, r.output
+        engine = str(r.where.engine).partition("(")[0]
+        return r.model.name, r.system, engine, r.where.precision, *map(r.settings.get, SERVER)
 
 
 def ways(folder: Path) -> list[MeasuredWay]:
@@ -101,7 +101,7 @@ def once(every: Iterable[MeasuredWay]) -> list[MeasuredWay]:
     """Each way once, with the medians of its times."""
     same: dict[tuple[Any, ...], list[MeasuredWay]] = {}
     for way in every:
-        same.setdefault((*way.cell, way.run.layout.text(), way.run.concurrency), []).append(way)
+        same.setdefault((*way.cell, way.run.where.layout.text(), way.run.settings["concurrency"]), []).append(way)
     return [
         replace(group[0], measured=(median(w.measured[0] for w in group), median(w.measured[1] for w in group)))
         for group in same.values()
@@ -159,7 +159,8 @@ def told(name: str, groups: Groups, each: bool) -> float:
     """Prints how often each way to choose is near the best of its cell; the share of the search."""
     by_lot = fmean(fmean(share(group, w, limit) >= WITHIN for w in group) for group, limit in groups)
     widest = fmean(
-        share(group, max(group, key=lambda w: (w.run.layout.tp, w.load)), limit) >= WITHIN for group, limit in groups
+        share(group, max(group, key=lambda w: (w.run.where.layout.tp, w.load)), limit) >= WITHIN
+        for group, limit in groups
     )
     ours, lots = found_in(groups), ", ".join(f"{100 * by_chance(groups, s):.0f} %" for s in SCATTERS)
     print(
@@ -180,7 +181,7 @@ def main(words: list[str]) -> int:
     for way in every:
         by_cell[way.cell].append(way)
         by_load[way.cell, round(way.load, 6)].append(way)
-    layouts = [(group, inf) for group in by_load.values() if len({w.run.layout.text() for w in group}) > 1]
+    layouts = [(group, inf) for group in by_load.values() if len({w.run.where.layout.text() for w in group}) > 1]
     limited = [(group, exp(fmean(log(w.measured[1]) for w in group))) for group in by_cell.values() if len(group) > 2]
     print(f"{len(every)} rows of {SERVING}")
     each = "--cells" in words

@@ -79,8 +79,8 @@ def published(folder: Path, rows: int) -> Iterator[MeasuredRun]:
 
 def estimated(run: MeasuredRun) -> Any:
     """Its estimate under the published layout."""
-    where = {"on": run.on, "engine": run.engine, "layout": run.layout}
-    return rl.train(run.model, batch=run.batch, tokens=run.input, **where, **dict(run.options))
+    where = {"on": run.where.on, "engine": run.where.engine, "layout": run.where.layout}
+    return rl.train(run.model, batch=run.settings["batch"], tokens=run.settings["input"], **where, **dict(run.options))
 
 
 def misfits(folder: Path) -> str:
@@ -90,13 +90,12 @@ def misfits(folder: Path) -> str:
     for file, reader in TABLES:
         for run in runs_of(folder, file, reader):
             e = estimated(run)
-            text = (
-                f"{e.model.name}, {run.on}, {e.deployment.layout.text()}, batch {run.batch} × {run.input}, {e.recipe}"
-            )
+            sizes = f"batch {run.settings['batch']} × {run.settings['input']}"
+            text = f"{e.model.name}, {run.where.on}, {e.deployment.layout.text()}, {sizes}, {e.recipe}"
             every[text] = None
             if not e.fits:
                 missing = (float(e.fullest.total) - e.memory.capacity) / 2**30
-                why = WHY.get((run.on, run.layout.pp, dict(run.options)["micro_batch"]), "not known")
+                why = WHY.get((run.where.on, run.where.layout.pp, dict(run.options)["micro_batch"]), "not known")
                 lines[f"  {text}: {missing:.0f} GiB missing; {why}"] = None
     return "\n".join((f"{len(lines)} of {len(every)} published layouts do not fit", *lines))
 
@@ -106,14 +105,15 @@ def main(words: list[str]) -> int:
     slower, outside, number, legal, timed, spent = 0, 0, 0, [0, 0], [0, 0], [0.0, 0.0]
     for run in published(Path(words[0]), int(words[1]) if len(words) > 1 else 8):
         options = dict(run.options)
-        where = {"on": run.on, "engine": run.engine}
+        where = {"on": run.where.on, "engine": run.where.engine}
         theirs = estimated(run)
         same = {name: options[name] for name in SAME if name in options}
-        asked = {"batch": run.batch, "tokens": run.input, **where, **same, "chips": run.layout.chips}
+        batch, tokens = run.settings["batch"], run.settings["input"]
+        asked = {"batch": batch, "tokens": tokens, **where, **same, "chips": run.where.layout.chips}
         try:
             s = rl.search_training(run.model, **asked, top=EVERY)
         except rl.InputError as error:
-            print(f"{run.system}, {run.on}: {error}")
+            print(f"{run.system}, {run.where.on}: {error}")
             continue
         start = process_time()
         rl.search_training(run.model, **asked)
@@ -126,7 +126,7 @@ def main(words: list[str]) -> int:
         slower += bool(theirs.fits) and best > seconds * (1 + 1e-9)
         outside += faster > TOP_SHARE * len(s.plans)
         print(
-            f"{s.model.name}, {run.on}, batch {run.batch} × {run.input}: published {seconds:.3f} s"
+            f"{s.model.name}, {run.where.on}, batch {batch} × {tokens}: published {seconds:.3f} s"
             f"{'' if theirs.fits else ' (does not fit)'}, best {best:.3f} s, {faster:,} of {len(s.plans):,} faster; "
             f"{s.considered:,} layouts, {s.considered / spent_on_it:,.0f}/s, {len(s.plans) / spent_on_it:,.0f} timed",
             flush=True,

@@ -96,13 +96,14 @@ def logged(directory: Path) -> Iterator[Peak]:
         except (LeftOutError, CellError):
             continue
         for run in runs:
-            case = f"{r.text('benchmark')} {run.on} tp {run.layout.tp} pp {run.layout.pp} cp {run.layout.cp}"
+            on, layout = run.where.on, run.where.layout
+            case = f"{r.text('benchmark')} {on} tp {layout.tp} pp {layout.pp} cp {layout.cp}"
             if (case, figure) in known:
                 continue
             known.add((case, figure))
-            e = rl.train(run.model, batch=run.batch, tokens=run.input, **run.settings())
+            e = rl.train(run.model, batch=run.settings["batch"], tokens=run.settings["input"], **run.others)
             last = float(e.stages[-1].memory.allocated)
-            yield Peak("MLPerf, stages" if run.layout.pp > 1 else "MLPerf", case, figure * 1e9, last)
+            yield Peak("MLPerf, stages" if layout.pp > 1 else "MLPerf", case, figure * 1e9, last)
 
 
 def published() -> Iterator[Peak]:

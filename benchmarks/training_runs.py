@@ -67,7 +67,7 @@ def group_of(file: str, run: MeasuredRun) -> Iterator[str]:
     elif file == measured_training.FOUNDRY:
         chip = "H100" if "h100" in run.system else "A100"
         yield f"llm-foundry {chip}"
-        if chip == "H100" and (run.input or 0) >= LONG:
+        if chip == "H100" and run.settings["input"] >= LONG:
             yield f"llm-foundry H100, {LONG} tokens and more"
     elif file == measured_training.TITAN:
         yield "torchtitan"
@@ -82,7 +82,7 @@ def tables(folder: Path) -> Iterator[Comparison]:
             try:
                 runs = [m for m in reader(row) if m.quantity == "training"]
                 for m in runs:
-                    run = rl.train(m.model, batch=m.batch, tokens=m.input, **m.settings())
+                    run = rl.train(m.model, batch=m.settings["batch"], tokens=m.settings["input"], **m.others)
                     label = f"{m.system} {run.model.name} {run.recipe} {run.deployment.text} {run.asked.engine.plain()}"
                     for group in group_of(file, m):
                         yield compared(group, label, m.seconds, run)

@@ -18,7 +18,7 @@ from roofline.accuracy.accuracy import SAMPLE, TOO_FAST, accuracy
 from roofline.accuracy.csvs import CellError, TableRow, documented, measurement
 from roofline.accuracy.fitted import FILE as FITTED_ON
 from roofline.accuracy.fitted import WORDS, fits_of, fitted_table, fitted_words
-from roofline.accuracy.measurements import QUANTITIES, SERVER, MeasuredRun, predictions
+from roofline.accuracy.measurements import QUANTITIES, SERVER, MeasuredRun, measured_run, predictions
 from roofline.accuracy.scoring import Scored, pooled, scores_of
 from roofline.accuracy.tally import tally, tally_of_all
 from roofline.cli.main import main
@@ -79,14 +79,14 @@ def test_every_quantity_is_predicted_as_the_library_does() -> None:
     assert expected.keys() == QUANTITIES.keys()
     for quantity, value in expected.items():
         given_sizes = {"input": 64, "output": 8, "concurrency": 4} if QUANTITIES[quantity].needs is SERVER else sizes
-        (span,) = predictions([MeasuredRun(quantity=quantity, seconds=1.0, model=GPT2, on="h100-sxm", **given_sizes)])
+        (span,) = predictions([measured_run(quantity=quantity, seconds=1.0, model=GPT2, on="h100-sxm", **given_sizes)])
         assert isinstance(span, Span), (quantity, span)
         assert span.expected == pytest.approx(value, rel=1e-12), quantity
 
 
 def test_rows_at_once_are_the_rows_one_by_one() -> None:
     runs = [
-        MeasuredRun(quantity="latency", seconds=1.0, model=GPT2, on=on, batch=b, input=n, output=4)
+        measured_run(quantity="latency", seconds=1.0, model=GPT2, on=on, batch=b, input=n, output=4)
         for on in ("h100-sxm", "l4") for b, n in ((1, 16), (8, 900), (2, 5000), (3, 100))
     ]  # fmt: skip
     together, apart = predictions(runs), [predictions([r])[0] for r in runs]
@@ -102,7 +102,7 @@ def test_rows_at_once_are_the_rows_one_by_one() -> None:
 def test_a_server_needs_a_concurrency_or_a_rate() -> None:
     run = {"quantity": "served-tpot", "seconds": 1.0, "model": GPT2, "on": "l4", "input": 64, "output": 8}
     neither, both, rate = predictions([
-        MeasuredRun(**run), MeasuredRun(**run, concurrency=2, rate=1.0), MeasuredRun(**run, rate=1.0),
+        measured_run(**run), measured_run(**run, concurrency=2, rate=1.0), measured_run(**run, rate=1.0),
     ])  # fmt: skip
     assert isinstance(neither, InputError)
     assert isinstance(both, InputError)
@@ -238,7 +238,7 @@ def test_the_command_in_three_forms(capsys: pytest.CaptureFixture[str]) -> None:
 # -- what was fitted on a row --------------------------------------------------------------------------------------
 def serving_run(what: str = "served-ttft", **changed: object) -> MeasuredRun:
     given = {"quantity": what, "seconds": 1.0, "model": "openai/gpt-oss-120b", "on": "h100-sxm", "engine": "vllm"}
-    return MeasuredRun(**{**given, "input": 64, "output": 8, "concurrency": 4, **changed})  # type: ignore[arg-type]
+    return measured_run(**{**given, "input": 64, "output": 8, "concurrency": 4, **changed})  # type: ignore[arg-type]
 
 
 SILICON = "e2e_serving_silicon_aic.csv"

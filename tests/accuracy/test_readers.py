@@ -14,7 +14,7 @@ import pytest
 
 import roofline as rl
 from roofline.accuracy.csvs import TableRow
-from roofline.accuracy.measurements import MeasuredRun
+from roofline.accuracy.measurements import MeasuredRun, measured_run
 from roofline.layout.layout import Layout, layout_named
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
@@ -53,8 +53,8 @@ PAGE = "doc,model,moe,gpu,precision,num_gpus,layout,tp,attention_dp,ep,pp,in_len
 def test_mixtures_of_trtllms_pages_run_attention_data_parallel_whatever_the_label(line: str, layout: Layout) -> None:
     """Both pages run "MoE models" by --tp, --pp and --ep under enable_attention_dp: the rule is of the source."""
     run = read(serving.SATURATED, PAGE + line)
-    assert layout_named(run.layout) == layout
-    assert run.concurrency == serving.SATURATING * layout.dp
+    assert layout_named(run.where.layout) == layout
+    assert run.settings["concurrency"] == serving.SATURATING * layout.dp
 
 
 def test_a_label_that_contradicts_its_chips_is_left_out() -> None:
@@ -69,7 +69,7 @@ GUIDE = (
 
 def test_rows_of_another_software_than_fastertransformer_are_left_out_with_its_name() -> None:
     line = ",GPT-20B,48,128,44,51200,fp16,1,1,1,20,8,225,False"
-    assert read(serving.FASTER, GUIDE + "FasterTransformer" + line).engine == "fastertransformer"
+    assert read(serving.FASTER, GUIDE + "FasterTransformer" + line).where.engine == "fastertransformer"
     with pytest.raises(serving.LeftOutError) as error:
         read(serving.FASTER, GUIDE + "Megatron" + line)
     assert error.value.why == "no engine in the catalog for Megatron: the guide's column of another software"
@@ -82,17 +82,17 @@ LMSYS = "lmsys.org/blog/2025-05-05-large-scale-ep,SGLang,DeepSeek-V3/R1,H100"
 def test_ep_72_is_read_with_the_copies_that_its_source_kept() -> None:
     """256 experts and 32 copies are four on each of 72 ranks; 256 sequences a rank, nine nodes of eight."""
     run = read(serving.PUBLISHED, NODES + f"{LMSYS},72,decode,EP72 DP72 (9 nodes),2000,,20000,x")
-    layout = layout_named(run.layout)
+    layout = layout_named(run.where.layout)
     assert (layout.ep, layout.dp, layout.redundant) == (72, 72, 32)
     assert (256 + layout.redundant) / layout.ep == 4
-    assert (run.quantity, run.batch, run.input) == ("decode", 256 * 72, 2000)
+    assert (run.quantity, run.settings["batch"], run.settings["input"]) == ("decode", 256 * 72, 2000)
     assert run.seconds == pytest.approx(256 * 72 / (20000 * 9))
     assert rl.shard(run.model, layout).parameters > 0
 
 
 def test_a_prefill_node_is_read_with_the_tokens_of_a_rank() -> None:
     run = read(serving.PUBLISHED, NODES + f"{LMSYS},32,prefill,EP32 DP32 (4 nodes),4096,,50000,x")
-    assert (run.quantity, run.batch, run.input) == ("prefill", 4 * 32, 4096)
+    assert (run.quantity, run.settings["batch"], run.settings["input"]) == ("prefill", 4 * 32, 4096)
     assert run.seconds == pytest.approx(16384 * 32 / (50000 * 4))
 
 
@@ -119,14 +119,14 @@ BENCH = (
 )  # fmt: skip
 def test_rows_that_begin_with_the_process_are_read_as_cold(hardware: str, devices: int, engine: str) -> None:
     line = f"{hardware},{devices},vLLM,meta-llama/Llama-2-7b-hf,tensor,128,128,1,9,28,True"
-    assert read(serving.STATIC, BENCH + line).engine == engine
+    assert read(serving.STATIC, BENCH + line).where.engine == engine
 
 
 def made_up(start: float, each: float) -> list[MeasuredRun]:
     """Cold batches of one sequence on a line, and others that are not looked at."""
 
     def run(engine: str, batch: int, tokens: int, seconds: float) -> MeasuredRun:
-        return MeasuredRun(
+        return measured_run(
             quantity="latency", seconds=seconds, model="openai-community/gpt2", on="max-1550", engine=engine,
             batch=batch, input=tokens, output=tokens,
         )  # fmt: skip

@@ -170,10 +170,16 @@ def test_llm_foundry_runs_the_loss_of_flash_attention() -> None:
     values = dict(zip(head.split(","), row.split(","), strict=True))
     (run,) = measured_training.foundry(TableRow(0, values))
     e = rl.train(
-        run.model, batch=run.batch, tokens=run.input, on=run.on, engine=run.engine, layout=run.layout, **run.options
+        run.model,
+        batch=run.settings["batch"],
+        tokens=run.settings["input"],
+        on=run.where.on,
+        engine=run.where.engine,
+        layout=run.where.layout,
+        **run.options,
     )
     eager = rl.train(
-        run.model, batch=run.batch, tokens=run.input, on=run.on, engine=run.engine, layout=run.layout,
+        run.model, batch=run.settings["batch"], tokens=run.settings["input"], on=run.where.on, engine=run.where.engine, layout=run.where.layout,
         **{**run.options, "loss": "eager"},
     )  # fmt: skip
     assert (e.loss, e.time) == ("compiled", eager.time)

@@ -5,37 +5,24 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import StringIO
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from roofline.accuracy.measurements import QUANTITIES, MeasuredRun, checked, further_settings
+from roofline.accuracy.measurements import ALL_SETTINGS, QUANTITIES, SIZES, MeasuredRun, checked, measured_run
 from roofline.declared.errors import InputError, nearest, not_one_of
-from roofline.declared.question import Setting
-from roofline.estimates.generate import generate
-from roofline.estimates.serve import serve
+from roofline.declared.question import OLD_NAMES, Setting
 from roofline.model.untrusted import LARGEST_TABLE, printable, read_text
 
-FURTHER: Mapping[str, Setting] = further_settings(generate) | further_settings(serve)
-"""Column → the setting of `generate` or `serve` that it gives."""
 COLUMNS: Mapping[str, str] = {
     "quantity": f"what was measured: {', '.join(f'`{q}`' for q in QUANTITIES)}",
     "model": "a name of the catalog, a Hub id, or the path of a config.json",
-    "on": "the machine, as `--on` takes it",
     "seconds": "how long it took",
-    "layout": "degrees of parallelism, as `--layout` takes them",
-    "engine": "the engine; empty for the quantity's own",
-    "precision": "formats instead of the checkpoint's, as `--precision` takes them",
-    "batch": "sequences at once, of all replicas together",
-    "input": "tokens of a prompt; of `decode` the cached tokens; of `training` the tokens of a sequence",
-    "output": "generated tokens of each sequence",
-    "concurrency": "requests in flight of a server",
-    "rate": "requests that a server receives in a second, where that is what is known",
     "cached": "tokens of each sequence that were in the cache before a `prefill`",
     "group": "a name; rows of the same name are scored together, besides all of the file",
-    **{name: setting.help for name, setting in FURTHER.items()},
+    **{name: setting.help for name, setting in ALL_SETTINGS.items()},
 }
 """Column → what stands in it."""
 NEEDED = ("quantity", "model", "on", "seconds")
@@ -93,8 +80,8 @@ def documented(path: Path) -> Iterator[TableRow]:
     """The rows of a table in the documented format. Raises InputError where a column is missing or unknown."""
     name = printable(str(path))
     text = read_text(path, LARGEST_TABLE, name)  # once: what is piped in cannot be read again
-    rows = list(_rows(name, text))
-    columns = [c.strip() for c in next(csv.reader(StringIO(text, newline="")), [])]
+    rows = [replace(r, values={_column(k): v for k, v in r.values.items()}) for r in _rows(name, text)]
+    columns = [_column(c) for c in next(csv.reader(StringIO(text, newline="")), [])]
     for column in columns:
         if column not in COLUMNS:
             raise InputError("column", column, "a column of docs/accuracy.md", nearest(column, COLUMNS))
@@ -106,47 +93,39 @@ def documented(path: Path) -> Iterator[TableRow]:
     yield from rows
 
 
+def _column(name: str) -> str:
+    """A column under its present name."""
+    return OLD_NAMES.get(name.strip(), name.strip())
+
+
 def measurement(r: TableRow) -> MeasuredRun:
     """A row of the documented format. Raises InputError for a cell that is not what its column needs."""
-    names = [name for name in ("batch", "input", "output", "concurrency") if r.text(name)]
-    sizes: dict[str, Any] = {name: r.whole(name) for name in names}
-    rate = r.number("rate") if r.text("rate") else None
-    group = r.text("group")
-    options = {"cached": r.whole("cached")} if r.text("cached") else {}
-    options |= _further(r)
-    if "cached" in options and r.text("quantity") != "prefill":
-        raise CellError("cached", r.text("cached"), "nothing, for all but `prefill`")
-    return checked(
-        MeasuredRun(
-            quantity=r.text("quantity"),
-            seconds=r.number("seconds"),
-            model=r.text("model"),
-            on=r.text("on"),
-            layout=r.text("layout") or None,
-            engine=r.text("engine") or None,
-            precision=r.text("precision") or None,
-            slices=(group, "all") if group else ("all",),
-            system=r.text("on"),
-            rate=rate,
-            options=options,
-            **sizes,
-        )
-    )
+    quantity, group, settings = r.text("quantity"), r.text("group"), _settings(r)
+    if r.text("cached"):
+        settings["cached"] = r.whole("cached")
+        if quantity != "prefill":
+            raise CellError("cached", r.text("cached"), "nothing, for all but `prefill`")
+    slices = (group, "all") if group else ("all",)
+    on = r.text("on")
+    return checked(measured_run(quantity, r.number("seconds"), r.text("model"), slices=slices, system=on, **settings))
 
 
-def _further(r: TableRow) -> dict[str, Any]:
-    """The further settings of a row. Raises InputError for one that its quantity's question does not have."""
-    known = QUANTITIES[r.text("quantity")].settings if r.text("quantity") in QUANTITIES else FURTHER
+def _settings(r: TableRow) -> dict[str, Any]:
+    """The settings of a row. Raises InputError for one that its quantity's question does not have."""
+    known = QUANTITIES[r.text("quantity")].settings if r.text("quantity") in QUANTITIES else ALL_SETTINGS
     settings: dict[str, Any] = {}
-    for name, setting in FURTHER.items():
+    for name, setting in ALL_SETTINGS.items():
         if words := r.text(name):
             if name not in known:
                 raise CellError(name, words, f"nothing, for `{r.text('quantity')}`")
-            settings[name] = setting.kind.check(name, _read(name, setting, words))
+            settings[name] = setting.kind.check(name, _read(r, name, setting))
     return settings
 
 
-def _read(name: str, setting: Setting, words: str) -> Any:
+def _read(r: TableRow, name: str, setting: Setting) -> Any:
+    words = r.text(name)
+    if name in SIZES:
+        return r.whole(name) if int in setting.kind.json else r.number(name)
     if bool not in setting.kind.json:
         return setting.kind.read(name, words)
     if words not in _SWITCHES:

@@ -56,7 +56,7 @@ class FittedRows:
 
     def holds(self, run: MeasuredRun, engine: Engine) -> bool:
         """Whether a row of the table, run by the engine, is one of them."""
-        chip, model = deploy(run.on, run.layout).chip, _model_of(run)
+        chip, model = deploy(run.where.on, run.where.layout).chip, _model_of(run)
         return (
             (not self.quantities or run.quantity in self.quantities)
             and (not self.models or any(part in model.name for part in self.models))
@@ -105,7 +105,8 @@ def fitted_words(table: str | None, run: MeasuredRun) -> str:
     """
     if table is None or run.software:
         return NOTHING
-    engine = engine_named(run.engine) if run.engine is not None else default_engine(deploy(run.on, run.layout).chip)
+    where = run.where
+    engine = default_engine(deploy(where.on, where.layout).chip) if where.engine is None else engine_named(where.engine)
     of_table = (fit for fit in fits_of(engine) if fit.table == table)
     known = [fit for fit in of_table if fit.holds(run, engine)]
     return ", ".join(dict.fromkeys(WORDS[value] for fit in known for value in fit.values)) or NOTHING

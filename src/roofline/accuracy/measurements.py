@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -11,14 +11,15 @@ import numpy as np
 
 from roofline.accuracy.scoring import Scored
 from roofline.declared.errors import InputError, not_one_of
-from roofline.declared.groups import DEGREES
-from roofline.declared.question import Setting, group_settings, question_settings
+from roofline.declared.groups import DEGREES, PlaceSettings, StaticBatch
+from roofline.declared.question import OLD_NAMES, Setting, Settings, group_settings, question_settings, ungrouped
 from roofline.estimates.bill import Bill
 from roofline.estimates.estimate import estimate
 from roofline.estimates.generate import generate
 from roofline.estimates.serve import serve
+from roofline.estimates.server import Serving
 from roofline.estimates.span import Span
-from roofline.estimates.train import train
+from roofline.estimates.train import TrainingEstimate, train
 from roofline.layout.layout import layout_named
 from roofline.model.adapters import named_targets, with_drafts, with_lora
 from roofline.model.load import load
@@ -27,56 +28,67 @@ from roofline.work.analysis import analyze
 from roofline.work.step import decode, prefill
 from roofline.work.training import training
 
-RunSizes: TypeAlias = Mapping[str, Any]
-"""batch, input, output, concurrency, rate → a number or an array of each."""
+SIZES = (*group_settings(StaticBatch), "concurrency", "rate")
+"""Settings that are numbers of requests and of tokens: rows that differ in these alone are predicted at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredRun:
     """A run and its seconds.
 
-    quantity: one of QUANTITIES. model: a name, a path or a Model. on, layout, engine, precision: as elsewhere. batch:
-    sequences of all replicas at once; input and output: tokens of each; concurrency: requests in flight of a server,
-    or rate: those that arrive in a second. options: what else `generate`, `serve`, `estimate` or `train` is told.
-    slices: the groups that it belongs to. software: what ran it, where that is not the engine that is predicted.
+    quantity: one of QUANTITIES. model: a name, a path or a Model. settings: what the quantity's question is asked,
+    under the names that it declares. slices: the groups of rows that it belongs to. software: what ran it, where that
+    is not the engine that is predicted.
     """
 
     quantity: str
     seconds: float
-    model: Any
-    on: Any
-    layout: Any = None
-    engine: Any = None
-    precision: str | None = None
-    batch: int | None = None
-    input: int | None = None
-    output: int | None = None
-    concurrency: int | None = None
-    rate: float | None = None
+    model: str | Model
+    where: PlaceSettings
+    settings: Settings
     slices: tuple[str, ...] = ("all",)
     system: str = ""
     software: str = ""
 
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-    def settings(self) -> dict[str, Any]:
-        """What it was run on and how; what is not given is the library's own."""
-        given = {"on": self.on, "layout": self.layout, "engine": self.engine, "precision": self.precision}
-        return {name: value for name, value in given.items() if value is not None} | dict(self.options)
-
     @property
     def several(self) -> bool:
         """Whether its layout has several chips; one where none is given."""
-        return self.layout is not None and bool(np.any(np.asarray(layout_named(self.layout).chips) > 1))
+        layout = self.where.layout
+        return layout is not None and bool(np.any(np.asarray(layout_named(layout).chips) > 1))
 
-    def sizes(self) -> dict[str, float]:
-        """The sizes that are given."""
-        given = {name: getattr(self, name) for name in SIZES}
-        return {name: value for name, value in given.items() if value is not None}
+    @property
+    def sizes(self) -> Settings:
+        """The sizes that its prediction takes."""
+        needs = QUANTITIES[self.quantity].needs
+        names = (*needs, "rate" if "concurrency" not in self.settings else "concurrency") if needs is SERVER else needs
+        return {name: self.settings[name] for name in names}
+
+    @property
+    def options(self) -> Settings:
+        """How it was run, besides its place and its sizes."""
+        return {name: value for name, value in self.settings.items() if name not in SIZES}
+
+    @property
+    def others(self) -> Settings:
+        """What it was run on and how, besides its sizes."""
+        return {**ungrouped(self.where), **self.options}
 
 
-SIZES = ("batch", "input", "output", "concurrency", "rate")
-Predict: TypeAlias = Callable[[Any, RunSizes, Mapping[str, Any]], Span]
+def measured_run(
+    quantity: str, seconds: float, model: str | Model, *, slices: tuple[str, ...] = ("all",), system: str = "",
+    software: str = "", **settings: Any,
+) -> MeasuredRun:  # fmt: skip
+    """A run of settings that are given flat; those of None are left to the question."""
+    given = {OLD_NAMES.get(name, name): value for name, value in settings.items() if value is not None}
+    where = PlaceSettings(**{name: given.pop(name) for name in group_settings(PlaceSettings) if name in given})
+    return MeasuredRun(
+        quantity=quantity, seconds=seconds, model=model, where=where, settings=given, slices=slices, system=system,
+        software=software,
+    )  # fmt: skip
+
+
+Predict: TypeAlias = Callable[[Model, Settings], Span]
+"""A model and the settings of a run → what is predicted."""
 
 
 @dataclass(frozen=True)
@@ -93,72 +105,80 @@ class Quantity:
 
     @property
     def settings(self) -> Mapping[str, Setting]:
-        """The settings of its question that a row may give in columns of their own."""
-        return {} if self.asks is None else further_settings(self.asks)
+        """The settings that a row may give in columns."""
+        return PLAIN_SETTINGS if self.asks is None else PLAIN_SETTINGS | run_settings(self.asks)
 
 
-def further_settings(question: Callable[..., Any]) -> dict[str, Setting]:
-    """The settings of a question that a `MeasuredRun` has no field for, by name.
+def run_settings(question: Callable[..., Any]) -> dict[str, Setting]:
+    """The settings of a question that a run may have, by name.
 
     Degrees stand in the layout, and no time depends on the bill.
     """
-    said = {*_settings(dict.fromkeys(f.name for f in fields(MeasuredRun))), *DEGREES, *group_settings(Bill)}
-    return {name: s for name, s in question_settings(question).items() if name not in said}
+    left_out = {*DEGREES, *group_settings(Bill)}
+    return {name: s for name, s in question_settings(question).items() if name not in left_out}
+
+
+ALL_SETTINGS: Mapping[str, Setting] = run_settings(generate) | run_settings(serve)
+PLAIN_SETTINGS = {name: s for name, s in ALL_SETTINGS.items() if name in (*SIZES, *group_settings(PlaceSettings))}
+"""Settings of every row: its place and its sizes."""
 
 
 def _generated(name: str) -> Predict:
-    return lambda model, sizes, settings: getattr(generate(model, **_settings(sizes), **settings), name)
+    return lambda model, settings: getattr(generate(model, **settings), name)
 
 
 def _served(name: str) -> Predict:
-    return lambda model, sizes, settings: getattr(serve(model, **_settings(sizes), **settings), name)
+    return lambda model, settings: getattr(serve(model, **settings), name)
 
 
-def _settings(sizes: RunSizes) -> RunSizes:
-    """Columns as the questions' settings."""
-    return {"output_tokens" if name == "output" else name: value for name, value in sizes.items()}
-
-
-def _per_token(model: Any, sizes: RunSizes, settings: Mapping[str, Any]) -> Span:
+def _per_token(model: Model, settings: Settings) -> Span:
     """Seconds for each token that a server generates; as certain as its time between tokens."""
-    serving = serve(model, **_settings(sizes), **settings)
+    serving: Serving = serve(model, **settings)
     tokens = np.asarray(serving.tokens_per_second, dtype=float)
-    return serving.tpot.times(1 / (tokens * np.asarray(serving.tpot.expected, dtype=float)))  # type: ignore[no-any-return]
+    return serving.tpot.times(1 / (tokens * np.asarray(serving.tpot.expected, dtype=float)))
 
 
-def _prefill(model: Any, sizes: RunSizes, settings: Mapping[str, Any]) -> Span:
+def _prefill(model: Model, settings: Settings) -> Span:
     how = dict(settings)
-    step = prefill(sizes["batch"], sizes["input"], cached=how.pop("cached", 0))
+    step = prefill(how.pop("batch"), how.pop("input"), cached=how.pop("cached", 0))
     return estimate(model, step, **how).span  # type: ignore[no-any-return]
 
 
-def _decode(model: Any, sizes: RunSizes, settings: Mapping[str, Any]) -> Span:
-    step = decode(sizes["batch"], sizes["input"])
-    return estimate(model, step, **settings).span  # type: ignore[no-any-return]
+def _decode(model: Model, settings: Settings) -> Span:
+    how = dict(settings)
+    step = decode(how.pop("batch"), how.pop("input"))
+    return estimate(model, step, **how).span  # type: ignore[no-any-return]
 
 
-def _training(model: Any, sizes: RunSizes, settings: Mapping[str, Any]) -> Span:
-    return train(model, batch=sizes["batch"], tokens=sizes["input"], **settings).span  # type: ignore[no-any-return]
+def _trained(model: Model, settings: Settings) -> TrainingEstimate:
+    asked = {"tokens" if name == "input" else name: value for name, value in settings.items()}
+    trained: TrainingEstimate = train(model, **asked)
+    return trained
 
 
-def _training_bytes(model: Any, sizes: RunSizes, settings: Mapping[str, Any]) -> Span:
+def _training(model: Model, settings: Settings) -> Span:
+    return _trained(model, settings).span
+
+
+def _training_bytes(model: Model, settings: Settings) -> Span:
     """Bytes of the fullest rank at its peak, which the interval takes to within 3 %."""
-    e = train(model, batch=sizes["batch"], tokens=sizes["input"], **settings)
-    peak = np.max([np.asarray(s.memory.allocated, dtype=float) for s in e.stages], axis=0)
+    stages = _trained(model, settings).stages
+    peak = np.max([np.asarray(s.memory.allocated, dtype=float) for s in stages], axis=0)
     return Span(float("nan"), peak, 0.97 * peak, 1.03 * peak)
 
 
-def _training_flops(model: Any, sizes: RunSizes, settings: Mapping[str, Any]) -> Span:
+def _training_flops(model: Model, settings: Settings) -> Span:
     """Model FLOPs of a step, which are known to 1 %: the conventions differ in small ops."""
     changed = with_drafts(model, settings["drafts"]) if "drafts" in settings else model
     if "lora" in settings:
         changed = with_lora(changed, settings["lora"], named_targets(settings.get("lora_targets"), settings["lora"]))
-    flops = np.asarray(analyze(changed, training(sizes["batch"], sizes["input"])).flops, dtype=float)
+    step = training(settings["batch"], settings["input"])
+    flops = np.asarray(analyze(changed, step).flops, dtype=float)
     return Span(float("nan"), flops, 0.99 * flops, 1.01 * flops)
 
 
-BATCH = ("batch", "input", "output")
-SERVER = ("input", "output")
+BATCH = ("batch", "input", "output_tokens")
+SERVER = ("input", "output_tokens")
 QUANTITIES: Mapping[str, Quantity] = {
     "latency": Quantity(BATCH, _generated("latency"), "a static batch, from its prompts to its last token", generate),
     "ttft": Quantity(BATCH, _generated("ttft"), "a static batch, until its first token", generate),
@@ -185,12 +205,13 @@ def checked(m: MeasuredRun) -> MeasuredRun:
     """The measurement as it is. Raises InputError for an unknown quantity, a missing size, or no positive seconds."""
     if m.quantity not in QUANTITIES:
         raise not_one_of("quantity", m.quantity, QUANTITIES)
-    sizes = m.sizes()
+    given = m.settings
     for name in QUANTITIES[m.quantity].needs:
-        if sizes.get(name, 0) < 1:
-            raise InputError(name, sizes.get(name), f"a whole number from 1 for {m.quantity}")
-    if QUANTITIES[m.quantity].needs is SERVER and (m.concurrency is None) == (m.rate is None):
-        raise InputError("concurrency", m.concurrency, f"either a concurrency or a rate for {m.quantity}")
+        if given.get(name, 0) < 1:
+            raise InputError(name, given.get(name), f"a whole number from 1 for {m.quantity}")
+    if QUANTITIES[m.quantity].needs is SERVER and ("concurrency" in given) == ("rate" in given):
+        expected = f"either a concurrency or a rate for {m.quantity}"
+        raise InputError("concurrency", given.get("concurrency"), expected)
     if not 0 < m.seconds < np.inf:
         raise InputError("seconds", m.seconds, "a number above 0")
     return m
@@ -223,7 +244,7 @@ def predictions(measurements: Sequence[MeasuredRun]) -> list[Span | InputError]:
         except InputError as error:
             answers[i] = error
             continue
-        key = (m.quantity, m.model if isinstance(m.model, str) else id(m.model), str(m.settings()), used(m))
+        key = (m.quantity, m.model if isinstance(m.model, str) else id(m.model), str(m.others), *m.sizes)
         groups.setdefault(key, []).append(i)
     for rows in groups.values():
         for i, answer in zip(rows, _alike([measurements[i] for i in rows]), strict=True):
@@ -237,21 +258,14 @@ def _alike(measurements: Sequence[MeasuredRun]) -> Iterable[Span | InputError]:
     quantity = QUANTITIES[first.quantity]
     try:
         model = model_named(first.model) if isinstance(first.model, str) else first.model
-        columns = {name: np.array([m.sizes()[name] for m in measurements]) for name in used(first)}
-        sizes = columns if len(measurements) > 1 else {name: first.sizes()[name] for name in columns}
-        span = quantity.predict(model, sizes, first.settings())
+        columns = {name: np.array([m.sizes[name] for m in measurements]) for name in first.sizes}
+        span = quantity.predict(model, {**first.others, **(columns if len(measurements) > 1 else first.sizes)})
     except InputError as error:
         if len(measurements) == 1:
             return [error]
         return [answer for m in measurements for answer in _alike([m])]
     ends = [np.broadcast_to(end, (len(measurements),)) for end in span.ends()]
     return [Span(*(float(e[i]) for e in ends)) for i in range(len(measurements))]
-
-
-def used(m: MeasuredRun) -> tuple[str, ...]:
-    """The sizes that its prediction takes."""
-    needs = QUANTITIES[m.quantity].needs
-    return (*needs, "rate" if m.concurrency is None else "concurrency") if needs is SERVER else needs
 
 
 def scored(span: Span, measured: float, fitted: str = "no", apart: float | None = None) -> Scored:
