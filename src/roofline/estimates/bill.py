@@ -53,7 +53,7 @@ def _grid(field: str, value: float | str) -> float | str:
     return value
 
 
-Price: TypeAlias = Annotated[float | Own, ValueKind((str, float), "USD")]
+Price: TypeAlias = Annotated[float | Own, ValueKind((str, float), "USD", classes=("Own",))]
 Grid: TypeAlias = Annotated[float | str, ValueKind((str,), check=_grid)]
 
 
