@@ -272,7 +272,7 @@ def readers() -> Mapping[str, Fill]:
         "table": _written("table.csv", TABLE, read_csv),
         "resumed sweep": _log, "resumed simulation": _checkpointed,
         "condition": _said("fits and 1ms < tpot <= 30ms or not (batch * 2 >= 16Ki)", _met),
-        "limits": _said("tpot <= 30ms and fits and time < against", _limits),
+        "requirements": _said("tpot <= 30ms and fits and time < against", _limits),
         "axis": _said("1,2,8..64:x2", partial(numbers_named, "--batch")),
         "layouts": _said("tp=1,2,4 pp=1..2", partial(layouts_named, "--layout")),
         "figures": _said("bw=2T,4T,mem=80G,141G", figures_named), "price": _said("own(30000,years=4)", price_named),

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import roofline as rl
+from roofline.estimates.closed import fullest
 from roofline.estimates.overlap import MULTIPROCESSORS
-from roofline.layout.layout import Layout
+from roofline.layout.layout import Layout, layout_named
 from roofline.model import modules as m
 from roofline.work import ops as o
 from roofline.work.step import Step
@@ -178,3 +179,54 @@ def test_formats_name_a_dispatch_where_experts_are_dispatched() -> None:
     both = rl.Layout(dp=4, ep=np.array([1, 4]))
     assert rl.estimate(model, rl.decode(8, 99), layout=both, **given).to_frame()["formats"].to_list() == words
     assert ["dispatch" in word for word in words] == [False, True]
+
+
+STEADY = {"on": "4xh100-sxm", "layout": "dp=4,ep=4", "engine": "vllm"}
+
+
+def test_ranks_that_share_experts_step_together_as_in_a_simulation() -> None:
+    sizes = {"input": 1000, "output_tokens": 100}
+    asked, seen = (
+        rl.serve(QWEN, rate=20, **sizes, **STEADY),
+        rl.simulate(QWEN, rate=20, requests=1500, **sizes, **STEADY),
+    )
+    assert asked.ttft.expected == pytest.approx(seen.ttft.mean, rel=0.1)
+    assert asked.tpot.expected == pytest.approx(seen.tpot.mean, rel=0.06)
+    varied = {"input": "lognormal(1000,0.5)", "output_tokens": "lognormal(100,0.5)"}
+    asked = rl.serve(QWEN, concurrency=32, **sizes, **STEADY)
+    seen = rl.simulate(QWEN, concurrency=32, requests=1500, **varied, **STEADY)
+    assert asked.tpot.expected == pytest.approx(seen.tpot.mean, rel=0.05)
+    assert asked.requests_per_second == pytest.approx(seen.requests_per_second, rel=0.05)
+
+
+@pytest.mark.parametrize("users", [1, 2, 3, 4])
+def test_few_users_of_ranks_in_step(users: int) -> None:
+    sizes = {"input": 1000, "output_tokens": 100, "concurrency": users}
+    apart, together = (
+        rl.serve(QWEN, **sizes, **STEADY | {"layout": "tp=1", "on": "h100-sxm"}),
+        rl.serve(QWEN, **sizes, **STEADY),
+    )
+    assert 0 < together.ttft.expected < 2 * apart.ttft.expected
+    assert together.requests_per_second == pytest.approx(users / together.latency.expected, rel=0.02)
+
+
+def test_ranks_in_step() -> None:
+    layouts = {
+        "tp=8": 1,
+        "dp=8": 1,
+        "dp=8,ep=8": 8,
+        "tp=2,dp=4,ep=8": 4,
+        "dp=16,ep=8": 8,
+        "tp=8,ep=8": 1,
+        "tp=2,dp=4,ep=4,etp=2": 4,
+    }
+    assert {text: int(layout_named(text).in_step) for text in layouts} == layouts
+    tp, dp, ep = np.array([1, 2, 8]), np.array([8, 4, 1]), np.array([8, 8, 1])
+    assert Layout(tp=tp, dp=dp, ep=ep).in_step.tolist() == [8, 4, 1]
+
+
+def test_the_fullest_of_several_ranks_by_hand() -> None:
+    mean, e = np.array([0.5]), np.exp(-0.5)
+    assert fullest(mean, np.array([1.0])) == pytest.approx(0.5, rel=1e-4)
+    upto = np.cumsum([e, e * 0.5, e * 0.125, e * 0.125 / 6, e * 0.0625 / 24, e * 0.03125 / 120])
+    assert fullest(mean, np.array([3.0])) == pytest.approx(float(np.sum(1 - upto**3)), rel=1e-3)

@@ -14,7 +14,7 @@ from browser import needs_chromium, watched
 from roofline.declared.question import question_settings
 from roofline.web.export import ASKED
 from roofline.web.scenario import ASKS as ASKED_BY
-from roofline.web.scenario import Scenario, Value, asked_body, scenario_of, usual
+from roofline.web.scenario import Scenario, SettingValue, asked_body, scenario_of, usual
 from served_page import CARDS, DRAWN, Page, page_server
 
 pytestmark = needs_chromium
@@ -102,11 +102,12 @@ def test_every_control_changes_the_answer(page: Page, address: str) -> None:
 
 def test_the_page_asks_what_its_export_computes(page: Page, address: str) -> None:
     page.fresh(address)
-    more: dict[str, Value] = {
+    more: dict[str, SettingValue] = {
         "concurrency": 300, "layout": "tp=1", "precision": "fp8", "input": 77, "prefix": 0.25, "draft_length": 2,
         "draft": "none", "acceptance": 0.5, "formula": False, "price": "own(30000)", "utilisation": 1.0, "grid": "fr",
     }  # fmt: skip
-    for scenario in (Scenario(), Scenario(settings={**usual(), **more}, phase="prefill"), scenario_of(rate=2.5, law="calibrated")):
+    full = Scenario(settings={**usual(), **more}, phase="prefill")
+    for scenario in (Scenario(), full, scenario_of(rate=2.5, law="calibrated")):
         asks = page.sees(ASKS, {**scenario.settings, "phase": scenario.phase})
         for view in ASKED:
             assert asks[view] == json.dumps(scenario.body(view)[1], separators=(",", ":")), view
@@ -152,7 +153,9 @@ def test_every_setting_goes_into_the_address_and_the_body(page: Page, address: s
     page.fresh(address)
     for name, setting in question_settings(rl.serve).items():
         kind = setting.kind
-        value: Value = True if bool in kind.json else "x" if str in kind.json else 0.5 if float in kind.json else 3
+        value: SettingValue = (
+            True if bool in kind.json else "x" if str in kind.json else 0.5 if float in kind.json else 3
+        )
         kept, body = page.sees(SET_ALL, {"model": MODEL, name: value})
         assert (kept[name], body[name]) == (value, value), name
 

@@ -16,11 +16,11 @@ from roofline.estimates.serve import serve
 from roofline.extras import install_line
 
 if TYPE_CHECKING:
-    from roofline.web.scenario import Json, Value
+    from roofline.web.scenario import JsonValue, SettingValue
 
 AXES = ("on", "input", "concurrency")
 """Settings that can be moved in an exported folder."""
-GRID: Mapping[str, Sequence[Value]] = MappingProxyType({
+GRID: Mapping[str, Sequence[SettingValue]] = MappingProxyType({
     "input": (256, 1024, 4096, 16384), "concurrency": (1, 4, 16, 32, 64, 128)
 })  # fmt: skip
 """Prompts and requests of an exported folder where none are said."""
@@ -31,8 +31,8 @@ def _option(name: str, setting: Setting) -> Setting:
     return replace(setting, help=setting.help + several)
 
 
-def _value(name: str, word: str) -> Value:
-    value: Value = OPTIONS[name].kind.read(option_name(name), word)
+def _value(name: str, word: str) -> SettingValue:
+    value: SettingValue = OPTIONS[name].kind.read(option_name(name), word)
     return value
 
 
@@ -98,7 +98,7 @@ def web(
     say(f"{export / 'index.html'}: {answers} answers, for a browser without a server")
 
 
-def _model_of_page(name: str) -> str | dict[str, Json]:
+def _model_of_page(name: str) -> str | dict[str, JsonValue]:
     """A name of the catalog, or what a file says: a config, or the header of a GGUF file."""
     path = Path(name)
     if not path.exists():

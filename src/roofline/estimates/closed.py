@@ -48,12 +48,16 @@ def either(first: Array, one: Circulation, other: Circulation) -> Circulation:
 
 @dataclass(frozen=True)
 class ClosedLoop:
-    """So many `users` of a replica, whose requests take `more` decode steps after their prompt."""
+    """So many `users` of a replica, whose requests take `more` decode steps after their prompt.
+
+    `company`: other ranks that have users and run every step together with this one.
+    """
 
     table: ReplicaTimes
     users: Array
     more: Array
     late: Array
+    company: Array
 
     def answer(self) -> Circulation:
         """What goes round.
@@ -72,7 +76,7 @@ class ClosedLoop:
             other = self._around(part * low)
             best = either(other.rate > best.rate, other, best)
         serial = 1 / (self.late / self.users + self._alone)
-        return replace(best, rate=np.maximum(best.rate, serial))
+        return replace(best, rate=np.where(self.company > 0, best.rate, np.maximum(best.rate, serial)))
 
     # -- loads -----------------------------------------------------------------------------------------------------
     @cached_property
@@ -151,6 +155,18 @@ class ClosedLoop:
         share = np.where(t.chunks > 1, load, np.maximum(some, met / room))
         share = np.clip(np.where(np.asarray(more) > 0, share, 1.0), 0.0, 1.0)
         batch = np.clip(met / np.maximum(np.minimum(share, some), 1e-12), 1.0, room)
+        if np.any(self.company > 0):
+            begins = np.where(t.chunks > 1, np.minimum(begun * turns, 1.0), -np.expm1(-begun))
+            begins = np.clip(np.where(np.asarray(more) > 0, begins, 1.0), 0.0, 1.0)
+            share = 1 - (1 - share) * (1 - begins) ** self.company
+            most_begun = np.clip(
+                fullest(np.minimum(begun, room), self.company + 1) / np.maximum(share, 1e-12), 1.0, room
+            )
+            batch = np.where(self.company > 0, np.maximum(batch, most_begun), batch)
+            alone = np.where(
+                t.chunks > 1, 1.0, np.maximum(np.clip(1 + met * (1 + wait), 1.0, room), most_begun * share)
+            )
+            own = np.where(self.company > 0, t.with_prompts(np.maximum(alone, 1.0), decodes), own)
         full = t.with_prompts(np.where(t.chunks > 1, 1.0, batch), beside if t.mixes else np.zeros_like(beside))
         step = (1 - share) * plain + share * full
         behind = queued * met / 2 * np.minimum(more, turns) ** 2 * np.maximum(full - plain, 0.0)
@@ -239,14 +255,26 @@ class ClosedLoop:
         return np.where(np.asarray(self.late) > 0, np.maximum(mean - self.late, uneven / mean / 2), 0.0)
 
 
-def closed_loop(table: ReplicaTimes, users: Array, more: Array, late: Count) -> tuple[Array, Array]:
+def fullest(mean: Array, ranks: Array) -> Array:
+    """The mean of the largest of so many Poisson numbers: Σ 1 − P(N ≤ k)^ranks."""
+    chance = np.exp(-mean)
+    upto, largest = chance, 1 - chance**ranks
+    for k in range(1, int(np.max(mean + 6 * np.sqrt(mean))) + 6):
+        chance = chance * mean / k
+        upto = np.minimum(upto + chance, 1.0)
+        largest = largest + 1 - upto**ranks
+    return np.asarray(largest)
+
+
+def closed_loop(table: ReplicaTimes, users: Array, more: Array, late: Count, company: Count = 0) -> tuple[Array, Array]:
     """Requests a second of so many users of a replica, and seconds from one decode step of a request to the next.
 
+    `company`: other ranks with users that run every step together with this one, since they share experts.
     Where all steps or places are full it takes what it can take at most. Where that is less than what fits its steps,
     since requests lose their places, these are longer by as much.
     """
-    loop = _loop(table, users, more, late)
-    around, most = loop.answer(), _most(table, more, late)
+    loop = _loop(table, users, more, late, company)
+    around, most = loop.answer(), _most(table, more, late, company)
     there = around.rate * (loop.late + around.waits + around.inside)
     full = (around.load > FULL) | (loop.users > loop.places) & (there < SOME * loop.users)
     rate = np.where(full, most, np.minimum(around.rate, most))
@@ -254,9 +282,9 @@ def closed_loop(table: ReplicaTimes, users: Array, more: Array, late: Count) -> 
     return rate / slower, around.step * slower
 
 
-def capacity_of(table: ReplicaTimes, more: Array, late: Count) -> Array:
+def capacity_of(table: ReplicaTimes, more: Array, late: Count, company: Count = 0) -> Array:
     """Requests a second of a replica that has more users than it can run."""
-    return _lasting(table, _most(table, more, late))
+    return _lasting(table, _most(table, more, late, company))
 
 
 def _lasting(table: ReplicaTimes, rate: Array) -> Array:
@@ -265,13 +293,13 @@ def _lasting(table: ReplicaTimes, rate: Array) -> Array:
     return np.asarray(1 / (1 / rate + table.again * prompt))
 
 
-def _most(table: ReplicaTimes, more: Array, late: Count) -> Array:
+def _most(table: ReplicaTimes, more: Array, late: Count, company: Count) -> Array:
     """The same where no prompt is computed twice.
 
     Of prompts that run apart as many come between two decode steps as end in one, n/more of n; or fewer places are
     used, where that takes more.
     """
-    shared = _loop(table, np.asarray(np.inf), more, late)
+    shared = _loop(table, np.asarray(np.inf), more, late, company)
     if table.mixes:
         return shared.answer().rate
     steps = np.maximum(np.asarray(more, dtype=float), 1e-12)
@@ -283,5 +311,5 @@ def _most(table: ReplicaTimes, more: Array, late: Count) -> Array:
     return np.where(np.asarray(more) > 0, most, shared.answer().rate if np.any(np.asarray(more) == 0) else most)
 
 
-def _loop(table: ReplicaTimes, users: Array, more: Array, late: Count) -> ClosedLoop:
-    return ClosedLoop(table, *(np.asarray(v, dtype=float) for v in (users, more, late)))
+def _loop(table: ReplicaTimes, users: Array, more: Array, late: Count, company: Count) -> ClosedLoop:
+    return ClosedLoop(table, *(np.asarray(v, dtype=float) for v in (users, more, late, company)))

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from heapq import heappop, heappush
-from math import ceil
+from math import ceil, inf
 
 import numpy as np
 
@@ -152,13 +152,15 @@ class Cohorts:
     `admitted`: those of which a part is computed or all. `decoding`: the decode step of their last token, their turn,
     when the first one came, the steps between, and who they are, the next to end first. `begun`: tokens computed of a
     prompt that a step did not finish, 0 of none.
-    `loops`: users send the next request where one is answered.
+    `loops`: users send the next request where one is answered. `in_step`: other ranks have requests
+    in the steps that all of them run together.
     """
 
     rules: StepRules
     table: StepTable
     coming: Iterable[tuple[float, int]]
     loops: bool
+    in_step: bool = False
 
     def __post_init__(self) -> None:
         self.waiting = deque(self.coming)
@@ -181,13 +183,24 @@ class Cohorts:
         self.steps += 1
         if not self.decodes and not self.begun and self.waiting[0][0] > self.clock:
             self.clock = self.scheduled = self.waiting[0][0]
-        whole, tokens = self._chosen()
+        whole, tokens = self.chosen()
         if tokens:
-            self._compute(whole, tokens)
+            self.compute(whole, tokens, self.seconds(tokens))
         else:
-            self._decode()
+            seconds = self.seconds(0)
+            self.decode(int(self.steps_alone(seconds)), seconds)
 
-    def _chosen(self) -> tuple[int, int]:
+    @property
+    def present(self) -> bool:
+        """Whether a step has something to do."""
+        return bool(self.decodes or self.begun or (self.waiting and self.waiting[0][0] <= self.clock))
+
+    def seconds(self, tokens: int) -> float:
+        """A step with so many tokens of prompts, 0 of none: nothing where there are no decodes either."""
+        beside = self.decodes if self.rules.mixes or not tokens else 0
+        return self.table.seconds(tokens / self.rules.piece, beside) if tokens or beside else 0.0
+
+    def chosen(self) -> tuple[int, int]:
         """Prompts that the next step finishes, and the tokens of all that it computes."""
         r = self.rules
         budget = r.tokens - (r.width * self.decodes if r.mixes else 0)
@@ -201,7 +214,7 @@ class Cohorts:
         running = self.decodes + whole + (1 if self.begun else 0)
         while self.waiting and used < budget and running < r.places:
             ready, number = self.waiting[0]
-            if ready > self.scheduled and running:
+            if ready > (self.scheduled if running or self.in_step else self.clock):
                 break
             fitting = min(number, (budget - used) // r.prompt, r.places - running)
             if fitting:
@@ -221,10 +234,11 @@ class Cohorts:
             self.waiting.appendleft((ready, others - number))
         self.admitted.append((ready, number))
 
-    def _compute(self, whole: int, tokens: int) -> None:
+    def compute(self, whole: int, tokens: int, seconds: float) -> None:
+        """A step of so many seconds, of decodes where these mix, that ends some prompts."""
         r, beside = self.rules, self.decodes if self.rules.mixes else 0
         start = self.clock
-        self.clock += self.table.seconds(tokens / r.piece, beside)
+        self.clock += seconds
         self.scheduled = start if r.ahead else self.clock
         if beside:
             self._passed(1)
@@ -255,17 +269,21 @@ class Cohorts:
             self.turn += 1
             heappush(self.decoding, (self.decoded + steps, self.turn, self.clock, steps, members))
 
-    def _decode(self) -> None:
-        """To the next end, or to the step that takes the next request."""
+    def steps_alone(self, seconds: float) -> float:
+        """Steps of so many seconds to the next end, or to the one that takes the next request."""
         r = self.rules
-        seconds = self.table.seconds(0.0, self.decodes)
-        number = self.decoding[0][0] - self.decoded
+        number = self.decoding[0][0] - self.decoded if self.decoding else inf
         if self.waiting and self.decodes < r.places and (not r.mixes or r.width * self.decodes < r.tokens):
             aim = (self.waiting[0][0] - self.clock) / seconds + (1 if r.ahead else 0)
             number = max(1, min(number, ceil(aim - 1e-9)))
+        return number
+
+    def decode(self, number: int, seconds: float) -> None:
+        """So many steps without prompts, maybe of nothing."""
         self.clock += number * seconds
-        self.scheduled = self.clock - seconds if r.ahead else self.clock
-        self._passed(number)
+        self.scheduled = self.clock - seconds if self.rules.ahead else self.clock
+        if self.decodes:
+            self._passed(number)
 
     def _passed(self, number: int) -> None:
         self.decoded += number
@@ -348,10 +366,39 @@ def _gaps(uneven: int) -> Array:
     return np.asarray(gaps[order])
 
 
-def at_random(rules: StepRules, table: StepTable, rate: float, groups: int, settling: int, counted: int) -> Answers:
-    """What requests saw that came at a rate of this one of so many groups, after those during which it settles."""
-    number = min(settling + counted, SAMPLE)
-    gaps = _gaps(groups)[:number]
-    times = np.cumsum(gaps / gaps.mean()) / rate
-    seen = Cohorts(rules, table, [(t, 1) for t in times.tolist()], False).seen(number, float("inf"))
-    return seen.since(min(settling, number // 2), number)
+def at_random(
+    rules: StepRules, table: StepTable, rate: float, groups: int, settling: int, counted: int, in_step: int = 1
+) -> Answers:
+    """What requests saw that came at a rate of this one of so many groups, after those during which it settles.
+
+    `in_step`: groups that run every step together, since they share experts.
+    """
+    number = min((settling + counted) * in_step, SAMPLE)
+    gaps = _gaps(max(1, groups // in_step))[:number]
+    times = (np.cumsum(gaps / gaps.mean()) / (rate * in_step)).tolist()
+    ranks = [Cohorts(rules, table, [(t, 1) for t in times[i::in_step]], False) for i in range(in_step)]
+    seen = ranks[0].seen(number, inf) if in_step == 1 else _joint(ranks)
+    return seen.since(min(settling * in_step, number // 2), number)
+
+
+def _joint(ranks: Sequence[Cohorts]) -> Answers:
+    """All requests of ranks that begin a step together, which lasts as long as that of the slowest."""
+    while left := [r for r in ranks if r.waiting or r.decodes or r.begun]:
+        if not any(r.present for r in ranks):
+            clock = min(r.waiting[0][0] for r in left)
+            for r in ranks:
+                r.clock = r.scheduled = clock
+        running = any(r.decodes or r.begun for r in ranks)
+        for r in ranks:
+            r.in_step = running
+        chosen = [r.chosen() for r in ranks]
+        seconds = max(r.seconds(tokens) for r, (_, tokens) in zip(ranks, chosen, strict=True))
+        prompts = any(tokens for _, tokens in chosen)
+        number = 1 if prompts else int(min(r.steps_alone(seconds) for r in ranks))
+        for r, (whole, tokens) in zip(ranks, chosen, strict=True):
+            if tokens:
+                r.compute(whole, tokens, seconds)
+            else:
+                r.decode(number, seconds)
+    rows = np.array([row for r in ranks for row in r.rows], dtype=float)
+    return Answers(*rows[np.argsort(rows[:, 1], kind="stable")].T)

@@ -324,7 +324,8 @@ class Server:
     @cached_property
     def fastest(self) -> Count:
         """Requests a second of all replicas that all have as many as they run: no server takes more."""
-        return capacity_of(self.table, self.steps, self.asked.engine.before(self.input)) * self.groups
+        late, company = self.asked.engine.before(self.input), self.asked.layout.in_step - 1
+        return capacity_of(self.table, self.steps, late, company) * self.groups
 
     def _rules(self, loads: Count) -> tuple[tuple[int, ...], Iterator[tuple[StepRules, StepTable, int, float]]]:
         """The shape of everything asked, and for each element the scheduler, its steps, the groups and the load."""
@@ -382,7 +383,9 @@ class Server:
     def at(self, everyone: Count) -> Serving:
         """Always so many requests, in no order."""
         mine = np.asarray(most(1.0, everyone / self.groups))
-        rate, between = closed_loop(self.table, mine, self.steps, self.asked.engine.before(self.input))
+        in_step = self.asked.layout.in_step
+        company = np.maximum(np.minimum(in_step, everyone / self.groups * in_step) - 1, 0.0)
+        rate, between = closed_loop(self.table, mine, self.steps, self.asked.engine.before(self.input), company)
         tpot = between * self.share
         latency = mine / rate
         ttft, every = self._first(latency, tpot), everyone / latency
@@ -434,12 +437,14 @@ class Server:
     def _followed(self, rate: Count, present: Count, turns: Count) -> tuple[Count, Count, Percentiles, Count]:
         """What a sample of requests saw, as `_told` has it; about so many are `present`."""
         shape, elements = self._rules(rate)
-        present, load = (np.broadcast_to(v, shape).reshape(-1) for v in (present / self.groups, rate / self.fastest))
+        numbers = (present / self.groups, rate / self.fastest, self.asked.layout.in_step)
+        present, load, in_step = (np.broadcast_to(v, shape).reshape(-1) for v in numbers)
         seen = []
         for i, (rules, table, groups, arriving) in enumerate(elements):
             counted = int(LEAST / (1 - min(load[i], 0.9)))
             settling = int(min(counted / 2, SETTLING) + 3 * present[i])
-            seen.append((at_random(rules, table, arriving / groups, groups * int(turns), settling, counted), rules))
+            counts = (groups * int(turns), settling, counted, int(in_step[i]))
+            seen.append((at_random(rules, table, arriving / groups, *counts), rules))
         return self._told(seen, shape)
 
     def _serving(

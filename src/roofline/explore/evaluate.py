@@ -15,7 +15,7 @@ from roofline.declared.result import Result
 from roofline.explore.columns import ColumnValues, Rows, Words, at_rows, joined_values, words_of
 from roofline.explore.condition import Condition, Term, condition_of
 from roofline.explore.families import KEPT_PLANS, PlanFamily, compiled, plan_families, reason_of
-from roofline.explore.figures import ColumnKind, by_name, figure_leaves, units_of
+from roofline.explore.figures import ColumnKind, by_name, figure_leaves, in_conditions, units_of
 from roofline.explore.kinds import column_kinds, typed_values
 from roofline.explore.questions import Compiled, Coordinates
 from roofline.explore.space import Segment, Space
@@ -56,7 +56,7 @@ class Sweeper:
 
     @cached_property
     def _by_name(self) -> Mapping[str, ColumnKind]:
-        return by_name(self.known)
+        return in_conditions(self.known)
 
     @cached_property
     def _together(self) -> bool:

@@ -33,12 +33,12 @@ class ColumnKind:
 
 
 def figure_columns(question: Question, result: Result) -> Iterator[ColumnKind]:
-    """The numbers, flags and words of an answer; a figure that the question adds replaces that of the result."""
+    """The numbers, flags and words of an answer, and of what the question adds."""
     names: set[str] = set()
     for figure in dict.fromkeys((*result.FIGURES, *question.more)):
         for name, value, unit in figure_leaves(question, result, figure):
             kind = _kind_of(value, unit)
-            if kind is not None and name not in names and (figure == name or name not in question.more):
+            if kind is not None and name not in names:
                 names.add(name)
                 yield ColumnKind(name, unit, kind, figure)
 
@@ -71,6 +71,12 @@ def by_name(columns: Iterable[ColumnKind]) -> Mapping[str, ColumnKind]:
     return named | {old: named[new] for old, new in OLD_FIGURES.items() if new in named and old not in named}
 
 
+def in_conditions(columns: Iterable[ColumnKind]) -> Mapping[str, ColumnKind]:
+    """The figures that a condition may name. Of many sequences `fits` says whether all are in memory at once."""
+    named = by_name(columns)
+    return named | {"fits": named["all_in_memory"]} if "all_in_memory" in named else named
+
+
 def units_of(columns: Iterable[ColumnKind]) -> Mapping[str, str]:
     """The names that a condition on these columns may have, each with its unit, `flag` or `word`."""
-    return {name: column.spelled for name, column in by_name(columns).items()}
+    return {name: column.spelled for name, column in in_conditions(columns).items()}

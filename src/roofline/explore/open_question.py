@@ -21,7 +21,7 @@ from roofline.estimates.settings import Setup
 from roofline.estimates.step import step_estimate
 from roofline.estimates.train import train
 from roofline.explore.condition import AGAINST, Condition, Value
-from roofline.explore.figures import ColumnKind, by_name, figure_columns, figure_leaves
+from roofline.explore.figures import ColumnKind, figure_columns, figure_leaves, in_conditions
 from roofline.explore.questions import QUESTIONS, Question
 from roofline.machine.chip import Chip, Price
 from roofline.machine.engine import default_engine, engine_named
@@ -155,7 +155,7 @@ class OpenQuestion:
     # -- figures ---------------------------------------------------------------------------------------------------
     def knowing(self) -> OpenQuestion:
         """The same, of which figures can be asked by name: all those that its answer has."""
-        return replace(self, known=by_name(figure_columns(self.question, self.answer)))
+        return replace(self, known=in_conditions(figure_columns(self.question, self.answer)))
 
     def figure(self, name: str) -> Any:
         """A figure of the answer; where `strict` and there is an interval, its far end.

@@ -47,7 +47,7 @@ class Question:
 
     `usual`: the figure that is looked at, and `columns` those that are answered, where nothing is said. `longest`:
     tokens of the longest sequence at a point. `answer`: a plan at a point; `allowed`: whether a plan can be asked that
-    at all. `more`: figures beside those of the result, or in place of them. `options`: settings of its own that are
+    at all. `more`: figures beside those of the result. `options`: settings of its own that are
     axes too. `together`: a layout's degrees may be arrays.
     """
 
@@ -155,7 +155,7 @@ def _train(plan: Compiled, point: Coordinates) -> Result:
 _STEP = ("time", "time_floor", "time_low", "time_high")
 _RATES = ("bound", "tokens_per_second", "tokens_per_second_per_chip", "memory_total", "fits")
 _CHIPS = {"tokens_per_second_per_chip": ("tokens/s", _per_chip)}
-_AT_ONCE = {"fits": ("", all_in_memory)}
+_AT_ONCE = {"all_in_memory": ("", all_in_memory)}
 QUESTIONS: Mapping[str, Question] = {
     q.name: q
     for q in (

@@ -16,7 +16,7 @@ import numpy as np
 
 from roofline.declared.checks import first_where, flag, lengths_differ
 from roofline.declared.errors import InputError, nearest, not_one_of
-from roofline.declared.maths import Count, ceil_div, is_array, least, some, where
+from roofline.declared.maths import Count, ceil_div, is_array, least, most, some, where
 from roofline.declared.result import Figured, Units
 from roofline.model.popularity import Popularity, popularity_given
 
@@ -139,6 +139,15 @@ class Layout(Figured):
     def chips(self) -> Count:
         """All chips: tp·cp·dp·pp."""
         return self.ranks * self.pp
+
+    @property
+    def in_step(self) -> Count:
+        """Data-parallel replicas that share experts, and so run every step together; 1 where each has its own.
+
+        ep · etp chips hold each expert once, tp · cp are a replica's.
+        """
+        sharing = self.ep * self.expert_tp // (self.tp * self.cp)
+        return most(1, where(self.ep == 1, 1, sharing))
 
     @cached_property
     def expert_tp(self) -> Count:

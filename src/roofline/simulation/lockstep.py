@@ -18,13 +18,8 @@ from roofline.simulation.replica import Replica
 
 
 def locked_steps(layout: Layout) -> int:
-    """Of the replicas of a layout, how many share experts, and so step together; 1 where each has its own.
-
-    ep · etp chips hold each expert once, tp · cp are a replica's.
-    """
-    if layout.ep == 1:
-        return 1
-    return max(1, int(layout.ep * layout.expert_tp) // int(layout.tp * layout.cp))
+    """Of the replicas of a layout, how many share experts, and so step together; 1 where each has its own."""
+    return int(layout.in_step)
 
 
 def join_steps(replicas: Sequence[Replica], size: int, groups: int) -> None:

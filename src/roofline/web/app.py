@@ -31,7 +31,7 @@ from roofline.web.files import add_files
 from roofline.web.guard import AsgiApp, Guard
 from roofline.web.page_form import form_text
 from roofline.web.questions import QUESTIONS, Answered, ApiQuestion, AskedOfPage, as_json, first_fault, invalid_body
-from roofline.web.scenario import FIRST_VIEW, Json, Scenario
+from roofline.web.scenario import FIRST_VIEW, JsonValue, Scenario
 
 API = "/api/v1"
 QUICK = tuple(name for name, question in QUESTIONS.items() if not question.heavy)
@@ -104,7 +104,7 @@ def _sorted(body: BaseModel) -> str:
     return json.dumps(body.model_dump(), sort_keys=True, separators=(",", ":"))
 
 
-def _checked(name: str, body: Mapping[str, Json]) -> str:
+def _checked(name: str, body: Mapping[str, JsonValue]) -> str:
     """A body as its route would take it. Raises InputError."""
     if name not in QUICK:
         raise not_one_of("name", name, QUICK)

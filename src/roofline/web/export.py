@@ -17,7 +17,7 @@ from roofline.web.choices import Allowed
 from roofline.web.files import FORM, STATIC, plotly_file
 from roofline.web.page_form import form_text
 from roofline.web.questions import answered
-from roofline.web.scenario import INSTEAD, Json, Scenario, Value
+from roofline.web.scenario import INSTEAD, JsonValue, Scenario, SettingValue
 
 VIEWS = ("overview", "roofline", "memory", "serving", "sweep", "structure", "compare", "away")
 """Views that a folder can show: those whose questions are computed for every point of the grid."""
@@ -37,7 +37,7 @@ class ExportGrid:
     """What can be moved in the folder: values of some settings, the first of each is shown."""
 
     scenario: Scenario
-    axes: Mapping[str, tuple[Value, ...]]
+    axes: Mapping[str, tuple[SettingValue, ...]]
 
     def points(self) -> Iterator[Scenario]:
         """Every scenario of the grid, in both phases. Raises InputError for too many, and for requests at a rate."""
@@ -101,7 +101,7 @@ def _data(grid: ExportGrid) -> str:
                 problems[key] = error_line(error)
     if not any(key.startswith("serve") for key in answers):
         raise InputError("--export", "a grid", f"a scenario that can be served: {next(iter(problems.values()))}")
-    known: dict[str, Json] = {
+    known: dict[str, JsonValue] = {
         "views": VIEWS,
         "axes": {name: _in_order(values) for name, values in grid.axes.items()},
         "lists": {name: {name: []} for name in ("models", "chips", "clusters")},
@@ -111,17 +111,17 @@ def _data(grid: ExportGrid) -> str:
     return f'{_text(known)[:-1]},"answers":{{{pairs}}}}}'
 
 
-def _text(value: Json) -> str:
+def _text(value: JsonValue) -> str:
     """As a browser's own JSON has it."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
-def _in_order(values: Sequence[Value]) -> list[Value]:
+def _in_order(values: Sequence[SettingValue]) -> list[SettingValue]:
     """Numbers, over which a slider moves, from the least to the most; texts as they are."""
     numbers = [value for value in values if isinstance(value, (int, float))]
     return [*sorted(numbers)] if len(numbers) == len(values) else list(values)
 
 
-def export_grid(scenario: Scenario, axes: Mapping[str, Sequence[Value]]) -> ExportGrid:
+def export_grid(scenario: Scenario, axes: Mapping[str, Sequence[SettingValue]]) -> ExportGrid:
     """A grid in which nothing stands twice."""
     return ExportGrid(scenario, {name: tuple(dict.fromkeys(values)) for name, values in axes.items()})

@@ -13,7 +13,7 @@ from roofline.declared.groups import DEGREES
 from roofline.declared.question import OLD_NAMES, Setting
 from roofline.machine.engine import engines
 from roofline.web.answers import MOST_EVENTS
-from roofline.web.scenario import ASKS, INSTEAD, LEAST_SWEPT, SETTINGS, SWEPT, Json, Scenario, usual
+from roofline.web.scenario import ASKS, INSTEAD, LEAST_SWEPT, SETTINGS, SWEPT, JsonValue, Scenario, usual
 
 PARTS: Mapping[str, str] = MappingProxyType({"where": "machine", "load": "workload", "slo": "workload", "bill": "cost"})
 """Group → the part of the form that shows its settings at once; every other setting is in the part of all of them."""
@@ -30,7 +30,7 @@ SUGGESTED: Mapping[str, tuple[str, ...]] = MappingProxyType({
 """What a text names → what is suggested; models and machines are in the catalogs."""
 
 
-def page_form(start: Scenario | None = None) -> dict[str, Json]:
+def page_form(start: Scenario | None = None) -> dict[str, JsonValue]:
     """What the page is told: its parts, each setting, what the views ask, and the scenario that it starts with."""
     return {
         "parts": [{"part": part, "group": group, "settings": names} for part, group, names in _parts()],
@@ -46,10 +46,10 @@ def page_form(start: Scenario | None = None) -> dict[str, Json]:
     }  # fmt: skip
 
 
-def started(start: Scenario) -> dict[str, Json]:
+def started(start: Scenario) -> dict[str, JsonValue]:
     """A scenario as the page's state has it."""
     named = isinstance(start.model, str)
-    model: dict[str, Json] = {"model": start.model} if named else {"model": "", "config": start.model}
+    model: dict[str, JsonValue] = {"model": start.model} if named else {"model": "", "config": start.model}
     return {**model, "phase": start.phase, **start.settings}
 
 
@@ -69,10 +69,10 @@ def _parts() -> Iterator[tuple[str, str, list[str]]]:
         yield part, group, sorted(names, key=lambda n: 0 if n in SLIDERS else 1 if n in INSTEAD.values() else 2)
 
 
-def _control(setting: Setting) -> dict[str, Json]:
+def _control(setting: Setting) -> dict[str, JsonValue]:
     kind = setting.kind
     fixed = setting.default if isinstance(setting.default, (bool, int, float, str)) and setting.default != inf else None
-    control: dict[str, Json] = {
+    control: dict[str, JsonValue] = {
         "group": setting.parameter, "help": setting.help, "unit": kind.unit, "range": _range(setting),
         "default": fixed, "type": _type(setting), "words": list(kind.words), "names": kind.names,
         "least": kind.least, "most": kind.most if kind.most != LARGEST else None, "whole": int in kind.json,

@@ -10,15 +10,16 @@ from typing import TypeAlias
 
 from pydantic import BaseModel
 
+from roofline.declared.groups import DEGREES
 from roofline.declared.question import Setting, question_settings
 from roofline.estimates.serve import serve
 from roofline.simulation.simulate import simulate
 from roofline.web.choices import chosen_model
 from roofline.web.questions import QUESTIONS
 
-Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
+JsonValue: TypeAlias = "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
 """What a body holds."""
-Value: TypeAlias = str | float | bool | None
+SettingValue: TypeAlias = str | float | bool | None
 """What a control holds: a text as commands take it, a number, yes or no; None where the default holds."""
 
 SWEPT = (512, 2048, 8192, 32768)
@@ -44,7 +45,7 @@ class Ask:
     question: str
     groups: tuple[str, ...] | None = None
     more: Mapping[str, str] = field(default_factory=dict)
-    fixed: Mapping[str, Json] = field(default_factory=dict)
+    fixed: Mapping[str, JsonValue] = field(default_factory=dict)
     without: tuple[str, ...] = ()
 
     @property
@@ -87,7 +88,7 @@ ASKS: Mapping[str, Ask] = MappingProxyType({
     "launch": Ask("launch", LOADED, {"launcher": "launcher"}),
     "report": Ask("report", LOADED, {"batch": "in_flight"}),
     "simulate": Ask("simulate", more={"requests": "simulated", "seed": "seed"}, without=("pools", "slo")),
-    "search": Ask("search", without=("pools", "layout")),
+    "search": Ask("search", without=("pools", "layout", *DEGREES)),
     "advice": Ask("advice", LOADED, {"batch": "in_flight"}),
 })  # fmt: skip
 """What the views ask, by the name of the answer."""
@@ -106,7 +107,7 @@ def asked_body(question: str) -> type[BaseModel]:
 
 
 @cache
-def usual() -> Mapping[str, Value]:
+def usual() -> Mapping[str, SettingValue]:
     """What a fresh page shows of the settings that have to be given: those that the API's bodies assume."""
     assumed = asked_body("serve").model_fields
     needed = {name: assumed[name].default for name, setting in SETTINGS.items() if setting.needed and name != "on"}
@@ -117,11 +118,11 @@ def usual() -> Mapping[str, Value]:
 class Scenario:
     """What is chosen at the left of the page: a model, the values of settings, and the phase of the steps shown."""
 
-    model: str | dict[str, Json] = "meta-llama/Llama-3.1-8B"
-    settings: Mapping[str, Value] = field(default_factory=usual)
+    model: str | dict[str, JsonValue] = "meta-llama/Llama-3.1-8B"
+    settings: Mapping[str, SettingValue] = field(default_factory=usual)
     phase: str = "decode"
 
-    def given(self, name: str) -> Value:
+    def given(self, name: str) -> SettingValue:
         """The value of a setting; None for its default, and where another takes its place."""
         value = self.settings.get(name)
         if value in (None, "") or value == SETTINGS[name].default:
@@ -131,7 +132,7 @@ class Scenario:
         return int(value) if isinstance(value, float) and value.is_integer() else value  # as a browser writes it
 
     @property
-    def numbers(self) -> Mapping[str, Json]:
+    def numbers(self) -> Mapping[str, JsonValue]:
         """What fields of bodies are that are no settings."""
         prompt, answer, batch = (self._whole(name) for name in ("input", "output_tokens", "concurrency"))
         halfway = prompt + answer // 2
@@ -151,10 +152,10 @@ class Scenario:
         longest = chosen_model(self.model).context
         return [tokens for tokens in SWEPT if longest is None or tokens < longest]
 
-    def body(self, view: str) -> tuple[str, dict[str, Json]]:
+    def body(self, view: str) -> tuple[str, dict[str, JsonValue]]:
         """The question, and its body, of one of `ASKS`: what holds by default is left out."""
         ask, numbers = ASKS[view], self.numbers
-        body: dict[str, Json] = {}
+        body: dict[str, JsonValue] = {}
         for name, source in ask.fields.items():
             value = self.swept if source == "swept" else numbers[source] if source in numbers else self.given(source)
             if value is not None:
@@ -163,7 +164,7 @@ class Scenario:
 
 
 def scenario_of(
-    model: str | dict[str, Json] = Scenario.model, phase: str = Scenario.phase, **settings: Value
+    model: str | dict[str, JsonValue] = Scenario.model, phase: str = Scenario.phase, **settings: SettingValue
 ) -> Scenario:
     """A scenario with some settings, the others as a fresh page has them.
 
