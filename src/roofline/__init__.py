@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from roofline.declared.groups import SLO as SLO
     from roofline.declared.groups import Load as Load
     from roofline.declared.groups import PoolSizes as PoolSizes
+    from roofline.declared.groups import StaticBatch as StaticBatch
     from roofline.declared.groups import Where as Where
     from roofline.declared.result import Grid as Grid
     from roofline.declared.result import Result as Result
@@ -117,7 +118,7 @@ _PLACES = {
     "tracing.make": "trace",
     "model.precision": "Precision",
     "declared.errors": "InputError",
-    "declared.groups": "Where Load SLO PoolSizes",
+    "declared.groups": "Where Load SLO PoolSizes StaticBatch",
     "declared.result": "Result Grid",
     "work.step": "Step Queries prefill decode",
     "work.training": "Training training",

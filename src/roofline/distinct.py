@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+from roofline.arrays import Array as Array
+from roofline.arrays import np
+from roofline.declared.maths import is_array
 
-Array: TypeAlias = NDArray[Any]
 FEW = 64
 """Arrays of up to so many elements are taken as they are."""
 WORTH = 0.5
@@ -67,11 +67,11 @@ def everyone(shape: tuple[int, ...]) -> Distinct:
 
 def on_distinct(function: Callable[..., Any], *arguments: Any) -> Any:
     """`function` of numbers and arrays, worked out once for each distinct combination of what the arrays hold."""
-    arrays = [v for v in arguments if isinstance(v, np.ndarray) and v.ndim]
+    arrays = [v for v in arguments if is_array(v) and v.ndim]
     kinds = distinct(arrays) if arrays else None
     if kinds is None:
         return function(*arguments)
-    result = function(*(kinds.take(v) if isinstance(v, np.ndarray) and v.ndim else v for v in arguments))
+    result = function(*(kinds.take(v) if is_array(v) and v.ndim else v for v in arguments))
     return result[kinds.index]
 
 

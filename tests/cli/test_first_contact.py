@@ -153,6 +153,22 @@ def test_python_runs_the_package(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout.strip()) == (0, rl.__version__)
 
 
+def test_a_short_command_starts_without_what_it_does_not_need() -> None:
+    program = f"""
+import sys
+from roofline.cli.main import main
+main(["analyze", {LLAMA!r}])
+print(*sys.modules, file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    idle = ("numpy", "rich", "huggingface_hub", "matplotlib", "polars", "pydantic", "asyncio", "email", "tomllib",
+            "cyclopts.completion", "roofline.model.gguf.tensors", "roofline.machine", "roofline.estimates",
+            "roofline.simulation", "roofline.explore", "roofline.web")  # fmt: skip
+    loaded = set(done.stderr.split())
+    assert "roofline.show.analysis" in loaded
+    assert sorted(loaded & set(idle)) == []
+
+
 def test_the_shell_completes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from roofline.cli.main import app
 

@@ -24,8 +24,8 @@ PROGRAM = "roofline: "
 
 
 @cache
-def app() -> App:
-    """The commands and the options they share."""
+def app(installable: bool = True) -> App:
+    """The commands and the options they share; `installable`: with that which installs shell completion."""
     from cyclopts import App
 
     from roofline.cli.defaults import apply_defaults
@@ -43,7 +43,8 @@ def app() -> App:
     )
     for place, (name, usage) in enumerate(COMMANDS.items()):
         commands.command(f"roofline.cli.{name}:{name}", usage=f"Usage: roofline {name} {usage}", sort_key=place)
-    commands.register_install_completion_command()
+    if installable:
+        commands.register_install_completion_command()
     return commands
 
 
@@ -74,7 +75,7 @@ def _command(words: Sequence[str]) -> None:
     """The command; what Cyclopts does not understand becomes an exit in one line."""
     from cyclopts import CycloptsError, UnusedCliTokensError
 
-    commands = app()
+    commands = app(not words or words[0] not in COMMANDS)
     if not words or words[0] in commands.help_flags:
         for name in COMMANDS:
             commands[name]  # imported, so that the page can say what it does

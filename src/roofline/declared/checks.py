@@ -8,11 +8,9 @@ from operator import index
 from pathlib import Path
 from typing import overload
 
-import numpy as np
-
+from roofline.arrays import Array, np
 from roofline.declared.errors import InputError
 from roofline.declared.maths import Count, is_array, is_symbol
-from roofline.distinct import Array
 
 LARGEST = 2**40
 """No batch, length or context a step accepts goes beyond this; a larger one is a slip of the keyboard."""

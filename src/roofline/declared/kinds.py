@@ -37,7 +37,8 @@ class ValueKind:
 
     `json`: types that JSON has for it. `least`, `most`: the range of a number, `above`: without `least` itself,
     `below`: without `most`. `varies`: a list is an axis of the answer.
-    `words`: the choices, where there are a few. `names`: what a text names: a `machine`, a `model` or a `file`.
+    `words`: the choices, where there are a few.
+    `names`: what a text names: a `machine`, a `model`, a `file`, an `engine`, a `format` or a `law`.
     """
 
     json: tuple[type, ...]
@@ -123,11 +124,10 @@ Switch: TypeAlias = Annotated[bool, ValueKind((bool,), check=flag)]
 Text: TypeAlias = Annotated[str, text_kind()]
 MachineName: TypeAlias = Annotated[Given, text_kind(varies=True, names="machine")]
 LayoutText: TypeAlias = Annotated[Given, text_kind(varies=True)]
-Formats: TypeAlias = Annotated[Given, text_kind(varies=True)]
-EngineName: TypeAlias = Annotated[Given, text_kind(varies=True)]
-LawName: TypeAlias = Annotated[Given, text_kind(varies=True)]
+Formats: TypeAlias = Annotated[Given, text_kind(varies=True, names="format")]
+EngineName: TypeAlias = Annotated[Given, text_kind(varies=True, names="engine")]
+LawName: TypeAlias = Annotated[Given, text_kind(varies=True, names="law")]
 ModelName: TypeAlias = Annotated[Given, text_kind(names="model")]
-PriceText: TypeAlias = Annotated[Given, ValueKind((str, float), "USD")]
 LengthsText: TypeAlias = Annotated[Given, ValueKind((str, int), "tokens")]
 ArrivalsText: TypeAlias = Annotated[Given, text_kind()]
 PrefixesText: TypeAlias = Annotated[Given, text_kind()]

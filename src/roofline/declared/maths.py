@@ -7,16 +7,15 @@ when a value of its arrives.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, TypeAlias, overload
+from typing import TYPE_CHECKING, TypeAlias, overload
 
-import numpy as np
+from roofline.arrays import Array, np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from sympy import Expr
     from typing_extensions import TypeIs
 
-    Count: TypeAlias = int | float | NDArray[Any] | Expr
+    Count: TypeAlias = int | float | Array | Expr
 else:
 
     class Count:
@@ -39,7 +38,7 @@ def is_symbol(value: object) -> bool:
     return known
 
 
-def is_array(value: object) -> TypeIs[NDArray[Any]]:
+def is_array(value: object) -> TypeIs[Array]:
     """Whether it is a NumPy array (or scalar)."""
     kind = type(value)
     known = _ARRAYS.get(kind)

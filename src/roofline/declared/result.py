@@ -13,8 +13,7 @@ from itertools import product
 from math import isfinite, prod
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-import numpy as np
-
+from roofline.arrays import np
 from roofline.declared.errors import InputError
 from roofline.declared.maths import is_array
 from roofline.declared.units import BARE, TEXTS, whole
@@ -143,7 +142,6 @@ def _grouped(leaves: Sequence[Leaf]) -> Iterator[Leaf]:
 
 def _says_something(name: str, value: Any) -> bool:
     """Whether it is there: nothing, no word and a term of memory that is 0 are left out."""
-    import numpy as np
 
     if value is None or (isinstance(value, str) and not value):
         return False

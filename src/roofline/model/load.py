@@ -17,11 +17,10 @@ from typing import Any
 
 from roofline.declared.errors import InputError, nearest
 from roofline.model.families import build
-from roofline.model.gguf.files import is_gguf, on_hub, origin_of_file, origin_on_hub
 from roofline.model.hub import CONFIG_NAME, SOURCES, HubError, commit_of, hub_file, hub_file_if_any
 from roofline.model.images import image_rule
 from roofline.model.model import Model
-from roofline.model.origin import Origin
+from roofline.model.origin import Origin, is_gguf
 from roofline.model.untrusted import printable, read_config
 
 CATALOG = Path(__file__).with_name("catalog")
@@ -125,9 +124,12 @@ def origin_of(source: Source, *, revision: str | None = None) -> Origin:
         not isinstance(revision, str) or not _REVISION.fullmatch(revision) or ".." in revision
     ):
         raise InputError("revision", revision, "a branch, a tag or a commit")
-    place = on_hub(source) if isinstance(source, str) and is_gguf(source) and not os.path.lexists(source) else None
-    if place is not None:
-        return origin_on_hub(*place, revision)
+    if isinstance(source, str) and is_gguf(source) and not os.path.lexists(source):
+        from roofline.model.gguf.files import on_hub, origin_on_hub
+
+        place = on_hub(source)
+        if place is not None:
+            return origin_on_hub(*place, revision)
     if isinstance(source, str):
         if revision is None and (os.path.lexists(source) or _is_path(source)):
             return _from_path(source)
@@ -168,6 +170,8 @@ def _from_path(source: str) -> Origin:
             raise InputError(field, "a folder without one", f"a folder with a {CONFIG_NAME}")
         path, field = path / CONFIG_NAME, f"{field.rstrip('/')}/{CONFIG_NAME}"
     if is_gguf(path.name):
+        from roofline.model.gguf.files import origin_of_file
+
         return origin_of_file(path)
     raw = read_config(path, field)
     if path.name != CONFIG_NAME:

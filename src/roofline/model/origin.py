@@ -26,3 +26,8 @@ class Origin:
     commit: str = ""
     notes: tuple[str, ...] = ()
     gguf: GgufHeader | None = None
+
+
+def is_gguf(name: str) -> bool:
+    """Whether a name is that of a GGUF file."""
+    return name.lower().endswith(".gguf")

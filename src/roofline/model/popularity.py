@@ -9,8 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, TypeAlias
 
-import numpy as np
-
+from roofline.arrays import np
 from roofline.declared.errors import InputError
 from roofline.declared.maths import Count, is_array, is_symbol
 

@@ -11,7 +11,6 @@ import os
 import re
 import stat
 import sys
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -101,6 +100,8 @@ def parse_toml(text: str, field: str) -> dict[str, Any]:
     Raises InputError for what is no TOML, for lines of more than 4,096 characters or 64 dots and braces, which could
     nest tables by the thousand, and for numbers of more than 100 characters.
     """
+    import tomllib  # loaded where there is a file
+
     for number, line in enumerate(text.splitlines(), 1):
         nested = line if "{" in line or line.lstrip().startswith("[") else line.partition("=")[0]
         if len(line) > LONGEST_LINE or nested.count(".") + nested.count("{") > DEEPEST:

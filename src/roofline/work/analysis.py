@@ -7,8 +7,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import ClassVar
 
-import numpy as np
-
+from roofline.arrays import np
 from roofline.declared.errors import InputError, nearest
 from roofline.declared.maths import Count, is_array
 from roofline.declared.result import Figured, Result, Units

@@ -13,8 +13,7 @@ from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from typing import Any, Literal, TypeAlias, TypeVar
 
-import numpy as np
-
+from roofline.arrays import np
 from roofline.declared.checks import count, lengths_differ
 from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.maths import Count, ceil_div, half, is_array, least, most, no_more, where

@@ -15,16 +15,10 @@ from roofline.model.hub import hub_ranges, local_range
 from roofline.model.origin import Origin
 from roofline.model.untrusted import printable
 
-ENDING = ".gguf"
 HUB_SCHEME = "hf://"
 MOST_PARTS = 200
 _PART = re.compile(r"(.*-)(\d{5})-of-(\d{5})\.gguf", re.DOTALL)
 _ON_HUB = re.compile(r"(\w[\w.-]{0,95}/\w[\w.-]{0,95})/((?:\w[\w.+-]{0,127}/){0,4}\w[\w.+-]{0,200}\.gguf)", re.ASCII)
-
-
-def is_gguf(name: str) -> bool:
-    """Whether a name is that of a GGUF file."""
-    return name.lower().endswith(ENDING)
 
 
 def on_hub(name: str) -> tuple[str, str] | None:
