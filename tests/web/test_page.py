@@ -106,7 +106,11 @@ def test_the_page_asks_what_its_export_computes(page: Page, address: str) -> Non
         "concurrency": 300, "layout": "tp=1", "precision": "fp8", "input": 77, "prefix": 0.25, "draft_length": 2,
         "draft": "none", "acceptance": 0.5, "formula": False, "price": "own(30000)", "utilisation": 1.0, "grid": "fr",
     }  # fmt: skip
-    for scenario in (Scenario(), Scenario(settings={**usual(), **more}, phase="prefill"), scenario_of(rate=2.5, law="calibrated")):
+    for scenario in (
+        Scenario(),
+        Scenario(settings={**usual(), **more}, phase="prefill"),
+        scenario_of(rate=2.5, law="calibrated"),
+    ):
         asks = page.sees(ASKS, {**scenario.settings, "phase": scenario.phase})
         for view in ASKED:
             assert asks[view] == json.dumps(scenario.body(view)[1], separators=(",", ":")), view
