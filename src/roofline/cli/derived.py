@@ -66,7 +66,7 @@ def with_settings(
     def with_options(function: Callable[..., None]) -> Callable[..., None]:
         own = [p for p in inspect.signature(function, eval_str=True).parameters.values() if p.kind != WHAT_IS_LEFT]
         first = [p for p in own if p.kind != KEYWORD]
-        options = [option(s, s.name in several, s.name in optional) for s in settings.values()]
+        options = [option(s, s.name in several or s.kind.several, s.name in optional) for s in settings.values()]
 
         @wraps(function)
         def run(*args: Any, **given: Any) -> None:
@@ -122,7 +122,7 @@ def annotation(setting: Setting, several: bool, default: object) -> object:
     """The type of an option, with its help and how its words are read."""
     kind, optional = setting.kind, default is None
     if bool in kind.json:
-        negative = f"--no-{setting.name.replace('_', '-')}" if optional else ""
+        negative = f"--no-{setting.name.replace('_', '-')}" if optional or default is True else ""
         said = Parameter(help=setting.help, negative=negative, show_default=False)
         return Annotated[bool | None if optional else bool, said]
     if several:

@@ -34,7 +34,14 @@ Settings: TypeAlias = Mapping[str, Any]
 NEEDED = inspect.Parameter.empty
 """The default of a setting that has to be given."""
 OLD_NAMES: Mapping[str, str] = MappingProxyType(
-    {"output": "output_tokens", "decode_layout": "layout", "layouts": "layout", "kinds": "kind", "objective": "slo"}
+    {
+        "output": "output_tokens",
+        "decode_layout": "layout",
+        "layouts": "layout",
+        "kinds": "kind",
+        "objective": "slo",
+        "tokens": "run_tokens",
+    }
 )
 """Former names of settings, taken for a release."""
 
@@ -234,8 +241,8 @@ def flattened(declared: Declaration, args: tuple[Any, ...], given: Settings) -> 
         if new != name and name not in declared.settings:
             warnings.warn(f"{name} is now called {new}", DeprecationWarning, stacklevel=4)
         kind = declared.groups.get(new)
-        if kind is not None and isinstance(value, kind):
-            parts = ungrouped(value)
+        if kind is not None and (isinstance(value, kind) or (is_group(type(value)) and issubclass(kind, type(value)))):
+            parts = ungrouped(value, kind)
         elif new in declared.settings or (new in parameters and (kind is None or value is None)):
             parts = {} if kind is not None and value is None and new not in declared.settings else {new: value}
         elif kind is not None:
@@ -258,10 +265,12 @@ def _unknown(declared: Declaration, name: str, parameters: Settings) -> TypeErro
     return TypeError(f"{declared.name}() has no setting {name!r}{hint}")
 
 
-def ungrouped(value: Any) -> dict[str, Any]:
-    """The settings that a group holds, without those at their defaults; whole, where they are written otherwise."""
-    if hasattr(type(value), "asked"):
-        return {WHOLE + type(value).__name__: value}
+def ungrouped(value: Any, kind: type) -> dict[str, Any]:
+    """The settings that a value of a group holds, without those at their defaults; whole, where they are written
+    otherwise.
+    """
+    if hasattr(kind, "asked"):
+        return {WHOLE + kind.__name__: value}
     return {f.name: own for f in fields(value) if (own := getattr(value, f.name)) is not f.default}
 
 

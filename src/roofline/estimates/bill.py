@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any, ClassVar
 
 from roofline.declared.checks import numbers, real
@@ -68,6 +68,8 @@ class Bill(Figured):
     grid: float | str | None = None
     power: float | None = None
     power_share: float | None = None
+    given: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
+    """Of a bill that is asked for setting by setting: what was said."""
 
     def __post_init__(self) -> None:
         if self.price is not None and not isinstance(self.price, Own):
@@ -98,12 +100,28 @@ class Bill(Figured):
             WorkedShare | None,
             "Share of the hours paid for in which chips work as estimated (1); in the others they idle.",
         ] = None,
+        power: Annotated[
+            PlainNumber | None, "Mean watts of one chip with its part of the host (default: by the energy roofline)."
+        ] = None,
+        power_share: Annotated[PlainNumber | None, "Instead: the mean as a share of the TDP."] = None,
         pue: Annotated[PlainNumber | None, "Power usage effectiveness of the site (1: the chips alone)."] = None,
         grid: Annotated[Text | None, "A country's code, such as `fr`, or kilograms of CO2 equivalent a kWh."] = None,
     ) -> Bill:
         """A bill as settings. Raises InputError for what cannot be."""
-        known = {"utilisation": utilisation, "pue": pue, "grid": _number_or_word(grid)}
-        return cls(price_named(price, years), **{name: value for name, value in known.items() if value is not None})
+        known = {
+            "price": price_named(price, years), "utilisation": utilisation, "power": power, "power_share": power_share,
+            "pue": pue, "grid": _number_or_word(grid),
+        }  # fmt: skip
+        known = {name: value for name, value in known.items() if value is not None}
+        return cls(**known, given=frozenset(known))
+
+    def over(self, other: Bill) -> Bill:
+        """Another bill with what was said of this one; this one, where it was made as a whole."""
+        if not self.given:
+            return self
+        powers = {"power", "power_share"}
+        changed = self.given | (powers if self.given & powers else set())
+        return replace(other, **{name: getattr(self, name) for name in changed}, given=frozenset())
 
 
 def _number_or_word(text: Any) -> Any:

@@ -19,7 +19,9 @@ from roofline.estimates.estimate import estimate
 from roofline.estimates.fit import fit
 from roofline.estimates.generate import generate
 from roofline.estimates.serve import serve
+from roofline.estimates.train import train
 from roofline.explore.search import search
+from roofline.explore.training_search import search_settings
 from roofline.simulation.simulate import simulate
 
 Text: TypeAlias = Annotated[str, Field(max_length=200)]
@@ -71,29 +73,34 @@ MOST_VALUES = 64
 
 
 def body_of(
-    question: Function, about: str, *, base: type[Body] = ModelAsked, without: Collection[str] = (),
-    usual: Mapping[str, Any] = MappingProxyType({}), largest: Mapping[str, float] = MappingProxyType({}),
-    name: str = "",
+    question: Function | Mapping[str, Setting], about: str, *, base: type[Body] = ModelAsked,
+    without: Collection[str] = (), usual: Mapping[str, Any] = MappingProxyType({}),
+    largest: Mapping[str, float] = MappingProxyType({}), name: str = "", one: bool = False,
 ) -> type[Any]:  # fmt: skip
-    """A body whose fields are the settings of a question: every one, but for files, which the API does not read.
+    """A body whose fields are the settings of a question, or these: every one, but for files, which it does not read.
 
     `base`: the fields beside them. `without`: settings that are asked for otherwise. `usual`: what those that are
-    needed are where a body does not say. `largest`: numbers above which this question takes too long.
+    needed are where a body does not say. `largest`: numbers above which this question takes too long. `one`: whether
+    it is asked of one number of each alone.
     """
     fields: dict[str, Any] = {}
-    for field, setting in question_settings(question).items():
+    settings = question if isinstance(question, Mapping) else question_settings(question)
+    for field, setting in settings.items():
         if field in without or setting.kind.names == "file":
             continue
-        hint = _json_type(setting, largest.get(field, LARGEST.get(setting.kind.unit, inf)))
+        hint = _json_type(setting, largest.get(field, LARGEST.get(setting.kind.unit, inf)), one)
         default = usual.get(field, ... if setting.needed else None if setting.default == inf else setting.default)
         fields[field] = (hint if default is not None else hint | None, Field(default, description=setting.help))
-    body: Any = create_model(name or declaration_of(question).name.title() + "Asked", __base__=base, **fields)
+    own = name or (declaration_of(question).name.title() + "Asked" if callable(question) else "")
+    body: Any = create_model(own, __base__=base, **fields)
     body.__doc__ = about
     return body  # type: ignore[no-any-return]
 
 
-def _json_type(setting: Setting, largest: float) -> Any:
-    """What JSON has for a setting: a number within its range, several where it may be an array, a text, or true."""
+def _json_type(setting: Setting, largest: float, one: bool) -> Any:
+    """What JSON has for a setting: a number within its range, a text, or true; a list where it may be several, and a
+    number not `one` alone.
+    """
     kind = setting.kind
     if kind.words:
         return Literal[kind.words]
@@ -108,9 +115,11 @@ def _json_type(setting: Setting, largest: float) -> Any:
                 Field(ge=low, gt=kind.least if kind.above else None, le=high, lt=most if kind.below else None,
                       allow_inf_nan=False if plain is float else None),
             ]  # fmt: skip
-    if number is not None and setting.hint == Count:
+    if number is not None and (kind.several or (setting.hint == Count and not one)):
         number |= Annotated[list[number], Field(min_length=1, max_length=MOST_VALUES)]
     texts: Any = Text if str in kind.json else None
+    if texts is not None and kind.several:
+        texts |= Annotated[list[Text], Field(max_length=MOST_VALUES)]
     if bool in kind.json:
         return bool
     return texts if number is None else number if texts is None else number | texts
@@ -224,41 +233,30 @@ class DiffAsked(Body):
     b: SideAsked
 
 
-class LearningAsked(Body):
-    """An optimizer step: `batch` sequences of `tokens` tokens, what is run again, and sequences that pass together."""
+LEARNING: Mapping[str, int] = MappingProxyType({"batch": 64, "tokens": 4096})
+"""Of an optimizer step: what is asked for where a body does not say."""
+PAID = group_settings(Bill)
 
-    batch: SequencesAsked = 64
-    tokens: Tokens = 4096
-    recompute: Text = "none"
-    micro_batch: SequencesAsked = 1
-
-
-class TimelineAsked(TimedAsked, LearningAsked):
-    """An optimizer step on a machine."""
-
-
-class TrainAsked(BilledAsked, LearningAsked):
-    """An optimizer step on a machine, and its cost."""
+TrainAsked = body_of(train, "An optimizer step on a machine, and its cost.", usual=LEARNING)
+TimelineAsked = body_of(
+    train, "An optimizer step on a machine.", usual=LEARNING, without=PAID, name="TimelineAsked", one=True
+)
+RemediesAsked = body_of(
+    train, "An optimizer step on a machine, and what would make it fit.", usual=LEARNING, without=PAID,
+    name="RemediesAsked", one=True,
+)  # fmt: skip
 
 
-class RecipeStepAsked(ModelAsked, LearningAsked):
-    """An optimizer step whose formats are its recipe's."""
-
-    on: Text
-    layout: Text | None = None
-    engine: Text | None = None
-
-
-class RemediesAsked(RecipeStepAsked):
-    """An optimizer step on a machine, and what would make it fit."""
-
-    law: Text = "calibrated"
-
-
-class RecipeAsked(RecipeStepAsked):
-    """The config of a training framework for an optimizer step."""
+class FrameworkAsked(ModelAsked):
+    """Which training framework."""
 
     framework: Text = "megatron"
+
+
+RecipeAsked = body_of(
+    train, "The config of a training framework for an optimizer step.", base=FrameworkAsked, usual=LEARNING,
+    without=(*PAID, "law"), name="RecipeAsked", one=True,
+)  # fmt: skip
 
 
 class SweepAsked(BilledAsked):
@@ -290,14 +288,10 @@ LaunchAsked = body_of(
 )  # fmt: skip
 
 
-class LayoutsAsked(ModelAsked):
-    """Layouts of a training step on a machine."""
-
-    on: Text
-    batch: Annotated[int, Field(ge=1, le=65_536)] = 64
-    tokens: Tokens = 4096
-    objective: Literal["time", "cost", "chips"] = "time"
-    top: Annotated[int, Field(ge=1, le=20)] = 10
+LayoutsAsked = body_of(
+    search_settings(), "Layouts of a training step on a machine.", usual=LEARNING, without=PAID, name="LayoutsAsked",
+    largest={"batch": 65_536, "top": 20}, one=True,
+)  # fmt: skip
 
 
 class RunsAsked(Body):
