@@ -22,9 +22,7 @@ OF_RUN = tuple(name for name in question_settings(run) if name not in question_s
 """Settings that are of a whole run alone."""
 
 
-@with_settings(
-    {**question_settings(question), **question_settings(run)}, optional=("run_tokens",)
-)
+@with_settings({**question_settings(question), **question_settings(run)}, optional=("run_tokens",))
 def train(
     model: ModelArgument,
     /,

@@ -9,9 +9,9 @@ at least one, and that JSON has an integer. A declaration adds the sentence:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from roofline.declared.checks import LARGEST, count, flag, numbers, real, requests_a_second
 from roofline.declared.errors import InputError, not_one_of
@@ -127,6 +127,13 @@ WholeOrNone: TypeAlias = Annotated[int, count_kind("", 0)]
 KindName: TypeAlias = Annotated[Given, ValueKind((str,), words=("aggregated", "disaggregated"))]
 ObjectiveName: TypeAlias = Annotated[str, word_kind("throughput", "cost", "energy", "latency", "chips", "time")]
 TrainingAim: TypeAlias = Annotated[str, word_kind("time", "cost", "chips")]
+PhaseName: TypeAlias = Annotated[Literal["prefill", "decode"], word_kind("prefill", "decode")]
+TokensOrNone: TypeAlias = Annotated[Count, count_kind("tokens", 0)]
+CountingName: TypeAlias = Annotated[Given, ValueKind((str,), words=("standard", "torch", "original", "llm-para"))]
+"""A way of counting by its name, or the way itself."""
+TrafficName: TypeAlias = Annotated[Given, text_kind()]
+QueryTokens: TypeAlias = Annotated[Count, replace(count_kind("tokens", 0), several=True)]
+NewTokens: TypeAlias = Annotated[Count, replace(count_kind("tokens"), several=True)]
 Seed: TypeAlias = Annotated[int, count_kind("", 0)]
 PerSecond: TypeAlias = Annotated[Count, ValueKind((float,), "requests/s", real_named, requests_a_second, 0, 1e9, True)]
 Seconds: TypeAlias = Annotated[float, ValueKind((float, str), "s", _a_time, _above_zero, 0, None, True)]

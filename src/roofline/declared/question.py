@@ -236,7 +236,7 @@ def flattened(declared: Declaration, args: tuple[Any, ...], given: Settings) -> 
     named = dict(zip(parameters, args, strict=False))
     flat: dict[str, Any] = {}
     for name, value in (*named.items(), *given.items()):
-        new = OLD_NAMES.get(name, name)
+        new = name if name in parameters else OLD_NAMES.get(name, name)
         new = new if new in declared.settings or new in parameters else name
         if new != name and name not in declared.settings:
             warnings.warn(f"{name} is now called {new}", DeprecationWarning, stacklevel=4)

@@ -100,17 +100,12 @@ class Bill(Figured):
             WorkedShare | None,
             "Share of the hours paid for in which chips work as estimated (1); in the others they idle.",
         ] = None,
-        power: Annotated[
-            PlainNumber | None, "Mean watts of one chip with its part of the host (default: by the energy roofline)."
-        ] = None,
-        power_share: Annotated[PlainNumber | None, "Instead: the mean as a share of the TDP."] = None,
         pue: Annotated[PlainNumber | None, "Power usage effectiveness of the site (1: the chips alone)."] = None,
         grid: Annotated[Text | None, "A country's code, such as `fr`, or kilograms of CO2 equivalent a kWh."] = None,
     ) -> Bill:
         """A bill as settings. Raises InputError for what cannot be."""
         known = {
-            "price": price_named(price, years), "utilisation": utilisation, "power": power, "power_share": power_share,
-            "pue": pue, "grid": _number_or_word(grid),
+            "price": price_named(price, years), "utilisation": utilisation, "pue": pue, "grid": _number_or_word(grid),
         }  # fmt: skip
         known = {name: value for name, value in known.items() if value is not None}
         return cls(**known, given=frozenset(known))
@@ -119,9 +114,7 @@ class Bill(Figured):
         """Another bill with what was said of this one; this one, where it was made as a whole."""
         if not self.given:
             return self
-        powers = {"power", "power_share"}
-        changed = self.given | (powers if self.given & powers else set())
-        return replace(other, **{name: getattr(self, name) for name in changed}, given=frozenset())
+        return replace(other, **{name: getattr(self, name) for name in self.given}, given=frozenset())
 
 
 def _number_or_word(text: Any) -> Any:
@@ -180,3 +173,23 @@ def _one(field: str, value: object, low: float, expected: str, above: bool = Fal
 
 PLAIN_BILL = Bill()
 """The catalog's prices, chips that always work, the chips' own energy."""
+
+
+@group
+@dataclass(frozen=True, kw_only=True)
+class MeanPower:
+    """The mean power of a chip, where it is known."""
+
+    power: Annotated[
+        PlainNumber | None, "Mean watts of one chip with its part of the host (default: by the energy roofline)."
+    ] = None
+    power_share: Annotated[PlainNumber | None, "Instead: the mean as a share of the TDP."] = None
+
+    def billed(self, bill: Bill | None) -> Bill | None:
+        """A bill with this power. Raises InputError for both ways to say it."""
+        if self.power is None and self.power_share is None:
+            return bill
+        return replace(bill or PLAIN_BILL, power=self.power, power_share=self.power_share)
+
+
+BY_ENERGY = MeanPower()

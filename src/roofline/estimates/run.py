@@ -15,7 +15,7 @@ from roofline.declared.kinds import AboveZero, FromZero, Switch, Text, TokensOfR
 from roofline.declared.maths import Count, ceil_div, most
 from roofline.declared.question import group, question
 from roofline.declared.result import Result, Units
-from roofline.estimates.bill import Bill
+from roofline.estimates.bill import BY_ENERGY, Bill, MeanPower
 from roofline.estimates.cost import Cost, Tariff, tariff
 from roofline.estimates.failures import FailureRecord, best_interval, kept_share, record_named
 from roofline.estimates.saving import Saving, saving
@@ -268,13 +268,14 @@ def run(
     how: RunOptions = RunOptions(),
     *,
     bill: Bill | None = None,
+    drawn: MeanPower = BY_ENERGY,
 ) -> Run:
     """What learning from so many tokens takes, step after step. `bill`: that of the step where None.
 
     Raises InputError for what is not positive, an option there is not, and options that exclude each other.
     """
     known = estimate.asked.bill if bill is None else bill.over(estimate.asked.bill)
-    billed = tariff(estimate.deployment.chip, known)
+    billed = tariff(estimate.deployment.chip, drawn.billed(known) or known)
     record = None if how.mtbf_hours is not None else record_named(how.failures or USUAL_FAILURES)
     saved = saving(estimate, how.save_seconds, how.storage, how.asynchronous)
     return Run(estimate, run_tokens, how, record, saved, billed)

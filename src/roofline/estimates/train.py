@@ -20,7 +20,7 @@ from roofline.declared.kinds import EngineName, Names, Sequences, Tokens, Whole
 from roofline.declared.maths import Count
 from roofline.declared.question import Settings, arguments_of, declaration_of, flattened, group
 from roofline.declared.question import question as declared_question
-from roofline.estimates.bill import Bill
+from roofline.estimates.bill import BY_ENERGY, Bill, MeanPower
 from roofline.estimates.contention import contention_on
 from roofline.estimates.deployment import Deployment, deploy, is_several
 from roofline.estimates.settings import Setup, bill_of, each, question
@@ -126,6 +126,7 @@ def train(
     how: TrainingOptions = USUAL_OPTIONS,
     learner: Learner = Learner(),
     bill: Bill | None = None,
+    drawn: MeanPower = BY_ENERGY,
 ) -> TrainingEstimate:
     """A step of training: its time, the memory of every stage, what is exposed: a `TrainingEstimate`.
 
@@ -135,7 +136,8 @@ def train(
     Raises InputError where the batch does not divide into micro-batches of every replica, tokens into context-parallel
     ranks, a degree what it shares out, or where the sequence is longer than the context.
     """
-    return _estimated(*_asked(learner.of(model), training_step(batch, tokens, how), where, bill), Shared())
+    step = training_step(batch, tokens, how)
+    return _estimated(*_asked(learner.of(model), step, where, drawn.billed(bill)), Shared())
 
 
 def asked_beside(shared: Shared, model: Model | Source, settings: Settings) -> tuple[Setup, Training, Count]:
@@ -147,7 +149,8 @@ def asked_beside(shared: Shared, model: Model | Source, settings: Settings) -> t
     asked = arguments_of(declared, flattened(declared, (), settings))
     step = training_step(asked["batch"], asked["tokens"], asked.get("how", USUAL_OPTIONS))
     learner = asked.get("learner", Learner())
-    return _asked(shared.of("model", (), lambda: learner.of(model)), step, asked["where"], asked.get("bill"))
+    bill = asked.get("drawn", BY_ENERGY).billed(asked.get("bill"))
+    return _asked(shared.of("model", (), lambda: learner.of(model)), step, asked["where"], bill)
 
 
 @question

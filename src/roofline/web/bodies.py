@@ -6,36 +6,41 @@ Counts are whole numbers of sequences, tokens or requests; texts are as the comm
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from math import inf
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
+from roofline.declared.groups import PlaceSettings, Where
 from roofline.declared.maths import Count
 from roofline.declared.question import OLD_NAMES, Function, Setting, declaration_of, group_settings, question_settings
-from roofline.estimates.bill import Bill
+from roofline.estimates.bill import Bill, MeanPower
 from roofline.estimates.estimate import estimate
 from roofline.estimates.fit import fit
 from roofline.estimates.generate import generate
 from roofline.estimates.serve import serve
 from roofline.estimates.train import train
+from roofline.explore.guidance import served
 from roofline.explore.search import search
 from roofline.explore.training_search import search_settings
+from roofline.show.report.make import report
 from roofline.simulation.simulate import simulate
+from roofline.work.analysis import analyze
+from roofline.work.explain import explain
+from roofline.work.step import Step
 
 Text: TypeAlias = Annotated[str, Field(max_length=200)]
-SequencesAsked: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000)]
 Tokens: TypeAlias = Annotated[int, Field(ge=1, le=10_000_000)]
-Rate: TypeAlias = Annotated[float, Field(gt=0, le=100_000, allow_inf_nan=False)]
-SecondsAsked: TypeAlias = Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
-Share: TypeAlias = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 
 
 class Body(BaseModel):
     """A body: every field is one that its question is answered by; any other is refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+    declared: ClassVar[Mapping[str, Setting]] = MappingProxyType({})
+    """Those of its fields that are settings of a question."""
 
     @model_validator(mode="before")
     @classmethod
@@ -94,6 +99,7 @@ def body_of(
     own = name or (declaration_of(question).name.title() + "Asked" if callable(question) else "")
     body: Any = create_model(own, __base__=base, **fields)
     body.__doc__ = about
+    body.declared = {**base.declared, **{name: settings[name] for name in fields}}
     return body  # type: ignore[no-any-return]
 
 
@@ -125,74 +131,9 @@ def _json_type(setting: Setting, largest: float, one: bool) -> Any:
     return texts if number is None else number if texts is None else number | texts
 
 
-class PlaceAsked(ModelAsked):
-    """A model on a machine: the settings of every question about memory or time."""
-
-    on: Text = Field(description="A chip, COUNTxCHIP, a cluster of the catalog, or figures: peak=…,bw=…,mem=….")
-    layout: Text | None = None
-    precision: Text | None = None
-    engine: Text | None = None
-
-
-class TimedAsked(PlaceAsked):
-    """The same with the law that times follow: `calibrated`, `ideal`, or `fixed(mfu,mbu)`."""
-
-    law: Text = "calibrated"
-
-
-if TYPE_CHECKING:
-
-    class BilledAsked(TimedAsked):
-        """The same with who pays what."""
-else:
-    BilledAsked = create_model(
-        "BilledAsked",
-        __base__=TimedAsked,
-        __doc__="The same with who pays what.",
-        **{
-            name: (_json_type(setting, inf) | None, Field(None, description=setting.help))
-            for name, setting in group_settings(Bill).items()
-        },
-    )
-
-
-class ShapeAsked(Body):
-    """A forward pass: `batch` sequences with `context` cached tokens each; of a prefill the new ones."""
-
-    phase: Literal["prefill", "decode"] = "decode"
-    batch: SequencesAsked = 1
-    context: Tokens = 1024
-
-
-class StepAsked(ModelAsked, ShapeAsked):
-    """A forward pass, its work alone."""
-
-    precision: Text | None = None
-    counting: Literal["standard", "torch", "original"] = "standard"
-    traffic: Literal["fused", "unfused", "floor"] = "fused"
-
-
-class StepPlace(ModelAsked, ShapeAsked):
-    """A forward pass of a model."""
-
-
-class ExplainAsked(StepAsked):
-    """An op of a forward pass."""
-
-    op: Text
-
-
-EstimateAsked = body_of(
-    estimate, "A forward pass on a machine.", base=StepPlace, without=("step", "counting", "traffic", "within")
-)
-
-
-class PromptsAsked(Body):
-    """A static batch: `batch` prompts of `input` tokens, each of which generates `output` tokens."""
-
-    batch: SequencesAsked = 1
-    input: Tokens = 1024
-    output_tokens: Annotated[int, Field(ge=1, le=100_000)] = 256
+AnalyzeAsked = body_of(analyze, "A forward pass, its work alone.")
+ExplainAsked = body_of(explain, "An op of a forward pass.", one=True)
+EstimateAsked = body_of(estimate, "A forward pass on a machine.")
 
 
 GenerateAsked = body_of(
@@ -201,12 +142,16 @@ GenerateAsked = body_of(
 )  # fmt: skip
 
 
-class AdviceAsked(TimedAsked, PromptsAsked):
-    """A static batch on a machine, of which changes are told as factors."""
-
-
-class ReportAsked(PlaceAsked, PromptsAsked):
-    """A static batch on a machine, and what the report says of it."""
+BATCH: Mapping[str, int] = MappingProxyType({"batch": 1, "input": 1024, "output_tokens": 256})
+"""Of a static batch: what is asked for where a body does not say."""
+AdviceAsked = body_of(
+    served, "A static batch on a machine, of which changes are told as factors.", usual=BATCH,
+    largest={"output_tokens": 100_000}, name="AdviceAsked", one=True,
+)  # fmt: skip
+ReportAsked = body_of(
+    report, "A static batch on a machine, and what the report says of it.", usual=BATCH,
+    largest={"output_tokens": 100_000}, one=True,
+)  # fmt: skip
 
 
 ServeAsked = body_of(
@@ -218,24 +163,29 @@ ServeAsked = body_of(
 FitAsked = body_of(fit, "Sequences in memory; without `context` the longest that fits beside the weights.")
 
 
-class SideAsked(PlaceAsked):
-    """One of two that are compared step by step: `batch` sequences, each with a prompt, then with cached tokens."""
+class SizesAsked(ModelAsked):
+    """`batch` sequences, each with a prompt, then with cached tokens."""
 
-    batch: SequencesAsked = 1
+    batch: Annotated[int, Field(ge=1, le=1_000_000)] = 1
     context: Tokens = 1024
     prompt: Tokens = 1024
+
+
+SideAsked = body_of(
+    group_settings(PlaceSettings), "One of two that are compared step by step.", base=SizesAsked, name="SideAsked"
+)
 
 
 class DiffAsked(Body):
     """Two sides: what changes from `a` to `b`, and what the change comes from."""
 
-    a: SideAsked
-    b: SideAsked
+    a: SideAsked  # type: ignore[valid-type]
+    b: SideAsked  # type: ignore[valid-type]
 
 
 LEARNING: Mapping[str, int] = MappingProxyType({"batch": 64, "tokens": 4096})
 """Of an optimizer step: what is asked for where a body does not say."""
-PAID = group_settings(Bill)
+PAID = (*group_settings(Bill), *group_settings(MeanPower))
 
 TrainAsked = body_of(train, "An optimizer step on a machine, and its cost.", usual=LEARNING)
 TimelineAsked = body_of(
@@ -259,13 +209,19 @@ RecipeAsked = body_of(
 )  # fmt: skip
 
 
-class SweepAsked(BilledAsked):
-    """A decode or a prefill at every batch and length of two lists."""
+class GridAsked(ModelAsked):
+    """Every batch and length of two lists, and the figures that are wanted."""
 
     phase: Literal["prefill", "decode"] = "decode"
-    batch: Annotated[list[SequencesAsked], Field(min_length=1, max_length=64)]
+    batch: Annotated[list[Annotated[int, Field(ge=1, le=1_000_000)]], Field(min_length=1, max_length=64)]
     context: Annotated[list[Tokens], Field(min_length=1, max_length=64)]
     only: Annotated[list[Text], Field(max_length=20)] | None = Field(None, description="Figures that are wanted.")
+
+
+SweepAsked = body_of(
+    estimate, "A decode or a prefill at every batch and length of two lists.", base=GridAsked, name="SweepAsked",
+    without=group_settings(Step),
+)  # fmt: skip
 
 
 SimulateAsked = body_of(
@@ -326,18 +282,16 @@ SearchAsked = body_of(
 )  # fmt: skip
 
 
-class PlotAsked(ModelAsked):
-    """The data of a picture. A field that a kind of picture does not show is refused."""
+class PictureAsked(ModelAsked):
+    """Which picture. A setting that it does not show is refused."""
 
     kind: Literal["roofline", "memory", "parameters", "diagram"] = "roofline"
-    on: Text | None = Field(None, description="Of a roofline and of memory: a machine, as elsewhere.")
-    layout: Text | None = None
-    precision: Text | None = None
-    engine: Text | None = None
-    law: Text | None = Field(None, description="Of a roofline; calibrated if not given.")
-    batch: SequencesAsked | None = Field(None, description="1 if not given.")
-    context: Tokens | None = Field(None, description="Of a roofline; 1024 if not given.")
-    phase: Literal["prefill", "decode"] | None = Field(None, description="Of a roofline; decode if not given.")
+
+
+PlotAsked = body_of(
+    {name: replace(s, default=None) for name, s in {**group_settings(Step), **group_settings(Where)}.items()},
+    "The data of a picture.", base=PictureAsked, name="PlotAsked", one=True,
+)  # fmt: skip
 
 
 class Refusal(BaseModel):
