@@ -46,7 +46,7 @@ OTHERS_OF: Mapping[tuple[str, str], Any] = {
     **{(name, "engine"): "torchtitan" for name in ("train", "timeline", "recipe")},
     ("recipe", "engine"): "deepspeed", ("train", "layout"): "tp=2", ("timeline", "layout"): "dp=2",
     ("recipe", "layout"): "tp=2",
-    ("remedies", "batch"): 256, ("remedies", "engine"): "torchtitan", ("advice", "layout"): "dp=2",
+    ("advice", "tp"): 1, ("remedies", "batch"): 256, ("remedies", "engine"): "torchtitan", ("advice", "layout"): "dp=2",
     ("layouts", "batch"): 8, ("plot", "kind"): "memory", ("plot", "cached"): [5], ("analyze", "input"): 512,
     ("sweep", "batch"): [4], ("sweep", "context"): [512], ("runs", "on"): "l4", ("runs", "context"): 1000,
     ("search", "on"): "h200-sxm", ("search", "objective"): "throughput", ("search", "layout"): "tp=2",
@@ -54,7 +54,7 @@ OTHERS_OF: Mapping[tuple[str, str], Any] = {
 }  # fmt: skip
 BESIDE: Mapping[tuple[str, str], dict[str, Any]] = {
     ("estimate", "within"): {"context": 40_000}, ("sweep", "within"): {"context": [40_000]},
-    ("explain", "traffic"): {"op": "attention"}, ("explain", "context"): {"op": "attention"},
+    ("explain", "cached"): {"op": "attention"}, ("explain", "traffic"): {"op": "attention"}, ("explain", "context"): {"op": "attention"},
     ("explain", "counting"): {"op": "attention", "phase": "prefill"},
     ("recipe", "engine"): {"on": "8xh100-sxm", "layout": None},
 }  # fmt: skip
@@ -66,8 +66,8 @@ INSTEAD: Mapping[tuple[str, str], dict[str, Any]] = {
 """What the other body cannot have beside the field."""
 FORMER = {"bill", "output"}
 """Names that fields had, which are taken for a release."""
-NOT_TOLD = frozenset({("gguf", "size"), ("gguf", "head"), ("launch", "launcher")})
-"""A header says the same of a longer file; launchers have a test of their own."""
+NOT_TOLD = frozenset({("gguf", "size"), ("gguf", "head"), ("launch", "launcher"), ("recipe", "framework")})
+"""A header says the same of a longer file; launchers and frameworks have a test of their own."""
 RECORDED = ("report", "train", "search_training", "simulate", "search")
 """Functions of the library whose calls are compared, as their answers take too long."""
 
@@ -232,6 +232,8 @@ def test_search_is_by_the_law_and_of_the_layout_that_are_asked_for() -> None:
 def test_a_launcher_is_honoured() -> None:
     launchers = ("vllm", "sglang")
     assert len({str(answered("launch", {**BASES["launch"], "launcher": name})) for name in launchers}) == 2
+    frameworks = ("megatron", "torchtitan")
+    assert len({str(answered("recipe", {**BASES["recipe"], "framework": name})) for name in frameworks}) == 2
 
 
 def test_one_model_in_every_format_takes_no_part_of_the_catalog() -> None:

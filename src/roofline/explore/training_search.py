@@ -39,6 +39,7 @@ from roofline.machine.engine import trainer_named
 from roofline.machine.target import mode_named
 from roofline.model.load import model_of
 from roofline.model.model import Model
+from roofline.model.quantization.asked import formats_of
 from roofline.work.training import Recompute, training
 
 Recomputed: TypeAlias = Recompute | tuple[str, ...]
@@ -220,6 +221,7 @@ def _understood(
     steps = [training(batch, tokens, recompute=what) for what in again]
     for step in steps:
         check_run_again(model, step)
+    formats_of(model, settings.get("precision"), steps[0].precision)
     problems = [_problem(batch, tokens, {**given, "recompute": step.recompute}) for step in steps]
     known = [problem for problem in problems if problem is not None]
     if len(known) == len(steps):
