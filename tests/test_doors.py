@@ -139,7 +139,7 @@ def estimate(draw: random.Random) -> dict[str, Any]:
 
 def train(draw: random.Random) -> dict[str, Any]:
     """Settings of `train`."""
-    on, spread = draw.choice(SEVERAL[:3] + (("h100-sxm", {}), ("8xh100-sxm", {"layout": "tp=2,zero=3", "dp": 4})))
+    on, spread = draw.choice((*SEVERAL[:3], ("h100-sxm", {}), ("8xh100-sxm", {"layout": "tp=2,zero=3", "dp": 4})))
     given: dict[str, Any] = {"on": on, **spread, "batch": 16, "tokens": draw.choice((512, 2048)), **bill(draw)}
     several = {
         "recompute": ("full", "selective", "attention,"), "recipe": ("fp8", "bf16-pure"), "optimizer": ("sgd", "muon"),

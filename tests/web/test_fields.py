@@ -54,7 +54,8 @@ OTHERS_OF: Mapping[tuple[str, str], Any] = {
 }  # fmt: skip
 BESIDE: Mapping[tuple[str, str], dict[str, Any]] = {
     ("estimate", "within"): {"context": 40_000}, ("sweep", "within"): {"context": [40_000]},
-    ("explain", "cached"): {"op": "attention"}, ("explain", "traffic"): {"op": "attention"}, ("explain", "context"): {"op": "attention"},
+    ("explain", "cached"): {"op": "attention"},
+    ("explain", "traffic"): {"op": "attention"}, ("explain", "context"): {"op": "attention"},
     ("explain", "counting"): {"op": "attention", "phase": "prefill"},
     ("recipe", "engine"): {"on": "8xh100-sxm", "layout": None},
 }  # fmt: skip

@@ -161,7 +161,7 @@ TAKES: Mapping[str, frozenset[str]] = {
     "roofline": STEPS | TIMES | WORK | {"train", "points", "links", "broken"},
     "shares": STEPS | TIMES | WORK | {"train"},
     "sweep": SWEPT | TIMES | WORK | LIMITS | {"over", "phase"},
-    "memory": {"batch", "most_context"} | (TIMES - {"law"}),
+    "memory": (TIMES - {"law"}) | {"batch", "most_context"},
     "parameters": frozenset({"on"}),
     "map": TIMES | WORK | LIMITS,
     "tornado": SWEPT | TIMES,

@@ -10,7 +10,7 @@ from typing import Annotated, TypeVar
 
 from roofline.declared.errors import InputError
 from roofline.declared.groups import Where
-from roofline.declared.kinds import Sequences, Tokens
+from roofline.declared.kinds import OneSequences, OneTokens
 from roofline.declared.maths import Count
 from roofline.declared.question import group, question
 from roofline.estimates.deployment import Machine, deploy
@@ -203,10 +203,10 @@ def _option(layout: Layout) -> str:
 class StaticBatch:
     """Prompts that are answered together."""
 
-    batch: Annotated[Sequences, "Sequences together, those of all replicas."] = 16
-    input: Annotated[Tokens | None, "Prompt tokens of each (1024, or what the model's context leaves)."] = None
+    batch: Annotated[OneSequences, "Sequences together, those of all replicas."] = 16
+    input: Annotated[OneTokens | None, "Prompt tokens of each (1024, or what the model's context leaves)."] = None
     output_tokens: Annotated[
-        Tokens | None, "Generated tokens of each (256, at most a quarter of the model's context)."
+        OneTokens | None, "Generated tokens of each (256, at most a quarter of the model's context)."
     ] = None
 
 

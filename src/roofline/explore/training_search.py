@@ -16,7 +16,7 @@ import numpy as np
 from roofline.declared.checks import count
 from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.groups import DEGREES
-from roofline.declared.kinds import ChipCount, Sequences, Tokens, TrainingAim, Whole
+from roofline.declared.kinds import OneChipCount, OneSequences, OneTokens, TrainingAim, Whole
 from roofline.declared.question import Setting, group_settings, question_settings
 from roofline.declared.result import Figured, Result, Units
 from roofline.distinct import Array
@@ -111,12 +111,12 @@ class TrainingSearch(Result):
 def search_training(
     model: Any,
     *,
-    batch: Annotated[Sequences, "Sequences of one step, over all replicas."],
-    tokens: Annotated[Tokens, "Tokens of a sequence."],
+    batch: Annotated[OneSequences, "Sequences of one step, over all replicas."],
+    tokens: Annotated[OneTokens, "Tokens of a sequence."],
     on: Machine,
     recipe: str | Sequence[str] = "bf16",
     objective: Annotated[TrainingAim, "What is least of the best: `time` of a step, `cost` or `chips`."] = "time",
-    chips: Annotated[ChipCount | None, "Chips of the layout (default: the whole machine)."] = None,
+    chips: Annotated[OneChipCount | None, "Chips of the layout (default: the whole machine)."] = None,
     top: Annotated[Whole, "Layouts that are listed."] = 10,
     **options: Any,
 ) -> TrainingSearch:
