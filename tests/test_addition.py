@@ -22,6 +22,12 @@ SETTING = (
     "    speculation: Speculation | None = None,\n    images",
 )
 """File, what stands there, and the same with a setting before it."""
+OF_TRAINING = (
+    "estimates/train.py",
+    "    bill: Bill | None = None,\n    drawn",
+    '    warmup_steps: Annotated[Whole, "Steps until the learning rate is whole."] = 5,\n'
+    "    bill: Bill | None = None,\n    drawn",
+)
 FIGURE = (
     "estimates/server.py",
     '"rounds": "",\n    }  # fmt: skip\n',
@@ -57,7 +63,17 @@ tool = next(t for t in tools() if t.name == "serve")
 swept = rl.sweep(MODEL, phase="serve", columns="gap", **GIVEN).to_frame()
 open = {name: value for name, value in GIVEN.items() if name != "concurrency"}
 solved = rl.solve(MODEL, find="concurrency", where="gap <= 40ms", **open)
+trained = next(t for t in tools() if t.name == "train")
+learning = {"on": "8xh100-sxm", "batch": 16, "tokens": 512}
 told = {
+    "train: library": rl.train(MODEL, warmup_steps=3, **learning).fits is not None,
+    "train: help": "--warmup-steps" in printed("train", "--help"),
+    "train: command": "mfu" in json.loads(printed(
+        "train", MODEL, "--on", "8xh100-sxm", "--batch", "16", "--tokens", "512", "--warmup-steps", "2", "--json")),
+    "train: api": "mfu" in answered("train", {"model": MODEL, "warmup_steps": 2, **learning}),
+    "train: tool": "warmup_steps" in trained.input_schema["properties"],
+    "train: reference": "| `warmup_steps` |  | `5` | Steps until the learning rate is whole. |" in settings_page(),
+    "train: defaults": "warmup-steps" in settable(),
     "library": one.to_dict()["gap"]["expected"] == 2 * one.tpot.expected,
     "signature": question_settings(rl.serve)["patience"].default == 7,
     "help": "--patience" in printed("serve", "--help") and "before a rest" in printed("serve", "--help"),
@@ -91,7 +107,7 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Any:
         pytest.importorskip(needed, reason=f"{needed}, of the web and mcp extras, is not installed")
     folder = tmp_path_factory.mktemp("added")
     shutil.copytree(PACKAGE, folder / "roofline", ignore=shutil.ignore_patterns("__pycache__"))
-    for place in (SETTING, FIGURE):
+    for place in (SETTING, OF_TRAINING, FIGURE):
         changed(folder, place)
     run = subprocess.run(
         [sys.executable, "-c", PROBE], env={**os.environ, "PYTHONPATH": str(folder)}, cwd=folder, capture_output=True,
@@ -117,6 +133,7 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Any:
         "solve",
         "defaults",
         "columns",
+        *(f"train: {door}" for door in ("library", "help", "command", "api", "tool", "reference", "defaults")),
     ],
 )
 def test_it_is_there(doors: Any, door: str) -> None:

@@ -5,6 +5,7 @@
 from os import PathLike
 from typing import Any, Literal, TypeAlias, overload
 from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
 from roofline.arrays import Array
 from roofline.declared.errors import InputError as InputError
 from roofline.declared.groups import Load as Load
@@ -19,6 +20,7 @@ from roofline.declared.result import Result as Result
 from roofline.emit.make import Emitted as Emitted
 from roofline.emit.make import hand_over as hand_over
 from roofline.estimates.bill import Bill as Bill
+from roofline.estimates.bill import MeanPower
 from roofline.estimates.bill import Own as Own
 from roofline.estimates.deployment import Deployment as Deployment
 from roofline.estimates.fit import Fit as Fit
@@ -30,13 +32,13 @@ from roofline.estimates.offload import Offload as Offload
 from roofline.estimates.offload import offload as offload
 from roofline.estimates.pools import Pools as Pools
 from roofline.estimates.run import Run as Run
-from roofline.estimates.run import run as run
+from roofline.estimates.run import RunOptions
 from roofline.estimates.serve import SteadyState as SteadyState
 from roofline.estimates.server import Serving as Serving
 from roofline.estimates.span import Span as Span
 from roofline.estimates.step import Estimate as Estimate
+from roofline.estimates.train import Learner, TrainingWhere
 from roofline.estimates.train import TrainingEstimate as TrainingEstimate
-from roofline.estimates.train import train as train
 from roofline.explore.break_even import Owned as Owned
 from roofline.explore.codesign import Bounds as Bounds
 from roofline.explore.codesign import Codesign as Codesign
@@ -48,6 +50,7 @@ from roofline.explore.difference import Difference as Difference
 from roofline.explore.difference import diff as diff
 from roofline.explore.elasticity import Sensitivity as Sensitivity
 from roofline.explore.elasticity import sensitivity as sensitivity
+from roofline.explore.guidance import BatchSizes
 from roofline.explore.search import Choices as Choices
 from roofline.explore.search import Ranking as Ranking
 from roofline.explore.search import Search as Search
@@ -77,8 +80,9 @@ from roofline.model.load import catalog as catalog
 from roofline.model.load import load as load
 from roofline.model.model import Model as Model
 from roofline.model.precision import Precision as Precision
-from roofline.show.plots.make import plot as plot
-from roofline.show.report.make import report as report
+from roofline.show.plots.data import BarsPlot, DiagramPlot, FrontPlot, MapPlot, MemoryPlot, ParametersPlot, RooflinePlot, RowsPlot, SharesPlot, SimulationPlot, StepMemoryPlot, SweepPlot, TornadoPlot
+from roofline.show.plots.make import DrawnOn, PlotOptions
+from roofline.show.report.finished import Finished
 from roofline.simulation.arrivals import Arrivals
 from roofline.simulation.lengths import Lengths
 from roofline.simulation.pooled import PrefillPool as PrefillPool
@@ -91,24 +95,24 @@ from roofline.simulation.workload import Prefixes as Prefixes
 from roofline.tracing.make import trace as trace
 from roofline.version import __version__ as __version__
 from roofline.work.analysis import Analysis as Analysis
-from roofline.work.analysis import analyze as analyze
-from roofline.work.counting import Counting
 from roofline.work.explain import Explanation as Explanation
-from roofline.work.explain import explain as explain
 from roofline.work.step import Queries as Queries
 from roofline.work.step import Step as Step
 from roofline.work.step import decode as decode
 from roofline.work.step import prefill as prefill
-from roofline.work.traffic import Traffic
 from roofline.work.training import Training as Training
+from roofline.work.training import TrainingOptions
 from roofline.work.training import training as training
 
+_AboveZero: TypeAlias = float
 _ArrivalsText: TypeAlias = str | Arrivals
 _Bandwidth: TypeAlias = float | str
 _ChipCount: TypeAlias = int | Array | Symbol | Sequence[int]
+_CountingName: TypeAlias = Literal['standard', 'torch', 'original', 'llm-para']
 _EngineName: TypeAlias = str | Engine
 _FileName: TypeAlias = str | PathLike[str] | Trace
 _Formats: TypeAlias = str | Precision | Mapping[str, Any]
+_FromZero: TypeAlias = float
 _ImageSize: TypeAlias = str
 _KindName: TypeAlias = Literal['aggregated', 'disaggregated'] | Sequence[str]
 _LawName: TypeAlias = str | Mode
@@ -116,12 +120,20 @@ _LayoutText: TypeAlias = str | Layout | Mapping[str, Any]
 _LengthsText: TypeAlias = str | int | Sequence[int] | Lengths
 _MachineName: TypeAlias = str | Chip | Cluster
 _ModelName: TypeAlias = str | Model | Mapping[str, Any] | PathLike[str]
+_Names: TypeAlias = str
+_NamesOrLists: TypeAlias = str
+_NewTokens: TypeAlias = int | Array | Symbol | Sequence[int]
 _ObjectiveName: TypeAlias = Literal['throughput', 'cost', 'energy', 'latency', 'chips', 'time']
+_OneSequences: TypeAlias = int
+_OneTokens: TypeAlias = int
+_PackText: TypeAlias = str
 _PerSecond: TypeAlias = float | Array | Symbol | Sequence[float]
+_PhaseName: TypeAlias = Literal['prefill', 'decode']
 _PlainCount: TypeAlias = int
 _PlainNumber: TypeAlias = float
 _PrefixesText: TypeAlias = str | Prefixes
 _Probability: TypeAlias = float
+_QueryTokens: TypeAlias = int | Array | Symbol | Sequence[int]
 _RankCount: TypeAlias = int | Array | Symbol | Sequence[int]
 _Replicas: TypeAlias = int | Array | Symbol | Sequence[int]
 _Requests: TypeAlias = int | Array | Symbol | Sequence[int]
@@ -129,16 +141,30 @@ _RouterName: TypeAlias = Literal['round-robin', 'least-loaded', 'prefix-aware']
 _Seconds: TypeAlias = float | str
 _Sequences: TypeAlias = int | Array | Symbol | Sequence[int]
 _Share: TypeAlias = float | Array | Symbol | Sequence[float]
+_Text: TypeAlias = str
 _TimeText: TypeAlias = str | float
 _Tokens: TypeAlias = int | Array | Symbol | Sequence[int]
+_TokensOfRun: TypeAlias = float | Array | Symbol | Sequence[float]
+_TokensOrNone: TypeAlias = int | Array | Symbol | Sequence[int]
 _Whole: TypeAlias = int
 _WholeOrNone: TypeAlias = int
+_Word: TypeAlias = str
+_Words: TypeAlias = str
 _WorkedShare: TypeAlias = float
+
+def analyze(
+    model: Model | Source, step: Step = ..., *, counting: _CountingName = 'standard', traffic: _ImageSize = 'fused',
+    precision: _Formats | Sequence[_Formats] | None = None, phase: _PhaseName | None = None,
+    batch: _Sequences | None = None, input: _Tokens | None = None, context: _TokensOrNone | None = None,
+    cached: _QueryTokens | None = None, new: _NewTokens | None = None,
+) -> Analysis: ...
 
 @overload
 def estimate(
-    model: Model | Source, step: Step, *, on: _MachineName, counting: str | Counting = 'standard',
-    traffic: str | Traffic = 'fused', within: bool = True, bill: Bill | None = None, layout: _LayoutText | None = None,
+    model: Model | Source, step: Step = ..., *, on: _MachineName, counting: _CountingName = 'standard',
+    traffic: _ImageSize = 'fused', within: bool = True, bill: Bill | None = None, phase: _PhaseName | None = None,
+    batch: _Sequences | None = None, input: _Tokens | None = None, context: _TokensOrNone | None = None,
+    cached: _QueryTokens | None = None, new: _NewTokens | None = None, layout: _LayoutText | None = None,
     tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
     ep: _RankCount | None = None, engine: _EngineName | None = None, precision: _Formats | None = None,
     law: _LawName = 'calibrated', price: str | float | Own | None = None, years: _PlainNumber | None = None,
@@ -146,8 +172,10 @@ def estimate(
 ) -> Any: ...
 @overload
 def estimate(
-    model: Model | Source, step: Step, where: Where, *, counting: str | Counting = 'standard',
-    traffic: str | Traffic = 'fused', within: bool = True, bill: Bill | None = None, layout: _LayoutText | None = None,
+    model: Model | Source, step: Step = ..., where: Where, *, counting: _CountingName = 'standard',
+    traffic: _ImageSize = 'fused', within: bool = True, bill: Bill | None = None, phase: _PhaseName | None = None,
+    batch: _Sequences | None = None, input: _Tokens | None = None, context: _TokensOrNone | None = None,
+    cached: _QueryTokens | None = None, new: _NewTokens | None = None, layout: _LayoutText | None = None,
     tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
     ep: _RankCount | None = None, engine: _EngineName | None = None, precision: _Formats | None = None,
     law: _LawName = 'calibrated', price: str | float | Own | None = None, years: _PlainNumber | None = None,
@@ -155,9 +183,11 @@ def estimate(
 ) -> Any: ...
 @overload
 def estimate(
-    model: Model | Source | Sequence[Model | Source], step: Step, *, on: _MachineName | Sequence[_MachineName],
-    counting: str | Counting = 'standard', traffic: str | Traffic = 'fused', within: bool = True,
-    bill: Bill | None = None, layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    model: Model | Source | Sequence[Model | Source], step: Step = ..., *, on: _MachineName | Sequence[_MachineName],
+    counting: _CountingName = 'standard', traffic: _ImageSize = 'fused', within: bool = True, bill: Bill | None = None,
+    phase: _PhaseName | None = None, batch: _Sequences | None = None, input: _Tokens | None = None,
+    context: _TokensOrNone | None = None, cached: _QueryTokens | None = None, new: _NewTokens | None = None,
+    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', price: str | float | Own | None = None,
@@ -166,15 +196,24 @@ def estimate(
 ) -> Grid | Any: ...
 @overload
 def estimate(
-    model: Model | Source | Sequence[Model | Source], step: Step, where: Where, *,
-    counting: str | Counting = 'standard', traffic: str | Traffic = 'fused', within: bool = True,
-    bill: Bill | None = None, layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    model: Model | Source | Sequence[Model | Source], step: Step = ..., where: Where, *,
+    counting: _CountingName = 'standard', traffic: _ImageSize = 'fused', within: bool = True, bill: Bill | None = None,
+    phase: _PhaseName | None = None, batch: _Sequences | None = None, input: _Tokens | None = None,
+    context: _TokensOrNone | None = None, cached: _QueryTokens | None = None, new: _NewTokens | None = None,
+    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', price: str | float | Own | None = None,
     years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
     grid: str | None = None,
 ) -> Grid | Any: ...
+
+def explain(
+    model: Model | Source, op: _Text, step: Step = ..., *, counting: _CountingName = 'standard',
+    traffic: _ImageSize = 'fused', precision: _Formats | Sequence[_Formats] | None = None,
+    phase: _PhaseName | None = None, batch: _Sequences | None = None, input: _Tokens | None = None,
+    context: _TokensOrNone | None = None, cached: _QueryTokens | None = None, new: _NewTokens | None = None,
+) -> Explanation: ...
 
 @overload
 def fit(
@@ -298,6 +337,19 @@ def generate(
     pue: _PlainNumber = 1.0, grid: str | None = None,
 ) -> Grid | Any: ...
 
+def plot(
+    model: Model | Source, steps: Mapping[str, Step] | None = None, where: DrawnOn = ..., *,
+    kind: Literal['roofline', 'shares', 'sweep', 'memory', 'parameters', 'map', 'tornado', 'diagram'] = 'roofline',
+    batch: int = 1, context: int | None = None, counting: _CountingName = 'standard', traffic: _ImageSize = 'fused',
+    how: PlotOptions = ..., output: str | PathLike[str] | None = None, force: bool = False,
+    on: _MachineName | Sequence[_MachineName] | None = None, layout: _LayoutText | Sequence[_LayoutText] | None = None,
+    tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
+    ep: _RankCount | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
+    precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
+    links: bool = False, most_batch: _Whole | None = None, most_context: _Whole | None = None, broken: bool = False,
+    dpi: _Whole = 150,
+) -> RooflinePlot | SharesPlot | SweepPlot | MemoryPlot | ParametersPlot | MapPlot | BarsPlot | TornadoPlot | DiagramPlot | SimulationPlot | StepMemoryPlot | FrontPlot | RowsPlot: ...
+
 @overload
 def pools(
     model: Model | Source, *, on: _MachineName, input: _Tokens, output_tokens: _Tokens, pools: PoolSizes = ...,
@@ -419,6 +471,40 @@ def pools(
     image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
     utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | None = None,
 ) -> Grid | Any: ...
+
+@overload
+def report(
+    model: Model | Source, *, on: _MachineName | Sequence[_MachineName], sizes: BatchSizes = ..., train: bool = False,
+    output: str | PathLike[str] | None = None, tables: str | PathLike[str] | None = None,
+    tables_form: Literal['csv', 'parquet'] = 'csv', force: bool = False,
+    progress: Callable[[int, int, str], None] | None = None, layout: _LayoutText | Sequence[_LayoutText] | None = None,
+    tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
+    ep: _RankCount | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
+    precision: _Formats | Sequence[_Formats] | None = None, batch: _OneSequences = 16, input: _OneTokens | None = None,
+    output_tokens: _OneTokens | None = None,
+) -> Finished: ...
+@overload
+def report(
+    model: Model | Source, place: PlaceSettings, sizes: BatchSizes = ..., *, train: bool = False,
+    output: str | PathLike[str] | None = None, tables: str | PathLike[str] | None = None,
+    tables_form: Literal['csv', 'parquet'] = 'csv', force: bool = False,
+    progress: Callable[[int, int, str], None] | None = None, layout: _LayoutText | Sequence[_LayoutText] | None = None,
+    tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
+    ep: _RankCount | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
+    precision: _Formats | Sequence[_Formats] | None = None, batch: _OneSequences = 16, input: _OneTokens | None = None,
+    output_tokens: _OneTokens | None = None,
+) -> Finished: ...
+
+def run(
+    estimate: TrainingEstimate, run_tokens: _TokensOfRun, how: RunOptions = ..., *, bill: Bill | None = None,
+    drawn: MeanPower = ..., failures: _Text | None = None, mtbf_hours: _AboveZero | None = None,
+    save_seconds: _FromZero | None = None, storage: _AboveZero | None = None, asynchronous: bool = False,
+    save_every: _AboveZero | None = None, restart_seconds: _FromZero = 600.0, stall_seconds: _FromZero = 0.0,
+    evaluation_tokens: _FromZero = 0.0, evaluation_every: _Whole | None = None,
+    dataset_tokens: _AboveZero | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | None = None,
+    power: _PlainNumber | None = None, power_share: _PlainNumber | None = None,
+) -> Run: ...
 
 @overload
 def search(
@@ -702,6 +788,78 @@ def simulate(
     acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
     pue: _PlainNumber = 1.0, grid: str | None = None,
+) -> Grid | Any: ...
+
+@overload
+def train(
+    model: Model | Source, *, batch: _Sequences, tokens: _Tokens, on: _MachineName, how: TrainingOptions = ...,
+    learner: Learner = ..., bill: Bill | None = None, drawn: MeanPower = ..., layout: _LayoutText | None = None,
+    tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
+    ep: _RankCount | None = None, engine: _EngineName | None = None, precision: _Formats | None = None,
+    law: _LawName = 'calibrated', micro_batch: _Sequences = 1, schedule: _Word = '1f1b', recompute: _Words = 'none',
+    recipe: _Word = 'bf16', optimizer: _Word = 'adamw', offload: _NamesOrLists | None = None,
+    offload_layers: _Whole | None = None, flash: bool = True, loss: _Word | None = None, fused_loss: bool = False,
+    overlap: _Names | None = None, recompute_layers: _Whole | None = None, recompute_every: _Whole | None = None,
+    lengths: _PackText | None = None, reshard: bool = True, no_sync: bool = False, gather_format: _Text | None = None,
+    reduce_format: _Text | None = None, optimizer_in_backward: bool = False, lora: _Whole | None = None,
+    lora_targets: _Names | None = None, drafts: _Whole | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | None = None, power: _PlainNumber | None = None, power_share: _PlainNumber | None = None,
+) -> TrainingEstimate: ...
+@overload
+def train(
+    model: Model | Source, where: TrainingWhere, *, batch: _Sequences, tokens: _Tokens, how: TrainingOptions = ...,
+    learner: Learner = ..., bill: Bill | None = None, drawn: MeanPower = ..., layout: _LayoutText | None = None,
+    tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
+    ep: _RankCount | None = None, engine: _EngineName | None = None, precision: _Formats | None = None,
+    law: _LawName = 'calibrated', micro_batch: _Sequences = 1, schedule: _Word = '1f1b', recompute: _Words = 'none',
+    recipe: _Word = 'bf16', optimizer: _Word = 'adamw', offload: _NamesOrLists | None = None,
+    offload_layers: _Whole | None = None, flash: bool = True, loss: _Word | None = None, fused_loss: bool = False,
+    overlap: _Names | None = None, recompute_layers: _Whole | None = None, recompute_every: _Whole | None = None,
+    lengths: _PackText | None = None, reshard: bool = True, no_sync: bool = False, gather_format: _Text | None = None,
+    reduce_format: _Text | None = None, optimizer_in_backward: bool = False, lora: _Whole | None = None,
+    lora_targets: _Names | None = None, drafts: _Whole | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | None = None, power: _PlainNumber | None = None, power_share: _PlainNumber | None = None,
+) -> TrainingEstimate: ...
+@overload
+def train(
+    model: Model | Source | Sequence[Model | Source], *, batch: _Sequences, tokens: _Tokens,
+    on: _MachineName | Sequence[_MachineName], how: TrainingOptions = ..., learner: Learner = ...,
+    bill: Bill | None = None, drawn: MeanPower = ..., layout: _LayoutText | Sequence[_LayoutText] | None = None,
+    tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
+    ep: _RankCount | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
+    precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
+    micro_batch: _Sequences = 1, schedule: _Word | Sequence[_Word] = '1f1b',
+    recompute: _Words | Sequence[_Words] = 'none', recipe: _Word | Sequence[_Word] = 'bf16',
+    optimizer: _Word | Sequence[_Word] = 'adamw', offload: _NamesOrLists | Sequence[_NamesOrLists] | None = None,
+    offload_layers: _Whole | None = None, flash: bool = True, loss: _Word | Sequence[_Word] | None = None,
+    fused_loss: bool = False, overlap: _Names | None = None, recompute_layers: _Whole | None = None,
+    recompute_every: _Whole | None = None, lengths: _PackText | None = None, reshard: bool = True,
+    no_sync: bool = False, gather_format: _Text | None = None, reduce_format: _Text | None = None,
+    optimizer_in_backward: bool = False, lora: _Whole | None = None, lora_targets: _Names | None = None,
+    drafts: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | None = None,
+    power: _PlainNumber | None = None, power_share: _PlainNumber | None = None,
+) -> Grid | Any: ...
+@overload
+def train(
+    model: Model | Source | Sequence[Model | Source], where: TrainingWhere, *, batch: _Sequences, tokens: _Tokens,
+    how: TrainingOptions = ..., learner: Learner = ..., bill: Bill | None = None, drawn: MeanPower = ...,
+    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', micro_batch: _Sequences = 1,
+    schedule: _Word | Sequence[_Word] = '1f1b', recompute: _Words | Sequence[_Words] = 'none',
+    recipe: _Word | Sequence[_Word] = 'bf16', optimizer: _Word | Sequence[_Word] = 'adamw',
+    offload: _NamesOrLists | Sequence[_NamesOrLists] | None = None, offload_layers: _Whole | None = None,
+    flash: bool = True, loss: _Word | Sequence[_Word] | None = None, fused_loss: bool = False,
+    overlap: _Names | None = None, recompute_layers: _Whole | None = None, recompute_every: _Whole | None = None,
+    lengths: _PackText | None = None, reshard: bool = True, no_sync: bool = False, gather_format: _Text | None = None,
+    reduce_format: _Text | None = None, optimizer_in_backward: bool = False, lora: _Whole | None = None,
+    lora_targets: _Names | None = None, drafts: _Whole | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | None = None, power: _PlainNumber | None = None, power_share: _PlainNumber | None = None,
 ) -> Grid | Any: ...
 
 

@@ -79,7 +79,7 @@ def test_the_trace_is_written_once(capsys: pytest.CaptureFixture[str], tmp_path:
         ([*TRAIN, "--layout", "dp=3"], "nearest: 15, 18"), ([*TRAIN, "--schedule", "1f2b"], "1f1b"),
         ([*TRAIN, "--recipe", "fp9"], "fp8"), ([*TRAIN, "--optimizer", "adam"], "adamw"),
         ([*TRAIN, "--drafts", "1"], "draft layers"), ([*TRAIN, "--run-tokens", "-1"], "tokens"),
-        ([*TRAIN, "--lora", "0"], "rank"), ([*TRAIN, "--recipe", "qlora"], "adapters"),
+        ([*TRAIN, "--lora", "0"], "--lora"), ([*TRAIN, "--recipe", "qlora"], "adapters"),
         (["train", LLAMA, "--on", "dgx-h1000", "--batch", "8", "--tokens", "8"], "dgx-h100"),
         (["fit", LLAMA, "--on", "8xl4", "--layout", "tp=16"], "8 chips"),
         (["generate", LLAMA, "--on", "l4", "--tp", "5", "--input", "8", "--output-tokens", "8"], "attention heads"),

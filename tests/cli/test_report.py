@@ -181,7 +181,7 @@ def test_places_are_compared_and_what_cannot_run_says_why(llama: Finished) -> No
 
 def test_guidance_is_computed_and_sorted() -> None:
     model = rl.load(LLAMA)
-    now = served(model, on="h100-sxm", batch=4, input=512, output=64)
+    now = served(model, on="h100-sxm", batch=4, input=512, output_tokens=64)
     base = now.generation
     every = advice(now)
     gains = [a.per_chip for a in every]
@@ -199,7 +199,8 @@ def test_guidance_is_computed_and_sorted() -> None:
 
 
 def test_guidance_has_three_levers_a_phase_none_that_loses() -> None:
-    done = finished(report_on(rl.load("Qwen/Qwen3-1.7B"), ["h100-sxm"], train=True, batch=4, input=512, output=64))
+    sizes = {"batch": 4, "input": 512, "output_tokens": 64}
+    done = finished(report_on(rl.load("Qwen/Qwen3-1.7B"), on="h100-sxm", train=True, **sizes))
     rows = table(done, "guidance")
     lever = {a.option: a.lever for a in done.of.advice}
     lever |= {f"train {a.option}": a.lever for a in done.of.training_advice}
@@ -223,17 +224,18 @@ def test_training_that_does_not_fit_is_told_what_would_make_it(trained: Finished
 
 def test_training_is_in_the_chips_main_format() -> None:
     model = rl.load("google/gemma-3-270m")
-    trained = report_on(model, ["xeon-platinum"], train=True, batch=2, input=64, output=8, precision="fp32").training
+    how = {"batch": 2, "input": 64, "output_tokens": 8, "precision": "fp32"}
+    trained = report_on(model, on="xeon-platinum", train=True, **how).training
     assert isinstance(trained, rl.TrainingEstimate)
     assert trained.time == rl.train(model, batch=2, tokens=64, recipe="fp32", on="xeon-platinum").time
     bare = ["fp64=1T,fp32=2T,bw=1T,mem=99G"]
-    none = report_on(model, bare, train=True, batch=2, input=64, output=8, precision="fp32").training
+    none = report_on(model, on=bare, train=True, batch=2, input=64, output_tokens=8, precision="fp32").training
     assert isinstance(none, rl.InputError)
     assert none.field == "recipe"
 
 
 def test_what_does_not_fit_is_told_what_would_make_it() -> None:
-    done = finished(report_on(rl.load("deepseek-ai/DeepSeek-V3"), ["h200-sxm"], batch=4))
+    done = finished(report_on(rl.load("deepseek-ai/DeepSeek-V3"), on=["h200-sxm"], batch=4))
     guidance = next(s for s in done.sections if s.title == "Guidance")
     assert any("8 chips" in line for line in guidance.text)
     options = [str(row["Option"]) for row in table(done, "changes")]
@@ -241,7 +243,7 @@ def test_what_does_not_fit_is_told_what_would_make_it() -> None:
 
 
 def test_replicas_share_the_batch() -> None:
-    report = report_on(rl.load(LLAMA), ["8xh100-sxm"], layout="dp=4,tp=2", batch=16, input=512, output=64)
+    report = report_on(rl.load(LLAMA), on=["8xh100-sxm"], layout="dp=4,tp=2", batch=16, input=512, output_tokens=64)
     assert report.batch == 4
     (_, first), _ = report.estimates
     assert first.analysis.step.tokens == 4 * 512
@@ -254,7 +256,7 @@ def test_replicas_share_the_batch() -> None:
 def test_prefill_is_compute_bound_and_decode_memory_bound(chip: str) -> None:
     """The conclusion of the note on prefill and decode, out of the report's own figures."""
     model = rl.load("meta-llama/Meta-Llama-3-8B")
-    report = Report(served(model, on=chip, batch=32, input=1024, output=64, precision="fp16"))
+    report = Report(served(model, on=chip, batch=32, input=1024, output_tokens=64, precision="fp16"))
     (_, first), (_, then) = report.estimates
     assert (first.bound, then.bound) == ("compute", "memory")
     assert first.analysis.intensity > report.deployment.chip.ridge("fp16") > then.analysis.intensity
@@ -264,7 +266,7 @@ def test_prefill_is_compute_bound_and_decode_memory_bound(chip: str) -> None:
 @pytest.mark.parametrize("name", ["state-spaces/mamba-2.8b-hf", "ai21labs/Jamba-v0.1", "openai-community/gpt2"])
 def test_any_family_has_a_report(name: str) -> None:
     model = rl.load(name)
-    done = finished(report_on(model, ["h100-sxm"], batch=2, input=256, output=32))
+    done = finished(report_on(model, on=["h100-sxm"], batch=2, input=256, output_tokens=32))
     text = " ".join(line for part in done.sections for line in part.text)
     assert not re.search(r"\bnan\b|\binf\b|None", text)
     assert len(done.sections) == len(MAKERS) - 2  # no other chips, no communication
@@ -272,16 +274,16 @@ def test_any_family_has_a_report(name: str) -> None:
 
 def test_progress_names_every_section() -> None:
     said: list[tuple[int, int, str]] = []
-    report = report_on(rl.load(LLAMA), ["h100-sxm"], batch=2, input=64, output=8)
+    report = report_on(rl.load(LLAMA), on=["h100-sxm"], batch=2, input=64, output_tokens=8)
     done = finished(report, lambda number, total, title: said.append((number, total, title)))
     assert [title for _, _, title in said] == [s.title for s in done.sections]
     assert all(total == len(MAKERS) for _, total, _ in said)
 
 
 def test_lengths_that_are_not_given_stay_within_the_context() -> None:
-    gpt2 = report_on(rl.load("openai-community/gpt2"), ["l4"])
+    gpt2 = report_on(rl.load("openai-community/gpt2"), on=["l4"])
     assert (gpt2.now.batch, gpt2.now.input, gpt2.now.output) == (16, 768, 256)
-    llama = report_on(rl.load(LLAMA), ["h100-sxm"])
+    llama = report_on(rl.load(LLAMA), on=["h100-sxm"])
     assert (llama.now.input, llama.now.output) == (1024, 256)
 
 

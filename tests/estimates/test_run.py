@@ -177,7 +177,7 @@ def test_every_assumption_names_its_setting(step: Any) -> None:
     [
         {"failures": "titanic"}, {"failures": "rsc-1", "mtbf_hours": 5}, {"storage": 0}, {"asynchronous": True},
         {"storage": 1e9, "save_seconds": 3}, {"stall_seconds": -1}, {"evaluation_tokens": 5}, {"evaluation_every": 5},
-        {"pue": 0.9}, {"power": 500, "power_share": 0.5}, {"price": -1}, {"saves": 3}, {"dataset_tokens": 0},
+        {"pue": 0.9}, {"power": 500, "power_share": 0.5}, {"price": -1}, {"dataset_tokens": 0},
         {"restart_seconds": [1, 2]}, {"evaluation_every": 1.5, "evaluation_tokens": 9},
     ],
     ids=str,
@@ -185,6 +185,17 @@ def test_every_assumption_names_its_setting(step: Any) -> None:
 def test_what_cannot_be_is_an_input_error(step: Any, options: dict[str, Any]) -> None:
     with pytest.raises(rl.InputError):
         rl.run(step, 1e12, **options)
+
+
+def test_a_setting_that_a_run_does_not_have(step: Any) -> None:
+    with pytest.raises(TypeError, match=r"run.* has no setting 'saves'; nearest: save_seconds"):
+        rl.run(step, 1e12, saves=3)
+
+
+def test_what_is_said_of_a_run_changes_the_bill_of_its_step() -> None:
+    paid = rl.train(LLAMA_8B, layout="tp=2,dp=4", utilisation=0.5, price=2.0, **STEP)
+    assert rl.run(paid, 1e12).cost == pytest.approx(2 * rl.run(paid, 1e12, utilisation=1.0).cost)
+    assert rl.run(paid, 1e12, price=4.0).cost == pytest.approx(2 * rl.run(paid, 1e12).cost)
 
 
 # -- cost, of anything ---------------------------------------------------------------------------------------------

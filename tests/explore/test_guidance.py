@@ -167,7 +167,7 @@ def test_every_option_advised_for_training_is_one_of_train() -> None:
 # -- which come first ----------------------------------------------------------------------------------------------
 def test_of_a_lever_the_change_that_is_known_best_comes_first() -> None:
     """Weights in fp8 and in int4 gain 35 % each; fp8's constants are measured, int4's are not."""
-    report = report_on(rl.load("meta-llama/Llama-3.1-8B"), ["h100-sxm"], batch=16)
+    report = report_on(rl.load("meta-llama/Llama-3.1-8B"), on=["h100-sxm"], batch=16)
     by = {a.option: a for a in report.advice}
     fp8, int4 = by["--precision weights=fp8"], by["--precision weights=int4"]
     assert (fp8.generation.grade, int4.generation.grade) == ("A", "C")

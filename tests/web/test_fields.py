@@ -34,6 +34,11 @@ OTHERS: Mapping[str, Any] = {
     "rate": 90.0, "prefix": 0.5, "a": {**SIDE, "batch": 2}, "b": {**SIDE, "batch": 8}, "tokens": 1024,
     "recompute": "full", "micro_batch": 2, "only": ["time"], "requests": 30, "seed": 1, "launcher": "sglang",
     "objective": "chips", "top": 3, "start": 7, "count": 3, "ttft": 1e-6, "tpot": 1e-6, "framework": "torchtitan",
+    "cached": [5], "new": [3], "within": False, "power_share": 0.5, "schedule": "gpipe", "recipe": "fp8",
+    "optimizer": "sgd", "offload": "optimizer", "offload_layers": 1, "flash": False, "loss": "chunked",
+    "fused_loss": True, "overlap": "none", "recompute_layers": 2, "recompute_every": 2, "lengths": "256x2",
+    "reshard": False, "no_sync": True, "gather_format": "fp32", "reduce_format": "fp32",
+    "optimizer_in_backward": True, "lora_targets": "o_proj", "drafts": 1, "train": True,
     "name": "estimate", "body": {**PLACE, "batch": 9}, "form": "parquet", "kind": "memory", "size": 10**6,
 }  # fmt: skip
 """Field → another value that it may have."""
@@ -41,13 +46,15 @@ OTHERS_OF: Mapping[tuple[str, str], Any] = {
     **{(name, "engine"): "torchtitan" for name in ("train", "timeline", "recipe")},
     ("recipe", "engine"): "deepspeed", ("train", "layout"): "tp=2", ("timeline", "layout"): "dp=2",
     ("recipe", "layout"): "tp=2",
-    ("remedies", "batch"): 256, ("remedies", "engine"): "torchtitan", ("advice", "layout"): "dp=2",
-    ("layouts", "batch"): 8,
+    ("advice", "tp"): 1, ("remedies", "batch"): 256, ("remedies", "engine"): "torchtitan", ("advice", "layout"): "dp=2",
+    ("layouts", "batch"): 8, ("plot", "kind"): "memory", ("plot", "cached"): [5], ("analyze", "input"): 512,
     ("sweep", "batch"): [4], ("sweep", "context"): [512], ("runs", "on"): "l4", ("runs", "context"): 1000,
     ("search", "on"): "h200-sxm", ("search", "objective"): "throughput", ("search", "layout"): "tp=2",
     ("search", "kind"): "disaggregated", ("generate", "dp"): 2, ("fit", "tp"): 1,
 }  # fmt: skip
 BESIDE: Mapping[tuple[str, str], dict[str, Any]] = {
+    ("estimate", "within"): {"context": 40_000}, ("sweep", "within"): {"context": [40_000]},
+    ("explain", "cached"): {"op": "attention"},
     ("explain", "traffic"): {"op": "attention"}, ("explain", "context"): {"op": "attention"},
     ("explain", "counting"): {"op": "attention", "phase": "prefill"},
     ("recipe", "engine"): {"on": "8xh100-sxm", "layout": None},
@@ -60,9 +67,9 @@ INSTEAD: Mapping[tuple[str, str], dict[str, Any]] = {
 """What the other body cannot have beside the field."""
 FORMER = {"bill", "output"}
 """Names that fields had, which are taken for a release."""
-NOT_TOLD = frozenset({("gguf", "size"), ("gguf", "head"), ("launch", "launcher")})
-"""A header says the same of a longer file; launchers have a test of their own."""
-RECORDED = ("report", "search_training", "simulate", "search")
+NOT_TOLD = frozenset({("gguf", "size"), ("gguf", "head"), ("launch", "launcher"), ("recipe", "framework")})
+"""A header says the same of a longer file; launchers and frameworks have a test of their own."""
+RECORDED = ("report", "train", "search_training", "simulate", "search")
 """Functions of the library whose calls are compared, as their answers take too long."""
 
 
@@ -151,15 +158,18 @@ def test_what_is_no_question_of_time_has_no_law_and_what_is_none_of_cost_no_bill
     timed = {name for name, question in QUESTIONS.items() if "law" in question.body.model_fields} - {"plot"}
     billed = {name for name, question in QUESTIONS.items() if {"bill", "price"} & question.body.model_fields.keys()}
     assert billed == {"estimate", "generate", "serve", "train", "sweep", "simulate", "search", "launch"}
-    assert timed - billed == {"timeline", "advice", "remedies"}
+    assert timed - billed == {"timeline", "advice", "remedies", "layouts"}
 
 
 @pytest.mark.parametrize("kind", ["memory", "parameters", "diagram"])
 def test_a_picture_refuses_what_it_does_not_show(kind: str) -> None:
-    shown = {"memory": {"on", "layout", "precision", "engine", "batch"}}.get(kind, set())
+    degrees = {"tp", "pp", "dp", "ep"}
+    shown = {"memory": {"on", "layout", "precision", "engine", "batch"} | degrees}.get(kind, set())
     base = {"model": MODEL, "kind": kind, **({"on": PLACE["on"]} if shown else {})}
     for field in set(fields(b.PlotAsked)) - {"model", "kind"}:
-        if field in shown:
+        if field in degrees & shown:
+            assert asked("plot", base) != asked("plot", {**base, field: 2}), field
+        elif field in shown:
             assert answered("plot", base) != answered("plot", {**base, field: OTHERS[field]}), field
         else:
             assert refusal("plot", {**base, field: OTHERS[field]}).startswith(f"{field}: ")
@@ -223,6 +233,8 @@ def test_search_is_by_the_law_and_of_the_layout_that_are_asked_for() -> None:
 def test_a_launcher_is_honoured() -> None:
     launchers = ("vllm", "sglang")
     assert len({str(answered("launch", {**BASES["launch"], "launcher": name})) for name in launchers}) == 2
+    frameworks = ("megatron", "torchtitan")
+    assert len({str(answered("recipe", {**BASES["recipe"], "framework": name})) for name in frameworks}) == 2
 
 
 def test_one_model_in_every_format_takes_no_part_of_the_catalog() -> None:

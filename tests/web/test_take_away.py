@@ -21,7 +21,6 @@ from roofline.estimates.training_changes import fixes
 from roofline.explore.running import what_runs
 from roofline.model.load import catalog
 from roofline.web.app import page_app
-from roofline.web.bodies import BilledAsked, PlaceAsked, PlotAsked
 from roofline.web.choices import Allowed
 from roofline.web.questions import QUESTIONS
 from roofline.web.scenario import Scenario
@@ -162,10 +161,10 @@ def test_every_question_of_cost_takes_a_bill(client: TestClient) -> None:
         "sweep": {"batch": [1], "context": [64]},
     }  # fmt: skip
     for name, question in QUESTIONS.items():
-        if issubclass(question.body, BilledAsked):
+        if "price" in question.body.model_fields and name not in ("search", "launch"):
             answer = client.post(f"/api/v1/{name}", json={**place, **more.get(name, {})})
             assert answer.status_code == 200, (name, answer.text)
-        elif issubclass(question.body, PlaceAsked | PlotAsked):
+        elif "layout" in question.body.model_fields and "price" not in question.body.model_fields:
             answer = client.post(f"/api/v1/{name}", json={**place, **more.get(name, {})})
             assert (answer.status_code, answer.json()["field"]) == (422, "bill"), name
 

@@ -6,19 +6,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from roofline.cli.common import (
-    CountingName,
     Form,
     Headers,
     ModelArgument,
     OutFile,
     Revision,
-    StepOptions,
     Switch,
-    TrafficName,
     deliver,
     form_of,
     keep,
     refuse,
+    steps_asked,
     warn,
     warn_below,
     warn_beyond,
@@ -27,7 +25,8 @@ from roofline.cli.defaults import is_default
 from roofline.cli.derived import with_settings
 from roofline.declared.errors import InputError
 from roofline.declared.groups import Where
-from roofline.declared.question import group_settings
+from roofline.declared.question import group_settings, question_settings
+from roofline.work.analysis import analyze as question
 
 if TYPE_CHECKING:
     from roofline.estimates.step import Estimate
@@ -37,14 +36,11 @@ if TYPE_CHECKING:
     from roofline.work.step import Step
 
 
-@with_settings(group_settings(Where), optional=("on",))
+@with_settings({**group_settings(Where), **question_settings(question)}, optional=("on",))
 def analyze(
     model: ModelArgument,
     /,
     *,
-    step: StepOptions = StepOptions(),  # noqa: B008
-    counting: CountingName = "standard",
-    traffic: TrafficName = "fused",
     revision: Revision = None,
     headers: Headers = False,
     traced: Switch = False,
@@ -53,7 +49,7 @@ def analyze(
     md: Form = False,
     out: OutFile = None,
     force: Switch = False,
-    **place: Any,
+    **given: Any,
 ) -> None:
     """Op by op: FLOPs, bytes and arithmetic intensity of a step; on a chip its time and what limits it.
 
@@ -81,19 +77,14 @@ def analyze(
     from roofline.model.load import load
     from roofline.show import analysis as views
 
-    place = Where.fully(place)
+    options = Where.fully(given)
     for name in ("law", "engine"):
-        if "on" not in place and name in place and not is_default(name):
-            raise InputError(f"--{name}", place[name], "--on CHIP beside it: without a chip there are no times")
+        if "on" not in options and name in options and not is_default(name):
+            raise InputError(name, options[name], "--on CHIP beside it: without a chip there are no times")
     form = form_of(out, {"json": json, "csv": csv, "md": md})
     built = _traced(model, revision) if traced else load(model, revision=revision, headers=headers)
-    precision = place.get("precision")
-    options = {"counting": counting, "traffic": traffic, "precision": precision}
-    asked = step.steps(built.context)
-    if place.get("on") is None:
-        steps = _counted(built, asked, place.get("layout"), options)
-    else:
-        steps = _timed(built, asked, {**options, **place})
+    asked, precision = steps_asked(options, built.context), options.get("precision")
+    steps = _timed(built, asked, options) if "on" in options else _counted(built, asked, options)
     result = views.Steps(built, steps)
     if form == "json":
         from roofline.show.tables import json_text
@@ -133,23 +124,22 @@ def _traced(name: str, revision: str | None) -> Model:
     return trace(name, revision=revision)
 
 
-def _counted(
-    model: Model, steps: list[tuple[str, Step]], layout: str | None, options: dict[str, Any]
-) -> tuple[NamedStep, ...]:
+def _counted(model: Model, steps: list[tuple[str, Step]], options: dict[str, Any]) -> tuple[NamedStep, ...]:
     """The steps' analyses, of one rank of the layout."""
     from roofline.show.analysis import NamedStep
-    from roofline.work.analysis import analyze as run
 
+    options = {name: value for name, value in options.items() if name not in ("law", "engine")}
+    layout = options.pop("layout", None)
     if layout is None:
-        return tuple(NamedStep(name, run(model, s, **options)) for name, s in steps)
+        return tuple(NamedStep(name, question(model, s, **options)) for name, s in steps)
     from roofline.layout.layout import layout_named
     from roofline.layout.shard import shard
     from roofline.model.quantization.asked import formats_of
 
     spread = layout_named(layout)
-    whole, formats = formats_of(model, options["precision"])  # of whole rows, before ranks share them out
+    whole, formats = formats_of(model, options.get("precision"))  # of whole rows, before ranks share them out
     rank, options = shard(whole, spread), {**options, "precision": formats}
-    return tuple(NamedStep(name, run(rank, s.of_replica(spread.dp), **options)) for name, s in steps)
+    return tuple(NamedStep(name, question(rank, s.of_replica(spread.dp), **options)) for name, s in steps)
 
 
 def _timed(model: Model, steps: list[tuple[str, Step]], options: dict[str, Any]) -> tuple[NamedStep, ...]:

@@ -5,47 +5,26 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter, Token, validators
 
-from roofline.declared.checks import count
 from roofline.declared.errors import InputError
+from roofline.declared.question import group_settings
 from roofline.declared.spelling import whole_named
 from roofline.inert import inert_line, inert_lines, shortened
 from roofline.model.model import Model
-from roofline.work.step import Step
+from roofline.work.step import USUAL_TOKENS, Step
 
 if TYPE_CHECKING:
     from roofline.work.analysis import Analysis
 
-CountingName = Annotated[
-    Literal["standard", "torch", "original", "llm-para"],
-    Parameter(
-        help="How FLOPs are counted. `standard`: a multiply-add is 2, masked pairs are none; `torch`: as "
-        "torch.utils.flop_counter; `original`: as transformer-roofline-analyzer; `llm-para`: as LLM-para.",
-        show_choices=False,
-    ),
-]
-TrafficName = Annotated[
-    str,
-    Parameter(
-        help="What crosses memory. `fused`: flash attention, elementwise work with its neighbours; `unfused`: all that "
-        "every op reads and writes; `floor`: weights and cache once; `original`: as transformer-roofline-analyzer; "
-        "`llm-para`: as LLM-para. Any with factors: `fused(weights=0.5,activations=0.8,cache=1,scratch=1)`.",
-    ),
-]
 ModelArgument = Annotated[
     str, Parameter(help="A Hub id (`meta-llama/Llama-3.1-8B`), a catalog name, a config.json or its folder.")
 ]
-MOST_QUERIES = 4096
-"""Queries of a step that are listed one by one."""
 LONGEST_WARNING = 400
 """Characters of a warning, which names what a config says."""
-DEFAULT_TOKENS = 1024
-"""Prompt and context length of `analyze` where no step is given; printed with the result."""
 
 
 def _whole(type_: Any, tokens: Sequence[Token]) -> Any:
@@ -131,50 +110,26 @@ Headers = Annotated[
 """Of commands that take a model: needs a folder or a Hub id with safetensors files, of which some kB are read."""
 
 
-@Parameter(name="*")
-@dataclass(frozen=True)
-class StepOptions:
-    """Which step. Without any of these: a prefill and a decode of 1024 tokens, batch 1."""
+STEP = group_settings(Step)
+"""Settings that say which step; without any of them a prefill and a decode."""
 
-    input: Whole = None
-    "Prompt tokens: a prefill of that many new tokens for each sequence."
-    context: Whole = None
-    "Tokens cached: a decode step of one new token for each sequence after that many."
-    batch: Whole = None
-    "Sequences of all replicas together (1), or a multiple of the length of --cached and --new, which then repeat."
-    cached: Wholes = None
-    "Cached tokens of each query of a mixed batch."
-    new: Wholes = None
-    "New tokens of each query of a mixed batch."
 
-    def steps(self, longest: int | None = None) -> list[tuple[str, Step]]:
-        """The steps asked for, with a name for each; without any, as long as a context of `longest` tokens allows."""
-        from roofline.work.step import decode, prefill
+def steps_asked(settings: dict[str, Any], longest: int | None = None) -> list[tuple[str, Step]]:
+    """The steps that settings ask for, which are taken out, with a name for each.
 
-        batch = 1 if self.batch is None else count("--batch", self.batch, 1)
-        if self.cached is not None or self.new is not None:
-            if self.input is not None or self.context is not None:
-                raise InputError("--cached", self.cached, "either --input and --context or --cached and --new")
-            for option, values, least in (("--cached", self.cached, 0), ("--new", self.new, 1)):
-                if values is not None:
-                    count(option, values, least)
-            size = len(self.cached or self.new or [])
-            if size > MOST_QUERIES:
-                raise InputError(
-                    "--new" if self.cached is None else "--cached", f"{size} queries", f"at most {MOST_QUERIES}"
-                )
-            cached, new = self.cached or [0] * size, self.new or [1] * size
-            if len(cached) != len(new):
-                raise InputError("--new", new, f"{len(cached)} values, as many as --cached")
-            if self.batch is not None and batch % size:
-                raise InputError("--batch", batch, f"a multiple of the {size} queries listed")
-            return [("step", Step(cached=cached, new=new, batch=self.batch))]
-        first = None if self.input is None else count("--input", self.input, 1)
-        then = None if self.context is None else count("--context", self.context)
-        if first is None and then is None:
-            first = then = DEFAULT_TOKENS if longest is None else max(1, min(DEFAULT_TOKENS, longest - 1))
-        chosen = [("prefill", prefill(batch, first))] if first is not None else []
-        return chosen + ([("decode", decode(batch, then))] if then is not None else [])
+    Without lengths a prefill and a decode, no longer than a context of `longest` tokens allows.
+    """
+    given = {name: settings.pop(name) for name in STEP if name in settings}
+    if "cached" in given or "new" in given:
+        return [("step", Step.asked(**given))]
+    lengths = {name: given.pop(name) for name in ("input", "context") if name in given}
+    if "phase" in given:
+        return [(given["phase"], Step.asked(**given, **lengths))]
+    if not lengths:
+        shortest = USUAL_TOKENS if longest is None else max(1, min(USUAL_TOKENS, longest - 1))
+        lengths = {"input": shortest, "context": shortest}
+    phases = {"input": "prefill", "context": "decode"}
+    return [(phases[name], Step.asked(**given, **{name: tokens})) for name, tokens in lengths.items()]
 
 
 def say(text: str) -> None:

@@ -30,10 +30,7 @@ if TYPE_CHECKING:
 
 FILE_NAME = "roofline.toml"
 PREFIX = "ROOFLINE_"
-FURTHER = (
-    "counting", "traffic", "slo", "tokens", "micro-batch", "schedule", "recompute", "recipe", "optimizer", "theme",
-    "dpi", "rows",
-)  # fmt: skip
+FURTHER = ("counting", "traffic", "slo", "theme", "dpi", "rows")
 """Options that may be set and are no settings of a declared question."""
 
 

@@ -66,7 +66,7 @@ def with_settings(
     def with_options(function: Callable[..., None]) -> Callable[..., None]:
         own = [p for p in inspect.signature(function, eval_str=True).parameters.values() if p.kind != WHAT_IS_LEFT]
         first = [p for p in own if p.kind != KEYWORD]
-        options = [option(s, s.name in several, s.name in optional) for s in settings.values()]
+        options = [option(s, s.name in several or s.kind.several, s.name in optional) for s in settings.values()]
 
         @wraps(function)
         def run(*args: Any, **given: Any) -> None:
@@ -122,12 +122,15 @@ def annotation(setting: Setting, several: bool, default: object) -> object:
     """The type of an option, with its help and how its words are read."""
     kind, optional = setting.kind, default is None
     if bool in kind.json:
-        negative = f"--no-{setting.name.replace('_', '-')}" if optional else ""
+        negative = f"--no-{setting.name.replace('_', '-')}" if optional or default is True else ""
         said = Parameter(help=setting.help, negative=negative, show_default=False)
         return Annotated[bool | None if optional else bool, said]
     if several:
-        hint: Any = list[str] | None if optional else list[str]
-        return Annotated[hint, Parameter(help=setting.help, consume_multiple=True, negative="")]
+        whole = kind.several and int in kind.json
+        hint: Any = list[int] if whole else list[str]
+        converter = _list_reader(kind) if whole else None
+        said = Parameter(help=setting.help, consume_multiple=True, negative="", converter=converter)
+        return Annotated[hint | None if optional else hint, said]
     plain: Any = Literal[kind.words] if kind.words else kind.json[0]
     converter = None if kind.words or kind.json[0] is str else _reader(kind)
     return Annotated[plain | None if optional else plain, Parameter(help=setting.help, converter=converter)]
@@ -139,6 +142,14 @@ def _reader(kind: ValueKind) -> Callable[[Any, Sequence[Token]], Any]:
         if len(tokens) != 1:
             raise InputError(tokens[0].keyword or "value", " ".join(t.value for t in tokens), "one value")
         return kind.read(tokens[0].keyword or "value", tokens[0].value)
+
+    return read
+
+
+def _list_reader(kind: ValueKind) -> Callable[[Any, Sequence[Token]], Any]:
+    def read(type_: Any, tokens: Sequence[Token]) -> Any:
+        del type_
+        return [kind.read(token.keyword or "value", token.value) for token in tokens]
 
     return read
 

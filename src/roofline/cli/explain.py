@@ -2,57 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from roofline.cli.common import (
-    CountingName,
-    Formats,
-    Headers,
-    ModelArgument,
-    Revision,
-    StepOptions,
-    Switch,
-    TrafficName,
-    warn,
-)
+from roofline.cli.common import Headers, Json, ModelArgument, Revision, steps_asked, warn
+from roofline.cli.derived import with_settings
 from roofline.declared.errors import InputError
+from roofline.declared.question import question_settings
+from roofline.work.analysis import analyze
+
+OPTIONS = question_settings(analyze)
+"""Options of the analysis whose op is explained."""
 
 
+@with_settings(OPTIONS)
 def explain(
     model: ModelArgument,
     op: Annotated[str | None, Parameter(help="An op's name, as `roofline analyze` prints it.")] = None,
     /,
     *,
-    step: StepOptions = StepOptions(),  # noqa: B008
-    counting: CountingName = "standard",
-    traffic: TrafficName = "fused",
-    precision: Formats = None,
     revision: Revision = None,
     headers: Headers = False,
-    json: Switch = False,
+    json: Json = False,
+    **asked: Any,
 ) -> None:
     """The formulas of one op's FLOPs and bytes, the numbers put in, and their sources.
 
     Example: `roofline explain meta-llama/Llama-3.1-8B attention --context 4096 --batch 32`
-
-    Parameters
-    ----------
-    json:
-        JSON, as docs/json.md has it.
     """
     from roofline.model.load import load
     from roofline.show.explain import Explanations, NamedExplanation, explanation_text
     from roofline.show.tables import print_json, print_text
-    from roofline.work.analysis import analyze as run
     from roofline.work.explain import explained
 
     built = load(model, revision=revision, headers=headers)
-    analyses = [
-        (name, run(built, s, counting=counting, traffic=traffic, precision=precision))
-        for name, s in step.steps(built.context)
-    ]
+    analyses = [(name, analyze(built, s, **asked)) for name, s in steps_asked(asked, built.context)]
     if op is None:
         names = list(dict.fromkeys(row.name for _, a in analyses for row in a.ops))
         raise InputError("op", "nothing", f"an op of this model: {', '.join(names)}")

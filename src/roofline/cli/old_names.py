@@ -17,7 +17,7 @@ FILE = {"--output": "--out"}
 TOKENS = {"--output": "--output-tokens"}
 RENAMED: Mapping[str, Mapping[str, str]] = MappingProxyType({
     "analyze": {**STEPS, **FILE}, "plot": {**STEPS, **FILE}, "explain": STEPS,
-    **dict.fromkeys(("report", "calibrate", "train"), FILE),
+    **dict.fromkeys(("report", "calibrate"), FILE), "train": {**FILE, "--no-overlap": "--overlap=none"},
     **dict.fromkeys(("generate", "serve", "simulate", "solve", "search", "sensitivity", "web"), TOKENS),
 })  # fmt: skip
 """Command → its options' old names and the new ones."""

@@ -4,70 +4,62 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING, Any, Literal
 
 from roofline.cli.common import (
-    CLUSTER,
-    CountingName,
-    EngineName,
-    Formats,
+    STEP,
     Headers,
-    LawName,
+    Json,
     ModelArgument,
     OutFile,
     Revision,
-    StepOptions,
     Switch,
-    TrafficName,
     Whole,
     refuse,
     say,
+    steps_asked,
     warn,
     warn_beyond,
 )
 from roofline.cli.defaults import is_default
-from roofline.cli.layout_options import LayoutOptions
+from roofline.cli.derived import option_name, with_settings
 from roofline.declared.errors import InputError
+from roofline.declared.groups import Where
+from roofline.declared.question import group_settings, question_settings
+from roofline.work.analysis import analyze
 
 if TYPE_CHECKING:
     from roofline.show.plots.style import Style
 
+SETTINGS = {name: replace(setting, default=None) if name == "on" else setting
+            for name, setting in {**group_settings(Where), **question_settings(analyze)}.items()}  # fmt: skip
+"""Where, which step, and how work is counted."""
 
+
+@with_settings(SETTINGS, several=("on",))
 def plot(
     model: ModelArgument,
     /,
     *,
     out: OutFile = None,
-    on: Annotated[
-        list[str] | None, Parameter(help=f"{CLUSTER} One or several.", consume_multiple=True, negative="")
-    ] = None,
-    spread: LayoutOptions = LayoutOptions(),  # noqa: B008
     kind: Literal["roofline", "shares", "sweep", "memory", "parameters", "map", "tornado", "diagram"] = "roofline",
-    step: StepOptions = StepOptions(),  # noqa: B008
     train: Whole = None,
     points: Literal["ops", "layers", "phases"] = "ops",
     links: Switch = False,
     over: Literal["batch", "context"] = "batch",
-    phase: Literal["decode", "prefill"] = "decode",
     most_batch: Whole = None,
     most_context: Whole = None,
     theme: Literal["light", "dark"] = "light",
     legend: Literal["beside", "separate", "none"] = "beside",
     broken: Switch = False,
     dpi: Whole = None,
-    counting: CountingName = "standard",
-    traffic: TrafficName = "fused",
-    precision: Formats = None,
-    law: LawName = "calibrated",
-    engine: EngineName = None,
     revision: Revision = None,
     headers: Headers = False,
-    json: Switch = False,
+    json: Json = False,
     force: Switch = False,
+    **asked: Any,
 ) -> None:
     """A picture: roofline, shares, sweeps, memory, parameters, decode map, tornado or diagram; PNG, SVG, PDF or HTML.
 
@@ -95,8 +87,6 @@ def plot(
         Draw the bandwidth of links beside that of memory.
     over:
         The axis of a sweep.
-    phase:
-        What a sweep is of.
     most_batch:
         The last batch of a sweep or map (1024).
     most_context:
@@ -109,8 +99,6 @@ def plot(
         A broken x axis: memory-bound points left, the ridge and compute-bound ones right, the empty middle left out.
     dpi:
         Pixels per inch of a PNG (150).
-    json:
-        What is drawn as JSON to stdout, as docs/json.md has it; --out is then not needed.
     force:
         Overwrite the file.
     """
@@ -122,33 +110,34 @@ def plot(
     if out is None and not json:
         raise InputError("--out", "nothing", "a file that ends in .png, .svg, .pdf or .html, or --json")
     table = model.lower().endswith(".csv")
-    given = {
-        "kind": kind, "layout": spread.text(), "train": train, "points": points, "links": links, "over": over,
-        "phase": phase, "most_batch": most_batch, "most_context": most_context, "counting": counting,
-        "traffic": traffic, "precision": precision, "law": law, "engine": engine, "revision": revision,
-        "headers": headers, "broken": broken, **vars(step),
+    own = {
+        "train": train, "points": points, "links": links, "over": over, "most_batch": most_batch,
+        "most_context": most_context, "broken": broken,
     }  # fmt: skip
-    _refuse_the_rest("a table" if table else f"a {kind}", TABLE if table else TAKES[kind], given)
+    _refuse_the_rest("a table" if table else f"a {kind}", TABLE if table else TAKES[kind], {**asked, **own})
+    place = Where.fully(asked)
+    on = place.pop("on", None) or ()
     if table:
         style = Style(theme, legend, broken, 150 if dpi is None else dpi)
-        _table(Path(model), on or (), precision, out, style, force, json)
+        _table(Path(model), on, place.get("precision"), out, style, force, json)
         return
     if kind in ("roofline", "sweep", "map", "tornado") and not on:
         raise InputError("--on", "nothing", f"a chip, for a {kind}")
     built = load(model, revision=revision, headers=headers)
-    size = 1 if step.batch is None else step.batch
-    alone = train is not None and step == StepOptions(batch=step.batch)
-    steps = dict(() if alone else step.steps(built.context))
+    given = {name: place.pop(name) for name in STEP if name in place}
+    size, phase = given.get("batch", 1), given.get("phase", "decode")
+    context = given.get("input" if phase == "prefill" else "context")
+    alone = train is not None and given.keys() <= {"batch"}
+    drawn = given if kind in ("roofline", "shares") else {n: v for n, v in given.items() if n != "phase"}
+    steps = dict(() if alone else steps_asked(dict(drawn), built.context))
     if train is not None:
         steps["training"] = training(size, train)
     if sys.stderr.isatty() and out is not None:
         say(f"drawing {out} …")
     picture = run(
-        built, steps, on=on or (), layout=spread.text(), kind=kind, output=out, force=force, points=points, links=links,
-        over=over, phase=phase, batch=size, context=step.input if phase == "prefill" else step.context,
-        most_batch=most_batch, most_context=most_context, theme=theme, legend=legend, broken=broken,
-        dpi=150 if dpi is None else dpi, counting=counting, traffic=traffic, precision=precision, law=law,
-        engine=engine,
+        built, steps, on=on, kind=kind, output=out, force=force, points=points, links=links, over=over, phase=phase,
+        batch=size, context=context, most_batch=most_batch, most_context=most_context, theme=theme, legend=legend,
+        broken=broken, dpi=150 if dpi is None else dpi, **place,
     )  # fmt: skip
     if json:
         from roofline.show.tables import print_json
@@ -162,33 +151,32 @@ def plot(
     refuse(picture.fits, "does not fit; what is timed is as on chips with more memory")
 
 
-STEPS = frozenset(f.name for f in fields(StepOptions))
-TIMES = frozenset({"precision", "law", "engine", "layout"})
-WORK = frozenset({"counting", "traffic"})
+STEPS = frozenset(STEP)
+TIMES = frozenset(group_settings(Where))
+WORK = frozenset(SETTINGS) - STEPS - TIMES
 LIMITS = frozenset({"most_batch", "most_context"})
-ALWAYS = frozenset({"kind", "revision", "headers"})
-TABLE = frozenset({"precision", "broken"})
+TABLE = frozenset({"on", "precision", "broken"})
+SWEPT = frozenset({"input", "context", "batch"})
 TAKES: Mapping[str, frozenset[str]] = {
-    "roofline": ALWAYS | STEPS | TIMES | WORK | {"train", "points", "links", "broken"},
-    "shares": ALWAYS | STEPS | TIMES | WORK | {"train"},
-    "sweep": ALWAYS | {"input", "context", "batch"} | TIMES | WORK | LIMITS | {"over", "phase"},
-    "memory": ALWAYS | {"batch", "most_context"} | (TIMES - {"law"}),
-    "parameters": ALWAYS,
-    "map": ALWAYS | TIMES | WORK | LIMITS,
-    "tornado": ALWAYS | {"input", "context", "batch"} | TIMES,
-    "diagram": ALWAYS,
+    "roofline": STEPS | TIMES | WORK | {"train", "points", "links", "broken"},
+    "shares": STEPS | TIMES | WORK | {"train"},
+    "sweep": SWEPT | TIMES | WORK | LIMITS | {"over", "phase"},
+    "memory": (TIMES - {"law"}) | {"batch", "most_context"},
+    "parameters": frozenset({"on"}),
+    "map": TIMES | WORK | LIMITS,
+    "tornado": SWEPT | TIMES,
+    "diagram": frozenset({"on"}),
 }
 """Kind of picture → the options it answers to."""
 
 
 def _refuse_the_rest(what: str, taken: frozenset[str], given: Mapping[str, object]) -> None:
     """Raises InputError for an option that a picture does not answer to, where it is not at its default."""
-    from inspect import signature
-
-    defaults = {name: parameter.default for name, parameter in signature(plot).parameters.items()}
+    usual = {"points": "ops", "over": "batch", **{name: setting.default for name, setting in SETTINGS.items()}}
     for name, value in given.items():
-        if name not in taken and value != defaults.get(name) and not is_default(name.replace("_", "-")):
-            raise InputError(f"--{name.replace('_', '-')}", value, f"no such option with {what}")
+        said = value not in (None, False, usual.get(name))
+        if name not in taken and said and not is_default(name.replace("_", "-")):
+            raise InputError(option_name(name), value, f"no such option with {what}")
 
 
 def _table(

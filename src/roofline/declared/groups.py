@@ -10,12 +10,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 from roofline.declared.checks import count
 from roofline.declared.errors import InputError
 from roofline.declared.kinds import (
     ChipCount,
+    CountingName,
     EngineName,
     Formats,
     LawName,
@@ -29,10 +30,28 @@ from roofline.declared.kinds import (
     Sequences,
     Share,
     Tokens,
+    TrafficName,
 )
 from roofline.declared.maths import Count
 from roofline.declared.question import group, group_settings
 
+PrecisionText: TypeAlias = Annotated[
+    Formats | None,
+    "Formats instead of the checkpoint's, of the weights (`fp8`), by role (`weights=int4,kv=fp8`) or by modules' names "
+    "(`weights=fp8,o_proj=bf16`, `model.layers.0.*=bf16`): `bf16`, `fp16`, `fp8`, `int8`, `int4`, `int4-g32`, `mxfp4`, "
+    "`nvfp4`, `nf4` and more.",
+]
+CountingText: TypeAlias = Annotated[
+    CountingName,
+    "How FLOPs are counted. `standard`: a multiply-add is 2, masked pairs are none; `torch`: as "
+    "torch.utils.flop_counter; `original`: as transformer-roofline-analyzer; `llm-para`: as LLM-para.",
+]
+TrafficText: TypeAlias = Annotated[
+    TrafficName,
+    "What crosses memory. `fused`: flash attention, elementwise work with its neighbours; `unfused`: all that every op "
+    "reads and writes; `floor`: weights and cache once; `original`: as transformer-roofline-analyzer; `llm-para`: as "
+    "LLM-para. Any with factors: `fused(weights=0.5,activations=0.8,cache=1,scratch=1)`.",
+]
 DEGREES = ("tp", "pp", "dp", "ep")
 """Degrees of a layout that are settings by themselves too."""
 
@@ -70,12 +89,7 @@ class PlaceSettings:
         "Default: `vllm` on the chips that it supports, else `none`. Its settings in brackets: "
         "`vllm(max_num_seqs=128)`.",
     ] = None
-    precision: Annotated[
-        Formats | None,
-        "Formats instead of the checkpoint's, of the weights (`fp8`), by role (`weights=int4,kv=fp8`) or by "
-        "modules' names (`weights=fp8,o_proj=bf16`, `model.layers.0.*=bf16`): `bf16`, `fp16`, `fp8`, `int8`, `int4`, "
-        "`int4-g32`, `mxfp4`, `nvfp4`, `nf4` and more.",
-    ] = None
+    precision: PrecisionText = None
 
     @staticmethod
     def fully(settings: Mapping[str, Any]) -> dict[str, Any]:

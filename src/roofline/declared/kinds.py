@@ -8,14 +8,15 @@ at least one, and that JSON has an integer. A declaration adds the sentence:
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Annotated, Any, TypeAlias
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Annotated, Any, Literal, TypeAlias
 
 from roofline.declared.checks import LARGEST, count, flag, numbers, real, requests_a_second
 from roofline.declared.errors import InputError, not_one_of
-from roofline.declared.maths import Count
-from roofline.declared.spelling import bandwidth_named, real_named, seconds_named, whole_named
+from roofline.declared.maths import Count, is_array
+from roofline.declared.spelling import amount_named, bandwidth_named, real_named, seconds_named, whole_named
 
 Given: TypeAlias = Any
 """A text of a person, or what it stands for in the library: a `Chip`, a `Layout`, a distribution of lengths."""
@@ -37,7 +38,7 @@ class ValueKind:
 
     `json`: types that JSON has for it. `least`, `most`: the range of a number, `above`: without `least` itself,
     `below`: without `most`. `varies`: a list is an axis of the answer.
-    `words`: the choices, where there are a few.
+    `several`: a list is one value. `words`: the choices, where there are a few.
     `names`: what a text names: a `machine`, a `model`, a `file`, an `engine`, a `format` or a `law`.
     `classes`: types that the library takes too, by their names in it, or with their modules.
     """
@@ -54,6 +55,7 @@ class ValueKind:
     words: tuple[str, ...] = ()
     names: str = ""
     classes: tuple[str, ...] = ()
+    several: bool = False
 
 
 def count_kind(unit: str, least: int = 1) -> ValueKind:
@@ -72,9 +74,9 @@ def word_kind(*words: str) -> ValueKind:
     return ValueKind((str,), check=check, words=words)
 
 
-def text_kind(*classes: str, varies: bool = False, names: str = "") -> ValueKind:
+def text_kind(*classes: str, varies: bool = False, names: str = "", several: bool = False) -> ValueKind:
     """Words that are understood where everything else of the question is known, or a value of one of the `classes`."""
-    return ValueKind((str,), varies=varies, names=names, classes=classes)
+    return ValueKind((str,), varies=varies, names=names, classes=classes, several=several)
 
 
 def share_kind(least: float, most: float, expected: str, above: bool = False, below: bool = False) -> ValueKind:
@@ -90,6 +92,18 @@ def share_kind(least: float, most: float, expected: str, above: bool = False, be
         return number
 
     return ValueKind((float,), "share", real_named, check, least, most, above, below)
+
+
+def amount_kind(unit: str, least: float, expected: str, above: bool = False, varies: bool = False) -> ValueKind:
+    """A number of any size from `least`, which a person may write `15T`; an array too where it `varies`."""
+
+    def check(field: str, value: Given) -> Given:
+        number = numbers(field, value, least, inf, expected, above=above)
+        if is_array(number) and not varies:
+            raise InputError(field, value, f"{expected}, one of them")
+        return number
+
+    return ValueKind((float,), unit, amount_named, check, least, None, above)
 
 
 def _above_zero(field: str, value: Given) -> Given:
@@ -112,10 +126,21 @@ ChipCount: TypeAlias = Annotated[Count, count_kind("chips")]
 RankCount: TypeAlias = Annotated[Count, count_kind("ranks")]
 Whole: TypeAlias = Annotated[int, count_kind("")]
 WholeOrNone: TypeAlias = Annotated[int, count_kind("", 0)]
+OneTokens: TypeAlias = Annotated[int, count_kind("tokens")]
+OneSequences: TypeAlias = Annotated[int, count_kind("sequences")]
+OneChipCount: TypeAlias = Annotated[int, count_kind("chips")]
 KindName: TypeAlias = Annotated[
     Given, ValueKind((str,), words=("aggregated", "disaggregated"), classes=("Sequence[str]",))
 ]
 ObjectiveName: TypeAlias = Annotated[str, word_kind("throughput", "cost", "energy", "latency", "chips", "time")]
+TrainingAim: TypeAlias = Annotated[str, word_kind("time", "cost", "chips")]
+PhaseName: TypeAlias = Annotated[Literal["prefill", "decode"], word_kind("prefill", "decode")]
+TokensOrNone: TypeAlias = Annotated[Count, count_kind("tokens", 0)]
+CountingName: TypeAlias = Annotated[Given, ValueKind((str,), words=("standard", "torch", "original", "llm-para"))]
+"""A way of counting by its name, or the way itself."""
+TrafficName: TypeAlias = Annotated[Given, text_kind()]
+QueryTokens: TypeAlias = Annotated[Count, replace(count_kind("tokens", 0), several=True)]
+NewTokens: TypeAlias = Annotated[Count, replace(count_kind("tokens"), several=True)]
 Seed: TypeAlias = Annotated[int, count_kind("", 0)]
 PerSecond: TypeAlias = Annotated[Count, ValueKind((float,), "requests/s", real_named, requests_a_second, 0, 1e9, True)]
 Seconds: TypeAlias = Annotated[float, ValueKind((float, str), "s", _a_time, _above_zero, 0, None, True)]
@@ -126,6 +151,17 @@ WorkedShare: TypeAlias = Annotated[float, share_kind(0, 1, "a share above 0, at 
 PlainNumber: TypeAlias = Annotated[float, ValueKind((float,), "", real_named)]
 Switch: TypeAlias = Annotated[bool, ValueKind((bool,), check=flag)]
 Text: TypeAlias = Annotated[str, text_kind()]
+TokensOfRun: TypeAlias = Annotated[Count, amount_kind("tokens", 1, "a number, at least 1", varies=True)]
+AboveZero: TypeAlias = Annotated[float, amount_kind("", 0, "a positive number", above=True)]
+FromZero: TypeAlias = Annotated[float, amount_kind("", 0, "a number, zero or more")]
+Word: TypeAlias = Annotated[str, text_kind(varies=True)]
+Words: TypeAlias = Annotated[str | Sequence[str], text_kind(varies=True)]
+"""A word or words with commas between; of some settings a list is several questions, of others one."""
+Names: TypeAlias = Annotated[str | Sequence[str], text_kind(several=True)]
+"""Names listed, or with commas between."""
+NamesOrLists: TypeAlias = Annotated[str | Sequence[str], text_kind(varies=True, several=True)]
+"""The same, or a list of such lists."""
+PackText: TypeAlias = Annotated[str | Sequence[object], text_kind()]
 MachineName: TypeAlias = Annotated[Given, text_kind("Chip", "Cluster", varies=True, names="machine")]
 LayoutText: TypeAlias = Annotated[Given, text_kind("Layout", "Mapping[str, Any]", varies=True)]
 Formats: TypeAlias = Annotated[Given, text_kind("Precision", "Mapping[str, Any]", varies=True, names="format")]

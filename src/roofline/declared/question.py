@@ -34,7 +34,14 @@ Settings: TypeAlias = Mapping[str, Any]
 NEEDED = inspect.Parameter.empty
 """The default of a setting that has to be given."""
 OLD_NAMES: Mapping[str, str] = MappingProxyType(
-    {"output": "output_tokens", "decode_layout": "layout", "layouts": "layout", "kinds": "kind", "objective": "slo"}
+    {
+        "output": "output_tokens",
+        "decode_layout": "layout",
+        "layouts": "layout",
+        "kinds": "kind",
+        "objective": "slo",
+        "tokens": "run_tokens",
+    }
 )
 """Former names of settings, taken for a release."""
 
@@ -73,8 +80,8 @@ def group(cls: type[T]) -> type[T]:
     """Marks a frozen dataclass as a group of settings, whose fields are checked by their kinds when it is made.
 
     A group whose settings are written otherwise than its fields has a class method `asked`, whose signature declares
-    them. Fields without a kind are no settings of doors. `fully` puts the settings of one group together before lists
-    among them become axes.
+    them. One that must know which settings were given has a class method `from_settings`. Fields without a kind are no
+    settings of doors. `fully` puts the settings of one group together before lists among them become axes.
     """
     if "asked" not in cls.__dict__:
         own: Callable[..., None] = cls.__init__
@@ -236,13 +243,13 @@ def flattened(declared: Declaration, args: tuple[Any, ...], given: Settings) -> 
     named = dict(zip(parameters, args, strict=False))
     flat: dict[str, Any] = {}
     for name, value in (*named.items(), *given.items()):
-        new = OLD_NAMES.get(name, name)
+        new = name if name in parameters else OLD_NAMES.get(name, name)
         new = new if new in declared.settings or new in parameters else name
         if new != name and name not in declared.settings:
             warnings.warn(f"{name} is now called {new}", DeprecationWarning, stacklevel=4)
         kind = declared.groups.get(new)
-        if kind is not None and isinstance(value, kind):
-            parts = ungrouped(value)
+        if kind is not None and (isinstance(value, kind) or (is_group(type(value)) and issubclass(kind, type(value)))):
+            parts = ungrouped(value, kind)
         elif new in declared.settings or (new in parameters and (kind is None or value is None)):
             parts = {} if kind is not None and value is None and new not in declared.settings else {new: value}
         elif kind is not None:
@@ -265,10 +272,10 @@ def _unknown(declared: Declaration, name: str, parameters: Settings) -> TypeErro
     return TypeError(f"{declared.name}() has no setting {name!r}{hint}")
 
 
-def ungrouped(value: Any) -> dict[str, Any]:
-    """The settings that a group holds, without those at their defaults; whole, where it holds more than settings."""
-    if hasattr(type(value), "asked") or {f.name for f in fields(value)} != {*group_settings(type(value))}:
-        return {WHOLE + type(value).__name__: value}
+def ungrouped(value: Any, kind: type) -> dict[str, Any]:
+    """The settings that a value of a group holds, without those at their defaults; whole, where it holds more."""
+    if hasattr(kind, "asked") or {f.name for f in fields(value)} != {*group_settings(kind)}:
+        return {WHOLE + kind.__name__: value}
     return {f.name: own for f in fields(value) if (own := getattr(value, f.name)) is not f.default}
 
 
@@ -295,7 +302,8 @@ def arguments_of(declared: Declaration, flat: Settings) -> dict[str, Any]:
             missing = [n for n, s in group_settings(kind).items() if s.needed and n not in own]
             if missing:
                 raise TypeError(f"{declared.name}() needs {' and '.join(missing)}")
-            arguments[parameter] = kind.asked(**own) if hasattr(kind, "asked") else kind(**own)
+            made_of = next((m for m in ("asked", "from_settings") if hasattr(kind, m)), None)
+            arguments[parameter] = kind(**own) if made_of is None else getattr(kind, made_of)(**own)
     for name, value in rest.items():
         setting = declared.settings.get(name)
         checked = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import InitVar, dataclass, field, fields
+from dataclasses import InitVar, dataclass, field, fields, replace
 from typing import Annotated, ClassVar, TypeAlias
 
 from roofline.declared.checks import numbers, real
@@ -85,6 +85,8 @@ class Bill:
     grid: Annotated[GridName | None, "A country's code, such as `fr`, or kilograms of CO2 equivalent a kWh."] = None
     power: float | None = None
     power_share: float | None = None
+    given: frozenset[str] = field(default=frozenset(), init=False, repr=False, compare=False)
+    """Settings that were given one by one."""
 
     def __post_init__(self, years: float | None) -> None:
         price = price_named(self.price, years)
@@ -97,6 +99,21 @@ class Bill:
                 _one(name, getattr(self, name), 0.0, "a number, zero or more")
         if self.power is not None and self.power_share is not None:
             raise InputError("power_share", self.power_share, "power or power_share, not both")
+
+    @classmethod
+    def from_settings(cls, **settings: float | str | Own) -> Bill:
+        """A bill that is given setting by setting, and remembers which were given."""
+        bill = cls(**settings)  # type: ignore[arg-type]
+        object.__setattr__(
+            bill, "given", frozenset(settings) - {"years"} | ({"price"} if "years" in settings else set())
+        )
+        return bill
+
+    def over(self, other: Bill) -> Bill:
+        """Another bill with the settings given for this one; this one, where it was made as a whole."""
+        if not self.given:
+            return self
+        return replace(other, **{name: getattr(self, name) for name in self.given})
 
 
 def price_named(text: object, years: float | None = None) -> float | Own | None:
@@ -148,3 +165,23 @@ def _one(field: str, value: object, low: float, expected: str, above: bool = Fal
 
 PLAIN_BILL = Bill()
 """The catalog's prices, chips that always work, the chips' own energy."""
+
+
+@group
+@dataclass(frozen=True, kw_only=True)
+class MeanPower:
+    """The mean power of a chip, where it is known."""
+
+    power: Annotated[
+        PlainNumber | None, "Mean watts of one chip with its part of the host (default: by the energy roofline)."
+    ] = None
+    power_share: Annotated[PlainNumber | None, "Instead: the mean as a share of the TDP."] = None
+
+    def billed(self, bill: Bill | None) -> Bill | None:
+        """A bill with this power. Raises InputError for both ways to say it."""
+        if self.power is None and self.power_share is None:
+            return bill
+        return replace(bill or PLAIN_BILL, power=self.power, power_share=self.power_share)
+
+
+BY_ENERGY = MeanPower()

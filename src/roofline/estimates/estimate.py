@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from roofline.declared.groups import Where
+from roofline.declared.groups import CountingText, TrafficText, Where
+from roofline.declared.kinds import Switch
 from roofline.estimates.bill import Bill
 from roofline.estimates.settings import question, setup
 from roofline.estimates.step import step_estimate
 from roofline.model.load import model_of
-from roofline.work.counting import Counting
 from roofline.work.step import Step
-from roofline.work.traffic import Traffic
 from roofline.work.training import Training
 
 
@@ -21,9 +20,9 @@ def estimate(
     step: Step,
     where: Where,
     *,
-    counting: str | Counting = "standard",
-    traffic: str | Traffic = "fused",
-    within: bool = True,
+    counting: CountingText = "standard",
+    traffic: TrafficText = "fused",
+    within: Annotated[Switch, "A step beyond the model's context is an error."] = True,
     bill: Bill | None = None,
 ) -> Any:
     """Seconds that `step` takes and bytes that it needs: an `Estimate`, of a training step a `TrainingEstimate`.

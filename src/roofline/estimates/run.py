@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from functools import reduce
-from typing import Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
-from roofline.declared.checks import count, flag, numbers
-from roofline.declared.errors import InputError, not_one_of
-from roofline.declared.maths import Count, ceil_div, is_array, most
+from roofline.declared.errors import InputError
+from roofline.declared.kinds import AboveZero, FromZero, Switch, Text, TokensOfRun, Whole
+from roofline.declared.maths import Count, ceil_div, most
+from roofline.declared.question import group, question
 from roofline.declared.result import Result, Units
-from roofline.estimates.bill import price_named
+from roofline.estimates.bill import BY_ENERGY, Bill, MeanPower
 from roofline.estimates.cost import Cost, Tariff, tariff
 from roofline.estimates.failures import FailureRecord, best_interval, kept_share, record_named
 from roofline.estimates.saving import Saving, saving
@@ -26,39 +27,42 @@ RESTART_SECONDS = 600.0
 within ten minutes)."""
 
 
-BILLED = ("price", "utilisation", "power", "power_share", "pue", "grid")
-"""Options that are of the bill."""
+USUAL_FAILURES = "llama-3"
 
 
-@dataclass(frozen=True)
+@group
+@dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """How a run goes, with what holds where nothing is said.
+    """How a whole run goes, with what holds where nothing is said. Raises InputError for settings out of range."""
 
-    failures: a published record of failures (`llama-3`, `rsc-1`, `rsc-2`, `opt`, `bloom`); `mtbf_hours`: mean hours
-    between failures of one chip instead. save_seconds: that a checkpoint holds the run up; or `storage`, bytes/s of all
-    ranks together, and `asynchronous` where it is written beside the run. save_every: seconds of work between two,
-    those that lose least where None. restart_seconds: from a failure until the run goes on. stall_seconds: that a step
-    waits for its data. evaluation_tokens every evaluation_every steps. dataset_tokens: of one epoch. price,
-    utilisation, power, power_share, pue, grid: as in `Bill`, each that of the step where None.
-    """
+    failures: Annotated[
+        Text | None, "A published record of failures: `llama-3` (the default), `rsc-1`, `rsc-2`, `opt`, `bloom`."
+    ] = None
+    mtbf_hours: Annotated[AboveZero | None, "Instead: mean hours between failures of one chip."] = None
+    save_seconds: Annotated[
+        FromZero | None,
+        "That a checkpoint holds the run up (10: copied to the hosts' memory, and written from there beside the run).",
+    ] = None
+    storage: Annotated[
+        AboveZero | None,
+        "Instead: bytes/s of the storage, all ranks together (2e12); the run waits while a checkpoint is written.",
+    ] = None
+    asynchronous: Annotated[Switch, "With `storage`: it waits only for the copy to the hosts' memory."] = False
+    save_every: Annotated[
+        AboveZero | None, "Seconds of work between checkpoints (default: the interval that loses least)."
+    ] = None
+    restart_seconds: Annotated[FromZero, "From a failure until the run goes on."] = RESTART_SECONDS
+    stall_seconds: Annotated[FromZero, "That a step waits for its data."] = 0.0
+    evaluation_tokens: Annotated[FromZero, "Tokens of an evaluation, with `evaluation_every`."] = 0.0
+    evaluation_every: Annotated[Whole | None, "Steps from one evaluation to the next."] = None
+    dataset_tokens: Annotated[AboveZero | None, "Tokens of one epoch."] = None
 
-    failures: str = "llama-3"
-    mtbf_hours: float | None = None
-    save_seconds: float | None = None
-    storage: float | None = None
-    asynchronous: bool = False
-    save_every: float | None = None
-    restart_seconds: float = RESTART_SECONDS
-    stall_seconds: float = 0.0
-    evaluation_tokens: float = 0
-    evaluation_every: int | None = None
-    dataset_tokens: float | None = None
-    price: Any = None
-    utilisation: float | None = None
-    power: float | None = None
-    power_share: float | None = None
-    pue: float | None = None
-    grid: float | str | None = None
+    def __post_init__(self) -> None:
+        if self.failures is not None and self.mtbf_hours is not None:
+            raise InputError("failures", self.failures, "failures or mtbf_hours, not both")
+        if (self.evaluation_every is None) != (self.evaluation_tokens == 0):
+            expected = "evaluation_tokens beside it, and the other way round"
+            raise InputError("evaluation_every", self.evaluation_every, expected)
 
 
 @dataclass(frozen=True, repr=False)
@@ -257,41 +261,21 @@ def forward_seconds(e: TrainingEstimate) -> Count:
     return sum(forwards) + sends + (e.micro_batches - 1) * reduce(most, forwards) + gathered
 
 
-def run(estimate: TrainingEstimate, tokens: Count, **options: Any) -> Run:
-    """What learning from `tokens` tokens takes, step after step; the options are those of `RunOptions`.
+@question()
+def run(
+    estimate: TrainingEstimate,
+    run_tokens: Annotated[TokensOfRun, "Tokens of the whole run, for its days, cost and energy: 15T, 400G or 15e12."],
+    how: RunOptions = RunOptions(),
+    *,
+    bill: Bill | None = None,
+    drawn: MeanPower = BY_ENERGY,
+) -> Run:
+    """What learning from so many tokens takes, step after step. `bill`: that of the step where None.
 
     Raises InputError for what is not positive, an option there is not, and options that exclude each other.
     """
-    names = [f.name for f in fields(RunOptions)]
-    for name, value in options.items():
-        if name not in names:
-            raise not_one_of("option", name, names)
-        if name == "failures" and options.get("mtbf_hours") is not None:
-            raise InputError("failures", value, "failures or mtbf_hours, not both")
-    o = RunOptions(**options)
-    numbers("tokens", tokens, 1.0, math.inf, "a number, at least 1")
-    for name in ("mtbf_hours", "storage", "save_every", "dataset_tokens"):
-        _one(name, getattr(o, name), above=True)
-    for name in ("save_seconds", "restart_seconds", "stall_seconds", "evaluation_tokens"):
-        _one(name, getattr(o, name), above=False)
-    if o.evaluation_every is not None:
-        count("evaluation_every", o.evaluation_every, 1)
-    flag("asynchronous", o.asynchronous)
-    if (o.evaluation_every is None) != (o.evaluation_tokens == 0):
-        raise InputError("evaluation_every", o.evaluation_every, "evaluation_tokens beside it, and the other way round")
-    asked = {name: getattr(o, name) for name in BILLED if getattr(o, name) is not None}
-    if "price" in asked:
-        asked["price"] = price_named(o.price)
-    known = estimate.asked.bill
-    if "power" in asked or "power_share" in asked:
-        known = replace(known, power=None, power_share=None)
-    billed = tariff(estimate.deployment.chip, replace(known, **asked))
-    record = None if o.mtbf_hours is not None else record_named(o.failures)
-    return Run(estimate, tokens, o, record, saving(estimate, o.save_seconds, o.storage, o.asynchronous), billed)
-
-
-def _one(name: str, value: float | None, above: bool) -> None:
-    """Raises InputError for what is not one number of zero or more, or above zero."""
-    expected = "a positive number" if above else "a number, zero or more"
-    if value is not None and is_array(numbers(name, value, 0.0, math.inf, expected, above=above)):
-        raise InputError(name, value, f"{expected}, one of them")
+    known = estimate.asked.bill if bill is None else bill.over(estimate.asked.bill)
+    billed = tariff(estimate.deployment.chip, drawn.billed(known) or known)
+    record = None if how.mtbf_hours is not None else record_named(how.failures or USUAL_FAILURES)
+    saved = saving(estimate, how.save_seconds, how.storage, how.asynchronous)
+    return Run(estimate, run_tokens, how, record, saved, billed)

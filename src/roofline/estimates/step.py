@@ -193,7 +193,9 @@ class Estimate(Spent, Deployed):
     def analysis(self) -> Analysis:
         """The work of the share, op by op."""
         rank, formats = self.plan.rank, self.asked.formats
-        return analyze(rank, self.share, counting=self.counting, traffic=self.traffic, precision=formats)
+        how = {"counting": self.counting, "traffic": self.traffic, "precision": formats}
+        own: Analysis = analyze(rank, self.share, **how)
+        return own
 
     @property
     def flops(self) -> Count:

@@ -10,18 +10,20 @@ Batches, lengths and degrees may be arrays: every line below serves a number and
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated
 
 from roofline.declared.errors import InputError
 from roofline.declared.groups import Where
+from roofline.declared.kinds import EngineName, Names, Sequences, Tokens, Whole
 from roofline.declared.maths import Count
-from roofline.declared.question import group_settings
-from roofline.estimates.bill import Bill
+from roofline.declared.question import Settings, arguments_of, declaration_of, flattened, group
+from roofline.declared.question import question as declared_question
+from roofline.estimates.bill import BY_ENERGY, Bill, MeanPower
 from roofline.estimates.contention import contention_on
-from roofline.estimates.deployment import deploy, is_several
-from roofline.estimates.settings import LISTED, Setup, bill_of, each, question
+from roofline.estimates.deployment import Deployment, deploy, is_several
+from roofline.estimates.settings import Setup, bill_of, each, question
 from roofline.estimates.span import Span
 from roofline.estimates.training_estimate import Stage as Stage
 from roofline.estimates.training_estimate import TrainingEstimate as TrainingEstimate
@@ -55,75 +57,50 @@ from roofline.layout.shard import parts_of, pipeline
 from roofline.machine.engine import trainer_named
 from roofline.machine.target import mode_named
 from roofline.model.adapters import named_targets, with_drafts, with_lora
-from roofline.model.load import model_of
+from roofline.model.load import Source, model_of
 from roofline.model.model import Model
 from roofline.model.quantization.asked import formats_of
-from roofline.work.training import RECOMPUTE, Training, training, with_batch, with_options
-
-CHOICES = ("recompute", "recipe", "optimizer", "schedule", "offload", "loss")
-"""Options of a training step that may be lists."""
-
-
-def train(
-    model: Any, *, batch: Count, tokens: Count, lora: int | None = None, drafts: int | None = None, **options: Any
-) -> Any:
-    """A step of training: its time, the memory of every stage, what is exposed: a `TrainingEstimate`.
-
-    `batch` sequences of `tokens` tokens, of all replicas together. `lora`: rank of adapters on frozen weights, and
-    `lora_targets` the names of the linear layers that have one, all where not given; `drafts`: multi-token-prediction
-    layers that learn too. Options are those of `training` (recompute, recipe, optimizer, flash, loss, fused_loss,
-    micro_batch, schedule, overlap, offload, offload_layers, recompute_layers, recompute_every, lengths, reshard,
-    no_sync, gather_format, reduce_format, optimizer_in_backward) and the settings of `Settings`, the engine
-    Megatron-LM where not given, with DualPipe kernels alone.
-    Without a layout a machine of several chips is used whole: ZeRO-1
-    replicas, then tensor parallelism in a node, then stages, the first that fits. Numbers may be arrays, which
-    broadcast; of lists of settings, or of recompute, recipe, optimizer, schedule, offload and loss, a `Grid`. A
-    list of names to run again, or to offload, is one setting.
-    Raises InputError where the batch does not divide into micro-batches of every replica, tokens into context-parallel
-    ranks, a degree what it shares out, or where the sequence is longer than the context.
-    """
-
-    def one(model: Any, **chosen: Any) -> TrainingEstimate:
-        return train_beside(Shared(), model, batch=batch, tokens=tokens, lora=lora, drafts=drafts, **chosen)
-
-    several = tuple(name for name in (*LISTED, *CHOICES) if not is_one(name, options.get(name)))
-    return each(one, {"model": model, **options}, several)
+from roofline.work.training import (
+    RECOMPUTE,
+    USUAL_OPTIONS,
+    Training,
+    TrainingOptions,
+    training_step,
+    with_batch,
+    with_options,
+)
 
 
-def train_beside(
-    shared: Shared, model: Any, *, batch: Count, tokens: Count, lora: int | None = None, drafts: int | None = None,
-    **options: Any,
-) -> TrainingEstimate:  # fmt: skip
-    """The same of one setting of each, beside others that differ in ZeRO, chunks and recomputation alone.
+@group
+@dataclass(frozen=True, kw_only=True)
+class TrainingWhere(Where):
+    """Where a model learns, with whose habits."""
 
-    `shared` keeps what these have in common from one to the next, so that each is worked out once.
-    """
-
-    options |= {"batch": batch, "tokens": tokens, "lora": lora, "drafts": drafts}
-    return _estimated(*asked_beside(shared, model, options), shared)
-
-
-def asked_beside(shared: Shared, model: Any, options: Mapping[str, Any]) -> tuple[Setup, Training, Count]:
-    """What `train_beside` is asked."""
-    options = dict(options)
-    changes = changes_of(options)
-    options = Where.fully(options)
-    where = Where(**{name: options.pop(name) for name in group_settings(Where) if name in options})
-    bill = options.pop("bill", None)
-    step = training(options.pop("batch"), options.pop("tokens"), **options)
-    return _asked(shared.of("model", (), lambda: learner(model, **changes)), step, where, bill)
+    engine: Annotated[
+        EngineName | None,
+        "Whose slow-downs and habits: `megatron` (containers 26.06 and later), `nemo` (before), `megatron-2025`, "
+        "`fsdp`, `torchtitan`, `deepspeed`, `maxtext`, or `none`. Default: `megatron`, but `none` with the schedule "
+        "`dualpipe`, which no engine has.",
+    ] = None
 
 
-def changes_of(options: dict[str, Any]) -> dict[str, Any]:
-    """What makes another model of the one that learns, taken out of the options."""
-    return {name: options.pop(name) for name in ("lora", "lora_targets", "drafts") if name in options}
+@group
+@dataclass(frozen=True, kw_only=True)
+class Learner:
+    """What learns of a model, and what beside it."""
 
+    lora: Annotated[Whole | None, "Rank of adapters on frozen weights."] = None
+    lora_targets: Annotated[
+        Names | None,
+        "Linear layers that have an adapter, separated by commas, such as `qkv_proj,o_proj` (default: all).",
+    ] = None
+    drafts: Annotated[Whole | None, "Multi-token-prediction layers that learn too."] = None
 
-def learner(model: Any, lora: int | None = None, lora_targets: Any = None, drafts: int | None = None) -> Model:
-    """The model that learns: with layers of multi-token prediction, and with adapters on frozen weights."""
-    built, targets = model_of(model), named_targets(lora_targets, lora)
-    built = built if drafts is None else with_drafts(built, drafts)
-    return built if lora is None else with_lora(built, lora, targets)
+    def of(self, model: Model | Source) -> Model:
+        """The model that learns: with layers of multi-token prediction, and with adapters on frozen weights."""
+        built, targets = model_of(model), named_targets(self.lora_targets, self.lora)
+        built = built if self.drafts is None else with_drafts(built, self.drafts)
+        return built if self.lora is None else with_lora(built, self.lora, targets)
 
 
 def is_one(name: str, value: object) -> bool:
@@ -134,10 +111,61 @@ def is_one(name: str, value: object) -> bool:
     return all(isinstance(v, str) and v not in words for v in value) and (bool(value) or name == "offload")
 
 
+def _each_step(run: Callable[..., TrainingEstimate], settings: Settings, names: Sequence[str]) -> object:
+    """The step, or a Grid of steps where settings are lists that are not one setting."""
+    return each(run, settings, [name for name in names if not is_one(name, settings.get(name))])
+
+
+@declared_question(_each_step)
+def train(
+    model: Model | Source,
+    where: TrainingWhere,
+    *,
+    batch: Annotated[Sequences, "Sequences of one step, over all replicas."],
+    tokens: Annotated[Tokens, "Tokens of a sequence."],
+    how: TrainingOptions = USUAL_OPTIONS,
+    learner: Learner = Learner(),
+    bill: Bill | None = None,
+    drawn: MeanPower = BY_ENERGY,
+) -> TrainingEstimate:
+    """A step of training: its time, the memory of every stage, what is exposed: a `TrainingEstimate`.
+
+    Without a layout a machine of several chips is used whole: ZeRO-1 replicas, then tensor parallelism in a node, then
+    stages, the first that fits. Numbers may be arrays, which broadcast; of lists of settings, or of recompute, recipe,
+    optimizer, schedule, offload and loss, a `Grid`. A list of names to run again, or to offload, is one setting.
+    Raises InputError where the batch does not divide into micro-batches of every replica, tokens into context-parallel
+    ranks, a degree what it shares out, or where the sequence is longer than the context.
+    """
+    step = training_step(batch, tokens, how)
+    return _estimated(*_asked(learner.of(model), step, where, drawn.billed(bill)), Shared())
+
+
+def asked_beside(shared: Shared, model: Model | Source, settings: Settings) -> tuple[Setup, Training, Count]:
+    """What `train` is asked of one setting of each, beside others that differ in ZeRO, chunks and recomputation alone.
+
+    `shared` keeps what these have in common from one to the next, so that each is worked out once.
+    """
+    declared = declaration_of(train)
+    asked = arguments_of(declared, flattened(declared, (), settings))
+    step = training_step(asked["batch"], asked["tokens"], asked.get("how", USUAL_OPTIONS))
+    learner = asked.get("learner", Learner())
+    bill = asked.get("drawn", BY_ENERGY).billed(asked.get("bill"))
+    return _asked(shared.of("model", (), lambda: learner.of(model)), step, asked["where"], bill)
+
+
 @question
-def train_step(model: Any, step: Training, where: Where, bill: Bill | None = None) -> TrainingEstimate:
+def train_step(model: Model | Source, step: Training, where: Where, bill: Bill | None = None) -> TrainingEstimate:
     """The same of a step that is there already."""
     return _estimated(*_asked(model_of(model), step, where, bill), Shared())
+
+
+def retrained(asked: Setup, step: Training, deployment: Deployment) -> TrainingEstimate:
+    """Another step of a model that is asked about already, somewhere else."""
+    micro_batches = check(asked.model, step, deployment.layout)
+    model, formats = formats_of(asked.model, asked.precision, step.precision)
+    return _estimated(
+        replace(asked, model=model, deployment=deployment, formats=formats), step, micro_batches, Shared()
+    )
 
 
 def _asked(model: Model, step: Training, where: Where, bill: Bill | None) -> tuple[Setup, Training, Count]:
@@ -158,7 +186,8 @@ def _asked(model: Model, step: Training, where: Where, bill: Bill | None) -> tup
             raise InputError(f"layout.{name}", getattr(spread, name), "nothing in training: it is of inference")
     micro_batches = check(model, step, spread)
     model, formats = formats_of(model, where.precision, step.precision)
-    return Setup(model, deployment, formats, software, mode_named(where.law), bill_of(bill)), step, micro_batches
+    law, bill = mode_named(where.law), bill_of(bill)
+    return Setup(model, deployment, formats, software, law, bill, where.precision), step, micro_batches
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from roofline.declared.errors import InputError
 from roofline.declared.maths import Count
 from roofline.declared.result import Figured, Units
 from roofline.estimates.deployment import Machine, deploy
-from roofline.estimates.train import TrainingEstimate, has_room, train_step
+from roofline.estimates.train import TrainingEstimate, has_room, retrained
 from roofline.layout.layout import Layout
 from roofline.work.training import Training, with_options
 
@@ -94,11 +94,7 @@ def _tried(estimate: TrainingEstimate, on: Machine, chosen: tuple[TrainingRemedy
         for _, spread, run in chosen:
             layout = replace(layout, **spread)
             step = with_options(step, **run)
-        if not has_room(asked.model, step, deploy(on, layout), asked.engine):
-            return None
-        other: TrainingEstimate = train_step(
-            asked.model, step, on=on, layout=layout, engine=asked.engine, law=asked.law
-        )
+        deployment = deploy(on, layout)
+        return retrained(asked, step, deployment) if has_room(asked.model, step, deployment, asked.engine) else None
     except InputError:  # a degree that does not divide, or more chips than the cluster has
         return None
-    return other

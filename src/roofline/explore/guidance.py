@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Annotated, TypeVar
 
 from roofline.declared.errors import InputError
-from roofline.declared.groups import StaticBatch
+from roofline.declared.groups import StaticBatch, Where
+from roofline.declared.kinds import OneSequences, OneTokens
 from roofline.declared.maths import Count
+from roofline.declared.question import group, question
 from roofline.estimates.deployment import Machine, deploy
 from roofline.estimates.generate import Generation, generation
 from roofline.estimates.settings import Setup, setup
@@ -196,20 +198,32 @@ def _option(layout: Layout) -> str:
     return "--layout tp=1" if layout.alone else f"--layout {layout.text().replace(' ', '')}"
 
 
-def served(
-    model: Model, *, on: Machine, layout: object = None, batch: int = 16, input: int | None = None,
-    output: int | None = None, command: str = "generate", **settings: Any,
-) -> Served:  # fmt: skip
+@group
+@dataclass(frozen=True, kw_only=True)
+class BatchSizes:
+    """Prompts that are answered together."""
+
+    batch: Annotated[OneSequences, "Sequences together, those of all replicas."] = 16
+    input: Annotated[OneTokens | None, "Prompt tokens of each (1024, or what the model's context leaves)."] = None
+    output_tokens: Annotated[
+        OneTokens | None, "Generated tokens of each (256, at most a quarter of the model's context)."
+    ] = None
+
+
+USUAL_BATCH = BatchSizes()
+
+
+@question()
+def served(model: Model, where: Where, sizes: BatchSizes = USUAL_BATCH, *, command: str = "generate") -> Served:
     """A way of serving, its settings understood. Raises InputError for what is not.
 
     Prompts of 1024 and answers of 256 tokens where not given, less where the model's context is shorter. `command`:
     the one whose options the changes name.
     """
     longest = model.context or 4096
-    answer = max(1, min(256, longest // 4)) if output is None else output
-    prompt = max(1, min(1024, longest - answer)) if input is None else input
-    asked = setup(model, on=on, layout=layout, **settings)
-    return Served(on, layout, asked, batch, prompt, answer, settings.get("engine"), command)
+    answer = max(1, min(256, longest // 4)) if sizes.output_tokens is None else sizes.output_tokens
+    prompt = max(1, min(1024, longest - answer)) if sizes.input is None else sizes.input
+    return Served(where.on, where.layout, setup(model, where), sizes.batch, prompt, answer, where.engine, command)
 
 
 # -- training ------------------------------------------------------------------------------------------------------

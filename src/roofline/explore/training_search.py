@@ -9,17 +9,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, TypeAlias
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from roofline.declared.checks import count
 from roofline.declared.errors import InputError, not_one_of
+from roofline.declared.groups import DEGREES
+from roofline.declared.kinds import OneChipCount, OneSequences, OneTokens, TrainingAim, Whole
+from roofline.declared.question import Setting, group_settings, question_settings
 from roofline.declared.result import Figured, Result, Units
 from roofline.distinct import Array
 from roofline.estimates.deployment import Machine, is_several
 from roofline.estimates.settings import LISTED, bill_of
-from roofline.estimates.train import changes_of, is_one, learner
+from roofline.estimates.train import Learner, is_one, train
 from roofline.estimates.training_family import TrainingFamily, family_beside
 from roofline.estimates.training_shapes import check_run_again
 from roofline.estimates.training_sharing import Shared
@@ -36,6 +39,7 @@ from roofline.machine.engine import trainer_named
 from roofline.machine.target import mode_named
 from roofline.model.load import model_of
 from roofline.model.model import Model
+from roofline.model.quantization.asked import formats_of
 from roofline.work.training import Recompute, training
 
 Recomputed: TypeAlias = Recompute | tuple[str, ...]
@@ -105,9 +109,17 @@ class TrainingSearch(Result):
 
 
 def search_training(
-    model: Any, *, batch: int, tokens: int, on: Machine, recipe: str | Sequence[str] = "bf16", objective: str = "time",
-    chips: int | None = None, top: int = 10, **options: Any,
-) -> TrainingSearch:  # fmt: skip
+    model: Any,
+    *,
+    batch: Annotated[OneSequences, "Sequences of one step, over all replicas."],
+    tokens: Annotated[OneTokens, "Tokens of a sequence."],
+    on: Machine,
+    recipe: str | Sequence[str] = "bf16",
+    objective: Annotated[TrainingAim, "What is least of the best: `time` of a step, `cost` or `chips`."] = "time",
+    chips: Annotated[OneChipCount | None, "Chips of the layout (default: the whole machine)."] = None,
+    top: Annotated[Whole, "Layouts that are listed."] = 10,
+    **options: Any,
+) -> TrainingSearch:
     """The best layouts to train on a machine, of all: tp within a node, pp, cp, ep, dp, ZeRO, chunks, micro-batches of
     1 to 8, recomputation and recipes; sequence parallelism with tp.
 
@@ -120,14 +132,14 @@ def search_training(
     batch, tokens, top = (count(n, v, 1) for n, v in (("batch", batch), ("tokens", tokens), ("top", top)))
     if objective not in TRAINING_AIMS:
         raise not_one_of("objective", objective, TRAINING_AIMS)
-    for name in ("layout", "micro_batch"):
+    for name in SEARCHED:
         if name in options:
             raise InputError(name, options[name], "nothing, as it is searched for")
     if not is_several(on):
         raise InputError("on", str(on), "a machine of several chips")
     recipes = (recipe,) if isinstance(recipe, str) else tuple(recipe)
     left_out, considered, timed = Counter[str](), 0, list[_Timed]()
-    learning = learner(built, **changes_of(options))
+    learning = Learner(**{name: options.pop(name) for name in group_settings(Learner) if name in options}).of(built)
     wanted = (options.pop("schedule", None), options.pop("recompute", None))
     how = _understood(learning, (batch, tokens), recipes, wanted, options)
     sizes = machine_sizes(on, objective, chips)
@@ -151,6 +163,17 @@ def search_training(
     ranked = [t.plan(int(i)) for t, i in _first(timed, TRAINING_AIMS[objective], top)]
     reasons = {reason: n for reason, n in left_out.items() if n}
     return TrainingSearch(built, batch, tokens, objective, considered, reasons, tuple(ranked))
+
+
+SEARCHED = ("layout", *DEGREES, "micro_batch")
+"""Settings of `train` that are searched for."""
+
+
+def search_settings() -> Mapping[str, Setting]:
+    """What a search for layouts is asked: what `train` is, but for what is searched for, and its own."""
+    own = {name: s for name, s in question_settings(train).items() if name not in SEARCHED}
+    chosen = {name: replace(own[name], default=None) for name in ("schedule", "recompute")}
+    return {**own, **chosen, **question_settings(search_training)}
 
 
 @dataclass(frozen=True)
@@ -198,6 +221,7 @@ def _understood(
     steps = [training(batch, tokens, recompute=what) for what in again]
     for step in steps:
         check_run_again(model, step)
+    formats_of(model, settings.get("precision"), steps[0].precision)
     problems = [_problem(batch, tokens, {**given, "recompute": step.recompute}) for step in steps]
     known = [problem for problem in problems if problem is not None]
     if len(known) == len(steps):

@@ -27,7 +27,7 @@ from roofline.show.chips import ChipFacts, Chips
 from roofline.show.models import Catalog
 from roofline.version import __version__
 from roofline.web.choices import Allowed
-from roofline.web.questions import QUESTIONS, first_fault
+from roofline.web.questions import QUESTIONS, invalid_body
 from roofline.web.workers import Workers
 
 MOST_NAMED = 40
@@ -121,8 +121,7 @@ async def tool_answer(name: str, arguments: dict[str, Any], workers: Workers, al
     try:
         asked = _body(name).model_validate(arguments)
     except ValidationError as error:
-        field, expected = first_fault(error)
-        raise InputError(field, error.errors()[0]["input"], expected) from error
+        raise invalid_body(error, _body(name)) from error
     if name in CATALOGUES:
         catalogue: Any = CATALOGUES[name]
         return dict(await anyio.to_thread.run_sync(catalogue.answer, asked))

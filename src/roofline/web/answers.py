@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -10,14 +10,15 @@ import numpy as np
 
 import roofline as rl
 from roofline.declared.errors import InputError, not_one_of
+from roofline.declared.groups import PlaceSettings, Where
 from roofline.declared.question import group_settings, question_settings
 from roofline.declared.result import plain
-from roofline.estimates.bill import Bill
 from roofline.explore.guidance import advice as tried
 from roofline.explore.guidance import best_first, served
 from roofline.show.plots.make import plot
 from roofline.web import bodies as b
 from roofline.web.choices import Allowed, chosen_machine, chosen_model
+from roofline.work.step import Step
 
 MOST_CHANGES_LISTED = 8
 """Changes that advice lists."""
@@ -46,45 +47,32 @@ def given_fields(asked: b.Body, allowed: Allowed) -> dict[str, Any]:
             if error.field not in ("model", "on"):  # of a config, of figures
                 raise
             raise InputError(name, error.value, error.expected, error.nearest) from error
-        if isinstance(value, list) and name not in TEXTS:
+        if isinstance(value, list) and name not in WORDS | {"only"}:
             value = np.array(value)
         given[name] = value
-    if isinstance(asked, b.BilledAsked):
-        given["bill"] = Bill(**{name: given.pop(name) for name in group_settings(Bill) if name in given})
     return given
 
 
 MACHINES = frozenset(name for f in (rl.serve, rl.simulate) for name, s in question_settings(f).items()
                      if s.kind.names == "machine")  # fmt: skip
 """Fields that name a machine."""
-TEXTS = frozenset({"only"})
-"""Fields that are lists of words."""
+WORDS = frozenset(name for f in (rl.estimate, rl.train) for name, s in question_settings(f).items() if s.kind.several)
+"""Fields of which a list is one value."""
 
 
-def given_step(given: dict[str, Any]) -> rl.Step:
-    """The forward pass of the fields `phase`, `batch` and `context`, which are taken out; a decode of one token after
-    1024 where they are not given.
-    """
-    maker: Callable[..., rl.Step] = rl.prefill if given.pop("phase", "decode") == "prefill" else rl.decode
-    return maker(given.pop("batch", 1), given.pop("context", 1024))
-
-
-def analyze_answer(asked: b.StepAsked, allowed: Allowed) -> Any:
+def analyze_answer(asked: b.Body, allowed: Allowed) -> Any:
     """`roofline.analysis`: FLOPs and bytes, op by op."""
-    given = given_fields(asked, allowed)
-    return rl.analyze(step=given_step(given), **given)
+    return rl.analyze(**given_fields(asked, allowed))
 
 
-def explain_answer(asked: b.ExplainAsked, allowed: Allowed) -> Any:
+def explain_answer(asked: b.Body, allowed: Allowed) -> Any:
     """`roofline.explanation`: the formulas of an op, with its numbers and sources."""
-    given = given_fields(asked, allowed)
-    return rl.explain(step=given_step(given), **given)
+    return rl.explain(**given_fields(asked, allowed))
 
 
 def estimate_answer(asked: b.Body, allowed: Allowed) -> Any:
     """`roofline.estimate`: the time of a step, op by op."""
-    given = given_fields(asked, allowed)
-    return rl.estimate(step=given_step(given), **given)
+    return rl.estimate(**given_fields(asked, allowed))
 
 
 def generate_answer(asked: b.Body, allowed: Allowed) -> Any:
@@ -102,17 +90,16 @@ def fit_answer(asked: b.Body, allowed: Allowed) -> Any:
     return rl.fit(**given_fields(asked, allowed))
 
 
-def train_answer(asked: b.TrainAsked | b.TimelineAsked, allowed: Allowed) -> Any:
+def train_answer(asked: b.Body, allowed: Allowed) -> Any:
     """`roofline.training`: an optimizer step."""
     return rl.train(**given_fields(asked, allowed))
 
 
-def sweep_answer(asked: b.SweepAsked, allowed: Allowed) -> Any:
+def sweep_answer(asked: b.Body, allowed: Allowed) -> Any:
     """`roofline.estimate` of arrays: batches down, contexts across; with `only` no more than those figures."""
     given = given_fields(asked, allowed)
-    given |= {"batch": np.array(asked.batch)[:, None], "context": np.array(asked.context)[None, :]}
     only = given.pop("only", None)
-    estimate = rl.estimate(step=given_step(given), **given)
+    estimate = rl.estimate(**{**given, "batch": given["batch"][:, None], "context": given["context"][None, :]})
     if only is None:
         return estimate
     unknown = next((name for name in only if name not in estimate.FIGURES), None)
@@ -121,16 +108,15 @@ def sweep_answer(asked: b.SweepAsked, allowed: Allowed) -> Any:
     return {"schema": estimate.SCHEMA, **{name: plain(estimate.figure(name)) for name in only}}
 
 
+ON_CHIPS = frozenset(group_settings(PlaceSettings))
 SHOWN: Mapping[str, frozenset[str]] = MappingProxyType({
-    "roofline": frozenset({"on", "layout", "precision", "engine", "law", "batch", "context", "phase"}),
-    "memory": frozenset({"on", "layout", "precision", "engine", "batch"}),
-    "parameters": frozenset(),
-    "diagram": frozenset(),
+    "roofline": frozenset({*group_settings(Where), *group_settings(Step)}),
+    "memory": ON_CHIPS | {"batch"}, "parameters": frozenset(), "diagram": frozenset(),
 })  # fmt: skip
 """Kind of picture → the fields of a body that it shows, beside the model."""
 
 
-def plot_answer(asked: b.PlotAsked, allowed: Allowed) -> Any:
+def plot_answer(asked: Any, allowed: Allowed) -> Any:
     """`roofline.plot`: what a picture shows."""
     given = given_fields(asked, allowed)
     unseen = next((name for name in given if name not in SHOWN[asked.kind] | {"model", "kind"}), None)
@@ -138,10 +124,12 @@ def plot_answer(asked: b.PlotAsked, allowed: Allowed) -> Any:
         raise InputError(unseen, getattr(asked, unseen), f"nothing, as a picture of kind {asked.kind} does not show it")
     if "on" in SHOWN[asked.kind] and "on" not in given:
         raise InputError("on", None, "a chip or a cluster")
-    if asked.kind == "roofline":
-        phase = asked.phase or "decode"
-        return plot(steps={phase: given_step(given)}, **given)
-    return plot(**given)
+    given = PlaceSettings.fully(given)
+    if asked.kind != "roofline":
+        return plot(**given)
+    own = {name: given.pop(name) for name in group_settings(Step) if name in given}
+    phase = own.get("phase", "decode" if "input" not in own else "prefill")
+    return plot(steps={phase: Step.asked(**own)}, **given)
 
 
 def simulate_answer(asked: Any, allowed: Allowed) -> Any:
@@ -169,13 +157,13 @@ def search_answer(asked: b.Body, allowed: Allowed) -> Any:
     return given_search(asked, given_fields(asked, allowed))
 
 
-def advice_answer(asked: b.AdviceAsked, allowed: Allowed) -> Any:
+def advice_answer(asked: b.Body, allowed: Allowed) -> Any:
     """Changes, the best of each lever first; each figure is a factor over that without it.
 
     `option`: that of `command`, `roofline serve`, whose requests in flight are the batch.
     """
     given = given_fields(asked, allowed)
-    now = served(output=given.pop("output_tokens"), **given, command="serve")
+    now = served(**given, command="serve")
     best = best_first(tried(now))[:MOST_CHANGES_LISTED]
     names = ("lever", "what", "option", "per_chip", "prefill", "decode", "tpot", "ttft")
     changes = [

@@ -111,7 +111,7 @@ def _checked(name: str, body: Mapping[str, JsonValue]) -> str:
     try:
         return _sorted(QUESTIONS[name].body.model_validate(body))
     except ValidationError as error:
-        raise invalid_body(error) from error
+        raise invalid_body(error, QUESTIONS[name].body) from error
 
 
 def _together(app: FastAPI, desk: Desk) -> None:
@@ -189,11 +189,13 @@ def _wrong(_: Request, error: Exception) -> JSONResponse:
     return _said(422, problem)
 
 
-def _invalid(_: Request, error: Exception) -> JSONResponse:
+def _invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    field, expected = first_fault(error)
-    status = 400 if error.errors()[0]["type"].startswith("json") else 422
-    return _said(status, Refusal(message=f"{field}: expected {expected}", field=field, expected=expected))
+    if error.errors()[0]["type"].startswith("json"):
+        field, expected = first_fault(error)
+        return _said(400, Refusal(message=f"{field}: expected {expected}", field=field, expected=expected))
+    name = request.url.path.rpartition("/")[2]
+    return _wrong(request, invalid_body(error, QUESTIONS[name].body if name in QUESTIONS else BatchAsked))
 
 
 def _missing(_: Request, error: Exception) -> JSONResponse:

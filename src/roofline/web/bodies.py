@@ -6,34 +6,41 @@ Counts are whole numbers of sequences, tokens or requests; texts are as the comm
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from math import inf
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
+from roofline.declared.groups import PlaceSettings, Where
 from roofline.declared.maths import Count
 from roofline.declared.question import OLD_NAMES, Function, Setting, declaration_of, group_settings, question_settings
-from roofline.estimates.bill import Bill
+from roofline.estimates.bill import Bill, MeanPower
 from roofline.estimates.estimate import estimate
 from roofline.estimates.fit import fit
 from roofline.estimates.generate import generate
 from roofline.estimates.serve import serve
+from roofline.estimates.train import train
+from roofline.explore.guidance import served
 from roofline.explore.search import search
+from roofline.explore.training_search import search_settings
+from roofline.show.report.make import report
 from roofline.simulation.simulate import simulate
+from roofline.work.analysis import analyze
+from roofline.work.explain import explain
+from roofline.work.step import Step
 
 Text: TypeAlias = Annotated[str, Field(max_length=200)]
-SequencesAsked: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000)]
 Tokens: TypeAlias = Annotated[int, Field(ge=1, le=10_000_000)]
-Rate: TypeAlias = Annotated[float, Field(gt=0, le=100_000, allow_inf_nan=False)]
-SecondsAsked: TypeAlias = Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
-Share: TypeAlias = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 
 
 class Body(BaseModel):
     """A body: every field is one that its question is answered by; any other is refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+    declared: ClassVar[Mapping[str, Setting]] = MappingProxyType({})
+    """Those of its fields that are settings of a question."""
 
     @model_validator(mode="before")
     @classmethod
@@ -75,29 +82,35 @@ MOST_VALUES = 64
 
 
 def body_of(
-    question: Function, about: str, *, base: type[Body] = ModelAsked, without: Collection[str] = (),
-    usual: Mapping[str, Any] = MappingProxyType({}), largest: Mapping[str, float] = MappingProxyType({}),
-    name: str = "",
+    question: Function | Mapping[str, Setting], about: str, *, base: type[Body] = ModelAsked,
+    without: Collection[str] = (), usual: Mapping[str, Any] = MappingProxyType({}),
+    largest: Mapping[str, float] = MappingProxyType({}), name: str = "", one: bool = False,
 ) -> type[Any]:  # fmt: skip
-    """A body whose fields are the settings of a question: every one, but for files, which the API does not read.
+    """A body whose fields are the settings of a question, or these: every one, but for files, which it does not read.
 
     `base`: the fields beside them. `without`: settings that are asked for otherwise. `usual`: what those that are
-    needed are where a body does not say. `largest`: numbers above which this question takes too long.
+    needed are where a body does not say. `largest`: numbers above which this question takes too long. `one`: whether
+    it is asked of one number of each alone.
     """
     fields: dict[str, Any] = {}
-    for field, setting in question_settings(question).items():
+    settings = question if isinstance(question, Mapping) else question_settings(question)
+    for field, setting in settings.items():
         if field in without or setting.kind.names == "file":
             continue
-        hint = _json_type(setting, largest.get(field, LARGEST.get(setting.kind.unit, inf)))
+        hint = _json_type(setting, largest.get(field, LARGEST.get(setting.kind.unit, inf)), one)
         default = usual.get(field, ... if setting.needed else None if setting.default == inf else setting.default)
         fields[field] = (hint if default is not None else hint | None, Field(default, description=setting.help))
-    body: Any = create_model(name or declaration_of(question).name.title() + "Asked", __base__=base, **fields)
+    own = name or (declaration_of(question).name.title() + "Asked" if callable(question) else "")
+    body: Any = create_model(own, __base__=base, **fields)
     body.__doc__ = about
+    body.declared = {**base.declared, **{name: settings[name] for name in fields}}
     return body  # type: ignore[no-any-return]
 
 
-def _json_type(setting: Setting, largest: float) -> Any:
-    """What JSON has for a setting: a number within its range, several where it may be an array, a text, or true."""
+def _json_type(setting: Setting, largest: float, one: bool) -> Any:
+    """What JSON has for a setting: a number within its range, a text, or true; a list where it may be several, and a
+    number not `one` alone.
+    """
     kind = setting.kind
     if kind.words:
         return Literal[kind.words]
@@ -112,82 +125,19 @@ def _json_type(setting: Setting, largest: float) -> Any:
                 Field(ge=low, gt=kind.least if kind.above else None, le=high, lt=most if kind.below else None,
                       allow_inf_nan=False if plain is float else None),
             ]  # fmt: skip
-    if number is not None and setting.hint == Count:
+    if number is not None and (kind.several or (setting.hint == Count and not one)):
         number |= Annotated[list[number], Field(min_length=1, max_length=MOST_VALUES)]
     texts: Any = Text if str in kind.json else None
+    if texts is not None and kind.several:
+        texts |= Annotated[list[Text], Field(max_length=MOST_VALUES)]
     if bool in kind.json:
         return bool
     return texts if number is None else number if texts is None else number | texts
 
 
-class PlaceAsked(ModelAsked):
-    """A model on a machine: the settings of every question about memory or time."""
-
-    on: Text = Field(description="A chip, COUNTxCHIP, a cluster of the catalog, or figures: peak=…,bw=…,mem=….")
-    layout: Text | None = None
-    precision: Text | None = None
-    engine: Text | None = None
-
-
-class TimedAsked(PlaceAsked):
-    """The same with the law that times follow: `calibrated`, `ideal`, or `fixed(mfu,mbu)`."""
-
-    law: Text = "calibrated"
-
-
-if TYPE_CHECKING:
-
-    class BilledAsked(TimedAsked):
-        """The same with who pays what."""
-else:
-    BilledAsked = create_model(
-        "BilledAsked",
-        __base__=TimedAsked,
-        __doc__="The same with who pays what.",
-        **{
-            name: (_json_type(setting, inf) | None, Field(None, description=setting.help))
-            for name, setting in group_settings(Bill).items()
-        },
-    )
-
-
-class ShapeAsked(Body):
-    """A forward pass: `batch` sequences with `context` cached tokens each; of a prefill the new ones."""
-
-    phase: Literal["prefill", "decode"] = "decode"
-    batch: SequencesAsked = 1
-    context: Tokens = 1024
-
-
-class StepAsked(ModelAsked, ShapeAsked):
-    """A forward pass, its work alone."""
-
-    precision: Text | None = None
-    counting: Literal["standard", "torch", "original"] = "standard"
-    traffic: Literal["fused", "unfused", "floor"] = "fused"
-
-
-class StepPlace(ModelAsked, ShapeAsked):
-    """A forward pass of a model."""
-
-
-class ExplainAsked(StepAsked):
-    """An op of a forward pass."""
-
-    op: Text
-
-
-EstimateAsked = body_of(
-    estimate, "A forward pass on a machine.", base=StepPlace, without=("step", "counting", "traffic", "within")
-)
-
-
-class PromptsAsked(Body):
-    """A static batch: `batch` prompts of `input` tokens, each of which generates `output` tokens."""
-
-    batch: SequencesAsked = 1
-    input: Tokens = 1024
-    output_tokens: Annotated[int, Field(ge=1, le=100_000)] = 256
+AnalyzeAsked = body_of(analyze, "A forward pass, its work alone.")
+ExplainAsked = body_of(explain, "An op of a forward pass.", one=True)
+EstimateAsked = body_of(estimate, "A forward pass on a machine.")
 
 
 GenerateAsked = body_of(
@@ -196,12 +146,16 @@ GenerateAsked = body_of(
 )  # fmt: skip
 
 
-class AdviceAsked(TimedAsked, PromptsAsked):
-    """A static batch on a machine, of which changes are told as factors."""
-
-
-class ReportAsked(PlaceAsked, PromptsAsked):
-    """A static batch on a machine, and what the report says of it."""
+BATCH: Mapping[str, int] = MappingProxyType({"batch": 1, "input": 1024, "output_tokens": 256})
+"""Of a static batch: what is asked for where a body does not say."""
+AdviceAsked = body_of(
+    served, "A static batch on a machine, of which changes are told as factors.", usual=BATCH,
+    largest={"output_tokens": 100_000}, name="AdviceAsked", one=True,
+)  # fmt: skip
+ReportAsked = body_of(
+    report, "A static batch on a machine, and what the report says of it.", usual=BATCH,
+    largest={"output_tokens": 100_000}, one=True,
+)  # fmt: skip
 
 
 ServeAsked = body_of(
@@ -213,65 +167,65 @@ ServeAsked = body_of(
 FitAsked = body_of(fit, "Sequences in memory; without `context` the longest that fits beside the weights.")
 
 
-class SideAsked(PlaceAsked):
-    """One of two that are compared step by step: `batch` sequences, each with a prompt, then with cached tokens."""
+class SizesAsked(ModelAsked):
+    """`batch` sequences, each with a prompt, then with cached tokens."""
 
-    batch: SequencesAsked = 1
+    batch: Annotated[int, Field(ge=1, le=1_000_000)] = 1
     context: Tokens = 1024
     prompt: Tokens = 1024
+
+
+SideAsked = body_of(
+    group_settings(PlaceSettings), "One of two that are compared step by step.", base=SizesAsked, name="SideAsked"
+)
 
 
 class DiffAsked(Body):
     """Two sides: what changes from `a` to `b`, and what the change comes from."""
 
-    a: SideAsked
-    b: SideAsked
+    a: SideAsked  # type: ignore[valid-type]
+    b: SideAsked  # type: ignore[valid-type]
 
 
-class LearningAsked(Body):
-    """An optimizer step: `batch` sequences of `tokens` tokens, what is run again, and sequences that pass together."""
+LEARNING: Mapping[str, int] = MappingProxyType({"batch": 64, "tokens": 4096})
+"""Of an optimizer step: what is asked for where a body does not say."""
+PAID = (*group_settings(Bill), *group_settings(MeanPower))
 
-    batch: SequencesAsked = 64
-    tokens: Tokens = 4096
-    recompute: Text = "none"
-    micro_batch: SequencesAsked = 1
-
-
-class TimelineAsked(TimedAsked, LearningAsked):
-    """An optimizer step on a machine."""
-
-
-class TrainAsked(BilledAsked, LearningAsked):
-    """An optimizer step on a machine, and its cost."""
+TrainAsked = body_of(train, "An optimizer step on a machine, and its cost.", usual=LEARNING)
+TimelineAsked = body_of(
+    train, "An optimizer step on a machine.", usual=LEARNING, without=PAID, name="TimelineAsked", one=True
+)
+RemediesAsked = body_of(
+    train, "An optimizer step on a machine, and what would make it fit.", usual=LEARNING, without=PAID,
+    name="RemediesAsked", one=True,
+)  # fmt: skip
 
 
-class RecipeStepAsked(ModelAsked, LearningAsked):
-    """An optimizer step whose formats are its recipe's."""
-
-    on: Text
-    layout: Text | None = None
-    engine: Text | None = None
-
-
-class RemediesAsked(RecipeStepAsked):
-    """An optimizer step on a machine, and what would make it fit."""
-
-    law: Text = "calibrated"
-
-
-class RecipeAsked(RecipeStepAsked):
-    """The config of a training framework for an optimizer step."""
+class FrameworkAsked(ModelAsked):
+    """Which training framework."""
 
     framework: Text = "megatron"
 
 
-class SweepAsked(BilledAsked):
-    """A decode or a prefill at every batch and length of two lists."""
+RecipeAsked = body_of(
+    train, "The config of a training framework for an optimizer step.", base=FrameworkAsked, usual=LEARNING,
+    without=(*PAID, "law"), name="RecipeAsked", one=True,
+)  # fmt: skip
+
+
+class GridAsked(ModelAsked):
+    """Every batch and length of two lists, and the figures that are wanted."""
 
     phase: Literal["prefill", "decode"] = "decode"
-    batch: Annotated[list[SequencesAsked], Field(min_length=1, max_length=64)]
+    batch: Annotated[list[Annotated[int, Field(ge=1, le=1_000_000)]], Field(min_length=1, max_length=64)]
     context: Annotated[list[Tokens], Field(min_length=1, max_length=64)]
     only: Annotated[list[Text], Field(max_length=20)] | None = Field(None, description="Figures that are wanted.")
+
+
+SweepAsked = body_of(
+    estimate, "A decode or a prefill at every batch and length of two lists.", base=GridAsked, name="SweepAsked",
+    without=group_settings(Step),
+)  # fmt: skip
 
 
 SimulateAsked = body_of(
@@ -294,14 +248,10 @@ LaunchAsked = body_of(
 )  # fmt: skip
 
 
-class LayoutsAsked(ModelAsked):
-    """Layouts of a training step on a machine."""
-
-    on: Text
-    batch: Annotated[int, Field(ge=1, le=65_536)] = 64
-    tokens: Tokens = 4096
-    objective: Literal["time", "cost", "chips"] = "time"
-    top: Annotated[int, Field(ge=1, le=20)] = 10
+LayoutsAsked = body_of(
+    search_settings(), "Layouts of a training step on a machine.", usual=LEARNING, without=PAID, name="LayoutsAsked",
+    largest={"batch": 65_536, "top": 20}, one=True,
+)  # fmt: skip
 
 
 class RunsAsked(Body):
@@ -336,18 +286,16 @@ SearchAsked = body_of(
 )  # fmt: skip
 
 
-class PlotAsked(ModelAsked):
-    """The data of a picture. A field that a kind of picture does not show is refused."""
+class PictureAsked(ModelAsked):
+    """Which picture. A setting that it does not show is refused."""
 
     kind: Literal["roofline", "memory", "parameters", "diagram"] = "roofline"
-    on: Text | None = Field(None, description="Of a roofline and of memory: a machine, as elsewhere.")
-    layout: Text | None = None
-    precision: Text | None = None
-    engine: Text | None = None
-    law: Text | None = Field(None, description="Of a roofline; calibrated if not given.")
-    batch: SequencesAsked | None = Field(None, description="1 if not given.")
-    context: Tokens | None = Field(None, description="Of a roofline; 1024 if not given.")
-    phase: Literal["prefill", "decode"] | None = Field(None, description="Of a roofline; decode if not given.")
+
+
+PlotAsked = body_of(
+    {name: replace(s, default=None) for name, s in {**group_settings(Step), **group_settings(Where)}.items()},
+    "The data of a picture.", base=PictureAsked, name="PlotAsked", one=True,
+)  # fmt: skip
 
 
 class Refusal(BaseModel):

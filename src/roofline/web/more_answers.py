@@ -9,6 +9,7 @@ import polars
 
 import roofline as rl
 from roofline.declared.errors import InputError, not_one_of
+from roofline.declared.groups import PlaceSettings
 from roofline.declared.result import plain
 from roofline.emit.make import hand_over
 from roofline.emit.serving import launch_files
@@ -32,7 +33,7 @@ TABLES = ("generate", "serve", "fit", "estimate", "simulate", "train")
 """Answers that are tables too: a row for each point."""
 
 
-def timeline_answer(asked: b.TimelineAsked, allowed: Allowed) -> dict[str, Any]:
+def timeline_answer(asked: Any, allowed: Allowed) -> dict[str, Any]:
     """When each stage works on which micro-batch: `items` of stage, kind, micro-batch, start and end in seconds."""
     estimate: rl.TrainingEstimate = train_answer(asked, allowed)
     layout = estimate.asked.layout
@@ -44,7 +45,7 @@ def timeline_answer(asked: b.TimelineAsked, allowed: Allowed) -> dict[str, Any]:
     return {"stages": course.stages, "length": course.length, "bubble": course.bubble, "items": items}
 
 
-def remedies_answer(asked: b.RemediesAsked, allowed: Allowed) -> dict[str, Any]:
+def remedies_answer(asked: Any, allowed: Allowed) -> dict[str, Any]:
     """`changes` that make an optimizer step fit, the least expensive first: `detail`, `chips`, a step's `time`, `cost`.
 
     `time` in seconds, `cost` in expected chip-seconds of a step. There are none where it fits, or nothing tried helps.
@@ -60,7 +61,7 @@ def limits_answer(asked: b.ModelAsked, allowed: Allowed) -> dict[str, Any]:
     return {"context": given_fields(asked, allowed)["model"].context}
 
 
-def layouts_answer(asked: b.LayoutsAsked, allowed: Allowed) -> Any:
+def layouts_answer(asked: b.Body, allowed: Allowed) -> Any:
     """`roofline.training-search`: layouts of a training step, the best first."""
     return rl.search_training(**given_fields(asked, allowed))
 
@@ -70,8 +71,9 @@ def diff_answer(asked: b.DiffAsked, allowed: Allowed) -> Any:
     return differ(_side(asked.a, allowed), _side(asked.b, allowed))
 
 
-def _side(asked: b.SideAsked, allowed: Allowed) -> Side:
+def _side(asked: Any, allowed: Allowed) -> Side:
     given = given_fields(asked, allowed)
+    given = PlaceSettings.fully(given)
     if not isinstance(given["on"], Chip):  # of the catalog, or `here`: a side tells it as it was asked
         given["on"] = asked.on.strip().lower()
     if "layout" in given:
@@ -109,7 +111,7 @@ def launch_answer(asked: Any, allowed: Allowed) -> dict[str, Any]:
     return {"launcher": emitted.launcher, "files": files, "missing": list(emitted.missing)}
 
 
-def recipe_answer(asked: b.RecipeAsked, allowed: Allowed) -> dict[str, Any]:
+def recipe_answer(asked: b.Body, allowed: Allowed) -> dict[str, Any]:
     """The `text` of a training framework's config, what is `missing` of the layout in it, and whether it `fits`."""
     given = given_fields(asked, allowed)
     framework = given.pop("framework", "")
@@ -119,7 +121,7 @@ def recipe_answer(asked: b.RecipeAsked, allowed: Allowed) -> dict[str, Any]:
     return {"framework": emitted.framework, "text": emitted.text, "missing": missing, "fits": bool(estimate.fits)}
 
 
-def report_answer(asked: b.ReportAsked, allowed: Allowed) -> bytes:
+def report_answer(asked: b.Body, allowed: Allowed) -> bytes:
     """`roofline report`: the whole story on one HTML page."""
     given = given_fields(asked, allowed)
     return html(rl.report(**given)).encode()

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from pydantic import BaseModel, ValidationError
 
-from roofline.declared.errors import InputError
+from roofline.declared.errors import InputError, nearest
 from roofline.declared.result import Result
 from roofline.web import answers as a
 from roofline.web import bodies as b
@@ -44,13 +44,13 @@ def table_answer(asked: b.TableAsked, allowed: Allowed) -> bytes:
     try:
         body = question.body.model_validate(asked.body)
     except ValidationError as error:
-        raise invalid_body(error) from error
+        raise invalid_body(error, question.body) from error
     return more.table_bytes(question.answer(body, allowed).to_frame(), asked.form)
 
 
 QUESTIONS = MappingProxyType({
     "limits": ApiQuestion(b.ModelAsked, more.limits_answer),
-    "analyze": ApiQuestion(b.StepAsked, a.analyze_answer),
+    "analyze": ApiQuestion(b.AnalyzeAsked, a.analyze_answer),
     "estimate": ApiQuestion(b.EstimateAsked, a.estimate_answer),
     "explain": ApiQuestion(b.ExplainAsked, a.explain_answer),
     "generate": ApiQuestion(b.GenerateAsked, a.generate_answer),
@@ -94,10 +94,25 @@ def first_fault(error: Any) -> tuple[str, str]:
     return field, EXPECTED.get(first["type"]) or first["msg"].removeprefix("Input should be ")
 
 
-def invalid_body(error: ValidationError) -> InputError:
-    """The one error of a body within a body."""
+def invalid_body(error: Any, body: type[BaseModel]) -> InputError:
+    """The one error of a body: in the library's words where a setting has a wrong value; nearest fields of one that is
+    none.
+    """
     field, expected = first_fault(error)
-    return InputError(field, error.errors()[0].get("input"), expected)
+    first, owner = error.errors()[0], body
+    *within, last = [str(part) for part in first["loc"] if part != "body"] or [""]
+    for part in within:
+        inner = owner.model_fields[part].annotation if part in owner.model_fields else None
+        owner = inner if isinstance(inner, type) and issubclass(inner, BaseModel) else owner
+    if first["type"] == "extra_forbidden":
+        return InputError(field, first["input"], expected, nearest(last, owner.model_fields))
+    setting = owner.declared.get(field.rpartition(".")[2]) if issubclass(owner, b.Body) else None
+    if setting is not None and not isinstance(first["input"], (list, dict)):
+        try:
+            setting.kind.check(field, first["input"])
+        except InputError as wrong:
+            return wrong
+    return InputError(field, first.get("input"), expected)
 
 
 def answered(name: str, body: dict[str, Any], allowed: Allowed = NOTHING_MORE) -> Any:

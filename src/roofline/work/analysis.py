@@ -9,7 +9,9 @@ from typing import ClassVar
 
 from roofline.arrays import np
 from roofline.declared.errors import InputError, nearest
+from roofline.declared.groups import CountingText, PrecisionText, TrafficText
 from roofline.declared.maths import Count, is_array
+from roofline.declared.question import question
 from roofline.declared.result import Figured, Result, Units
 from roofline.model.load import Source, model_of
 from roofline.model.model import Model
@@ -192,13 +194,14 @@ class Analysis(Result):
         raise InputError("op", name, "an op of this model", nearest(name, names) or names)
 
 
+@question()
 def analyze(
     model: Model | Source,
     step: Step,
     *,
-    counting: str | Counting = "standard",
-    traffic: str | Traffic = "fused",
-    precision: object = None,
+    counting: CountingText = "standard",
+    traffic: TrafficText = "fused",
+    precision: PrecisionText = None,
 ) -> Analysis:
     """What `step` costs on `model`: a Model, its name, path or config.
 
@@ -209,8 +212,6 @@ def analyze(
     are floats. Raises InputError for what is not understood.
     """
     built = model_of(model)
-    if not isinstance(step, Step):
-        raise InputError("step", step, "a Step such as prefill(batch=1, tokens=1024)")
     how, what = counting_named(counting), traffic_named(traffic)
     base = step.precision if isinstance(step, Training) else built.precision
     built, formats = formats_of(built, precision, base)

@@ -5,20 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from roofline.declared.errors import InputError
+from roofline.declared.groups import CountingText, PrecisionText, TrafficText
+from roofline.declared.kinds import Text
 from roofline.declared.maths import Count
+from roofline.declared.question import question
 from roofline.declared.result import Figured, Result, Units
 from roofline.model.load import Source
 from roofline.model.model import Model
 from roofline.model.modules import Experts, LatentAttention, Module
 from roofline.work.analysis import Analysis, OpCost, analyze
-from roofline.work.counting import Counting
 from roofline.work.lower import latent_forms, lower
 from roofline.work.ops import Op
 from roofline.work.step import Step
-from roofline.work.traffic import Traffic
 
 
 @dataclass(frozen=True)
@@ -86,10 +87,16 @@ class Explanation(Result):
         return [*super().lines(), *((f.name, f"{f.text} = {f.filled} = {f.value:,}") for f in self.figures)]
 
 
+@question()
 def explain(
-    model: Model | Source, op: str, step: Step, *, counting: str | Counting = "standard",
-    traffic: str | Traffic = "fused", precision: object = None,
-) -> Explanation:  # fmt: skip
+    model: Model | Source,
+    op: Annotated[Text, "An op's name, as `roofline analyze` prints it."],
+    step: Step,
+    *,
+    counting: CountingText = "standard",
+    traffic: TrafficText = "fused",
+    precision: PrecisionText = None,
+) -> Explanation:
     """The formulas of an op of a model at a step; the options are those of `analyze`.
 
     FLOPs, and bytes for each role that moves anything. The step must be uniform (one kind of query). Raises InputError

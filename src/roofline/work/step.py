@@ -11,12 +11,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from functools import cache, cached_property
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from roofline.arrays import np
 from roofline.declared.checks import count, lengths_differ
 from roofline.declared.errors import InputError, not_one_of
+from roofline.declared.kinds import NewTokens, PhaseName, QueryTokens, Sequences, Tokens, TokensOrNone
 from roofline.declared.maths import Count, ceil_div, half, is_array, least, most, no_more, where
+from roofline.declared.question import group
 
 Logits: TypeAlias = Literal["last", "all"]
 Phase: TypeAlias = Literal["prefill", "decode"]
@@ -33,6 +35,7 @@ class Queries:
     count: Count = 1
 
 
+@group
 @dataclass(frozen=True, init=False)
 class Step:
     """One forward pass.
@@ -146,6 +149,42 @@ class Step:
         """Tokens of all queries that are in the cache before the step."""
         return self.total(lambda q: q.cached)
 
+    @classmethod
+    def asked(
+        cls,
+        *,
+        phase: Annotated[
+            PhaseName | None, "A `prefill` or a `decode` (default: a prefill where `input` is given, else a decode)."
+        ] = None,
+        batch: Annotated[
+            Sequences | None,
+            "Sequences of all replicas together (1), or a multiple of the length of `cached` and `new`, which then "
+            "repeat.",
+        ] = None,
+        input: Annotated[
+            Tokens | None, "Prompt tokens: a prefill of that many new tokens for each sequence (1024)."
+        ] = None,
+        context: Annotated[
+            TokensOrNone | None,
+            "Tokens cached: a decode step of one new token for each sequence after that many (1024).",
+        ] = None,
+        cached: Annotated[QueryTokens | None, "Cached tokens of each query of a mixed batch."] = None,
+        new: Annotated[NewTokens | None, "New tokens of each query of a mixed batch."] = None,
+    ) -> Step:
+        """A step as settings. Raises InputError for those that do not go together."""
+        if cached is not None or new is not None:
+            beside = {"phase": phase, "input": input, "context": context}
+            if any(value is not None for value in beside.values()):
+                raise InputError("cached", cached, "either input and context or cached and new")
+            return _listed(batch, cached, new)
+        if input is not None and context is not None:
+            raise InputError("input and context", "both", "one of them: a prefill, or a decode")
+        if phase == "decode" and input is not None:
+            raise InputError("input", input, "context beside it: a decode has tokens cached")
+        name, tokens = ("context", context) if input is None else ("input", input)
+        tokens, how = USUAL_TOKENS if tokens is None else tokens, phase or ("prefill" if name == "input" else "decode")
+        return step_of(how, 1 if batch is None else batch, count(name, tokens, 1) if how == "prefill" else tokens)
+
     @property
     def logit_tokens(self) -> Count:
         """Tokens whose logits are computed."""
@@ -231,6 +270,25 @@ class Step:
     def as_floats(self) -> Step:
         """The same step with its arrays in float64, for sweeps beyond 64-bit integers."""
         return self.mapped(lambda v: v.astype("float64") if is_array(v) else v)
+
+
+MOST_QUERIES = 4096
+"""Queries of a step that are listed one by one."""
+USUAL_TOKENS = 1024
+"""Prompt or context length of a step where none is given."""
+
+
+def _listed(batch: Any, cached: Any, new: Any) -> Step:
+    """A step of queries of their own. Raises InputError for lists that do not go together."""
+    name, first = ("new", new) if cached is None else ("cached", cached)
+    size = len(first) if isinstance(first, (list, tuple)) else 1
+    if size > MOST_QUERIES:
+        raise InputError(name, f"{size} queries", f"at most {MOST_QUERIES}")
+    if cached is not None and new is not None and isinstance(new, (list, tuple)) and len(new) != size:
+        raise InputError("new", new, f"{size} values, as many as cached")
+    if isinstance(batch, int) and batch % size:
+        raise InputError("batch", batch, f"a multiple of the {size} queries listed")
+    return Step(cached=[0] * size if cached is None else cached, new=[1] * size if new is None else new, batch=batch)
 
 
 def prefill(batch: Count = 1, tokens: Count = None, *, cached: Count = 0, logits: Logits = "last") -> Step:

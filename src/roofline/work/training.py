@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
-from roofline.declared.checks import count, flag
+from roofline.declared.checks import count
 from roofline.declared.errors import InputError, nearest, not_one_of
+from roofline.declared.kinds import Names, NamesOrLists, PackText, Sequences, Switch, Text, Whole, Word, Words
 from roofline.declared.maths import Count, ceil_div, least, some
+from roofline.declared.question import group
 from roofline.model.formats import Format
 from roofline.model.modules import Module
 from roofline.model.table import KindTable
@@ -111,32 +113,83 @@ class Training(Step):
         return self.recipe.precision(self.optimizer)
 
 
-@dataclass(frozen=True)
+@group
+@dataclass(frozen=True, kw_only=True)
 class TrainingOptions:
     """How a step of training runs, with what holds where nothing is said; `Training` says what each means.
 
-    `fused_loss`: short for a loss that is fused. `overlap`: True as the engine does it, False nothing, or axes.
+    `overlap`: None or True as the engine does it, False or `none` nothing, or axes.
     """
 
-    recompute: str | Sequence[str] = "none"
-    recipe: str | Recipe = "bf16"
-    optimizer: str | Optimizer = "adamw"
-    flash: bool = True
-    fused_loss: bool = False
-    loss: str | None = None
-    micro_batch: Count = 1
-    schedule: str = "1f1b"
-    overlap: bool | str | Sequence[str] | None = True
-    offload: str | Sequence[str] = ()
-    recompute_layers: int | None = None
-    recompute_every: int | None = None
-    offload_layers: int | None = None
-    lengths: str | Sequence[Any] | None = None
-    reshard: bool = True
-    no_sync: bool = False
-    gather_format: str | None = None
-    reduce_format: str | None = None
-    optimizer_in_backward: bool = False
+    micro_batch: Annotated[Sequences, "Sequences that pass through a replica together."] = 1
+    schedule: Annotated[
+        Word, "Of the pipeline: `gpipe`, `1f1b`, `interleaved` (with vp in the layout), `zb-h1`, `zb-h2`, `dualpipe`."
+    ] = "1f1b"
+    recompute: Annotated[
+        Words,
+        "`none`, `selective` (attention's core), `op` (every second product, and everything but products and "
+        "attention), `full`, or names of modules, each followed by a comma.",
+    ] = "none"
+    recipe: Annotated[
+        Word | Recipe,
+        "Formats of products, weights, gradients and master: `bf16`, `bf16-gradients`, `bf16-pure`, `fp16`, `fp32`, "
+        "`fp8`, `fp8-block`, `mxfp8`, `nvfp4`, `qlora` (with lora). With FSDP also `bf16-mixed` and `fp8-mixed`: "
+        "fp32 weights, gathered in bf16. `fp8-primary` keeps matrices of layers in fp8. Formats of a recipe can be "
+        "changed: `fp8(gradients=bf16,matrices=fp8,activated=fp8)`; the last is of inputs of activation functions. "
+        "`attended=bf16` keeps attention's output once, as `fp8-block` does.",
+    ] = "bf16"
+    optimizer: Annotated[
+        Word | Optimizer,
+        "`adamw`, `adamw-bf16`, `adam8bit`, `adafactor`, `muon`, `momentum`, `sgd`; `paged-adamw`, `paged-adam8bit` "
+        "(state in the host's memory where there is no room).",
+    ] = "adamw"
+    offload: Annotated[
+        NamesOrLists | None,
+        "What lives in the host's memory: `optimizer`, `activations`, `parameters` (zero=3), `gradients` (zero=2, 3).",
+    ] = None
+    offload_layers: Annotated[
+        Whole | None, "Layers of each stage whose activations live there, with `offload=activations` (default: all)."
+    ] = None
+    flash: Annotated[Switch, "Attention keeps its scores on the chip; without, it runs kernel by kernel."] = True
+    loss: Annotated[
+        Word | None,
+        "How cross-entropy keeps its logits: `in-place` (6 bytes each, Megatron-LM), `eager` (12, PyTorch), `compiled` "
+        "(4), `chunked` (2.25), `fused` (0) (default: as the engine does).",
+    ] = None
+    fused_loss: Annotated[Switch, "The same as `loss=fused`."] = False
+    overlap: Annotated[
+        bool | Names | None,
+        "Communication that overlaps with compute, separated by commas, or `none` (default: as the engine does). `dp`: "
+        "gradients and gathered weights. `tp`: collectives in pieces, during their products. `ep`: tokens, during "
+        "another micro-batch. `cp`: a ring's keys and values. `pp`: activations between stages.",
+    ] = None
+    recompute_layers: Annotated[Whole | None, "Layers of each stage that are run again, the others not."] = None
+    recompute_every: Annotated[Whole | None, "The same of each second, third … layer."] = None
+    lengths: Annotated[
+        PackText | None, "Sequences that are packed into one, such as `4096,512x8`: they add up to `tokens`."
+    ] = None
+    reshard: Annotated[
+        Switch,
+        "With zero=3, weights gathered for the forward pass are given up until the backward; without, they stay "
+        "(reshard_after_forward=False).",
+    ] = True
+    no_sync: Annotated[
+        Switch, "With zero=2 or 3, gradients are kept whole over the micro-batches of a step, and reduced once."
+    ] = False
+    gather_format: Annotated[
+        Text | None,
+        "Format in which weights are gathered: `fp32`, `bf16`, `fp16`, or `fp8` for matrices of layers (default: the "
+        "recipe's).",
+    ] = None
+    reduce_format: Annotated[
+        Text | None, "Format in which gradients are reduced: `fp32`, `bf16`, `fp16` (default: the recipe's)."
+    ] = None
+    optimizer_in_backward: Annotated[
+        Switch, "Each gradient is applied at once and freed; needs one micro-batch per step."
+    ] = False
+
+
+USUAL_OPTIONS = TrainingOptions()
 
 
 def training(batch: Count = 1, tokens: Count = None, **options: Any) -> Training:
@@ -147,11 +200,13 @@ def training(batch: Count = 1, tokens: Count = None, **options: Any) -> Training
     Raises InputError for sizes that are not whole and a recompute that is none of none, selective, full or a list of
     module names.
     """
-    how = TrainingOptions(**options)
+    return training_step(batch, tokens, TrainingOptions(**options))
+
+
+def training_step(batch: Count, tokens: Count, how: TrainingOptions) -> Training:
+    """The same with its options in one value."""
     entry = Queries(0, count("tokens", tokens, 1), count("batch", batch, 1))
     lengths = packed(how.lengths, entry.new)
-    for name in ("flash", "fused_loss", "reshard", "no_sync", "optimizer_in_backward"):
-        flag(name, getattr(how, name))
     if how.schedule not in SCHEDULES:
         raise not_one_of("schedule", how.schedule, SCHEDULES)
     if how.loss is not None and how.loss not in LOSSES:
@@ -177,7 +232,7 @@ def training(batch: Count = 1, tokens: Count = None, **options: Any) -> Training
         "queries": _queries(entry, lengths), "lengths": lengths, "logits": "all", "parts": 1, "recompute": again,
         "loss": "fused" if how.fused_loss else how.loss, "recipe": recipe_named(how.recipe),
         "optimizer": optimizer_named(how.optimizer), "schedule": how.schedule, "offload": away, "flash": how.flash,
-        "micro_batch": count("micro_batch", how.micro_batch, 1), "overlap": beside,
+        "micro_batch": how.micro_batch, "overlap": beside,
     }  # fmt: skip
     step = object.__new__(Training)
     for name, value in given.items():
@@ -190,6 +245,7 @@ def _axes(overlap: Any) -> tuple[str, ...] | None:
     if overlap is None or overlap is True:
         return None
     named = () if overlap is False else _words("overlap", overlap)
+    named = () if named == ("none",) else named
     for axis in named:
         if axis not in OVERLAPS:
             raise not_one_of("overlap", axis, OVERLAPS)
@@ -197,11 +253,11 @@ def _axes(overlap: Any) -> tuple[str, ...] | None:
 
 
 def _words(field: str, value: Any) -> tuple[str, ...]:
-    """Words listed, or separated by commas. Raises InputError for anything else."""
-    words = value.split(",") if isinstance(value, str) else value
-    if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) for word in words):
+    """Words listed, or separated by commas; none of None. Raises InputError for anything else."""
+    parts = () if value is None else (value,) if isinstance(value, str) else value
+    if not isinstance(parts, (list, tuple)) or not all(isinstance(part, str) for part in parts):
         raise InputError(field, value, "words, or a list of them")
-    return tuple(word.strip() for word in words if word.strip())
+    return tuple(word.strip() for part in parts for word in part.split(",") if word.strip())
 
 
 AS_GIVEN = (

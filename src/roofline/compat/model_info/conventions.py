@@ -178,4 +178,5 @@ def widths(rules: Rules) -> Precision:
 
 def work(outline: Model, step: Step, c: Convention) -> Analysis:
     """A step of an outline under the conventions."""
-    return analyze(outline, step, counting=counting(c), traffic=traffic(c), precision=widths(c.rules))
+    own: Analysis = analyze(outline, step, counting=counting(c), traffic=traffic(c), precision=widths(c.rules))
+    return own

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from roofline.declared.checks import count
 from roofline.declared.errors import InputError, not_one_of
+from roofline.declared.groups import DEGREES, CountingText, TrafficText, Where
+from roofline.declared.kinds import MachineName, Switch, Whole
+from roofline.declared.question import group, group_settings, question
 from roofline.estimates.deployment import Machine, machines
 from roofline.estimates.estimate import estimate
 from roofline.estimates.settings import setup
@@ -19,7 +22,6 @@ from roofline.explore.sensitivity import OperatingPoint, answers
 from roofline.explore.sweep import AXES, Swept, longest_context, map_decode, sweep_steps
 from roofline.layout.layout import layout_named
 from roofline.layout.shard import shard
-from roofline.machine.engine import Engine
 from roofline.model.load import model_of
 from roofline.model.model import Model
 from roofline.show.plots import build
@@ -43,8 +45,8 @@ class Wanted:
 
     model: Model
     steps: tuple[tuple[str, Step], ...]
+    where: Where
     on: tuple[Machine, ...]
-    layout: object
     points: By
     links: bool
     over: Swept
@@ -53,25 +55,21 @@ class Wanted:
     context: int
     most_batch: int | None
     most_context: int | None
-    engine: str | Engine | None
-    precision: object
     work: Mapping[str, Any]
-    law: str
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Settings of a step of inference."""
-        return {**self.trained, "precision": self.precision, "engine": self.engine}
+        """Settings of a step of inference, but for the machine."""
+        return {name: getattr(self.where, name) for name in group_settings(Where) if name not in ("on", *DEGREES)}
 
     @property
     def timed(self) -> dict[str, Any]:
         """Options of `estimate` for a step of inference."""
         return {**self.work, **self.settings}
 
-    @property
-    def trained(self) -> dict[str, Any]:
-        """Those of a training step, whose formats are its recipe's and whose engine is the one for training."""
-        return {"law": self.law, "layout": self.layout}
+    def trained(self, machine: Machine) -> Where:
+        """The place of a training step, whose formats are its recipe's and whose engine is the one for training."""
+        return replace(self.where, on=machine, precision=None, engine=None)
 
     def machines(self, most: int | None = None) -> tuple[Machine, ...]:
         """The chips or clusters, at least one and at most so many."""
@@ -80,43 +78,53 @@ class Wanted:
         return self.on
 
 
-@dataclass(frozen=True)
+@group
+@dataclass(frozen=True, kw_only=True)
 class PlotOptions:
-    """What a picture may be told besides its kind and sizes: its marks, how far it goes, its style, its settings.
+    """What a picture may be told besides its kind and sizes: its marks, how far it goes, its style.
 
-    `points`, `links`: of a roofline. `over`, `phase`: of a sweep. `broken`, `legend`: as in `Style`. The others are
-    those of `estimate`.
+    `points`, `links`: of a roofline. `over`, `phase`: of a sweep. `broken`, `legend`: as in `Style`.
     """
 
-    points: By = "ops"
-    links: bool = False
-    over: Swept = "batch"
-    phase: Phase = "decode"
-    most_batch: int | None = None
-    most_context: int | None = None
-    theme: ThemeName = "light"
-    legend: LegendPlace = "beside"
-    broken: bool = False
-    dpi: int = 150
-    counting: str = "standard"
-    traffic: str = "fused"
-    layout: Any = None
-    precision: Any = None
-    law: str = "calibrated"
-    engine: str | Engine | None = None
+    points: Annotated[By, "What a point of the roofline is."] = "ops"
+    links: Annotated[Switch, "Draw the bandwidth of links beside that of memory."] = False
+    over: Annotated[Swept, "The axis of a sweep."] = "batch"
+    phase: Annotated[Phase, "What a sweep is of."] = "decode"
+    most_batch: Annotated[Whole | None, "The last batch of a sweep or map (1024)."] = None
+    most_context: Annotated[
+        Whole | None, "The last context of a sweep, map or memory (the model's, at most 131072)."
+    ] = None
+    theme: Annotated[ThemeName, "Ink on white, or light on dark."] = "light"
+    legend: Annotated[LegendPlace, "Beside the picture, in a file of its own, or none."] = "beside"
+    broken: Annotated[Switch, "A broken x axis, the empty middle left out."] = False
+    dpi: Annotated[Whole, "Pixels per inch of a PNG."] = 150
 
 
+@group
+@dataclass(frozen=True, kw_only=True)
+class DrawnOn(Where):
+    """Where what is drawn runs; pictures of a model alone need no machine."""
+
+    on: Annotated[MachineName | None, "A chip or several chips, as elsewhere; one or a list."] = None
+
+
+ANYWHERE, USUAL_PLOT = DrawnOn(), PlotOptions()
+
+
+@question()
 def plot(
     model: Any,
     steps: Mapping[str, Step] | None = None,
+    where: DrawnOn = ANYWHERE,
     *,
-    on: Machine | Sequence[Machine] = (),
     kind: PictureKind = "roofline",
     batch: int = 1,
     context: int | None = None,
+    counting: CountingText = "standard",
+    traffic: TrafficText = "fused",
+    how: PlotOptions = USUAL_PLOT,
     output: str | os.PathLike[str] | None = None,
     force: bool = False,
-    **options: Any,
 ) -> d.Plot:
     """What the picture shows, drawn into `output` (PNG, SVG, PDF or HTML) where given.
 
@@ -131,15 +139,14 @@ def plot(
       diagram     the model's modules, from embedding to head
     `model`: a Model, its name, path or config. `steps` without a value: a prefill and a decode of `context` tokens
     (1024) at `batch`, which is that of all replicas. With a layout work and bytes are those of one rank.
-    The `options` are those of `PlotOptions`.
     Raises InputError for what is not understood, and for a file that cannot be written.
     """
-    o = PlotOptions(**options)
+    o, on = how, machines(() if where.on is None else where.on)
     for name, value, known in (("kind", kind, KINDS), ("over", o.over, AXES), ("phase", o.phase, PHASES)):
         if value not in known:
             raise not_one_of(name, value, known)
-    if len(machines(on)) > MOST_DRAWN_MACHINES or len(steps or ()) > MOST_DRAWN_STEPS:
-        asked = f"{len(machines(on))} machines and {len(steps or ())} steps"
+    if len(on) > MOST_DRAWN_MACHINES or len(steps or ()) > MOST_DRAWN_STEPS:
+        asked = f"{len(on)} machines and {len(steps or ())} steps"
         raise InputError("on", asked, f"at most {MOST_DRAWN_MACHINES} machines and {MOST_DRAWN_STEPS} steps")
     built, style = model_of(model), Style(o.theme, o.legend, o.broken, o.dpi)
     if output is not None:
@@ -154,13 +161,13 @@ def plot(
                 f"steps[{name!r}]", step, "a prefill, a decode, a training or a mixed step, without arrays"
             )
     request = Wanted(
-        built, tuple(default.items()), machines(on), o.layout, o.points, o.links, o.over, o.phase, batch, tokens,
-        o.most_batch, o.most_context, o.engine, o.precision, {"counting": o.counting, "traffic": o.traffic}, o.law,
+        built, tuple(default.items()), where, on, o.points, o.links, o.over, o.phase, batch, tokens, o.most_batch,
+        o.most_context, {"counting": counting, "traffic": traffic},
     )  # fmt: skip
     picture = KINDS[kind](request)
-    several = o.layout is not None and not layout_named(o.layout).alone
+    several = where.layout is not None and not layout_named(where.layout).alone
     if several and kind not in ("parameters", "diagram"):
-        note = f"{picture.note} · {layout_named(o.layout).text()}: work of one rank, batch of all replicas"
+        note = f"{picture.note} · {layout_named(where.layout).text()}: work of one rank, batch of all replicas"
         picture = replace(picture, note=note)
     if output is not None:
         write(picture, output, style, force)
@@ -172,7 +179,10 @@ def _timed(r: Wanted) -> list[build.NamedEstimate]:
     timed: list[build.NamedEstimate] = []
     for machine in r.on:
         for name, step in r.steps:
-            e = estimate(r.model, step, on=machine, **(r.trained if isinstance(step, Training) else r.timed))
+            if isinstance(step, Training):
+                e = estimate(r.model, step, r.trained(machine))
+            else:
+                e = estimate(r.model, step, replace(r.where, on=machine), **r.work)
             one: Estimate = e.micro(e.stages[0]) if isinstance(step, Training) else e
             timed.append(build.NamedEstimate(name, one, bool(e.fits)))
     return timed
@@ -188,10 +198,11 @@ def _shares(r: Wanted) -> d.Plot:
     if timed:
         first = [(t.name, t.estimate.analysis) for t in timed[: len(r.steps)]]
         return build.shares_plot(first, timed)
-    layout = layout_named(r.layout)
+    layout = layout_named(r.where.layout)
     rank = shard(r.model, layout)
     steps = ((name, s if isinstance(s, Training) else s.of_replica(layout.dp)) for name, s in r.steps)
-    return build.shares_plot([(name, analyze(rank, step, precision=r.precision, **r.work)) for name, step in steps])
+    how = {**r.work, "precision": r.where.precision}
+    return build.shares_plot([(name, analyze(rank, step, **how)) for name, step in steps])
 
 
 def _sweep(r: Wanted) -> d.Plot:
@@ -207,9 +218,8 @@ def _sweep(r: Wanted) -> d.Plot:
 
 
 def _memory(r: Wanted) -> d.Plot:
-    curve = memory_over_context(
-        r.model, on=r.on, layout=r.layout, batch=r.batch, most=r.most_context, engine=r.engine, precision=r.precision
-    )
+    place = {name: value for name, value in r.settings.items() if name != "law"}
+    curve = memory_over_context(r.model, on=r.on, batch=r.batch, most=r.most_context, **place)
     return build.memory_plot(r.model, curve)
 
 

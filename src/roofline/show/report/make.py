@@ -3,46 +3,37 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, get_args
 
 from roofline.declared.errors import not_one_of
-from roofline.estimates.deployment import Machine, machines
-from roofline.model.load import model_of
+from roofline.declared.groups import PlaceSettings
+from roofline.declared.kinds import Switch
+from roofline.declared.question import question
+from roofline.explore.guidance import USUAL_BATCH, BatchSizes
+from roofline.model.load import Source, model_of
+from roofline.model.model import Model
 from roofline.show.files import check_ending, check_file, check_folder, whole_file, whole_folder
 from roofline.show.report.finished import Finished, OnSection, finished
 from roofline.show.report.subject import report_on
 from roofline.show.report.write import ENDINGS, TableForm, as_markdown, fill_tables, write_tables
 
 
-@dataclass(frozen=True)
-class ReportOptions:
-    """The settings of a report's estimates, as in `generate`, and whether it has training steps.
-
-    `tables`: the folder for every table as a file, csv or parquet.
-    """
-
-    layout: Any = None
-    precision: Any = None
-    engine: Any = None
-    train: bool = False
-    tables: str | os.PathLike[str] | None = None
-    tables_form: TableForm = "csv"
-
-
+@question()
 def report(
-    model: Any,
+    model: Model | Source,
+    place: PlaceSettings,
+    sizes: BatchSizes = USUAL_BATCH,
     *,
-    on: Machine | Sequence[Machine],
-    batch: int = 16,
-    input: int | None = None,
-    output_tokens: int | None = None,
+    train: Annotated[
+        Switch,
+        "An optimizer step of the same batch and prompts too, and what would help it: options of `roofline train`.",
+    ] = False,
     output: str | os.PathLike[str] | None = None,
+    tables: str | os.PathLike[str] | None = None,
+    tables_form: TableForm = "csv",
     force: bool = False,
     progress: OnSection | None = None,
-    **options: Any,
 ) -> Finished:
     """The report of a model (a Model, its name, path or config) on the first machine of `on`, beside the others.
 
@@ -52,8 +43,6 @@ def report(
     folder for every table as a file, `tables_form` csv or parquet. `progress` is called as sections and pictures
     are done. Raises InputError for what is not understood and for what cannot be written.
     """
-    how = ReportOptions(**options)
-    tables, tables_form = how.tables, how.tables_form
     page = None if output is None else Path(output)
     if page is not None:
         check_ending(page, ENDINGS)
@@ -62,9 +51,7 @@ def report(
         check_folder(Path(tables), force)
     if tables_form not in get_args(TableForm):
         raise not_one_of("tables_form", tables_form, get_args(TableForm))
-    sizes = {"batch": batch, "input": input, "output": output_tokens}
-    settings = {"layout": how.layout, "precision": how.precision, "engine": how.engine}
-    subject = report_on(model_of(model), machines(on), train=how.train, **sizes, **settings)
+    subject = report_on(model_of(model), place, sizes, train=train)
     files = None if page is None or page.suffix.lower() != ".md" else page.with_name(f"{page.stem}_files")
     if files is not None:
         check_folder(files, force)

@@ -15,7 +15,8 @@ def report_plot(r: Report, kind: PictureKind, **options: Any) -> d.Plot:
     compared = kind in ("sweep", "memory")
     others = tuple(machine for machine, other in r.elsewhere if not isinstance(other, InputError))
     now, length = r.now, r.now.input if options.get("phase") == "prefill" else r.middle
-    return plot(
+    picture: d.Plot = plot(
         r.model, dict(r.steps), kind=kind, on=(now.on, *others) if compared else now.on, layout=now.layout,
         batch=now.batch, precision=now.asked.formats, context=length, engine=now.engine, **options,
     )  # fmt: skip
+    return picture

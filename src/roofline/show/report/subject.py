@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from roofline.declared.errors import InputError
-from roofline.estimates.deployment import Deployment, Machine
+from roofline.declared.groups import PlaceSettings, Where
+from roofline.declared.question import question
+from roofline.estimates.deployment import Deployment, Machine, machines
 from roofline.estimates.fit import Fit
 from roofline.estimates.generate import Generation
 from roofline.estimates.step import Estimate, step_estimate
 from roofline.estimates.train import TrainingEstimate, train_step
 from roofline.estimates.training_changes import Fix, fixes
-from roofline.explore.guidance import Advice, Served, TrainingAdvice, advice, served, training_advice
+from roofline.explore.guidance import (
+    USUAL_BATCH,
+    Advice,
+    BatchSizes,
+    Served,
+    TrainingAdvice,
+    advice,
+    served,
+    training_advice,
+)
 from roofline.explore.regimes import Critical, critical
 from roofline.explore.sensitivity import Answer, OperatingPoint, answers
 from roofline.layout.layout import Layout
@@ -150,15 +159,18 @@ class Report:
         return tuple(every)
 
 
-def report_on(model: Model, on: Sequence[Machine], *, train: bool = False, **options: Any) -> Report:
-    """A report on the first machine, served as `served` has it with these options, compared with the rest.
+@question()
+def report_on(model: Model, place: PlaceSettings, sizes: BatchSizes = USUAL_BATCH, *, train: bool = False) -> Report:
+    """A report on the first machine of a place, served as `served` has it, compared with the rest.
 
     `train`: with training steps of the same batch.
 
     Raises InputError for what is not understood.
     """
-    if not on:
-        raise InputError("on", list(on), "at least one chip or cluster")
-    report = Report(served(model, on=on[0], command="report", **options), tuple(on[1:]), train)
+    first, *others = machines(place.on) or (None,)
+    if first is None:
+        raise InputError("on", [], "at least one chip or cluster")
+    where = Where(**{**vars(place), "on": first})
+    report = Report(served(model, where, sizes, command="report"), tuple(others), train)
     report.generation.latency  # noqa: B018 - raises here what the machine cannot do
     return report
