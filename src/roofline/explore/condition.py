@@ -111,7 +111,7 @@ class Clause:
 
 
 @dataclass(frozen=True)
-class Amount(Clause):
+class NumberClause(Clause):
     """A number in SI units."""
 
     amount: float
@@ -273,7 +273,7 @@ class Compared(Clause):
     def text(self) -> str:
         sides = self.turned
         right = sides.right.within(6)
-        if isinstance(sides.right, Amount) and isinstance(sides.left, FigureName):
+        if isinstance(sides.right, NumberClause) and isinstance(sides.left, FigureName):
             right = limit_text(sides.right.amount, sides.left.unit)
         return f"{sides.left.within(6)} {sides.said} {right}"
 
@@ -606,7 +606,7 @@ class _Parser:
             if unit not in NUMBER_UNITS:
                 raise self._wrong(text + unit, f"a unit: {', '.join(SHOWN_UNITS)}")
             factor, dimension = NUMBER_UNITS[unit]
-            return Amount(float(text) * factor, dimension)
+            return NumberClause(float(text) * factor, dimension)
         if kind == "word":
             return Word(text[1:-1])
         if kind == "name" and text not in ("and", "or", "not"):
@@ -655,5 +655,5 @@ class _Parser:
         return Compared(left, sign, right)
 
 
-_OTHER_SIDE = Against(Amount(0.0))
+_OTHER_SIDE = Against(NumberClause(0.0))
 """Stands for the other side until it is known what it is compared with."""

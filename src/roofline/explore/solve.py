@@ -15,7 +15,16 @@ from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.question import OLD_NAMES
 from roofline.explore.asking import other_side, question_of, side_text
 from roofline.explore.break_even import break_even, owned_named
-from roofline.explore.condition import Amount, Clause, Compared, Condition, FigureName, Not, condition_of, limit_text
+from roofline.explore.condition import (
+    Clause,
+    Compared,
+    Condition,
+    FigureName,
+    Not,
+    NumberClause,
+    condition_of,
+    limit_text,
+)
 from roofline.explore.fewest_chips import MOST_CHIPS, fewest_chips, on_chips
 from roofline.explore.figures import ColumnKind
 from roofline.explore.knobs import HARDWARE, WORK, Sought, sought
@@ -94,7 +103,7 @@ def _under(q: OpenQuestion, texts: Sequence[str]) -> OpenQuestion:
     units = {name: column.spelled for name, column in q.known.items()}
     condition = condition_of(texts, units, sides=True)
     for part in condition.parts:
-        if isinstance(part, Compared) and isinstance(part.turned.right, Amount):
+        if isinstance(part, Compared) and isinstance(part.turned.right, NumberClause):
             _check_limit(part.turned, part.turned.right.amount)
     return replace(q, condition=condition)
 
