@@ -46,12 +46,12 @@ def spread(least: int, most: int, each: int = 4) -> Array:
     return np.unique(np.round(np.geomspace(least, most, steps + 1)).astype(np.int64))
 
 
-def neighbours(inner: int, outer: int, holds: Callable[[Array], Array], block: int = 1) -> tuple[int, int]:
-    """The neighbours between which it stops to hold, from a whole number where it holds to one where it does not.
+def adjacent(inner: int, outer: int, holds: Callable[[Array], Array], block: int = 1) -> tuple[int, int]:
+    """The adjacent numbers between which it stops to hold, from a whole number where it holds to one where it does not.
 
     Of the at most `block` numbers that are looked at together, the last that holds counts.
 
-    >>> neighbours(1, 1000, lambda n: n <= 300), neighbours(1000, 0, lambda n: n > 7, 16)
+    >>> adjacent(1, 1000, lambda n: n <= 300), adjacent(1000, 0, lambda n: n > 7, 16)
     ((300, 301), (8, 7))
     """
     while abs(outer - inner) > 1:
@@ -85,7 +85,7 @@ def whole_end(low: int, high: int, use: Callable[[Array], Array], greatest: bool
     i = int(places[-1] if greatest else places[0])
     inner, outer = int(values[i]), None
     if i != (len(values) - 1 if greatest else 0):
-        inner, outer = neighbours(inner, int(values[i + 1 if greatest else i - 1]), holds, block)
+        inner, outer = adjacent(inner, int(values[i + 1 if greatest else i - 1]), holds, block)
     single = all(holding for value, holding in known.items() if (value < inner if greatest else value > inner))
     return Reached(inner, outer, len(known), single)
 

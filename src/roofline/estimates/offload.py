@@ -28,7 +28,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from roofline.bracketing import neighbours
+from roofline.bracketing import adjacent
 from roofline.declared.checks import count
 from roofline.declared.errors import InputError
 from roofline.declared.groups import StaticBatch
@@ -343,7 +343,7 @@ def _best(asked: _Asked) -> Placement:
 
 def _largest(most: int, allowed: Callable[[int], bool], start: int = 0) -> int:
     """The largest number up to `most` that is allowed, where all below one are; `start` where none above it is."""
-    return neighbours(start, most + 1, lambda numbers: np.array([allowed(int(n)) for n in numbers]))[0]
+    return adjacent(start, most + 1, lambda numbers: np.array([allowed(int(n)) for n in numbers]))[0]
 
 
 def _timed(asked: _Asked, placed: Placement, chosen: bool) -> Offload:

@@ -23,8 +23,7 @@ from roofline.estimates.serve import serve
 from roofline.estimates.settings import setting_labels
 from roofline.explore.asking import ASKED
 from roofline.explore.open_question import ALL_SIZES
-from roofline.explore.questions import AXES as CALLED
-from roofline.explore.questions import SERVED, Question, question_named
+from roofline.explore.questions import AXIS_NAMES, SERVED, Question, question_named
 from roofline.explore.ranges import LONGEST_TEXT, layouts_named, values_of
 from roofline.explore.space import Choice, Numbers, Space
 from roofline.layout.layout import DEGREES, Layout, layout_named
@@ -56,7 +55,7 @@ def space_of(model: Any, phase: str, axes: Mapping[str, Any]) -> Space:
     """The space of axes as `sweep` takes them. Raises InputError for what is not understood."""
     question = question_named(phase)
     known = ("on", *SETTINGS, *DEGREES, *question.axes, *question.options)
-    given = {CALLED.get(name, name): value for name, value in axes.items() if value is not None}
+    given = {AXIS_NAMES.get(name, name): value for name, value in axes.items() if value is not None}
     for name in given:
         if name not in known:
             raise not_one_of("axis", name, known)

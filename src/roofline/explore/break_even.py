@@ -10,7 +10,7 @@ from roofline.declared.checks import numbers
 from roofline.declared.errors import InputError
 from roofline.estimates.cost import Tariff, tariff
 from roofline.explore.asking import other_side, side_text
-from roofline.explore.condition import Comparison, Figure, Number, Term
+from roofline.explore.condition import Clause, Compared, FigureName, NumberClause
 from roofline.explore.open_question import OpenQuestion
 from roofline.explore.questions import all_in_memory
 from roofline.explore.solution import Met, Solution
@@ -126,13 +126,13 @@ def _cost(q: OpenQuestion) -> float:
     return float(q.figure(COST))
 
 
-def _cost_limit(part: Term) -> tuple[float, str] | None:
+def _cost_limit(part: Clause) -> tuple[float, str] | None:
     """The most that 10⁶ tokens may cost and its sign; None of another part of a condition."""
-    if not isinstance(part, Comparison):
+    if not isinstance(part, Compared):
         return None
     sides = part.turned
-    of_cost = isinstance(sides.left, Figure) and sides.left.name == COST and sides.sign in ("<", "<=")
-    return (sides.right.amount, sides.sign) if of_cost and isinstance(sides.right, Number) else None
+    of_cost = isinstance(sides.left, FigureName) and sides.left.name == COST and sides.sign in ("<", "<=")
+    return (sides.right.amount, sides.sign) if of_cost and isinstance(sides.right, NumberClause) else None
 
 
 def _owning(q: OpenQuestion, find: str, own: Owned, words: tuple[str, float | None]) -> Solution:

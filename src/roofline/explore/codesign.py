@@ -31,7 +31,7 @@ TERA, GIGA, MIB, GIB = 1e12, 1e9, 2.0**20, 2.0**30
 POPULATION, GENERATIONS, MOST_GENERATIONS = 32, 40, 1000
 MADE: Units = {"area": "", "usd": "USD"}
 """What a condition may say of a chip itself, beside the figures of the question."""
-AGAINST = ("usd", "power", "area")
+TAKEN = ("usd", "power", "area")
 """What chips may take, of which less is better."""
 PER_LINK = 25e9
 """Bytes/s in one direction of an NVLink 4 link (NVIDIA H100 whitepaper: 18 links, 900 GB/s in both)."""
@@ -255,11 +255,11 @@ def drawing_board(
     objectives = [figure for figure, column in q.known.items() if seconds_power(column.unit)]
     if name not in objectives:
         raise not_one_of("of", name, objectives)
-    if against not in AGAINST:
-        raise not_one_of("against", against, AGAINST)
+    if against not in TAKEN:
+        raise not_one_of("against", against, TAKEN)
     if q.subject == "train":
         raise InputError("tokens", q.numbers.get("tokens"), "nothing: it is of inference")
-    units = {figure: column.spelled for figure, column in q.known.items()} | MADE
+    units = {**{figure: column.spelled for figure, column in q.known.items()}, **MADE}
     return replace(q, condition=condition_of(where, units)), name
 
 

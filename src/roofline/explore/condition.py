@@ -64,14 +64,14 @@ NUMBER_UNITS: Mapping[str, tuple[float, Dimension]] = {
 """Unit of a number → its factor and dimension."""
 SHOWN_UNITS = tuple(unit for unit in NUMBER_UNITS if unit and not re.search("[WJUF/]", unit))
 """Those that an error names."""
-Value: TypeAlias = ColumnValues | float | str | bool | np.bool_
+ClauseValue: TypeAlias = ColumnValues | float | str | bool | np.bool_
 """What a term is worth: a number, a flag or a word, or arrays of them."""
-ColumnLookup: TypeAlias = Callable[[str], Value]
+ColumnLookup: TypeAlias = Callable[[str], ClauseValue]
 """The name of a figure → its numbers, flags or words; behind `against ` that of the other side."""
 
 
 # -- terms ---------------------------------------------------------------------------------------------------------
-class Term:
+class Clause:
     """A part of a condition. `kind`: `number`, `flag` or `word`; `level`: how loosely it is joined, for brackets."""
 
     kind: str = "flag"
@@ -79,7 +79,7 @@ class Term:
     level: ClassVar[int] = 9
 
     @property
-    def inner(self) -> tuple[Term, ...]:
+    def inner(self) -> tuple[Clause, ...]:
         """The terms that it is made of."""
         return ()
 
@@ -93,7 +93,7 @@ class Term:
         """As a person may write it."""
         raise NotImplementedError
 
-    def value(self, look: ColumnLookup) -> Value:
+    def value(self, look: ColumnLookup) -> ClauseValue:
         """What it is worth."""
         raise NotImplementedError
 
@@ -101,7 +101,7 @@ class Term:
         """How much of its limits is used: at most 1 where it holds; 0 or infinite where there is nothing between."""
         return np.where(np.asarray(self.value(look), dtype=bool), 0.0, inf)
 
-    def negated(self) -> Term:
+    def negated(self) -> Clause:
         """What holds where this does not."""
         return Not(self)
 
@@ -111,7 +111,7 @@ class Term:
 
 
 @dataclass(frozen=True)
-class Number(Term):
+class NumberClause(Clause):
     """A number in SI units."""
 
     amount: float
@@ -121,14 +121,14 @@ class Number(Term):
     @property
     def text(self) -> str:
         unit = {(1, 0): "s", (0, 1): "B", (-1, 1): "B/s"}.get(self.dimension, "")
-        return number_text(self.amount, unit)
+        return limit_text(self.amount, unit)
 
     def value(self, look: ColumnLookup) -> float:
         return self.amount
 
 
 @dataclass(frozen=True)
-class Figure(Term):
+class FigureName(Clause):
     """A figure by its name."""
 
     name: str
@@ -150,12 +150,12 @@ class Figure(Term):
     def text(self) -> str:
         return self.name
 
-    def value(self, look: ColumnLookup) -> Value:
+    def value(self, look: ColumnLookup) -> ClauseValue:
         return look(self.name)
 
 
 @dataclass(frozen=True)
-class Word(Term):
+class Word(Clause):
     """A word."""
 
     word: str
@@ -170,10 +170,10 @@ class Word(Term):
 
 
 @dataclass(frozen=True)
-class Against(Term):
+class Against(Clause):
     """The value of a term on the other side."""
 
-    of: Term
+    of: Clause
     kind: str = "number"
 
     @property
@@ -184,17 +184,17 @@ class Against(Term):
     def text(self) -> str:
         return AGAINST
 
-    def value(self, look: ColumnLookup) -> Value:
+    def value(self, look: ColumnLookup) -> ClauseValue:
         return self.of.value(lambda name: look(f"{AGAINST} {name}"))
 
 
 @dataclass(frozen=True)
-class Arithmetic(Term):
+class Arithmetic(Clause):
     """The sum, difference, product or quotient of two numbers."""
 
-    left: Term
+    left: Clause
     sign: str
-    right: Term
+    right: Clause
     dimension: Dimension = PLAIN
     kind: str = "number"
 
@@ -203,23 +203,23 @@ class Arithmetic(Term):
         return 6 if self.sign in "+-" else 7
 
     @property
-    def inner(self) -> tuple[Term, ...]:
+    def inner(self) -> tuple[Clause, ...]:
         return self.left, self.right
 
     @property
     def text(self) -> str:
         return f"{self.left.within(self.level)} {self.sign} {self.right.within(self.level + 1)}"
 
-    def value(self, look: ColumnLookup) -> Value:
+    def value(self, look: ColumnLookup) -> ClauseValue:
         with np.errstate(all="ignore"):
             return _ARITHMETIC[self.sign](_numbers(self.left, look), _numbers(self.right, look))
 
 
 @dataclass(frozen=True)
-class Negative(Term):
+class Negative(Clause):
     """A number with its sign changed."""
 
-    of: Term
+    of: Clause
     kind: str = "number"
     level: ClassVar[int] = 8
 
@@ -228,28 +228,28 @@ class Negative(Term):
         return self.of.dimension
 
     @property
-    def inner(self) -> tuple[Term, ...]:
+    def inner(self) -> tuple[Clause, ...]:
         return (self.of,)
 
     @property
     def text(self) -> str:
         return f"-{self.of.within(8)}"
 
-    def value(self, look: ColumnLookup) -> Value:
+    def value(self, look: ColumnLookup) -> ClauseValue:
         return -_numbers(self.of, look)
 
 
 @dataclass(frozen=True)
-class Comparison(Term):
+class Compared(Clause):
     """Two numbers or two words compared."""
 
-    left: Term
+    left: Clause
     sign: str
-    right: Term
+    right: Clause
     level: ClassVar[int] = 5
 
     @property
-    def inner(self) -> tuple[Term, ...]:
+    def inner(self) -> tuple[Clause, ...]:
         return self.left, self.right
 
     @property
@@ -263,18 +263,18 @@ class Comparison(Term):
         return self.sign in _MIRRORED
 
     @property
-    def turned(self) -> Comparison:
+    def turned(self) -> Compared:
         """The same with figures on the left and what limits them on the right."""
         if self.left.names or not self.right.names:
             return self
-        return Comparison(self.right, _MIRRORED.get(self.sign, self.sign), self.left)
+        return Compared(self.right, _MIRRORED.get(self.sign, self.sign), self.left)
 
     @property
     def text(self) -> str:
         sides = self.turned
         right = sides.right.within(6)
-        if isinstance(sides.right, Number) and isinstance(sides.left, Figure):
-            right = number_text(sides.right.amount, sides.left.unit)
+        if isinstance(sides.right, NumberClause) and isinstance(sides.left, FigureName):
+            right = limit_text(sides.right.amount, sides.left.unit)
         return f"{sides.left.within(6)} {sides.said} {right}"
 
     @property
@@ -282,7 +282,7 @@ class Comparison(Term):
         """The sign as it is written: `=` of words."""
         return "=" if self.of_words and self.sign == "==" else self.sign
 
-    def value(self, look: ColumnLookup) -> Value:
+    def value(self, look: ColumnLookup) -> ClauseValue:
         if self.of_words:
             same = equal_words(self.left.value(look), self.right.value(look))
             return np.asarray(same == (self.sign == "=="))
@@ -299,22 +299,22 @@ class Comparison(Term):
         share = np.where(np.isnan(share), inf, share)
         return np.where(kept, np.minimum(share, 1.0), np.maximum(share, np.nextafter(1.0, 2.0)))
 
-    def negated(self) -> Term:
-        return Comparison(self.left, _OPPOSITE[self.sign], self.right)
+    def negated(self) -> Clause:
+        return Compared(self.left, _OPPOSITE[self.sign], self.right)
 
 
 @dataclass(frozen=True)
-class _Joined(Term):
+class _Joined(Clause):
     """Conditions joined by a word."""
 
-    terms: tuple[Term, ...]
+    terms: tuple[Clause, ...]
 
     @property
-    def inner(self) -> tuple[Term, ...]:
+    def inner(self) -> tuple[Clause, ...]:
         return self.terms
 
 
-class All(_Joined):
+class AllOf(_Joined):
     """What holds where all of its terms do."""
 
     level: ClassVar[int] = 3
@@ -323,17 +323,17 @@ class All(_Joined):
     def text(self) -> str:
         return " and ".join(term.within(4) for term in self.terms)
 
-    def value(self, look: ColumnLookup) -> Value:
+    def value(self, look: ColumnLookup) -> ClauseValue:
         return np.asarray(np.logical_and.reduce(_flags(self.terms, look)))
 
     def use(self, look: ColumnLookup) -> Array:
         return reduce(np.maximum, (term.use(look) for term in self.terms))
 
-    def negated(self) -> Term:
-        return Either(tuple(term.negated() for term in self.terms))
+    def negated(self) -> Clause:
+        return AnyOf(tuple(term.negated() for term in self.terms))
 
 
-class Either(_Joined):
+class AnyOf(_Joined):
     """What holds where one of its terms does."""
 
     level: ClassVar[int] = 2
@@ -342,32 +342,32 @@ class Either(_Joined):
     def text(self) -> str:
         return " or ".join(term.within(3) for term in self.terms)
 
-    def value(self, look: ColumnLookup) -> Value:
+    def value(self, look: ColumnLookup) -> ClauseValue:
         return np.asarray(np.logical_or.reduce(_flags(self.terms, look)))
 
     def use(self, look: ColumnLookup) -> Array:
         return reduce(np.minimum, (term.use(look) for term in self.terms))
 
-    def negated(self) -> Term:
-        return All(tuple(term.negated() for term in self.terms))
+    def negated(self) -> Clause:
+        return AllOf(tuple(term.negated() for term in self.terms))
 
 
 @dataclass(frozen=True)
-class Not(Term):
+class Not(Clause):
     """What holds where something else does not."""
 
-    of: Term
+    of: Clause
     level: ClassVar[int] = 4
 
     @property
-    def inner(self) -> tuple[Term, ...]:
+    def inner(self) -> tuple[Clause, ...]:
         return (self.of,)
 
     @property
     def text(self) -> str:
         return f"not {self.of.within(4)}"
 
-    def value(self, look: ColumnLookup) -> Value:
+    def value(self, look: ColumnLookup) -> ClauseValue:
         return np.logical_not(_flags((self.of,), look)[0])
 
     def use(self, look: ColumnLookup) -> Array:
@@ -375,27 +375,27 @@ class Not(Term):
         opposite = self.of.negated()
         return super().use(look) if isinstance(opposite, Not) else opposite.use(look)
 
-    def negated(self) -> Term:
+    def negated(self) -> Clause:
         return self.of
 
 
-def _flags(terms: Sequence[Term], look: ColumnLookup) -> list[Array]:
+def _flags(terms: Sequence[Clause], look: ColumnLookup) -> list[Array]:
     """Whether each holds, all of one shape."""
     return list(np.broadcast_arrays(*(np.asarray(term.value(look), dtype=bool) for term in terms)))
 
 
-def _numbers(term: Term, look: ColumnLookup) -> Array:
+def _numbers(term: Clause, look: ColumnLookup) -> Array:
     return np.asarray(term.value(look), dtype=float)
 
 
-def number_text(amount: float, unit: str) -> str:
+def limit_text(amount: float, unit: str) -> str:
     """A limit with its unit: times below a second in milliseconds."""
     if unit == "s" and abs(amount) < 1:
         return f"{1000 * amount:.10g} ms"
     return f"{amount:.10g} {unit}".strip()
 
 
-def equal_words(left: Value, right: Value) -> Array:
+def equal_words(left: ClauseValue, right: ClauseValue) -> Array:
     """Where words are the same; either may be a column of `Words`."""
     if isinstance(left, Words) and isinstance(right, Words):
         return np.asarray(left.text() == right.text())
@@ -410,7 +410,7 @@ class Condition:
     """A condition, understood: what all of its parts, joined by `and`, say. One without parts is always met."""
 
     text: str = ""
-    parts: tuple[Term, ...] = ()
+    parts: tuple[Clause, ...] = ()
 
     @property
     def names(self) -> frozenset[str]:
@@ -427,7 +427,7 @@ class Condition:
         return reduce(np.maximum, (part.use(look) for part in self.parts))
 
 
-def _terms(term: Term) -> Iterator[Term]:
+def _terms(term: Clause) -> Iterator[Clause]:
     yield term
     for inner in term.inner:
         yield from _terms(inner)
@@ -487,8 +487,8 @@ class _Parser:
             kind = next(k for k in ("number", "name", "word", "sign") if match[k] is not None)
             yield kind, match[kind], (match["unit"] or "").strip()
 
-    def _wrong(self, got: str, expected: str, close: Sequence[str] = (), of: Sequence[Term] = ()) -> InputError:
-        name = next((term.name for term in of if isinstance(term, Figure)), "")
+    def _wrong(self, got: str, expected: str, close: Sequence[str] = (), of: Sequence[Clause] = ()) -> InputError:
+        name = next((term.name for term in of if isinstance(term, FigureName)), "")
         return InputError(f"{self.field} {name}".strip(), got, expected, close)
 
     def _next(self) -> tuple[str, str, str]:
@@ -507,21 +507,21 @@ class _Parser:
             raise self._wrong(self.text, f"at most {DEEPEST_CONDITION} levels of brackets and signs")
 
     # -- grammar ---------------------------------------------------------------------------------------------------
-    def whole(self) -> tuple[Term, ...]:
+    def whole(self) -> tuple[Clause, ...]:
         """The parts that `and` joins at the top."""
         term = self._flag(self._either())
         if self._next()[0] != "end":
             raise self._wrong(self._next()[1], "and, or, or the end of the condition")
-        return term.inner if isinstance(term, All) else (term,)
+        return term.inner if isinstance(term, AllOf) else (term,)
 
-    def _either(self) -> Term:
+    def _either(self) -> Clause:
         """Alternatives; a single one may be a value."""
-        return self._joined("or", self._together, Either)
+        return self._joined("or", self._together, AnyOf)
 
-    def _together(self) -> Term:
-        return self._joined("and", self._negated, All)
+    def _together(self) -> Clause:
+        return self._joined("and", self._negated, AllOf)
 
-    def _joined(self, word: str, part: Callable[[], Term], join: type[All] | type[Either]) -> Term:
+    def _joined(self, word: str, part: Callable[[], Clause], join: type[AllOf] | type[AnyOf]) -> Clause:
         parts = [part()]
         while self._take(word):
             parts.append(part())
@@ -530,12 +530,12 @@ class _Parser:
         flat = (self._flag(term) for term in parts)
         return join(tuple(each for term in flat for each in (term.inner if isinstance(term, join) else (term,))))
 
-    def _flag(self, term: Term) -> Term:
+    def _flag(self, term: Clause) -> Clause:
         if term.kind != "flag":
             raise self._wrong(self.text, f"a comparison, not a {term.kind} alone")
         return term
 
-    def _negated(self) -> Term:
+    def _negated(self) -> Clause:
         if not self._take("not"):
             return self._compared()
         self._deeper()
@@ -543,17 +543,17 @@ class _Parser:
         self.depth -= 1
         return Not(inner)
 
-    def _compared(self) -> Term:
+    def _compared(self) -> Clause:
         left = self._sum()
-        terms: list[Term] = []
+        terms: list[Clause] = []
         while sign := self._take(*_COMPARISONS, "=", "is"):
             bare = sign in ("=", "is") and left.kind == "word" and "bound" in left.names
             right = self._bound() if bare else self._sum()
             terms.append(self._comparison(left, "==" if sign in ("=", "is") else sign, right))
             left = right
-        return All(tuple(terms)) if len(terms) > 1 else terms[0] if terms else left
+        return AllOf(tuple(terms)) if len(terms) > 1 else terms[0] if terms else left
 
-    def _bound(self) -> Term:
+    def _bound(self) -> Clause:
         """A bound that needs no quotes; another figure of words otherwise."""
         kind, text, _ = self._next()
         word = text[1:-1] if kind == "word" else text
@@ -564,7 +564,7 @@ class _Parser:
         self.at += 1
         return Word(word)
 
-    def _sum(self) -> Term:
+    def _sum(self) -> Clause:
         left = self._product()
         while sign := self._take("+", "-"):
             right = self._product()
@@ -573,7 +573,7 @@ class _Parser:
             left = Arithmetic(left, sign, right, left.dimension)
         return left
 
-    def _product(self) -> Term:
+    def _product(self) -> Clause:
         left = self._signed()
         while sign := self._take("*", "/"):
             right = self._signed()
@@ -583,7 +583,7 @@ class _Parser:
             left = Arithmetic(left, sign, right, (a + turn * c, b + turn * d))
         return left
 
-    def _signed(self) -> Term:
+    def _signed(self) -> Clause:
         if not self._take("-"):
             return self._atom()
         self._deeper()
@@ -592,7 +592,7 @@ class _Parser:
         self._need_numbers(inner)
         return Negative(inner)
 
-    def _atom(self) -> Term:
+    def _atom(self) -> Clause:
         kind, text, unit = self._next()
         if self._take("("):
             self._deeper()
@@ -606,16 +606,16 @@ class _Parser:
             if unit not in NUMBER_UNITS:
                 raise self._wrong(text + unit, f"a unit: {', '.join(SHOWN_UNITS)}")
             factor, dimension = NUMBER_UNITS[unit]
-            return Number(float(text) * factor, dimension)
+            return NumberClause(float(text) * factor, dimension)
         if kind == "word":
             return Word(text[1:-1])
         if kind == "name" and text not in ("and", "or", "not"):
             return self._figure(text)
         raise self._wrong(text, "a figure or a number")
 
-    def _figure(self, name: str) -> Term:
+    def _figure(self, name: str) -> Clause:
         if name in self.units:
-            return Figure(name, self.units[name])
+            return FigureName(name, self.units[name])
         if name != AGAINST:
             raise self._wrong(name, "the name of a figure", nearest(name, self.units))
         if not self.sides:
@@ -623,14 +623,14 @@ class _Parser:
         return _OTHER_SIDE
 
     # -- terms of terms --------------------------------------------------------------------------------------------
-    def _need_numbers(self, *terms: Term) -> None:
+    def _need_numbers(self, *terms: Clause) -> None:
         for term in terms:
             if term is _OTHER_SIDE:
                 raise self._wrong(self.text, "`against` alone beside a sign, as in `time <= against`")
             if term.kind != "number":
                 raise self._wrong(" ".join(sorted(term.names)) or self.text, f"a number, not a {term.kind}")
 
-    def _same(self, left: Term, right: Term) -> None:
+    def _same(self, left: Clause, right: Clause) -> None:
         """Raises InputError where one is a time, bytes or a plain number and the other is not."""
         if left.dimension == right.dimension:
             return
@@ -640,7 +640,7 @@ class _Parser:
             wanted = "numbers of one unit"
         raise self._wrong(self.text, wanted, of=(left, right))
 
-    def _comparison(self, left: Term, sign: str, right: Term) -> Comparison:
+    def _comparison(self, left: Clause, sign: str, right: Clause) -> Compared:
         if right is _OTHER_SIDE:
             right = replace(_OTHER_SIDE, of=left)
         elif left is _OTHER_SIDE:
@@ -652,8 +652,8 @@ class _Parser:
             raise self._wrong(self.text, "yes or no alone (fits, not fits), which compares with nothing")
         else:
             self._same(left, right)
-        return Comparison(left, sign, right)
+        return Compared(left, sign, right)
 
 
-_OTHER_SIDE = Against(Number(0.0))
+_OTHER_SIDE = Against(NumberClause(0.0))
 """Stands for the other side until it is known what it is compared with."""

@@ -22,7 +22,7 @@ from roofline.declared.units import seconds_power
 from roofline.estimates.settings import Deployed, Setup
 from roofline.estimates.step import Estimate
 from roofline.explore.asking import question_of
-from roofline.explore.knobs import KNOBS, RATES, Knob, Side
+from roofline.explore.knobs import KNOBS, RATES, Knob, KnobSide
 from roofline.explore.open_question import OpenQuestion
 from roofline.explore.sweep import map_decode
 from roofline.machine.kernels import is_matrix
@@ -46,7 +46,7 @@ class Elasticity(Figured):
     FIGURES: ClassVar[Units] = dict.fromkeys(("knob", "side", "value", "low", "high", "error", "method"), "")
 
     knob: str
-    side: Side
+    side: KnobSide
     value: float
     low: float
     high: float

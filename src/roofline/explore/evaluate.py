@@ -13,7 +13,7 @@ import numpy as np
 from roofline.declared.errors import InputError, nearest
 from roofline.declared.result import Result
 from roofline.explore.columns import ColumnValues, Rows, Words, at_rows, joined_values, words_of
-from roofline.explore.condition import Condition, Term, condition_of
+from roofline.explore.condition import Clause, Condition, condition_of
 from roofline.explore.families import KEPT_PLANS, PlanFamily, compiled, plan_families, reason_of
 from roofline.explore.figures import ColumnKind, by_name, figure_leaves, in_conditions, units_of
 from roofline.explore.kinds import column_kinds, typed_values
@@ -65,7 +65,7 @@ class Sweeper:
         return self.space.question.together and not wanted & ALONE
 
     @cached_property
-    def _parts(self) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
+    def _parts(self) -> tuple[tuple[Clause, ...], tuple[Clause, ...]]:
         """The condition's parts that need no time, and the others."""
         early = [p for p in self.condition.parts if all(self._by_name[n].figure in ("", MEMORY) for n in p.names)]
         return tuple(early), tuple(p for p in self.condition.parts if p not in early)
@@ -183,7 +183,7 @@ class Sweeper:
     def _answer(self, family: PlanFamily, point: Coordinates, rows: Any) -> _Answer:
         return _Answer(self, family, self.space.labels(family.plans[0]), point, rows.shape)
 
-    def _met(self, parts: Sequence[Term], answer: _Answer, rows: Any) -> Any:
+    def _met(self, parts: Sequence[Clause], answer: _Answer, rows: Any) -> Any:
         """The rows that meet some parts of the condition."""
 
         def look(name: str) -> ColumnValues:

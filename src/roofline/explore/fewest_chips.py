@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from roofline.bracketing import neighbours, spread
+from roofline.bracketing import adjacent, spread
 from roofline.declared.errors import InputError
 from roofline.distinct import Array
 from roofline.estimates.deployment import Machine, is_several
@@ -16,7 +16,7 @@ from roofline.estimates.settings import setup
 from roofline.explore.open_question import OpenQuestion
 from roofline.explore.questions import all_in_memory
 from roofline.explore.serving_layouts import serving_layouts
-from roofline.explore.solution import Solution, binding_of, rows_of
+from roofline.explore.solution import Solution, binding_of, requirement_rows
 from roofline.layout.layout import Layout
 from roofline.machine.fabric import cluster_named
 
@@ -49,7 +49,7 @@ def fewest_chips(q: OpenQuestion, on: Machine, most: int) -> Solution:
         raise InputError("chips", most, "enough for one layout that divides")
     there = _under(q, on, at.layout)
     outside = None if next_to is None or best is None else _under(q, on, next_to.layout)
-    rows = rows_of(there, outside)
+    rows = requirement_rows(there, outside)
     why = "" if best else f"even the best of {len(every)} layouts of at most {room} chips, {at.layout.text()}, does not"
     return Solution(
         there.asked, q.subject, "chips", "least", tuple(part.text for part in q.condition.parts), "",
@@ -114,7 +114,7 @@ def _looked(q: OpenQuestion, on: Machine, room: int) -> tuple[Candidate, ...]:
             if n * int(layout.chips) > fewest() or (n == 1 and look(layout).use <= 1):
                 break
             if look(replace(layout, dp=n)).use <= 1:
-                neighbours(n, fails, does)
+                adjacent(n, fails, does)
                 break
             fails = n
     return tuple(known.values())

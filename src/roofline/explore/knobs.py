@@ -29,11 +29,11 @@ from roofline.model import modules as m
 from roofline.model.model import Model
 from roofline.model.precision import Precision
 
-Side: TypeAlias = Literal["hardware", "work", "model"]
+KnobSide: TypeAlias = Literal["hardware", "work", "model"]
 """What a knob is of: the machine, the numbers asked, the architecture."""
-Read: TypeAlias = Callable[[OpenQuestion], float | None]
+KnobRead: TypeAlias = Callable[[OpenQuestion], float | None]
 """The value of a knob in a question; None where the question has none."""
-Turn: TypeAlias = Callable[[OpenQuestion, Any], OpenQuestion]
+KnobTurn: TypeAlias = Callable[[OpenQuestion, Any], OpenQuestion]
 """The question with another value of a knob, or an array of them. Raises InputError for one that cannot be."""
 WIDER, NARROWER = 2.0**12, 2.0**-12
 """How far from the chip's own figures others are looked at."""
@@ -53,16 +53,16 @@ class Knob:
 
     name: str
     unit: str
-    side: Side
-    get: Read
-    set: Turn
+    side: KnobSide
+    get: KnobRead
+    set: KnobTurn
     grain: Callable[[OpenQuestion], int] = lambda q: 0
     ends: tuple[float, float] = (0.5, 2.0)
     about: str = ""
 
 
 # -- the machine ---------------------------------------------------------------------------------------------------
-def _of_chip(name: str) -> tuple[Read, Turn]:
+def _of_chip(name: str) -> tuple[KnobRead, KnobTurn]:
     """A number that is a field of the chip."""
     return (
         lambda q: getattr(q.asked.deployment.chip, name),
@@ -70,7 +70,7 @@ def _of_chip(name: str) -> tuple[Read, Turn]:
     )
 
 
-def _rates(name: str, now: Read) -> tuple[Read, Turn]:
+def _rates(name: str, now: KnobRead) -> tuple[KnobRead, KnobTurn]:
     """The rate in one format, with which those in the others go."""
 
     def turned(q: OpenQuestion, value: float) -> OpenQuestion:
@@ -85,7 +85,7 @@ def _with_capacity(q: OpenQuestion, value: float) -> OpenQuestion:
     return q.on(replace(q.asked.deployment.chip, capacity=value, nominal_capacity=None))
 
 
-def _links(first: int, last: int | None) -> tuple[Read, Turn]:
+def _links(first: int, last: int | None) -> tuple[KnobRead, KnobTurn]:
     """The bandwidth of the first of some levels, with which that of the others goes."""
 
     def now(q: OpenQuestion) -> float | None:
@@ -171,13 +171,13 @@ def inner_size(model: Model) -> int | None:
     return None
 
 
-def kv_size(model: Model) -> int | None:
+def first_kv_size(model: Model) -> int | None:
     """KV heads, or the rank of latents, of the first layer that has either."""
     return next((size for block, _ in model.blocks if (size := variants.kv_size(block))), None)
 
 
 def _with_kv(model: Model, size: float) -> Model | None:
-    now = kv_size(model) or 0
+    now = first_kv_size(model) or 0
     return variants.with_kv(model, now // int(size)) if 0 < size <= now and now % size == 0 else None
 
 
@@ -221,10 +221,10 @@ KNOBS: Mapping[str, Knob] = MappingProxyType({
                   lambda x: _grain_of(x.hidden)),
         _of_model("feed-forward", inner_size, lambda x, n: variants.with_inner(x, n / (inner_size(x) or n)),
                   (0.75, 1.25), lambda x: _grain_of(inner_size(x))),
-        _of_model("KV heads", lambda x: None if is_latent(x) else kv_size(x), _with_kv, (0.5, 1.0),
-                  lambda x: max(1, (kv_size(x) or 0) // 2)),
-        _of_model("latent rank", lambda x: kv_size(x) if is_latent(x) else None, _with_kv, (0.5, 1.0),
-                  lambda x: max(1, (kv_size(x) or 0) // 2)),
+        _of_model("KV heads", lambda x: None if is_latent(x) else first_kv_size(x), _with_kv, (0.5, 1.0),
+                  lambda x: max(1, (first_kv_size(x) or 0) // 2)),
+        _of_model("latent rank", lambda x: first_kv_size(x) if is_latent(x) else None, _with_kv, (0.5, 1.0),
+                  lambda x: max(1, (first_kv_size(x) or 0) // 2)),
         _of_model("experts per token", lambda x: experts_per_token(x) if experts_per_token(x) > 1 else None,
                   _with_top_k, (0.5, 1.0)),
     )

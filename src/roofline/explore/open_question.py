@@ -20,7 +20,7 @@ from roofline.estimates.server import Server
 from roofline.estimates.settings import Setup
 from roofline.estimates.step import step_estimate
 from roofline.estimates.train import train
-from roofline.explore.condition import AGAINST, Condition, Value
+from roofline.explore.condition import AGAINST, ClauseValue, Condition
 from roofline.explore.figures import ColumnKind, figure_columns, figure_leaves, in_conditions
 from roofline.explore.questions import QUESTIONS, Question
 from roofline.machine.chip import Chip, Price
@@ -175,10 +175,10 @@ class OpenQuestion:
             raise InputError("figure", name, "one that is known there")
         return value
 
-    def look(self, name: str) -> Value:
+    def look(self, name: str) -> ClauseValue:
         """A figure of this side; behind `against ` of the other."""
         side, _, figure = name.rpartition(" ")
-        value: Value = (self.other if side == AGAINST and self.other is not None else self).figure(figure)
+        value: ClauseValue = (self.other if side == AGAINST and self.other is not None else self).figure(figure)
         return value
 
     @property

@@ -26,7 +26,7 @@ from roofline.estimates.train import train
 from roofline.model.model import Model
 from roofline.work.step import decode, prefill
 
-AXES: Mapping[str, str] = {"output_tokens": "output"}
+AXIS_NAMES: Mapping[str, str] = {"output_tokens": "output"}
 """Settings whose axis, and column, has another name."""
 Coordinates: TypeAlias = Mapping[str, Count]
 """Numeric axis → its numbers: one, or arrays that broadcast."""
@@ -173,7 +173,7 @@ QUESTIONS: Mapping[str, Question] = {
             more=_AT_ONCE,
         ),
         Question(
-            "serve", tuple(AXES.get(name, name) for name in group_settings(Load)),
+            "serve", tuple(AXIS_NAMES.get(name, name) for name in group_settings(Load)),
             {name: s.default for name, s in group_settings(Load).items() if not s.needed}, "tpot",
             ("ttft", "tpot", "latency", "requests_per_second", "in_flight", "capacity", *_RATES[1:]),
             lambda p: p["input"] + p["output"] - 1, _serve, _served, more=_AT_ONCE, options=SERVED,

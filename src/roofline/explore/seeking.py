@@ -15,7 +15,7 @@ from roofline.distinct import Array
 from roofline.explore.knobs import Sought
 from roofline.explore.open_question import OpenQuestion
 from roofline.explore.questions import all_in_memory
-from roofline.explore.solution import Met, Solution, binding_of, rows_of
+from roofline.explore.solution import Met, Solution, binding_of, requirement_rows
 
 
 def searched(of: Sought, extreme: str, against: str) -> Solution:
@@ -41,7 +41,7 @@ def searched(of: Sought, extreme: str, against: str) -> Solution:
     unlimited = end.value is not None and end.beyond is None and not _is_an_end(of, extreme)
     nearest = end.value if end.value is not None else of.low if greatest else of.high
     there, next_to = _at(of, nearest), None if end.beyond is None else _at(of, end.beyond)
-    rows = rows_of(there, next_to)
+    rows = requirement_rows(there, next_to)
     name = of.knob.name
     asked = (q.subject, name, extreme, tuple(part.text for part in q.condition.parts), against)
     method = "whole numbers in blocks" if of.whole else "root"

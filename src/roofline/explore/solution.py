@@ -11,7 +11,7 @@ import numpy as np
 from roofline.declared.errors import InputError
 from roofline.declared.result import Figured, Units
 from roofline.estimates.settings import Deployed, Setup
-from roofline.explore.condition import Comparison, Figure, Term
+from roofline.explore.condition import Clause, Compared, FigureName
 from roofline.explore.open_question import OpenQuestion
 
 
@@ -71,14 +71,14 @@ class Solution(Deployed):
     why: str = ""
 
 
-def met(part: Term, q: OpenQuestion, beyond: OpenQuestion | None) -> Met:
+def met(part: Clause, q: OpenQuestion, beyond: OpenQuestion | None) -> Met:
     """A part of the condition of a question, with its figures there and beyond."""
-    if isinstance(part, Comparison):
+    if isinstance(part, Compared):
         sides = part.turned
         rows = [None if at is None else (_plain(sides.left.value(at.look)), _plain(sides.right.value(at.look)))
                 for at in (q, beyond)]  # fmt: skip
         assert rows[0] is not None
-        unit = sides.left.unit if isinstance(sides.left, Figure) and sides.left.kind == "number" else ""
+        unit = sides.left.unit if isinstance(sides.left, FigureName) and sides.left.kind == "number" else ""
         use = float(part.use(q.look)) if part.of_order else None
         return Met(
             sides.left.text, sides.said, rows[0][1], rows[0][0], None if rows[1] is None else rows[1][0], unit, use
@@ -87,14 +87,14 @@ def met(part: Term, q: OpenQuestion, beyond: OpenQuestion | None) -> Met:
     return Met(part.text, "=", "yes", now, next_to, "", None)
 
 
-def rows_of(q: OpenQuestion, beyond: OpenQuestion | None) -> tuple[Met, ...]:
+def requirement_rows(q: OpenQuestion, beyond: OpenQuestion | None) -> tuple[Met, ...]:
     """All parts of the condition of a question, with their figures there and beyond, where there is an estimate."""
     try:
         return tuple(met(part, q, beyond) for part in q.condition.parts)
     except InputError:
         if beyond is None:
             raise
-        return rows_of(q, None)
+        return requirement_rows(q, None)
 
 
 def _plain(value: Any) -> float | str:

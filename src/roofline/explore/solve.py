@@ -15,7 +15,16 @@ from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.question import OLD_NAMES
 from roofline.explore.asking import other_side, question_of, side_text
 from roofline.explore.break_even import break_even, owned_named
-from roofline.explore.condition import Comparison, Condition, Figure, Not, Number, Term, condition_of, number_text
+from roofline.explore.condition import (
+    Clause,
+    Compared,
+    Condition,
+    FigureName,
+    Not,
+    NumberClause,
+    condition_of,
+    limit_text,
+)
 from roofline.explore.fewest_chips import MOST_CHIPS, fewest_chips, on_chips
 from roofline.explore.figures import ColumnKind
 from roofline.explore.knobs import HARDWARE, WORK, Sought, sought
@@ -94,20 +103,20 @@ def _under(q: OpenQuestion, texts: Sequence[str]) -> OpenQuestion:
     units = {name: column.spelled for name, column in q.known.items()}
     condition = condition_of(texts, units, sides=True)
     for part in condition.parts:
-        if isinstance(part, Comparison) and isinstance(part.turned.right, Number):
+        if isinstance(part, Compared) and isinstance(part.turned.right, NumberClause):
             _check_limit(part.turned, part.turned.right.amount)
     return replace(q, condition=condition)
 
 
-def _check_limit(part: Comparison, limit: float) -> None:
+def _check_limit(part: Compared, limit: float) -> None:
     """Raises InputError for a limit of a figure that is not above 0, and for a number that it is to be exactly."""
-    if not isinstance(part.left, Figure) or part.left.kind != "number":
+    if not isinstance(part.left, FigureName) or part.left.kind != "number":
         return
     expected = {"s": "a time above 0", "B": "bytes above 0"}.get(part.left.unit, "a number above 0")
     if not part.of_order:
         raise InputError(f"where {part.left.name}", part.text, f"one of <, <=, >, >= and {expected}")
     if not 0 < limit < inf:
-        raise InputError(f"where {part.left.name}", number_text(limit, part.left.unit), expected)
+        raise InputError(f"where {part.left.name}", limit_text(limit, part.left.unit), expected)
 
 
 def _known(candidates: Iterable[Callable[[], OpenQuestion]]) -> Mapping[str, ColumnKind]:
@@ -137,10 +146,10 @@ def _usual(find: str, condition: Condition) -> str:
     return "greatest"
 
 
-def _reached(part: Term) -> bool:
+def _reached(part: Clause) -> bool:
     """Whether it is a target, which more work comes to: a least figure, a bound."""
     if isinstance(part, Not) and not isinstance(part.of.negated(), Not):
         return _reached(part.of.negated())
-    if not isinstance(part, Comparison):
+    if not isinstance(part, Compared):
         return any(_reached(term) for term in part.inner)
     return part.of_words or part.turned.sign in (">", ">=")

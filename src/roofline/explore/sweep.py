@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from roofline.bracketing import neighbours, spread, whole_end
+from roofline.bracketing import adjacent, spread, whole_end
 from roofline.declared.checks import count
 from roofline.declared.errors import not_one_of
 from roofline.estimates.deployment import Machine
@@ -213,7 +213,7 @@ def crossings(
 def _first(low: int, high: int, names: Callable[[Values], Values]) -> int:
     """The first whole number in (low, high] whose name is not that of `low`."""
     name = names(np.array([low]))[0]
-    return neighbours(high, low, lambda values: names(values) != name, PIECES)[0]
+    return adjacent(high, low, lambda values: names(values) != name, PIECES)[0]
 
 
 def _first_unfit(values: Values, fits: Callable[[Values], Values], known: Values) -> int | None:
