@@ -81,8 +81,9 @@ def python_lists(path: Path) -> Iterator[SettingList]:
     said |= {id(v) for n in ast.walk(tree) if isinstance(n, ast.JoinedStr) for v in n.values}
     prose = {id(n) for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)
              and not re.fullmatch(r"[-a-z_ ]+", n.value)}  # fmt: skip
+    left_out = said | prose
     for node in ast.walk(tree):
-        if id(node) in said | prose:
+        if id(node) in left_out:
             continue
         kind, given = _named(node)
         names = tuple(dict.fromkeys(name for name in given if name in NAMES))

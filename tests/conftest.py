@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import random
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+import folded
+
+ALL_ORACLE = "\npytestmark = pytest.mark.oracle\n"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--whole", action="store_true", help="run all cases of tests of which a few are drawn by day")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--whole"):
+        os.environ[folded.WHOLE] = "1"
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leaves out files of oracle tests alone where these are not asked for: their thousands of cases take seconds."""
+    if config.option.markexpr != "not oracle" or not collection_path.match("oracle/test_*.py"):
+        return None
+    return True if ALL_ORACLE in collection_path.read_text(encoding="utf-8") else None
+
+
+def pytest_collection_finish() -> None:
+    """Keeps the collector of cycles from walking over what was collected and imported, again and again."""
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import os
+import random
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import Any, TypeVar
@@ -11,6 +13,8 @@ import pytest
 
 Test = TypeVar("Test", bound=Callable[..., None])
 LONGEST_NAME = 80
+WHOLE = "ROOFLINE_TESTS_WHOLE"
+"""Set where all cases are asked for, by `--whole`; workers inherit it."""
 
 
 class CaseError(AssertionError):
@@ -18,13 +22,18 @@ class CaseError(AssertionError):
 
 
 def folded(
-    names: str | Sequence[str], cases: Iterable[Any], *, ids: Callable[[Any], Any] | Sequence[Any] | None = None
+    names: str | Sequence[str],
+    cases: Iterable[Any],
+    *,
+    ids: Callable[[Any], Any] | Sequence[Any] | None = None,
+    drawn: int | None = None,
 ) -> Any:
     """`pytest.mark.parametrize` without a test id for each case: for cases of milliseconds, of which there are many.
 
     A thousand ids cost more to collect, to schedule and to report than such cases cost to run. All cases run; then the
     test fails with an `ExceptionGroup` that has every failing case by name. Cases share the fixtures of the test. A
-    case that skips is an error: what may be skipped has an id of its own.
+    case that skips is an error: what may be skipped has an id of its own. With `drawn` so many of the cases run by day,
+    always the same, and all of them with `--whole`.
     """
     arguments = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
     listed = [case if hasattr(case, "marks") else pytest.param(*_values(case, len(arguments))) for case in cases]
@@ -35,8 +44,10 @@ def folded(
     def decorate(test: Test) -> Test:
         @wraps(test)
         def every_case(**fixtures: Any) -> None:
-            failures = []
-            for label, case in zip(labels, listed, strict=True):
+            failures, named = [], list(zip(labels, listed, strict=True))
+            if drawn is not None and not os.environ.get(WHOLE):
+                named = random.Random(test.__name__).sample(named, min(drawn, len(named)))
+            for label, case in named:
                 try:
                     test(**dict(zip(arguments, case.values, strict=True)), **fixtures)
                 except (Exception, pytest.fail.Exception, pytest.skip.Exception) as error:
@@ -44,7 +55,7 @@ def folded(
                     failure.__cause__ = error
                     failures.append(failure)
             if failures:
-                raise ExceptionGroup(f"{len(failures)} of {len(listed)} cases of {test.__name__} failed", failures)
+                raise ExceptionGroup(f"{len(failures)} of {len(named)} cases of {test.__name__} failed", failures)
 
         signature = inspect.signature(test)
         fixtures = [p for p in signature.parameters.values() if p.name not in arguments]

@@ -42,7 +42,7 @@ def test_commands(
     assert differences(told.output, printed) == []
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("page", [p for p in PAGES if p.name not in OWN and snippets(p)], ids=lambda p: p.name)
 def test_snippets(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from folded import CaseError, folded
+from folded import WHOLE, CaseError, folded
 
 
 def test_every_case_runs_and_every_failing_one_is_named() -> None:
@@ -36,3 +36,21 @@ def test_a_case_that_skips_fails() -> None:
 
     with pytest.raises(ExceptionGroup, match="1 of 1 cases"):
         skips()
+
+
+@pytest.mark.parametrize(("value", "number"), [(None, 3), ("1", 20)])
+def test_a_few_are_drawn_by_day_and_all_run_with_whole(
+    value: str | None, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(WHOLE, value) if value else monkeypatch.delenv(WHOLE, raising=False)
+    ran: list[int] = []
+
+    @folded("case", range(20), drawn=3)
+    def test_of_many(case: int) -> None:
+        ran.append(case)
+
+    test_of_many()
+    once = list(ran)
+    test_of_many()
+    assert ran == 2 * once
+    assert len(set(once)) == len(once) == number

@@ -106,7 +106,7 @@ def printed(words: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, A
     return json.loads(capsys.readouterr().out)  # type: ignore[no-any-return]
 
 
-@pytest.mark.drawn(12)
+@pytest.mark.drawn(6)
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_what_a_command_prints(words: list[str], capsys: pytest.CaptureFixture[str], schemas: dict[str, Any]) -> None:
     check(printed(words, capsys), schemas)

@@ -12,104 +12,9 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from roofline.declared.errors import InputError as InputError
-    from roofline.declared.groups import SLO as SLO
-    from roofline.declared.groups import Load as Load
-    from roofline.declared.groups import PoolSizes as PoolSizes
-    from roofline.declared.groups import StaticBatch as StaticBatch
-    from roofline.declared.groups import Where as Where
-    from roofline.declared.result import Grid as Grid
-    from roofline.declared.result import Result as Result
-    from roofline.emit.make import Emitted as Emitted
-    from roofline.emit.make import hand_over as hand_over
-    from roofline.estimates.bill import Bill as Bill
-    from roofline.estimates.bill import Own as Own
-    from roofline.estimates.deployment import Deployment as Deployment
-    from roofline.estimates.estimate import estimate as estimate
-    from roofline.estimates.fit import Fit as Fit
-    from roofline.estimates.fit import fit as fit
-    from roofline.estimates.generate import Generation as Generation
-    from roofline.estimates.generate import Speculation as Speculation
-    from roofline.estimates.generate import generate as generate
-    from roofline.estimates.memory import Memory as Memory
-    from roofline.estimates.offload import Host as Host
-    from roofline.estimates.offload import Offload as Offload
-    from roofline.estimates.offload import offload as offload
-    from roofline.estimates.pools import Pools as Pools
-    from roofline.estimates.pools import pools as pools
-    from roofline.estimates.run import Run as Run
-    from roofline.estimates.run import run as run
-    from roofline.estimates.serve import SteadyState as SteadyState
-    from roofline.estimates.serve import serve as serve
-    from roofline.estimates.server import Serving as Serving
-    from roofline.estimates.span import Span as Span
-    from roofline.estimates.step import Estimate as Estimate
-    from roofline.estimates.train import TrainingEstimate as TrainingEstimate
-    from roofline.estimates.train import train as train
-    from roofline.explore.break_even import Owned as Owned
-    from roofline.explore.codesign import Bounds as Bounds
-    from roofline.explore.codesign import Codesign as Codesign
-    from roofline.explore.codesign import Process as Process
-    from roofline.explore.codesign import codesign as codesign
-    from roofline.explore.demand import Demand as Demand
-    from roofline.explore.demand import Limits as Limits
-    from roofline.explore.difference import Difference as Difference
-    from roofline.explore.difference import diff as diff
-    from roofline.explore.elasticity import Sensitivity as Sensitivity
-    from roofline.explore.elasticity import sensitivity as sensitivity
-    from roofline.explore.search import Choices as Choices
-    from roofline.explore.search import Ranking as Ranking
-    from roofline.explore.search import Search as Search
-    from roofline.explore.search import search as search
-    from roofline.explore.solution import Solution as Solution
-    from roofline.explore.solve import solve as solve
-    from roofline.explore.swept import Sweep as Sweep
-    from roofline.explore.swept import sweep as sweep
-    from roofline.explore.training_breakdown import Breakdown as Breakdown
-    from roofline.explore.training_breakdown import breakdown as breakdown
-    from roofline.explore.training_search import TrainingSearch as TrainingSearch
-    from roofline.explore.training_search import search_training as search_training
-    from roofline.layout.layout import Layout as Layout
-    from roofline.layout.shard import shard as shard
-    from roofline.layout.shard import stages as stages
-    from roofline.machine.calibrate import Calibration as Calibration
-    from roofline.machine.calibrate import calibrate as calibrate
-    from roofline.machine.chip import Chip as Chip
-    from roofline.machine.chip import chips as chips
-    from roofline.machine.engine import Engine as Engine
-    from roofline.machine.engine import engines as engines
-    from roofline.machine.fabric import Cluster as Cluster
-    from roofline.machine.fabric import clusters as clusters
-    from roofline.model.images import Images as Images
-    from roofline.model.load import catalog as catalog
-    from roofline.model.load import load as load
-    from roofline.model.model import Model as Model
-    from roofline.model.precision import Precision as Precision
-    from roofline.show.plots.make import plot as plot
-    from roofline.show.report.make import report as report
-    from roofline.simulation.pooled import PrefillPool as PrefillPool
-    from roofline.simulation.recorder import Objective as Objective
-    from roofline.simulation.simulate import Extent as Extent
-    from roofline.simulation.simulate import simulate as simulate
-    from roofline.simulation.simulation import Simulation as Simulation
-    from roofline.simulation.traces import Trace as Trace
-    from roofline.simulation.workload import Prefixes as Prefixes
-    from roofline.tracing.make import trace as trace
-    from roofline.work.analysis import Analysis as Analysis
-    from roofline.work.analysis import analyze as analyze
-    from roofline.work.explain import Explanation as Explanation
-    from roofline.work.explain import explain as explain
-    from roofline.work.step import Queries as Queries
-    from roofline.work.step import Step as Step
-    from roofline.work.step import decode as decode
-    from roofline.work.step import prefill as prefill
-    from roofline.work.training import Training as Training
-    from roofline.work.training import training as training
-
-from roofline.version import __version__ as __version__
+from roofline.version import __version__
 
 _PLACES = {
     "model.load": "load catalog",
@@ -165,7 +70,7 @@ _PLACES = {
     "show.plots.make": "plot",
     "show.report.make": "report",
 }
-"""Module → the names that it lends, each imported when it is used."""
+"""Module → the names that it lends, each imported when it is used. For type checkers they stand in `__init__.pyi`."""
 _WHERE = {name: module for module, names in _PLACES.items() for name in names.split()}
 __all__ = ["__version__", *_WHERE]
 

@@ -150,6 +150,7 @@ def test_the_first_page_says_what_every_command_does(capsys: pytest.CaptureFixtu
 PROGRAMS = [["roofline.cli.main", "models", "--json"], ["roofline.compat.transformer_roofline_analyzer", "--", LLAMA]]
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
 @pytest.mark.parametrize("words", PROGRAMS)
 def test_a_stdout_that_takes_nothing(words: list[str]) -> None:
@@ -160,6 +161,7 @@ def test_a_stdout_that_takes_nothing(words: list[str]) -> None:
     assert "stdout: expected something that can be written to" in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("words", PROGRAMS)
 def test_a_reader_that_left(words: list[str]) -> None:
     with subprocess.Popen(
@@ -315,7 +317,7 @@ LASTING = ("calibrate", "web", "mcp")
 """Commands that take a minute, or run until they are ended."""
 
 
-@pytest.mark.drawn(8)
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("command", [[], *([c] for c in COMMANDS if c not in LASTING)])
 def test_help_has_an_example_that_works(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]

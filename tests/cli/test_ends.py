@@ -79,6 +79,7 @@ def test_a_simulation_that_is_told_to_end_says_what_is_kept(tmp_path: Path) -> N
     assert not [p.name for p in (tmp_path / "r.csv.part").iterdir() if p.name.startswith(".")]
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_a_sweep_that_is_told_to_end_says_what_is_kept_and_goes_on(tmp_path: Path, name: str) -> None:
     words = [
@@ -119,7 +120,7 @@ WRITERS = {
 }
 
 
-@pytest.mark.drawn(8)
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("command", WRITERS)
 def test_a_writer_that_is_told_to_end_as_it_puts_its_file_leaves_nothing(
@@ -159,6 +160,7 @@ def test_streams_that_are_closed(tmp_path: Path) -> None:
     assert "warning" not in err.stdout
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
 @pytest.mark.parametrize("words", ["--help", "fit --help", "models"])
 def test_a_full_disk(words: str) -> None:

@@ -20,7 +20,7 @@ LLAMA = "meta-llama/Llama-3.1-8B"
 """What writes the table that another command draws."""
 
 
-@pytest.mark.drawn(5)
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("told", [t for t in commands(PAGE) if t != TABLE], ids=lambda t: t.text)
 def test_the_pages_commands(
     told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

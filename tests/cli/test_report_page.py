@@ -27,8 +27,20 @@ WIDER = "document.documentElement.scrollWidth - document.documentElement.clientW
 
 
 @pytest.fixture(scope="module")
-def llama() -> Finished:
-    return rl.report(LLAMA, on="h100-sxm")
+def progress() -> list[str]:
+    """The parts that were named while the report was made and written."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the report is written."""
+    return tmp_path_factory.mktemp("written") / "r.html"
+
+
+@pytest.fixture(scope="module")
+def llama(progress: list[str], written: Path) -> Finished:
+    return rl.report(LLAMA, on="h100-sxm", output=written, progress=lambda number, total, part: progress.append(part))
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +49,8 @@ def v3() -> Finished:
 
 
 @pytest.fixture(scope="module")
-def llama_page(llama: Finished) -> str:
-    return html(llama)
+def llama_page(llama: Finished, written: Path) -> str:
+    return written.read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -196,11 +208,8 @@ def test_the_keyboard_reaches_contents_and_everything_that_scrolls(tab: Any) -> 
     assert set(links) == {"H2"}
 
 
-def test_the_page_is_a_file_that_asks_for_nothing(llama: Finished, tmp_path: Path) -> None:
-    said: list[str] = []
-    rl.report(LLAMA, on="h100-sxm", output=tmp_path / "r.html", progress=lambda number, total, part: said.append(part))
-    text = (tmp_path / "r.html").read_text(encoding="utf-8")
-    assert not re.findall(r'(?:src|href)="(?!#|data:)', text)
-    assert not re.findall(r"url\((?!#)", text)
-    assert [s.title for s in llama.sections] == said[: len(llama.sections)]
-    assert sum(part.startswith("picture of") for part in said) == sum(len(s.pictures) for s in llama.sections)
+def test_the_page_is_a_file_that_asks_for_nothing(llama: Finished, llama_page: str, progress: list[str]) -> None:
+    assert not re.findall(r'(?:src|href)="(?!#|data:)', llama_page)
+    assert not re.findall(r"url\((?!#)", llama_page)
+    assert [s.title for s in llama.sections] == progress[: len(llama.sections)]
+    assert sum(part.startswith("picture of") for part in progress) == sum(len(s.pictures) for s in llama.sections)

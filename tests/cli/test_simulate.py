@@ -219,7 +219,7 @@ STREAMS = {
 }
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("stream", STREAMS)
 def test_a_run_that_was_killed_goes_on_to_the_same_bytes(
     stream: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

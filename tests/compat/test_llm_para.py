@@ -149,7 +149,7 @@ VARIANTS = {
 }  # fmt: skip
 
 
-@pytest.mark.drawn(5)
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", VARIANTS)
 def test_every_cell_of_the_formula_table(name: str, tmp_path: Path) -> None:
     options = {"max_gen_len": 4096, **VARIANTS[name]}
@@ -311,6 +311,7 @@ def test_points_of_the_roofline(tmp_path: Path) -> None:
         assert point.performance == pytest.approx(min(19.5e12, point.intensity * 1.555e12), rel=1e-12)
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.usefixtures("no_charts")
 @pytest.mark.parametrize("ending", [".png", ".svg", ".html"])
 def test_the_roofline_in_other_forms(ending: str, tmp_path: Path) -> None:
@@ -346,7 +347,7 @@ def test_figures_beyond_64_bits(tmp_path: Path) -> None:
     assert len(analyze_from_csv(tmp_path / "table.csv", A100, tmp_path / "roof.png")) == 2
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(
     ("kind", "real"), [(np.int64, np.float64), (np.int32, np.float32), (np.uint16, np.float16), (np.array, np.array)]
 )

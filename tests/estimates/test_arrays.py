@@ -18,7 +18,7 @@ SETTINGS: dict[str, list[Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_arrays_are_the_scalars_one_by_one(kind: str) -> None:
     """To 1e-12: numbers, words, memory, stages; few of the draws are settings that cannot be."""
@@ -27,7 +27,7 @@ def test_arrays_are_the_scalars_one_by_one(kind: str) -> None:
     assert sum(compared) >= 2 * DRAWS
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(
     ("name", "options", "lists"),
     [

@@ -60,6 +60,7 @@ def test_a_step_under_way_keeps_who_comes_between_two() -> None:
     assert 2 / float(ahead) == pytest.approx(late + 0.006 + 0.01 + 0.01 + 100, rel=1e-6)
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("mixes", [True, False])
 def test_more_users_never_get_less(mixes: bool) -> None:
     table = replica(0.01, 0.02, 4.0, mixes, True)

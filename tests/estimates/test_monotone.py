@@ -52,7 +52,7 @@ def spans_grow(span: rl.Span, by: float = 0.0) -> bool:
     return grows(span.floor) and grows(span.expected, by)
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("name", MODELS)
 def test_a_step_grows_with_its_batch_its_context_and_its_tokens(name: str) -> None:
     rng = np.random.default_rng(3)
@@ -99,7 +99,7 @@ def test_a_generation_grows_with_batch_input_and_output(name: str, engine: str) 
         assert grows(g.memory.total)
 
 
-@pytest.mark.drawn(4)
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("name", [LLAMA, LATENT, "Qwen/Qwen3-Next-80B-A3B-Instruct"])
 @pytest.mark.parametrize("engine", ["vllm", "trtllm", "sglang"])
 def test_a_server_holds_fewer_of_longer_requests(name: str, engine: str) -> None:

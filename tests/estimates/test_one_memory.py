@@ -24,7 +24,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@folded(("name", "settings"), CASES, ids=[f"{n.split('/')[1]}-{s}" for n, s in CASES])
+@folded(("name", "settings"), CASES, ids=[f"{n.split('/')[1]}-{s}" for n, s in CASES], drawn=3)
 @folded("engine", ENGINES)
 def test_the_same_sequences_take_the_same_bytes_whatever_is_asked(
     name: str, settings: dict[str, Any], engine: str
@@ -60,7 +60,7 @@ def test_memory_by_hand() -> None:
     assert alone.activations == 300 * 2 * (14336 + 7168 + 2 * 4096)
 
 
-@folded(("name", "settings"), CASES, ids=[f"{n.split('/')[1]}-{s}" for n, s in CASES])
+@folded(("name", "settings"), CASES, ids=[f"{n.split('/')[1]}-{s}" for n, s in CASES], drawn=3)
 @folded("engine", ENGINES)
 def test_the_largest_batch_fits_and_serve_holds_it(name: str, settings: dict[str, Any], engine: str) -> None:
     """And one more, on the busiest replica, does not; the longest context likewise, to the token."""

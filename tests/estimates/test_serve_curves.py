@@ -14,6 +14,7 @@ CURVES = [
 ]  # fmt: skip
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize(("model", "chip", "engine", "new", "out"), CURVES)
 def test_no_curve_falls(model: str, chip: str, engine: str, new: int, out: int) -> None:
     given = {"on": chip, "engine": engine, "input": new, "output": out}
@@ -57,6 +58,7 @@ ROUNDS = [
 ]
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(("model", "chip", "engine", "new", "out", "users"), ROUNDS)
 def test_rounds_of_a_benchmark_have_its_opening(
     model: str, chip: str, engine: str, new: int, out: int, users: int

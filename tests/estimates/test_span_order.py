@@ -17,6 +17,7 @@ USERS = np.array([[1], [3], [40], [300]])
 RATES = np.array([[0.01], [0.3], [1.0]])
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize(
     ("kind", "draws"), [("estimate", 20), ("generate", 6), ("serve", 6), ("pools", 6), ("train", 24)]
 )
@@ -33,6 +34,7 @@ def test_spans_are_in_order_over_drawn_settings(kind: str, draws: int) -> None:
     assert looked_at >= draws / 2
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("law", ["ideal", "calibrated"])
 def test_spans_of_servers_are_in_order_at_every_load(law: str) -> None:
     """By the ideal law a lone request takes exactly the speed of light, drafted or not, followed or by the formula."""

@@ -87,7 +87,7 @@ CLOSED: list[tuple[str, int, int, int, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(("engine", "new", "out", "users", "drafts"), CLOSED)
 def test_users_in_no_order(engine: str, new: int, out: int, users: int, drafts: Any) -> None:
     """p90 within 20 %, p99 within 30 %, of answers whose lengths vary enough to bring users out of step.

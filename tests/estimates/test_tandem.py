@@ -108,7 +108,7 @@ PLANTS = {
 }
 
 
-@pytest.mark.drawn(6)
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("name", PLANTS)
 @pytest.mark.parametrize("load", [0.3, 0.6, 0.85])
 def test_requests_at_random(name: str, load: float) -> None:
@@ -120,6 +120,7 @@ def test_requests_at_random(name: str, load: float) -> None:
     assert p.step == pytest.approx(seen.tpot, rel=0.03)
 
 
+@pytest.mark.drawn(8)
 @pytest.mark.parametrize("name", PLANTS)
 @pytest.mark.parametrize("users", [1, 2, 6, 40])
 def test_requests_that_are_always_there(name: str, users: int) -> None:

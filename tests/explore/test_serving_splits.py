@@ -57,6 +57,7 @@ def cross(pair: Any, chips: int) -> Splits:
     return Splits(*(np.array(column, dtype=np.int64) for column in zip(*rows, strict=True)))
 
 
+@pytest.mark.drawn(5)
 @pytest.mark.parametrize("seed", range(12))
 def test_what_a_bound_leaves_has_the_best_of_the_whole_cross(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving_pools, "WHOLE", 30)
@@ -82,6 +83,7 @@ def test_what_a_bound_leaves_has_the_best_of_the_whole_cross(seed: int, monkeypa
         assert np.all(score <= pair.bounded(0.0).bound(every) * (1 + 1e-9))
 
 
+@pytest.mark.drawn(0)
 def test_a_cross_of_two_million_splits_takes_little_memory() -> None:
     """Built whole it asked for more than 4 GB."""
     code = (

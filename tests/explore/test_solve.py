@@ -165,6 +165,7 @@ def test_a_rate_is_as_serve_has_it(formula: bool) -> None:
     assert s.requirements[0].value == at.tpot.expected
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(
     ("find", "key", "where", "now"),
     [("bandwidth", "bw", "tpot <= 1200us", 3.35e12), ("peak", "peak", "ttft <= 8ms", 989.4e12)],

@@ -48,6 +48,7 @@ def same(row: dict[str, Any], result: Any) -> None:
         assert near(row[name], value), (name, row[name], value)
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("model", [LLAMA, MOE])
 def test_decode_steps(model: str) -> None:
     result = sweep(
@@ -225,7 +226,7 @@ TOGETHER: list[tuple[str, str, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(("model", "phase", "axes"), TOGETHER, ids=lambda v: v if isinstance(v, str) else "")
 def test_plans_together_are_those_alone(
     model: str, phase: str, axes: dict[str, Any], monkeypatch: pytest.MonkeyPatch

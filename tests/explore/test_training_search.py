@@ -55,6 +55,7 @@ def test_brute_force_finds_nothing_better_and_each_equals_itself_alone() -> None
     assert float(again.time) == pytest.approx(first.seconds, rel=1e-9)
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("engine", ["fsdp", "deepspeed"])
 @pytest.mark.parametrize("overlap", [False, ("pp", "dp")])
 def test_what_layouts_share_depends_on_nothing_that_tells_them_apart(engine: str, overlap: object) -> None:
@@ -70,7 +71,7 @@ def test_what_layouts_share_depends_on_nothing_that_tells_them_apart(engine: str
         assert float(alone.memory.total) == pytest.approx(p.bytes, rel=1e-9)
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(
     "options",
     [{"optimizer": "paged-adamw"}, {"offload": "optimizer"}, {"offload": "activations", "overlap": False},

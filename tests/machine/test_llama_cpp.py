@@ -52,6 +52,7 @@ def test_no_core_reads_more_than_it_can_in_a_clock() -> None:
         assert low < record.memory < high, on
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("on", ["rtx-4090", "rtx-3060", "m1", "m4-max", "strix-halo", "p40", "n150", "rx-7900-xtx"])
 def test_fewer_bits_are_never_slower_in_answers(on: str) -> None:
     rates = []

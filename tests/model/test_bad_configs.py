@@ -92,7 +92,7 @@ def keys_of(id: str) -> Iterator[tuple[str, type]]:
 CASES = [pytest.param(id, key, kind) for id in MODELS for key, kind in keys_of(id)]
 
 
-@folded(("id", "key", "kind"), CASES)
+@folded(("id", "key", "kind"), CASES, drawn=60)
 def test_a_value_of_the_wrong_kind_is_an_error_that_names_key_and_value(id: str, key: str, kind: type) -> None:
     values = list(BAD[kind])
     if key in HARMLESS:
@@ -427,6 +427,7 @@ def figures(raw: Mapping[str, Any]) -> tuple[Any, ...]:
 KV_HEADS = ("bitnet", "mistral", "mixtral", "qwen3_moe", "qwen3_next", "gpt_oss", "jamba", "glm4_moe", "starcoder2")
 
 
+@pytest.mark.drawn(8)
 @pytest.mark.parametrize(
     "model_type",
     [

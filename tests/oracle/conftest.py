@@ -18,8 +18,6 @@ ROOT = Path(__file__).parents[2]
 PACKAGE, FAMILIES = "src/roofline/", "roofline.model.families."
 TENTH = 10
 
-collect_ignore = ["real.py"]  # has no doctests, and needs the oracle extra
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--since", metavar="COMMIT", help="check types that changed since COMMIT and a tenth of the rest")

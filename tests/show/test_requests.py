@@ -68,7 +68,7 @@ def simulated(path: Path, stream: str) -> dict[str, Any]:
     return dict(answer.to_dict())
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("when", WHEN)
 @pytest.mark.parametrize("stream", STREAMS)
 def test_a_run_killed_at_any_write_goes_on_to_the_same_bytes(

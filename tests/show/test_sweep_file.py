@@ -80,6 +80,7 @@ def test_the_rows(tmp_path: Path, sweeper: Sweeper, ending: str) -> None:
         )  # fmt: skip
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_killed_at_every_boundary(tmp_path: Path, sweeper: Sweeper, ending: str) -> None:
     whole, path = tmp_path / f"whole{ending}", tmp_path / f"killed{ending}"
@@ -97,7 +98,7 @@ def test_killed_at_every_boundary(tmp_path: Path, sweeper: Sweeper, ending: str)
     assert path.read_bytes() == whole.read_bytes()
 
 
-@pytest.mark.drawn(5)
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize("torn", ["rows", "line", "digest", "both", "gone"])
 def test_what_was_half_written(tmp_path: Path, sweeper: Sweeper, ending: str, torn: str) -> None:
@@ -166,6 +167,7 @@ def test_a_footer_is_written_as_it_was_read(tmp_path: Path) -> None:
         assert Typed(written_fields({40: (6, number)})).fields() == {40: (6, number)}
 
 
+@pytest.mark.drawn(0)
 def test_workers_one_of_which_is_killed(tmp_path: Path, sweeper: Sweeper) -> None:
     """Three Dask workers, one of them killed on the way: the same bytes as without."""
     distributed = pytest.importorskip("distributed", reason="the extra cluster is not installed")

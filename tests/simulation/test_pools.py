@@ -133,6 +133,7 @@ def test_one_user_by_hand(travel: float) -> None:
     assert recorder.tpot.mean == pytest.approx(STEP)
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("numbers", [(1, 1), (2, 3), (3, 1)])
 def test_users_are_as_many_as_littles_law_says(numbers: tuple[int, int]) -> None:
     users = 7
@@ -145,6 +146,7 @@ def test_users_are_as_many_as_littles_law_says(numbers: tuple[int, int]) -> None
     assert rate <= numbers[0] / SERVICE * 1.01
 
 
+@pytest.mark.drawn(0)
 def test_littles_law_of_an_open_stream_and_utilisation() -> None:
     requests = poisson(1.2, 20_000, 100, seed=3)
     recorder, both = open_run(requests, 0.2)

@@ -85,6 +85,7 @@ def test_every_wait_follows_lindley(load: float) -> None:
     assert r.queue.values == pytest.approx(waits, abs=1e-6)
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("load", [0.3, 0.7])
 def test_answers_of_random_length_one_at_a_time_are_m_m_1(load: float, whole: bool) -> None:
     """Time in the system S / (1 − ρ). Geometric lengths of mean 500 are exponential to 0.1 %."""
@@ -95,6 +96,7 @@ def test_answers_of_random_length_one_at_a_time_are_m_m_1(load: float, whole: bo
     assert abs(r.latency.mean - 1 / (1 - load)) < r.latency_means.half_width + 0.01
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("outs", ["equal", "geometric"])
 def test_shared_steps_are_processor_sharing(outs: str, whole: bool) -> None:
     """Steps as long as there are sequences: latency S / (1 − ρ), whatever the law of the lengths."""
@@ -117,6 +119,7 @@ def test_littles_law_and_conserved_work(whole: bool) -> None:
     assert r.busy <= r.end - r.start
 
 
+@pytest.mark.drawn(0)
 def test_round_robin_over_replicas_is_less_random() -> None:
     """Every second request of a Poisson stream: gaps vary less, so that E2/D/1 waits less than M/D/1 at equal load."""
     number, service, load = 100_000, 0.5, 0.7
@@ -214,6 +217,7 @@ def watched(rate: float, requests: int, seed: int) -> Recorder:
     return recorder
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize(("rate", "behind"), [(0.5, False), (0.9, False), (0.95, False), (1.3, True), (20.0, True)])
 def test_a_queue_that_grows_without_end_is_overloaded_and_a_busy_one_is_not(rate: float, behind: bool) -> None:
     """M/D/1 on both sides of its capacity of one request a second, by the trend of the number in flight."""

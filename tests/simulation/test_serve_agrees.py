@@ -16,7 +16,7 @@ OPEN = [
 ]  # fmt: skip
 
 
-@pytest.mark.drawn(4)
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize(("engine", "new", "out", "load"), OPEN)
 def test_requests_at_random(engine: str, new: int, out: int, load: float) -> None:
     """TPOT within 5 %, TTFT within 15 %, beyond the simulation's own confidence."""
@@ -28,6 +28,7 @@ def test_requests_at_random(engine: str, new: int, out: int, load: float) -> Non
     assert s.ttft.expected == pytest.approx(seen.ttft.mean, abs=0.15 * seen.ttft.mean + width(seen.ttft))
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize(("engine", "new", "out", "users"), [
     ("vllm", 1000, 200, 1), ("vllm", 1000, 200, 40), ("vllm", 4000, 500, 8), ("trtllm", 1000, 200, 20),
     ("sglang", 1000, 200, 20), ("vllm", 20000, 5, 6), ("trtllm", 9000, 4, 3), ("sglang", 300, 1, 50),
@@ -42,6 +43,7 @@ def test_always_as_many(engine: str, new: int, out: int, users: int) -> None:
     assert s.ttft.expected == pytest.approx(seen.ttft.mean, rel=0.15)
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(("on", "model", "new", "out"), [
     ("a100-sxm-40gb", LLAMA, 1338, 305), ("h100-sxm", "Qwen/Qwen3-30B-A3B", 2219, 250),
 ])  # fmt: skip
@@ -88,6 +90,7 @@ def test_replicas_that_take_turns() -> None:
     assert s.tpot.expected == pytest.approx(seen.tpot.mean, abs=0.05 * seen.tpot.mean + width(seen.tpot))
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(("engine", "load"), [("vllm", 0.5), ("sglang", 0.3), ("trtllm", 0.8)])
 def test_percentiles_at_random(engine: str, load: float) -> None:
     """p90 within 15 %, p99 within 25 %."""
@@ -114,6 +117,7 @@ def test_the_formula_is_of_users_in_no_order() -> None:
     assert s.ttft.expected == pytest.approx(seen.ttft.mean, rel=0.15)
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize(("model", "chip", "engine", "new", "out", "users"), [
     ("meta-llama/Llama-3.1-8B", "h100-sxm", "vllm", 300, 12, 6), ("openai/gpt-oss-120b", "b200", "sglang", 900, 150, 5),
     ("Qwen/Qwen3-30B-A3B", "h200-sxm", "trtllm", 1177, 15, 2), ("meta-llama/Llama-3.2-1B", "l4", "vllm", 90, 40, 3),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import jsonschema
@@ -12,11 +13,10 @@ import pytest
 
 import roofline as rl
 
-pytest.importorskip("mcp", reason="the extra mcp is not installed")
+if TYPE_CHECKING:
+    from mcp import ClientSession  # a second to import, which not every worker needs
 
-from mcp import ClientSession, StdioServerParameters
-from mcp.client.stdio import stdio_client
-from mcp.shared.exceptions import MCPError
+pytestmark = pytest.mark.skipif(find_spec("mcp") is None, reason="the extra mcp is not installed")
 
 MODEL = "meta-llama/Llama-3.1-8B"
 PLACE = {"model": MODEL, "on": "h100-sxm"}
@@ -47,22 +47,33 @@ WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
 
 
 async def _session(asked: Any) -> Any:
+    from mcp import ClientSession, StdioServerParameters
+    from mcp.client.stdio import stdio_client
+
     server = StdioServerParameters(command=sys.executable, args=["-m", "roofline", "mcp"])
     async with stdio_client(server) as (incoming, outgoing), ClientSession(incoming, outgoing) as session:
         await session.initialize()
         return await asked(session)
 
 
-def _ask(asked: Any) -> Any:
-    return anyio.run(_session, asked)
+@pytest.fixture(scope="module")
+def answered() -> Any:
+    """The tools, the answers to right questions, then to wrong ones, and to a right one once more: of one server."""
+    from mcp.shared.exceptions import MCPError
 
-
-def test_every_tool_answers_by_its_schema_with_the_librarys_figures() -> None:
     async def every(session: ClientSession) -> Any:
         listed = (await session.list_tools()).tools
-        return listed, {name: await session.call_tool(name, body) for name, body in CALLS.items()}
+        given = {name: await session.call_tool(name, body) for name, body in CALLS.items()}
+        with pytest.raises(MCPError, match="no tool 'nothing'"):
+            await session.call_tool("nothing", {})
+        wrong = {case: await session.call_tool(name, body) for case, (name, body, _) in WRONG.items()}
+        return listed, given, wrong, await session.call_tool("fit", CALLS["fit"])
 
-    listed, given = _ask(every)
+    return anyio.run(_session, every)
+
+
+def test_every_tool_answers_by_its_schema_with_the_librarys_figures(answered: Any) -> None:
+    listed, given, _, _ = answered
     assert [tool.name for tool in listed] == list(CALLS)
     for tool in listed:
         answer = given[tool.name]
@@ -76,14 +87,8 @@ def test_every_tool_answers_by_its_schema_with_the_librarys_figures() -> None:
     assert served == rl.serve(MODEL, on="h100-sxm", input=1024, output=256, concurrency=16).to_dict()
 
 
-def test_what_cannot_be_is_told_in_one_line_and_the_server_goes_on() -> None:
-    async def every(session: ClientSession) -> Any:
-        with pytest.raises(MCPError, match="no tool 'nothing'"):
-            await session.call_tool("nothing", {})
-        wrong = {case: await session.call_tool(name, body) for case, (name, body, _) in WRONG.items()}
-        return wrong, await session.call_tool("fit", CALLS["fit"])
-
-    wrong, right = _ask(every)
+def test_what_cannot_be_is_told_in_one_line_and_the_server_goes_on(answered: Any) -> None:
+    _, _, wrong, right = answered
     for case, answer in wrong.items():
         line = answer.content[0].text
         assert answer.is_error, case

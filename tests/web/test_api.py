@@ -282,9 +282,9 @@ def test_a_process_that_lived_long_is_replaced() -> None:
         return False
 
     async def lives() -> list[list[int]]:
-        workers = Workers(1, life=3, first=[("fit", json.dumps(PLACE))])
+        workers = Workers(1, life=2, first=[("fit", json.dumps(PLACE))])
         pids = []
-        for i in range(8):
+        for i in range(5):
             (answer,) = await workers.ask([("fit", json.dumps({**PLACE, "batch": i + 1}))], NOTHING_MORE, stays)
             assert isinstance(answer, bytes)
             pids.append([worker.process.pid for worker in workers.idle])
@@ -293,4 +293,4 @@ def test_a_process_that_lived_long_is_replaced() -> None:
         return pids
 
     pids = asyncio.run(lives())
-    assert [len({pid for (pid,) in pids[:i]}) for i in (3, 6, 8)] == [1, 2, 3]
+    assert [len({pid for (pid,) in pids[:i]}) for i in (2, 4, 5)] == [1, 2, 3]

@@ -27,7 +27,7 @@ GRID: Mapping[str, Sequence[SettingValue]] = MappingProxyType({
 
 
 def _option(name: str, setting: Setting) -> Setting:
-    several = " Several, with --export: those that can be chosen." if name in AXES else ""
+    several = " Several, with --export: the choices of the page." if name in AXES else ""
     return replace(setting, help=setting.help + several)
 
 
@@ -52,7 +52,7 @@ def web(
     model: str | None = None,
     **given: object,
 ) -> None:
-    """The page: choose a model, a machine and a load, and see what it takes. Settings are those that it starts with.
+    """The page: choose a model, a machine and a load, and see what it takes. The settings are its first ones.
 
     Example: `roofline web --port 8600 --on h200-sxm --input 4096`
 

@@ -39,6 +39,7 @@ class ValueKind:
     `below`: without `most`. `varies`: a list is an axis of the answer.
     `words`: the choices, where there are a few.
     `names`: what a text names: a `machine`, a `model`, a `file`, an `engine`, a `format` or a `law`.
+    `classes`: types that the library takes too, by their names in it, or with their modules.
     """
 
     json: tuple[type, ...]
@@ -52,6 +53,7 @@ class ValueKind:
     varies: bool = False
     words: tuple[str, ...] = ()
     names: str = ""
+    classes: tuple[str, ...] = ()
 
 
 def count_kind(unit: str, least: int = 1) -> ValueKind:
@@ -70,9 +72,9 @@ def word_kind(*words: str) -> ValueKind:
     return ValueKind((str,), check=check, words=words)
 
 
-def text_kind(varies: bool = False, names: str = "") -> ValueKind:
-    """Words that are understood where everything else of the question is known."""
-    return ValueKind((str,), varies=varies, names=names)
+def text_kind(*classes: str, varies: bool = False, names: str = "") -> ValueKind:
+    """Words that are understood where everything else of the question is known, or a value of one of the `classes`."""
+    return ValueKind((str,), varies=varies, names=names, classes=classes)
 
 
 def share_kind(least: float, most: float, expected: str, above: bool = False, below: bool = False) -> ValueKind:
@@ -110,7 +112,9 @@ ChipCount: TypeAlias = Annotated[Count, count_kind("chips")]
 RankCount: TypeAlias = Annotated[Count, count_kind("ranks")]
 Whole: TypeAlias = Annotated[int, count_kind("")]
 WholeOrNone: TypeAlias = Annotated[int, count_kind("", 0)]
-KindName: TypeAlias = Annotated[Given, ValueKind((str,), words=("aggregated", "disaggregated"))]
+KindName: TypeAlias = Annotated[
+    Given, ValueKind((str,), words=("aggregated", "disaggregated"), classes=("Sequence[str]",))
+]
 ObjectiveName: TypeAlias = Annotated[str, word_kind("throughput", "cost", "energy", "latency", "chips", "time")]
 Seed: TypeAlias = Annotated[int, count_kind("", 0)]
 PerSecond: TypeAlias = Annotated[Count, ValueKind((float,), "requests/s", real_named, requests_a_second, 0, 1e9, True)]
@@ -122,16 +126,18 @@ WorkedShare: TypeAlias = Annotated[float, share_kind(0, 1, "a share above 0, at 
 PlainNumber: TypeAlias = Annotated[float, ValueKind((float,), "", real_named)]
 Switch: TypeAlias = Annotated[bool, ValueKind((bool,), check=flag)]
 Text: TypeAlias = Annotated[str, text_kind()]
-MachineName: TypeAlias = Annotated[Given, text_kind(varies=True, names="machine")]
-LayoutText: TypeAlias = Annotated[Given, text_kind(varies=True)]
-Formats: TypeAlias = Annotated[Given, text_kind(varies=True, names="format")]
-EngineName: TypeAlias = Annotated[Given, text_kind(varies=True, names="engine")]
-LawName: TypeAlias = Annotated[Given, text_kind(varies=True, names="law")]
-ModelName: TypeAlias = Annotated[Given, text_kind(names="model")]
-LengthsText: TypeAlias = Annotated[Given, ValueKind((str, int), "tokens")]
-ArrivalsText: TypeAlias = Annotated[Given, text_kind()]
-PrefixesText: TypeAlias = Annotated[Given, text_kind()]
-FileName: TypeAlias = Annotated[Given, text_kind(names="file")]
+MachineName: TypeAlias = Annotated[Given, text_kind("Chip", "Cluster", varies=True, names="machine")]
+LayoutText: TypeAlias = Annotated[Given, text_kind("Layout", "Mapping[str, Any]", varies=True)]
+Formats: TypeAlias = Annotated[Given, text_kind("Precision", "Mapping[str, Any]", varies=True, names="format")]
+EngineName: TypeAlias = Annotated[Given, text_kind("Engine", varies=True, names="engine")]
+LawName: TypeAlias = Annotated[Given, text_kind("roofline.machine.target.Mode", varies=True, names="law")]
+ModelName: TypeAlias = Annotated[Given, text_kind("Model", "Mapping[str, Any]", "PathLike[str]", names="model")]
+LengthsText: TypeAlias = Annotated[
+    Given, ValueKind((str, int), "tokens", classes=("Sequence[int]", "roofline.simulation.lengths.Lengths"))
+]
+ArrivalsText: TypeAlias = Annotated[Given, text_kind("roofline.simulation.arrivals.Arrivals")]
+PrefixesText: TypeAlias = Annotated[Given, text_kind("Prefixes")]
+FileName: TypeAlias = Annotated[Given, text_kind("PathLike[str]", "Trace", names="file")]
 TimeText: TypeAlias = Annotated[Given, ValueKind((str, float), "s")]
 RouterName: TypeAlias = Annotated[str, ValueKind((str,), words=("round-robin", "least-loaded", "prefix-aware"))]
 PlainCount: TypeAlias = Annotated[int, ValueKind((int,), "requests", whole_named)]

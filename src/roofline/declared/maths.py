@@ -7,7 +7,8 @@ when a value of its arrives.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypeAlias, overload
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Protocol, TypeAlias, overload
 
 from roofline.arrays import Array, np
 
@@ -20,6 +21,15 @@ else:
 
     class Count:
         """A number of something: an `int` (exact), a `float`, a NumPy array (a sweep) or a SymPy expression."""
+
+
+class Symbol(Protocol):
+    """A SymPy expression, for type checkers that have no types of SymPy's."""
+
+    @property
+    def free_symbols(self) -> Collection[object]:
+        """The symbols it holds."""
+        ...
 
 
 PLAIN = frozenset({int, float, bool})

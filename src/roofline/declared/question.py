@@ -191,6 +191,11 @@ def is_question(value: object) -> bool:
     return getattr(value, "__declares_settings__", False)
 
 
+def makes_grids(function: Function) -> bool:
+    """Whether a question is asked once for each combination of the lists among its settings."""
+    return getattr(function, "__makes_grids__", False)
+
+
 Over = Callable[[Function, Settings, tuple[str, ...]], Any]
 """Asks a question once for each combination of the lists among its settings, of which it is told the names."""
 
@@ -214,6 +219,7 @@ def question(over: Over | None = None) -> Callable[[Function], Function]:
             return one(**flat) if over is None else over(one, flat, names)
 
         asked.__declares_settings__ = True  # type: ignore[attr-defined]
+        asked.__makes_grids__ = over is not None  # type: ignore[attr-defined]
         return asked
 
     return declared_by

@@ -53,8 +53,8 @@ def _grid(field: str, value: float | str) -> float | str:
     return value
 
 
-Price: TypeAlias = Annotated[float | Own, ValueKind((str, float), "USD")]
-Grid: TypeAlias = Annotated[float | str, ValueKind((str,), check=_grid)]
+ChipHour: TypeAlias = Annotated[float | Own, ValueKind((str, float), "USD", classes=("Own",))]
+GridName: TypeAlias = Annotated[float | str, ValueKind((str,), check=_grid)]
 
 
 @group
@@ -68,7 +68,7 @@ class Bill:
     """
 
     price: Annotated[
-        Price | None,
+        ChipHour | None,
         "USD an hour of one chip (the catalog's), or `own(30000,rest=12000,electricity=0.08)`: bought, USD and "
         "USD/kWh.",
     ] = None
@@ -82,7 +82,7 @@ class Bill:
         PlainNumber,
         "Power usage effectiveness of the site: its energy over that of the chips, which is 1 for them alone.",
     ] = 1.0
-    grid: Annotated[Grid | None, "A country's code, such as `fr`, or kilograms of CO2 equivalent a kWh."] = None
+    grid: Annotated[GridName | None, "A country's code, such as `fr`, or kilograms of CO2 equivalent a kWh."] = None
     power: float | None = None
     power_share: float | None = None
 

@@ -28,6 +28,7 @@ def test_every_ending_has_its_form(ending: str, tmp_path: Path) -> None:
     assert (tmp_path / f"roof{ending}").read_bytes().startswith(STARTS[ending])
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("ending", [".png", ".svg", ".pdf", ".html"])
 def test_the_same_picture_is_the_same_file(ending: str, tmp_path: Path) -> None:
     plot = PICTURES["roofline-phases"]()
@@ -38,7 +39,7 @@ def test_the_same_picture_is_the_same_file(ending: str, tmp_path: Path) -> None:
     assert re.sub(identity, "", a) == re.sub(identity, "", b)
 
 
-@pytest.mark.drawn(12)
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("name", PICTURES)
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_html_holds_everything_it_needs(name: str, theme: str, tmp_path: Path) -> None:

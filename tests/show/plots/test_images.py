@@ -38,7 +38,7 @@ def difference(one: Path, other: Path) -> float:
     return float(np.sqrt(np.mean((a - b) ** 2)))
 
 
-@pytest.mark.drawn(8)
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("theme", STYLES)
 @pytest.mark.parametrize("name", COMPARED)
 def test_pictures_are_as_they_were_looked_at(name: str, theme: str, tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def texts(figure: Any) -> list[tuple[str, Any]]:
     return [(t.get_text(), t.get_window_extent(renderer)) for t in shown]
 
 
-@pytest.mark.drawn(12)
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("style", [Style(), Style(theme="dark", broken=True, legend="none")], ids=["light", "broken"])
 @pytest.mark.parametrize("name", PICTURES)
 def test_no_text_covers_another_or_leaves_the_paper(name: str, style: Style) -> None:
@@ -107,7 +107,7 @@ def check_texts(plot: Plot, style: Style) -> list[str]:
 LONG = "AN-ORGANISATION/" + "A-MODEL-OF-A-LONG-NAME-" * 6 + " · attention/ffn fp8-block, experts mxfp4 · " * 4
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("name", COMPARED)
 def test_long_titles_and_notes_are_folded(name: str) -> None:
     """Also where one word is wider than the paper; not a letter is lost."""
@@ -138,7 +138,7 @@ def along(line: Any) -> list[Any]:
     return [start + (end - start) * i / 200 for i in range(201)]
 
 
-@pytest.mark.drawn(6)
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("broken", [False, True])
 @pytest.mark.parametrize("name", [n for n in PICTURES if n.startswith("roofline")])
 def test_no_line_strikes_a_label(name: str, broken: bool) -> None:
@@ -194,6 +194,7 @@ def test_the_separate_legend_has_every_group_in_every_phase() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(
     ("phases", "name", "columns"), [(2, "op", 2), (40, "op", 11), (40, "an op of a long name", 5), (12, 200 * "x", 1)]
 )
@@ -226,7 +227,7 @@ MACHINES = {
 INTENSITIES = (0.45, 0.49, 1.0, 1.0, 3.9, 119.0, 585.0, 1024.0, 1247.0, 1550.0)
 
 
-@pytest.mark.drawn(6)
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("broken", [False, True])
 @pytest.mark.parametrize("machine", MACHINES)
 def test_a_machine_of_any_speed_is_labelled_within_its_frame(machine: str, broken: bool) -> None:
@@ -269,7 +270,7 @@ def renamed(value: Any, field: str = "") -> Any:
     return value
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("name", COMPARED)
 def test_names_are_drawn_letter_by_letter(name: str, tmp_path: Path) -> None:
     plot = renamed(PICTURES[name]())

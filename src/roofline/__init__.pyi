@@ -1,0 +1,719 @@
+"""Roofline's library. Made from the code: `python -m roofline.show.stubs > src/roofline/__init__.pyi`."""
+
+# fmt: off
+# ruff: noqa: I001, RUF022
+from os import PathLike
+from typing import Any, Literal, TypeAlias, overload
+from collections.abc import Callable, Mapping, Sequence
+from roofline.arrays import Array
+from roofline.declared.errors import InputError as InputError
+from roofline.declared.groups import Load as Load
+from roofline.declared.groups import PlaceSettings
+from roofline.declared.groups import PoolSizes as PoolSizes
+from roofline.declared.groups import SLO as SLO
+from roofline.declared.groups import StaticBatch as StaticBatch
+from roofline.declared.groups import Where as Where
+from roofline.declared.maths import Symbol
+from roofline.declared.result import Grid as Grid
+from roofline.declared.result import Result as Result
+from roofline.emit.make import Emitted as Emitted
+from roofline.emit.make import hand_over as hand_over
+from roofline.estimates.bill import Bill as Bill
+from roofline.estimates.bill import Own as Own
+from roofline.estimates.deployment import Deployment as Deployment
+from roofline.estimates.fit import Fit as Fit
+from roofline.estimates.generate import Generation as Generation
+from roofline.estimates.generate import Speculation as Speculation
+from roofline.estimates.memory import Memory as Memory
+from roofline.estimates.offload import Host as Host
+from roofline.estimates.offload import Offload as Offload
+from roofline.estimates.offload import offload as offload
+from roofline.estimates.pools import Pools as Pools
+from roofline.estimates.run import Run as Run
+from roofline.estimates.run import run as run
+from roofline.estimates.serve import SteadyState as SteadyState
+from roofline.estimates.server import Serving as Serving
+from roofline.estimates.span import Span as Span
+from roofline.estimates.step import Estimate as Estimate
+from roofline.estimates.train import TrainingEstimate as TrainingEstimate
+from roofline.estimates.train import train as train
+from roofline.explore.break_even import Owned as Owned
+from roofline.explore.codesign import Bounds as Bounds
+from roofline.explore.codesign import Codesign as Codesign
+from roofline.explore.codesign import Process as Process
+from roofline.explore.codesign import codesign as codesign
+from roofline.explore.demand import Demand as Demand
+from roofline.explore.demand import Limits as Limits
+from roofline.explore.difference import Difference as Difference
+from roofline.explore.difference import diff as diff
+from roofline.explore.elasticity import Sensitivity as Sensitivity
+from roofline.explore.elasticity import sensitivity as sensitivity
+from roofline.explore.search import Choices as Choices
+from roofline.explore.search import Ranking as Ranking
+from roofline.explore.search import Search as Search
+from roofline.explore.solution import Solution as Solution
+from roofline.explore.solve import solve as solve
+from roofline.explore.swept import Sweep as Sweep
+from roofline.explore.swept import sweep as sweep
+from roofline.explore.training_breakdown import Breakdown as Breakdown
+from roofline.explore.training_breakdown import breakdown as breakdown
+from roofline.explore.training_search import TrainingSearch as TrainingSearch
+from roofline.explore.training_search import search_training as search_training
+from roofline.layout.layout import Layout as Layout
+from roofline.layout.shard import shard as shard
+from roofline.layout.shard import stages as stages
+from roofline.machine.calibrate import Calibration as Calibration
+from roofline.machine.calibrate import calibrate as calibrate
+from roofline.machine.chip import Chip as Chip
+from roofline.machine.chip import chips as chips
+from roofline.machine.engine import Engine as Engine
+from roofline.machine.engine import engines as engines
+from roofline.machine.fabric import Cluster as Cluster
+from roofline.machine.fabric import clusters as clusters
+from roofline.machine.target import Mode
+from roofline.model.images import Images as Images
+from roofline.model.load import Source
+from roofline.model.load import catalog as catalog
+from roofline.model.load import load as load
+from roofline.model.model import Model as Model
+from roofline.model.precision import Precision as Precision
+from roofline.show.plots.make import plot as plot
+from roofline.show.report.make import report as report
+from roofline.simulation.arrivals import Arrivals
+from roofline.simulation.lengths import Lengths
+from roofline.simulation.pooled import PrefillPool as PrefillPool
+from roofline.simulation.recorder import Objective as Objective
+from roofline.simulation.simulate import Extent as Extent
+from roofline.simulation.simulate import Requested
+from roofline.simulation.simulation import Simulation as Simulation
+from roofline.simulation.traces import Trace as Trace
+from roofline.simulation.workload import Prefixes as Prefixes
+from roofline.tracing.make import trace as trace
+from roofline.version import __version__ as __version__
+from roofline.work.analysis import Analysis as Analysis
+from roofline.work.analysis import analyze as analyze
+from roofline.work.counting import Counting
+from roofline.work.explain import Explanation as Explanation
+from roofline.work.explain import explain as explain
+from roofline.work.step import Queries as Queries
+from roofline.work.step import Step as Step
+from roofline.work.step import decode as decode
+from roofline.work.step import prefill as prefill
+from roofline.work.traffic import Traffic
+from roofline.work.training import Training as Training
+from roofline.work.training import training as training
+
+_ArrivalsText: TypeAlias = str | Arrivals
+_Bandwidth: TypeAlias = float | str
+_ChipCount: TypeAlias = int | Array | Symbol | Sequence[int]
+_EngineName: TypeAlias = str | Engine
+_FileName: TypeAlias = str | PathLike[str] | Trace
+_Formats: TypeAlias = str | Precision | Mapping[str, Any]
+_ImageSize: TypeAlias = str
+_KindName: TypeAlias = Literal['aggregated', 'disaggregated'] | Sequence[str]
+_LawName: TypeAlias = str | Mode
+_LayoutText: TypeAlias = str | Layout | Mapping[str, Any]
+_LengthsText: TypeAlias = str | int | Sequence[int] | Lengths
+_MachineName: TypeAlias = str | Chip | Cluster
+_ModelName: TypeAlias = str | Model | Mapping[str, Any] | PathLike[str]
+_ObjectiveName: TypeAlias = Literal['throughput', 'cost', 'energy', 'latency', 'chips', 'time']
+_PerSecond: TypeAlias = float | Array | Symbol | Sequence[float]
+_PlainCount: TypeAlias = int
+_PlainNumber: TypeAlias = float
+_PrefixesText: TypeAlias = str | Prefixes
+_Probability: TypeAlias = float
+_RankCount: TypeAlias = int | Array | Symbol | Sequence[int]
+_Replicas: TypeAlias = int | Array | Symbol | Sequence[int]
+_Requests: TypeAlias = int | Array | Symbol | Sequence[int]
+_RouterName: TypeAlias = Literal['round-robin', 'least-loaded', 'prefix-aware']
+_Seconds: TypeAlias = float | str
+_Sequences: TypeAlias = int | Array | Symbol | Sequence[int]
+_Share: TypeAlias = float | Array | Symbol | Sequence[float]
+_TimeText: TypeAlias = str | float
+_Tokens: TypeAlias = int | Array | Symbol | Sequence[int]
+_Whole: TypeAlias = int
+_WholeOrNone: TypeAlias = int
+_WorkedShare: TypeAlias = float
+
+@overload
+def estimate(
+    model: Model | Source, step: Step, *, on: _MachineName, counting: str | Counting = 'standard',
+    traffic: str | Traffic = 'fused', within: bool = True, bill: Bill | None = None, layout: _LayoutText | None = None,
+    tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
+    ep: _RankCount | None = None, engine: _EngineName | None = None, precision: _Formats | None = None,
+    law: _LawName = 'calibrated', price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | None = None,
+) -> Any: ...
+@overload
+def estimate(
+    model: Model | Source, step: Step, where: Where, *, counting: str | Counting = 'standard',
+    traffic: str | Traffic = 'fused', within: bool = True, bill: Bill | None = None, layout: _LayoutText | None = None,
+    tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
+    ep: _RankCount | None = None, engine: _EngineName | None = None, precision: _Formats | None = None,
+    law: _LawName = 'calibrated', price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | None = None,
+) -> Any: ...
+@overload
+def estimate(
+    model: Model | Source | Sequence[Model | Source], step: Step, *, on: _MachineName | Sequence[_MachineName],
+    counting: str | Counting = 'standard', traffic: str | Traffic = 'fused', within: bool = True,
+    bill: Bill | None = None, layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | None = None,
+) -> Grid | Any: ...
+@overload
+def estimate(
+    model: Model | Source | Sequence[Model | Source], step: Step, where: Where, *,
+    counting: str | Counting = 'standard', traffic: str | Traffic = 'fused', within: bool = True,
+    bill: Bill | None = None, layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | None = None,
+) -> Grid | Any: ...
+
+@overload
+def fit(
+    model: Model | Source, *, on: _MachineName, batch: _Sequences = 1, context: _Tokens | None = None,
+    chunk: _Whole | None = None, layout: _LayoutText | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | None = None, precision: _Formats | None = None,
+) -> Fit: ...
+@overload
+def fit(
+    model: Model | Source, place: PlaceSettings, *, batch: _Sequences = 1, context: _Tokens | None = None,
+    chunk: _Whole | None = None, layout: _LayoutText | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | None = None, precision: _Formats | None = None,
+) -> Fit: ...
+@overload
+def fit(
+    model: Model | Source | Sequence[Model | Source], *, on: _MachineName | Sequence[_MachineName],
+    batch: _Sequences = 1, context: _Tokens | None = None, chunk: _Whole | None = None,
+    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+) -> Grid | Any: ...
+@overload
+def fit(
+    model: Model | Source | Sequence[Model | Source], place: PlaceSettings, *, batch: _Sequences = 1,
+    context: _Tokens | None = None, chunk: _Whole | None = None,
+    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+) -> Grid | Any: ...
+
+@overload
+def generate(
+    model: Model | Source, *, on: _MachineName, input: _Tokens, output_tokens: _Tokens,
+    speculation: Speculation | None = None, bill: Bill | None = None, layout: _LayoutText | None = None,
+    tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
+    ep: _RankCount | None = None, engine: _EngineName | None = None, precision: _Formats | None = None,
+    law: _LawName = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None, mtp: bool = False,
+    draft_length: _Whole | None = None, acceptance: _Probability | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | None = None,
+) -> Generation: ...
+@overload
+def generate(
+    model: Model | Source, *, load: StaticBatch, on: _MachineName, speculation: Speculation | None = None,
+    bill: Bill | None = None, layout: _LayoutText | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | None = None, precision: _Formats | None = None, law: _LawName = 'calibrated',
+    batch: _Sequences = 1, draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
+    acceptance: _Probability | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | None = None,
+) -> Generation: ...
+@overload
+def generate(
+    model: Model | Source, where: Where, *, input: _Tokens, output_tokens: _Tokens,
+    speculation: Speculation | None = None, bill: Bill | None = None, layout: _LayoutText | None = None,
+    tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
+    ep: _RankCount | None = None, engine: _EngineName | None = None, precision: _Formats | None = None,
+    law: _LawName = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None, mtp: bool = False,
+    draft_length: _Whole | None = None, acceptance: _Probability | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | None = None,
+) -> Generation: ...
+@overload
+def generate(
+    model: Model | Source, where: Where, load: StaticBatch, *, speculation: Speculation | None = None,
+    bill: Bill | None = None, layout: _LayoutText | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | None = None, precision: _Formats | None = None, law: _LawName = 'calibrated',
+    batch: _Sequences = 1, draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
+    acceptance: _Probability | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | None = None,
+) -> Generation: ...
+@overload
+def generate(
+    model: Model | Source | Sequence[Model | Source], *, on: _MachineName | Sequence[_MachineName], input: _Tokens,
+    output_tokens: _Tokens, speculation: Speculation | None = None, bill: Bill | None = None,
+    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None,
+    mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | None = None,
+) -> Grid | Any: ...
+@overload
+def generate(
+    model: Model | Source | Sequence[Model | Source], *, load: StaticBatch, on: _MachineName | Sequence[_MachineName],
+    speculation: Speculation | None = None, bill: Bill | None = None,
+    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None,
+    mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | None = None,
+) -> Grid | Any: ...
+@overload
+def generate(
+    model: Model | Source | Sequence[Model | Source], where: Where, *, input: _Tokens, output_tokens: _Tokens,
+    speculation: Speculation | None = None, bill: Bill | None = None,
+    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None,
+    mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | None = None,
+) -> Grid | Any: ...
+@overload
+def generate(
+    model: Model | Source | Sequence[Model | Source], where: Where, load: StaticBatch, *,
+    speculation: Speculation | None = None, bill: Bill | None = None,
+    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None,
+    mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | None = None,
+) -> Grid | Any: ...
+
+@overload
+def pools(
+    model: Model | Source, *, on: _MachineName, input: _Tokens, output_tokens: _Tokens, pools: PoolSizes = ...,
+    speculation: Speculation | None = None, images: Images | _Whole | None = None, bill: Bill | None = None,
+    layout: _LayoutText | None = None, tp: _RankCount | None = None, pp: _RankCount | None = None,
+    dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
+    precision: _Formats | None = None, law: _LawName = 'calibrated', prefix: _Share = 0.0,
+    concurrency: _Requests | None = None, rate: _PerSecond | None = None, prefill_layout: _LayoutText | None = None,
+    prefill_on: _MachineName | None = None, prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None,
+    prefills: _Replicas | None = None, decodes: _Replicas | None = None, draft: _ModelName | None = None,
+    mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
+    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | None = None,
+) -> Pools: ...
+@overload
+def pools(
+    model: Model | Source, *, load: Load, on: _MachineName, pools: PoolSizes = ...,
+    speculation: Speculation | None = None, images: Images | _Whole | None = None, bill: Bill | None = None,
+    layout: _LayoutText | None = None, tp: _RankCount | None = None, pp: _RankCount | None = None,
+    dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
+    precision: _Formats | None = None, law: _LawName = 'calibrated', prefix: _Share = 0.0,
+    concurrency: _Requests | None = None, rate: _PerSecond | None = None, prefill_layout: _LayoutText | None = None,
+    prefill_on: _MachineName | None = None, prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None,
+    prefills: _Replicas | None = None, decodes: _Replicas | None = None, draft: _ModelName | None = None,
+    mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
+    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | None = None,
+) -> Pools: ...
+@overload
+def pools(
+    model: Model | Source, where: Where, *, input: _Tokens, output_tokens: _Tokens, pools: PoolSizes = ...,
+    speculation: Speculation | None = None, images: Images | _Whole | None = None, bill: Bill | None = None,
+    layout: _LayoutText | None = None, tp: _RankCount | None = None, pp: _RankCount | None = None,
+    dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
+    precision: _Formats | None = None, law: _LawName = 'calibrated', prefix: _Share = 0.0,
+    concurrency: _Requests | None = None, rate: _PerSecond | None = None, prefill_layout: _LayoutText | None = None,
+    prefill_on: _MachineName | None = None, prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None,
+    prefills: _Replicas | None = None, decodes: _Replicas | None = None, draft: _ModelName | None = None,
+    mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
+    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | None = None,
+) -> Pools: ...
+@overload
+def pools(
+    model: Model | Source, where: Where, load: Load, pools: PoolSizes = ..., *, speculation: Speculation | None = None,
+    images: Images | _Whole | None = None, bill: Bill | None = None, layout: _LayoutText | None = None,
+    tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
+    ep: _RankCount | None = None, engine: _EngineName | None = None, precision: _Formats | None = None,
+    law: _LawName = 'calibrated', prefix: _Share = 0.0, concurrency: _Requests | None = None,
+    rate: _PerSecond | None = None, prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
+    prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
+    decodes: _Replicas | None = None, draft: _ModelName | None = None, mtp: bool = False,
+    draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | None = None,
+) -> Pools: ...
+@overload
+def pools(
+    model: Model | Source | Sequence[Model | Source], *, on: _MachineName | Sequence[_MachineName], input: _Tokens,
+    output_tokens: _Tokens, pools: PoolSizes = ..., speculation: Speculation | None = None,
+    images: Images | _Whole | None = None, bill: Bill | None = None,
+    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', prefix: _Share = 0.0, concurrency: _Requests | None = None,
+    rate: _PerSecond | None = None, prefill_layout: _LayoutText | Sequence[_LayoutText] | None = None,
+    prefill_on: _MachineName | Sequence[_MachineName] | None = None,
+    prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
+    prefills: _Replicas | None = None, decodes: _Replicas | None = None, draft: _ModelName | None = None,
+    mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
+    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | None = None,
+) -> Grid | Any: ...
+@overload
+def pools(
+    model: Model | Source | Sequence[Model | Source], *, load: Load, on: _MachineName | Sequence[_MachineName],
+    pools: PoolSizes = ..., speculation: Speculation | None = None, images: Images | _Whole | None = None,
+    bill: Bill | None = None, layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', prefix: _Share = 0.0, concurrency: _Requests | None = None,
+    rate: _PerSecond | None = None, prefill_layout: _LayoutText | Sequence[_LayoutText] | None = None,
+    prefill_on: _MachineName | Sequence[_MachineName] | None = None,
+    prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
+    prefills: _Replicas | None = None, decodes: _Replicas | None = None, draft: _ModelName | None = None,
+    mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
+    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | None = None,
+) -> Grid | Any: ...
+@overload
+def pools(
+    model: Model | Source | Sequence[Model | Source], where: Where, *, input: _Tokens, output_tokens: _Tokens,
+    pools: PoolSizes = ..., speculation: Speculation | None = None, images: Images | _Whole | None = None,
+    bill: Bill | None = None, layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', prefix: _Share = 0.0, concurrency: _Requests | None = None,
+    rate: _PerSecond | None = None, prefill_layout: _LayoutText | Sequence[_LayoutText] | None = None,
+    prefill_on: _MachineName | Sequence[_MachineName] | None = None,
+    prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
+    prefills: _Replicas | None = None, decodes: _Replicas | None = None, draft: _ModelName | None = None,
+    mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
+    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | None = None,
+) -> Grid | Any: ...
+@overload
+def pools(
+    model: Model | Source | Sequence[Model | Source], where: Where, load: Load, pools: PoolSizes = ..., *,
+    speculation: Speculation | None = None, images: Images | _Whole | None = None, bill: Bill | None = None,
+    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', prefix: _Share = 0.0, concurrency: _Requests | None = None,
+    rate: _PerSecond | None = None, prefill_layout: _LayoutText | Sequence[_LayoutText] | None = None,
+    prefill_on: _MachineName | Sequence[_MachineName] | None = None,
+    prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
+    prefills: _Replicas | None = None, decodes: _Replicas | None = None, draft: _ModelName | None = None,
+    mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
+    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | None = None,
+) -> Grid | Any: ...
+
+@overload
+def search(
+    model: Model | Source, *, input: _Tokens, output_tokens: _Tokens, on: _MachineName | Sequence[_MachineName],
+    limits: Limits = ..., ranking: Ranking = ..., bill: Bill | None = None,
+    counted: Callable[[int], None] | None = None, prefix: _Share = 0.0, concurrency: _Requests | None = None,
+    rate: _PerSecond | None = None, ttft: _Seconds = ..., tpot: _Seconds = ..., latency: _Seconds = ...,
+    strict: bool = False, layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
+    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, objective: _ObjectiveName | None = None,
+    top: _Whole = 10, confirm: _WholeOrNone = 0, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | None = None,
+) -> Search: ...
+@overload
+def search(
+    model: Model | Source, *, choices: Choices, input: _Tokens, output_tokens: _Tokens, limits: Limits = ...,
+    ranking: Ranking = ..., bill: Bill | None = None, counted: Callable[[int], None] | None = None,
+    prefix: _Share = 0.0, concurrency: _Requests | None = None, rate: _PerSecond | None = None, ttft: _Seconds = ...,
+    tpot: _Seconds = ..., latency: _Seconds = ..., strict: bool = False,
+    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
+    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, objective: _ObjectiveName | None = None,
+    top: _Whole = 10, confirm: _WholeOrNone = 0, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | None = None,
+) -> Search: ...
+@overload
+def search(
+    model: Model | Source, demand: Load, limits: Limits = ..., *, on: _MachineName | Sequence[_MachineName],
+    ranking: Ranking = ..., bill: Bill | None = None, counted: Callable[[int], None] | None = None,
+    prefix: _Share = 0.0, concurrency: _Requests | None = None, rate: _PerSecond | None = None, ttft: _Seconds = ...,
+    tpot: _Seconds = ..., latency: _Seconds = ..., strict: bool = False,
+    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
+    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, objective: _ObjectiveName | None = None,
+    top: _Whole = 10, confirm: _WholeOrNone = 0, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | None = None,
+) -> Search: ...
+@overload
+def search(
+    model: Model | Source, demand: Load, limits: Limits = ..., *, choices: Choices, ranking: Ranking = ...,
+    bill: Bill | None = None, counted: Callable[[int], None] | None = None, prefix: _Share = 0.0,
+    concurrency: _Requests | None = None, rate: _PerSecond | None = None, ttft: _Seconds = ..., tpot: _Seconds = ...,
+    latency: _Seconds = ..., strict: bool = False, layout: _LayoutText | Sequence[_LayoutText] | None = None,
+    tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
+    ep: _RankCount | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
+    precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
+    chips: _ChipCount | None = None, kind: _KindName | None = None, budget: _PlainNumber | None = None,
+    power: _PlainNumber | None = None, objective: _ObjectiveName | None = None, top: _Whole = 10,
+    confirm: _WholeOrNone = 0, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | None = None,
+) -> Search: ...
+
+@overload
+def serve(
+    model: Model | Source, *, on: _MachineName, input: _Tokens, output_tokens: _Tokens, how: SteadyState = ...,
+    speculation: Speculation | None = None, images: Images | _Whole | None = None, pools: PoolSizes | None = None,
+    bill: Bill | None = None, layout: _LayoutText | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | None = None, precision: _Formats | None = None, law: _LawName = 'calibrated',
+    prefix: _Share = 0.0, concurrency: _Requests | None = None, rate: _PerSecond | None = None,
+    rounds: _Requests | None = None, formula: bool | None = None, draft: _ModelName | None = None, mtp: bool = False,
+    draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
+    prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
+    decodes: _Replicas | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | None = None,
+) -> Serving | Pools: ...
+@overload
+def serve(
+    model: Model | Source, *, load: Load, on: _MachineName, how: SteadyState = ...,
+    speculation: Speculation | None = None, images: Images | _Whole | None = None, pools: PoolSizes | None = None,
+    bill: Bill | None = None, layout: _LayoutText | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | None = None, precision: _Formats | None = None, law: _LawName = 'calibrated',
+    prefix: _Share = 0.0, concurrency: _Requests | None = None, rate: _PerSecond | None = None,
+    rounds: _Requests | None = None, formula: bool | None = None, draft: _ModelName | None = None, mtp: bool = False,
+    draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
+    prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
+    decodes: _Replicas | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | None = None,
+) -> Serving | Pools: ...
+@overload
+def serve(
+    model: Model | Source, where: Where, *, input: _Tokens, output_tokens: _Tokens, how: SteadyState = ...,
+    speculation: Speculation | None = None, images: Images | _Whole | None = None, pools: PoolSizes | None = None,
+    bill: Bill | None = None, layout: _LayoutText | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | None = None, precision: _Formats | None = None, law: _LawName = 'calibrated',
+    prefix: _Share = 0.0, concurrency: _Requests | None = None, rate: _PerSecond | None = None,
+    rounds: _Requests | None = None, formula: bool | None = None, draft: _ModelName | None = None, mtp: bool = False,
+    draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
+    prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
+    decodes: _Replicas | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | None = None,
+) -> Serving | Pools: ...
+@overload
+def serve(
+    model: Model | Source, where: Where, load: Load, *, how: SteadyState = ..., speculation: Speculation | None = None,
+    images: Images | _Whole | None = None, pools: PoolSizes | None = None, bill: Bill | None = None,
+    layout: _LayoutText | None = None, tp: _RankCount | None = None, pp: _RankCount | None = None,
+    dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
+    precision: _Formats | None = None, law: _LawName = 'calibrated', prefix: _Share = 0.0,
+    concurrency: _Requests | None = None, rate: _PerSecond | None = None, rounds: _Requests | None = None,
+    formula: bool | None = None, draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
+    acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
+    prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
+    decodes: _Replicas | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | None = None,
+) -> Serving | Pools: ...
+@overload
+def serve(
+    model: Model | Source | Sequence[Model | Source], *, on: _MachineName | Sequence[_MachineName], input: _Tokens,
+    output_tokens: _Tokens, how: SteadyState = ..., speculation: Speculation | None = None,
+    images: Images | _Whole | None = None, pools: PoolSizes | None = None, bill: Bill | None = None,
+    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', prefix: _Share = 0.0, concurrency: _Requests | None = None,
+    rate: _PerSecond | None = None, rounds: _Requests | None = None, formula: bool | None = None,
+    draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
+    acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    prefill_layout: _LayoutText | Sequence[_LayoutText] | None = None,
+    prefill_on: _MachineName | Sequence[_MachineName] | None = None,
+    prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
+    prefills: _Replicas | None = None, decodes: _Replicas | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | None = None,
+) -> Grid | Any: ...
+@overload
+def serve(
+    model: Model | Source | Sequence[Model | Source], *, load: Load, on: _MachineName | Sequence[_MachineName],
+    how: SteadyState = ..., speculation: Speculation | None = None, images: Images | _Whole | None = None,
+    pools: PoolSizes | None = None, bill: Bill | None = None, layout: _LayoutText | Sequence[_LayoutText] | None = None,
+    tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
+    ep: _RankCount | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
+    precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
+    prefix: _Share = 0.0, concurrency: _Requests | None = None, rate: _PerSecond | None = None,
+    rounds: _Requests | None = None, formula: bool | None = None, draft: _ModelName | None = None, mtp: bool = False,
+    draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    prefill_layout: _LayoutText | Sequence[_LayoutText] | None = None,
+    prefill_on: _MachineName | Sequence[_MachineName] | None = None,
+    prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
+    prefills: _Replicas | None = None, decodes: _Replicas | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | None = None,
+) -> Grid | Any: ...
+@overload
+def serve(
+    model: Model | Source | Sequence[Model | Source], where: Where, *, input: _Tokens, output_tokens: _Tokens,
+    how: SteadyState = ..., speculation: Speculation | None = None, images: Images | _Whole | None = None,
+    pools: PoolSizes | None = None, bill: Bill | None = None, layout: _LayoutText | Sequence[_LayoutText] | None = None,
+    tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
+    ep: _RankCount | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
+    precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
+    prefix: _Share = 0.0, concurrency: _Requests | None = None, rate: _PerSecond | None = None,
+    rounds: _Requests | None = None, formula: bool | None = None, draft: _ModelName | None = None, mtp: bool = False,
+    draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    prefill_layout: _LayoutText | Sequence[_LayoutText] | None = None,
+    prefill_on: _MachineName | Sequence[_MachineName] | None = None,
+    prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
+    prefills: _Replicas | None = None, decodes: _Replicas | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | None = None,
+) -> Grid | Any: ...
+@overload
+def serve(
+    model: Model | Source | Sequence[Model | Source], where: Where, load: Load, *, how: SteadyState = ...,
+    speculation: Speculation | None = None, images: Images | _Whole | None = None, pools: PoolSizes | None = None,
+    bill: Bill | None = None, layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', prefix: _Share = 0.0, concurrency: _Requests | None = None,
+    rate: _PerSecond | None = None, rounds: _Requests | None = None, formula: bool | None = None,
+    draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
+    acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    prefill_layout: _LayoutText | Sequence[_LayoutText] | None = None,
+    prefill_on: _MachineName | Sequence[_MachineName] | None = None,
+    prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
+    prefills: _Replicas | None = None, decodes: _Replicas | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | None = None,
+) -> Grid | Any: ...
+
+@overload
+def simulate(
+    model: Model | Source, *, on: _MachineName, traffic: Requested = ..., extent: Extent = ..., slo: SLO = ...,
+    router: _RouterName = 'round-robin', prefill: PrefillPool | None = None, speculation: Speculation | None = None,
+    lora: _Whole | None = None, images: Images | _Whole | None = None, bill: Bill | None = None,
+    written: Callable[[tuple[float | None, ...]], None] | None = None, progress: Callable[[int], None] | None = None,
+    layout: _LayoutText | None = None, tp: _RankCount | None = None, pp: _RankCount | None = None,
+    dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
+    precision: _Formats | None = None, law: _LawName = 'calibrated', input: _LengthsText | None = None,
+    output_tokens: _LengthsText | None = None, rate: _PlainNumber | None = None, arrivals: _ArrivalsText | None = None,
+    concurrency: _PlainCount | None = None, think: _TimeText | None = None, ramp: _TimeText | None = None,
+    prefixes: _PrefixesText | None = None, trace: _FileName | None = None, speed: _PlainNumber | None = None,
+    requests: _PlainCount | None = None, warmup: _PlainCount | None = None, seed: _PlainCount = 0,
+    until: _PlainNumber | None = None, ttft: _Seconds = ..., tpot: _Seconds = ..., latency: _Seconds = ...,
+    prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
+    prefill_engine: _EngineName | None = None, prefill_bandwidth: _Bandwidth | None = None,
+    draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
+    acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | None = None,
+) -> Simulation: ...
+@overload
+def simulate(
+    model: Model | Source, where: Where, traffic: Requested = ..., extent: Extent = ..., slo: SLO = ..., *,
+    router: _RouterName = 'round-robin', prefill: PrefillPool | None = None, speculation: Speculation | None = None,
+    lora: _Whole | None = None, images: Images | _Whole | None = None, bill: Bill | None = None,
+    written: Callable[[tuple[float | None, ...]], None] | None = None, progress: Callable[[int], None] | None = None,
+    layout: _LayoutText | None = None, tp: _RankCount | None = None, pp: _RankCount | None = None,
+    dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
+    precision: _Formats | None = None, law: _LawName = 'calibrated', input: _LengthsText | None = None,
+    output_tokens: _LengthsText | None = None, rate: _PlainNumber | None = None, arrivals: _ArrivalsText | None = None,
+    concurrency: _PlainCount | None = None, think: _TimeText | None = None, ramp: _TimeText | None = None,
+    prefixes: _PrefixesText | None = None, trace: _FileName | None = None, speed: _PlainNumber | None = None,
+    requests: _PlainCount | None = None, warmup: _PlainCount | None = None, seed: _PlainCount = 0,
+    until: _PlainNumber | None = None, ttft: _Seconds = ..., tpot: _Seconds = ..., latency: _Seconds = ...,
+    prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
+    prefill_engine: _EngineName | None = None, prefill_bandwidth: _Bandwidth | None = None,
+    draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
+    acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | None = None,
+) -> Simulation: ...
+@overload
+def simulate(
+    model: Model | Source | Sequence[Model | Source], *, on: _MachineName | Sequence[_MachineName],
+    traffic: Requested = ..., extent: Extent = ..., slo: SLO = ..., router: _RouterName = 'round-robin',
+    prefill: PrefillPool | None = None, speculation: Speculation | None = None, lora: _Whole | None = None,
+    images: Images | _Whole | None = None, bill: Bill | None = None,
+    written: Callable[[tuple[float | None, ...]], None] | None = None, progress: Callable[[int], None] | None = None,
+    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', input: _LengthsText | None = None,
+    output_tokens: _LengthsText | None = None, rate: _PlainNumber | None = None, arrivals: _ArrivalsText | None = None,
+    concurrency: _PlainCount | None = None, think: _TimeText | None = None, ramp: _TimeText | None = None,
+    prefixes: _PrefixesText | None = None, trace: _FileName | None = None, speed: _PlainNumber | None = None,
+    requests: _PlainCount | None = None, warmup: _PlainCount | None = None, seed: _PlainCount = 0,
+    until: _PlainNumber | None = None, ttft: _Seconds = ..., tpot: _Seconds = ..., latency: _Seconds = ...,
+    prefill_layout: _LayoutText | Sequence[_LayoutText] | None = None,
+    prefill_on: _MachineName | Sequence[_MachineName] | None = None,
+    prefill_engine: _EngineName | Sequence[_EngineName] | None = None, prefill_bandwidth: _Bandwidth | None = None,
+    draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
+    acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | None = None,
+) -> Grid | Any: ...
+@overload
+def simulate(
+    model: Model | Source | Sequence[Model | Source], where: Where, traffic: Requested = ..., extent: Extent = ...,
+    slo: SLO = ..., *, router: _RouterName = 'round-robin', prefill: PrefillPool | None = None,
+    speculation: Speculation | None = None, lora: _Whole | None = None, images: Images | _Whole | None = None,
+    bill: Bill | None = None, written: Callable[[tuple[float | None, ...]], None] | None = None,
+    progress: Callable[[int], None] | None = None, layout: _LayoutText | Sequence[_LayoutText] | None = None,
+    tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
+    ep: _RankCount | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
+    precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
+    input: _LengthsText | None = None, output_tokens: _LengthsText | None = None, rate: _PlainNumber | None = None,
+    arrivals: _ArrivalsText | None = None, concurrency: _PlainCount | None = None, think: _TimeText | None = None,
+    ramp: _TimeText | None = None, prefixes: _PrefixesText | None = None, trace: _FileName | None = None,
+    speed: _PlainNumber | None = None, requests: _PlainCount | None = None, warmup: _PlainCount | None = None,
+    seed: _PlainCount = 0, until: _PlainNumber | None = None, ttft: _Seconds = ..., tpot: _Seconds = ...,
+    latency: _Seconds = ..., prefill_layout: _LayoutText | Sequence[_LayoutText] | None = None,
+    prefill_on: _MachineName | Sequence[_MachineName] | None = None,
+    prefill_engine: _EngineName | Sequence[_EngineName] | None = None, prefill_bandwidth: _Bandwidth | None = None,
+    draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
+    acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | None = None,
+) -> Grid | Any: ...
+
+
+__all__ = [
+    "__version__", "load", "catalog", "Model", "Images", "trace", "Precision", "InputError", "Where", "Load", "SLO",
+    "PoolSizes", "StaticBatch", "Result", "Grid", "Step", "Queries", "prefill", "decode", "Training", "training",
+    "Analysis", "analyze", "Explanation", "explain", "Layout", "shard", "stages", "Chip", "chips", "Cluster",
+    "clusters", "Engine", "engines", "Calibration", "calibrate", "Span", "Bill", "Own", "Deployment", "Memory",
+    "estimate", "Estimate", "Generation", "Speculation", "generate", "Serving", "SteadyState", "serve", "Pools",
+    "pools", "Fit", "fit", "Host", "Offload", "offload", "TrainingEstimate", "train", "Run", "run", "Extent",
+    "simulate", "Simulation", "PrefillPool", "Objective", "Prefixes", "Trace", "Difference", "diff", "Demand", "Limits",
+    "Choices", "Ranking", "Search", "search", "TrainingSearch", "search_training", "Owned", "Bounds", "Codesign",
+    "Process", "codesign", "Sensitivity", "sensitivity", "Solution", "solve", "Breakdown", "breakdown", "Emitted",
+    "hand_over", "Sweep", "sweep", "plot", "report",
+]
