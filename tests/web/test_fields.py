@@ -222,7 +222,7 @@ def test_search_is_by_the_law_and_of_the_layout_that_are_asked_for() -> None:
         assert {plan["layout"] for plan in given["plans"]} == {"tp=2"}
         assert law.startswith(given["law"])
         where = {"on": "2xh100-sxm", "layout": "tp=2", "law": law}
-        alone = rl.serve(MODEL, input=64, output=8, concurrency=4, formula=False, **where)  # type: ignore[arg-type]
+        alone = rl.serve(MODEL, input=64, output=8, concurrency=4, **where)  # type: ignore[arg-type]
         assert given["plans"][0]["tpot"]["expected"] == pytest.approx(float(alone.tpot.expected), rel=1e-9)
         times[law] = given["plans"][0]["tpot"]["expected"]
     assert len(set(times.values())) == 3

@@ -28,7 +28,7 @@ from roofline.estimates.drafting import MOST_IN_FLIGHT, memory_with, sequences_h
 from roofline.estimates.generate import Speculation
 from roofline.estimates.memory import Memory
 from roofline.estimates.pool_replicas import Pair, Replicas, settled_pools
-from roofline.estimates.requests import Served, ServedLoad, requests_of
+from roofline.estimates.requests import LoadAnswer, ServedLoad, requests_of
 from roofline.estimates.settings import Setup, broadcast, question, setup
 from roofline.estimates.span import Span, exactly, shaped
 from roofline.estimates.spending import PhasePool, SteadyLoad, pools_spending, rounded
@@ -46,7 +46,7 @@ POOL_NUMBERS = tuple(name for name in group_settings(PoolSizes) if name not in g
 
 
 @dataclass(frozen=True, repr=False)
-class Pools(Spent, Served):
+class Pools(Spent, LoadAnswer):
     """`prefills` replicas of one layout and `decodes` of another, in steady state.
 
     `in_flight`: requests that wait, are prefilled or decode, in both pools, on average. `prompts`: those of a full
@@ -62,13 +62,13 @@ class Pools(Spent, Served):
     SCHEMA: ClassVar[str] = "roofline.pools/4"
     FIGURES: ClassVar[Units] = {
         "model": "", "prefill": "", "decode": "", "prefill_engine": "", "engine": "", "formats": "",
-        **dict.fromkeys(POOL_NUMBERS, ""), **Served.LENGTHS, "in_flight": "", "prompts": "",
+        **dict.fromkeys(POOL_NUMBERS, ""), **LoadAnswer.LENGTHS, "in_flight": "", "prompts": "",
         "running": "", "cache": "B", "transfer": "s", "prefill_wait": "s", "decode_wait": "s", "ttft": "s", "tpot": "s",
         "latency": "s", "prefill_requests_per_second": "requests/s", "transfer_requests_per_second": "requests/s",
         "decode_requests_per_second": "requests/s", "requests_per_second": "requests/s",
         "prefill_utilisation": "share", "transfer_utilisation": "share", "decode_utilisation": "share",
         "tokens_per_second": "tokens/s", "tokens_per_second_per_chip": "tokens/s", **Spent.BILLED, "bottleneck": "",
-        "prefill_memory": "B", "memory": "B", **Served.TRAITS,
+        "prefill_memory": "B", "memory": "B", **LoadAnswer.TRAITS,
     }  # fmt: skip
 
     asked: Setup

@@ -62,7 +62,7 @@ def requests_of(
     return ServedLoad(load, speculation, tokens)
 
 
-class Served(Deployed):
+class LoadAnswer(Deployed):
     """An answer about requests in a deployment: what all of them say of what was asked."""
 
     PLACE: ClassVar[Units] = dict.fromkeys(("model", "deployment", "engine", "law", "formats"), "")

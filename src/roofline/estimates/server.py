@@ -36,7 +36,7 @@ from roofline.estimates.generate import decode_of, launched
 from roofline.estimates.memory import Memory
 from roofline.estimates.mixed import Prompts, mixed_seconds
 from roofline.estimates.queueing import Open, ReplicaTimes, opening
-from roofline.estimates.requests import Served, ServedLoad, rounded_down
+from roofline.estimates.requests import LoadAnswer, ServedLoad, rounded_down
 from roofline.estimates.settings import Setup
 from roofline.estimates.span import NOTHING, Span, exactly, shaped
 from roofline.estimates.spending import SteadyLoad, server_spending
@@ -60,7 +60,7 @@ SERVED = (0.25, 1.0)
 
 
 @dataclass(frozen=True, repr=False)
-class Serving(Spent, Served):
+class Serving(Spent, LoadAnswer):
     """Steady state. Spans are in seconds; numbers or arrays.
 
     ttft: from arrival to the first token: the wait for the step under way, for prompts that came before or for a place,
@@ -75,11 +75,11 @@ class Serving(Spent, Served):
 
     SCHEMA: ClassVar[str] = "roofline.serve/4"
     FIGURES: ClassVar[Units] = {
-        **Served.PLACE, **Served.LENGTHS, "in_flight": "", "in_flight_per_replica": "", "capacity": "",
+        **LoadAnswer.PLACE, **LoadAnswer.LENGTHS, "in_flight": "", "in_flight_per_replica": "", "capacity": "",
         "idle_replicas": "", "ttft": "s", "tpot": "s", "latency": "s", "percentiles": "s",
         "requests_per_second": "requests/s", "tokens_per_second": "tokens/s",
         "tokens_per_second_per_user": "tokens/s", "tokens_per_second_per_chip": "tokens/s", "prefill_share": "share",
-        "decode_shares": "share", **Spent.BILLED, "memory": "B", "grade": "", **Served.TRAITS,
+        "decode_shares": "share", **Spent.BILLED, "memory": "B", "grade": "", **LoadAnswer.TRAITS,
         "rounds": "",
     }  # fmt: skip
 
