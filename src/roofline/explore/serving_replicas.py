@@ -87,7 +87,8 @@ def _always(asked: _Question, kinds: ReplicaKinds, most: Array) -> Looked:
 
     def keeps(numbers: Array) -> Array:
         s = kinds.server.at(users(numbers))
-        return (asked.limits.spans(s.ttft, s.tpot, s.latency).max(axis=0) <= 1) & (np.ceil(users(numbers)) <= capacity)
+        within = asked.limits.spans(s.ttft, s.tpot, s.latency).max(axis=0) <= 1
+        return np.asarray(within & (np.ceil(users(numbers)) <= capacity))
 
     last, considered = _last(keeps, highest)
     if not np.any(last):
