@@ -161,7 +161,29 @@ def analyze(
 
 @overload
 def estimate(
-    model: Model | Source, step: Step = ..., *, on: _MachineName, counting: _CountingName = 'standard',
+    model: Model | Source, *, on: _MachineName, counting: _CountingName = 'standard', traffic: _ImageSize = 'fused',
+    within: bool = True, bill: Bill | None = None, phase: _PhaseName | None = None, batch: _Sequences | None = None,
+    input: _Tokens | None = None, context: _TokensOrNone | None = None, cached: _QueryTokens | None = None,
+    new: _NewTokens | None = None, layout: _LayoutText | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | None = None, precision: _Formats | None = None, law: _LawName = 'calibrated',
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | None = None,
+) -> Any: ...
+@overload
+def estimate(
+    model: Model | Source, *, where: Where, counting: _CountingName = 'standard', traffic: _ImageSize = 'fused',
+    within: bool = True, bill: Bill | None = None, phase: _PhaseName | None = None, batch: _Sequences | None = None,
+    input: _Tokens | None = None, context: _TokensOrNone | None = None, cached: _QueryTokens | None = None,
+    new: _NewTokens | None = None, layout: _LayoutText | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | None = None, precision: _Formats | None = None, law: _LawName = 'calibrated',
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | None = None,
+) -> Any: ...
+@overload
+def estimate(
+    model: Model | Source, step: Step, *, on: _MachineName, counting: _CountingName = 'standard',
     traffic: _ImageSize = 'fused', within: bool = True, bill: Bill | None = None, phase: _PhaseName | None = None,
     batch: _Sequences | None = None, input: _Tokens | None = None, context: _TokensOrNone | None = None,
     cached: _QueryTokens | None = None, new: _NewTokens | None = None, layout: _LayoutText | None = None,
@@ -172,7 +194,7 @@ def estimate(
 ) -> Any: ...
 @overload
 def estimate(
-    model: Model | Source, step: Step = ..., where: Where, *, counting: _CountingName = 'standard',
+    model: Model | Source, step: Step, where: Where, *, counting: _CountingName = 'standard',
     traffic: _ImageSize = 'fused', within: bool = True, bill: Bill | None = None, phase: _PhaseName | None = None,
     batch: _Sequences | None = None, input: _Tokens | None = None, context: _TokensOrNone | None = None,
     cached: _QueryTokens | None = None, new: _NewTokens | None = None, layout: _LayoutText | None = None,
@@ -183,7 +205,7 @@ def estimate(
 ) -> Any: ...
 @overload
 def estimate(
-    model: Model | Source | Sequence[Model | Source], step: Step = ..., *, on: _MachineName | Sequence[_MachineName],
+    model: Model | Source | Sequence[Model | Source], *, on: _MachineName | Sequence[_MachineName],
     counting: _CountingName = 'standard', traffic: _ImageSize = 'fused', within: bool = True, bill: Bill | None = None,
     phase: _PhaseName | None = None, batch: _Sequences | None = None, input: _Tokens | None = None,
     context: _TokensOrNone | None = None, cached: _QueryTokens | None = None, new: _NewTokens | None = None,
@@ -196,10 +218,36 @@ def estimate(
 ) -> Grid | Any: ...
 @overload
 def estimate(
-    model: Model | Source | Sequence[Model | Source], step: Step = ..., where: Where, *,
+    model: Model | Source | Sequence[Model | Source], *, where: Where, counting: _CountingName = 'standard',
+    traffic: _ImageSize = 'fused', within: bool = True, bill: Bill | None = None, phase: _PhaseName | None = None,
+    batch: _Sequences | None = None, input: _Tokens | None = None, context: _TokensOrNone | None = None,
+    cached: _QueryTokens | None = None, new: _NewTokens | None = None,
+    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | None = None,
+) -> Grid | Any: ...
+@overload
+def estimate(
+    model: Model | Source | Sequence[Model | Source], step: Step, *, on: _MachineName | Sequence[_MachineName],
     counting: _CountingName = 'standard', traffic: _ImageSize = 'fused', within: bool = True, bill: Bill | None = None,
     phase: _PhaseName | None = None, batch: _Sequences | None = None, input: _Tokens | None = None,
     context: _TokensOrNone | None = None, cached: _QueryTokens | None = None, new: _NewTokens | None = None,
+    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | None = None,
+) -> Grid | Any: ...
+@overload
+def estimate(
+    model: Model | Source | Sequence[Model | Source], step: Step, where: Where, *, counting: _CountingName = 'standard',
+    traffic: _ImageSize = 'fused', within: bool = True, bill: Bill | None = None, phase: _PhaseName | None = None,
+    batch: _Sequences | None = None, input: _Tokens | None = None, context: _TokensOrNone | None = None,
+    cached: _QueryTokens | None = None, new: _NewTokens | None = None,
     layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
@@ -509,7 +557,36 @@ def run(
 @overload
 def search(
     model: Model | Source, *, input: _Tokens, output_tokens: _Tokens, on: _MachineName | Sequence[_MachineName],
-    limits: Limits = ..., ranking: Ranking = ..., bill: Bill | None = None,
+    ranking: Ranking = ..., bill: Bill | None = None, counted: Callable[[int], None] | None = None,
+    prefix: _Share = 0.0, concurrency: _Requests | None = None, rate: _PerSecond | None = None, ttft: _Seconds = ...,
+    tpot: _Seconds = ..., latency: _Seconds = ..., strict: bool = False,
+    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
+    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, objective: _ObjectiveName | None = None,
+    top: _Whole = 10, confirm: _WholeOrNone = 0, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | None = None,
+) -> Search: ...
+@overload
+def search(
+    model: Model | Source, *, choices: Choices, input: _Tokens, output_tokens: _Tokens, ranking: Ranking = ...,
+    bill: Bill | None = None, counted: Callable[[int], None] | None = None, prefix: _Share = 0.0,
+    concurrency: _Requests | None = None, rate: _PerSecond | None = None, ttft: _Seconds = ..., tpot: _Seconds = ...,
+    latency: _Seconds = ..., strict: bool = False, layout: _LayoutText | Sequence[_LayoutText] | None = None,
+    tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
+    ep: _RankCount | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
+    precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
+    chips: _ChipCount | None = None, kind: _KindName | None = None, budget: _PlainNumber | None = None,
+    power: _PlainNumber | None = None, objective: _ObjectiveName | None = None, top: _Whole = 10,
+    confirm: _WholeOrNone = 0, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | None = None,
+) -> Search: ...
+@overload
+def search(
+    model: Model | Source, *, limits: Limits, input: _Tokens, output_tokens: _Tokens,
+    on: _MachineName | Sequence[_MachineName], ranking: Ranking = ..., bill: Bill | None = None,
     counted: Callable[[int], None] | None = None, prefix: _Share = 0.0, concurrency: _Requests | None = None,
     rate: _PerSecond | None = None, ttft: _Seconds = ..., tpot: _Seconds = ..., latency: _Seconds = ...,
     strict: bool = False, layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
@@ -523,7 +600,7 @@ def search(
 ) -> Search: ...
 @overload
 def search(
-    model: Model | Source, *, choices: Choices, input: _Tokens, output_tokens: _Tokens, limits: Limits = ...,
+    model: Model | Source, *, limits: Limits, choices: Choices, input: _Tokens, output_tokens: _Tokens,
     ranking: Ranking = ..., bill: Bill | None = None, counted: Callable[[int], None] | None = None,
     prefix: _Share = 0.0, concurrency: _Requests | None = None, rate: _PerSecond | None = None, ttft: _Seconds = ...,
     tpot: _Seconds = ..., latency: _Seconds = ..., strict: bool = False,
@@ -538,7 +615,35 @@ def search(
 ) -> Search: ...
 @overload
 def search(
-    model: Model | Source, demand: Load, limits: Limits = ..., *, on: _MachineName | Sequence[_MachineName],
+    model: Model | Source, demand: Load, *, on: _MachineName | Sequence[_MachineName], ranking: Ranking = ...,
+    bill: Bill | None = None, counted: Callable[[int], None] | None = None, prefix: _Share = 0.0,
+    concurrency: _Requests | None = None, rate: _PerSecond | None = None, ttft: _Seconds = ..., tpot: _Seconds = ...,
+    latency: _Seconds = ..., strict: bool = False, layout: _LayoutText | Sequence[_LayoutText] | None = None,
+    tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
+    ep: _RankCount | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
+    precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
+    chips: _ChipCount | None = None, kind: _KindName | None = None, budget: _PlainNumber | None = None,
+    power: _PlainNumber | None = None, objective: _ObjectiveName | None = None, top: _Whole = 10,
+    confirm: _WholeOrNone = 0, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | None = None,
+) -> Search: ...
+@overload
+def search(
+    model: Model | Source, demand: Load, *, choices: Choices, ranking: Ranking = ..., bill: Bill | None = None,
+    counted: Callable[[int], None] | None = None, prefix: _Share = 0.0, concurrency: _Requests | None = None,
+    rate: _PerSecond | None = None, ttft: _Seconds = ..., tpot: _Seconds = ..., latency: _Seconds = ...,
+    strict: bool = False, layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
+    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, objective: _ObjectiveName | None = None,
+    top: _Whole = 10, confirm: _WholeOrNone = 0, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | None = None,
+) -> Search: ...
+@overload
+def search(
+    model: Model | Source, demand: Load, limits: Limits, *, on: _MachineName | Sequence[_MachineName],
     ranking: Ranking = ..., bill: Bill | None = None, counted: Callable[[int], None] | None = None,
     prefix: _Share = 0.0, concurrency: _Requests | None = None, rate: _PerSecond | None = None, ttft: _Seconds = ...,
     tpot: _Seconds = ..., latency: _Seconds = ..., strict: bool = False,
@@ -553,7 +658,7 @@ def search(
 ) -> Search: ...
 @overload
 def search(
-    model: Model | Source, demand: Load, limits: Limits = ..., *, choices: Choices, ranking: Ranking = ...,
+    model: Model | Source, demand: Load, limits: Limits, *, choices: Choices, ranking: Ranking = ...,
     bill: Bill | None = None, counted: Callable[[int], None] | None = None, prefix: _Share = 0.0,
     concurrency: _Requests | None = None, rate: _PerSecond | None = None, ttft: _Seconds = ..., tpot: _Seconds = ...,
     latency: _Seconds = ..., strict: bool = False, layout: _LayoutText | Sequence[_LayoutText] | None = None,

@@ -71,7 +71,7 @@ class MeasuredRun:
     @property
     def others(self) -> Settings:
         """What it was run on and how, besides its sizes."""
-        return {**ungrouped(self.where), **self.options}
+        return {**ungrouped(self.where, type(self.where)), **self.options}
 
 
 def measured_run(

@@ -80,13 +80,13 @@ def web(
     try:
         from roofline.web.export import export_grid, export_page
         from roofline.web.run_page import run_page
-        from roofline.web.scenario import Scenario, scenario_of
+        from roofline.web.scenario import Scenario, usual
     except ImportError as error:
         raise InputError("web", f"no {error.name}", install_line("web")) from error
     settings = options_given(given)
     axes = {name: [_value(name, word) for word in settings.pop(name, ())] for name in AXES}
     first = {name: values[0] for name, values in axes.items() if values}
-    start = scenario_of(Scenario.model if model is None else _model_of_page(model), **settings, **first)
+    start = Scenario(Scenario.model if model is None else _model_of_page(model), {**usual(), **settings, **first})
     if export is None:
         several = next((name for name, values in axes.items() if len(values) > 1), None)
         if several is not None:

@@ -74,7 +74,7 @@ def by_name(columns: Iterable[ColumnKind]) -> Mapping[str, ColumnKind]:
 def in_conditions(columns: Iterable[ColumnKind]) -> Mapping[str, ColumnKind]:
     """The figures that a condition may name. Of many sequences `fits` says whether all are in memory at once."""
     named = by_name(columns)
-    return named | {"fits": named["all_in_memory"]} if "all_in_memory" in named else named
+    return {**named, "fits": named["all_in_memory"]} if "all_in_memory" in named else named
 
 
 def units_of(columns: Iterable[ColumnKind]) -> Mapping[str, str]:

@@ -105,9 +105,12 @@ class Stub:
 
     # -- questions -------------------------------------------------------------------------------------------------
     def question(self, name: str, function: Function) -> Iterator[str]:
-        """A question's overloads: each of the groups that have to be given flat or whole, then the same with lists."""
+        """A question's overloads: each of the groups that have to be given, and those before, flat or whole; then the
+        same with lists.
+        """
         declared = declaration_of(function)
-        choices = [("flat", "whole") if _needs(declared, p) else ("either",) for p in declared.groups]
+        needed = [_needs(declared, p) for p in declared.groups]
+        choices = [("flat", "whole") if any(needed[i:]) else ("either",) for i in range(len(needed))]
         grids = makes_grids(function)
         answer = self.type(get_type_hints(declared.function)["return"])
         every = list(product((False, True) if grids else (True,), product(*choices)))
