@@ -44,7 +44,6 @@ from roofline.explore.condition import condition_of
 from roofline.explore.difference import diff
 from roofline.explore.evaluate import Sweeper, sweeper_of
 from roofline.explore.ranges import layouts_named, numbers_named
-from roofline.explore.requirements import requirements_named
 from roofline.layout.layout import layout_named
 from roofline.machine.engine import engine_named
 from roofline.machine.fabric import cluster_named
@@ -222,6 +221,13 @@ def _met(text: str) -> Any:
     return [part.value(columns.__getitem__) for part in condition_of(text, units).parts]
 
 
+def _limits(text: str) -> Any:
+    """A condition on two sides: how much of its limits is used."""
+    units = {"fits": "flag", "tpot": "s", "time": "s", "bound": "word"}
+    figures = {"fits": np.array([True, False]), "tpot": np.array([0.01, 0.0]), "time": np.array([1.0, np.nan])}
+    return condition_of(text, units, sides=True).use(lambda name: figures.get(name.removeprefix("against "), "memory"))
+
+
 def _signed(values: Mapping[str, Any], sign: bytes, change: Callable[[bytes], bytes]) -> bytes:
     """Changed values with their own digest, so that what stands in them is looked at."""
     text = change(json.dumps(values).encode()).replace(b"\n", b" ")
@@ -266,7 +272,7 @@ def readers() -> Mapping[str, Fill]:
         "table": _written("table.csv", TABLE, read_csv),
         "resumed sweep": _log, "resumed simulation": _checkpointed,
         "condition": _said("fits and 1ms < tpot <= 30ms or not (batch * 2 >= 16Ki)", _met),
-        "requirements": _said("tpot <= 30ms and fits and ttft < 1.5s", requirements_named),
+        "limits": _said("tpot <= 30ms and fits and time < against", _limits),
         "axis": _said("1,2,8..64:x2", partial(numbers_named, "--batch")),
         "layouts": _said("tp=1,2,4 pp=1..2", partial(layouts_named, "--layout")),
         "figures": _said("bw=2T,4T,mem=80G,141G", figures_named), "price": _said("own(30000,years=4)", price_named),

@@ -227,15 +227,32 @@ def test_a_row_of_a_sweep_is_a_server(more: Mapping[str, Any]) -> None:
                 assert value == pytest.approx(getattr(figure, "expected", figure), rel=1e-12), name
 
 
-def test_a_plan_of_a_search_is_a_server() -> None:
-    load = {"input": 1024, "output_tokens": 256, "concurrency": 32}
-    found = rl.search(DENSE, on=["h100-sxm"], chips=2, kind="aggregated", top=3, **load)
+PLANS: tuple[dict[str, Any], ...] = (
+    {"concurrency": 32}, {"ttft": 0.5, "tpot": 0.02}, {"rate": 9.0, "ttft": 0.5}, {"concurrency": 7, "prefix": 0.5},
+    {"ttft": 0.5, "kind": "disaggregated"}, {"concurrency": 32, "kind": "disaggregated"},
+    {"rate": 9.0, "kind": "disaggregated"},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("asked", PLANS)
+def test_a_plan_of_a_search_is_a_server(asked: dict[str, Any]) -> None:
+    sizes = {"input": 1024, "output_tokens": 256, "prefix": asked.get("prefix", 0.0)}
+    found = rl.search(DENSE, on=["h100-sxm"], chips=3, top=4, **{"kind": "aggregated", **sizes, **asked})
     assert found.plans
     for plan in found.plans:
-        share = {**load, "concurrency": plan.concurrency}
-        one = rl.serve(DENSE, on=f"{plan.chips}xh100-sxm", layout=server_layout(plan), formula=plan.formula, **share)
-        for name in ("ttft", "tpot"):
-            assert getattr(one, name).expected == pytest.approx(getattr(plan, name).expected, rel=1e-12), plan
+        load = {"rate": asked["rate"]} if "rate" in asked else {"concurrency": plan.concurrency}
+        where: dict[str, Any] = {"on": f"{plan.chips}xh100-sxm", **sizes, **load}
+        if plan.kind == "disaggregated":
+            degree = "tp=1" if plan.prefill_layout == "one chip" else plan.prefill_layout
+            pools = {"prefills": plan.prefills, "decodes": plan.decodes, "prefill_layout": degree}
+            one = rl.pools(DENSE, layout=plan.layout if plan.layout != "one chip" else "tp=1", **pools, **where)
+        else:
+            one = rl.serve(DENSE, layout=server_layout(plan), **where)
+        for name in ("ttft", "tpot", "latency"):
+            figures = getattr(one, name).ends()
+            assert figures == pytest.approx(getattr(plan, name).ends(), rel=1e-9), plan
+        for name in ("requests_per_second", "tokens_per_second", "tokens_per_second_per_chip"):
+            assert getattr(one, name) == pytest.approx(getattr(plan, name), rel=1e-9), plan
 
 
 def server_layout(plan: Any) -> str:

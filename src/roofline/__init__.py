@@ -23,7 +23,7 @@ _PLACES = {
     "tracing.make": "trace",
     "model.precision": "Precision",
     "declared.errors": "InputError",
-    "declared.groups": "Where Load SLO PoolSizes",
+    "declared.groups": "Where Load SLO PoolSizes StaticBatch",
     "declared.result": "Result Grid",
     "work.step": "Step Queries prefill decode",
     "work.training": "Training training",

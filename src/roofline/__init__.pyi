@@ -11,6 +11,7 @@ from roofline.declared.groups import Load as Load
 from roofline.declared.groups import PlaceSettings
 from roofline.declared.groups import PoolSizes as PoolSizes
 from roofline.declared.groups import SLO as SLO
+from roofline.declared.groups import StaticBatch as StaticBatch
 from roofline.declared.groups import Where as Where
 from roofline.declared.maths import Symbol
 from roofline.declared.result import Grid as Grid
@@ -120,7 +121,6 @@ _PerSecond: TypeAlias = float | Array | Symbol | Sequence[float]
 _PlainCount: TypeAlias = int
 _PlainNumber: TypeAlias = float
 _PrefixesText: TypeAlias = str | Prefixes
-_PriceText: TypeAlias = str | float | Own
 _Probability: TypeAlias = float
 _RankCount: TypeAlias = int | Array | Symbol | Sequence[int]
 _Replicas: TypeAlias = int | Array | Symbol | Sequence[int]
@@ -129,7 +129,6 @@ _RouterName: TypeAlias = Literal['round-robin', 'least-loaded', 'prefix-aware']
 _Seconds: TypeAlias = float | str
 _Sequences: TypeAlias = int | Array | Symbol | Sequence[int]
 _Share: TypeAlias = float | Array | Symbol | Sequence[float]
-_Text: TypeAlias = str
 _TimeText: TypeAlias = str | float
 _Tokens: TypeAlias = int | Array | Symbol | Sequence[int]
 _Whole: TypeAlias = int
@@ -142,8 +141,8 @@ def estimate(
     traffic: str | Traffic = 'fused', within: bool = True, bill: Bill | None = None, layout: _LayoutText | None = None,
     tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
     ep: _RankCount | None = None, engine: _EngineName | None = None, precision: _Formats | None = None,
-    law: _LawName = 'calibrated', price: _PriceText | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare | None = None, pue: _PlainNumber | None = None, grid: _Text | None = None,
+    law: _LawName = 'calibrated', price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Any: ...
 @overload
 def estimate(
@@ -151,8 +150,8 @@ def estimate(
     traffic: str | Traffic = 'fused', within: bool = True, bill: Bill | None = None, layout: _LayoutText | None = None,
     tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
     ep: _RankCount | None = None, engine: _EngineName | None = None, precision: _Formats | None = None,
-    law: _LawName = 'calibrated', price: _PriceText | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare | None = None, pue: _PlainNumber | None = None, grid: _Text | None = None,
+    law: _LawName = 'calibrated', price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Any: ...
 @overload
 def estimate(
@@ -161,9 +160,9 @@ def estimate(
     bill: Bill | None = None, layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
-    law: _LawName | Sequence[_LawName] = 'calibrated', price: _PriceText | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare | None = None, pue: _PlainNumber | None = None,
-    grid: _Text | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def estimate(
@@ -172,9 +171,9 @@ def estimate(
     bill: Bill | None = None, layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
-    law: _LawName | Sequence[_LawName] = 'calibrated', price: _PriceText | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare | None = None, pue: _PlainNumber | None = None,
-    grid: _Text | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Grid | Any: ...
 
 @overload
@@ -210,49 +209,93 @@ def fit(
 
 @overload
 def generate(
-    model: Model | Source, *, input: _Tokens, output_tokens: _Tokens, on: _MachineName, batch: _Sequences = 1,
+    model: Model | Source, *, on: _MachineName, input: _Tokens, output_tokens: _Tokens,
     speculation: Speculation | None = None, bill: Bill | None = None, layout: _LayoutText | None = None,
     tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
     ep: _RankCount | None = None, engine: _EngineName | None = None, precision: _Formats | None = None,
-    law: _LawName = 'calibrated', draft: _ModelName | None = None, mtp: bool = False,
-    draft_length: _Whole | None = None, acceptance: _Probability | None = None, price: _PriceText | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare | None = None, pue: _PlainNumber | None = None,
-    grid: _Text | None = None,
+    law: _LawName = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None, mtp: bool = False,
+    draft_length: _Whole | None = None, acceptance: _Probability | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Generation: ...
 @overload
 def generate(
-    model: Model | Source, where: Where, *, input: _Tokens, output_tokens: _Tokens, batch: _Sequences = 1,
+    model: Model | Source, *, load: StaticBatch, on: _MachineName, speculation: Speculation | None = None,
+    bill: Bill | None = None, layout: _LayoutText | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | None = None, precision: _Formats | None = None, law: _LawName = 'calibrated',
+    batch: _Sequences = 1, draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
+    acceptance: _Probability | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+) -> Generation: ...
+@overload
+def generate(
+    model: Model | Source, where: Where, *, input: _Tokens, output_tokens: _Tokens,
     speculation: Speculation | None = None, bill: Bill | None = None, layout: _LayoutText | None = None,
     tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
     ep: _RankCount | None = None, engine: _EngineName | None = None, precision: _Formats | None = None,
-    law: _LawName = 'calibrated', draft: _ModelName | None = None, mtp: bool = False,
-    draft_length: _Whole | None = None, acceptance: _Probability | None = None, price: _PriceText | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare | None = None, pue: _PlainNumber | None = None,
-    grid: _Text | None = None,
+    law: _LawName = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None, mtp: bool = False,
+    draft_length: _Whole | None = None, acceptance: _Probability | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Generation: ...
 @overload
 def generate(
-    model: Model | Source | Sequence[Model | Source], *, input: _Tokens, output_tokens: _Tokens,
-    on: _MachineName | Sequence[_MachineName], batch: _Sequences = 1, speculation: Speculation | None = None,
-    bill: Bill | None = None, layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    model: Model | Source, where: Where, load: StaticBatch, *, speculation: Speculation | None = None,
+    bill: Bill | None = None, layout: _LayoutText | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | None = None, precision: _Formats | None = None, law: _LawName = 'calibrated',
+    batch: _Sequences = 1, draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
+    acceptance: _Probability | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+) -> Generation: ...
+@overload
+def generate(
+    model: Model | Source | Sequence[Model | Source], *, on: _MachineName | Sequence[_MachineName], input: _Tokens,
+    output_tokens: _Tokens, speculation: Speculation | None = None, bill: Bill | None = None,
+    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
-    law: _LawName | Sequence[_LawName] = 'calibrated', draft: _ModelName | None = None, mtp: bool = False,
-    draft_length: _Whole | None = None, acceptance: _Probability | None = None, price: _PriceText | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare | None = None, pue: _PlainNumber | None = None,
-    grid: _Text | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None,
+    mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+) -> Grid | Any: ...
+@overload
+def generate(
+    model: Model | Source | Sequence[Model | Source], *, load: StaticBatch, on: _MachineName | Sequence[_MachineName],
+    speculation: Speculation | None = None, bill: Bill | None = None,
+    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None,
+    mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def generate(
     model: Model | Source | Sequence[Model | Source], where: Where, *, input: _Tokens, output_tokens: _Tokens,
-    batch: _Sequences = 1, speculation: Speculation | None = None, bill: Bill | None = None,
+    speculation: Speculation | None = None, bill: Bill | None = None,
     layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
-    law: _LawName | Sequence[_LawName] = 'calibrated', draft: _ModelName | None = None, mtp: bool = False,
-    draft_length: _Whole | None = None, acceptance: _Probability | None = None, price: _PriceText | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare | None = None, pue: _PlainNumber | None = None,
-    grid: _Text | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None,
+    mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+) -> Grid | Any: ...
+@overload
+def generate(
+    model: Model | Source | Sequence[Model | Source], where: Where, load: StaticBatch, *,
+    speculation: Speculation | None = None, bill: Bill | None = None,
+    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None,
+    mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 
 @overload
@@ -266,8 +309,8 @@ def pools(
     prefill_on: _MachineName | None = None, prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None,
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    image_size: _ImageSize | None = None, price: _PriceText | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare | None = None, pue: _PlainNumber | None = None, grid: _Text | None = None,
+    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Pools: ...
 @overload
 def pools(
@@ -280,8 +323,8 @@ def pools(
     prefill_on: _MachineName | None = None, prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None,
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    image_size: _ImageSize | None = None, price: _PriceText | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare | None = None, pue: _PlainNumber | None = None, grid: _Text | None = None,
+    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Pools: ...
 @overload
 def pools(
@@ -294,8 +337,8 @@ def pools(
     prefill_on: _MachineName | None = None, prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None,
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    image_size: _ImageSize | None = None, price: _PriceText | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare | None = None, pue: _PlainNumber | None = None, grid: _Text | None = None,
+    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Pools: ...
 @overload
 def pools(
@@ -308,8 +351,8 @@ def pools(
     prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
     decodes: _Replicas | None = None, draft: _ModelName | None = None, mtp: bool = False,
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
-    price: _PriceText | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare | None = None,
-    pue: _PlainNumber | None = None, grid: _Text | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Pools: ...
 @overload
 def pools(
@@ -325,8 +368,8 @@ def pools(
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    image_size: _ImageSize | None = None, price: _PriceText | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare | None = None, pue: _PlainNumber | None = None, grid: _Text | None = None,
+    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def pools(
@@ -341,8 +384,8 @@ def pools(
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    image_size: _ImageSize | None = None, price: _PriceText | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare | None = None, pue: _PlainNumber | None = None, grid: _Text | None = None,
+    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def pools(
@@ -357,8 +400,8 @@ def pools(
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    image_size: _ImageSize | None = None, price: _PriceText | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare | None = None, pue: _PlainNumber | None = None, grid: _Text | None = None,
+    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def pools(
@@ -373,61 +416,68 @@ def pools(
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    image_size: _ImageSize | None = None, price: _PriceText | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare | None = None, pue: _PlainNumber | None = None, grid: _Text | None = None,
+    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 
 @overload
 def search(
     model: Model | Source, *, input: _Tokens, output_tokens: _Tokens, on: _MachineName | Sequence[_MachineName],
-    limits: Limits = ..., ranking: Ranking = ..., law: _LawName | Sequence[_LawName] = 'calibrated',
-    bill: Bill | None = None, counted: Callable[[int], None] | None = None, prefix: _Share = 0.0,
-    concurrency: _Requests | None = None, rate: _PerSecond | None = None, ttft: _Seconds = ..., tpot: _Seconds = ...,
-    latency: _Seconds = ..., strict: bool = False, chips: _ChipCount | None = None,
-    precision: _Formats | Sequence[_Formats] | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
-    layout: _LayoutText | Sequence[_LayoutText] | None = None, kind: _KindName | None = None,
+    limits: Limits = ..., ranking: Ranking = ..., bill: Bill | None = None,
+    counted: Callable[[int], None] | None = None, prefix: _Share = 0.0, concurrency: _Requests | None = None,
+    rate: _PerSecond | None = None, ttft: _Seconds = ..., tpot: _Seconds = ..., latency: _Seconds = ...,
+    strict: bool = False, layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
     budget: _PlainNumber | None = None, power: _PlainNumber | None = None, objective: _ObjectiveName | None = None,
-    top: _Whole = 10, confirm: _WholeOrNone = 0, price: _PriceText | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare | None = None, pue: _PlainNumber | None = None, grid: _Text | None = None,
+    top: _Whole = 10, confirm: _WholeOrNone = 0, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Search: ...
 @overload
 def search(
     model: Model | Source, *, choices: Choices, input: _Tokens, output_tokens: _Tokens, limits: Limits = ...,
-    ranking: Ranking = ..., law: _LawName | Sequence[_LawName] = 'calibrated', bill: Bill | None = None,
-    counted: Callable[[int], None] | None = None, prefix: _Share = 0.0, concurrency: _Requests | None = None,
-    rate: _PerSecond | None = None, ttft: _Seconds = ..., tpot: _Seconds = ..., latency: _Seconds = ...,
-    strict: bool = False, chips: _ChipCount | None = None, precision: _Formats | Sequence[_Formats] | None = None,
-    engine: _EngineName | Sequence[_EngineName] | None = None,
-    layout: _LayoutText | Sequence[_LayoutText] | None = None, kind: _KindName | None = None,
+    ranking: Ranking = ..., bill: Bill | None = None, counted: Callable[[int], None] | None = None,
+    prefix: _Share = 0.0, concurrency: _Requests | None = None, rate: _PerSecond | None = None, ttft: _Seconds = ...,
+    tpot: _Seconds = ..., latency: _Seconds = ..., strict: bool = False,
+    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
     budget: _PlainNumber | None = None, power: _PlainNumber | None = None, objective: _ObjectiveName | None = None,
-    top: _Whole = 10, confirm: _WholeOrNone = 0, price: _PriceText | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare | None = None, pue: _PlainNumber | None = None, grid: _Text | None = None,
+    top: _Whole = 10, confirm: _WholeOrNone = 0, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Search: ...
 @overload
 def search(
     model: Model | Source, demand: Load, limits: Limits = ..., *, on: _MachineName | Sequence[_MachineName],
-    ranking: Ranking = ..., law: _LawName | Sequence[_LawName] = 'calibrated', bill: Bill | None = None,
-    counted: Callable[[int], None] | None = None, prefix: _Share = 0.0, concurrency: _Requests | None = None,
-    rate: _PerSecond | None = None, ttft: _Seconds = ..., tpot: _Seconds = ..., latency: _Seconds = ...,
-    strict: bool = False, chips: _ChipCount | None = None, precision: _Formats | Sequence[_Formats] | None = None,
-    engine: _EngineName | Sequence[_EngineName] | None = None,
-    layout: _LayoutText | Sequence[_LayoutText] | None = None, kind: _KindName | None = None,
+    ranking: Ranking = ..., bill: Bill | None = None, counted: Callable[[int], None] | None = None,
+    prefix: _Share = 0.0, concurrency: _Requests | None = None, rate: _PerSecond | None = None, ttft: _Seconds = ...,
+    tpot: _Seconds = ..., latency: _Seconds = ..., strict: bool = False,
+    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
     budget: _PlainNumber | None = None, power: _PlainNumber | None = None, objective: _ObjectiveName | None = None,
-    top: _Whole = 10, confirm: _WholeOrNone = 0, price: _PriceText | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare | None = None, pue: _PlainNumber | None = None, grid: _Text | None = None,
+    top: _Whole = 10, confirm: _WholeOrNone = 0, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Search: ...
 @overload
 def search(
     model: Model | Source, demand: Load, limits: Limits = ..., *, choices: Choices, ranking: Ranking = ...,
-    law: _LawName | Sequence[_LawName] = 'calibrated', bill: Bill | None = None,
-    counted: Callable[[int], None] | None = None, prefix: _Share = 0.0, concurrency: _Requests | None = None,
-    rate: _PerSecond | None = None, ttft: _Seconds = ..., tpot: _Seconds = ..., latency: _Seconds = ...,
-    strict: bool = False, chips: _ChipCount | None = None, precision: _Formats | Sequence[_Formats] | None = None,
-    engine: _EngineName | Sequence[_EngineName] | None = None,
-    layout: _LayoutText | Sequence[_LayoutText] | None = None, kind: _KindName | None = None,
-    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, objective: _ObjectiveName | None = None,
-    top: _Whole = 10, confirm: _WholeOrNone = 0, price: _PriceText | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare | None = None, pue: _PlainNumber | None = None, grid: _Text | None = None,
+    bill: Bill | None = None, counted: Callable[[int], None] | None = None, prefix: _Share = 0.0,
+    concurrency: _Requests | None = None, rate: _PerSecond | None = None, ttft: _Seconds = ..., tpot: _Seconds = ...,
+    latency: _Seconds = ..., strict: bool = False, layout: _LayoutText | Sequence[_LayoutText] | None = None,
+    tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
+    ep: _RankCount | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
+    precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
+    chips: _ChipCount | None = None, kind: _KindName | None = None, budget: _PlainNumber | None = None,
+    power: _PlainNumber | None = None, objective: _ObjectiveName | None = None, top: _Whole = 10,
+    confirm: _WholeOrNone = 0, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Search: ...
 
 @overload
@@ -442,8 +492,8 @@ def serve(
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
     prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
     prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
-    decodes: _Replicas | None = None, price: _PriceText | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare | None = None, pue: _PlainNumber | None = None, grid: _Text | None = None,
+    decodes: _Replicas | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Serving | Pools: ...
 @overload
 def serve(
@@ -457,8 +507,8 @@ def serve(
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
     prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
     prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
-    decodes: _Replicas | None = None, price: _PriceText | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare | None = None, pue: _PlainNumber | None = None, grid: _Text | None = None,
+    decodes: _Replicas | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Serving | Pools: ...
 @overload
 def serve(
@@ -472,8 +522,8 @@ def serve(
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
     prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
     prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
-    decodes: _Replicas | None = None, price: _PriceText | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare | None = None, pue: _PlainNumber | None = None, grid: _Text | None = None,
+    decodes: _Replicas | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Serving | Pools: ...
 @overload
 def serve(
@@ -487,8 +537,8 @@ def serve(
     acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
     prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
     prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
-    decodes: _Replicas | None = None, price: _PriceText | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare | None = None, pue: _PlainNumber | None = None, grid: _Text | None = None,
+    decodes: _Replicas | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Serving | Pools: ...
 @overload
 def serve(
@@ -505,9 +555,9 @@ def serve(
     prefill_layout: _LayoutText | Sequence[_LayoutText] | None = None,
     prefill_on: _MachineName | Sequence[_MachineName] | None = None,
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
-    prefills: _Replicas | None = None, decodes: _Replicas | None = None, price: _PriceText | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare | None = None, pue: _PlainNumber | None = None,
-    grid: _Text | None = None,
+    prefills: _Replicas | None = None, decodes: _Replicas | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def serve(
@@ -523,9 +573,9 @@ def serve(
     prefill_layout: _LayoutText | Sequence[_LayoutText] | None = None,
     prefill_on: _MachineName | Sequence[_MachineName] | None = None,
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
-    prefills: _Replicas | None = None, decodes: _Replicas | None = None, price: _PriceText | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare | None = None, pue: _PlainNumber | None = None,
-    grid: _Text | None = None,
+    prefills: _Replicas | None = None, decodes: _Replicas | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def serve(
@@ -541,9 +591,9 @@ def serve(
     prefill_layout: _LayoutText | Sequence[_LayoutText] | None = None,
     prefill_on: _MachineName | Sequence[_MachineName] | None = None,
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
-    prefills: _Replicas | None = None, decodes: _Replicas | None = None, price: _PriceText | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare | None = None, pue: _PlainNumber | None = None,
-    grid: _Text | None = None,
+    prefills: _Replicas | None = None, decodes: _Replicas | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def serve(
@@ -559,9 +609,9 @@ def serve(
     prefill_layout: _LayoutText | Sequence[_LayoutText] | None = None,
     prefill_on: _MachineName | Sequence[_MachineName] | None = None,
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
-    prefills: _Replicas | None = None, decodes: _Replicas | None = None, price: _PriceText | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare | None = None, pue: _PlainNumber | None = None,
-    grid: _Text | None = None,
+    prefills: _Replicas | None = None, decodes: _Replicas | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Grid | Any: ...
 
 @overload
@@ -581,9 +631,9 @@ def simulate(
     prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
     prefill_engine: _EngineName | None = None, prefill_bandwidth: _Bandwidth | None = None,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
-    acceptance: _Probability | None = None, image_size: _ImageSize | None = None, price: _PriceText | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare | None = None, pue: _PlainNumber | None = None,
-    grid: _Text | None = None,
+    acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Simulation: ...
 @overload
 def simulate(
@@ -602,9 +652,9 @@ def simulate(
     prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
     prefill_engine: _EngineName | None = None, prefill_bandwidth: _Bandwidth | None = None,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
-    acceptance: _Probability | None = None, image_size: _ImageSize | None = None, price: _PriceText | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare | None = None, pue: _PlainNumber | None = None,
-    grid: _Text | None = None,
+    acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Simulation: ...
 @overload
 def simulate(
@@ -626,9 +676,9 @@ def simulate(
     prefill_on: _MachineName | Sequence[_MachineName] | None = None,
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, prefill_bandwidth: _Bandwidth | None = None,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
-    acceptance: _Probability | None = None, image_size: _ImageSize | None = None, price: _PriceText | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare | None = None, pue: _PlainNumber | None = None,
-    grid: _Text | None = None,
+    acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def simulate(
@@ -649,21 +699,21 @@ def simulate(
     prefill_on: _MachineName | Sequence[_MachineName] | None = None,
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, prefill_bandwidth: _Bandwidth | None = None,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
-    acceptance: _Probability | None = None, image_size: _ImageSize | None = None, price: _PriceText | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare | None = None, pue: _PlainNumber | None = None,
-    grid: _Text | None = None,
+    acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 
 
 __all__ = [
     "__version__", "load", "catalog", "Model", "Images", "trace", "Precision", "InputError", "Where", "Load", "SLO",
-    "PoolSizes", "Result", "Grid", "Step", "Queries", "prefill", "decode", "Training", "training", "Analysis",
-    "analyze", "Explanation", "explain", "Layout", "shard", "stages", "Chip", "chips", "Cluster", "clusters", "Engine",
-    "engines", "Calibration", "calibrate", "Span", "Bill", "Own", "Deployment", "Memory", "estimate", "Estimate",
-    "Generation", "Speculation", "generate", "Serving", "SteadyState", "serve", "Pools", "pools", "Fit", "fit", "Host",
-    "Offload", "offload", "TrainingEstimate", "train", "Run", "run", "Extent", "simulate", "Simulation", "PrefillPool",
-    "Objective", "Prefixes", "Trace", "Difference", "diff", "Demand", "Limits", "Choices", "Ranking", "Search",
-    "search", "TrainingSearch", "search_training", "Owned", "Bounds", "Codesign", "Process", "codesign", "Sensitivity",
-    "sensitivity", "Solution", "solve", "Breakdown", "breakdown", "Emitted", "hand_over", "Sweep", "sweep", "plot",
-    "report",
+    "PoolSizes", "StaticBatch", "Result", "Grid", "Step", "Queries", "prefill", "decode", "Training", "training",
+    "Analysis", "analyze", "Explanation", "explain", "Layout", "shard", "stages", "Chip", "chips", "Cluster",
+    "clusters", "Engine", "engines", "Calibration", "calibrate", "Span", "Bill", "Own", "Deployment", "Memory",
+    "estimate", "Estimate", "Generation", "Speculation", "generate", "Serving", "SteadyState", "serve", "Pools",
+    "pools", "Fit", "fit", "Host", "Offload", "offload", "TrainingEstimate", "train", "Run", "run", "Extent",
+    "simulate", "Simulation", "PrefillPool", "Objective", "Prefixes", "Trace", "Difference", "diff", "Demand", "Limits",
+    "Choices", "Ranking", "Search", "search", "TrainingSearch", "search_training", "Owned", "Bounds", "Codesign",
+    "Process", "codesign", "Sensitivity", "sensitivity", "Solution", "solve", "Breakdown", "breakdown", "Emitted",
+    "hand_over", "Sweep", "sweep", "plot", "report",
 ]

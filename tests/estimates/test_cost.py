@@ -25,7 +25,7 @@ SIZE: dict[str, Any] = {"input": 1024, "output": 128, "on": "h100-sxm"}
 def test_an_owned_chip_by_hand() -> None:
     """(30,000 + 10,000) USD over 4·8,766 h is 1.1408 $/h, of which 60 % are used; 0.5 kW working, 0.1 kW·2/3 idling."""
     own = rl.Own(30_000, rest=10_000, years=4, electricity=0.1)
-    hour = Cost(1, 3600.0, Tariff(None, 500.0, 100.0, pue=1.2, utilisation=0.6, own=own))
+    hour = Cost(1, 3600.0, Tariff(rl.Bill(own, pue=1.2, utilisation=0.6), 500.0, 100.0))
     assert own.usd_per_hour == pytest.approx(40_000 / 35_064)
     assert hour.joules == pytest.approx(3600 * (500 + 100 * (1 / 0.6 - 1)) * 1.2)
     assert hour.usd == pytest.approx(40_000 / 35_064 / 0.6 + (0.5 + 0.1 * 2 / 3) * 1.2 * 0.1)
@@ -33,7 +33,7 @@ def test_an_owned_chip_by_hand() -> None:
 
 def test_a_rented_chip_by_hand() -> None:
     """Two chips at 3 $ for half an hour, used half of the time: 6 $."""
-    assert Cost(2, 1800.0, Tariff(3.0, None, None, utilisation=0.5)).usd == pytest.approx(6)
+    assert Cost(2, 1800.0, Tariff(rl.Bill(3.0, utilisation=0.5), None, None)).usd == pytest.approx(6)
 
 
 def test_what_a_chip_draws_is_its_own_where_nothing_is_given() -> None:
@@ -73,7 +73,7 @@ def test_what_is_no_price(text: str) -> None:
 @folded(
     "asked",
     [
-        {"price": -1}, {"price": "2"}, {"utilisation": 0}, {"utilisation": 1.1}, {"pue": 0.9}, {"grid": "atlantis"},
+        {"price": -1}, {"price": "two"}, {"utilisation": 0}, {"utilisation": 1.1}, {"pue": 0.9}, {"grid": "atlantis"},
         {"grid": 380}, {"power": -5}, {"power": 500, "power_share": 0.5}, {"pue": None}, {"power": [1, 2]},
     ],
     ids=str,

@@ -190,7 +190,7 @@ def test_what_cannot_be_is_an_input_error(step: Any, options: dict[str, Any]) ->
 # -- cost, of anything ---------------------------------------------------------------------------------------------
 def test_a_million_tokens_of_a_server_by_hand() -> None:
     """Eight chips at 2 $ and 1 kW make 10,000 tokens/s: 16 $ an hour over 36 million tokens; 0.8 J each."""
-    second = Cost(8, 1.0, Tariff(price=2.0, power=1000.0, idle=1000.0))
+    second = Cost(8, 1.0, Tariff(Bill(2.0), 1000.0, 1000.0))
     assert second.usd_per(10_000 / 1e6) == pytest.approx(16 / 36)
     assert second.joules_per(10_000) == pytest.approx(0.8)
 

@@ -13,7 +13,6 @@ from folded import folded
 from roofline import InputError
 from roofline.explore.columns import Words, words_of
 from roofline.explore.condition import DEEPEST_CONDITION, condition_of
-from roofline.explore.requirements import Requirement, requirements_named
 
 UNITS = {"fits": "flag", "tpot": "s", "time": "s", "batch": "", "bound": "word", "total": "B", "mfu": "share"}
 ROWS: dict[str, Any] = {
@@ -56,10 +55,10 @@ def test_rows(text: str, rows: list[int]) -> None:
         ("tpot < 30", "a time with its unit"), ("total < 80", "bytes with their unit"), ("tpot < 3GB", "of one unit"),
         ("tpott < 3ms", "nearest: tpot"), ("tpot", "a comparison"), ("tpot < 3parsecs", "a unit"),
         ("tpot < 3 parsecs", "a time"),
-        ("fits == 1", "yes or no"), ("bound == memory", "the name of a column"), ("bound < 'm'", "words compared"),
-        ("fits and", "a column or a number"), ("(fits", "a closing bracket"), ("fits)", "the end"),
+        ("fits == 1", "yes or no"), ("bound == memory", "the name of a figure"), ("bound < 'm'", "words compared"),
+        ("fits and", "a figure or a number"), ("(fits", "a closing bracket"), ("fits)", "the end"),
         ("fits fits", "the end"), ("tpot + batch < 3ms", "a time"), ("fits + 1 > 0", "a number, not a flag"),
-        ("batch @ 3", "a sign"), ("__import__('os')", "the name of a column"), ("batch ** 2 > 1", "a column"),
+        ("batch @ 3", "a sign"), ("__import__('os')", "the name of a figure"), ("batch ** 2 > 1", "a figure"),
         ("a" * 2000, "at most 1000"), ("(" * 40 + "fits" + ")" * 40, f"at most {DEEPEST_CONDITION} levels"),
         ("not " * 40 + "fits", "levels"), ("-" * 40 + "batch > 1", "levels"), ("3", "a comparison"),
     ],
@@ -127,7 +126,9 @@ def test_a_bound_is_spelled_alike_in_sweep_and_solve(text: str) -> None:
     (clause,) = condition_of(text, {"bound": "word"}).parts
     assert clause.value({"bound": "compute"}.__getitem__)
     assert not clause.value({"bound": "memory"}.__getitem__)
-    assert requirements_named(text) == (Requirement("bound", "=", "compute"),)
+    (looked_for,) = condition_of([text], {"bound": "word", "memory": "B"}, sides=True).parts
+    assert looked_for == clause
+    assert looked_for.text == "bound = compute"
 
 
 @pytest.mark.parametrize("text", ["1ms < tpot < 30ms", "30ms > tpot > 1ms", "tpot > 1ms and 30ms > tpot"])
@@ -135,8 +136,7 @@ def test_a_comparison_is_turned_and_chained_alike_in_sweep_and_solve(text: str) 
     condition = condition_of(text, {"tpot": "s"})
     for tpot, holds in ((0.001, False), (0.002, True), (0.03, False)):
         assert all(part.value({"tpot": tpot}.__getitem__) for part in condition.parts) == holds
-    found = {(r.metric, r.sign, r.limit) for r in requirements_named(text)}
-    assert found == {("tpot", ">", 0.001), ("tpot", "<", 0.03)}
+    assert {part.text for part in condition.parts} == {"tpot > 1 ms", "tpot < 30 ms"}
 
 
 def test_dollars_and_trillions_are_numbers_in_both() -> None:
@@ -144,13 +144,29 @@ def test_dollars_and_trillions_are_numbers_in_both() -> None:
     tokens, usd = condition_of(text, {"tokens_per_second": "tokens/s", "usd_per_million_tokens": "USD"}).parts
     assert tokens.value({"tokens_per_second": 1.9e12}.__getitem__)
     assert not usd.value({"usd_per_million_tokens": 2.0}.__getitem__)
-    assert [r.limit for r in requirements_named(text)] == [2e12, 2.0]
+    assert (tokens.text, usd.text) == ("tokens_per_second < 2e+12 tokens/s", "usd_per_million_tokens < 2 USD")
 
 
-def test_what_only_the_other_serves_is_refused_in_one_line() -> None:
-    for text in ("tpot < 30ms or ttft < 1s", "not fits", "(fits)"):
-        with pytest.raises(InputError, match=r"limits joined by `and`.*`sweep --where`"):
-            requirements_named(text)
+def test_how_much_of_its_limits_a_condition_uses() -> None:
+    """At most 1 where it holds: of `and` the most, of `or` the least, of `not` that of the opposite."""
+    rows = {
+        "tpot": np.array([0.01, 0.02, 0.04]),
+        "ttft": np.array([3.0, 1.0, 0.5]),
+        "fits": np.array([True, False, True]),
+    }
+    units = {"tpot": "s", "ttft": "s", "fits": "flag"}
+    for text, uses in (
+        ("tpot <= 20ms", [0.5, 1, 2]), ("tpot >= 20ms", [2, 1, 0.5]), ("tpot <= 20ms and ttft <= 2s", [1.5, 1, 2]),
+        ("tpot <= 20ms or ttft <= 2s", [0.5, 0.5, 0.25]), ("not tpot > 20ms", [0.5, 1, 2]), ("fits", [0, np.inf, 0]),
+        ("not (fits and tpot < 20ms)", [2, 0, 0.5]), ("2 * tpot < ttft / 50", [1 / 3, 2, 8]),
+    ):  # fmt: skip
+        condition = condition_of(text, units)
+        assert condition.use(rows.__getitem__).tolist() == pytest.approx(uses, rel=1e-12), text
+        holds = np.all([part.value(rows.__getitem__) for part in condition.parts], axis=0)
+        assert (condition.use(rows.__getitem__) <= 1).tolist() == holds.tolist()
+
+
+def test_what_only_solve_serves_is_refused_in_one_line() -> None:
     for text in ("time <= against", "time < against"):
         with pytest.raises(InputError, match="`against` compares two sides in `solve` alone"):
             condition_of(text, {"time": "s"})

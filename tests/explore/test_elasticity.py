@@ -12,7 +12,8 @@ import pytest
 import roofline as rl
 from roofline.cli.main import main
 from roofline.estimates.settings import setup
-from roofline.explore.elasticity import chip_rates, ideal_elasticities, slope
+from roofline.explore.elasticity import ideal_elasticities, slope
+from roofline.explore.knobs import KNOBS, RATES
 from roofline.explore.open_question import OpenQuestion
 from roofline.explore.sensitivity import OperatingPoint, answers
 
@@ -55,8 +56,9 @@ def test_what_all_rates_leave_is_fixed() -> None:
 
     def everything(factor: float) -> OpenQuestion:
         turned = q
-        for knob in range(4):
-            turned = list(chip_rates(turned))[knob][1](factor)
+        for knob in map(KNOBS.__getitem__, RATES):
+            now = knob.get(turned)
+            turned = turned if now is None else knob.set(turned, factor * now)
         return turned
 
     together, _ = slope(lambda x: log(everything(2.718281828459045**x).answer.latency.expected))

@@ -56,7 +56,6 @@ def brute(demand: Demand, limits: Limits, chips: int, layouts: list[str], object
     degree = {layout: int(layout.removeprefix("tp=")) for layout in layouts}
     sizes: dict[str, Any] = {"input": demand.input, "output": demand.output_tokens, "on": ON}
     every, best = np.arange(1, 513), np.inf
-    few = every[:160]  # each of them is followed
 
     def look(answer: Any, used: int, rate: Any, holds: Any = True) -> None:
         nonlocal best
@@ -69,11 +68,12 @@ def brute(demand: Demand, limits: Limits, chips: int, layouts: list[str], object
     for layout in layouts:
         freely = None
         for replicas in range(1, chips // degree[layout] + 1):
-            flight = few if demand.concurrency is None else np.array([-(-demand.concurrency // replicas)])
-            a = freely or rl.serve(MODEL, layout=layout, concurrency=flight, formula=False, **sizes)
+            flight = every if demand.concurrency is None else np.array([demand.concurrency])
+            several = f"{layout},dp={1 if demand.concurrency is None else replicas}"
+            a = freely or rl.serve(MODEL, layout=several, concurrency=flight, **sizes)
             freely = a if demand.concurrency is None else None
-            total = flight * replicas if demand.concurrency is None else demand.concurrency
-            look(a, replicas * degree[layout], total / a.latency.expected, flight <= a.capacity)
+            of_all = replicas if demand.concurrency is None else 1
+            look(a, replicas * degree[layout], a.requests_per_second * of_all, flight <= a.capacity)
     for first, then in itertools.product(layouts, layouts):
         for x, y in itertools.product(range(1, chips + 1), repeat=2):
             used = x * degree[first] + y * degree[then]
@@ -223,7 +223,7 @@ def test_plans_of_another_tool_are_in_the_space() -> None:
     pooled = rank_plan(s, "prefills=5,prefill_layout=tp=4,replicas=3,layout=tp=4,concurrency=192")
     assert pooled.rejected.startswith("tpot at 11")
     together = rank_plan(s, "replicas=8,layout=tp=4,concurrency=128")
-    assert together.rejected.startswith("ttft")  # 16 prompts of 4,000 begin together
+    assert together.rejected.startswith("tpot at 104")
 
 
 def test_a_simulation_confirms_the_best() -> None:
@@ -275,7 +275,7 @@ def test_the_json_has_the_plan_that_is_asked_about(capsys: pytest.CaptureFixture
     asked = place["asked_plan"]
     assert (asked["rejected"], asked["plan"]["replicas"], asked["plan"]["concurrency"]) == ("", 2, 4)
     assert 1 < asked["rank"] <= asked["of"] + 1
-    alone = rl.serve("Qwen/Qwen2.5-0.5B", on=ON, input=64, output=8, concurrency=2, formula=False)
+    alone = rl.serve("Qwen/Qwen2.5-0.5B", on=ON, input=64, output=8, concurrency=2)
     assert asked["plan"]["tpot"]["expected"] == pytest.approx(float(alone.tpot.expected), rel=1e-9)
     main([*words, "--ttft", "1s", "--plan", "replicas=9,concurrency=9", "--out", str(tmp_path / "s.json")])
     rejected = json.loads((tmp_path / "s.json").read_text())["asked_plan"]

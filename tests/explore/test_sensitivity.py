@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import math
-
 import pytest
 
 import roofline as rl
@@ -15,17 +13,20 @@ LLAMA = rl.load("meta-llama/Llama-3.1-8B")
 def at(id: str = "meta-llama/Llama-3.1-8B", batch: int = 4) -> dict[tuple[str, str], float]:
     model = rl.load(id)
     point = OperatingPoint(setup(model, on="h100-sxm"), batch, 2048)
-    return {(a.phase, a.knob): a.elasticity for a in answers(point)}
+    return {(a.phase, a.knob): a.elasticity for a in answers(point) if a.elasticity is not None}
 
 
 def test_decode_answers_to_bandwidth_and_prefill_to_the_peak() -> None:
     elasticity = at()
-    assert elasticity["decode", "memory bandwidth"] < -0.7 < elasticity["prefill", "memory bandwidth"]
+    assert elasticity["decode", "bandwidth"] < -0.7 < elasticity["prefill", "bandwidth"]
     assert elasticity["prefill", "peak"] < -0.6 < elasticity["decode", "peak"]
     assert elasticity["decode", "layers"] == pytest.approx(0.95, abs=0.05)
     times = [rl.estimate(LLAMA, rl.decode(4, 2048), on="h100-sxm", precision=p).time for p in (None, "weights=fp8")]
-    assert elasticity["decode", "weights in fp8"] == pytest.approx(math.log2(times[0] / times[1]))
-    assert 0 < elasticity["decode", "cache in fp8"] < 0.3
+    point = OperatingPoint(setup(LLAMA, on="h100-sxm"), 4, 2048)
+    swings = {a.knob: a for a in answers(point) if a.phase == "decode"}
+    assert swings["weights in fp8"].at_low == pytest.approx(times[1] / times[0])
+    assert 0.7 < swings["cache in fp8"].at_low < 1
+    assert swings["weights in fp8"].elasticity is swings["cache in fp8"].elasticity is None
 
 
 def test_a_mixture_answers_to_its_experts() -> None:
@@ -49,7 +50,7 @@ def test_a_prefill_is_of_the_prompt_and_a_decode_after_the_context() -> None:
     moved = rl.analyze(LLAMA, rl.prefill(4, 128)).moved
     assert tests["prefill", "weights"] == pytest.approx(moved.weights / moved.total)
     knobs = {(a.phase, a.knob) for a in answers(point)}
-    assert {("prefill", "prompt"), ("decode", "context")} <= knobs
+    assert {("prefill", "input"), ("decode", "context")} <= knobs
     assert ("prefill", "context") not in knobs
 
 

@@ -13,6 +13,7 @@ import pytest
 
 import roofline as rl
 from roofline.cli.main import main
+from roofline.declared.groups import Where
 from roofline.explore import serving_pools, serving_replicas, serving_splits
 from roofline.explore.demand import Demand, Limits
 from roofline.explore.search import search
@@ -34,7 +35,7 @@ LOADS: tuple[dict[str, Any], ...] = ({}, {"concurrency": 40}, {"rate": 60.0}, {"
 
 def drawn(seed: int) -> tuple[SiteSpace, tuple[Site, Site], Demand, Limits]:
     draw = random.Random(seed)
-    sites = Site(ON), Site(draw.choice([ON, ON, "h200-sxm"]))
+    sites = Site(Where(on=ON)), Site(Where(on=draw.choice([ON, ON, "h200-sxm"])))
     layouts = [
         layout_named(x) for x in draw.choice([("tp=1", "tp=2"), ("tp=1", "tp=2", "tp=4"), ("tp=1", "tp=1,pp=2")])
     ]
@@ -130,7 +131,7 @@ def test_layouts_and_pairs_of_them_have_a_most(monkeypatch: pytest.MonkeyPatch) 
 
 def test_replicas_at_a_rate_in_pieces_are_those_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
     demand, limits = Demand(512, 128, rate=5000.0), Limits(ttft=0.1, tpot=0.005)
-    site = Site(ON)
+    site = Site(Where(on=ON))
     space = SiteSpace(rl.load("gpt2"), (site,), 40, [layout_named(x) for x in ("tp=1", "tp=2", "pp=2")])
     whole = aggregated(space, site, demand, limits)
     monkeypatch.setattr(serving_replicas, "WIDTH", 12)

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 import roofline as rl
 from folded import folded
+from roofline.bracketing import real_end, whole_end
 from roofline.cli.main import main
 from roofline.explore.asking import side_named
 from roofline.explore.break_even import Owned
-from roofline.explore.ends import real_end, whole_end
-from roofline.explore.open_numbers import HARDWARE, WORK
-from roofline.explore.requirements import Requirement, requirements_named
+from roofline.explore.condition import condition_of
+from roofline.explore.knobs import HARDWARE, WORK
 from roofline.explore.solve import FINDS
 
 SMALL = {
@@ -324,15 +324,21 @@ def test_no_answer_says_why() -> None:
     assert solved(find="concurrency", where="tpot <= 1s", input=10, output=10).why.startswith("nothing limits it")
 
 
+UNITS = {"tpot": "s", "fits": "flag", "bound": "word", "memory": "B", "mfu": "share", "tokens_per_second": "tokens/s",
+         "usd_per_million_tokens": "USD"}  # fmt: skip
+
+
+def spelled(*texts: str) -> list[str]:
+    return [part.text for part in condition_of(texts, UNITS, sides=True).parts]
+
+
 def test_requirements_are_spelled() -> None:
-    assert requirements_named("tpot <= 30ms and fits and bound is memory") == (
-        Requirement("tpot", "<=", 0.03), Requirement("fits", "=", "yes"), Requirement("bound", "=", "memory"),
-    )  # fmt: skip
-    assert requirements_named(["memory < 64GiB", "mfu > 40%"]) == (
-        Requirement("memory", "<", 64 * 2.0**30), Requirement("mfu", ">", 0.4),
-    )  # fmt: skip
-    assert requirements_named("usd_per_million_tokens <= $2")[0].limit == 2
-    assert requirements_named("tokens_per_second >= 5k")[0].limit == 5000
+    assert spelled("tpot <= 30ms and fits and bound is memory") == ["tpot <= 30 ms", "fits", "bound = memory"]
+    assert spelled("memory < 64GiB", "mfu > 40%") == ["memory < 6.871947674e+10 B", "mfu > 0.4 share"]
+    assert spelled("usd_per_million_tokens <= $2") == ["usd_per_million_tokens <= 2 USD"]
+    assert spelled("tokens_per_second >= 5k") == ["tokens_per_second >= 5000 tokens/s"]
+    assert spelled("tokens_per_second >= 5000 tokens/s") == ["tokens_per_second >= 5000 tokens/s"]
+    assert spelled("tpot < against or not fits") == ["tpot < against or not fits"]
     assert side_named("on=like=h100-sxm,bw=4T,layout=tp=2,pp=2") == {"on": "like=h100-sxm,bw=4T", "layout": "tp=2,pp=2"}
 
 
@@ -344,8 +350,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"find": "batch", "where": "time <= 0ms", "context": 1}, "where time: expected a time above 0"),
     ({"find": "batch", "where": "memory <= 80", "context": 1}, "where memory: expected bytes"),
     ({"find": "batch", "where": "bound = cpu", "context": 1}, "where bound: expected one of"),
-    ({"find": "batch", "where": "tpot <= 1ms", "context": 1}, "where: expected a figure of estimate"),
-    ({"find": "batch", "where": "ttft_p99 <= 1s", "input": 5, "output": 5}, "where: expected a figure of generation"),
+    ({"find": "batch", "where": "ttft <= 1ms", "context": 1}, "where: expected the name of a figure"),
+    ({"find": "batch", "where": "ttft_p99 <= 1s", "input": 5, "output": 5}, "where: expected the name of a figure"),
     ({"find": "batch", "where": "fits", "batch": 1, "context": 1}, "batch: expected nothing: it is what is looked for"),
     ({"find": "batch", "where": "fits", "context": 1, "input": 1}, "input: expected nothing"),
     ({"find": "batch", "where": "fits"}, "context: expected a number"),

@@ -104,10 +104,7 @@ def test_servers() -> None:
         same(row, rl.serve(LLAMA, **asked, **where))
     open_ = sweep(LLAMA, rate=[0.5, 4, 16, 64], columns="all", **load)
     for row in drawn(open_, 8):
-        same(
-            row,
-            rl.serve(LLAMA, on="h100-sxm", input=row["input"], output=row["output"], rate=row["rate"], formula=True),
-        )
+        same(row, rl.serve(LLAMA, on="h100-sxm", input=row["input"], output=row["output"], rate=row["rate"]))
     kept = {(row["input"], row["output"], row["rate"]) for row in open_.to_frame().to_dicts()}
     for point in product([200, 2000], [16, 128], [0.5, 4, 16, 64]):
         if point not in kept:

@@ -30,6 +30,16 @@ SCENARIOS: tuple[dict[str, Any], ...] = (
     {"on": "8xh100-sxm", "layout": "tp=4,dp=2", "engine": "sglang", "precision": "weights=fp8,kv=fp8", "law": "ideal"},
     {"rate": 2.5, "phase": "prefill", "price": "own(30000,electricity=0.08)", "grid": "de", "pue": 1.3},
     {"config": CONFIG, "on": "peak=1000T,bw=4.8T,mem=141G", "grid": "0.35", "price": "2.5", "rate": 3, "input": 777},
+    {
+        "draft": "none",
+        "draft_length": 2,
+        "acceptance": 0.6,
+        "prefix": 0.25,
+        "formula": False,
+        "tp": 2,
+        "on": "2xh100-sxm",
+    },
+    {"on": "8xh100-sxm", "layout": "tp=1", "prefill_layout": "tp=2", "chips": 6, "years": 3, "utilisation": 0.5},
 )
 TEXTS = """async (given) => {
   const state = await import("/static/state.js"), take = await import("/static/take.js");

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -15,9 +15,9 @@ from browser import needs_chromium, watched
 from roofline.cli.main import main
 from roofline.declared.errors import InputError
 from roofline.web.bundle import bundled
-from roofline.web.export import VIEWS, export_grid, export_page
+from roofline.web.export import VIEWS, ExportGrid, export_grid, export_page
 from roofline.web.files import STATIC
-from roofline.web.scenario import Scenario
+from roofline.web.scenario import Scenario, scenario_of
 from small_gguf import write_gguf
 
 CONFIG = {
@@ -25,7 +25,14 @@ CONFIG = {
     "intermediate_size": 8192, "num_hidden_layers": 4, "num_attention_heads": 32, "num_key_value_heads": 8,
     "rms_norm_eps": 1e-05,
 }  # fmt: skip
-GRID = export_grid(Scenario(), ["h100-sxm", "h200"], [512, 1024], [8, 32, 8])
+
+
+def grid(on: list[str], input: Sequence[int], concurrency: Sequence[int]) -> ExportGrid:
+    """A grid of a fresh page."""
+    return export_grid(Scenario(), {"on": on, "input": input, "concurrency": concurrency})
+
+
+GRID = grid(["h100-sxm", "h200"], [512, 1024], [8, 32, 8])
 
 
 @pytest.fixture(scope="module")
@@ -45,17 +52,17 @@ def test_nothing_is_overwritten_unasked(folder: Path) -> None:
 
 def test_a_grid_is_bounded_and_can_be_served(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="at most 1000"):
-        export_page(tmp_path / "a", export_grid(Scenario(), ["h100-sxm"], range(1, 101), range(1, 101)))
+        export_page(tmp_path / "a", grid(["h100-sxm"], range(1, 101), range(1, 101)))
     with pytest.raises(InputError, match="h1000"):
-        export_page(tmp_path / "b", export_grid(Scenario(), ["h1000"], [1], [1]))
+        export_page(tmp_path / "b", grid(["h1000"], [1], [1]))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_answers_are_the_library_s(folder: Path) -> None:
     data = json.loads((folder / "data.js").read_text().removeprefix("globalThis.ROOFLINE_EXPORT = ").rstrip(";\n"))
-    name, body = Scenario(on="h200", input=512, concurrency=8).body("serve")
+    name, body = scenario_of(on="h200", input=512, concurrency=8).body("serve")
     key = name + json.dumps({**body, "model": 0}, separators=(",", ":"))
-    served = rl.serve("meta-llama/Llama-3.1-8B", on="h200", input=512, output=256, concurrency=8)
+    served = rl.serve("meta-llama/Llama-3.1-8B", on="h200", input=512, output_tokens=256, concurrency=8)
     assert data["answers"][key] == json.loads(json.dumps(served.to_dict()))
     assert data["axes"]["concurrency"] == [8, 32]
 
@@ -72,7 +79,7 @@ def test_the_command_writes_a_config_s_page(tmp_path: Path, capsys: pytest.Captu
     words = ["web", "--export", str(tmp_path / "page"), "--model", str(tmp_path / "config.json")]
     main([*words, "--input", "128", "--concurrency", "2"])
     assert "answers, for a browser without a server" in capsys.readouterr().err
-    assert '"config":{"model_type":"llama"' in (tmp_path / "page" / "data.js").read_text()
+    assert '"config":{"model_type":"llama"' in (tmp_path / "page" / "index.html").read_text()
 
 
 def test_a_gguf_file_s_page_has_its_own_bytes(tmp_path: Path) -> None:
@@ -120,7 +127,7 @@ def test_a_browser_needs_no_server(folder: Path, tab: tuple[Any, list[str], list
             "s.dispatchEvent(new Event('input', { bubbles: true })); })()")  # fmt: skip
     answers("(() => { const s = document.getElementById('on'); s.value = 'h200'; "
             "s.dispatchEvent(new Event('change', { bubbles: true })); })()")  # fmt: skip
-    served = rl.serve("meta-llama/Llama-3.1-8B", on="h200", input=512, output=256, concurrency=32)
+    served = rl.serve("meta-llama/Llama-3.1-8B", on="h200", input=512, output_tokens=256, concurrency=32)
     assert f"{served.tokens_per_second:,.0f}" in card(3)
     assert page.evaluate("location.hash").startswith("#s=")
     assert said == []

@@ -11,10 +11,10 @@ import pytest
 
 import roofline as rl
 from browser import needs_chromium, watched
-from roofline.web.bodies import SideAsked
+from roofline.declared.question import question_settings
 from roofline.web.export import ASKED
-from roofline.web.questions import QUESTIONS
-from roofline.web.scenario import Scenario
+from roofline.web.scenario import ASKS as ASKED_BY
+from roofline.web.scenario import Scenario, Value, asked_body, scenario_of, usual
 from served_page import CARDS, DRAWN, Page, page_server
 
 pytestmark = needs_chromium
@@ -74,7 +74,7 @@ def test_every_control_changes_the_answer(page: Page, address: str) -> None:
     page.fresh(address)
     changes: tuple[Callable[[], None], ...] = (
         lambda: page.slide("input", 8),
-        lambda: page.slide("output", 8),
+        lambda: page.slide("output_tokens", 8),
         lambda: page.slide("concurrency", -8),
         lambda: page.set_to("precision", "fp8"),
         lambda: page.set_to("on", "8xh100-sxm"),
@@ -83,8 +83,8 @@ def test_every_control_changes_the_answer(page: Page, address: str) -> None:
         lambda: page.set_to("engine", "sglang"),
         lambda: page.set_to("model", "Qwen/Qwen3-8B"),
         lambda: page.set_to("rate", "3"),
-        lambda: page.set_to("ttft", "100"),
-        lambda: page.set_to("tpot", "9"),
+        lambda: page.set_to("ttft", "100ms"),
+        lambda: page.set_to("tpot", "9ms"),
         lambda: page.set_to("price", "own(30000)"),
         lambda: page.set_to("grid", "de"),
         lambda: page.set_to("pue", "1.3"),
@@ -102,9 +102,12 @@ def test_every_control_changes_the_answer(page: Page, address: str) -> None:
 
 def test_the_page_asks_what_its_export_computes(page: Page, address: str) -> None:
     page.fresh(address)
-    for scenario in (Scenario(), Scenario(concurrency=300, phase="prefill", layout="tp=1", precision="fp8", input=77)):
-        given = {f: getattr(scenario, f) for f in ("layout", "precision", "concurrency", "phase", "input")}
-        asks = page.sees(ASKS, given)
+    more: dict[str, Value] = {
+        "concurrency": 300, "layout": "tp=1", "precision": "fp8", "input": 77, "prefix": 0.25, "draft_length": 2,
+        "draft": "none", "acceptance": 0.5, "formula": False, "price": "own(30000)", "utilisation": 1.0, "grid": "fr",
+    }  # fmt: skip
+    for scenario in (Scenario(), Scenario(settings={**usual(), **more}, phase="prefill"), scenario_of(rate=2.5, law="calibrated")):
+        asks = page.sees(ASKS, {**scenario.settings, "phase": scenario.phase})
         for view in ASKED:
             assert asks[view] == json.dumps(scenario.body(view)[1], separators=(",", ":")), view
 
@@ -113,12 +116,89 @@ def test_the_page_asks_nothing_that_its_routes_do_not_take(page: Page, address: 
     """Not one field too many, with every setting of a scenario given and with none."""
     page.fresh(address)
     given = {"layout": "tp=1", "precision": "fp8", "engine": "vllm", "law": "ideal", "price": "2", "grid": "fr",
-             "pue": 1.2, "ttft": 300, "tpot": 10}  # fmt: skip
-    routes = {"front": QUESTIONS["serve"].body, "diagram": QUESTIONS["plot"].body, "side": SideAsked}
+             "pue": 1.2, "ttft": "300ms", "tpot": "10ms"}  # fmt: skip
     for more in ({}, given):
         for view, text in page.sees(ASKS, more).items():
-            body = routes[view] if view in routes else QUESTIONS[view].body
-            body.model_validate_json(text)
+            beside = {"op": "qkv_proj"} if view == "explain" else {}
+            asked_body(ASKED_BY[view].question).model_validate({**json.loads(text), **beside})
+
+
+EVERY = """() => ROWS.map((id) => {
+  const field = document.getElementById(id), hint = document.getElementById(field.getAttribute("aria-describedby"));
+  return [id, field.labels.length, hint.textContent];
+})"""
+
+
+def test_every_setting_of_a_server_has_a_control_that_says_what_it_is(page: Page, address: str) -> None:
+    page.fresh(address)
+    declared = question_settings(rl.serve)
+    for name, labels, hint in page.sees(EVERY.replace("ROWS", json.dumps(list(declared)))):
+        assert labels == 1, name
+        assert hint.startswith(declared[name].help.replace("`", "")), name
+        assert declared[name].kind.unit in hint, name
+
+
+SET_ALL = """async (given) => {
+  const page = await import("/static/state.js"), known = Object.keys(page.form.settings);
+  page.take({ scenarios: [given] });
+  const kept = await page.encoded();
+  page.take({ scenarios: [{}] });
+  await page.decoded(kept);
+  return [page.now(), page.asks.serve(page.now())];
+}"""
+
+
+def test_every_setting_goes_into_the_address_and_the_body(page: Page, address: str) -> None:
+    page.fresh(address)
+    for name, setting in question_settings(rl.serve).items():
+        kind = setting.kind
+        value: Value = True if bool in kind.json else "x" if str in kind.json else 0.5 if float in kind.json else 3
+        kept, body = page.sees(SET_ALL, {"model": MODEL, name: value})
+        assert (kept[name], body[name]) == (value, value), name
+
+
+def test_addresses_of_former_releases_still_load(page: Page, address: str) -> None:
+    """With `output`, SLOs in milliseconds and empty texts; what is no setting is left out."""
+    page.fresh(address)
+    old = {
+        "model": MODEL, "config": None, "on": "h200", "layout": "", "precision": "fp8", "engine": "", "law": "ideal",
+        "input": 99, "output": 77, "concurrency": 5, "rate": None, "phase": "prefill", "ttft": 300, "tpot": None,
+        "price": "2.5", "grid": "", "pue": 1.5, "trainBatch": 8, "__proto__": 1, "nonsense": 2, "seed": "x",
+    }  # fmt: skip
+    kept, body = page.sees(SET_ALL, old)
+    assert body == {"model": MODEL, "on": "h200", "precision": "fp8", "law": "ideal", "input": 99, "output_tokens": 77,
+                    "concurrency": 5, "price": 2.5, "pue": 1.5}  # fmt: skip
+    assert (kept["ttft"], kept["phase"], kept["trainBatch"], kept["seed"]) == ("300ms", "prefill", 8, 0)
+    assert "nonsense" not in kept
+
+
+def test_a_setting_that_a_view_does_not_take_is_said(page: Page, address: str) -> None:
+    page.fresh(address)
+    page.tab.click("#all summary")
+    page.set_to("draft", "none")
+    assert page.tab.inner_text("#view-without") == "Not part of this view: Draft model"
+    page.open("serving")
+    assert page.tab.inner_text("#view-without") == ""
+
+
+LINK = """async (given) => {
+  const page = await import("/static/state.js");
+  page.take({ scenarios: [{ ...page.FRESH, ...given }] });
+  return page.encoded();
+}"""
+
+
+def test_pools_have_cards_too(page: Page, address: str) -> None:
+    page.fresh(address)
+    link = page.sees(LINK, {"layout": "tp=1", "prefill_layout": "tp=1", "chips": 4})
+    page.fresh(f"{address}#{link}")
+    served: Any = rl.serve(
+        MODEL, on=ON, layout="tp=1", prefill_layout="tp=1", chips=4, input=1024, output_tokens=256, concurrency=32
+    )
+    assert f"{served.prefills} × one chip (prefill) + {served.decodes} × one chip" in page.tab.inner_text("h2 small")
+    assert f"{served.tokens_per_second:,.0f}" in page.sees(CARDS)[3]
+    assert page.tab.input_value("#chips") == "4"
+    assert page.tab.is_visible("#chips")
 
 
 STRUCK = "[...document.querySelectorAll('%s .card')].map((card) => [...card.querySelectorAll('s')].length)"
@@ -241,7 +321,7 @@ ENDS = """async ([name, end]) => {
     const asked = api.ask(view === "front" ? "serve" : view, state.asks[view](s));
     await asked.catch((error) => problems.push(`${view}: ${error.message}`));
   }
-  return [s.input, s.output, s.concurrency, problems];
+  return [s.input, s.output_tokens, s.concurrency, problems];
 }"""
 
 
@@ -252,15 +332,17 @@ def test_every_end_of_a_slider_is_a_question(page: Page, address: str, model: st
         page.set_to("model", model)
     longest = rl.load(model).context
     assert longest is not None
-    for name in ("input", "output", "concurrency"):
+    for name in ("input", "output_tokens", "concurrency"):
         for end in ("max", "min"):
             *sizes, problems = page.sees(ENDS, [name, end])
             assert problems == [], (name, end)
             if (name, end) == ("input", "max"):
                 assert sizes[:2] == [longest - 256, 256]
     expect(page.tab.locator("#verdict")).to_have_attribute("aria-busy", "false")
-    page.answers(lambda: page.sees(ENDS, ["output", "max"]))
-    assert page.sees("document.querySelector('output[for=output]').textContent") == f"{min(16384, longest - 16):,}"
+    page.answers(lambda: page.sees(ENDS, ["output_tokens", "max"]))
+    assert (
+        page.sees("document.querySelector('output[for=output_tokens]').textContent") == f"{min(16384, longest - 16):,}"
+    )
 
 
 def test_prices_are_of_prompts_and_of_generated_tokens(page: Page, address: str) -> None:

@@ -22,7 +22,7 @@ from roofline.web import agents
 from roofline.web.app import page_app
 from roofline.web.choices import Allowed, chosen_machine
 from roofline.web.questions import QUESTIONS, Answered, answered, answered_all, first_fault
-from roofline.web.scenario import Scenario
+from roofline.web.scenario import scenario_of
 from roofline.web.workers import Workers
 
 SECRET = "AKIA-HIDDEN-0123"
@@ -228,7 +228,7 @@ def test_a_person_s_files_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert rl.fit(MODEL, on="like=own.toml").memory.capacity == 64e9
     assert rl.fit(MODEL, on="own.toml").memory.capacity == 64e9
     for on in ("own.toml", "like=own.toml,mem=32GB"):
-        name, body = Scenario(on=on).body("fit")
+        name, body = scenario_of(on=on).body("fit")
         given = answered(name, body, Allowed(files=True))
         assert given["memory"]["capacity"] == (64e9 if on == "own.toml" else 32e9)
         with pytest.raises(InputError, match=r"^(on|chip like): "):

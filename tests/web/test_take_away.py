@@ -106,7 +106,7 @@ def test_what_would_make_a_step_fit(client: TestClient) -> None:
 def test_how_long_sequences_may_be(client: TestClient) -> None:
     assert ask(client, "limits", {"model": MODEL}) == {"context": 131072}
     assert ask(client, "limits", {"model": "openai-community/gpt2"}) == {"context": 1024}
-    assert Scenario(model="openai-community/gpt2").swept == [512]
+    assert Scenario("openai-community/gpt2").swept == [512]
     assert Scenario().swept == [512, 2048, 8192, 32768]
 
 

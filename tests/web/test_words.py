@@ -12,15 +12,18 @@ import pytest
 from browser import Watched, needs_chromium, watched
 from roofline.web.choices import Allowed
 from roofline.web.files import STATIC
+from roofline.web.scenario import SETTINGS
 from served_page import Page, page_server
 
 MESSAGES: dict[str, list[str]] = json.loads((STATIC / "messages.json").read_text(encoding="utf-8"))
 SCRIPTS = sorted(STATIC.glob("*.js"))
 LANGUAGES = ("en", "de", "zh", "ja")
-BY_VARIABLE = {"fits", "misfits", "beside", "besidegguf", "forward", "backward", "weightgrads", "pue", "roofline",
+BY_VARIABLE = {"fits", "misfits", "beside", "besidegguf", "forward", "backward", "weightgrads", "roofline",
                "overview", "memory", "serving", "sweep", "training", "simulation", "advice", "running", "structure",
-               "compare", "away", "price"}  # fmt: skip
-"""Keys that a script looks up by a variable: views, fields, passes."""
+               "compare", "away", "price", "yes", "no", "calibrated", "ideal", *SETTINGS,
+               *(f"s_{name}" for name in SETTINGS),
+               *(f"g_{setting.parameter}" for setting in SETTINGS.values())}  # fmt: skip
+"""Keys that a script looks up by a variable: views, settings and their groups, passes."""
 TERMS = re.compile(
     r"TTFT|TPOT|FLOPs|MFU|USD|PUE|SLO|Roofline|Python|GGUF|config\.json|PNG|SVG|CSV|tokens/s|p\d\d|ms|[A-D]|tp=8|de|"
     r"English|Deutsch|中文|日本語|decode|prefill|vllm|sglang|trtllm|dynamo|k8s|megatron|bridge|torchtitan|deepspeed|"
@@ -109,6 +112,7 @@ def test_no_label_is_outside_the_message_file(browser: Watched, tab: Any) -> Non
         page.tab.click("#scenarios button")
         page.set_to("on", "8xh100-sxm")
         page.tab.click("#cost summary")
+        page.tab.click("#all summary")
         outside: dict[str, set[str]] = {}
         for view in page.sees("[...document.querySelectorAll('[role=tab]')].map((b) => b.id.slice(4))"):
             page.open(view)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -69,6 +69,7 @@ def codesign(
     *,
     of: str | None = None,
     against: Literal["usd", "power", "area"] = "usd",
+    where: Annotated[list[str] | None, Parameter(negative="")] = None,
     bounds: BoundOptions = BoundOptions(),
     process: str | None = None,
     generations: Whole = None,
@@ -89,9 +90,12 @@ def codesign(
     Parameters
     ----------
     of:
-        The time to shorten: `time`, `ttft`, `tpot` or `latency`; by default that of the whole estimate.
+        The figure to better: a time, `usd_per_million_tokens`, `joules_per_token`, `tokens_per_second`, …; by default
+        the time of the whole estimate.
     against:
         What a chip takes: `usd` to make it, `power` in watts, `area` in mm².
+    where:
+        What chips must meet: `tpot <= 20ms and area < 600`, as with `solve`; of a chip itself its `area` and `usd`.
     process:
         Constants of the models that are others than those of a 5 nm die with HBM3: `wafer=17000,defects=0.1`, by the
         names that the JSON has under `process`.
@@ -103,7 +107,7 @@ def codesign(
     within, made_by = bounds.bounds(), _process(process)
     built = load(model, revision=revision, headers=headers)
     asked |= {name: value for name, value in (("seed", seed), ("generations", generations)) if value is not None}
-    result = question(built, bounds=within, process=made_by, of=of, against=against, **asked)
+    result = question(built, bounds=within, process=made_by, of=of, against=against, where=where or (), **asked)
     if json:
         print_json(result.to_dict())
     else:

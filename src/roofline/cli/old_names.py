@@ -18,7 +18,7 @@ TOKENS = {"--output": "--output-tokens"}
 RENAMED: Mapping[str, Mapping[str, str]] = MappingProxyType({
     "analyze": {**STEPS, **FILE}, "plot": {**STEPS, **FILE}, "explain": STEPS,
     **dict.fromkeys(("report", "calibrate", "train"), FILE),
-    **dict.fromkeys(("generate", "serve", "simulate", "solve", "search", "sensitivity"), TOKENS),
+    **dict.fromkeys(("generate", "serve", "simulate", "solve", "search", "sensitivity", "web"), TOKENS),
 })  # fmt: skip
 """Command → its options' old names and the new ones."""
 

@@ -25,7 +25,8 @@ from roofline.cli.common import (
 from roofline.cli.defaults import is_default
 from roofline.cli.derived import option_name, options_given, with_settings
 from roofline.declared.errors import InputError
-from roofline.declared.question import question_settings
+from roofline.declared.groups import PlaceSettings
+from roofline.declared.question import group_settings, question_settings
 from roofline.declared.result import Result
 from roofline.explore.plan_place import rank_plan
 from roofline.explore.search import Search
@@ -38,11 +39,13 @@ from roofline.show.search import confirmed_text, place_text, search_table, searc
 from roofline.show.tables import json_text, print_json, print_tables, print_text
 from roofline.show.training_search import training_search_table, training_search_text
 
+SEVERAL = tuple(name for name, setting in group_settings(PlaceSettings).items() if setting.kind.varies)
+"""Settings to choose from, of which it takes lists."""
 MANY = 100_000
 """Plans to look at that are told before the search."""
 
 
-@with_settings(question, several=("on", "precision", "engine", "layout"), optional=("input", "output_tokens"))
+@with_settings(question, several=SEVERAL, optional=("input", "output_tokens"))
 def search(
     model: ModelArgument,
     /,

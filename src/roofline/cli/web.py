@@ -2,44 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from cyclopts import Parameter
-
-from roofline.cli.common import Needed, Several, Switch, Wholes, say
+from roofline.cli.common import Switch, say
+from roofline.cli.derived import option_name, options_given, with_settings
 from roofline.declared.errors import InputError
+from roofline.declared.question import Setting, question_settings
+from roofline.estimates.serve import serve
 from roofline.extras import install_line
 
+if TYPE_CHECKING:
+    from roofline.web.scenario import Json, Value
 
-@Parameter(name="*")
-@dataclass(frozen=True)
-class ExportChoices:
-    """A folder that shows the page without a server: what is computed for it."""
-
-    export: Path | None = None
-    "Write the page into this folder instead, with the answers on a grid: a browser opens its index.html as it is."
-    model: str = "meta-llama/Llama-3.1-8B"
-    "With --export: a model of the catalog, a config.json or a GGUF file."
-    on: Several = None
-    "With --export: machines that can be chosen (h100-sxm); the first is shown."
-    input: Wholes = field(default_factory=lambda: [256, 1024, 4096, 16384])
-    "With --export: prompt tokens that can be chosen."
-    concurrency: Wholes = field(default_factory=lambda: [1, 4, 16, 32, 64, 128])
-    "With --export: requests in flight that can be chosen."
-    output: Needed = 256
-    "With --export: tokens of an answer."
-    layout: str = ""
-    "With --export: degrees such as `tp=8`."
-    precision: str = ""
-    "With --export: formats such as `fp8`."
-    engine: str = ""
-    "With --export: whose kernels and memory rule."
-    force: Switch = False
-    "With --export: write into a folder with files in it."
+AXES = ("on", "input", "concurrency")
+"""Settings that can be moved in an exported folder."""
+GRID: Mapping[str, Sequence[Value]] = MappingProxyType({
+    "input": (256, 1024, 4096, 16384), "concurrency": (1, 4, 16, 32, 64, 128)
+})  # fmt: skip
+"""Prompts and requests of an exported folder where none are said."""
 
 
+def _option(name: str, setting: Setting) -> Setting:
+    several = " Several, with --export: those that can be chosen." if name in AXES else ""
+    return replace(setting, help=setting.help + several)
+
+
+def _value(name: str, word: str) -> Value:
+    value: Value = OPTIONS[name].kind.read(option_name(name), word)
+    return value
+
+
+OPTIONS: Mapping[str, Setting] = {name: _option(name, setting) for name, setting in question_settings(serve).items()}
+
+
+@with_settings(OPTIONS, several=AXES, optional=tuple(OPTIONS))
 def web(
     *,
     port: int = 8600,
@@ -47,11 +47,14 @@ def web(
     hub: Switch = False,
     token: str | None = None,
     browser: bool = True,
-    exported: ExportChoices | None = None,
+    export: Path | None = None,
+    force: Switch = False,
+    model: str | None = None,
+    **given: object,
 ) -> None:
-    """The page: choose a model, a machine and a load, and see what it takes.
+    """The page: choose a model, a machine and a load, and see what it takes. Settings are those that it starts with.
 
-    Example: `roofline web --port 8600`
+    Example: `roofline web --port 8600 --on h200-sxm --input 4096`
 
     Parameters
     ----------
@@ -65,18 +68,37 @@ def web(
         What a client must show: Authorization: Bearer TOKEN.
     browser:
         Open the page in the browser; --no-browser does not.
+    export:
+        Write the page into this folder instead, with the answers on a grid: a browser opens its index.html as it is.
+    force:
+        With --export: write into a folder with files in it.
+    model:
+        A model of the catalog, a config.json or a GGUF file (meta-llama/Llama-3.1-8B).
     """
-    if exported is not None and exported.export is not None:
-        _export(exported, exported.export)
-        return
-    from roofline.web.run_page import run_page
-
     if not 1 <= port <= 65535:
         raise InputError("--port", port, "a port from 1 to 65535")
-    run_page(host, port, hub, token, browser)
+    try:
+        from roofline.web.export import export_grid, export_page
+        from roofline.web.run_page import run_page
+        from roofline.web.scenario import Scenario, scenario_of
+    except ImportError as error:
+        raise InputError("web", f"no {error.name}", install_line("web")) from error
+    settings = options_given(given)
+    axes = {name: [_value(name, word) for word in settings.pop(name, ())] for name in AXES}
+    first = {name: values[0] for name, values in axes.items() if values}
+    start = scenario_of(Scenario.model if model is None else _model_of_page(model), **settings, **first)
+    if export is None:
+        several = next((name for name, values in axes.items() if len(values) > 1), None)
+        if several is not None:
+            raise InputError(option_name(several), axes[several], "one value, with --export several")
+        run_page(host, port, hub, token, browser, start)
+        return
+    moved = {name: axes[name] or GRID.get(name) or [start.settings[name]] for name in AXES}
+    answers = export_page(export, export_grid(start, moved), force)
+    say(f"{export / 'index.html'}: {answers} answers, for a browser without a server")
 
 
-def _model_of_page(name: str) -> str | dict[str, Any]:
+def _model_of_page(name: str) -> str | dict[str, Json]:
     """A name of the catalog, or what a file says: a config, or the header of a GGUF file."""
     path = Path(name)
     if not path.exists():
@@ -90,19 +112,3 @@ def _model_of_page(name: str) -> str | dict[str, Any]:
 
     with path.open("rb") as file:
         return small_header(file.read(LONGEST_HEAD), path.stat().st_size)
-
-
-def _export(given: ExportChoices, folder: Path) -> None:
-    try:
-        from roofline.web.export import export_grid, export_page
-    except ImportError as error:
-        raise InputError("web", f"no {error.name}", install_line("web")) from error
-    from roofline.web.scenario import Scenario
-
-    model = _model_of_page(given.model)
-    scenario = Scenario(
-        model=model, output=given.output, layout=given.layout, precision=given.precision, engine=given.engine
-    )
-    grid = export_grid(scenario, given.on or ["h100-sxm"], given.input or [1024], given.concurrency or [32])
-    answers = export_page(folder, grid, given.force)
-    say(f"{folder / 'index.html'}: {answers} answers, for a browser without a server")

@@ -26,6 +26,7 @@ from roofline.declared.kinds import (
     Replicas,
     Requests,
     Seconds,
+    Sequences,
     Share,
     Tokens,
 )
@@ -116,14 +117,29 @@ class Where(PlaceSettings):
 
 @group
 @dataclass(frozen=True)
-class Load:
-    """Requests, all alike: how long they are, how much of a prompt is known, how many there are.
-
-    Numbers may be arrays, which broadcast. Raises InputError for both a concurrency and a rate.
-    """
+class RequestLengths:
+    """Tokens of a request. Numbers may be arrays, which broadcast."""
 
     input: Annotated[Tokens, "Prompt tokens of a request."]
     output_tokens: Annotated[Tokens, "Generated tokens of a request."]
+
+
+@group
+@dataclass(frozen=True)
+class StaticBatch(RequestLengths):
+    """Requests, all alike, that start together."""
+
+    batch: Annotated[Sequences, "Sequences that start together, those of all replicas."] = 1
+
+
+@group
+@dataclass(frozen=True)
+class Load(RequestLengths):
+    """Requests, all alike: how long they are, how much of a prompt is known, how many there are.
+
+    Raises InputError for both a concurrency and a rate.
+    """
+
     prefix: Annotated[Share, "Share of each prompt found in the prefix cache."] = 0.0
     concurrency: Annotated[Requests | None, "Requests always in flight, those of all replicas."] = None
     rate: Annotated[
@@ -185,7 +201,7 @@ class PoolSizes(PrefillReplicas):
 
     chips: Annotated[
         ChipCount | None,
-        "ChipCount of both pools, divided for the highest throughput at the concurrency, or the earliest answer at the "
+        "Chips of both pools, divided for the highest throughput at the concurrency, or the earliest answer at the "
         "rate.",
     ] = None
     prefills: Annotated[Replicas | None, "Replicas that only prefill, with a number of `decodes` instead of chips."] = (

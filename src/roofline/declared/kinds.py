@@ -37,7 +37,8 @@ class ValueKind:
 
     `json`: types that JSON has for it. `least`, `most`: the range of a number, `above`: without `least` itself,
     `below`: without `most`. `varies`: a list is an axis of the answer.
-    `words`: the choices, where there are a few. `names`: what a text names: a `machine`, a `model` or a `file`.
+    `words`: the choices, where there are a few.
+    `names`: what a text names: a `machine`, a `model`, a `file`, an `engine`, a `format` or a `law`.
     `classes`: types that the library takes too, by their names in it, or with their modules.
     """
 
@@ -127,11 +128,10 @@ Switch: TypeAlias = Annotated[bool, ValueKind((bool,), check=flag)]
 Text: TypeAlias = Annotated[str, text_kind()]
 MachineName: TypeAlias = Annotated[Given, text_kind("Chip", "Cluster", varies=True, names="machine")]
 LayoutText: TypeAlias = Annotated[Given, text_kind("Layout", "Mapping[str, Any]", varies=True)]
-Formats: TypeAlias = Annotated[Given, text_kind("Precision", "Mapping[str, Any]", varies=True)]
-EngineName: TypeAlias = Annotated[Given, text_kind("Engine", varies=True)]
-LawName: TypeAlias = Annotated[Given, text_kind("roofline.machine.target.Mode", varies=True)]
+Formats: TypeAlias = Annotated[Given, text_kind("Precision", "Mapping[str, Any]", varies=True, names="format")]
+EngineName: TypeAlias = Annotated[Given, text_kind("Engine", varies=True, names="engine")]
+LawName: TypeAlias = Annotated[Given, text_kind("roofline.machine.target.Mode", varies=True, names="law")]
 ModelName: TypeAlias = Annotated[Given, text_kind("Model", "Mapping[str, Any]", "PathLike[str]", names="model")]
-PriceText: TypeAlias = Annotated[Given, ValueKind((str, float), "USD", classes=("Own",))]
 LengthsText: TypeAlias = Annotated[
     Given, ValueKind((str, int), "tokens", classes=("Sequence[int]", "roofline.simulation.lengths.Lengths"))
 ]

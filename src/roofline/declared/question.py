@@ -16,7 +16,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import InitVar, dataclass, fields, is_dataclass
 from functools import cache, wraps
 from types import MappingProxyType, NoneType, UnionType
 from typing import Annotated, Any, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -73,7 +73,8 @@ def group(cls: type[T]) -> type[T]:
     """Marks a frozen dataclass as a group of settings, whose fields are checked by their kinds when it is made.
 
     A group whose settings are written otherwise than its fields has a class method `asked`, whose signature declares
-    them. `fully` puts the settings of one group together before lists among them become axes.
+    them. Fields without a kind are no settings of doors. `fully` puts the settings of one group together before lists
+    among them become axes.
     """
     if "asked" not in cls.__dict__:
         own: Callable[..., None] = cls.__init__
@@ -116,12 +117,12 @@ def _of_class(cls: type) -> dict[str, Setting]:
     if asked is not None:
         return _declared(asked)
     assert is_dataclass(cls)
-    hints = get_type_hints(cls, include_extras=True)
-    return {
-        f.name: _setting(f.name, hints[f.name], NEEDED if f.default is MISSING else f.default)
-        for f in fields(cls)
-        if f.init
-    }
+    settings: dict[str, Setting] = {}
+    for name, hint in get_type_hints(cls, include_extras=True).items():
+        said = hint.type if isinstance(hint, InitVar) else hint
+        if _kind(said) is not None:
+            settings[name] = _setting(name, said, getattr(cls, name, NEEDED))
+    return settings
 
 
 def _declared(function: Function) -> dict[str, Setting]:
@@ -265,8 +266,8 @@ def _unknown(declared: Declaration, name: str, parameters: Settings) -> TypeErro
 
 
 def ungrouped(value: Any) -> dict[str, Any]:
-    """The settings that a group holds, without those at their defaults; whole, where they are written otherwise."""
-    if hasattr(type(value), "asked"):
+    """The settings that a group holds, without those at their defaults; whole, where it holds more than settings."""
+    if hasattr(type(value), "asked") or {f.name for f in fields(value)} != {*group_settings(type(value))}:
         return {WHOLE + type(value).__name__: value}
     return {f.name: own for f in fields(value) if (own := getattr(value, f.name)) is not f.default}
 

@@ -172,3 +172,30 @@ def written(value: Any, unit: str = "") -> str:
     if value is None:
         return "–" if unit == "change" else ""
     return str(value) if isinstance(value, str) or not unit else TEXTS[unit](value)
+
+
+# -- what units are made of ----------------------------------------------------------------------------------------
+PER_SECOND: Mapping[str, int] = MappingProxyType({"s": 1, "J": 1, "USD": 1})
+"""Base unit → the power of seconds in it, where watts and prices of an hour stay what they are."""
+
+
+def unit_powers(unit: str) -> Mapping[str, int]:
+    """The base units of a unit and their powers.
+
+    >>> dict(unit_powers("tokens/s")), dict(unit_powers("FLOP/B")), dict(unit_powers(""))
+    ({'tokens': 1, 's': -1}, {'FLOP': 1, 'B': -1}, {})
+    """
+    powers: dict[str, int] = {}
+    for place, base in enumerate(unit.split("/")):
+        if base:
+            powers[base] = powers.get(base, 0) + (-1 if place else 1)
+    return powers
+
+
+def seconds_power(unit: str) -> int:
+    """By which power of seconds a figure goes, where faster units draw the same watts and cost the same an hour.
+
+    >>> [seconds_power(unit) for unit in ("s", "tokens/s", "J", "USD", "tokens/J", "W", "share", "FLOP/B")]
+    [1, -1, 1, 1, -1, 0, 0, 0]
+    """
+    return sum(power * PER_SECOND.get(base, 0) for base, power in unit_powers(unit).items())

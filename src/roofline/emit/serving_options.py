@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
 from roofline.estimates.deployment import is_several, node_size
@@ -84,8 +84,8 @@ def roles_of(plan: ServingPlan) -> tuple[Role, ...]:
 
 def _role(plan: ServingPlan, name: str, group: Group, requests: int) -> Role:
     layout, site = group.layout, group.site
-    asked = setup(plan.model, layout=layout, **site.settings)
-    own = setup(plan.model, layout=layout, **{**site.settings, "precision": None})
+    asked = site.setup(plan.model, layout)
+    own = setup(plan.model, replace(site.under(layout), precision=None), site.bill)
     changed = asked.formats.ffn if asked.formats.ffn != own.formats.ffn else None
     dp = int(layout.dp)
     vendor = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu", "intel": "gpu.intel.com/i915"}

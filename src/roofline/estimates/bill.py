@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, fields
-from typing import Annotated, Any, ClassVar
+from dataclasses import InitVar, dataclass, field, fields
+from typing import Annotated, ClassVar, TypeAlias
 
 from roofline.declared.checks import numbers, real
 from roofline.declared.errors import InputError, nearest
-from roofline.declared.kinds import PlainNumber, PriceText, Text, WorkedShare
+from roofline.declared.kinds import PlainNumber, ValueKind, WorkedShare
 from roofline.declared.question import group
 from roofline.declared.result import Figured, Units
 from roofline.machine.grids import grid_named
@@ -46,71 +46,57 @@ class Own(Figured):
         return (self.price + self.rest) / (self.years * HOURS_A_YEAR)
 
 
+def _grid(field: str, value: float | str) -> float | str:
+    """A grid. Raises InputError for what is none."""
+    del field
+    grid_named(value)
+    return value
+
+
+Price: TypeAlias = Annotated[float | Own, ValueKind((str, float), "USD", classes=("Own",))]
+Grid: TypeAlias = Annotated[float | str, ValueKind((str,), check=_grid, classes=("float",))]
+
+
 @group
 @dataclass(frozen=True)
-class Bill(Figured):
+class Bill:
     """What is paid for, and by whom.
 
     price: USD an hour of one rented chip, or `Own`, or its text (`own(30000,rest=12000)`); the catalog's where None.
-    utilisation: the share of the hours paid for in which chips work as estimated; in the others they idle. pue: power
-    usage effectiveness, the site's energy over the chips'. grid: a country's code, or kg of CO₂ equivalent a kWh.
     power: mean watts of one chip with its part of the host, working or waiting; power_share: the same as a share of the
     TDP; by the energy roofline of the chip where neither is given. Raises InputError for what cannot be.
     """
 
-    FIGURES: ClassVar[Units] = {
-        "price": "USD", "utilisation": "share", "pue": "", "grid": "", "power": "W", "power_share": "share",
-    }  # fmt: skip
-
-    price: float | Own | None = None
-    utilisation: float = 1.0
-    pue: float = 1.0
-    grid: float | str | None = None
+    price: Annotated[
+        Price | None,
+        "USD an hour of one chip (the catalog's), or `own(30000,rest=12000,electricity=0.08)`: bought, USD and "
+        "USD/kWh.",
+    ] = None
+    years: InitVar[Annotated[PlainNumber | None, "Years that a chip which is bought is paid off in (4)."]] = field(
+        default=None, kw_only=True
+    )
+    utilisation: Annotated[
+        WorkedShare, "Share of the hours paid for in which chips work as estimated; in the others they idle."
+    ] = 1.0
+    pue: Annotated[
+        PlainNumber,
+        "Power usage effectiveness of the site: its energy over that of the chips, which is 1 for them alone.",
+    ] = 1.0
+    grid: Annotated[Grid | None, "A country's code, such as `fr`, or kilograms of CO2 equivalent a kWh."] = None
     power: float | None = None
     power_share: float | None = None
 
-    def __post_init__(self) -> None:
-        if self.price is not None and not isinstance(self.price, Own):
-            _one("price", self.price, 0.0, "USD an hour of a chip, zero or more, or own(USD,…)")
-        share = real(self.utilisation)
-        if share is None or not 0 < share <= 1:
-            raise InputError("utilisation", self.utilisation, "a share above 0, at most 1")
+    def __post_init__(self, years: float | None) -> None:
+        price = price_named(self.price, years)
+        if price is not None and not isinstance(price, Own):
+            _one("price", price, 0.0, "USD an hour of a chip, zero or more, or own(USD,…)")
+        object.__setattr__(self, "price", price)
         _one("pue", self.pue, 1.0, "energy of the site over that of what computes, 1 or more")
         for name in ("power", "power_share"):
             if getattr(self, name) is not None:
                 _one(name, getattr(self, name), 0.0, "a number, zero or more")
         if self.power is not None and self.power_share is not None:
             raise InputError("power_share", self.power_share, "power or power_share, not both")
-        if self.grid is not None:
-            grid_named(self.grid)
-
-    @classmethod
-    def asked(
-        cls,
-        *,
-        price: Annotated[
-            PriceText | None,
-            "USD an hour of one chip (the catalog's), or `own(30000,rest=12000,electricity=0.08)`: bought, USD and "
-            "USD/kWh.",
-        ] = None,
-        years: Annotated[PlainNumber | None, "Years that a chip which is bought is paid off in (4)."] = None,
-        utilisation: Annotated[
-            WorkedShare | None,
-            "Share of the hours paid for in which chips work as estimated (1); in the others they idle.",
-        ] = None,
-        pue: Annotated[PlainNumber | None, "Power usage effectiveness of the site (1: the chips alone)."] = None,
-        grid: Annotated[Text | None, "A country's code, such as `fr`, or kilograms of CO2 equivalent a kWh."] = None,
-    ) -> Bill:
-        """A bill as settings. Raises InputError for what cannot be."""
-        known = {"utilisation": utilisation, "pue": pue, "grid": _number_or_word(grid)}
-        return cls(price_named(price, years), **{name: value for name, value in known.items() if value is not None})
-
-
-def _number_or_word(text: Any) -> Any:
-    try:
-        return float(text)
-    except (TypeError, ValueError):
-        return text
 
 
 def price_named(text: object, years: float | None = None) -> float | Own | None:
@@ -131,7 +117,7 @@ def _read(text: str) -> float | Own:
     if match is None:
         return _number("price", text, "USD an hour of a chip, or own(USD,years=4,rest=0,electricity=0.1)")
     names = [f.name for f in fields(Own)]
-    given: dict[str, Any] = {}
+    given: dict[str, float] = {}
     for i, part in enumerate(match[1].split(",")):
         key, equals, value = (piece.strip() for piece in part.rpartition("="))
         key = key if equals else names[0] if i == 0 else ""

@@ -7,15 +7,17 @@ are. Numbers may be arrays.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 from roofline.declared.errors import InputError
 from roofline.declared.maths import Count
+from roofline.declared.question import group_settings
 from roofline.declared.result import Figured, Units
 from roofline.estimates.bill import PLAIN_BILL, Bill, Own
-from roofline.machine.chip import Chip
+from roofline.machine.chip import Chip, Price
 from roofline.machine.energy import Busy, Draw, draw_of
-from roofline.machine.grids import grid_named
+from roofline.machine.grids import PowerGrid, grid_named
 
 JOULES_PER_KWH = 3.6e6
 MILLION = 1e6
@@ -25,28 +27,65 @@ MILLION = 1e6
 class Tariff(Figured):
     """What one chip costs and draws: a bill on that chip.
 
-    `price` in USD an hour of a rented chip, `own` of one that is bought. `power`: given watts of a chip that works,
-    `draw` its energy roofline where none are, `idle` watts of one that waits. `utilisation`: the share of the hours
-    paid for in which it works. `pue`: power usage effectiveness, the site's energy over that of what computes. `grid`:
-    kg of CO₂ equivalent a kWh. None is what nobody knows. The sources say whose figures they are.
+    `power`: watts of a chip that works, `draw` its energy roofline where none are given, `idle` watts of one that
+    waits; `listed`: the catalog's price. Figures: `price` in USD an hour of a rented chip, `own` of one that is bought,
+    `grid` in kg of CO₂ equivalent a kWh. None is what nobody knows. The sources say whose figures they are.
     """
 
     FIGURES: ClassVar[Units] = {
-        "price": "USD", "power": "W", "idle": "W", "pue": "", "grid": "", "price_source": "", "power_source": "",
-        "grid_source": "", "utilisation": "share", "own": "", "draw": "",
+        **{name: setting.kind.unit for name, setting in group_settings(Bill).items() if name != "years"},
+        "power": "W", "idle": "W", "price_source": "", "power_source": "", "grid_source": "", "own": "", "draw": "",
     }  # fmt: skip
 
-    price: float | None
+    bill: Bill
     power: float | None
     idle: float | None
-    pue: float = 1.0
-    grid: float | None = None
-    price_source: str = ""
     power_source: str = ""
-    grid_source: str = ""
-    utilisation: float = 1.0
-    own: Own | None = None
     draw: Draw | None = None
+    listed: Price | None = None
+
+    @property
+    def own(self) -> Own | None:
+        """What a chip that is bought costs."""
+        return self.bill.price if isinstance(self.bill.price, Own) else None
+
+    @property
+    def price(self) -> float | None:
+        """USD an hour of a rented chip: the bill's, else the catalog's."""
+        if isinstance(self.bill.price, Own):
+            return None
+        return self.listed.usd_per_hour if self.bill.price is None and self.listed is not None else self.bill.price
+
+    @property
+    def price_source(self) -> str:
+        """Whose price it is."""
+        if self.price is None or self.listed is None or self.bill.price is not None:
+            return "" if self.price is None else "as given"
+        return f"assumed {self.listed.date}".strip()
+
+    @property
+    def utilisation(self) -> float:
+        """The share of the hours paid for in which it works."""
+        return self.bill.utilisation
+
+    @property
+    def pue(self) -> float:
+        """The site's energy over that of what computes."""
+        return float(self.bill.pue)
+
+    @cached_property
+    def _grid(self) -> PowerGrid | None:
+        return None if self.bill.grid is None else grid_named(self.bill.grid)
+
+    @property
+    def grid(self) -> float | None:
+        """Kilograms of CO₂ equivalent a kWh."""
+        return None if self._grid is None else self._grid.kg
+
+    @property
+    def grid_source(self) -> str:
+        """Whose figure that is."""
+        return "" if self._grid is None else self._grid.source
 
     @property
     def wasted(self) -> float:
@@ -96,16 +135,7 @@ def tariff(chip: Chip, bill: Bill = PLAIN_BILL) -> Tariff:
         power_source = (
             f"energy roofline of a {draw.most:g} W board, grade {draw.grade}, × {draw.low:g} to {draw.high:g}"
         )
-    own = bill.price if isinstance(bill.price, Own) else None
-    price, price_source = None if isinstance(bill.price, Own) else bill.price, "as given"
-    if bill.price is None and chip.price is not None:
-        price, price_source = chip.price.usd_per_hour, f"assumed {chip.price.date}".strip()
-    grid = None if bill.grid is None else grid_named(bill.grid)
-    return Tariff(
-        price, power, idle, float(bill.pue), None if grid is None else grid.kg,
-        price_source if price is not None else "", power_source, "" if grid is None else grid.source,
-        bill.utilisation, own, draw,
-    )  # fmt: skip
+    return Tariff(bill, power, idle, power_source, draw, chip.price)
 
 
 @dataclass(frozen=True)
@@ -119,7 +149,7 @@ class Cost(Figured):
     USD = chips · hours · price / utilisation; joules = (J of the energy roofline, or chips · seconds ·
     (power·(1 − waiting) + idle·waiting), + idle of the hours that it does not work) · PUE; kg CO₂e = kWh · grid.
 
-    >>> spent = Cost(8, 3600.0, Tariff(price=2.0, power=500.0, idle=500.0, pue=1.25, grid=0.4))
+    >>> spent = Cost(8, 3600.0, Tariff(Bill(2.0, pue=1.25, grid=0.4), power=500.0, idle=500.0))
     >>> spent.usd, spent.joules / 3.6e6, spent.carbon, spent.usd_per(2e6) * 1e6
     (16.0, 5.0, 2.0, 8.0)
     """

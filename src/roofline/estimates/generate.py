@@ -11,10 +11,10 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from roofline.declared.checks import count, real
+from roofline.declared.checks import real
 from roofline.declared.errors import InputError
-from roofline.declared.groups import Where
-from roofline.declared.kinds import ModelName, Probability, Sequences, Switch, Tokens, Whole
+from roofline.declared.groups import StaticBatch, Where
+from roofline.declared.kinds import ModelName, Probability, Switch, Whole
 from roofline.declared.maths import Count, ceil_div, is_array, least, most, where
 from roofline.declared.question import group
 from roofline.declared.result import Figured, Flag, Units, Word
@@ -24,7 +24,7 @@ from roofline.estimates.cost import Spending, Spent
 from roofline.estimates.deployment import deploy
 from roofline.estimates.memory import Memory
 from roofline.estimates.plan import Plan, Total, grade_of
-from roofline.estimates.settings import Deployed, Setup, broadcast, plan_of, question, setup
+from roofline.estimates.settings import Deployed, Setup, broadcast, question, setup
 from roofline.estimates.span import NOTHING, Span, exactly
 from roofline.estimates.step import Estimate, check_context, check_formats, step_estimate
 from roofline.machine.energy import Busy
@@ -119,21 +119,34 @@ class Generation(Spent, Deployed):
 
     SCHEMA: ClassVar[str] = "roofline.generate/3"
     FIGURES: ClassVar[Units] = {
-        "model": "", "deployment": "", "engine": "", "law": "", "formats": "", "batch": "", "input": "", "output": "",
-        "batch_per_replica": "", "idle_replicas": "", "waves": "", "first_wave": "", "ttft": "s", "tpot": "s",
-        "latency": "s", "memory": "B", "tokens_per_second": "tokens/s", "tokens_per_second_per_user": "tokens/s",
-        "tokens_per_second_per_chip": "tokens/s", **Spent.BILLED, "grade": "",
-        "prefill_shares": "share", "decode_shares": "share", "speculation": "",
+        **Deployed.PLACE, "batch": "", "input": "", "output": "", "batch_per_replica": "", "idle_replicas": "",
+        "waves": "", "first_wave": "", "ttft": "s", "tpot": "s", "latency": "s", "memory": "B",
+        "tokens_per_second": "tokens/s", "tokens_per_second_per_user": "tokens/s",
+        "tokens_per_second_per_chip": "tokens/s", **Spent.BILLED, "grade": "", "prefill_shares": "share",
+        "decode_shares": "share", "speculation": "",
     }  # fmt: skip
     NAMES: ClassVar[Mapping[str, str]] = {"tpot": "between_tokens"}
 
     asked: Setup
-    batch: Count
-    input: Count
-    output: Count
+    load: StaticBatch
     speculation: Speculation | None = None
 
     # -- what and where --------------------------------------------------------------------------------------------
+    @property
+    def batch(self) -> Count:
+        """Sequences that start together."""
+        return self.load.batch
+
+    @property
+    def input(self) -> Count:
+        """Prompt tokens of each."""
+        return self.load.input
+
+    @property
+    def output(self) -> Count:
+        """Generated tokens of each."""
+        return self.load.output_tokens
+
     @property
     def idle_replicas(self) -> Count:
         """Replicas that have fewer sequences than the busiest."""
@@ -352,14 +365,14 @@ def draft_plan(asked: Setup, speculation: Speculation) -> Plan | None:
     """
     draft, deployment, model = speculation.draft, asked.deployment, asked.model
     if draft is not None:
-        return plan_of(draft, deploy(deployment.chip), draft.precision, asked.engine, asked.law)
+        return changed_model(asked, model=draft, deployment=deploy(deployment.chip), formats=draft.precision).plan
     if not speculation.mtp:
         return None
     if not model.drafts:
         raise InputError("mtp", model.name, "a model with draft layers of its own")
     own = changed_model(model, layers=model.drafts[:1], drafts=())
     whole = changed_model(deployment, layout=changed_model(deployment.layout, pp=1, stages=()))
-    return plan_of(own, whole, asked.formats, asked.engine, asked.law)
+    return changed_model(asked, model=own, deployment=whole).plan
 
 
 def pipeline_group(size: Count, depth: int) -> Count:
@@ -470,10 +483,8 @@ def decode_of(batch: Count, context: Count, new: int) -> Step:
 def generate(
     model: Any,
     where: Where,
+    load: StaticBatch,
     *,
-    batch: Annotated[Sequences, "Sequences that start together, those of all replicas."] = 1,
-    input: Annotated[Tokens, "Prompt tokens of each sequence."],
-    output_tokens: Annotated[Tokens, "Generated tokens of each sequence."],
     speculation: Speculation | None = None,
     bill: Bill | None = None,
 ) -> Generation:
@@ -486,17 +497,14 @@ def generate(
     Raises InputError for what is not understood, lengths beyond the model's context, a format that the chip lacks, a
     degree that does not divide. Where an engine's memory holds not even one sequence, `fits` says so.
     """
-    return generation(setup(model_of(model), where, bill), batch, input, output_tokens, speculation)
+    return generation(setup(model_of(model), where, bill), load, speculation)
 
 
-def generation(
-    asked: Setup, batch: Count, input: Count, output_tokens: Count, speculation: Speculation | None = None
-) -> Generation:
-    """The same of settings that are understood."""
-    sequences, new, out = count("batch", batch, 1), count("input", input, 1), count("output_tokens", output_tokens, 1)
-    broadcast(batch=sequences, input=new, output=out, layout=asked.layout)
-    check_context(asked.model, prefill(1, new + out - 1))
+def generation(asked: Setup, load: StaticBatch, speculation: Speculation | None = None) -> Generation:
+    """`generate` in a place that is understood already."""
+    broadcast(batch=load.batch, input=load.input, output=load.output_tokens, layout=asked.layout)
+    check_context(asked.model, prefill(1, load.input + load.output_tokens - 1))
     check_formats(asked.plan)
     if speculation is not None:
         draft_plan(asked, speculation)  # which may not be there
-    return Generation(asked, sequences, new, out, speculation)
+    return Generation(asked, load, speculation)

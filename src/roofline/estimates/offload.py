@@ -26,8 +26,12 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar
 
+import numpy as np
+
+from roofline.bracketing import neighbours
 from roofline.declared.checks import count
 from roofline.declared.errors import InputError
+from roofline.declared.groups import StaticBatch
 from roofline.declared.maths import ceil_div
 from roofline.declared.result import Figured, Result, Units
 from roofline.estimates.deployment import Machine, deploy
@@ -215,7 +219,7 @@ class _Asked:
 
     def run(self, chip: Chip, model: Model) -> Generation:
         """What a part takes."""
-        return generation(self.setup(chip, model), self.batch, self.input, self.output)
+        return generation(self.setup(chip, model), StaticBatch(self.input, self.output, self.batch))
 
     def on_host(self, placed: Placement, layer: int, module: Module) -> bool:
         """Whether a module's weights, and its cache where it has one, lie there."""
@@ -339,11 +343,7 @@ def _best(asked: _Asked) -> Placement:
 
 def _largest(most: int, allowed: Callable[[int], bool], start: int = 0) -> int:
     """The largest number up to `most` that is allowed, where all below one are; `start` where none above it is."""
-    low, high = start, most
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if allowed(middle) else (low, middle - 1)
-    return low
+    return neighbours(start, most + 1, lambda numbers: np.array([allowed(int(n)) for n in numbers]))[0]
 
 
 def _timed(asked: _Asked, placed: Placement, chosen: bool) -> Offload:

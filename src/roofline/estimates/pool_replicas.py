@@ -15,6 +15,7 @@ from roofline.distinct import Array
 from roofline.estimates.drafting import MOST_IN_FLIGHT, Drafting, places_of, sequences_held
 from roofline.estimates.generate import changed_step, decode_of, launched
 from roofline.estimates.queueing import interpolated
+from roofline.estimates.requests import ServedLoad
 from roofline.estimates.settings import Setup
 from roofline.estimates.span import Span
 from roofline.estimates.tandem import Batches, Passage, Places, Tandem
@@ -50,17 +51,34 @@ class Replicas:
 class Pair:
     """A replica of either kind, the requests they answer, and how many there are.
 
-    `drafting`: where decode steps verify drafts. A draft has its prompts' cache for nothing.
+    A draft has its prompts' cache for nothing.
     """
 
     first: Setup
     then: Setup
-    input: Count
-    output: Count
-    cached: Count
+    requests: ServedLoad
     replicas: Replicas
     transfer: Span
-    drafting: Drafting | None = None
+
+    @property
+    def input(self) -> Count:
+        """Tokens of a prompt."""
+        return self.requests.input
+
+    @property
+    def output(self) -> Count:
+        """Tokens of an answer."""
+        return self.requests.output
+
+    @property
+    def cached(self) -> Count:
+        """Tokens of a prompt that are known."""
+        return self.requests.cached
+
+    @cached_property
+    def drafting(self) -> Drafting | None:
+        """What drafts tokens for the replicas that decode."""
+        return self.requests.drafting(self.then)
 
     @property
     def steps(self) -> Count:
@@ -113,11 +131,8 @@ class Pair:
     @property
     def sizes(self) -> dict[str, Count | Layout]:
         """All that may be arrays, by name."""
-        r = self.replicas
-        return {
-            "input": self.input, "output": self.output, "prefix": self.cached, "chips": r.most_chips,
-            "prefill_layout": self.first.layout, "decode_layout": self.then.layout,
-        }  # fmt: skip
+        layouts = {"prefill_layout": self.first.layout, "decode_layout": self.then.layout}
+        return {**self.requests.sizes, "chips": self.replicas.most_chips, **layouts}
 
     def shape(self, load: Load) -> tuple[int, ...]:
         """The broadcast shape of all that is asked."""

@@ -24,26 +24,29 @@ from roofline.distinct import Array
 from roofline.estimates.bill import Bill
 from roofline.estimates.cost import Spending, Spent
 from roofline.estimates.deployment import Deployment, Machine, is_several
-from roofline.estimates.drafting import MOST_IN_FLIGHT, Drafting, memory_with, sequences_held
+from roofline.estimates.drafting import MOST_IN_FLIGHT, memory_with, sequences_held
 from roofline.estimates.generate import Speculation
 from roofline.estimates.memory import Memory
 from roofline.estimates.pool_replicas import Pair, Replicas, settled_pools
-from roofline.estimates.server import rounded_down
-from roofline.estimates.settings import Deployed, Setup, broadcast, question, setup
+from roofline.estimates.requests import Served, ServedLoad, requests_of
+from roofline.estimates.settings import Setup, broadcast, question, setup
 from roofline.estimates.span import Span, exactly, shaped
 from roofline.estimates.spending import PhasePool, SteadyLoad, pools_spending, rounded
 from roofline.estimates.step import check_context
 from roofline.estimates.transfer import moved_bytes, networks
 from roofline.machine.engine import Engine
 from roofline.machine.fabric import MOST, cluster_named
-from roofline.model.images import Images, ImageTokens, image_tokens
+from roofline.model.images import Images
 from roofline.model.load import model_of
 from roofline.model.model import Model
 from roofline.work.step import prefill
 
+POOL_NUMBERS = tuple(name for name in group_settings(PoolSizes) if name not in group_settings(PrefillReplicas))
+"""Settings that say how many replicas there are of either kind."""
+
 
 @dataclass(frozen=True, repr=False)
-class Pools(Spent, Deployed):
+class Pools(Spent, Served):
     """`prefills` replicas of one layout and `decodes` of another, in steady state.
 
     `in_flight`: requests that wait, are prefilled or decode, in both pools, on average. `prompts`: those of a full
@@ -58,21 +61,19 @@ class Pools(Spent, Deployed):
 
     SCHEMA: ClassVar[str] = "roofline.pools/4"
     FIGURES: ClassVar[Units] = {
-        "model": "", "prefill": "", "decode": "", "prefill_engine": "", "engine": "", "formats": "", "chips": "",
-        "prefills": "", "decodes": "", "input": "", "output": "", "cached_prefix": "", "in_flight": "", "prompts": "",
+        "model": "", "prefill": "", "decode": "", "prefill_engine": "", "engine": "", "formats": "",
+        **dict.fromkeys(POOL_NUMBERS, ""), **Served.LENGTHS, "in_flight": "", "prompts": "",
         "running": "", "cache": "B", "transfer": "s", "prefill_wait": "s", "decode_wait": "s", "ttft": "s", "tpot": "s",
         "latency": "s", "prefill_requests_per_second": "requests/s", "transfer_requests_per_second": "requests/s",
         "decode_requests_per_second": "requests/s", "requests_per_second": "requests/s",
         "prefill_utilisation": "share", "transfer_utilisation": "share", "decode_utilisation": "share",
         "tokens_per_second": "tokens/s", "tokens_per_second_per_chip": "tokens/s", **Spent.BILLED, "bottleneck": "",
-        "prefill_memory": "B", "memory": "B", "speculation": "", "images": "",
+        "prefill_memory": "B", "memory": "B", **Served.TRAITS,
     }  # fmt: skip
 
     asked: Setup
     first: Setup
-    input: Count
-    output: Count
-    cached_prefix: Count
+    requests: ServedLoad
     in_flight: Count
     prefills: Count
     decodes: Count
@@ -89,13 +90,6 @@ class Pools(Spent, Deployed):
     decode_rate: Count
     transfer_requests_per_second: Count
     step: Span
-    drafting: Drafting | None = None
-    images: ImageTokens | None = None
-
-    @property
-    def speculation(self) -> Speculation | None:
-        """What drafts tokens, where something does."""
-        return None if self.drafting is None else self.drafting.speculation
 
     @property
     def prefill(self) -> Deployment:
@@ -221,17 +215,12 @@ def pools_serving(
     model's context, and a rate beyond what both pools hold. Where the memory does not hold one request, `fits` says so,
     and the times are those of chips with more.
     """
-    seen = None if images is None else image_tokens(model.images, model.name, images)
-    new, out = load.input + (0 if seen is None else seen.tokens), load.output_tokens
-    sizes = {
-        name: getattr(pools, name) for name in group_settings(PoolSizes) if name not in group_settings(PrefillReplicas)
-    }
-    broadcast(input=new, output=out, prefix=load.prefix, **{load.kind: load.number}, **sizes)
-    check_context(model, prefill(1, new + out - 1))
-    pair = _pair(model, replace(load, input=new), where, pools, bill)
-    broadcast(**{load.kind: load.number}, **pair.sizes)
-    drafting = None if speculation is None else Drafting(pair.then, speculation)
-    return _answer(replace(pair, drafting=drafting), load, seen)
+    requests = requests_of(model, load, speculation, images)
+    broadcast(**requests.sizes, **load.given, **{name: getattr(pools, name) for name in POOL_NUMBERS})
+    check_context(model, prefill(1, requests.input + requests.output - 1))
+    pair = _pair(model, requests, where, pools, bill)
+    broadcast(**load.given, **pair.sizes)
+    return _answer(pair, load)
 
 
 @question
@@ -243,7 +232,7 @@ def pools(
     return pools_serving(model_of(model), where, load.needed(), pools, speculation, images, bill)
 
 
-def _pair(model: Model, load: Load, where: Where, pools: PoolSizes, bill: Bill | None) -> Pair:
+def _pair(model: Model, requests: ServedLoad, where: Where, pools: PoolSizes, bill: Bill | None) -> Pair:
     """The settings understood; a replica of either kind is one rank where no layout is given."""
     then_at = replace(where, layout=where.layout or "tp=1")
     first_at = replace(
@@ -251,14 +240,13 @@ def _pair(model: Model, load: Load, where: Where, pools: PoolSizes, bill: Bill |
         engine=where.engine if pools.prefill_engine is None else pools.prefill_engine,
     )  # fmt: skip
     first, then = setup(model, first_at, bill), setup(model, then_at, bill)
-    broadcast(prefill_layout=first.layout, decode_layout=then.layout, input=load.input, chips=pools.chips)
+    broadcast(prefill_layout=first.layout, decode_layout=then.layout, input=requests.input, chips=pools.chips)
     machines = (first_at.on, then_at.on)
     given = (pools.prefills, pools.decodes)
     replicas = _replicas(pools.chips, given, (first.layout.chips, then.layout.chips), machines)
-    size = moved_bytes(first, then, load.input)
+    size = moved_bytes(first, then, requests.input)
     times = (network.seconds(size) for network in networks(machines[1], machines[0], replicas.most_chips))
-    known = rounded_down(load.input * load.prefix)
-    return Pair(first, then, load.input, load.output_tokens, known, replicas, reduce(Span.most, times))
+    return Pair(first, then, requests, replicas, reduce(Span.most, times))
 
 
 def _replicas(
@@ -288,7 +276,7 @@ def _replicas(
     return Replicas(many, None, None, many, (rooms[0], rooms[1]))
 
 
-def _answer(pair: Pair, load: Load, images: ImageTokens | None) -> Pools:
+def _answer(pair: Pair, load: Load) -> Pools:
     """The figures, in the shape of what was asked; waits are as uncertain as the steps that they are of."""
     shape, s = pair.shape(load), settled_pools(pair, load)
     t, p = s.tandem, s.passage
@@ -313,10 +301,9 @@ def _answer(pair: Pair, load: Load, images: ImageTokens | None) -> Pools:
     cache = pair.first.model.kv_bytes(pair.input, pair.first.formats) + pair.first.model.state_bytes(pair.first.formats)
     groups = pair.then.layout.dp * pair.then.layout.pp
     return Pools(
-        pair.then, pair.first, pair.input, pair.output, pair.cached, flight, back(s.prefills), back(s.decodes),
+        pair.then, pair.first, pair.requests, flight, back(s.prefills), back(s.decodes),
         pair.prompts, back(np.ceil(p.running - 1e-9).astype(np.int64)) * groups, shaped(cache, shape),
         pair.transfer.shaped(shape), back(p.prefill_wait), back(p.decode_wait), ttft.shaped(shape), tpot.shaped(shape),
         back(p.rate), back(t.prefills * t.batches.fastest / s.prefills),
         back(t.decodes * t.running.fastest / s.decodes), back(t.links / t.transfer), each_step.shaped(shape),
-        pair.drafting, images,
     )  # fmt: skip

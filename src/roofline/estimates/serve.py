@@ -10,13 +10,13 @@ from roofline.declared.groups import Load, PoolSizes, Where
 from roofline.declared.kinds import Requests, Switch
 from roofline.declared.question import group
 from roofline.estimates.bill import Bill
-from roofline.estimates.drafting import Drafting
 from roofline.estimates.generate import Speculation
 from roofline.estimates.pools import Pools, pools_serving
-from roofline.estimates.server import Server, Serving, rounded_down
+from roofline.estimates.requests import requests_of
+from roofline.estimates.server import Server, Serving
 from roofline.estimates.settings import Setup, broadcast, question, setup
 from roofline.estimates.step import check_context
-from roofline.model.images import Images, image_tokens
+from roofline.model.images import Images
 from roofline.model.load import model_of
 from roofline.work.step import prefill
 
@@ -97,12 +97,8 @@ def server_of(
     images: Images | None = None,
 ) -> Server:  # fmt: skip
     """The server that a load meets. Raises InputError for lengths beyond the model's context."""
-    seen = None if images is None else image_tokens(asked.model.images, asked.model.name, images)
-    new, turns = load.input + (0 if seen is None else seen.tokens), 1 if how.rounds is None else how.rounds
-    broadcast(input=new, output=load.output_tokens, prefix=load.prefix)
-    check_context(asked.model, prefill(1, new + load.output_tokens - 1))
-    drafting = None if speculation is None else Drafting(asked, speculation)
-    sizes = {"input": new, "output": load.output_tokens, "prefix": load.prefix, "rounds": turns, load.kind: load.number}
-    axes = len(broadcast(**sizes, layout=asked.layout))
-    known = rounded_down(new * load.prefix)
-    return Server(asked, new, load.output_tokens, known, axes, drafting, seen, how.rounds)
+    requests = requests_of(asked.model, load, speculation, images)
+    broadcast(**requests.sizes)
+    check_context(asked.model, prefill(1, requests.input + requests.output - 1))
+    sizes = {**requests.sizes, "rounds": 1 if how.rounds is None else how.rounds, **load.given}
+    return Server(asked, requests, len(broadcast(**sizes, layout=asked.layout)), how.rounds)

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from roofline.declared.errors import InputError
-from roofline.declared.maths import Count, ceil_div, is_array, least, most, where
+from roofline.declared.maths import Count, ceil_div, least, most, where
 from roofline.declared.result import Flag, Units, Word
 from roofline.distinct import Array
 from roofline.estimates.closed import capacity_of, closed_loop
@@ -32,16 +32,16 @@ from roofline.estimates.drafting import (
     sequences_held,
     step_quantiles,
 )  # fmt: skip
-from roofline.estimates.generate import Speculation, decode_of, launched
+from roofline.estimates.generate import decode_of, launched
 from roofline.estimates.memory import Memory
 from roofline.estimates.mixed import Prompts, mixed_seconds
 from roofline.estimates.queueing import Open, ReplicaTimes, opening
-from roofline.estimates.settings import Deployed, Setup
+from roofline.estimates.requests import Served, ServedLoad, rounded_down
+from roofline.estimates.settings import Setup
 from roofline.estimates.span import NOTHING, Span, exactly, shaped
 from roofline.estimates.spending import SteadyLoad, server_spending
 from roofline.estimates.step import Estimate, step_estimate
 from roofline.estimates.tails import SHARES, Chances, Percentiles, Steady, Tail
-from roofline.model.images import ImageTokens
 from roofline.work.step import Queries, decode
 from roofline.work.step import replace as changed
 
@@ -60,7 +60,7 @@ SERVED = (0.25, 1.0)
 
 
 @dataclass(frozen=True, repr=False)
-class Serving(Spent, Deployed):
+class Serving(Spent, Served):
     """Steady state. Spans are in seconds; numbers or arrays.
 
     ttft: from arrival to the first token: the wait for the step under way, for prompts that came before or for a place,
@@ -75,19 +75,16 @@ class Serving(Spent, Deployed):
 
     SCHEMA: ClassVar[str] = "roofline.serve/4"
     FIGURES: ClassVar[Units] = {
-        "model": "", "deployment": "", "engine": "", "law": "", "formats": "", "input": "", "output": "",
-        "cached_prefix": "", "in_flight": "", "in_flight_per_replica": "", "capacity": "", "idle_replicas": "",
-        "ttft": "s", "tpot": "s", "latency": "s", "percentiles": "s", "requests_per_second": "requests/s",
-        "tokens_per_second": "tokens/s",
+        **Served.PLACE, **Served.LENGTHS, "in_flight": "", "in_flight_per_replica": "", "capacity": "",
+        "idle_replicas": "", "ttft": "s", "tpot": "s", "latency": "s", "percentiles": "s",
+        "requests_per_second": "requests/s", "tokens_per_second": "tokens/s",
         "tokens_per_second_per_user": "tokens/s", "tokens_per_second_per_chip": "tokens/s", "prefill_share": "share",
-        "decode_shares": "share", **Spent.BILLED, "memory": "B", "grade": "", "speculation": "",
-        "images": "", "rounds": "",
+        "decode_shares": "share", **Spent.BILLED, "memory": "B", "grade": "", **Served.TRAITS,
+        "rounds": "",
     }  # fmt: skip
 
     asked: Setup
-    input: Count
-    output: Count
-    cached_prefix: Count
+    requests: ServedLoad
     in_flight: Count
     capacity: Count
     ttft: Span
@@ -95,8 +92,6 @@ class Serving(Spent, Deployed):
     prefill_share: Count
     requests_per_second: Count
     percentiles: Percentiles
-    drafting: Drafting | None = None
-    images: ImageTokens | None = None
     rounds: Count | None = None
 
     # -- what and where --------------------------------------------------------------------------------------------
@@ -104,11 +99,6 @@ class Serving(Spent, Deployed):
     def shape(self) -> tuple[int, ...]:
         """The broadcast shape of everything asked."""
         return np.shape(self.ttft.expected)
-
-    @property
-    def speculation(self) -> Speculation | None:
-        """What drafts tokens, where something does."""
-        return None if self.drafting is None else self.drafting.speculation
 
     @property
     def in_flight_per_replica(self) -> Count:
@@ -193,27 +183,34 @@ class Serving(Spent, Deployed):
         return self.decode.grade
 
 
-def rounded_down(value: Count) -> Count:
-    """A number rounded down."""
-    return np.floor(value).astype(np.int64) if is_array(value) else int(value)
-
-
 @dataclass(frozen=True)
 class Server:
-    """A deployment that answers requests of `input` tokens, `cached` of them known, with `output` tokens.
-
-    `axes`: of all that was asked, loads included. `drafting`: where decode steps verify drafts.
-    `images`: those of which the prompt has the tokens.
-    """
+    """A deployment that answers requests. `axes`: of all that was asked, loads included."""
 
     asked: Setup
-    input: Count
-    output: Count
-    cached: Count
+    requests: ServedLoad
     axes: int
-    drafting: Drafting | None = None
-    images: ImageTokens | None = None
     rounds: Count | None = None
+
+    @cached_property
+    def input(self) -> Count:
+        """Tokens of a prompt."""
+        return self.requests.input
+
+    @property
+    def output(self) -> Count:
+        """Tokens of an answer."""
+        return self.requests.output
+
+    @cached_property
+    def cached(self) -> Count:
+        """Tokens of a prompt that are known."""
+        return self.requests.cached
+
+    @cached_property
+    def drafting(self) -> Drafting | None:
+        """What drafts tokens for decode steps to verify, where something does."""
+        return self.requests.drafting(self.asked)
 
     @cached_property
     def capacity(self) -> Count:
@@ -364,23 +361,6 @@ class Server:
         """TTFT, from when the scheduler sees a request, of what is left of a request's time."""
         return latency - self.asked.engine.before(self.input) - (self.output - 1) * tpot
 
-    @cached_property
-    def loops(self) -> Sequence[Loop]:
-        """Of each element of what was asked a closed loop, whatever the number in flight."""
-        return tuple(Loop(rules, table, groups) for rules, table, groups, _ in self._rules(1)[1])
-
-    def looped(self, i: int, users: int) -> tuple[float, float]:
-        """Expected TTFT, host included, and TPOT of `together` for the i-th element, without their intervals."""
-        loop = self.loops[i]
-        seen = loop.seen(users)
-        tpot = (
-            seen.mean(seen.after) / loop.rules.more
-            if loop.rules.more
-            else float((self.table.alone[1] * self.share).reshape(-1)[i])
-        )
-        latency = users / float(seen.number.sum())
-        return latency - (int(self.output) - 1) * tpot, tpot
-
     def _told(
         self, seen: Sequence[tuple[Answers, StepRules]], shape: tuple[int, ...]
     ) -> tuple[Count, Count, Percentiles, Count]:
@@ -412,8 +392,11 @@ class Server:
         percentiles = self._approximate(alone, ttft, tpot, every, latency)
         return self._serving(everyone, ttft, tpot, every, percentiles, self.share)
 
-    def at_rate(self, rate: Count, formula: bool) -> Serving:
-        """So many requests a second, at random: by the formula of means, or followed from step to step."""
+    def at_rate(self, rate: Count, formula: bool, turns: Count = 1) -> Serving:
+        """So many requests a second, at random: by the formula of means, or followed from step to step.
+
+        `turns`: deployments like this one that take turns, of whose requests these are its own.
+        """
         if np.any(np.asarray(self.fastest < rate)):
             slowest, asked = np.min(np.asarray(self.fastest)), np.max(np.asarray(rate))
             flight = np.max(np.asarray(self.places * self.groups))
@@ -421,22 +404,23 @@ class Server:
             raise InputError("rate", asked.item(), expected)
         ttft: Count
         tpot: Count
-        ttft, tpot = self._open(rate).answer()
+        ttft, tpot = self._open(rate, turns).answer()
         share: Count = self.share
         tpot = tpot * share
         if formula:
             percentiles = self._approximate(1.0, ttft, tpot, rate, np.inf)
         else:
-            ttft, tpot, percentiles, share = self._followed(rate, rate * (ttft + (self.output - 1) * tpot))
+            ttft, tpot, percentiles, share = self._followed(rate, rate * (ttft + (self.output - 1) * tpot), turns)
         whole = self.asked.engine.before(self.input) + ttft + (self.output - 1) * tpot
         present = np.ceil(rate * whole - 1e-9).astype(np.int64)
         shape = np.broadcast_shapes(np.shape(ttft), np.shape(rate))
         flight = np.broadcast_to(present, shape) if shape else int(present)
         return self._serving(flight, ttft, tpot, rate, percentiles, share)
 
-    def _open(self, rate: Count) -> Open:
+    def _open(self, rate: Count, turns: Count) -> Open:
         groups = np.asarray(self.groups)
-        return Open(self.table, np.asarray(rate / groups), self.steps, 1 / groups, np.asarray(self.fastest / groups))
+        uneven, fastest = np.asarray(1 / (groups * turns)), np.asarray(self.fastest / groups)
+        return Open(self.table, np.asarray(rate / groups), self.steps, uneven, fastest)
 
     def _approximate(self, others: Count, ttft: Count, tpot: Count, rate: Count, round: Count) -> Percentiles:
         """Percentiles about the means of the formula."""
@@ -447,7 +431,7 @@ class Server:
         shape = np.broadcast_shapes(self.table.decodes.shape[1:], np.shape(ttft), np.shape(rate))
         return Chances(self.table, steady).percentiles.shaped(shape)
 
-    def _followed(self, rate: Count, present: Count) -> tuple[Count, Count, Percentiles, Count]:
+    def _followed(self, rate: Count, present: Count, turns: Count) -> tuple[Count, Count, Percentiles, Count]:
         """What a sample of requests saw, as `_told` has it; about so many are `present`."""
         shape, elements = self._rules(rate)
         present, load = (np.broadcast_to(v, shape).reshape(-1) for v in (present / self.groups, rate / self.fastest))
@@ -455,7 +439,7 @@ class Server:
         for i, (rules, table, groups, arriving) in enumerate(elements):
             counted = int(LEAST / (1 - min(load[i], 0.9)))
             settling = int(min(counted / 2, SETTLING) + 3 * present[i])
-            seen.append((at_random(rules, table, arriving / groups, groups, settling, counted), rules))
+            seen.append((at_random(rules, table, arriving / groups, groups * int(turns), settling, counted), rules))
         return self._told(seen, shape)
 
     def _serving(
@@ -480,9 +464,8 @@ class Server:
         first = first if engine.id == "none" else first.wider(*SERVED)
         between = between.resting_on(steps.floor * step_share)
         return Serving(
-            asked, self.input, self.output, self.cached, flight, self.capacity, first.shaped(shape),
-            between.shaped(shape), shaped(share, shape), shaped(rate, shape), percentiles, self.drafting, self.images,
-            self.rounds,
+            asked, self.requests, flight, self.capacity, first.shaped(shape), between.shaped(shape),
+            shaped(share, shape), shaped(rate, shape), percentiles, self.rounds,
         )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from roofline.declared.groups import Where
 from roofline.declared.maths import Count, is_array, some
 from roofline.declared.question import group_settings
 from roofline.declared.question import question as declared_question
-from roofline.declared.result import Axis, Grid, Leaf, Result
+from roofline.declared.result import Axis, Grid, Leaf, Result, Units
 from roofline.estimates.bill import PLAIN_BILL, Bill
 from roofline.estimates.deployment import (
     Deployment,
@@ -89,6 +89,8 @@ class Setup:
 
 class Deployed(Result):
     """An answer about a model under a deployment: what all of them say of what was asked."""
+
+    PLACE: ClassVar[Units] = {"model": "", "deployment": "", "engine": "", "law": "", "formats": ""}
 
     asked: Setup
 

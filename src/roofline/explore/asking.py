@@ -11,16 +11,12 @@ import numpy as np
 
 from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.groups import PlaceSettings, Where
-from roofline.declared.kinds import count_kind
 from roofline.declared.question import OLD_NAMES, Setting, group_settings, question_settings
 from roofline.estimates.deployment import deploy, is_several
-from roofline.estimates.fit import fit
-from roofline.estimates.generate import generate
 from roofline.estimates.serve import serve
 from roofline.estimates.settings import Setup, setup
-from roofline.explore.open_numbers import HARDWARE
-from roofline.explore.open_question import ALL_SIZES, SERVED, OpenQuestion, subject_of
-from roofline.explore.requirements import Requirement
+from roofline.explore.knobs import HARDWARE
+from roofline.explore.open_question import ALL_SIZES, NUMBERS, SERVED, OpenQuestion, subject_of
 from roofline.machine.engine import trainer_named
 from roofline.machine.target import mode_named
 from roofline.model.quantization.asked import formats_of
@@ -29,9 +25,7 @@ SIDES = tuple(name for name, setting in group_settings(Where).items() if setting
 """Settings in which the other side of a comparison may differ."""
 
 
-def question_of(
-    model: Any, find: str, requirements: tuple[Requirement, ...], strict: bool, settings: Mapping[str, Any]
-) -> OpenQuestion:
+def question_of(model: Any, find: str, strict: bool, settings: Mapping[str, Any]) -> OpenQuestion:
     """The question of settings and numbers. Raises InputError for what is unknown, missing or does not go together."""
     renamed = {OLD_NAMES.get(name, name): value for name, value in settings.items() if value is not None}
     given = PlaceSettings.fully(renamed)
@@ -48,7 +42,7 @@ def question_of(
         if unknown is not None:
             raise not_one_of("setting", unknown, (*SIDES, *ALL_SIZES, *SERVED))
         asked = setup(model, **others)
-        return OpenQuestion(subject, asked, numbers, requirements, others["on"], strict, others, more)
+        return OpenQuestion(subject, asked, numbers, machine=others["on"], strict=strict, others=others, more=more)
     on, layout = others.pop("on"), others.pop("layout", None)
     if layout is None and is_several(on):
         raise InputError("layout", None, "degrees such as `tp=2,dp=4,zero=1`: of training they are not chosen")
@@ -58,9 +52,8 @@ def question_of(
     deployment = deploy(on, layout)
     if find in HARDWARE and deploy(deployment.chip, layout).cluster.levels != deployment.cluster.levels:
         raise InputError("on", deployment.cluster.name, "a chip and a layout")
-    return OpenQuestion(
-        subject, Setup(model, deployment, formats, engine, law), numbers, requirements, on, strict, others
-    )  # fmt: skip
+    asked = Setup(model, deployment, formats, engine, law)
+    return OpenQuestion(subject, asked, numbers, machine=on, strict=strict, others=others)
 
 
 def _number(name: str, value: Any) -> Any:
@@ -71,10 +64,6 @@ def _number(name: str, value: Any) -> Any:
     return number
 
 
-NUMBERS = {name: question_settings(q)[name].kind for q in (fit, generate, serve) for name in ALL_SIZES
-           if name in question_settings(q)}  # fmt: skip
-NUMBERS["context"], NUMBERS["tokens"] = count_kind("tokens", 0), count_kind("tokens")
-"""Numbers of questions and their kinds."""
 ABOUT = MappingProxyType({
     "batch": "Sequences of all replicas (1).", "context": "Cached tokens: of a decode step.",
     "input": "Prompt tokens: alone of a prefill.",

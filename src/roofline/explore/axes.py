@@ -15,13 +15,15 @@ import numpy as np
 from roofline.declared.checks import numbers as checked_numbers
 from roofline.declared.checks import requests_a_second
 from roofline.declared.errors import InputError, not_one_of
+from roofline.declared.groups import Where
 from roofline.declared.kinds import ValueKind, text_kind
-from roofline.declared.question import Setting, question_settings
+from roofline.declared.question import Setting, group_settings, question_settings
 from roofline.estimates.deployment import machine_chip
 from roofline.estimates.serve import serve
 from roofline.estimates.settings import setting_labels
 from roofline.explore.asking import ASKED
 from roofline.explore.open_question import ALL_SIZES
+from roofline.explore.questions import AXES as CALLED
 from roofline.explore.questions import SERVED, Question, question_named
 from roofline.explore.ranges import LONGEST_TEXT, layouts_named, values_of
 from roofline.explore.space import Choice, Numbers, Space
@@ -36,7 +38,7 @@ from roofline.model.precision import Precision
 from roofline.model.quantization.asked import formats_of
 from roofline.work.training import training
 
-SETTINGS = ("layout", "precision", "engine", "law", "figures")
+SETTINGS = (*(name for name, s in group_settings(Where).items() if s.kind.varies and name != "on"), "figures")
 """Axes of settings beside the model and the machine."""
 AXES: Mapping[str, Setting] = MappingProxyType({
     name: replace(setting, kind=text_kind(), default=None) for name, setting in ASKED.items() if name != "on"
@@ -54,7 +56,7 @@ def space_of(model: Any, phase: str, axes: Mapping[str, Any]) -> Space:
     """The space of axes as `sweep` takes them. Raises InputError for what is not understood."""
     question = question_named(phase)
     known = ("on", *SETTINGS, *DEGREES, *question.axes, *question.options)
-    given = {_AXES.get(name, name): value for name, value in axes.items() if value is not None}
+    given = {CALLED.get(name, name): value for name, value in axes.items() if value is not None}
     for name in given:
         if name not in known:
             raise not_one_of("axis", name, known)
@@ -70,10 +72,6 @@ def space_of(model: Any, phase: str, axes: Mapping[str, Any]) -> Space:
         if name in given:
             settings.append(_choice(name, _checked(name, given[name], models)))
     return Space(phase, tuple(settings), _numbers(question, given))
-
-
-_AXES = {"output_tokens": "output"}
-"""Settings whose axis, and column, has had another name."""
 
 
 def several(value: Any, one: tuple[type, ...]) -> list[Any]:

@@ -5,18 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
+from roofline.bracketing import TOLERANCE
 from roofline.declared.checks import numbers
 from roofline.declared.errors import InputError
 from roofline.estimates.cost import Tariff, tariff
 from roofline.explore.asking import other_side, side_text
-from roofline.explore.ends import TOLERANCE
+from roofline.explore.condition import Comparison, Figure, Number, Term
 from roofline.explore.open_question import OpenQuestion
-from roofline.explore.requirements import all_in_memory, usd_per_million
+from roofline.explore.questions import all_in_memory
 from roofline.explore.solution import Met, Solution
 from roofline.simulation.spelling import spelled
 
 HOURS = 8760.0
 """Of a year of 365 days."""
+COST = "usd_per_million_tokens"
 UNIT = {"price": "USD/h", "utilisation": "share"}
 _OWNED = "owned(capital=USD,years=YEARS,kwh=USD), perhaps with pue, power and idle"
 
@@ -101,35 +103,41 @@ def break_even(q: OpenQuestion, find: str, against: object, utilisation: float |
         return _owning(q, find, own, (side_text(against), utilisation))
     if utilisation is not None:
         raise InputError("utilisation", utilisation, "owning to compare with: " + _OWNED)
-    limits = [r for r in q.requirements if r.metric == "usd_per_million_tokens" and r.upper]
-    if len(limits) < len(q.requirements) or len(limits) + (against is not None) != 1:
+    limits = [limit for limit in map(_cost_limit, q.condition.parts) if limit is not None]
+    if len(limits) < len(q.condition.parts) or len(limits) + (against is not None) != 1:
         raise InputError("against", against, "settings of the other side, or `usd_per_million_tokens <= 0.5` alone")
-    if against is not None:
-        target, sign = float(usd_per_million(other_side(q, against).answer)), "="
-    else:
-        (limit,) = limits
-        if isinstance(limit.limit, str):
-            raise InputError("against", against, "settings of the other side")
-        target, sign = limit.limit, limit.sign
+    target, sign = limits[0] if limits else (_cost(other_side(q, against)), "=")
     if find == "price":
-        value, extreme = target / float(usd_per_million(q.priced(1.0).answer)), "greatest"
+        value, extreme = target / _cost(q.priced(1.0)), "greatest"
         beyond = value * (1 + TOLERANCE)
-        again = [float(usd_per_million(q.priced(price).answer)) for price in (value, beyond)]
+        again = [_cost(q.priced(price)) for price in (value, beyond)]
     else:
-        full = float(usd_per_million(q.answer))
+        full = _cost(q)
         value, extreme = full / target, "least"
         beyond = value * (1 - TOLERANCE)
         again = [full / value, full / beyond]
-    row = Met("usd_per_million_tokens", sign, target, again[0], again[1], "USD", again[0] / target)
+    row = Met(COST, sign, target, again[0], again[1], "USD", again[0] / target)
     why = "" if find == "price" or value <= 1 else f"even at full use it is {value:.4g} times as dear"
     return _solution(q, (find, extreme, side_text(against)), None if why else value, beyond, row, why)
+
+
+def _cost(q: OpenQuestion) -> float:
+    """USD of 10⁶ tokens. Raises InputError where the chip has no price."""
+    return float(q.figure(COST))
+
+
+def _cost_limit(part: Term) -> tuple[float, str] | None:
+    """The most that 10⁶ tokens may cost and its sign; None of another part of a condition."""
+    if not isinstance(part, Comparison):
+        return None
+    sides = part.turned
+    of_cost = isinstance(sides.left, Figure) and sides.left.name == COST and sides.sign in ("<", "<=")
+    return (sides.right.amount, sides.sign) if of_cost and isinstance(sides.right, Number) else None
 
 
 def _owning(q: OpenQuestion, find: str, own: Owned, words: tuple[str, float | None]) -> Solution:
     against, utilisation = words
     drawn = tariff(q.asked.deployment.chip)
-    if q.requirements:
-        raise InputError("where", q.requirements[0].plain(), "nothing: owning and renting the same chip are compared")
     if find == "price":
         share = numbers("utilisation", utilisation, 0.0, 1.0 + 1e-12, "a share above 0, at most 1", above=True)
         hour = own.usd_per_hour(drawn, float(share))
@@ -164,7 +172,7 @@ def _solution(
     owning = row.metric == "usd_per_hour"
     fits = None if owning or value is None else bool(all_in_memory(q.answer))
     return Solution(
-        q.asked, q.subject, find, extreme, tuple(r.plain() for r in q.requirements), against, value, UNIT[find],
+        q.asked, q.subject, find, extreme, tuple(part.text for part in q.condition.parts), against, value, UNIT[find],
         None if value is None else beyond, 1, None if value is None else row.metric, (row,), fits, True,
         "closed form", 2, why,
     )  # fmt: skip

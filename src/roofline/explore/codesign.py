@@ -6,8 +6,9 @@ constants are a `Process`, whose defaults are public figures or what these leave
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial, reduce
 from math import pi, sqrt
 from typing import Any, ClassVar
 
@@ -16,18 +17,22 @@ import numpy as np
 from roofline.declared.checks import count, numbers
 from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.result import Figured, Units
+from roofline.declared.units import seconds_power
 from roofline.estimates.settings import Deployed, Setup
 from roofline.explore.asking import question_of
-from roofline.explore.elasticity import USUAL
+from roofline.explore.condition import condition_of
+from roofline.explore.knobs import KNOBS
 from roofline.explore.open_question import OpenQuestion
-from roofline.explore.requirements import METRICS, all_in_memory, figure_of
+from roofline.explore.questions import all_in_memory
 from roofline.extras import install_line
-from roofline.frozen import frozen
-from roofline.machine.chip import Chip
 from roofline.model.load import model_of
 
 TERA, GIGA, MIB, GIB = 1e12, 1e9, 2.0**20, 2.0**30
 POPULATION, GENERATIONS, MOST_GENERATIONS = 32, 40, 1000
+MADE: Units = {"area": "", "usd": "USD"}
+"""What a condition may say of a chip itself, beside the figures of the question."""
+AGAINST = ("usd", "power", "area")
+"""What chips may take, of which less is better."""
 PER_LINK = 25e9
 """Bytes/s in one direction of an NVLink 4 link (NVIDIA H100 whitepaper: 18 links, 900 GB/s in both)."""
 
@@ -135,13 +140,15 @@ class Design(Figured):
         die = p.wafer / p.dies(self.area) / p.yielded(self.area)
         return die + self.capacity / GIGA * p.memory_usd + p.rest_usd
 
-    def chip(self, base: Chip) -> Chip:
-        """As a chip like another, whose other peaks go with that of bf16."""
-        factor = self.peak / base.peak(base.main_format)
-        return replace(
-            base, peaks=frozen({f: factor * v for f, v in base.peaks.items()}), bandwidth=self.bandwidth,
-            capacity=self.capacity, nominal_capacity=None, cache=self.cache, link=self.link, tdp=self.power,
-        )  # fmt: skip
+    def figure_of(self, q: OpenQuestion, name: str) -> Any:
+        """What a condition says of it: its area and price, else a figure of the question asked of it."""
+        return getattr(self, name) if name in MADE else q.figure(name)
+
+    def put_in(self, q: OpenQuestion) -> OpenQuestion:
+        """A question asked of this chip, by its knobs; everything else is that of the chip given."""
+        values = {"peak": self.peak, "bandwidth": self.bandwidth, "memory": self.capacity, "cache": self.cache,
+                  "power": self.power, "link": self.link}  # fmt: skip
+        return reduce(lambda there, name: KNOBS[name].set(there, values[name]), values, q)
 
 
 @dataclass(frozen=True)
@@ -167,17 +174,18 @@ class Bounds:
 class Codesign(Deployed):
     """The chips of which none is better in both objectives: the figure `of` and `against` (`usd`, `power`, `area`).
 
-    `designs`: by the figure, least first. `looked`: chips that were worked out.
+    `designs`: by the figure in its `unit`, the best first. `looked`: chips that were worked out.
     """
 
     SCHEMA: ClassVar[str] = "roofline.codesign/1"
     FIGURES: ClassVar[Units] = {
-        "model": "", "deployment": "", "engine": "", "law": "", "formats": "", "of": "", "against": "", "seed": "",
-        "looked": "", "process": "", "designs": "",
+        "model": "", "deployment": "", "engine": "", "law": "", "formats": "", "of": "", "unit": "", "against": "",
+        "seed": "", "looked": "", "process": "", "designs": "",
     }  # fmt: skip
 
     asked: Setup
     of: str
+    unit: str
     against: str
     seed: int
     looked: int
@@ -187,10 +195,13 @@ class Codesign(Deployed):
 
 def codesign(
     model: Any, *, bounds: Bounds | None = None, process: Process | None = None, of: str | None = None,
-    against: str = "usd", seed: int = 1, generations: int = GENERATIONS, **settings: Any,
+    against: str = "usd", where: str | Sequence[str] = (), seed: int = 1, generations: int = GENERATIONS,
+    **settings: Any,
 ) -> Codesign:  # fmt: skip
-    """The front of hypothetical chips: a time (`of`) against what a chip takes (`usd`, `power` or `area`), by NSGA-II.
+    """The front of hypothetical chips, by NSGA-II: a figure against what a chip takes (`usd`, `power` or `area`).
 
+    of: what more speed lessens (times, USD, joules) or raises (`tokens_per_second`). where: a condition that chips
+    meet, on figures as in `solve`, and on their `area` in mm² and their `usd`.
     The settings are those of `solve`; chips are like the one given, its law included. A chip counts where its die fits
     the reticle, its power the bounds and all that is asked for its memory. The same seed gives the same front; of 32
     chips a generation.
@@ -207,7 +218,8 @@ def codesign(
         raise InputError("codesign", "no pymoo", install_line("codesign")) from None
 
     within, made_by = bounds or Bounds(), process or Process()
-    q, name = drawing_board(model, of, against, settings)
+    q, name = drawing_board(model, of, against, settings, where)
+    sign = towards(q, name)
     low = [within.peak[0], within.stacks[0], within.cache[0], within.link[0]]
     high = [within.peak[1], within.stacks[1], within.cache[1], within.link[1]]
     known: dict[tuple[float, ...], Design] = {}
@@ -224,27 +236,36 @@ def codesign(
                 known[key] = worked_out(q, name, d)
             value = known[key].value if ok else np.inf
             fits = np.isfinite(value)
-            out["F"] = [value, getattr(d, against)] if fits else [1e30, 1e30]
+            out["F"] = [sign * value, getattr(d, against)] if fits else [1e30, 1e30]
             out["G"] = [d.area - made_by.reticle, min(d.power - within.power, 1e30), 0.0 if fits or not ok else 1.0]
 
     minimize(Chips(), NSGA2(pop_size=POPULATION), ends, seed=count("seed", seed), verbose=False)
-    front = front_of([d for d in known.values() if np.isfinite(d.value)], against)
+    front = front_of([d for d in known.values() if np.isfinite(d.value)], against, sign)
     if not front:
         raise InputError("bounds", str(within), "some in which a chip holds what is asked for")
-    return Codesign(q.asked, name, against, seed, len(known), made_by, front)
+    return Codesign(q.asked, name, q.known[name].unit, against, seed, len(known), made_by, front)
 
 
-def drawing_board(model: Any, of: str | None, against: str, settings: Any) -> tuple[OpenQuestion, str]:
-    """The question that every chip is asked, and its figure."""
-    q = question_of(model_of(model), "", (), False, settings)
-    name = USUAL[q.subject] if of is None else of
-    if METRICS.get(name) != "s":
-        raise not_one_of("of", name, (metric for metric, unit in METRICS.items() if unit == "s"))
-    if against not in ("usd", "power", "area"):
-        raise not_one_of("against", against, ("usd", "power", "area"))
+def drawing_board(
+    model: Any, of: str | None, against: str, settings: Mapping[str, Any], where: str | Sequence[str] = ()
+) -> tuple[OpenQuestion, str]:
+    """The question that every chip is asked with the condition that it meets, and its figure."""
+    q = question_of(model_of(model), "", False, settings).knowing()
+    name = q.question.usual if of is None else of
+    objectives = [figure for figure, column in q.known.items() if seconds_power(column.unit)]
+    if name not in objectives:
+        raise not_one_of("of", name, objectives)
+    if against not in AGAINST:
+        raise not_one_of("against", against, AGAINST)
     if q.subject == "train":
         raise InputError("tokens", q.numbers.get("tokens"), "nothing: it is of inference")
-    return q, name
+    units = {figure: column.spelled for figure, column in q.known.items()} | MADE
+    return replace(q, condition=condition_of(where, units)), name
+
+
+def towards(q: OpenQuestion, of: str) -> int:
+    """1 of a figure of which less is better, -1 of one of which more is, by the power of seconds in its unit."""
+    return 1 if seconds_power(q.known[of].unit) > 0 else -1
 
 
 def designed(x: Sequence[float] | Any, process: Process) -> Design:
@@ -254,18 +275,16 @@ def designed(x: Sequence[float] | Any, process: Process) -> Design:
 
 
 def worked_out(q: OpenQuestion, of: str, design: Design) -> Design:
-    """The design with its figure; infinite where what is asked for is not in memory at once."""
-    base, cluster = q.asked.deployment.chip, q.asked.deployment.cluster
-    first, *others = cluster.levels
-    joined = replace(cluster, levels=(replace(first, bandwidth=design.link), *others))
-    answer = q.on(design.chip(base)).joined(joined).answer
-    value = float(np.asarray(figure_of(answer, of, False))) if bool(all_in_memory(answer)) else np.inf
-    return replace(design, value=value)
+    """The design with its figure; infinite where what is asked for is not in memory at once, or the condition fails."""
+    there = design.put_in(q)
+    parts = q.condition.parts if bool(all_in_memory(there.answer)) else None
+    meets = parts is not None and all(bool(part.value(partial(design.figure_of, there))) for part in parts)
+    return replace(design, value=float(np.asarray(there.figure(of))) if meets else np.inf)
 
 
-def front_of(designs: Sequence[Design], against: str) -> tuple[Design, ...]:
-    """Those that no other is at least as good as in both and better in one, by their figure, least first."""
-    ordered = sorted(designs, key=lambda d: (d.value, getattr(d, against)))
+def front_of(designs: Sequence[Design], against: str, sign: int = 1) -> tuple[Design, ...]:
+    """Those that no other is at least as good as in both and better in one, by their figure, the best first."""
+    ordered = sorted(designs, key=lambda d: (sign * d.value, getattr(d, against)))
     front: list[Design] = []
     for d in ordered:
         if not front or getattr(d, against) < getattr(front[-1], against):

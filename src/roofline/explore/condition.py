@@ -1,25 +1,31 @@
-"""Conditions on columns, `fits and tpot < 30ms`: a small language of its own, parsed here and never run as code.
+"""Conditions on figures, `fits and tpot < 30ms`: one language for sweep, solve and codesign, never run as code.
 
     condition   or of ands of nots of comparisons; comparisons may be chained (`1ms < tpot < 30ms`)
-    value       + and − of × and / of numbers, columns, "words" in quotes and ( conditions )
-    word        `=` and `is` are `==`; behind them a bound needs no quotes: `bound = compute`, as in `solve`
-    number      with a unit where one is due: us µs ms s min h, B kB MB GB TB KiB MiB GiB TiB; % and k M G T Ki Mi Gi
-                too; USD may have $
+    value       + and − of × and / of numbers, figures, "words" in quotes and ( conditions )
+    word        `=` and `is` are `==`; behind them a bound needs no quotes: `bound = compute`
+    number      with a unit where one is due: us µs ms s min h, B kB MB GB TB KiB MiB GiB TiB, B/s with the same
+                prefixes; % and k M G T Ki Mi Gi Ti too; USD may have $; other units (W, J, tokens/s, …) may be written
+    against     in place of a limit, where two sides are compared: the same value of the other side
 
-Times compare with times and bytes with bytes; everything else is a plain number.
+Times compare with times and bytes with bytes; everything else is a plain number. A condition is a tree of terms. Each
+has a value, and each that is true or false also says how much of its limits is used, which is what `solve` follows.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from math import inf
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
 from roofline.declared.errors import InputError, nearest, not_one_of
-from roofline.explore.columns import Words
+from roofline.declared.units import unit_powers
+from roofline.distinct import Array
+from roofline.explore.columns import ColumnValues, Words
 
 LONGEST_CONDITION = 1000
 """Characters of a condition at most."""
@@ -28,71 +34,437 @@ DEEPEST_CONDITION = 32
 BOUNDS = ("compute", "memory", "network", "latency")
 """What may take most of a step's time."""
 AGAINST = "against"
-"""In place of a limit of `solve`: the same figure of the other settings."""
+"""In place of a limit: the same value of the other side."""
 Dimension: TypeAlias = tuple[int, int]
 """Powers of seconds and of bytes."""
 PLAIN: Dimension = (0, 0)
-DIMENSIONS: Mapping[str, Dimension] = {"s": (1, 0), "B": (0, 1), "B/s": (-1, 1)}
-"""Of a column's unit; others are plain."""
+
+
+def dimension_of(unit: str) -> Dimension:
+    """The powers of seconds and bytes of a unit that is made of these alone; others are plain.
+
+    >>> dimension_of("B/s"), dimension_of("tokens/s")
+    ((-1, 1), (0, 0))
+    """
+    powers = unit_powers(unit)
+    return (powers.get("s", 0), powers.get("B", 0)) if {*powers} <= {"s", "B"} else PLAIN
+
+
+_DECIMAL = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
+_BYTES = _DECIMAL | _BINARY
+_WRITTEN = ("W", "J", "USD", "FLOP", "FLOP/s", "FLOP/B", "tokens/s", "requests/s", "tokens/J")
 NUMBER_UNITS: Mapping[str, tuple[float, Dimension]] = {
-    "": (1.0, PLAIN), "%": (0.01, PLAIN), "k": (1e3, PLAIN), "M": (1e6, PLAIN), "G": (1e9, PLAIN), "T": (1e12, PLAIN),
-    "Ki": (2.0**10, PLAIN), "Mi": (2.0**20, PLAIN), "Gi": (2.0**30, PLAIN),
+    "%": (0.01, PLAIN), **{prefix: (factor, PLAIN) for prefix, factor in _BYTES.items()},
     "us": (1e-6, (1, 0)), "µs": (1e-6, (1, 0)), "ms": (1e-3, (1, 0)), "s": (1.0, (1, 0)), "min": (60.0, (1, 0)),
     "h": (3600.0, (1, 0)),
-    "B": (1.0, (0, 1)), "kB": (1e3, (0, 1)), "MB": (1e6, (0, 1)), "GB": (1e9, (0, 1)), "TB": (1e12, (0, 1)),
-    "KiB": (2.0**10, (0, 1)), "MiB": (2.0**20, (0, 1)), "GiB": (2.0**30, (0, 1)), "TiB": (2.0**40, (0, 1)),
+    **{f"{prefix}{unit}": (factor, dimension_of(unit)) for unit in ("B", "B/s") for prefix, factor in _BYTES.items()},
+    **{f"{prefix}{unit}": (factor, PLAIN) for unit in _WRITTEN for prefix, factor in _DECIMAL.items()},
 }  # fmt: skip
-ColumnLookup: TypeAlias = Callable[[str], Any]
-"""The name of a column → its numbers, flags or `Words`."""
+"""Unit of a number → its factor and dimension."""
+SHOWN_UNITS = tuple(unit for unit in NUMBER_UNITS if unit and not re.search("[WJUF/]", unit))
+"""Those that an error names."""
+Value: TypeAlias = ColumnValues | float | str | bool | np.bool_
+"""What a term is worth: a number, a flag or a word, or arrays of them."""
+ColumnLookup: TypeAlias = Callable[[str], Value]
+"""The name of a figure → its numbers, flags or words; behind `against ` that of the other side."""
 
 
-@dataclass(frozen=True)
-class Clause:
-    """A part of a condition: the columns that it needs, what it is (`number`, `flag`, `word`), and its value."""
+# -- terms ---------------------------------------------------------------------------------------------------------
+class Term:
+    """A part of a condition. `kind`: `number`, `flag` or `word`; `level`: how loosely it is joined, for brackets."""
 
-    kind: str
-    dimension: Dimension
-    names: frozenset[str]
-    value: Callable[[ColumnLookup], Any]
+    kind: str = "flag"
+    dimension: Dimension = PLAIN
+    level: ClassVar[int] = 9
 
-
-@dataclass(frozen=True)
-class Condition:
-    """A condition, understood: what all of its parts, joined by `and`, say."""
-
-    text: str
-    parts: tuple[Clause, ...]
+    @property
+    def inner(self) -> tuple[Term, ...]:
+        """The terms that it is made of."""
+        return ()
 
     @property
     def names(self) -> frozenset[str]:
-        """The columns that it needs."""
+        """The figures that it needs."""
+        return frozenset[str]().union(*(term.names for term in self.inner))
+
+    @property
+    def text(self) -> str:
+        """As a person may write it."""
+        raise NotImplementedError
+
+    def value(self, look: ColumnLookup) -> Value:
+        """What it is worth."""
+        raise NotImplementedError
+
+    def use(self, look: ColumnLookup) -> Array:
+        """How much of its limits is used: at most 1 where it holds; 0 or infinite where there is nothing between."""
+        return np.where(np.asarray(self.value(look), dtype=bool), 0.0, inf)
+
+    def negated(self) -> Term:
+        """What holds where this does not."""
+        return Not(self)
+
+    def within(self, level: int) -> str:
+        """The text, in brackets where it is joined more loosely than what is around it."""
+        return f"({self.text})" if self.level < level else self.text
+
+
+@dataclass(frozen=True)
+class Number(Term):
+    """A number in SI units."""
+
+    amount: float
+    dimension: Dimension = PLAIN
+    kind: str = "number"
+
+    @property
+    def text(self) -> str:
+        unit = {(1, 0): "s", (0, 1): "B", (-1, 1): "B/s"}.get(self.dimension, "")
+        return number_text(self.amount, unit)
+
+    def value(self, look: ColumnLookup) -> float:
+        return self.amount
+
+
+@dataclass(frozen=True)
+class Figure(Term):
+    """A figure by its name."""
+
+    name: str
+    unit: str
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        return self.unit if self.unit in ("flag", "word") else "number"
+
+    @property
+    def dimension(self) -> Dimension:  # type: ignore[override]
+        return dimension_of(self.unit) if self.kind == "number" else PLAIN
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset((self.name,))
+
+    @property
+    def text(self) -> str:
+        return self.name
+
+    def value(self, look: ColumnLookup) -> Value:
+        return look(self.name)
+
+
+@dataclass(frozen=True)
+class Word(Term):
+    """A word."""
+
+    word: str
+    kind: str = "word"
+
+    @property
+    def text(self) -> str:
+        return self.word if self.word in BOUNDS else f'"{self.word}"'
+
+    def value(self, look: ColumnLookup) -> str:
+        return self.word
+
+
+@dataclass(frozen=True)
+class Against(Term):
+    """The value of a term on the other side."""
+
+    of: Term
+    kind: str = "number"
+
+    @property
+    def dimension(self) -> Dimension:  # type: ignore[override]
+        return self.of.dimension
+
+    @property
+    def text(self) -> str:
+        return AGAINST
+
+    def value(self, look: ColumnLookup) -> Value:
+        return self.of.value(lambda name: look(f"{AGAINST} {name}"))
+
+
+@dataclass(frozen=True)
+class Arithmetic(Term):
+    """The sum, difference, product or quotient of two numbers."""
+
+    left: Term
+    sign: str
+    right: Term
+    dimension: Dimension = PLAIN
+    kind: str = "number"
+
+    @property
+    def level(self) -> int:  # type: ignore[override]
+        return 6 if self.sign in "+-" else 7
+
+    @property
+    def inner(self) -> tuple[Term, ...]:
+        return self.left, self.right
+
+    @property
+    def text(self) -> str:
+        return f"{self.left.within(self.level)} {self.sign} {self.right.within(self.level + 1)}"
+
+    def value(self, look: ColumnLookup) -> Value:
+        with np.errstate(all="ignore"):
+            return _ARITHMETIC[self.sign](_numbers(self.left, look), _numbers(self.right, look))
+
+
+@dataclass(frozen=True)
+class Negative(Term):
+    """A number with its sign changed."""
+
+    of: Term
+    kind: str = "number"
+    level: ClassVar[int] = 8
+
+    @property
+    def dimension(self) -> Dimension:  # type: ignore[override]
+        return self.of.dimension
+
+    @property
+    def inner(self) -> tuple[Term, ...]:
+        return (self.of,)
+
+    @property
+    def text(self) -> str:
+        return f"-{self.of.within(8)}"
+
+    def value(self, look: ColumnLookup) -> Value:
+        return -_numbers(self.of, look)
+
+
+@dataclass(frozen=True)
+class Comparison(Term):
+    """Two numbers or two words compared."""
+
+    left: Term
+    sign: str
+    right: Term
+    level: ClassVar[int] = 5
+
+    @property
+    def inner(self) -> tuple[Term, ...]:
+        return self.left, self.right
+
+    @property
+    def of_words(self) -> bool:
+        """Whether words are compared."""
+        return self.left.kind == "word"
+
+    @property
+    def of_order(self) -> bool:
+        """Whether it is a limit of a number: the most or the least that it may be."""
+        return self.sign in _MIRRORED
+
+    @property
+    def turned(self) -> Comparison:
+        """The same with figures on the left and what limits them on the right."""
+        if self.left.names or not self.right.names:
+            return self
+        return Comparison(self.right, _MIRRORED.get(self.sign, self.sign), self.left)
+
+    @property
+    def text(self) -> str:
+        sides = self.turned
+        right = sides.right.within(6)
+        if isinstance(sides.right, Number) and isinstance(sides.left, Figure):
+            right = number_text(sides.right.amount, sides.left.unit)
+        return f"{sides.left.within(6)} {sides.said} {right}"
+
+    @property
+    def said(self) -> str:
+        """The sign as it is written: `=` of words."""
+        return "=" if self.of_words and self.sign == "==" else self.sign
+
+    def value(self, look: ColumnLookup) -> Value:
+        if self.of_words:
+            same = equal_words(self.left.value(look), self.right.value(look))
+            return np.asarray(same == (self.sign == "=="))
+        return _COMPARISONS[self.sign](self.left.value(look), self.right.value(look))
+
+    def use(self, look: ColumnLookup) -> Array:
+        """The smaller side over the larger where it is a limit: at most 1 where it holds."""
+        if not self.of_order:
+            return super().use(look)
+        left, right = _numbers(self.left, look), _numbers(self.right, look)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = left / right if self.sign in ("<", "<=") else right / left
+        kept = _COMPARISONS[self.sign](left, right)
+        share = np.where(np.isnan(share), inf, share)
+        return np.where(kept, np.minimum(share, 1.0), np.maximum(share, np.nextafter(1.0, 2.0)))
+
+    def negated(self) -> Term:
+        return Comparison(self.left, _OPPOSITE[self.sign], self.right)
+
+
+@dataclass(frozen=True)
+class _Joined(Term):
+    """Conditions joined by a word."""
+
+    terms: tuple[Term, ...]
+
+    @property
+    def inner(self) -> tuple[Term, ...]:
+        return self.terms
+
+
+class All(_Joined):
+    """What holds where all of its terms do."""
+
+    level: ClassVar[int] = 3
+
+    @property
+    def text(self) -> str:
+        return " and ".join(term.within(4) for term in self.terms)
+
+    def value(self, look: ColumnLookup) -> Value:
+        return np.asarray(np.logical_and.reduce(_flags(self.terms, look)))
+
+    def use(self, look: ColumnLookup) -> Array:
+        return reduce(np.maximum, (term.use(look) for term in self.terms))
+
+    def negated(self) -> Term:
+        return Either(tuple(term.negated() for term in self.terms))
+
+
+class Either(_Joined):
+    """What holds where one of its terms does."""
+
+    level: ClassVar[int] = 2
+
+    @property
+    def text(self) -> str:
+        return " or ".join(term.within(3) for term in self.terms)
+
+    def value(self, look: ColumnLookup) -> Value:
+        return np.asarray(np.logical_or.reduce(_flags(self.terms, look)))
+
+    def use(self, look: ColumnLookup) -> Array:
+        return reduce(np.minimum, (term.use(look) for term in self.terms))
+
+    def negated(self) -> Term:
+        return All(tuple(term.negated() for term in self.terms))
+
+
+@dataclass(frozen=True)
+class Not(Term):
+    """What holds where something else does not."""
+
+    of: Term
+    level: ClassVar[int] = 4
+
+    @property
+    def inner(self) -> tuple[Term, ...]:
+        return (self.of,)
+
+    @property
+    def text(self) -> str:
+        return f"not {self.of.within(4)}"
+
+    def value(self, look: ColumnLookup) -> Value:
+        return np.logical_not(_flags((self.of,), look)[0])
+
+    def use(self, look: ColumnLookup) -> Array:
+        """That of the opposite comparisons."""
+        opposite = self.of.negated()
+        return super().use(look) if isinstance(opposite, Not) else opposite.use(look)
+
+    def negated(self) -> Term:
+        return self.of
+
+
+def _flags(terms: Sequence[Term], look: ColumnLookup) -> list[Array]:
+    """Whether each holds, all of one shape."""
+    return list(np.broadcast_arrays(*(np.asarray(term.value(look), dtype=bool) for term in terms)))
+
+
+def _numbers(term: Term, look: ColumnLookup) -> Array:
+    return np.asarray(term.value(look), dtype=float)
+
+
+def number_text(amount: float, unit: str) -> str:
+    """A limit with its unit: times below a second in milliseconds."""
+    if unit == "s" and abs(amount) < 1:
+        return f"{1000 * amount:.10g} ms"
+    return f"{amount:.10g} {unit}".strip()
+
+
+def equal_words(left: Value, right: Value) -> Array:
+    """Where words are the same; either may be a column of `Words`."""
+    if isinstance(left, Words) and isinstance(right, Words):
+        return np.asarray(left.text() == right.text())
+    if isinstance(right, Words):
+        left, right = right, left
+    return left.equal(str(right)) if isinstance(left, Words) else np.asarray(left == right)
+
+
+# -- conditions ----------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Condition:
+    """A condition, understood: what all of its parts, joined by `and`, say. One without parts is always met."""
+
+    text: str = ""
+    parts: tuple[Term, ...] = ()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The figures that it needs."""
         return frozenset[str]().union(*(part.names for part in self.parts))
 
+    @property
+    def two_sided(self) -> bool:
+        """Whether a part compares with the other side."""
+        return any(isinstance(term, Against) for part in self.parts for term in _terms(part))
 
-def condition_of(text: str, units: Mapping[str, str], field: str = "where") -> Condition:
-    """A condition on columns with `units`: column → its unit, `flag` or `word`. An empty text is always met.
+    def use(self, look: ColumnLookup) -> Array:
+        """How much of all limits is used, the most of them."""
+        return reduce(np.maximum, (part.use(look) for part in self.parts))
 
-    Raises InputError for what is not understood, a column that is not there (with the nearest), a number without a
+
+def _terms(term: Term) -> Iterator[Term]:
+    yield term
+    for inner in term.inner:
+        yield from _terms(inner)
+
+
+def condition_of(
+    text: str | Sequence[str], units: Mapping[str, str], field: str = "where", sides: bool = False
+) -> Condition:
+    """A condition on figures with `units`: figure → its unit, `flag` or `word`. An empty text is always met.
+
+    `text`: one, or several that all have to hold. `sides`: there is another side to be `against`.
+    Raises InputError for what is not understood, a figure that is not there (with the nearest), a number without a
     unit where one is due, more than 1,000 characters and more than 32 levels.
+
+    >>> condition_of("1ms < tpot <= 30ms and not fits", {"tpot": "s", "fits": "flag"}).parts[1].text
+    'tpot <= 30 ms'
     """
-    if not isinstance(text, str) or len(text) > LONGEST_CONDITION:
-        raise InputError(field, text, f"a text of at most {LONGEST_CONDITION} characters")
-    if not text.strip():
-        return Condition(text, ())
-    parts = _Parser(text, units, field).whole()
-    return Condition(text, tuple(parts))
+    texts = (text,) if isinstance(text, str) else tuple(text)
+    for each in texts:
+        if not isinstance(each, str) or len(each) > LONGEST_CONDITION:
+            raise InputError(field, each, f"a text of at most {LONGEST_CONDITION} characters")
+    parts = [part for each in texts if each.strip() for part in _Parser(each, units, field, sides).whole()]
+    return Condition(" and ".join(texts), tuple(parts))
 
 
-_UNIT = "|".join(sorted(filter(str.isalpha, NUMBER_UNITS), key=len, reverse=True))
+_UNIT = "|".join(re.escape(unit) for unit in sorted(filter(None, NUMBER_UNITS), key=len, reverse=True) if unit != "%")
 _TOKEN = re.compile(
     r"\s*(?:\$?(?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
     rf"(?P<unit>\s*(?:%|(?:{_UNIT})(?![A-Za-z_0-9]))|[A-Za-zµ]*)"
     r"|(?P<name>[A-Za-z_][A-Za-z_0-9]*)|(?P<word>\"[^\"]*\"|'[^']*')|(?P<sign><=|>=|==|!=|[-+*/<>=()]))"
 )
-_COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
+_COMPARISONS: Mapping[str, Callable[..., Array]] = {
     "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal, "==": np.equal, "!=": np.not_equal,
 }  # fmt: skip
-_ARITHMETIC: Mapping[str, Callable[[Any, Any], Any]] = {
+_MIRRORED: Mapping[str, str] = {"<=": ">=", ">=": "<=", "<": ">", ">": "<"}
+_OPPOSITE: Mapping[str, str] = {"<=": ">", ">=": "<", "<": ">=", ">": "<=", "==": "!=", "!=": "=="}
+_ARITHMETIC: Mapping[str, Callable[..., Array]] = {
     "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.true_divide,
 }  # fmt: skip
 
@@ -100,8 +472,8 @@ _ARITHMETIC: Mapping[str, Callable[[Any, Any], Any]] = {
 class _Parser:
     """Reads a condition from left to right."""
 
-    def __init__(self, text: str, units: Mapping[str, str], field: str) -> None:
-        self.text, self.units, self.field = text, units, field
+    def __init__(self, text: str, units: Mapping[str, str], field: str, sides: bool) -> None:
+        self.text, self.units, self.field, self.sides = text, units, field, sides
         self.tokens = list(self._tokens())
         self.at, self.depth = 0, 0
 
@@ -110,13 +482,14 @@ class _Parser:
         while self.text[place:].strip():
             match = _TOKEN.match(self.text, place)
             if match is None:
-                raise self._wrong(self.text[place:].split()[0], "a column, a number with its unit, or a sign")
+                raise self._wrong(self.text[place:].split()[0], "a figure, a number with its unit, or a sign")
             place = match.end()
             kind = next(k for k in ("number", "name", "word", "sign") if match[k] is not None)
             yield kind, match[kind], (match["unit"] or "").strip()
 
-    def _wrong(self, got: str, expected: str, close: list[str] | None = None) -> InputError:
-        return InputError(self.field, got, expected, close or ())
+    def _wrong(self, got: str, expected: str, close: Sequence[str] = (), of: Sequence[Term] = ()) -> InputError:
+        name = next((term.name for term in of if isinstance(term, Figure)), "")
+        return InputError(f"{self.field} {name}".strip(), got, expected, close)
 
     def _next(self) -> tuple[str, str, str]:
         return self.tokens[self.at] if self.at < len(self.tokens) else ("end", "its end", "")
@@ -134,93 +507,96 @@ class _Parser:
             raise self._wrong(self.text, f"at most {DEEPEST_CONDITION} levels of brackets and signs")
 
     # -- grammar ---------------------------------------------------------------------------------------------------
-    def whole(self) -> list[Clause]:
+    def whole(self) -> tuple[Term, ...]:
         """The parts that `and` joins at the top."""
-        choices = self._either()
+        term = self._flag(self._either())
         if self._next()[0] != "end":
             raise self._wrong(self._next()[1], "and, or, or the end of the condition")
-        if len(choices) > 1:
-            return [self._or(choices)]
-        return [self._flag(part) for part in choices[0]]
+        return term.inner if isinstance(term, All) else (term,)
 
-    def _either(self) -> list[list[Clause]]:
-        """Alternatives, each the parts that are joined by `and`; a single part may be a value."""
-        choices = [self._together()]
-        while self._take("or"):
-            choices.append(self._together())
-        return choices
+    def _either(self) -> Term:
+        """Alternatives; a single one may be a value."""
+        return self._joined("or", self._together, Either)
 
-    def _together(self) -> list[Clause]:
-        parts = [self._negated()]
-        while self._take("and"):
-            parts.append(self._negated())
-        return parts
+    def _together(self) -> Term:
+        return self._joined("and", self._negated, All)
 
-    def _flag(self, term: Clause) -> Clause:
+    def _joined(self, word: str, part: Callable[[], Term], join: type[All] | type[Either]) -> Term:
+        parts = [part()]
+        while self._take(word):
+            parts.append(part())
+        if len(parts) == 1:
+            return parts[0]
+        flat = (self._flag(term) for term in parts)
+        return join(tuple(each for term in flat for each in (term.inner if isinstance(term, join) else (term,))))
+
+    def _flag(self, term: Term) -> Term:
         if term.kind != "flag":
             raise self._wrong(self.text, f"a comparison, not a {term.kind} alone")
         return term
 
-    def _negated(self) -> Clause:
+    def _negated(self) -> Term:
         if not self._take("not"):
             return self._compared()
         self._deeper()
         inner = self._flag(self._negated())
         self.depth -= 1
-        return Clause("flag", PLAIN, inner.names, lambda look: np.logical_not(inner.value(look)))
+        return Not(inner)
 
-    def _compared(self) -> Clause:
+    def _compared(self) -> Term:
         left = self._sum()
-        terms: list[Clause] = []
+        terms: list[Term] = []
         while sign := self._take(*_COMPARISONS, "=", "is"):
             bare = sign in ("=", "is") and left.kind == "word" and "bound" in left.names
             right = self._bound() if bare else self._sum()
-            sign = "==" if sign in ("=", "is") else sign
-            terms.append(self._comparison(left, sign, right))
+            terms.append(self._comparison(left, "==" if sign in ("=", "is") else sign, right))
             left = right
-        return self._and(terms) if terms else left
+        return All(tuple(terms)) if len(terms) > 1 else terms[0] if terms else left
 
-    def _bound(self) -> Clause:
-        """A bound that needs no quotes; a column or a word in quotes otherwise."""
+    def _bound(self) -> Term:
+        """A bound that needs no quotes; another figure of words otherwise."""
         kind, text, _ = self._next()
-        if kind != "name" or text in self.units:
+        word = text[1:-1] if kind == "word" else text
+        if kind not in ("name", "word") or (word not in BOUNDS and self.units.get(text) == "word"):
             return self._sum()
-        if text not in BOUNDS:
-            raise not_one_of(f"{self.field} bound", text, BOUNDS)
+        if word not in BOUNDS:
+            raise not_one_of(f"{self.field} bound", word, BOUNDS)
         self.at += 1
-        return Clause("word", PLAIN, frozenset(), lambda look: text)
+        return Word(word)
 
-    def _sum(self) -> Clause:
+    def _sum(self) -> Term:
         left = self._product()
         while sign := self._take("+", "-"):
             right = self._product()
+            self._need_numbers(left, right)
             self._same(left, right)
-            left = self._number(left, sign, right, left.dimension)
+            left = Arithmetic(left, sign, right, left.dimension)
         return left
 
-    def _product(self) -> Clause:
+    def _product(self) -> Term:
         left = self._signed()
         while sign := self._take("*", "/"):
             right = self._signed()
+            self._need_numbers(left, right)
             turn = 1 if sign == "*" else -1
             (a, b), (c, d) = left.dimension, right.dimension
-            left = self._number(left, sign, right, (a + turn * c, b + turn * d))
+            left = Arithmetic(left, sign, right, (a + turn * c, b + turn * d))
         return left
 
-    def _signed(self) -> Clause:
+    def _signed(self) -> Term:
         if not self._take("-"):
             return self._atom()
         self._deeper()
         inner = self._signed()
         self.depth -= 1
-        self._needs_numbers(inner)
-        return Clause("number", inner.dimension, inner.names, lambda look: -np.asarray(inner.value(look), dtype=float))
+        self._need_numbers(inner)
+        return Negative(inner)
 
-    def _atom(self) -> Clause:
+    def _atom(self) -> Term:
         kind, text, unit = self._next()
         if self._take("("):
             self._deeper()
-            either = self._bracket()
+            either = self._either()
             if not self._take(")"):
                 raise self._wrong(self._next()[1], "a closing bracket")
             self.depth -= 1
@@ -228,93 +604,56 @@ class _Parser:
         self.at += 1
         if kind == "number":
             if unit not in NUMBER_UNITS:
-                raise self._wrong(text + unit, f"a unit: {', '.join(filter(None, NUMBER_UNITS))}")
+                raise self._wrong(text + unit, f"a unit: {', '.join(SHOWN_UNITS)}")
             factor, dimension = NUMBER_UNITS[unit]
-            value = float(text) * factor
-            return Clause("number", dimension, frozenset(), lambda look: value)
+            return Number(float(text) * factor, dimension)
         if kind == "word":
-            word = text[1:-1]
-            return Clause("word", PLAIN, frozenset(), lambda look: word)
+            return Word(text[1:-1])
         if kind == "name" and text not in ("and", "or", "not"):
-            return self._column(text)
-        raise self._wrong(text, "a column or a number")
+            return self._figure(text)
+        raise self._wrong(text, "a figure or a number")
 
-    def _bracket(self) -> Clause:
-        """A condition or a value within brackets."""
-        choices = self._either()
-        return choices[0][0] if len(choices) == len(choices[0]) == 1 else self._or(choices)
-
-    def _column(self, name: str) -> Clause:
-        if name == AGAINST and name not in self.units:
+    def _figure(self, name: str) -> Term:
+        if name in self.units:
+            return Figure(name, self.units[name])
+        if name != AGAINST:
+            raise self._wrong(name, "the name of a figure", nearest(name, self.units))
+        if not self.sides:
             raise self._wrong(self.text, "a limit: `against` compares two sides in `solve` alone")
-        if name not in self.units:
-            close = nearest(name, self.units)
-            raise self._wrong(name, "the name of a column", close)
-        unit = self.units[name]
-        kind = unit if unit in ("flag", "word") else "number"
-        return Clause(kind, DIMENSIONS.get(unit, PLAIN), frozenset((name,)), lambda look: look(name))
+        return _OTHER_SIDE
 
     # -- terms of terms --------------------------------------------------------------------------------------------
-    def _needs_numbers(self, *terms: Clause) -> None:
+    def _need_numbers(self, *terms: Term) -> None:
         for term in terms:
+            if term is _OTHER_SIDE:
+                raise self._wrong(self.text, "`against` alone beside a sign, as in `time <= against`")
             if term.kind != "number":
                 raise self._wrong(" ".join(sorted(term.names)) or self.text, f"a number, not a {term.kind}")
 
-    def _same(self, left: Clause, right: Clause) -> None:
+    def _same(self, left: Term, right: Term) -> None:
         """Raises InputError where one is a time, bytes or a plain number and the other is not."""
-        if left.kind == right.kind == "number" and left.dimension != right.dimension:
-            due = {(1, 0): "a time with its unit, such as 30ms", (0, 1): "bytes with their unit, such as 80GB"}
-            wanted = next((due[t.dimension] for t in (left, right) if t.dimension in due), "numbers of one unit")
-            if PLAIN not in (left.dimension, right.dimension):
-                wanted = "numbers of one unit"
-            raise self._wrong(self.text, wanted)
+        if left.dimension == right.dimension:
+            return
+        due = {(1, 0): "a time with its unit, such as 30ms", (0, 1): "bytes with their unit, such as 80GB"}
+        wanted = next((due[t.dimension] for t in (left, right) if t.dimension in due), "numbers of one unit")
+        if PLAIN not in (left.dimension, right.dimension):
+            wanted = "numbers of one unit"
+        raise self._wrong(self.text, wanted, of=(left, right))
 
-    def _number(self, left: Clause, sign: str, right: Clause, dimension: Dimension) -> Clause:
-        self._needs_numbers(left, right)
-        run = _ARITHMETIC[sign]
-
-        def value(look: ColumnLookup) -> Any:
-            with np.errstate(all="ignore"):
-                return run(left.value(look), right.value(look))
-
-        return Clause("number", dimension, left.names | right.names, value)
-
-    def _comparison(self, left: Clause, sign: str, right: Clause) -> Clause:
-        names = left.names | right.names
+    def _comparison(self, left: Term, sign: str, right: Term) -> Comparison:
+        if right is _OTHER_SIDE:
+            right = replace(_OTHER_SIDE, of=left)
+        elif left is _OTHER_SIDE:
+            left = replace(_OTHER_SIDE, of=right)
         if "word" in (left.kind, right.kind):
             if left.kind != right.kind or sign not in ("==", "!="):
                 raise self._wrong(self.text, 'words compared by == or != with words in quotes, bound == "memory"')
-            same = sign == "=="
-            return Clause("flag", PLAIN, names, lambda look: equal_words(left.value(look), right.value(look)) == same)
-        if "flag" in (left.kind, right.kind):
+        elif "flag" in (left.kind, right.kind):
             raise self._wrong(self.text, "yes or no alone (fits, not fits), which compares with nothing")
-        self._same(left, right)
-        compare = _COMPARISONS[sign]
-        return Clause("flag", PLAIN, names, lambda look: compare(left.value(look), right.value(look)))
-
-    def _and(self, terms: list[Clause]) -> Clause:
-        return self._all(terms, np.logical_and)
-
-    def _or(self, choices: list[list[Clause]]) -> Clause:
-        return self._all([self._and([self._flag(part) for part in parts]) for parts in choices], np.logical_or)
-
-    def _all(self, terms: list[Clause], join: Callable[[Any, Any], Any]) -> Clause:
-        if len(terms) == 1:
-            return terms[0]
-
-        def value(look: ColumnLookup) -> Any:
-            answer = terms[0].value(look)
-            for term in terms[1:]:
-                answer = join(answer, term.value(look))
-            return answer
-
-        return Clause("flag", PLAIN, frozenset[str]().union(*(t.names for t in terms)), value)
+        else:
+            self._same(left, right)
+        return Comparison(left, sign, right)
 
 
-def equal_words(left: Any, right: Any) -> Any:
-    """Where words are the same; either may be a column of `Words`."""
-    if isinstance(left, Words) and isinstance(right, Words):
-        return left.text() == right.text()
-    if isinstance(right, Words):
-        left, right = right, left
-    return left.equal(right) if isinstance(left, Words) else np.bool_(left == right)
+_OTHER_SIDE = Against(Number(0.0))
+"""Stands for the other side until it is known what it is compared with."""

@@ -1,58 +1,52 @@
 """Elasticities: by how many percent a figure moves where a knob of chip, work or model moves by one, and the regimes.
 
-d ln y / d ln x. Of hardware by central differences with Richardson's extrapolation, whose own error is told; under the
-laws without constants also in closed form, by which these are checked. All rates together shorten what is not fixed
-seconds (launches, latencies, the host): by Euler's theorem on homogeneous functions what is left of 1 is theirs.
-Work and model change in whole numbers: there it is the slope between two neighbours, which are told.
+d ln y / d ln x at the question asked, with its error. Rates of the machine: central differences with Richardson's
+extrapolation; under the laws without constants also in closed form, by which these are checked. All rates together
+shorten what is not fixed seconds (launches, latencies, the host): by Euler's theorem on homogeneous functions what is
+left of 1 is theirs. Whole numbers of work and model: the slope between the neighbours a sixteenth away, which are told.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from functools import partial
-from math import log
-from typing import Any, ClassVar, Literal, TypeAlias
+from dataclasses import dataclass
+from math import inf, log
+from typing import Any, ClassVar
 
 import numpy as np
 
 from roofline.declared.checks import flag
 from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.result import Figured, Units
+from roofline.declared.units import seconds_power
 from roofline.estimates.settings import Deployed, Setup
 from roofline.estimates.step import Estimate
 from roofline.explore.asking import question_of
-from roofline.explore.open_question import SIZES, OpenQuestion
-from roofline.explore.requirements import METRICS, figure_of
-from roofline.explore.sensitivity import OperatingPoint, knobs
+from roofline.explore.knobs import KNOBS, RATES, Knob, Side
+from roofline.explore.open_question import OpenQuestion
 from roofline.explore.sweep import map_decode
-from roofline.frozen import frozen
 from roofline.machine.kernels import is_matrix
 from roofline.model.load import model_of
 
-KnobSide: TypeAlias = Literal["hardware", "work", "model"]
 STEP = 1e-3
 """Of the logarithm of a rate, to either side."""
 PART = 16
 """A whole number is moved by this part of it, at least by one."""
-DEGREE = {"s": 1, "USD": 1, "J": 1, "W": 0, "tokens/s": -1, "requests/s": -1, "share": 0, "FLOP/B": 0, "B": 0}
-"""Unit of a figure → the power of seconds in it, chips' prices and watts aside: a faster unit draws what it drew."""
-USUAL = {"decode": "time", "prefill": "time", "generate": "latency", "serve": "tpot", "train": "time"}
-"""Kind of estimate → the figure that is looked at where none is named."""
 
 
 @dataclass(frozen=True)
 class Elasticity(Figured):
     """d ln(figure) / d ln(knob), between `low` and `high` as factors of what the knob is now.
 
-    `error`: how far the differences at two steps lie apart, of hardware; a kink of the law shows there. `method`:
-    `difference`, `between` two whole numbers or models, `homogeneous` (what the others leave), or `closed form`.
+    `error`: how far slopes at two steps, or to either side, lie apart, infinite where there is one alone; a kink of
+    the law shows there. `method`: `difference`, `between` two whole numbers, `homogeneous` (what the others leave), or
+    `closed form`.
     """
 
     FIGURES: ClassVar[Units] = dict.fromkeys(("knob", "side", "value", "low", "high", "error", "method"), "")
 
     knob: str
-    side: KnobSide
+    side: Side
     value: float
     low: float
     high: float
@@ -159,62 +153,86 @@ def sensitivity(model: Any, *, of: str | None = None, map: bool = False, **setti
     The settings are those of `solve`. Of training the
     work alone is turned. Raises InputError for what is not understood, and for a figure that is a word.
     """
-    q = question_of(model_of(model), "", (), False, settings)
-    name = USUAL[q.subject] if of is None else of
-    if METRICS.get(name) not in DEGREE:
-        raise not_one_of("of", name, (m for m, unit in METRICS.items() if unit))
+    q = question_of(model_of(model), "", False, settings).knowing()
+    name = figure_of(q, of)
 
     def figure(other: OpenQuestion) -> float:
-        return float(np.asarray(figure_of(other.answer, name, False)))
+        return float(np.asarray(other.figure(name)))
 
-    value = figure(q)
+    value, unit = figure(q), q.known[name].unit
     if not value > 0:
         raise InputError("of", name, "a figure above 0")
-    every = [*(_hardware(q, name, figure) if q.subject != "train" else ()), *_work(q, figure), *_model(q, figure)]
+    every = [*(_hardware(q, unit, figure) if q.subject != "train" else ()), *_others(q, figure)]
     regimes = tuple(regime(phase, step) for phase, step in _steps(q))
     drawn = regime_map(q) if flag("map", map) else None
-    return Sensitivity(q.asked, q.subject, name, value, METRICS[name], tuple(every), regimes, drawn)
+    return Sensitivity(q.asked, q.subject, name, value, unit, tuple(every), regimes, drawn)
 
 
-# -- hardware ------------------------------------------------------------------------------------------------------
-def chip_rates(q: OpenQuestion) -> Iterator[tuple[str, Callable[[float], OpenQuestion]]]:
-    """The rates of a chip and its links, each a factor turned into the question with it."""
-    chip, cluster = q.asked.deployment.chip, q.asked.deployment.cluster
-
-    def times(values: Any, factor: float) -> Any:
-        return frozen({key: factor * value for key, value in values.items()})
-
-    yield "bandwidth", lambda f: q.on(replace(chip, bandwidth=f * chip.bandwidth))
-    yield "peak", lambda f: q.on(replace(chip, peaks=times(chip.peaks, f)))
-    if chip.vector:
-        yield "vector", lambda f: q.on(replace(chip, vector=times(chip.vector, f)))
-    if q.asked.deployment.chips > 1:
-        yield (
-            "link",
-            lambda f: q.joined(
-                replace(cluster, levels=tuple(replace(x, bandwidth=f * x.bandwidth) for x in cluster.levels))
-            ),
-        )
+def figure_of(q: OpenQuestion, of: str | None) -> str:
+    """A figure by its name, that which is usual where none is given. Raises InputError for one that is no number."""
+    numbers = [name for name, column in q.known.items() if column.kind == "float"]
+    name = q.question.usual if of is None else of
+    if name not in numbers:
+        raise not_one_of("of", name, numbers)
+    return name
 
 
-def _hardware(q: OpenQuestion, name: str, figure: Callable[[OpenQuestion], float]) -> Iterator[Elasticity]:
-    known = []
-    for knob, turned in chip_rates(q):
-        value, error = slope(partial(_logarithm, figure, turned))
-        known.append(Elasticity(knob, "hardware", value, np.exp(-STEP), np.exp(STEP), error, "difference"))
+# -- one definition ------------------------------------------------------------------------------------------------
+def elasticity(knob: Knob, q: OpenQuestion, figure: Callable[[OpenQuestion], float]) -> Elasticity | None:
+    """How a figure answers to a knob; None where the question lacks the knob, or it cannot be turned."""
+    now, grain = knob.get(q), knob.grain(q)
+    if not now:
+        return None
+    if not grain:
+        value, error = slope(lambda x: log(figure(knob.set(q, now * float(np.exp(x))))))
+        return Elasticity(knob.name, knob.side, value, float(np.exp(-STEP)), float(np.exp(STEP)), error, "difference")
+    move = grain * max(1, int(now) // PART // grain)
+    at = {n: y for n in (-1, 0, 1) if (y := _logarithm(knob, q, now + n * move, figure)) is not None}
+    if len(at) < 2 or 0 not in at:
+        return None
+
+    def between(low: int, high: int) -> float:
+        return (at[high] - at[low]) / log((now + high * move) / (now + low * move))
+
+    low, high = min(at), max(at)
+    if (low, high) == (-1, 1):
+        error = abs(between(0, 1) - between(-1, 0))
+    else:
+        far = 2 * (low + high)
+        further = _logarithm(knob, q, now + far * move, figure)
+        error = inf
+        if further is not None:
+            at[far] = further
+            error = abs(between(min(0, far), max(0, far)) - between(low, high))
+    ends = (1 + low * move / now, 1 + high * move / now)
+    return Elasticity(knob.name, knob.side, between(low, high), *ends, error, "between")
+
+
+def _logarithm(knob: Knob, q: OpenQuestion, x: float, figure: Callable[[OpenQuestion], float]) -> float | None:
+    """ln of a figure at a whole number; None where there is none: beyond the context, a size that does not divide."""
+    try:
+        return log(figure(knob.set(q, x))) if x > 0 else None
+    except (InputError, ValueError):
+        return None
+
+
+def _hardware(q: OpenQuestion, unit: str, figure: Callable[[OpenQuestion], float]) -> Iterator[Elasticity]:
+    known = [e for name in RATES if (e := elasticity(KNOBS[name], q, figure)) is not None]
     yield from known
-    if "rate" not in q.numbers:
-        left = DEGREE[METRICS[name]] + sum(e.value for e in known) if METRICS[name] != "share" else None
-        if left is not None:
-            error = sum(e.error for e in known)
-            yield Elasticity("fixed seconds", "hardware", left, 1.0, 1.0, error, "homogeneous")
-    if METRICS[name] == "USD":
+    if "rate" not in q.numbers and unit != "share":
+        left = seconds_power(unit) + sum(e.value for e in known)
+        yield Elasticity("fixed seconds", "hardware", left, 1.0, 1.0, sum(e.error for e in known), "homogeneous")
+    if unit == "USD":
         yield Elasticity("price", "hardware", 1.0, 1.0, 1.0, 0.0, "closed form")
 
 
-def _logarithm(figure: Callable[[OpenQuestion], float], turned: Callable[[float], OpenQuestion], x: float) -> float:
-    """ln of a figure where the logarithm of a rate is moved by x."""
-    return log(figure(turned(float(np.exp(x)))))
+def _others(q: OpenQuestion, figure: Callable[[OpenQuestion], float]) -> Iterator[Elasticity]:
+    """The elasticities to work and model; requests that arrive at random are not turned."""
+    for knob in KNOBS.values():
+        if knob.side != "hardware" and knob.name != "rate":
+            e = elasticity(knob, q, figure)
+            if e is not None:
+                yield e
 
 
 def slope(y: Callable[[float], float]) -> tuple[float, float]:
@@ -242,53 +260,6 @@ def ideal_elasticities(e: Estimate) -> dict[str, float]:
                                                                              "vector")  # fmt: skip
         sums[which] -= float(op.expected) / float(e.time)
     return sums
-
-
-# -- work and model ------------------------------------------------------------------------------------------------
-def _work(q: OpenQuestion, figure: Callable[[OpenQuestion], float]) -> Iterator[Elasticity]:
-    for name in SIZES[q.subject]:
-        now = q.numbers.get(name)
-        now = 1 if now is None and name == "batch" else now
-        if not now or name == "rate":
-            continue
-        move = max(1, now // PART)
-        if q.subject == "train":
-            move = _unit(q, name) * max(1, now // PART // _unit(q, name))
-        ends = []
-        for n in (now - move, now + move):
-            try:
-                ends.append((n, log(figure(q.sized(**{name: n})))))
-            except (InputError, ValueError):  # nothing there: beyond the context, no sequence
-                ends.append((now, log(figure(q))))
-        (low, below), (high, above) = ends
-        if low < high:
-            value = (above - below) / log(high / low)
-            yield Elasticity(name.removesuffix("_tokens"), "work", value, low / now, high / now, 0.0, "between")
-
-
-def _unit(q: OpenQuestion, name: str) -> int:
-    """What a number of training is a multiple of."""
-    degrees = q.asked.layout
-    return int(degrees.dp) * int(q.others.get("micro_batch") or 1) if name == "batch" else 2 * int(degrees.cp)
-
-
-def _model(q: OpenQuestion, figure: Callable[[OpenQuestion], float]) -> Iterator[Elasticity]:
-    """The knobs of the architecture that `knobs` of a step has, turned there and asked of this figure."""
-    point = OperatingPoint(q.asked, 1, 1)
-    now = figure(q)
-    for knob, kind, ends in knobs(point, "decode"):
-        if kind != "architecture":
-            continue
-        (low, one), (high, other) = ends
-        try:
-            below, above = (
-                now if end.model is q.model else figure(q.under(replace(q.asked, model=end.model)))
-                for end in (one, other)
-            )
-        except InputError:  # a size that no longer divides
-            continue
-        value = (log(above) - log(below)) / (log(high) - log(low))
-        yield Elasticity(knob, "model", value, low, high, 0.0, "between")
 
 
 # -- regimes -------------------------------------------------------------------------------------------------------

@@ -13,9 +13,10 @@ import numpy as np
 from roofline.declared.errors import InputError, nearest
 from roofline.declared.result import Result
 from roofline.explore.columns import ColumnValues, Rows, Words, at_rows, joined_values, words_of
-from roofline.explore.condition import Clause, Condition, condition_of
+from roofline.explore.condition import Condition, Term, condition_of
 from roofline.explore.families import KEPT_PLANS, PlanFamily, compiled, plan_families, reason_of
-from roofline.explore.kinds import ColumnKind, column_kinds, figure_leaves, typed_values
+from roofline.explore.figures import ColumnKind, by_name, figure_leaves, units_of
+from roofline.explore.kinds import column_kinds, typed_values
 from roofline.explore.questions import Compiled, Coordinates
 from roofline.explore.space import Segment, Space
 
@@ -51,11 +52,11 @@ class Sweeper:
 
     def __post_init__(self) -> None:
         if isinstance(self.condition, str):
-            object.__setattr__(self, "condition", condition_of(self.condition, {c.name: c.spelled for c in self.known}))
+            object.__setattr__(self, "condition", condition_of(self.condition, units_of(self.known)))
 
     @cached_property
     def _by_name(self) -> Mapping[str, ColumnKind]:
-        return {column.name: column for column in self.known}
+        return by_name(self.known)
 
     @cached_property
     def _together(self) -> bool:
@@ -64,7 +65,7 @@ class Sweeper:
         return self.space.question.together and not wanted & ALONE
 
     @cached_property
-    def _parts(self) -> tuple[tuple[Clause, ...], tuple[Clause, ...]]:
+    def _parts(self) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
         """The condition's parts that need no time, and the others."""
         early = [p for p in self.condition.parts if all(self._by_name[n].figure in ("", MEMORY) for n in p.names)]
         return tuple(early), tuple(p for p in self.condition.parts if p not in early)
@@ -182,7 +183,7 @@ class Sweeper:
     def _answer(self, family: PlanFamily, point: Coordinates, rows: Any) -> _Answer:
         return _Answer(self, family, self.space.labels(family.plans[0]), point, rows.shape)
 
-    def _met(self, parts: Sequence[Clause], answer: _Answer, rows: Any) -> Any:
+    def _met(self, parts: Sequence[Term], answer: _Answer, rows: Any) -> Any:
         """The rows that meet some parts of the condition."""
 
         def look(name: str) -> ColumnValues:
@@ -234,7 +235,7 @@ class _Answer:
         if not column.figure:
             return self.point[column.name] if column.name in self.point else self._label(column.name)
         if column.figure not in self._figures:
-            leaves = figure_leaves(self.sweeper.space, self.result, column.figure)
+            leaves = figure_leaves(self.sweeper.space.question, self.result, column.figure)
             self._figures[column.figure] = {name: value for name, value, _ in leaves}
         return self._figures[column.figure].get(column.name)
 
@@ -251,15 +252,15 @@ def sweeper_of(space: Space, wanted: Sequence[str] | None, where: str) -> Sweepe
     Raises InputError for a column or a condition that is not understood, and where no plan can be.
     """
     known = column_kinds(space)
-    by_name = {column.name: column for column in known}
-    condition = condition_of(where, {c.name: c.spelled for c in known})
+    columns = by_name(known)
+    condition = condition_of(where, units_of(known))
     axes = tuple(column for column in known if not column.figure)
     names = [c.name for c in known if c.figure] if wanted == ["all"] else list(wanted or space.question.columns)
     for name in names:
-        if name not in by_name:
-            raise InputError("columns", name, "the name of a column, or all", nearest(name, by_name))
-    chosen = dict.fromkeys([*(c.name for c in axes), *names])
-    return Sweeper(space, known, tuple(by_name[name] for name in chosen), condition)
+        if name not in columns:
+            raise InputError("columns", name, "the name of a column, or all", nearest(name, columns))
+    chosen = dict.fromkeys(columns[name].name for name in (*(c.name for c in axes), *names))
+    return Sweeper(space, known, tuple(columns[name] for name in chosen), condition)
 
 
 # -- boxes ---------------------------------------------------------------------------------------------------------

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial
 
 import numpy as np
 
+from roofline.bracketing import neighbours, spread
 from roofline.declared.errors import InputError
+from roofline.distinct import Array
 from roofline.estimates.deployment import Machine, is_several
 from roofline.estimates.settings import setup
-from roofline.explore.open_question import OpenQuestion, figures_of
-from roofline.explore.requirements import all_in_memory
+from roofline.explore.open_question import OpenQuestion
+from roofline.explore.questions import all_in_memory
 from roofline.explore.serving_layouts import serving_layouts
-from roofline.explore.solution import Solution, binding_of, met
-from roofline.explore.sweep import spread
+from roofline.explore.solution import Solution, binding_of, rows_of
 from roofline.layout.layout import Layout
 from roofline.machine.fabric import cluster_named
 
@@ -36,13 +37,8 @@ def fewest_chips(q: OpenQuestion, on: Machine, most: int) -> Solution:
     """The fewest chips, over the layouts of `serving_layouts` and replicas of those without expert parallelism.
 
     Of layouts of as many chips the one that uses least of the limits. `beyond` is the best of those of fewer chips.
-    Raises InputError of training, and where a layout is given.
     """
-    if q.subject == "train":
-        raise InputError("find", "chips", "inference: of training every layout is another question")
-    if not q.asked.deployment.chosen and q.asked.layout.chips != 1:
-        raise InputError("layout", q.asked.layout.text(), "nothing: every legal one is looked at")
-    room = min(most, cluster_named(on).chips) if is_several(on) else most
+    room = _room(on, most)
     every = _looked(q, on, room)
     enough = [c for c in every if c.use <= 1]
     best = min(enough, key=lambda c: (c.chips, c.use), default=None)
@@ -52,19 +48,33 @@ def fewest_chips(q: OpenQuestion, on: Machine, most: int) -> Solution:
     if at is None:
         raise InputError("chips", most, "enough for one layout that divides")
     there = _under(q, on, at.layout)
-    now = figures_of(there, None)
-    outside = None if next_to is None or best is None else figures_of(_under(q, on, next_to.layout), None)
-    rows = tuple(
-        met(r, figures, None if outside is None else outside[i])
-        for i, (r, figures) in enumerate(zip(q.requirements, now, strict=True))
-    )
+    outside = None if next_to is None or best is None else _under(q, on, next_to.layout)
+    rows = rows_of(there, outside)
     why = "" if best else f"even the best of {len(every)} layouts of at most {room} chips, {at.layout.text()}, does not"
     return Solution(
-        there.asked, q.subject, "chips", "least", tuple(r.plain() for r in q.requirements), "",
+        there.asked, q.subject, "chips", "least", tuple(part.text for part in q.condition.parts), "",
         None if best is None else best.chips, "chips", None if outside is None or next_to is None else next_to.chips,
-        1, binding_of(rows) if outside is not None else None, rows,
+        1, None if outside is None else binding_of(q, rows, outside), rows,
         None if best is None else bool(all_in_memory(there.answer)), True, "legal layouts", len(every), why,
     )  # fmt: skip
+
+
+def on_chips(q: OpenQuestion, on: Machine, most: int) -> Iterator[Callable[[], OpenQuestion]]:
+    """The question as it is, then under every layout that is looked at.
+
+    Raises InputError of training, and where a layout is given.
+    """
+    if q.subject == "train":
+        raise InputError("find", "chips", "inference: of training every layout is another question")
+    if not q.asked.deployment.chosen and q.asked.layout.chips != 1:
+        raise InputError("layout", q.asked.layout.text(), "nothing: every legal one is looked at")
+    yield lambda: q
+    for layout in _layouts(q, on, _room(on, most)):
+        yield partial(_under, q, on, layout)
+
+
+def _room(on: Machine, most: int) -> int:
+    return min(most, cluster_named(on).chips) if is_several(on) else most
 
 
 def _layouts(q: OpenQuestion, on: Machine, room: int) -> tuple[Layout, ...]:
@@ -95,29 +105,25 @@ def _looked(q: OpenQuestion, on: Machine, room: int) -> tuple[Candidate, ...]:
     for layout in legal:
         look(layout)
     for layout in (x for x in legal if x.ep == 1 and x.dp == 1):
+
+        def does(sizes: Array, layout: Layout = layout) -> Array:
+            return np.array([look(replace(layout, dp=int(size))).use <= 1 for size in sizes])
+
         fails = 1
         for n in spread(1, max(1, room // int(layout.chips))).tolist():
             if n * int(layout.chips) > fewest() or (n == 1 and look(layout).use <= 1):
                 break
             if look(replace(layout, dp=n)).use <= 1:
-                _between(fails, n, lambda layout: look(layout).use <= 1, layout)
+                neighbours(n, fails, does)
                 break
             fails = n
     return tuple(known.values())
 
 
-def _between(fails: int, does: int, holds: Callable[[Layout], bool], layout: Layout) -> None:
-    """Looks at numbers of replicas between one that fails and one that does, until they are neighbours."""
-    while does - fails > 1:
-        middle = (fails + does) // 2
-        fails, does = (fails, middle) if holds(replace(layout, dp=middle)) else (middle, does)
-
-
 def _use(q: OpenQuestion) -> float:
     """How much of all limits a layout uses; infinite where it gives no answer."""
     try:
-        pairs = zip(q.requirements, figures_of(q, None), strict=True)
-        return float(reduce(np.maximum, [r.use(*figures) for r, figures in pairs]))
+        return float(q.use)
     except InputError:  # a rate beyond what it takes, a number of chips that makes no machine
         return float("inf")
 

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from roofline.declared.errors import InputError
+from roofline.declared.groups import StaticBatch
 from roofline.declared.maths import Count
 from roofline.estimates.deployment import Machine, deploy
 from roofline.estimates.generate import Generation, generation
@@ -48,7 +49,7 @@ class Served:
     @cached_property
     def generation(self) -> Generation:
         """What it takes. Raises InputError where it cannot be."""
-        return generation(self.asked, self.batch, self.input, self.output)
+        return generation(self.asked, StaticBatch(self.input, self.output, self.batch))
 
     def under(self, layout: Layout) -> Served:
         """The same under another layout. Raises InputError where the machine has too few chips."""

@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import islice, product
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from roofline.declared.errors import InputError
-from roofline.declared.result import Leaf, Result, leaves_of
+from roofline.declared.result import Result
 from roofline.explore.columns import ColumnValues, words_of
 from roofline.explore.families import compiled
+from roofline.explore.figures import ColumnKind, figure_columns
 from roofline.explore.space import Segment, Space
 
-Kind: TypeAlias = Literal["float", "int", "flag", "word"]
 TRIED_POINTS = 16
 """Points of a plan at which a first answer is looked for."""
-
-
-@dataclass(frozen=True)
-class ColumnKind:
-    """A column: its unit, what its values are, and the figure that it is of, "" of an axis."""
-
-    name: str
-    unit: str
-    kind: Kind
-    figure: str = ""
-
-    @property
-    def spelled(self) -> str:
-        """How a condition sees it: its unit, `flag` or `word`."""
-        return self.kind if self.kind in ("flag", "word") else self.unit
 
 
 def column_kinds(space: Space) -> tuple[ColumnKind, ...]:
@@ -46,22 +29,7 @@ def column_kinds(space: Space) -> tuple[ColumnKind, ...]:
     axes = [ColumnKind(name, "", "word") for name in dict.fromkeys(words)]
     axes += [ColumnKind(n.name, "", "int" if n.values.dtype.kind == "i" else "float") for n in space.numbers]
     names = {axis.name for axis in axes}
-    figures = []
-    for figure in dict.fromkeys((*result.FIGURES, *space.question.more)):
-        for name, value, unit in figure_leaves(space, result, figure):
-            kind = _kind_of(value, unit)
-            if kind is not None and name not in names:
-                names.add(name)
-                figures.append(ColumnKind(name, unit, kind, figure))
-    return (*axes, *figures)
-
-
-def figure_leaves(space: Space, result: Any, figure: str) -> Iterable[Leaf]:
-    """The numbers and words of a figure of a result, or of one that the question adds."""
-    more = space.question.more.get(figure)
-    if more is not None:
-        return leaves_of(figure, more[1](result), more[0])
-    return leaves_of(figure, result.figure(figure), result.FIGURES[figure])
+    return (*axes, *(column for column in figure_columns(space.question, result) if column.name not in names))
 
 
 def first_answer(space: Space) -> Result:
@@ -81,20 +49,6 @@ def first_answer(space: Space) -> Result:
             first = first or error
     assert first is not None
     raise first
-
-
-def _kind_of(value: Any, unit: str) -> Kind | None:
-    """What the values of a column are; None of what is there for some plans alone."""
-    if value is None:
-        return "float" if unit else None
-    array = np.asarray(value)
-    if array.dtype.kind == "b":
-        return "flag"
-    if array.dtype.kind in "iu" and not unit:
-        return "int"
-    if array.dtype.kind in "iuf":
-        return "float"
-    return "word" if array.dtype.kind == "U" else None
 
 
 def typed_values(column: ColumnKind, values: Any, size: int) -> ColumnValues:

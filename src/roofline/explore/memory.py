@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from roofline.bracketing import spread
 from roofline.declared.checks import count
 from roofline.declared.maths import Count
 from roofline.estimates.deployment import Deployment, Machine
 from roofline.estimates.fit import Fit
 from roofline.estimates.memory import Memory
 from roofline.estimates.settings import setup
-from roofline.explore.sweep import Values, longest_context, spread
+from roofline.explore.sweep import Values, longest_context
 from roofline.machine.engine import Engine
 from roofline.machine.named_chip import chip_named
 from roofline.model.model import Model

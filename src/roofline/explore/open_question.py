@@ -1,22 +1,28 @@
-"""A question with one number left open: which estimate it is of, the other numbers, and the figures that come of it."""
+"""A question of which something is left open or turned: its estimate, its numbers, and the figures that come of it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
-from roofline.declared.errors import InputError
-from roofline.declared.groups import Load, one_load
+from roofline.declared.errors import InputError, not_one_of
+from roofline.declared.groups import Load, StaticBatch, one_load
+from roofline.declared.kinds import ValueKind, count_kind
 from roofline.declared.question import arguments_of, declaration_of, group_settings, question_settings
+from roofline.distinct import Array
+from roofline.estimates.fit import fit
 from roofline.estimates.generate import generate, generation
 from roofline.estimates.serve import serve, server_of, serving
 from roofline.estimates.server import Server
 from roofline.estimates.settings import Setup
 from roofline.estimates.step import step_estimate
 from roofline.estimates.train import train
-from roofline.explore.requirements import Requirement, figure_of
+from roofline.explore.condition import AGAINST, Condition, Value
+from roofline.explore.figures import ColumnKind, by_name, figure_columns, figure_leaves
+from roofline.explore.questions import QUESTIONS, Question
 from roofline.machine.chip import Chip, Price
 from roofline.machine.engine import default_engine, engine_named
 from roofline.machine.fabric import Cluster
@@ -27,8 +33,7 @@ Subject: TypeAlias = Literal["decode", "prefill", "generate", "serve", "train"]
 """Of which estimate: one step, a static batch, a server, a step of training."""
 SIZES: Mapping[Subject, tuple[str, ...]] = MappingProxyType({
     "decode": ("batch", "context"), "prefill": ("batch", "input"),
-    "generate": tuple(name for name, s in question_settings(generate).items() if s.kind.unit in ("sequences", "tokens")
-                      and not s.parameter),
+    "generate": tuple(group_settings(StaticBatch)),
     "serve": tuple(name for name, s in group_settings(Load).items() if s.kind.unit != "share"),
     "train": ("batch", "tokens"),
 })  # fmt: skip
@@ -38,6 +43,12 @@ SERVED = tuple(
     name for name, s in question_settings(serve).items() if s.parameter in ("load", "how", "speculation", "images")
 )
 """Settings of a server beside its place."""
+NUMBERS: Mapping[str, ValueKind] = MappingProxyType({
+    **{name: question_settings(q)[name].kind for q in (fit, generate, serve) for name in ALL_SIZES
+       if name in question_settings(q)},
+    "context": count_kind("tokens", 0), "tokens": count_kind("tokens"),
+})  # fmt: skip
+"""Numbers of questions and their kinds."""
 LARGEST_BATCH = 2**20
 LONGEST_UNLIMITED = 2**22
 """Tokens that are looked at where a model has no limit of its own."""
@@ -75,21 +86,25 @@ def _subject(given: set[str]) -> Subject:
 
 @dataclass(frozen=True)
 class OpenQuestion:
-    """An estimate of `subject` with its settings understood, its numbers, and what must be kept.
+    """An estimate of `subject` with its settings understood, its numbers, and what must hold.
 
     `numbers`: those that are given, by name. `more`: other settings of a server. `machine`: where training is told to
-    run; `others`: its options. `strict`: times count at the far end of their
-    intervals.
+    run; `others`: its options. `strict`: figures count at the far end of their intervals. `other`: the other side of a
+    comparison. `known`: the figures that can be asked for by name. `within`: of a step, whether the model's context
+    limits it.
     """
 
     subject: Subject
     asked: Setup
     numbers: Mapping[str, Any]
-    requirements: tuple[Requirement, ...] = ()
+    condition: Condition = field(default_factory=Condition)
     machine: Any = None
     strict: bool = False
     others: Mapping[str, Any] = field(default_factory=dict)
     more: Mapping[str, Any] = field(default_factory=dict)
+    other: OpenQuestion | None = None
+    known: Mapping[str, ColumnKind] = field(default_factory=dict)
+    within: bool = True
 
     @property
     def model(self) -> Model:
@@ -133,17 +148,56 @@ class OpenQuestion:
         return replace(self.asked, deployment=replace(self.asked.deployment, **deployment))
 
     @property
+    def question(self) -> Question:
+        """What is asked at every point of a sweep of such estimates."""
+        return QUESTIONS[self.subject]
+
+    # -- figures ---------------------------------------------------------------------------------------------------
+    def knowing(self) -> OpenQuestion:
+        """The same, of which figures can be asked by name: all those that its answer has."""
+        return replace(self, known=by_name(figure_columns(self.question, self.answer)))
+
+    def figure(self, name: str) -> Any:
+        """A figure of the answer; where `strict` and there is an interval, its far end.
+
+        Raises InputError for a name that no figure has, and for a figure that is not known there.
+        """
+        if name not in self.known:
+            raise not_one_of("figure", name, self.known)
+        column = self.known[name]
+        end = f"{column.name}_high" if self.strict else ""
+        leaf = end if end in self.known else column.name
+        leaves = figure_leaves(self.question, self.answer, column.figure)
+        value = next((value for each, value, _ in leaves if each == leaf), None)
+        if value is None and column.unit == "USD":
+            raise InputError("on", self.asked.deployment.chip.id, "a chip with a price, as in `like=h100-sxm,price=2`")
+        if value is None:
+            raise InputError("figure", name, "one that is known there")
+        return value
+
+    def look(self, name: str) -> Value:
+        """A figure of this side; behind `against ` of the other."""
+        side, _, figure = name.rpartition(" ")
+        value: Value = (self.other if side == AGAINST and self.other is not None else self).figure(figure)
+        return value
+
+    @property
+    def use(self) -> Array:
+        """How much of all limits is used, the most of them."""
+        return self.condition.use(self.look)
+
+    @cached_property
     def answer(self) -> Any:
         """The estimate."""
         n = self.numbers
         batch = n.get("batch", 1)
         match self.subject:
             case "decode":
-                return step_estimate(self.asked, decode(batch, n["context"]))
+                return step_estimate(self.asked, decode(batch, n["context"]), within=self.within)
             case "prefill":
-                return step_estimate(self.asked, prefill(batch, n["input"]))
+                return step_estimate(self.asked, prefill(batch, n["input"]), within=self.within)
             case "generate":
-                return generation(self.asked, **{"batch": batch, **n})
+                return generation(self.asked, StaticBatch(**{"batch": batch, **n}))
             case "serve":
                 return serving(self.asked, **self._served())
             case "train":
@@ -161,18 +215,5 @@ class OpenQuestion:
         return server_of(self.asked, **self._served())
 
     def _trained(self, batch: Any) -> Any:
-        return train(
-            self.model, batch=batch, tokens=self.numbers["tokens"], on=self.machine, layout=self.asked.layout,
-            engine=self.asked.engine, law=self.asked.law, **self.others,
-        )  # fmt: skip
-
-
-def figures_of(question: OpenQuestion, against: OpenQuestion | None) -> tuple[tuple[Any, Any], ...]:
-    """Of each requirement the figure and its limit."""
-    answer, rows = question.answer, []
-    other = None if against is None else against.answer
-    for r in question.requirements:
-        value = figure_of(answer, r.metric, question.strict)
-        limit = r.limit if r.limit != "against" else figure_of(other, r.metric, question.strict)
-        rows.append((value, limit))
-    return tuple(rows)
+        place = {"on": self.machine, **{name: getattr(self.asked, name) for name in ("layout", "engine", "law")}}
+        return train(self.model, batch=batch, tokens=self.numbers["tokens"], **place, **self.others)

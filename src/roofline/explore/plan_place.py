@@ -16,7 +16,8 @@ from roofline.explore.search import OBJECTIVES, Search
 from roofline.explore.serving_plans import Group, PlanPlace, ServingPlan, Site
 from roofline.layout.layout import Layout, layout_named
 
-KEYS = ("replicas", "layout", "prefills", "prefill_layout", "concurrency")
+REPLICAS, PREFILLS = ("replicas", "layout"), ("prefills", "prefill_layout")
+KEYS = (*REPLICAS, *PREFILLS, "concurrency")
 """What a plan is given by; without prefills replicas do both phases."""
 ALONE = Layout().text()
 UNKNOWN = Span(1.0, 1.0, 1.0, 1.0)
@@ -41,10 +42,10 @@ def rank_plan(s: Search, given: str | Mapping[str, Any]) -> PlanPlace:
     else:
         flight = count("plan concurrency", _number(asked, "concurrency"), 1)
     site = s.space.sites[0]
-    group = _group(site, asked, "replicas", "layout")
-    first = _group(site, asked, "prefills", "prefill_layout") if {"prefills", "prefill_layout"} & set(asked) else None
+    group = _group(site, asked, *REPLICAS)
+    first = _group(site, asked, *PREFILLS) if set(PREFILLS) & set(asked) else None
     blank = ServingPlan(s.space.model, s.demand, s.limits, group, first, flight or 1, 0, UNKNOWN, UNKNOWN, 1.0)
-    blank = replace(blank, formula=first is not None)
+    blank = replace(blank, formula=first is not None or s.demand.rate is None)
     return _judged(s, blank)
 
 
@@ -102,7 +103,7 @@ def _asked(text: str) -> dict[str, str]:
     last = ""
     for word in text.split(","):
         name, _, value = (part.strip() for part in word.partition("="))
-        if last in ("layout", "prefill_layout") and name not in KEYS:
+        if last in (REPLICAS[1], PREFILLS[1]) and name not in KEYS:
             asked[last] += f",{word.strip()}"
             continue
         if name in asked:

@@ -13,11 +13,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from roofline.declared.errors import not_one_of
+from roofline.declared.groups import Load, StaticBatch
 from roofline.declared.maths import Count, where
-from roofline.declared.question import OLD_NAMES, arguments_of, declaration_of, question_settings
+from roofline.declared.question import OLD_NAMES, arguments_of, declaration_of, group_settings, question_settings
 from roofline.declared.result import Result
 from roofline.estimates.generate import Generation, changed_step, of_total, pipeline_group, prompts_span
-from roofline.estimates.serve import SteadyState, serve, server_of, serving
+from roofline.estimates.serve import serve, server_of, serving
 from roofline.estimates.settings import Setup
 from roofline.estimates.span import Span
 from roofline.estimates.step import Estimate, step_estimate
@@ -25,6 +26,8 @@ from roofline.estimates.train import train
 from roofline.model.model import Model
 from roofline.work.step import decode, prefill
 
+AXES: Mapping[str, str] = {"output_tokens": "output"}
+"""Settings whose axis, and column, has another name."""
 Coordinates: TypeAlias = Mapping[str, Count]
 """Numeric axis → its numbers: one, or arrays that broadcast."""
 
@@ -42,14 +45,16 @@ class Compiled:
 class Question:
     """What is asked. `axes`: its numbers; `given`: what those are that need not be given, None of those left out.
 
-    `columns`: what is answered where nothing is said. `longest`: tokens of the longest sequence at a point. `answer`: a
-    plan at a point; `allowed`: whether a plan can be asked that at all. `more`: figures beside those of the result.
-    `options`: settings of its own that are axes too. `together`: a layout's degrees may be arrays.
+    `usual`: the figure that is looked at, and `columns` those that are answered, where nothing is said. `longest`:
+    tokens of the longest sequence at a point. `answer`: a plan at a point; `allowed`: whether a plan can be asked that
+    at all. `more`: figures beside those of the result, or in place of them. `options`: settings of its own that are
+    axes too. `together`: a layout's degrees may be arrays.
     """
 
     name: str
     axes: tuple[str, ...]
     given: Mapping[str, float | None]
+    usual: str
     columns: tuple[str, ...]
     longest: Callable[[Coordinates], Count]
     answer: Callable[[Compiled, Coordinates], Result]
@@ -100,9 +105,17 @@ def _per_chip(e: Estimate) -> Count:
     return e.tokens_per_second / e.deployment.layout.chips
 
 
+def all_in_memory(answer: Any) -> Any:
+    """Whether all that an estimate was asked for is in memory at once: no waves, nothing that waits for a place."""
+    fits = np.asarray(answer.fits)
+    if hasattr(answer, "waves"):
+        return fits & (np.asarray(answer.waves) == 1)
+    return fits & (np.asarray(answer.in_flight) <= answer.capacity) if hasattr(answer, "capacity") else fits
+
+
 # -- many steps ----------------------------------------------------------------------------------------------------
 def _generate(plan: Compiled, point: Coordinates) -> Generation:
-    return Generation(_setup(plan), point["batch"], point["input"], point["output"])
+    return Generation(_setup(plan), StaticBatch(point["input"], point["output"], point["batch"]))
 
 
 def _serve_settings(plan: Compiled, point: Coordinates) -> dict[str, Any]:
@@ -119,9 +132,7 @@ def _serve(plan: Compiled, point: Coordinates) -> Result:
         return serving(_setup(plan), **asked)
     fastest, rate = server_of(_setup(plan), **asked).fastest, point["rate"]
     taken = where(rate <= fastest, rate, fastest / 2)
-    how = asked.get("how", SteadyState())
-    how = replace(how, formula=True) if how.formula is None else how
-    return serving(_setup(plan), **{**asked, "load": replace(asked["load"], rate=taken), "how": how})
+    return serving(_setup(plan), **{**asked, "load": replace(asked["load"], rate=taken)})
 
 
 def _served(plan: Compiled, point: Coordinates) -> Any:
@@ -144,29 +155,31 @@ def _train(plan: Compiled, point: Coordinates) -> Result:
 _STEP = ("time", "time_floor", "time_low", "time_high")
 _RATES = ("bound", "tokens_per_second", "tokens_per_second_per_chip", "memory_total", "fits")
 _CHIPS = {"tokens_per_second_per_chip": ("tokens/s", _per_chip)}
+_AT_ONCE = {"fits": ("", all_in_memory)}
 QUESTIONS: Mapping[str, Question] = {
     q.name: q
     for q in (
         Question(
-            "decode", ("batch", "context"), {"batch": 1}, (*_STEP, "tpot", *_RATES), lambda p: p["context"] + 1,
+            "decode", ("batch", "context"), {"batch": 1}, "time", (*_STEP, "tpot", *_RATES), lambda p: p["context"] + 1,
             _decode, more={"tpot": ("s", step_tpot), **_CHIPS},
         ),
         Question(
-            "prefill", ("batch", "input"), {"batch": 1}, (*_STEP, "ttft", *_RATES), lambda p: p["input"], _prefill,
-            more={"ttft": ("s", step_ttft), **_CHIPS},
+            "prefill", ("batch", "input"), {"batch": 1}, "time", (*_STEP, "ttft", *_RATES), lambda p: p["input"],
+            _prefill, more={"ttft": ("s", step_ttft), **_CHIPS},
         ),
         Question(
-            "generate", ("batch", "input", "output"), {"batch": 1},
+            "generate", ("batch", "input", "output"), {"batch": 1}, "latency",
             ("ttft", "tpot", "latency", "waves", *_RATES[1:]), lambda p: p["input"] + p["output"] - 1, _generate,
+            more=_AT_ONCE,
         ),
         Question(
-            "serve", ("input", "output", "prefix", "concurrency", "rate"),
-            {"prefix": 0.0, "concurrency": None, "rate": None},
+            "serve", tuple(AXES.get(name, name) for name in group_settings(Load)),
+            {name: s.default for name, s in group_settings(Load).items() if not s.needed}, "tpot",
             ("ttft", "tpot", "latency", "requests_per_second", "in_flight", "capacity", *_RATES[1:]),
-            lambda p: p["input"] + p["output"] - 1, _serve, _served, options=SERVED,
+            lambda p: p["input"] + p["output"] - 1, _serve, _served, more=_AT_ONCE, options=SERVED,
         ),
         Question(
-            "train", ("batch", "tokens", "micro_batch"), {"micro_batch": None},
+            "train", ("batch", "tokens", "micro_batch"), {"micro_batch": None}, "time",
             (*_STEP, "tokens_per_second", "tokens_per_second_per_chip", "mfu", "bubble", "memory_total", "fits"),
             lambda p: p["tokens"], _train, options=("recompute", "recipe", "optimizer", "schedule", "loss"),
             together=False,

@@ -11,8 +11,8 @@ from roofline.explore.serving_pools import disaggregated, pool_pairs
 from roofline.explore.serving_replicas import aggregated, followed
 from roofline.explore.serving_space import Looked, SiteSpace, all_looked
 
-FOLLOWED, MOST_FOLLOWED = 5, 8
-"""Ways at the top of the list at a rate whose requests are followed, and how many are tried for that."""
+MOST_FOLLOWED = 64
+"""Ways at a rate whose requests are followed at most."""
 
 
 def plans_to_look_at(space: SiteSpace, demand: Load, limits: Limits, kinds: Sequence[str]) -> int:
@@ -26,7 +26,7 @@ def plans_to_look_at(space: SiteSpace, demand: Load, limits: Limits, kinds: Sequ
             fitting = space.replicas(site, demand)
             number += sum(int((space.room(site) // k.degrees.chips).sum()) for k in fitting.kinds)
         for prefill in space.sites if "disaggregated" in kinds else ():
-            if prefill.how.id == site.how.id and prefill.precision == site.precision:
+            if prefill.how.id == site.how.id and prefill.where.precision == site.where.precision:
                 pairs = pool_pairs(space, (prefill, site), demand, limits)
                 number += sum(pair.splits.number for pair in pairs)
     return number
@@ -38,18 +38,22 @@ def ranked_plans(
     limits: Limits,
     kinds: Sequence[str],
     aim: Callable[[ServingPlan], tuple[float, ...]],
+    top: int = 1,
 ) -> tuple[list[ServingPlan], Looked]:
-    """What keeps the limits, the least of an aim first, and all that was looked at."""
+    """What keeps the limits, the least of an aim first, and all that was looked at.
+
+    At a rate requests of the `top` ways are followed, as `serve` does; the others' times are the closed form's.
+    """
     looked = all_looked(list(_looked(space, demand, limits, kinds)))
-    return _followed(sorted(looked.plans, key=aim), space, aim), looked
+    return _followed(sorted(looked.plans, key=aim), space, aim, top), looked
 
 
 def _followed(
-    ranked: list[ServingPlan], space: SiteSpace, aim: Callable[[ServingPlan], tuple[float, ...]]
+    ranked: list[ServingPlan], space: SiteSpace, aim: Callable[[ServingPlan], tuple[float, ...]], top: int
 ) -> list[ServingPlan]:
     """The ranking, with requests of the best few followed, of which some then need more replicas or are no plan."""
     for _ in range(MOST_FOLLOWED):
-        first = next((p for p in ranked[:FOLLOWED] if p.formula and p.prefill is None), None)
+        first = next((p for p in ranked[:top] if p.formula and p.prefill is None), None)
         if first is None:
             break
         better = followed(first, space.room(first.group.site))

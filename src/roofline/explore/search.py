@@ -13,15 +13,11 @@ import numpy as np
 
 from roofline.declared.checks import real
 from roofline.declared.errors import InputError, not_one_of
-from roofline.declared.groups import Load
+from roofline.declared.groups import Load, Where
 from roofline.declared.kinds import (
     ChipCount,
-    EngineName,
-    Formats,
     KindName,
-    LawName,
     LayoutText,
-    MachineName,
     ObjectiveName,
     PlainNumber,
     Whole,
@@ -33,6 +29,7 @@ from roofline.declared.result import Result, Units
 from roofline.estimates.bill import Bill
 from roofline.estimates.cost import Cost, tariff
 from roofline.estimates.deployment import is_several, machines
+from roofline.estimates.requests import LENGTHS
 from roofline.estimates.settings import bill_of
 from roofline.explore.demand import Limits
 from roofline.explore.front import front_plans
@@ -41,7 +38,7 @@ from roofline.explore.serving_plans import PlanPlace, ServingPlan, Site
 from roofline.explore.serving_space import Looked, SiteSpace
 from roofline.layout.layout import Layout, layout_named
 from roofline.machine.fabric import MOST, cluster_named
-from roofline.machine.target import Mode, mode_named
+from roofline.machine.target import mode_named
 from roofline.model.load import model_of
 from roofline.model.model import Model
 
@@ -55,18 +52,13 @@ MOST_SITES = 64
 
 @group
 @dataclass(frozen=True, kw_only=True)
-class Choices:
-    """What may be chosen, and how much of it there is."""
+class Choices(Where):
+    """Places to choose from, each setting one or several, and how much there is of them."""
 
-    on: Annotated[MachineName, "Chips or clusters to choose from."]
-    chips: Annotated[ChipCount | None, "Chips in all (8, or those of the cluster)."] = None
-    precision: Annotated[Formats | None, "Formats to choose from, as in `weights=fp8` (default: the checkpoint's)."] = (
-        None
-    )
-    engine: Annotated[EngineName | None, "Engines to choose from."] = None
     layout: Annotated[
         LayoutText | None, "Layouts of a replica to choose from, as in `tp=4` (default: all that divide)."
     ] = None
+    chips: Annotated[ChipCount | None, "Chips in all (8, or those of the cluster)."] = None
     kind: Annotated[KindName | None, "Replicas that do both phases, or a pool for each alone (default: both)."] = None
     budget: Annotated[PlainNumber | None, "USD an hour at most, of chips with a price."] = None
     power: Annotated[PlainNumber | None, "Watts at most, of boards at their TDP."] = None
@@ -117,7 +109,7 @@ class Search(Result):
 
     SCHEMA: ClassVar[str] = "roofline.search/2"
     FIGURES: ClassVar[Units] = {
-        "model": "", "input": "", "output": "", "chips": "", "law": "", "objective": "", "ttft_limit": "s",
+        "model": "", **LENGTHS, "chips": "", "law": "", "objective": "", "ttft_limit": "s",
         "tpot_limit": "s", "latency_limit": "s", "strict": "", "deployments": "", "considered": "", "left_out": "",
         "plans": "", "asked_plan": "",
     }  # fmt: skip
@@ -145,7 +137,7 @@ class Search(Result):
     @property
     def law(self) -> str:
         """Which law the times follow."""
-        return mode_named(self.space.sites[0].law).name
+        return mode_named(self.space.sites[0].where.law).name
 
     @property
     def input(self) -> int:
@@ -223,7 +215,6 @@ def search(
     *,
     choices: Choices,
     ranking: Ranking = Ranking(),
-    law: Annotated[LawName, "Times `calibrated` on measurements, `ideal`, or `fixed(mfu,mbu)`."] = "calibrated",
     bill: Bill | None = None,
     counted: Callable[[int], None] | None = None,
 ) -> Search:
@@ -231,8 +222,9 @@ def search(
 
     Replicas × layouts (tensor, pipeline, data-parallel attention, expert parallelism) × machines × formats × engines;
     of two pools every split of the chips. Without a load each has the most requests in flight that keep the limits, in
-    a closed loop, as `serve` and `pools` have it. With one, each has as few replicas as keep them. The figures equal
-    those of `serve` and `pools` for each alone; at a rate the first few follow requests, the rest is the closed form.
+    a closed loop, as `serve` and `pools` have it. With one, each has as few replicas as keep them. A plan's figures are
+    those of `serve` and `pools`: at a concurrency by mean values, at a rate those of requests that are followed, where
+    the closed form has chosen the plans to list.
     `on`, `precision`, `engine` and `layout` are one or several to choose from. `counted` is given the number of plans
     to look at, before any is worked out.
     Raises InputError for what is not understood; where nothing keeps the limits, `plans` is empty.
@@ -240,7 +232,7 @@ def search(
     for name in group_settings(Load):
         if np.shape(getattr(demand, name)):
             raise InputError(name, getattr(demand, name), "one number")
-    space, kinds = _space(model_of(model), choices, mode_named(law), bill)
+    space, kinds = _space(model_of(model), choices, bill)
     objective = ranking.objective
     if objective is None:
         objective = "chips" if demand.given else "throughput"
@@ -248,7 +240,7 @@ def search(
         raise not_one_of("objective", objective, OBJECTIVES)
     if counted is not None:
         counted(plans_to_look_at(space, demand, limits, kinds))
-    ranked, looked = ranked_plans(space, demand, limits, kinds, OBJECTIVES[objective])
+    ranked, looked = ranked_plans(space, demand, limits, kinds, OBJECTIVES[objective], ranking.top)
     if objective == "cost" and ranked and _price(ranked[0]) == inf:
         raise InputError("objective", objective, "chips with a price")
     if objective == "energy" and ranked and _energy(ranked[0]) == inf:
@@ -261,10 +253,12 @@ def search(
     return Search(space, kinds, demand, limits, objective, looked, plans)
 
 
-def _space(model: Model, choices: Choices, law: Mode, bill: Bill | None) -> tuple[SiteSpace, tuple[str, ...]]:
+def _space(model: Model, choices: Choices, bill: Bill | None) -> tuple[SiteSpace, tuple[str, ...]]:
     """All that may be chosen, and which kinds of replicas."""
+    mode_named(choices.law)
+    place = Where(on=choices.on, law=choices.law)
     sites = [
-        Site(on, precision, engine, bill, law)
+        Site(replace(place, on=on, precision=precision, engine=engine), bill)
         for on, precision, engine in product(
             machines(choices.on), _several(choices.precision), _several(choices.engine)
         )

@@ -1,14 +1,13 @@
-"""How a step's expected time answers to each knob: elasticities at the operating point, swings over a range, a grid.
+"""How a step's expected time answers to each knob: swings over a range, elasticities at the operating point, a grid.
 
-The elasticity is d log(time) / d log(knob), here between the knob's two ends: −1 where the time halves as the knob
-doubles, 0 where it does not care. Knobs of deployment (batch, context, formats, chip, links) stand apart from those of
-the architecture (layers, width, feed-forward, KV heads, experts per token), which make another model.
+A swing is what the time becomes at either end of a knob's range. The elasticity is that of `sensitivity`, at the point
+itself. Knobs of deployment (batch, context, formats, chip, links) stand apart from those of the architecture (layers,
+width, feed-forward, KV heads, experts per token), which make another model.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Literal, TypeAlias
@@ -19,16 +18,16 @@ from roofline.declared.errors import InputError
 from roofline.estimates.settings import Setup
 from roofline.estimates.step import Estimate, step_estimate
 from roofline.explore import variants
+from roofline.explore.elasticity import elasticity
+from roofline.explore.knobs import Knob, eight_bits, experts_per_token, knobs_of, narrower_formats
+from roofline.explore.open_question import OpenQuestion
 from roofline.explore.quantized_weights import quantized_weights, weights_text
-from roofline.model import modules as m
 from roofline.model.model import Model
 from roofline.model.precision import Precision
 from roofline.work.step import PHASES, Phase, Step, decode, step_of
 
 KnobKind: TypeAlias = Literal["deployment", "architecture"]
 KINDS: tuple[KnobKind, ...] = ("deployment", "architecture")
-MATTERS = 0.8
-"""A knob on the weights' bits counts where it leaves no more than this share of their bytes."""
 
 
 @dataclass(frozen=True)
@@ -70,18 +69,22 @@ class OperatingPoint:
         """Expected seconds of a phase."""
         return float(self.at(self.step(phase)).time)
 
+    def asks(self, phase: Phase) -> OpenQuestion:
+        """The time of a phase as a question of which every knob can be turned."""
+        size = {"input": self.prompted} if phase == "prefill" else {"context": self.context}
+        return OpenQuestion(phase, self.asked, {"batch": self.batch, **size}, within=False).knowing()
+
     def under(self, **changes: Any) -> OperatingPoint:
         """The same with another model or other formats."""
         return replace(self, asked=replace(self.asked, **changes))
 
-    def on(self, **changes: Any) -> OperatingPoint:
-        """The same on another chip or cluster."""
-        return self.under(deployment=replace(self.asked.deployment, **changes))
-
 
 @dataclass(frozen=True)
 class Answer:
-    """One knob: its range as a factor at either end, the time there over that at the point, and the elasticity."""
+    """One knob: its range as a factor at either end, the time there over that at the point, and the elasticity.
+
+    `elasticity`: d log(time) / d log(knob) at the point, None of formats, which are no number that moves by a percent.
+    """
 
     knob: str
     kind: KnobKind
@@ -90,11 +93,7 @@ class Answer:
     high: float
     at_low: float
     at_high: float
-
-    @property
-    def elasticity(self) -> float:
-        """d log(time) / d log(knob)."""
-        return math.log(self.at_high / self.at_low) / math.log(self.high / self.low)
+    elasticity: float | None
 
     @property
     def swing(self) -> float:
@@ -104,110 +103,38 @@ class Answer:
 
 def answers(p: OperatingPoint) -> tuple[Answer, ...]:
     """Every knob's answer in either phase, the largest swing first; none of a knob that its place does not allow."""
-    every: list[Answer] = []
-    for phase in PHASES:
-        now = p.time(phase)
-        for knob, kind, ((low, one), (high, other)) in knobs(p, phase):
-            try:
-                times = one.time(phase) / now, other.time(phase) / now
-            except InputError:  # a size that no longer divides, a format that the chip lacks
-                continue
-            every.append(Answer(knob, kind, phase, low, high, *times))
+    every = (answer for phase in PHASES for answer in _of_phase(p.asks(phase), phase))
     return tuple(sorted(every, key=lambda a: (a.phase != "prefill", -a.swing)))
 
 
-End: TypeAlias = tuple[float, OperatingPoint]
-Knob: TypeAlias = tuple[str, KnobKind, tuple[End, End]]
+def _of_phase(q: OpenQuestion, phase: Phase) -> Iterator[Answer]:
+    now = _time(q)
+    for knob, value in knobs_of(q):
+        low, high = (_turned(knob, q, value, end) for end in knob.ends)
+        try:
+            times = [now if end == value else _time(knob.set(q, end)) for end in (low, high)]
+        except InputError:  # a size that no longer divides
+            continue
+        local = elasticity(knob, q, _time) if low < high else None
+        if local is not None:
+            kind: KnobKind = "architecture" if knob.side == "model" else "deployment"
+            yield Answer(knob.name, kind, phase, low / value, high / value, times[0] / now, times[1] / now, local.value)
+    for name, share, narrower in narrower_formats(q):
+        try:
+            yield Answer(name, "deployment", phase, share, 1.0, _time(narrower) / now, 1.0, None)
+        except InputError:  # a format that the chip lacks
+            continue
 
 
-def knobs(p: OperatingPoint, phase: Phase) -> Iterator[Knob]:
-    """The knobs that a model in a place has, each turned down and up."""
-    yield from _deployment(p, phase)
-    yield from _architecture(p)
+def _time(q: OpenQuestion) -> float:
+    return float(q.figure("time"))
 
 
-def _deployment(p: OperatingPoint, phase: Phase) -> Iterator[Knob]:
-    def turned(by: Callable[[float], OperatingPoint]) -> tuple[End, End]:
-        return (0.5, by(0.5)), (2.0, by(2.0))
-
-    chip, cluster = p.asked.deployment.chip, p.asked.deployment.cluster
-    if p.batch > 1:
-        sizes = (p.batch // 2, replace(p, batch=p.batch // 2)), (2 * p.batch, replace(p, batch=2 * p.batch))
-        (less, fewer), (more, many) = sizes
-        yield "batch", "deployment", ((less / p.batch, fewer), (more / p.batch, many))
-    name, tokens = ("prompt", p.prompted) if phase == "prefill" else ("context", p.context)
-    if tokens > 1:
-        half = tokens // 2
-        yield (
-            name,
-            "deployment",
-            ((half / tokens, replace(p, prompt=half) if phase == "prefill" else replace(p, context=half)), (1.0, p)),
-        )
-
-    def faster(factor: float) -> OperatingPoint:
-        return p.on(chip=replace(chip, bandwidth=factor * chip.bandwidth))
-
-    def stronger(factor: float) -> OperatingPoint:
-        return p.on(chip=replace(chip, peaks={f: factor * v for f, v in chip.peaks.items()}))
-
-    def linked(factor: float) -> OperatingPoint:
-        levels = tuple(replace(level, bandwidth=factor * level.bandwidth) for level in cluster.levels)
-        return p.on(cluster=replace(cluster, levels=levels))
-
-    yield "memory bandwidth", "deployment", turned(faster)
-    yield "peak", "deployment", turned(stronger)
-    if p.asked.deployment.chips > 1:
-        yield "link bandwidth", "deployment", turned(linked)
-    weights = quantized_weights(p.model, p.formats, eight_bits(p))
-    if weights is not None and weights.bytes <= MATTERS:
-        yield (
-            f"weights in {eight_bits(p)}",
-            "deployment",
-            ((weights.bytes, p.under(formats=weights.precision)), (1.0, p)),
-        )
-    cache = p.formats.kv.bits
-    if cache >= 16 and p.model.kv_bytes(1):
-        narrow = p.under(formats=p.formats.merged("kv=fp8"))
-        yield "cache in fp8", "deployment", ((float(8 / cache), narrow), (1.0, p))
-
-
-def eight_bits(p: OperatingPoint) -> str:
-    """The 8-bit format of weights there: fp8 where the chip multiplies it, else int8, for memory alone."""
-    return "fp8" if "fp8" in p.asked.deployment.chip.peaks else "int8"
-
-
-def _architecture(p: OperatingPoint) -> Iterator[Knob]:
-    def other(model: Model) -> OperatingPoint:
-        return p.under(model=model)
-
-    layers = len(p.model.layers)
-    if layers > 1:
-        yield (
-            "layers",
-            "architecture",
-            ((layers // 2 / layers, other(variants.with_layers(p.model, layers // 2))), (1.0, p)),
-        )
-    for name, turn in (("width", variants.with_width), ("feed-forward", variants.with_inner)):
-        low, high = turn(p.model, 0.75), turn(p.model, 1.25)
-        if low.parameters != high.parameters:
-            yield name, "architecture", ((0.75, other(low)), (1.25, other(high)))
-    narrow = variants.with_kv(p.model, 2)
-    if narrow is not None:
-        yield kv_knob(p.model), "architecture", ((0.5, other(narrow)), (1.0, p))
-    k = experts_per_token(p.model)
-    if k > 1:
-        fewer = variants.with_experts_per_token(p.model, k // 2)
-        yield "experts per token", "architecture", ((k // 2 / k, other(fewer)), (1.0, p))
-
-
-def kv_knob(model: Model) -> str:
-    """What the cache's size hangs on: the rank of latents, or the number of KV heads."""
-    return "latent rank" if any(isinstance(x, m.LatentAttention) for x, _ in model.modules()) else "KV heads"
-
-
-def experts_per_token(model: Model) -> int:
-    """k of the first mixture, 0 for a dense model."""
-    return next((x.top_k or 0 for x, _ in model.modules() if isinstance(x, m.Experts)), 0)
+def _turned(knob: Knob, q: OpenQuestion, now: float, factor: float) -> float:
+    """An end of a knob's range, of whole numbers one at least."""
+    if factor == 1.0 or not knob.grain(q):
+        return factor * now
+    return max(1, int(factor * now))
 
 
 # -- the grid ------------------------------------------------------------------------------------------------------
@@ -238,7 +165,7 @@ def grid(p: OperatingPoint) -> Iterator[GridPoint]:
     limits the step. A combination that the place does not allow is left out.
     """
     formats = [p.formats]
-    weights = quantized_weights(p.model, p.formats, eight_bits(p))
+    weights = quantized_weights(p.model, p.formats, eight_bits(p.asked.deployment.chip))
     if weights is not None:
         formats.append(weights.precision)
     formats += [f.merged({"kv": "fp8"}) for f in formats if f.kv.bits > 8]

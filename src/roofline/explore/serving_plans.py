@@ -9,38 +9,42 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from roofline.declared.groups import Load
+from roofline.declared.groups import DEGREES, Load, PlaceSettings, PoolSizes, Where
+from roofline.declared.maths import Count
+from roofline.declared.question import group_settings
 from roofline.declared.result import Figured, Units
+from roofline.estimates.bill import Bill
 from roofline.estimates.cost import Cost, Spending, Spent, tariff
 from roofline.estimates.deployment import Machine, machine_chip
-from roofline.estimates.pools import pools
-from roofline.estimates.serve import serve
-from roofline.estimates.server import rounded_down
-from roofline.estimates.settings import bill_of, setup
+from roofline.estimates.pools import pools_serving
+from roofline.estimates.requests import ServedLoad
+from roofline.estimates.serve import server_of
+from roofline.estimates.settings import Setup, bill_of, setup
 from roofline.estimates.span import Span
 from roofline.estimates.spending import SteadyLoad, server_spending
 from roofline.explore.demand import NAMES, Limits
 from roofline.layout.layout import Layout
 from roofline.machine.chip import Chip
 from roofline.machine.engine import Engine, default_engine, engine_named
-from roofline.machine.target import Mode
 from roofline.model.model import Model
 
 HOUR, MILLION = 3600.0, 1e6
+PLACE = tuple(name for name in group_settings(PlaceSettings) if name not in DEGREES)
+"""Settings of a place."""
 
 
 @dataclass(frozen=True)
 class Site:
-    """Where and how replicas may run: a machine, formats, an engine, a bill; None for those of checkpoint and chip.
+    """Where and how replicas may run, whatever their layout, and who pays what."""
 
-    `law`: that which times follow.
-    """
+    where: Where
+    bill: Bill | None = None
 
-    on: Machine
-    precision: Any = None
-    engine: Any = None
-    bill: Any = None
-    law: str | Mode = "calibrated"
+    @property
+    def on(self) -> Machine:
+        """The machine."""
+        machine: Machine = self.where.on
+        return machine
 
     @cached_property
     def chip(self) -> Chip:
@@ -50,13 +54,15 @@ class Site:
     @cached_property
     def how(self) -> Engine:
         """The engine."""
-        return default_engine(self.chip) if self.engine is None else engine_named(self.engine)
+        return default_engine(self.chip) if self.where.engine is None else engine_named(self.where.engine)
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What estimates take."""
-        given = {"on": self.on, "precision": self.precision, "engine": self.engine}
-        return {**given, "bill": self.bill, "law": self.law}
+    def under(self, layout: Layout) -> Where:
+        """The same under a layout."""
+        return replace(self.where, layout=layout)
+
+    def setup(self, model: Model, layout: Layout) -> Setup:
+        """The settings of a replica, understood."""
+        return setup(model, self.under(layout), self.bill)
 
 
 @dataclass(frozen=True)
@@ -85,8 +91,8 @@ class ServingPlan(Spent, Figured):
     """
 
     FIGURES: ClassVar[Units] = {
-        "kind": "", "on": "", "engine": "", "precision": "", "layout": "", "replicas": "", "prefill_on": "",
-        "prefill_layout": "", "prefills": "", "chips": "", "concurrency": "", "batch": "", "ttft": "s", "tpot": "s",
+        "kind": "", **dict.fromkeys(PLACE, ""), "replicas": "", **dict.fromkeys(group_settings(PoolSizes), ""),
+        "concurrency": "", "batch": "", "ttft": "s", "tpot": "s",
         "latency": "s", "requests_per_second": "requests/s", "tokens_per_second": "tokens/s",
         "tokens_per_second_per_chip": "tokens/s", "tokens_per_second_per_user": "tokens/s",
         **Spent.BILLED, "limit": "", "used": "share", "chance": "share", "formula": "", "why": "", "confirmation": "",
@@ -127,7 +133,8 @@ class ServingPlan(Spent, Figured):
     @property
     def precision(self) -> str:
         """The formats asked for, "" where they are the checkpoint's."""
-        return "" if self.group.site.precision is None else str(self.group.site.precision)
+        precision = self.group.site.where.precision
+        return "" if precision is None else str(precision)
 
     @property
     def layout(self) -> str:
@@ -150,9 +157,19 @@ class ServingPlan(Spent, Figured):
         return "" if self.prefill is None else self.prefill.layout.text()
 
     @property
+    def prefill_engine(self) -> str:
+        """Their engine."""
+        return "" if self.prefill is None else self.prefill.site.how.id
+
+    @property
     def prefills(self) -> int:
         """How many of them there are."""
         return 0 if self.prefill is None else self.prefill.replicas
+
+    @property
+    def decodes(self) -> int:
+        """How many replicas only decode."""
+        return 0 if self.prefill is None else self.group.replicas
 
     @property
     def chips(self) -> int:
@@ -208,9 +225,9 @@ class ServingPlan(Spent, Figured):
         if self.prefill is not None:
             both: Spending = self.evaluated().spending
             return both
-        d = self.demand
-        asked = setup(self.model, layout=self.group.layout, **self.group.site.settings)
-        load = SteadyLoad(self.requests_per_second, d.input, d.output_tokens, rounded_down(d.input * d.prefix))
+        r = ServedLoad(self.demand)
+        asked = self.group.site.setup(self.model, self.group.layout)
+        load = SteadyLoad(self.requests_per_second, r.input, r.output, r.cached)
         return server_spending(asked, load, float(self.tpot.expected), self.replicas)
 
     @cached_property
@@ -237,19 +254,23 @@ class ServingPlan(Spent, Figured):
 
     # -- once more -------------------------------------------------------------------------------------------------
     def evaluated(self) -> Any:
-        """The same by itself: a `Serving` of one of its replicas, or the `Pools`."""
-        site, rate = self.group.site, self.demand.rate
+        """The same by itself: a `Serving` of one of its replicas with its share of the requests, or the `Pools`."""
+        site, rate, number = self.group.site, self.demand.rate, self.replicas
         if self.prefill is None:
-            load = replace(self.demand, concurrency=self.batch if rate is None else None,
-                           rate=None if rate is None else rate / self.replicas)  # fmt: skip
-            return serve(self.model, load=load, layout=self.group.layout, formula=self.formula, **site.settings)
-        first = self.prefill.site
-        apart = {"prefill_on": first.on, "prefill_engine": first.engine} if first != site else {}
-        return pools(
-            self.model, load=replace(self.demand, concurrency=self.concurrency if rate is None else None),
-            prefills=self.prefills, decodes=self.replicas, prefill_layout=self.prefill.layout,
-            layout=self.group.layout, **site.settings, **apart,
-        )  # fmt: skip
+            server = server_of(site.setup(self.model, self.group.layout), self.demand)
+            if rate is not None:
+                return server.at_rate(rate / number, self.formula, turns=number)
+            return server.at(self.concurrency / number if self.concurrency % number else self.batch)
+        load = replace(self.demand, concurrency=self.concurrency if rate is None else None)
+        sizes = pool_sizes((self.prefill.site, site), self.prefill.layout, (self.prefills, self.decodes))
+        return pools_serving(self.model, site.under(self.group.layout), load, sizes, bill=site.bill)
+
+
+def pool_sizes(sites: tuple[Site, Site], layout: Layout, replicas: tuple[Count, Count]) -> PoolSizes:
+    """Pools of two sites, of so many replicas each, those of `layout` for prefill."""
+    first, then = sites
+    apart = {"prefill_on": first.on, "prefill_engine": first.where.engine} if first != then else {}
+    return PoolSizes(prefill_layout=layout, prefills=replicas[0], decodes=replicas[1], **apart)
 
 
 @dataclass(frozen=True)

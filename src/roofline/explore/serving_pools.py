@@ -17,15 +17,14 @@ from roofline.declared.errors import InputError
 from roofline.declared.groups import Load
 from roofline.distinct import Array
 from roofline.estimates.pool_replicas import Columns, Pair, Replicas
-from roofline.estimates.pools import Pools, pools
-from roofline.estimates.server import rounded_down
-from roofline.estimates.settings import Setup, setup
+from roofline.estimates.pools import Pools, pools_serving
+from roofline.estimates.requests import ServedLoad
 from roofline.estimates.span import Span
 from roofline.estimates.tandem import Passage, Tandem
 from roofline.estimates.transfer import moved_bytes, networks
 from roofline.explore.demand import Limits
 from roofline.explore.serving_layouts import Degrees
-from roofline.explore.serving_plans import Group, ServingPlan, Site, part
+from roofline.explore.serving_plans import Group, ServingPlan, Site, part, pool_sizes
 from roofline.explore.serving_space import Looked, ReplicaKinds, SiteSpace
 from roofline.explore.serving_splits import ROUNDING, BoundedSplits, PoolRates, Splits, SplitSpace, pool_rates
 
@@ -52,7 +51,7 @@ def disaggregated(space: SiteSpace, prefill: Site, decode: Site, demand: Load, l
     Without a load: the most requests in flight within the limits; with one: every split that keeps them. Both pools
     hold weights and caches in the same formats.
     """
-    if prefill.precision != decode.precision:
+    if prefill.where.precision != decode.where.precision:
         return Looked((), 0, 0)
     sites = (prefill, decode)
     try:
@@ -254,14 +253,13 @@ class _Walked:
 
 def _pair(space: SiteSpace, sites: tuple[Site, Site], demand: Load, degrees: tuple[Degrees, Degrees]) -> Pair:
     """Pools of every pair of layouts, [first, then]."""
-    first: Setup = setup(space.model, layout=degrees[0].layout(1), **sites[0].settings)
-    then: Setup = setup(space.model, layout=degrees[1].layout(0), **sites[1].settings)
+    first = sites[0].setup(space.model, degrees[0].layout(1))
+    then = sites[1].setup(space.model, degrees[1].layout(0))
     room = min(space.chips, space.room(sites[1]))
     size = moved_bytes(first, then, demand.input)
     ways = (network.seconds(size) for network in networks(sites[1].on, sites[0].on, room))
-    known = rounded_down(demand.input * demand.prefix)
     replicas = Replicas(room, None, None, room, (room, room))
-    return Pair(first, then, demand.input, demand.output_tokens, known, replicas, reduce(Span.most, ways))
+    return Pair(first, then, ServedLoad(demand), replicas, reduce(Span.most, ways))
 
 
 def _exactly(
@@ -273,14 +271,11 @@ def _exactly(
     if not len(splits):
         return ()
     first, then = degrees[0].where(splits.first), degrees[1].where(splits.then)
-    apart = {"prefill_on": sites[0].on, "prefill_engine": sites[0].engine} if sites[0] != sites[1] else {}
+    sizes = pool_sizes(sites, first.layout(0), (splits.prefills, splits.decodes))
 
     def answer(flights: Array) -> tuple[Pools, Array]:
-        p = pools(
-            space.model, load=demand if demand.given else replace(demand, concurrency=flights),
-            prefills=splits.prefills, decodes=splits.decodes, prefill_layout=first.layout(0), layout=then.layout(0),
-            **sites[1].settings, **apart,
-        )  # fmt: skip
+        load = demand if demand.given else replace(demand, concurrency=flights)
+        p = pools_serving(space.model, sites[1].under(then.layout(0)), load, sizes, bill=sites[1].bill)
         return p, np.broadcast_to(limits.spans(p.ttft, p.tpot, p.latency).max(axis=0), (len(splits),))
 
     p, used = answer(flights)

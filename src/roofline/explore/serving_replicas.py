@@ -1,35 +1,27 @@
 """Replicas that do both phases: the most requests in flight, or the fewest replicas, that keep the limits.
 
-Where requests are always as many they are followed from step to step, as `serve` does it: each number that is looked at
-takes about 2 ms. At a rate the closed form looks at all numbers of replicas, and the best are followed afterwards.
+Times are those of the server that `serve` answers with, of all layouts side by side. Where requests are always as many,
+it is asked at a grid of numbers, then between the best that keeps the limits and its neighbour. At a rate the closed
+form looks at all numbers of replicas, and requests of those that are listed are followed afterwards, as `serve` does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from roofline.declared.errors import InputError
 from roofline.declared.groups import Load
 from roofline.distinct import Array
-from roofline.estimates.server import Server
-from roofline.estimates.settings import setup
 from roofline.estimates.span import Span
 from roofline.explore.demand import Limits
 from roofline.explore.serving_plans import Group, ServingPlan, Site, part
 from roofline.explore.serving_space import Looked, ReplicaKinds, SiteSpace
 
-LOADS = 8
-"""Numbers of requests in flight at which a layout is looked at first; then between the last that keeps the limits and
-the next."""
-CERTAINLY = 1.05
-"""Share of a limit of TPOT or latency beyond which more in flight keep it no more; TTFT may fall again, where requests
-then come in other groups."""
-
-
+NUMBERS, FINER = 48, 16
+"""Numbers of requests in flight, or of replicas, at which layouts are looked at first; then between neighbours."""
 WIDTH, MOST_NUMBERS = 2**13, 2**19
 """Numbers of replicas at a rate that are looked at together, and in all."""
 IDLE = 1000
@@ -54,7 +46,6 @@ class _Question:
         capacity = int(kinds.capacity[i]) * replicas
         return ServingPlan(
             self.space.model, self.demand, self.limits, group, None, flight, capacity, times[0], times[1], rate,
-            formula=self.demand.rate is not None,
         )  # fmt: skip
 
 
@@ -80,96 +71,58 @@ def aggregated(space: SiteSpace, site: Site, demand: Load, limits: Limits) -> Lo
 # -- always so many ------------------------------------------------------------------------------------------------
 def _always(asked: _Question, kinds: ReplicaKinds, most: Array) -> Looked:
     """So many requests are always in flight, or as many as keep the limits."""
-    demand = asked.demand
-    total = None if demand.concurrency is None else int(demand.concurrency)
-    loads = [_Loads(asked, kinds, i) for i in range(len(kinds.degrees))]
-    if total is None:
-        flights = np.array([load.most() for load in loads])
-        replicas = most
-        deployments = int(np.sum(most))
-    else:
-        replicas = np.array([load.fewest(int(most[i]), total) for i, load in enumerate(loads)])
-        flights = -(-total // np.maximum(replicas, 1)) * (replicas > 0)
-        deployments = sum(min(int(n), total) for n in most)
-    considered = sum(len(load.known) for load in loads)
-    if not np.any(flights):
+    demand, capacity = asked.demand, kinds.capacity[:, np.newaxis]
+    if demand.concurrency is None:
+        highest, deployments = kinds.capacity, int(np.sum(most))
+
+        def users(numbers: Array) -> Array:
+            return numbers
+    else:  # fewer replicas are more requests of each: of `most` of them, all but so many less one
+        total = int(demand.concurrency)
+        highest = np.minimum(most, total)
+        deployments = int(np.sum(highest))
+
+        def users(numbers: Array) -> Array:
+            return np.asarray(total / (highest[:, np.newaxis] + 1 - numbers))
+
+    def keeps(numbers: Array) -> Array:
+        s = kinds.server.at(users(numbers))
+        return (asked.limits.spans(s.ttft, s.tpot, s.latency).max(axis=0) <= 1) & (np.ceil(users(numbers)) <= capacity)
+
+    last, considered = _last(keeps, highest)
+    if not np.any(last):
         return Looked((), deployments, considered)
-    answer = kinds.server.together(np.maximum(flights, 1)[:, np.newaxis])
+    number = np.maximum(last, 1)[:, np.newaxis]
+    answer = kinds.server.at(users(number))
     plans = []
-    for i in map(int, np.flatnonzero(flights)):
-        number, flight = int(replicas[i]), int(flights[i])
-        in_all = flight * number if total is None else total
+    for i in map(int, np.flatnonzero(last)):
+        replicas = int(most[i]) if demand.concurrency is None else int(highest[i] + 1 - last[i])
+        in_all = int(last[i]) * replicas if demand.concurrency is None else int(demand.concurrency)
         times = (part(answer.ttft, i), part(answer.tpot, i))
-        rate = part(answer.requests_per_second, i) * number
-        if total is not None:
-            rate = total / float((times[0] + times[1].times(demand.output_tokens - 1)).expected)
-        plans.append(asked.plan(kinds, i, (number, in_all), times, rate))
+        plans.append(asked.plan(kinds, i, (replicas, in_all), times, part(answer.requests_per_second, i) * replicas))
     return Looked(tuple(plans), deployments, considered)
 
 
-@dataclass(frozen=True)
-class _Loads:
-    """A layout at numbers of requests in flight, each of which is followed once."""
+def _last(keeps: Callable[[Array], Array], highest: Array) -> tuple[Array, int]:
+    """The last numbers from 1 to `highest` that keep the limits, 0 where none does, and how many were looked at.
 
-    asked: _Question
-    kinds: ReplicaKinds
-    i: int
-    known: dict[int, Array] = field(default_factory=dict)
-
-    def used(self, number: int) -> Array:
-        """How much of each limit is used with so many requests of a replica, [3]; all is too much without places."""
-        if number not in self.known:
-            places = number <= self.kinds.capacity[self.i]
-            self.known[number] = self._shares(number) if places else np.full(3, np.inf)
-        return self.known[number]
-
-    def keeps(self, number: int) -> bool:
-        """Whether that is within all."""
-        return bool(self.used(number).max() <= 1)
-
-    def _shares(self, number: int) -> Array:
-        limits, more = self.asked.limits, self.asked.demand.output_tokens - 1
-        if limits.strict:
-            s = self._alone.together(number)
-            return limits.spans(s.ttft, s.tpot, s.latency)
-        ttft, tpot = self.kinds.looped(self.i, number)
-        return limits.shares(ttft, tpot, ttft + more * tpot)
-
-    @cached_property
-    def _alone(self) -> Server:
-        """The server of this layout alone, which gives intervals."""
-        whole, layout = self.kinds.server, self.kinds.degrees.one(self.i)
-        asked = setup(self.asked.space.model, layout=layout, **self.asked.site.settings)
-        return replace(whole, asked=asked, axes=0)
-
-    def most(self) -> int:
-        """The most that keep the limits, by halving between the last of a few numbers that does and the next; or 0."""
-        capacity = int(self.kinds.capacity[self.i])
-        last, high = 0, capacity + 1
-        for number in sorted({round(capacity ** (j / (LOADS - 1))) for j in range(LOADS)}):
-            used = self.used(number)
-            if used.max() <= 1:
-                last, high = number, capacity + 1
-            else:
-                high = min(high, number)
-            if used[1:].max() > CERTAINLY:
-                break
-        return _last(self.keeps, last, high) if last else 0
-
-    def fewest(self, replicas: int, total: int) -> int:
-        """The fewest replicas that keep the limits with so many requests in all, of so many replicas; or 0."""
-        most = min(replicas, total)
-        if not self.keeps(-(-total // most)):
-            return 0
-        return most - _last(lambda fewer: self.keeps(-(-total // (most - fewer))), 0, most)
-
-
-def _last(keeps: Callable[[int], bool], low: int, high: int) -> int:
-    """The last number that keeps the limits: `low` does, `high` does not or is not asked."""
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if keeps(middle) else (low, middle)
-    return low
+    Times need not grow with the number: each layout is looked at on a grid, then between the last that keeps the limits
+    and the next one, until these are neighbours. `keeps`: of numbers [layouts, …].
+    """
+    low, high, considered = np.zeros_like(highest), highest + 1, 0
+    while np.any(high - low > 1):
+        count = FINER if considered else NUMBERS
+        open_ = high - low > 1
+        start, end = np.where(open_, low + 1, 1), np.where(open_, high - 1, 1)
+        ratio = (end / start)[:, np.newaxis] ** np.linspace(0, 1, count)
+        numbers = np.clip(np.rint(start[:, np.newaxis] * ratio), start[:, np.newaxis], end[:, np.newaxis])
+        numbers = numbers.astype(np.int64)
+        kept = keeps(numbers) & open_[:, np.newaxis]
+        considered += int(sum(len(np.unique(row)) for row in numbers[open_]))
+        best = np.where(kept, numbers, low[:, np.newaxis]).max(axis=1)
+        beyond = np.where(numbers > best[:, np.newaxis], numbers, high[:, np.newaxis])
+        low, high = best, beyond.min(axis=1)
+    return low, considered
 
 
 # -- at a rate -----------------------------------------------------------------------------------------------------
@@ -198,7 +151,7 @@ def _arriving(asked: _Question, kinds: ReplicaKinds, most: Array) -> Looked:
         end = min(start + width, int(last[open_].max()) + 1)
         replicas = np.minimum(np.arange(start, end), last[:, np.newaxis])
         rates = rate / replicas
-        s = server.at_rate(np.minimum(rates, fastest * (1 - 1e-9)), formula=True)
+        s = server.at_rate(np.minimum(rates, fastest * (1 - 1e-9)), formula=True, turns=replicas)
         keeps = (asked.limits.spans(s.ttft, s.tpot, s.latency).max(axis=0) <= 1) & (rates < fastest)
         considered += int(np.sum(np.maximum(0, np.minimum(end - 1, last) - start + 1)))
         for i in open_:
@@ -212,17 +165,29 @@ def _arriving(asked: _Question, kinds: ReplicaKinds, most: Array) -> Looked:
 
 
 def followed(plan: ServingPlan, room: int) -> ServingPlan | None:
-    """The same plan at its rate with requests that are followed, and as many more replicas as that takes, if it does.
+    """The same plan at its rate with requests that are followed, and the fewest replicas that keep the limits so.
 
     None where the `room` of so many chips does not suffice.
     """
-    group, rate = plan.group, plan.demand.rate
+    rate, most = plan.demand.rate, room // int(plan.group.layout.chips)
     if plan.prefill is not None or rate is None or not plan.formula:
         return plan
-    for replicas in range(group.replicas, room // int(group.layout.chips) + 1):
-        more = replace(plan, group=replace(group, replicas=replicas), formula=False)
-        s = more.evaluated()
-        if plan.limits.spans(s.ttft, s.tpot, s.latency).max() <= 1:
-            each = plan.capacity // group.replicas
-            return replace(more, ttft=s.ttft, tpot=s.tpot, concurrency=s.in_flight * replicas, capacity=each * replicas)
-    return None
+
+    def kept(replicas: int) -> ServingPlan | None:
+        more = replace(plan, group=replace(plan.group, replicas=replicas), formula=False)
+        try:
+            s = more.evaluated()
+        except InputError:  # a rate beyond what they take
+            return None
+        if plan.limits.spans(s.ttft, s.tpot, s.latency).max() > 1:
+            return None
+        capacity = plan.capacity // plan.group.replicas * replicas
+        return replace(more, ttft=s.ttft, tpot=s.tpot, concurrency=s.in_flight * replicas, capacity=capacity)
+
+    replicas = plan.group.replicas
+    best = kept(replicas)
+    if best is None:
+        return next((more for n in range(replicas + 1, most + 1) if (more := kept(n)) is not None), None)
+    while replicas > 1 and (fewer := kept(replicas - 1)) is not None:
+        best, replicas = fewer, replicas - 1
+    return best

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -12,8 +12,8 @@ from roofline.declared.groups import Load
 from roofline.distinct import Array
 from roofline.estimates.deployment import is_several
 from roofline.estimates.pool_replicas import Columns
-from roofline.estimates.server import Server, rounded_down
-from roofline.estimates.settings import setup
+from roofline.estimates.requests import ServedLoad
+from roofline.estimates.server import Server
 from roofline.estimates.step import check_context
 from roofline.explore.serving_layouts import Degrees, by_stages, serving_layouts
 from roofline.explore.serving_plans import ServingPlan, Site
@@ -33,13 +33,6 @@ class ReplicaKinds:
     degrees: Degrees
     server: Server
     capacity: Array
-    _seen: dict[tuple[int, int], tuple[float, float]] = field(default_factory=dict, init=False, repr=False)
-
-    def looped(self, i: int, users: int) -> tuple[float, float]:
-        """Expected TTFT and TPOT of the i-th with always so many requests; each is followed once."""
-        if (i, users) not in self._seen:
-            self._seen[i, users] = self.server.looped(i, users)
-        return self._seen[i, users]
 
 
 @dataclass(frozen=True)
@@ -86,7 +79,7 @@ class SiteSpace:
         """The layouts that a replica can have there, in groups of equal pipelines. Raises InputError for too many."""
 
         def holds(layout: Layout) -> bool:
-            server = Server(setup(self.model, layout=layout, **site.settings), demand.input, demand.output_tokens, 0, 0)
+            server = Server(site.setup(self.model, layout), ServedLoad(replace(demand, prefix=0.0)), 0)
             return bool(server.capacity >= 1)
 
         layouts = self.layouts
@@ -102,8 +95,7 @@ class SiteSpace:
 
 
 def _server(model: Model, site: Site, degrees: Degrees, demand: Load) -> Server:
-    asked = setup(model, layout=degrees.layout(1), **site.settings)
-    return Server(asked, demand.input, demand.output_tokens, rounded_down(demand.input * demand.prefix), 2)
+    return Server(site.setup(model, degrees.layout(1)), ServedLoad(demand), 2)
 
 
 @dataclass(frozen=True)

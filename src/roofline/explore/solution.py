@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf
 from typing import Any, ClassVar
 
 import numpy as np
 
+from roofline.declared.errors import InputError
 from roofline.declared.result import Figured, Units
 from roofline.estimates.settings import Deployed, Setup
-from roofline.explore.requirements import Requirement
+from roofline.explore.condition import Comparison, Figure, Term
+from roofline.explore.open_question import OpenQuestion
 
 
 @dataclass(frozen=True)
@@ -70,23 +71,41 @@ class Solution(Deployed):
     why: str = ""
 
 
-def met(r: Requirement, now: tuple[Any, Any], beyond: tuple[Any, Any] | None) -> Met:
-    """A requirement with its figures at the answer and beyond."""
-    value, limit = (_plain(v) for v in now)
-    use = float(r.use(value, limit))
-    return Met(
-        r.metric, r.sign, limit, value, None if beyond is None else _plain(beyond[0]), r.unit,
-        None if r.of_words else use,
-    )  # fmt: skip
+def met(part: Term, q: OpenQuestion, beyond: OpenQuestion | None) -> Met:
+    """A part of the condition of a question, with its figures there and beyond."""
+    if isinstance(part, Comparison):
+        sides = part.turned
+        rows = [None if at is None else (_plain(sides.left.value(at.look)), _plain(sides.right.value(at.look)))
+                for at in (q, beyond)]  # fmt: skip
+        assert rows[0] is not None
+        unit = sides.left.unit if isinstance(sides.left, Figure) and sides.left.kind == "number" else ""
+        use = float(part.use(q.look)) if part.of_order else None
+        return Met(
+            sides.left.text, sides.said, rows[0][1], rows[0][0], None if rows[1] is None else rows[1][0], unit, use
+        )
+    now, next_to = (None if at is None else "yes" if bool(part.value(at.look)) else "no" for at in (q, beyond))
+    return Met(part.text, "=", "yes", now, next_to, "", None)
 
 
-def _plain(value: Any) -> Any:
+def rows_of(q: OpenQuestion, beyond: OpenQuestion | None) -> tuple[Met, ...]:
+    """All parts of the condition of a question, with their figures there and beyond, where there is an estimate."""
+    try:
+        return tuple(met(part, q, beyond) for part in q.condition.parts)
+    except InputError:
+        if beyond is None:
+            raise
+        return rows_of(q, None)
+
+
+def _plain(value: Any) -> float | str:
     value = np.asarray(value)
     return str(value.item()) if value.dtype.kind in "US" else float(value.item())
 
 
-def binding_of(rows: Sequence[Met]) -> str:
+def binding_of(q: OpenQuestion, rows: Sequence[Met], beyond: OpenQuestion) -> str:
     """What fails beyond the answer: of several that do the one that is exceeded most."""
-    beyond = [Requirement(k.metric, k.sign, k.limit).use(k.beyond, k.limit) if k.beyond is not None else inf
-              for k in rows]  # fmt: skip
-    return rows[int(np.argmax(np.asarray(beyond, dtype=float)))].metric
+    try:
+        uses = [float(part.use(beyond.look)) for part in q.condition.parts]
+    except InputError:
+        return rows[0].metric
+    return rows[int(np.argmax(uses))].metric

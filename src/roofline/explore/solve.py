@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from math import inf
 from typing import Any
+
+import numpy as np
 
 from roofline.declared.checks import count, flag
 from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.question import OLD_NAMES
 from roofline.explore.asking import other_side, question_of, side_text
-from roofline.explore.break_even import break_even
-from roofline.explore.condition import AGAINST
-from roofline.explore.fewest_chips import MOST_CHIPS, fewest_chips
-from roofline.explore.open_numbers import HARDWARE, WORK, number_named
-from roofline.explore.open_question import ALL_SIZES
-from roofline.explore.requirements import Requirement, requirements_named
+from roofline.explore.break_even import break_even, owned_named
+from roofline.explore.condition import Comparison, Condition, Figure, Not, Number, Term, condition_of, number_text
+from roofline.explore.fewest_chips import MOST_CHIPS, fewest_chips, on_chips
+from roofline.explore.figures import ColumnKind
+from roofline.explore.knobs import HARDWARE, WORK, Sought, sought
+from roofline.explore.open_question import ALL_SIZES, OpenQuestion
 from roofline.explore.seeking import searched
 from roofline.explore.solution import Solution
 from roofline.model.load import model_of
@@ -22,6 +27,8 @@ from roofline.model.load import model_of
 MONEY = ("price", "utilisation")
 FINDS = (*WORK, *HARDWARE, "chips", *MONEY)
 """What can be looked for."""
+TRIED_VALUES = 4
+"""Values of a knob at which a first estimate is looked for."""
 
 
 def solve(
@@ -49,33 +56,91 @@ def solve(
         raise not_one_of("find", find, FINDS)
     if extreme is not None and extreme not in ("greatest", "least"):
         raise not_one_of("extreme", extreme, ("greatest", "least"))
-    requirements = requirements_named(where)
     flag("strict", strict)
-    if not requirements and find not in MONEY:
+    texts = () if where is None else (where,) if isinstance(where, str) else tuple(where)
+    if not any(texts) and find not in MONEY:
         raise InputError("where", where, "what must hold, such as `tpot <= 30ms and fits`")
     most_chips = settings.pop("most_chips", None)
     utilisation = settings.pop("utilisation", None)
     settings = {OLD_NAMES.get(name, name): value for name, value in settings.items()}
     if find in ALL_SIZES and settings.get(find) is not None:
         raise InputError(find, settings[find], "nothing: it is what is looked for")
-    q = question_of(model_of(model), find, requirements, strict, settings)
+    q = question_of(model_of(model), find, strict, settings)
     if find in MONEY:
-        return break_even(q, find, against, utilisation)
+        owned = owned_named(against) is not None
+        if owned and any(texts):
+            raise InputError("where", where, "nothing: owning and renting the same chip are compared")
+        return break_even(q if owned else _under(q.knowing(), texts), find, against, utilisation)
     if utilisation is not None:
         raise InputError("utilisation", utilisation, "nothing: it is of price and utilisation")
-    other = None if against is None else other_side(q, against)
-    if (other is None) != all(r.limit != AGAINST for r in requirements):
+    most = count("most_chips", MOST_CHIPS if most_chips is None else most_chips, 1)
+    of = None if find == "chips" else sought(find, q)
+    q = replace(q, known=_known(_candidates(of) if of is not None else on_chips(q, settings["on"], most)))
+    q = _under(q, texts)
+    if (against is None) == q.condition.two_sided:
         raise InputError("against", against, "other settings, and a limit that is `against`")
-    end = extreme or _usual(find, requirements)
-    if find == "chips":
-        most = count("most_chips", MOST_CHIPS if most_chips is None else most_chips, 1)
-        if end == "greatest" or other is not None:
+    end = extreme or _usual(find, q.condition)
+    if of is None:
+        if end == "greatest" or against is not None:
             raise InputError("find", find, "the least of it, without against")
         return fewest_chips(q, settings["on"], most)
-    return searched(q, other, number_named(find, q), end, side_text(against))
+    if against is not None:
+        q = replace(q, other=other_side(q, against))
+    return searched(replace(of, q=q), end, side_text(against))
 
 
-def _usual(find: str, requirements: Sequence[Requirement]) -> str:
+def _under(q: OpenQuestion, texts: Sequence[str]) -> OpenQuestion:
+    """The question with a condition. Raises InputError where it is not understood, or not something to look for."""
+    units = {name: column.spelled for name, column in q.known.items()}
+    condition = condition_of(texts, units, sides=True)
+    for part in condition.parts:
+        if isinstance(part, Comparison) and isinstance(part.turned.right, Number):
+            _check_limit(part.turned, part.turned.right.amount)
+    return replace(q, condition=condition)
+
+
+def _check_limit(part: Comparison, limit: float) -> None:
+    """Raises InputError for a limit of a figure that is not above 0, and for a number that it is to be exactly."""
+    if not isinstance(part.left, Figure) or part.left.kind != "number":
+        return
+    expected = {"s": "a time above 0", "B": "bytes above 0"}.get(part.left.unit, "a number above 0")
+    if not part.of_order:
+        raise InputError(f"where {part.left.name}", part.text, f"one of <, <=, >, >= and {expected}")
+    if not 0 < limit < inf:
+        raise InputError(f"where {part.left.name}", number_text(limit, part.left.unit), expected)
+
+
+def _known(candidates: Iterable[Callable[[], OpenQuestion]]) -> Mapping[str, ColumnKind]:
+    """The figures of the first question that has an estimate. Raises the first one's InputError if none has."""
+    first: InputError | None = None
+    for candidate in candidates:
+        try:
+            return candidate().knowing().known
+        except InputError as error:
+            first = first or error
+    assert first is not None
+    raise first
+
+
+def _candidates(of: Sought) -> Iterator[Callable[[], OpenQuestion]]:
+    """The question as it is where the knob has a value already, then with a few of those that are looked at."""
+    if of.knob.side == "hardware":
+        yield lambda: of.q
+    for value in np.geomspace(of.low, of.high, TRIED_VALUES):
+        yield partial(of.at, int(value) if of.whole else float(value))
+
+
+def _usual(find: str, condition: Condition) -> str:
     """The greatest of the work under upper limits, the least where a target is to be reached."""
-    reached = any(r.metric == "bound" or not (r.upper or r.of_words) for r in requirements)
-    return "least" if find in HARDWARE or find == "chips" or reached else "greatest"
+    if find in HARDWARE or find == "chips" or any(_reached(part) for part in condition.parts):
+        return "least"
+    return "greatest"
+
+
+def _reached(part: Term) -> bool:
+    """Whether it is a target, which more work comes to: a least figure, a bound."""
+    if isinstance(part, Not) and not isinstance(part.of.negated(), Not):
+        return _reached(part.of.negated())
+    if not isinstance(part, Comparison):
+        return any(_reached(term) for term in part.inner)
+    return part.of_words or part.turned.sign in (">", ">=")

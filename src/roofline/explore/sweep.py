@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from roofline.bracketing import neighbours, spread, whole_end
 from roofline.declared.checks import count
 from roofline.declared.errors import not_one_of
 from roofline.estimates.deployment import Machine
@@ -83,16 +84,6 @@ class DecodeMap:
     def fits(self) -> Values:
         """Whether the batch's cache fits at that context, [b, c]."""
         return self.context[None, :] <= self.longest[:, None]
-
-
-def spread(least: int, most: int, each: int = 4) -> Values:
-    """Whole numbers from least to most, `each` of them to a doubling.
-
-    >>> spread(1, 8, 1).tolist()
-    [1, 2, 4, 8]
-    """
-    steps = max(1, round(each * np.log2(most / least)))
-    return np.unique(np.round(np.geomspace(least, most, steps + 1)).astype(np.int64))
 
 
 def longest_context(model: Model, most: int | None = None) -> int:
@@ -220,13 +211,9 @@ def crossings(
 
 
 def _first(low: int, high: int, names: Callable[[Values], Values]) -> int:
-    """The first whole number in (low, high] whose name is not that of `low`; array by array."""
-    while high - low > 1:
-        points = np.unique(np.linspace(low, high, min(PIECES, high - low + 1)).astype(np.int64))
-        named = names(points)
-        place = int(np.argmax(named != named[0]))
-        low, high = int(points[place - 1]), int(points[place])
-    return high
+    """The first whole number in (low, high] whose name is not that of `low`."""
+    name = names(np.array([low]))[0]
+    return neighbours(high, low, lambda values: names(values) != name, PIECES)[0]
 
 
 def _first_unfit(values: Values, fits: Callable[[Values], Values], known: Values) -> int | None:
@@ -238,14 +225,6 @@ def _first_unfit(values: Values, fits: Callable[[Values], Values], known: Values
 
 
 def first_true(low: int, high: int, holds: Callable[[Values], Values]) -> int | None:
-    """The first whole number from `low` to `high` for which `holds`; None where none does.
-
-    Looked for between points four to a doubling, then to the exact number: a stretch that lies between two of them
-    with what does not hold on both sides is passed over.
-    """
-    values = spread(low, high)
-    holding = np.asarray(holds(values))
-    if not holding.any():
-        return None
-    i = int(np.argmax(holding))
-    return low if i == 0 else _first(int(values[i - 1]), int(values[i]), holds)
+    """The first whole number from `low` to `high` for which `holds`, as `whole_end` looks for it; None if none does."""
+    end = whole_end(low, high, lambda values: np.where(holds(values), 0.0, np.inf), False, PIECES)
+    return None if end.value is None else int(end.value)

@@ -22,8 +22,8 @@ def codesign_text(c: Codesign) -> str:
 
 
 def codesign_table(c: Codesign) -> Table:
-    """The front, the least time first."""
-    return Table((Column(c.of, "s"), *DESIGN_COLUMNS), tuple(_row(d) for d in c.designs), name="designs")
+    """The front, the best first."""
+    return Table((Column(c.of, c.unit), *DESIGN_COLUMNS), tuple(_row(d) for d in c.designs), name="designs")
 
 
 def _row(d: Design) -> tuple[object, ...]:

@@ -20,6 +20,7 @@ def search_text(s: Search) -> str:
     lines = [
         f"{s.model.name}: {s.input} in, {s.output} out, at most {s.chips} chips{limits_text(s)}",
         f"{s.considered:,} legal plans of {s.deployments:,} deployments; {_best_by(s)}{_law(s)}{_left_out(s)}",
+        _assumed(s),
     ]
     return "\n".join(lines)
 
@@ -84,6 +85,13 @@ def limits_text(s: Search) -> str:
     named = (("TTFT", s.ttft_limit), ("TPOT", s.tpot_limit), ("latency", s.latency_limit))
     said = [f"{name} ≤ {seconds(limit)}" for name, limit in named if limit is not None]
     return f"; {', '.join(said)}{' at the far end of intervals' if s.strict else ''}" if said else ""
+
+
+def _assumed(s: Search) -> str:
+    """What the times take the load to be."""
+    if s.demand.rate is None:
+        return "mean times, of requests whose lengths vary, always as many; as serve has them"
+    return "requests at random, of equal lengths: followed for the plans listed, as serve does"
 
 
 def _best_by(s: Search) -> str:

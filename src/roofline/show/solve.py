@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from roofline.declared.units import counted, si, written
-from roofline.explore.open_numbers import SAYS
+from roofline.explore.knobs import KNOBS
 from roofline.explore.solution import Met, Solution
 from roofline.show.tables import Column, Table
 
@@ -20,7 +20,8 @@ def solution_text(s: Solution) -> str:
     asked = f"{place}\n{_extreme(s)} {s.find} ({s.subject}){where}{against}"
     if s.value is None:
         return f"{asked}\n\nno {s.find}: {s.why}"
-    says = f", {SAYS[s.find]}" if s.find in SAYS else ""
+    about = KNOBS[s.find].about if s.find in KNOBS else ""
+    says = f", {about}" if about and s.find != "price" else ""
     bound = f"; {s.binding} binds" if s.binding else ""
     lines = [asked, "", f"{s.find} = {number_text(s.value, s.unit)}{says}{bound}"]
     if s.beyond is not None and isinstance(s.value, int):

@@ -11,7 +11,7 @@ from roofline.declared.errors import not_one_of
 from roofline.declared.units import TEXTS, counted, whole
 from roofline.explore.columns import frame_of
 from roofline.explore.evaluate import Sweeper
-from roofline.explore.kinds import ColumnKind
+from roofline.explore.figures import ColumnKind
 from roofline.explore.space import Space
 from roofline.explore.swept import axis_sizes
 from roofline.show.sweep_file import encoded

@@ -279,8 +279,8 @@ class Replica:
         if self.policy.reserves:
             return
         room, tokens = self.room, request.computed
-        request.rate = request.growth * (room.token if tokens < room.full else room.later)
-        self.rate += request.rate
+        request.memory_growth = request.growth * (room.token if tokens < room.full else room.later)
+        self.rate += request.memory_growth
         if tokens < room.full < tokens + request.left:
             bends = self.decoded + ceil((room.full - tokens) / request.growth)
             heappush(self.bending, (bends, self.order, request))
@@ -290,8 +290,8 @@ class Replica:
         request = heappop(self.bending)[2]
         room, beyond = self.room, self._cached(request) - self.room.full
         self.taken += (room.later - room.token) * beyond
-        self.rate += request.growth * room.later - request.rate
-        request.rate = request.growth * room.later
+        self.rate += request.growth * room.later - request.memory_growth
+        request.memory_growth = request.growth * room.later
 
     def _cached(self, request: Request) -> float:
         """Tokens in the cache of a sequence that decodes; the last one that it generates is sent, not cached."""
@@ -373,11 +373,11 @@ class Replica:
             self.tokens -= tokens
             self.growing -= request.growth
             self.finals -= request.input + request.output - 1
-            self.rate -= request.rate
+            self.rate -= request.memory_growth
             if tokens < self.room.full < inf:
                 self.bending = [entry for entry in self.bending if entry[1] != request.order]
                 heapify(self.bending)
-        request.order, request.rate = 0, 0.0
+        request.order, request.memory_growth = 0, 0.0
 
     def _leave(self, request: Request, tokens: int) -> None:
         """A request is done: its memory is free, and what is cached of it may stay there."""

@@ -123,10 +123,10 @@ class Simulation(Spent, Deployed):
 
     SCHEMA: ClassVar[str] = "roofline.simulate/3"
     FIGURES: ClassVar[Units] = {
-        "model": "", "deployment": "", "engine": "", "law": "", "formats": "", "traffic": "", "router": "", "seed": "",
-        "warmup": "", "requests": "", "seconds": "s", "offered": "requests/s", "ttft": "s", "tpot": "s",
-        "inter_token": "s", "latency": "s", "queue": "s", "requests_per_second": "requests/s",
-        "tokens_per_second": "tokens/s", "tokens_per_second_per_chip": "tokens/s", "objective": "", "attained": "share",
+        **Deployed.PLACE, "traffic": "", "router": "", "seed": "", "warmup": "", "requests": "", "seconds": "s",
+        "offered": "requests/s", "ttft": "s", "tpot": "s", "inter_token": "s", "latency": "s", "queue": "s",
+        "requests_per_second": "requests/s", "tokens_per_second": "tokens/s",
+        "tokens_per_second_per_chip": "tokens/s", "objective": "", "attained": "share",
         "goodput": "requests/s", "utilization": "share", "running": "", "preemptions": "", "cached_share": "share",
         "steps": "", **Spent.BILLED, "overloaded": "", "settled": "", "left_out": "", "timeline": "", "prefill": "",
         "speculation": "", "lora": "", "images": "",

@@ -29,8 +29,9 @@ from roofline.web.choices import NOTHING_MORE, Allowed
 from roofline.web.desk import Desk
 from roofline.web.files import add_files
 from roofline.web.guard import AsgiApp, Guard
+from roofline.web.page_form import form_text
 from roofline.web.questions import QUESTIONS, Answered, ApiQuestion, AskedOfPage, as_json, first_fault, invalid_body
-from roofline.web.scenario import FIRST_VIEW, Scenario
+from roofline.web.scenario import FIRST_VIEW, Json, Scenario
 
 API = "/api/v1"
 QUICK = tuple(name for name, question in QUESTIONS.items() if not question.heavy)
@@ -46,14 +47,21 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def page_app(allowed: Allowed = NOTHING_MORE, token: str | None = None, hosts: frozenset[str] | None = None) -> AsgiApp:
-    """The whole application. `allowed`: what it looks up beyond the catalogs; `token`, `hosts`: see `Guard`."""
+def page_app(
+    allowed: Allowed = NOTHING_MORE,
+    token: str | None = None,
+    hosts: frozenset[str] | None = None,
+    start: Scenario | None = None,
+) -> AsgiApp:
+    """The whole application. `allowed`: what it looks up beyond the catalogs; `token`, `hosts`: see `Guard`.
+
+    `start`: the scenario that a fresh page shows.
+    """
     desk = Desk(allowed)
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
-        fresh = Scenario()
-        first = [(name, _checked(name, body)) for name, body in map(fresh.body, FIRST_VIEW)]
+        first = [(name, _checked(name, body)) for name, body in map((start or Scenario()).body, FIRST_VIEW)]
         desk.quick.first = first
         warming = asyncio.create_task(desk.quick.prepare())
         yield
@@ -69,7 +77,7 @@ def page_app(allowed: Allowed = NOTHING_MORE, token: str | None = None, hosts: f
         )
     _together(app, desk)
     _catalogs(app)
-    add_files(app)
+    add_files(app, form_text(start))
     app.exception_handler(InputError)(_wrong)
     app.exception_handler(RequestValidationError)(_invalid)
     app.exception_handler(HTTPException)(_missing)
@@ -96,7 +104,7 @@ def _sorted(body: BaseModel) -> str:
     return json.dumps(body.model_dump(), sort_keys=True, separators=(",", ":"))
 
 
-def _checked(name: str, body: dict[str, Any]) -> str:
+def _checked(name: str, body: Mapping[str, Json]) -> str:
     """A body as its route would take it. Raises InputError."""
     if name not in QUICK:
         raise not_one_of("name", name, QUICK)

@@ -38,7 +38,10 @@ class Body(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def of_former_names(cls, given: Any) -> Any:
-        """Fields by their former names, for a release: `output`, and a `bill` whose settings stand alone now."""
+        """Fields by their former names, for a release: `output`, and a `bill` whose settings stand alone now.
+
+        A field of null is one that is not given.
+        """
         if not isinstance(given, dict):
             return given
         fields = dict(given)
@@ -52,7 +55,8 @@ class Body(BaseModel):
             if known and not any(fields.get(name) is not None for name in own):
                 fields.pop("bill", None)
                 fields |= own
-        return fields
+        optional = {name for name, field in cls.model_fields.items() if not field.is_required()}
+        return {name: value for name, value in fields.items() if value is not None or name not in optional}
 
 
 class ModelAsked(Body):

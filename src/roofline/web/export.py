@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from math import prod
 from pathlib import Path
-from typing import Any
 
 from roofline.declared.errors import InputError, error_line
-from roofline.machine.engine import engines
 from roofline.show.files import check_folder
 from roofline.web.bundle import bundled
 from roofline.web.choices import Allowed
-from roofline.web.files import STATIC, plotly_file
+from roofline.web.files import FORM, STATIC, plotly_file
+from roofline.web.page_form import form_text
 from roofline.web.questions import answered
-from roofline.web.scenario import Scenario
+from roofline.web.scenario import INSTEAD, Json, Scenario, Value
 
 VIEWS = ("overview", "roofline", "memory", "serving", "sweep", "structure", "compare", "away")
 """Views that a folder can show: those whose questions are computed for every point of the grid."""
@@ -34,21 +34,23 @@ POLICY = (
 
 @dataclass(frozen=True)
 class ExportGrid:
-    """What can be moved in the folder: machines, tokens of a prompt, requests in flight; the first of each is shown."""
+    """What can be moved in the folder: values of some settings, the first of each is shown."""
 
     scenario: Scenario
-    on: tuple[str, ...]
-    input: tuple[int, ...]
-    concurrency: tuple[int, ...]
+    axes: Mapping[str, tuple[Value, ...]]
 
     def points(self) -> Iterator[Scenario]:
-        """Every scenario of the grid, in both phases. Raises InputError for too many."""
-        axes = (self.on, self.input, self.concurrency, ("decode", "prefill"))
-        size = len(self.on) * len(self.input) * len(self.concurrency)
+        """Every scenario of the grid, in both phases. Raises InputError for too many, and for requests at a rate."""
+        size = prod(map(len, self.axes.values()))
         if size > MOST_POINTS:
             raise InputError("--export", f"{size} points", f"at most {MOST_POINTS}: machines × inputs × concurrencies")
-        for on, tokens, requests, phase in product(*axes):
-            yield replace(self.scenario, on=on, input=tokens, concurrency=requests, phase=phase)
+        for name, other in INSTEAD.items():
+            if name in self.axes and self.scenario.given(other) is not None:
+                raise InputError(other, self.scenario.given(other), f"no {other} with --export, which moves {name}")
+        for phase in ("decode", "prefill"):
+            for point in product(*self.axes.values()):
+                settings = {**self.scenario.settings, **dict(zip(self.axes, point, strict=True))}
+                yield replace(self.scenario, settings=settings, phase=phase)
 
 
 def export_page(folder: Path, grid: ExportGrid, force: bool = False) -> int:
@@ -66,6 +68,7 @@ def export_page(folder: Path, grid: ExportGrid, force: bool = False) -> int:
         ('<link rel="preload" href="/static/messages.json" as="fetch" crossorigin>\n', ""),
         ("<!-- modules -->\n", f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'),
         ("PLOTLY", "plotly.js"),
+        (FORM, form_text(next(grid.points()))),
         ("/static/", ""),
     ):
         page = page.replace(old, new)
@@ -98,28 +101,27 @@ def _data(grid: ExportGrid) -> str:
                 problems[key] = error_line(error)
     if not any(key.startswith("serve") for key in answers):
         raise InputError("--export", "a grid", f"a scenario that can be served: {next(iter(problems.values()))}")
-    start = grid.scenario
-    fields = {**start.timed, "layout": start.layout, "precision": start.precision, "engine": start.engine}
-    fields |= {"on": grid.on[0], "input": grid.input[0], "output": start.output, "concurrency": grid.concurrency[0]}
-    if not isinstance(start.model, str):
-        fields |= {"model": "", "config": start.model}
-    known: dict[str, Any] = {
-        "scenario": fields, "views": VIEWS,
-        "axes": {"on": grid.on, "input": sorted(grid.input), "concurrency": sorted(grid.concurrency)},
-        "lists": {"models": {"models": []}, "chips": {"chips": []}, "clusters": {"clusters": []},
-                  "engines": list(engines())},
+    known: dict[str, Json] = {
+        "views": VIEWS,
+        "axes": {name: _in_order(values) for name, values in grid.axes.items()},
+        "lists": {name: {name: []} for name in ("models", "chips", "clusters")},
         "messages": json.loads((STATIC / "messages.json").read_text(encoding="utf-8")), "problems": problems,
     }  # fmt: skip
-    told = ",".join(f"{_text(key)}:{value}" for key, value in answers.items())
-    return f'{_text(known)[:-1]},"answers":{{{told}}}}}'
+    pairs = ",".join(f"{_text(key)}:{value}" for key, value in answers.items())
+    return f'{_text(known)[:-1]},"answers":{{{pairs}}}}}'
 
 
-def _text(value: Any) -> str:
+def _text(value: Json) -> str:
     """As a browser's own JSON has it."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
-def export_grid(scenario: Scenario, on: Sequence[str], input: Sequence[int], concurrency: Sequence[int]) -> ExportGrid:
+def _in_order(values: Sequence[Value]) -> list[Value]:
+    """Numbers, over which a slider moves, from the least to the most; texts as they are."""
+    numbers = [value for value in values if isinstance(value, (int, float))]
+    return [*sorted(numbers)] if len(numbers) == len(values) else list(values)
+
+
+def export_grid(scenario: Scenario, axes: Mapping[str, Sequence[Value]]) -> ExportGrid:
     """A grid in which nothing stands twice."""
-    once = dict.fromkeys
-    return ExportGrid(scenario, tuple(once(on)), tuple(once(input)), tuple(once(concurrency)))
+    return ExportGrid(scenario, {name: tuple(dict.fromkeys(values)) for name, values in axes.items()})

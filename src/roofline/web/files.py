@@ -6,6 +6,7 @@ import gzip
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from zlib import crc32
 
 from fastapi import FastAPI, Request, Response
 from starlette.concurrency import run_in_threadpool
@@ -38,32 +39,37 @@ def plotly_name() -> str:
     return f"plotly-{version('plotly')}.js"
 
 
-@cache
-def page_text() -> str:
-    """The page, with every module named that it will want, so that they come together and not one after another."""
+FORM = "<!-- form -->"
+"""Where the page has its form."""
+
+
+def page_text(form: str) -> str:
+    """The page with its form, and every module named that it will want, so that they do not come one after another."""
     modules = "".join(
         f'<link rel="modulepreload" href="/static/{file.name}">\n'
         for file in sorted(STATIC.glob("*.js"))
         if file.name != "theme.js"
     )
     text = (STATIC / "index.html").read_text(encoding="utf-8")
-    return text.replace("<!-- modules -->\n", modules).replace("PLOTLY", f"/static/{plotly_name()}")
+    return text.replace("<!-- modules -->\n", modules).replace("PLOTLY", f"/static/{plotly_name()}").replace(FORM, form)
 
 
-def add_files(app: FastAPI) -> None:
-    """The routes of the page and of its files."""
+def add_files(app: FastAPI, form: str) -> None:
+    """The routes of the page, whose form is this JSON, and of its files."""
     files = {file.name: file for file in STATIC.iterdir() if file.suffix in TYPES}
+    page = page_text(form)
 
     @cache
     def content(name: str, packed: bool) -> bytes:
         if name == "index.html":
-            plain = page_text().encode()
+            plain = page.encode()
         else:
             plain = (plotly_file() if name == plotly_name() else files[name]).read_bytes()
         return gzip.compress(plain, 6, mtime=0) if packed else plain
 
     async def sent(name: str, kind: str, request: Request) -> Response:
-        tag = f'"{__version__}-{(plotly_file() if name == plotly_name() else files[name]).stat().st_mtime_ns:x}"'
+        changed = (plotly_file() if name == plotly_name() else files[name]).stat().st_mtime_ns
+        tag = f'"{__version__}-{crc32(page.encode()) if name == "index.html" else changed:x}"'
         headers = {"etag": tag, "vary": "accept-encoding"}
         if name == plotly_name():
             headers["cache-control"] = FOR_EVER

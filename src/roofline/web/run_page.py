@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from ipaddress import ip_address
+from typing import TYPE_CHECKING
 
 from roofline.declared.errors import InputError
 from roofline.extras import install_line
+
+if TYPE_CHECKING:
+    from roofline.web.scenario import Scenario
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
 
@@ -20,8 +24,8 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def run_page(host: str, port: int, hub: bool, token: str | None, browser: bool) -> None:
-    """Serves until interrupted. Raises InputError where others could reach it and no token is given."""
+def run_page(host: str, port: int, hub: bool, token: str | None, browser: bool, start: Scenario | None = None) -> None:
+    """Serves until interrupted, `start` first. Raises InputError where others could reach it and no token is given."""
     local = is_loopback(host)
     if not local and not token:
         raise InputError("--token", "nothing", f"a token, as others reach {host}; 127.0.0.1 needs none")
@@ -37,7 +41,7 @@ def run_page(host: str, port: int, hub: bool, token: str | None, browser: bool) 
         from roofline.web.choices import Allowed
     except ModuleNotFoundError as error:
         raise InputError("web", f"no {error.name}", install_line("web")) from error
-    app = page_app(Allowed(hub, own_machine=local), token, LOOPBACK if local else None)
+    app = page_app(Allowed(hub, own_machine=local), token, LOOPBACK if local else None, start)
     address = f"http://{'localhost' if local else host}:{port}/" + (f"#token={token}" if token else "")
     print(f"{address}  (Ctrl+C ends it)", file=sys.stderr)
     if browser and local:

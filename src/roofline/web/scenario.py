@@ -1,53 +1,149 @@
-"""A scenario of the page, and what each view asks of it: as `static/state.js` has it, which a test compares."""
+"""A scenario of the page, and the body that each of its views asks: `static/state.js` reads the same tables."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from types import MappingProxyType
+from typing import TypeAlias
 
+from pydantic import BaseModel
+
+from roofline.declared.question import Setting, question_settings
+from roofline.estimates.serve import serve
+from roofline.simulation.simulate import simulate
 from roofline.web.choices import chosen_model
+from roofline.web.questions import QUESTIONS
+
+Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
+"""What a body holds."""
+Value: TypeAlias = str | float | bool | None
+"""What a control holds: a text as commands take it, a number, yes or no; None where the default holds."""
 
 SWEPT = (512, 2048, 8192, 32768)
 """Tokens of context that the sweep draws, of a model that takes so many and one more."""
 LEAST_SWEPT = 256
 """Requests in flight that a sweep reaches at least."""
+INSTEAD: Mapping[str, str] = MappingProxyType({"concurrency": "rate"})
+"""Setting → the one that takes its place where it is given."""
+SETTINGS: Mapping[str, Setting] = MappingProxyType({
+    **question_settings(serve), **{n: s for n, s in question_settings(simulate).items() if s.parameter == "slo"}
+})  # fmt: skip
+"""What a scenario sets: the settings of a server, and the SLO that it is held to."""
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What a view asks: the settings of a scenario that a question takes, and fields that follow from the scenario.
+
+    `groups`: those whose settings are passed on, all if None; `without`: settings and groups that are not.
+    `more`: field → a control of the page's own, or a number of the scenario. `fixed`: field → its value.
+    """
+
+    question: str
+    groups: tuple[str, ...] | None = None
+    more: Mapping[str, str] = field(default_factory=dict)
+    fixed: Mapping[str, Json] = field(default_factory=dict)
+    without: tuple[str, ...] = ()
+
+    @property
+    def fields(self) -> Mapping[str, str]:
+        """Field of the body → the setting, control or number that it comes from, in the order of the body."""
+        return {name: source for name in asked_body(self.question).model_fields if (source := self._source(name))}
+
+    def _source(self, name: str) -> str:
+        if name in self.more:
+            return self.more[name]
+        setting = SETTINGS.get(name)
+        if setting is None or {name, setting.parameter} & {*self.without}:
+            return name if name == "model" else ""
+        return name if self.groups is None or setting.parameter in self.groups else ""
+
+
+PLACE, BILLED, LOADED = ("where",), ("where", "bill"), ("where", "load")
+STEP = MappingProxyType({"phase": "phase", "batch": "in_flight", "context": "middle"})
+TRAINING = MappingProxyType({"batch": "trainBatch", "tokens": "trainTokens"})
+ITS_RECIPE = ("precision", "engine")
+"""Settings of a server that a training step, whose recipe says them, does not have."""
+ASKS: Mapping[str, Ask] = MappingProxyType({
+    "limits": Ask("limits", ()),
+    "serve": Ask("serve"),
+    "front": Ask("serve", more={"concurrency": "powers"}, without=("rate",)),
+    "estimate": Ask("estimate", BILLED, STEP),
+    "plot": Ask("plot", PLACE, STEP, {"kind": "roofline"}),
+    "diagram": Ask("plot", (), fixed={"kind": "diagram"}),
+    "analyze": Ask("analyze", PLACE, STEP),
+    "explain": Ask("explain", PLACE, STEP),
+    "fit": Ask("fit", PLACE, {"batch": "in_flight", "context": "full"}),
+    "sweep": Ask("sweep", BILLED, {**STEP, "batch": "powers", "context": "swept"}, {"only": ["time", "memory"]}),
+    "side": Ask("side", PLACE, {**STEP, "context": "halfway", "prompt": "prompt"}),
+    "train": Ask("train", BILLED, TRAINING, without=ITS_RECIPE),
+    "timeline": Ask("timeline", PLACE, TRAINING, without=ITS_RECIPE),
+    "remedies": Ask("remedies", PLACE, TRAINING, without=ITS_RECIPE),
+    "layouts": Ask("layouts", PLACE, TRAINING, without=(*ITS_RECIPE, "layout")),
+    "recipe": Ask("recipe", PLACE, {**TRAINING, "framework": "framework"}, without=ITS_RECIPE),
+    "runs": Ask("runs", PLACE, {"context": "runsContext"}),
+    "launch": Ask("launch", LOADED, {"launcher": "launcher"}),
+    "report": Ask("report", LOADED, {"batch": "in_flight"}),
+    "simulate": Ask("simulate", more={"requests": "simulated", "seed": "seed"}, without=("pools", "slo")),
+    "search": Ask("search", without=("pools", "layout")),
+    "advice": Ask("advice", LOADED, {"batch": "in_flight"}),
+})  # fmt: skip
+"""What the views ask, by the name of the answer."""
+FIRST_VIEW = ("limits", "serve", "fit", "estimate")
+"""What the overview asks."""
+
+
+def asked_body(question: str) -> type[BaseModel]:
+    """The body of a question; `side` is one side of `diff`."""
+    if question == "side":
+        side = QUESTIONS["diff"].body.model_fields["a"].annotation
+        assert isinstance(side, type)
+        assert issubclass(side, BaseModel)
+        return side
+    return QUESTIONS[question].body
+
+
+@cache
+def usual() -> Mapping[str, Value]:
+    """What a fresh page shows of the settings that have to be given: those that the API's bodies assume."""
+    assumed = asked_body("serve").model_fields
+    needed = {name: assumed[name].default for name, setting in SETTINGS.items() if setting.needed and name != "on"}
+    return {"on": "h100-sxm", **needed, "concurrency": asked_body("search").model_fields["concurrency"].default}
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """What is chosen at the left of the page; texts are as the commands take them, empty for what is usual."""
+    """What is chosen at the left of the page: a model, the values of settings, and the phase of the steps shown."""
 
-    model: str | dict[str, Any] = "meta-llama/Llama-3.1-8B"
-    on: str = "h100-sxm"
-    layout: str = ""
-    precision: str = ""
-    engine: str = ""
-    law: str = "calibrated"
-    input: int = 1024
-    output: int = 256
-    concurrency: int = 32
+    model: str | dict[str, Json] = "meta-llama/Llama-3.1-8B"
+    settings: Mapping[str, Value] = field(default_factory=usual)
     phase: str = "decode"
 
-    @property
-    def place(self) -> dict[str, Any]:
-        """The settings of every question about memory or time."""
-        return {"model": self.model, "on": self.on, "layout": self.layout or None, "precision": self.precision or None,
-                "engine": self.engine or None}  # fmt: skip
+    def given(self, name: str) -> Value:
+        """The value of a setting; None for its default, and where another takes its place."""
+        value = self.settings.get(name)
+        if value in (None, "") or value == SETTINGS[name].default:
+            return None
+        if name in INSTEAD and self.given(INSTEAD[name]) is not None:
+            return None
+        return int(value) if isinstance(value, float) and value.is_integer() else value  # as a browser writes it
 
     @property
-    def timed(self) -> dict[str, Any]:
-        """The same with the law of times."""
-        return {**self.place, "law": self.law}
+    def numbers(self) -> Mapping[str, Json]:
+        """What fields of bodies are that are no settings."""
+        prompt, answer, batch = (self._whole(name) for name in ("input", "output_tokens", "concurrency"))
+        halfway = prompt + answer // 2
+        return {
+            "model": self.model, "phase": self.phase, "prompt": prompt, "in_flight": batch, "powers": _powers(batch),
+            "halfway": halfway, "middle": prompt if self.phase == "prefill" else halfway, "full": prompt + answer,
+        }  # fmt: skip
 
-    @property
-    def billed(self) -> dict[str, Any]:
-        """The same with the bill: the catalog's."""
-        return {**self.timed, "price": None, "grid": None, "pue": None}
-
-    @property
-    def middle(self) -> int:
-        """Tokens of context half way through the answer; of a prefill those of the prompt."""
-        return self.input if self.phase == "prefill" else self.input + self.output // 2
+    def _whole(self, name: str) -> int:
+        value = self.settings[name]
+        assert isinstance(value, int), name
+        return value
 
     @property
     def swept(self) -> list[int]:
@@ -55,32 +151,26 @@ class Scenario:
         longest = chosen_model(self.model).context
         return [tokens for tokens in SWEPT if longest is None or tokens < longest]
 
-    def body(self, view: str) -> tuple[str, dict[str, Any]]:
-        """The question, and its body, of one of the page's `asks`."""
-        step = {"phase": self.phase, "batch": self.concurrency, "context": self.middle}
-        sizes = {"input": self.input, "output_tokens": self.output}
-        full = {"batch": self.concurrency, "context": self.input + self.output}
-        powers = _powers(self.concurrency)
-        contexts = self.swept if view == "sweep" else []
-        bodies: dict[str, tuple[str, dict[str, Any]]] = {
-            "limits": ("limits", {"model": self.model}),
-            "serve": ("serve", {**self.billed, **sizes, "concurrency": self.concurrency}),
-            "front": ("serve", {**self.billed, **sizes, "concurrency": powers}),
-            "estimate": ("estimate", {**self.billed, **step}),
-            "plot": ("plot", {**self.timed, "kind": "roofline", **step}),
-            "diagram": ("plot", {"model": self.model, "kind": "diagram"}),
-            "analyze": ("analyze", {"model": self.model, "precision": self.precision or None, **step}),
-            "fit": ("fit", {**self.place, **full}),
-            "sweep": (
-                "sweep",
-                {**self.billed, "phase": self.phase, "batch": powers, "context": contexts, "only": ["time", "memory"]},
-            ),
-        }
-        return bodies[view]
+    def body(self, view: str) -> tuple[str, dict[str, Json]]:
+        """The question, and its body, of one of `ASKS`: what holds by default is left out."""
+        ask, numbers = ASKS[view], self.numbers
+        body: dict[str, Json] = {}
+        for name, source in ask.fields.items():
+            value = self.swept if source == "swept" else numbers[source] if source in numbers else self.given(source)
+            if value is not None:
+                body[name] = value
+        return ask.question, body | dict(ask.fixed)
 
 
-FIRST_VIEW = ("limits", "serve", "fit", "estimate")
-"""What the overview asks."""
+def scenario_of(
+    model: str | dict[str, Json] = Scenario.model, phase: str = Scenario.phase, **settings: Value
+) -> Scenario:
+    """A scenario with some settings, the others as a fresh page has them.
+
+    >>> scenario_of(on="h200").body("fit")[1]["on"]
+    'h200'
+    """
+    return Scenario(model, {**usual(), **settings}, phase)
 
 
 def _powers(last: int) -> list[int]:

@@ -261,7 +261,7 @@ def tornado_plot(p: OperatingPoint, every: Sequence[Answer]) -> d.TornadoPlot:
     note = (
         f"prefill of {p.batch} × {p.prompted}, decode after {p.context}, on {deployment_text(p.asked.deployment)} · "
         f"{p.asked.engine.titled} · "
-        f"{d.TornadoPlot.AXIS} · ε: elasticity, d log time / d log parameter"
+        f"{d.TornadoPlot.AXIS} · ε: elasticity at the point, d log time / d log parameter"
     )
     if still:
         note += f" · not drawn, under 0.5 % of the time: {'; '.join(still)}"

@@ -297,14 +297,14 @@ class BarsPlot(Picture):
 
 @dataclass(frozen=True)
 class Swing:
-    """A knob: its ends in words, the step's time there over that at the point, the elasticity."""
+    """A knob: its ends in words, the step's time there over that at the point; the elasticity, None of formats."""
 
     knob: str
     low: str
     high: str
     at_low: float
     at_high: float
-    elasticity: float
+    elasticity: float | None
 
     @property
     def shows(self) -> bool:
@@ -313,8 +313,8 @@ class Swing:
 
     @property
     def label(self) -> str:
-        """The knob, and how strongly time answers to it."""
-        return f"{self.knob}  ε {self.elasticity:+z.2f}"
+        """The knob, and how strongly time answers to it at the point."""
+        return self.knob if self.elasticity is None else f"{self.knob}  ε {self.elasticity:+z.2f}"
 
 
 @dataclass(frozen=True)

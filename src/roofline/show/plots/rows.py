@@ -10,7 +10,7 @@ import numpy as np
 from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.units import whole
 from roofline.explore.columns import Words
-from roofline.explore.kinds import ColumnKind
+from roofline.explore.figures import ColumnKind
 from roofline.explore.swept import Sweep, axis_sizes
 from roofline.show.plots.data import RowsLine, RowsPlot
 

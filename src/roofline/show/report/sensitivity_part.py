@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from roofline.declared.units import seconds
-from roofline.explore.sensitivity import Answer, GridPoint, grid
+from roofline.explore.sensitivity import GridPoint, grid
 from roofline.show.plots import build
 from roofline.show.report.section import PHASE, Section
 from roofline.show.report.subject import Report
@@ -19,15 +19,15 @@ def sensitivity_section(r: Report) -> Section:
     )  # fmt: skip
     rows = tuple(
         (a.phase, a.kind, a.knob, a.low, a.high, a.at_low, a.at_high, a.elasticity)
-        for a in sorted(every, key=lambda a: (a.phase, a.kind, -abs(a.elasticity)))
+        for a in sorted(every, key=lambda a: (a.phase, a.kind, -a.swing))
     )
     lines = []
     for phase in ("prefill", "decode"):
         for kind in ("deployment", "architecture"):
-            some = [a for a in every if (a.phase, a.kind) == (phase, kind)]
-            if some:
-                best = max(some, key=lambda a: abs(a.elasticity))
-                lines.append(_most_sensitive(phase, kind, best))
+            some = [(a.elasticity, a.knob) for a in every if (a.phase, a.kind) == (phase, kind)]
+            known = [(value, knob) for value, knob in some if value is not None]
+            if known:
+                lines.append(_most_sensitive(phase, kind, *max(known, key=lambda pair: abs(pair[0]))))
     points = tuple(grid(r.point))
     if points:
         least, most = min(points, key=lambda p: p.time), max(points, key=lambda p: p.time)
@@ -39,10 +39,10 @@ def sensitivity_section(r: Report) -> Section:
     return Section("Sensitivity", tuple(lines), (Table(fields, rows, name="sensitivity"), _grid(points)), (picture,))
 
 
-def _most_sensitive(phase: str, kind: str, a: Answer) -> str:
+def _most_sensitive(phase: str, kind: str, elasticity: float, knob: str) -> str:
     """Which knob moves a phase's time most, and by how much."""
-    how = f"{abs(a.elasticity):.2f} % {'more' if a.elasticity > 0 else 'less'} time"
-    return f"{phase.capitalize()} is most sensitive to {a.knob} ({kind}): 1 % more gives {how}."
+    how = f"{abs(elasticity):.2f} % {'more' if elasticity > 0 else 'less'} time"
+    return f"{phase.capitalize()} is most sensitive to {knob} ({kind}): 1 % more gives {how}."
 
 
 def _knobs(p: GridPoint) -> str:

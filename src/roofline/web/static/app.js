@@ -3,21 +3,22 @@ import { ask, list, Problem } from "./api.js";
 import { isDark } from "./colours.js";
 import { plotly } from "./draw.js";
 import { exported } from "./exported.js";
+import * as controls from "./form.js";
 import { fitted, remedies } from "./kit.js";
-import { asks, decoded, encoded, FRESH, lengths, LONGEST_ADDRESS, MOST_SCENARIOS, now, state, take } from "./state.js";
+import { asks, decoded, encoded, form, FRESH, given, lengths, LONGEST_ADDRESS, MOST_SCENARIOS, now, state, take, unasked } from "./state.js";
 import { address, saveState } from "./take.js";
 import { cards, LONG_VIEWS, VIEWS } from "./views.js";
-import { make, plain, speak, t, whole } from "./words.js";
+import { label, make, plain, seconds, speak, t, time, whole } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
-const SLIDERS = { input: [16, 131072], output: [1, 16384], concurrency: [1, 4096] };
+const { SLIDERS } = controls;
 const PATIENCE_MS = 300;
 let running = null, again = false, viewShown = null;
 const answered = { verdict: null, view: null };
 
 // -- sliders are logarithmic: 8 stops an octave; the last stop is the end itself
 const grid = exported?.axes;
-const BESIDE = { input: "output", output: "input" };
+const BESIDE = { input: "output_tokens", output_tokens: "input" };
 // Prompt and answer together are no longer than the model takes, so that each end is a question that can be asked.
 function span(name) {
   const [least, most] = SLIDERS[name];
@@ -37,7 +38,7 @@ function sliders() {
   for (const name of Object.keys(SLIDERS)) {
     Object.assign($(name), { min: 0, max: limit(name), step: 1 });
     if (value(name) !== now()[name]) $(name).value = at(name); // of several stops with one value, the one that was chosen
-    label(name);
+    stopped(name);
   }
 }
 
@@ -47,10 +48,10 @@ async function shorten(s, mine) {
   if (mine !== running) return;
   const sweepsOthers = context !== lengths.longest && state.view === "sweep";
   lengths.longest = context;
-  const long = context && !exported && s.input + s.output > context;
+  const long = context && !exported && s.input + s.output_tokens > context;
   if (long) {
-    s.input = Math.max(1, context - s.output);
-    s.output = Math.min(s.output, context - s.input);
+    s.input = Math.max(1, context - s.output_tokens);
+    s.output_tokens = Math.min(s.output_tokens, context - s.input);
   }
   if (long || sweepsOthers) again = true;
   sliders();
@@ -58,8 +59,9 @@ async function shorten(s, mine) {
 
 function show() {
   const s = now();
-  for (const name of ["model", "on", "layout", "engine", "precision", "law", "rate", "phase", "ttft", "tpot", "price", "grid", "pue"]) $(name).value = s[name] ?? "";
-  if (s.config) $("model").value = named(s);
+  controls.write(s);
+  $("phase").value = s.phase;
+  $("model").value = s.config ? named(s) : s.model;
   sliders();
   const pick = (_, i) => make("button", { type: "button", "aria-pressed": String(i === state.at), onclick: () => { state.at = i; show(); changed(); } }, "ABCD"[i]);
   const add = state.scenarios.length < MOST_SCENARIOS ? make("button", { type: "button", onclick: () => { state.scenarios.push({ ...now() }); state.at = state.scenarios.length - 1; show(); changed(); } }, `+ ${t("add")}`) : null;
@@ -68,7 +70,7 @@ function show() {
   tabs();
 }
 
-function label(name) {
+function stopped(name) {
   document.querySelector(`output[for=${name}]`).textContent = whole(now()[name]);
   $(name).setAttribute("aria-valuetext", whole(now()[name]));
 }
@@ -97,7 +99,7 @@ function changed() {
 
 async function update() {
   running?.abort();
-  const mine = (running = Object.assign(new AbortController(), { view: state.view, since: performance.now() })), s = now();
+  const mine = (running = Object.assign(new AbortController(), { view: state.view, since: performance.now() })), s = now(), viewed = { ...s };
   again = false;
   if (viewShown !== state.view) {
     viewShown = state.view;
@@ -121,11 +123,13 @@ async function update() {
       aged(name, "wrong");
     }
   };
-  await Promise.all([part("verdict", head(s, mine)), part("view", VIEWS[state.view](node, s, mine.signal, changed)), known.catch(() => {})]);
+  await Promise.all([part("verdict", head(s, mine)), part("view", VIEWS[state.view](node, viewed, mine.signal, changed)), known.catch(() => {})]);
   if (mine !== running) return;
   running = null;
   if (again) { update(); return; }
   if (problem === null) $("problem").hidden = true;
+  const left = unasked(viewed).map(label).join(", ");
+  $("view-without").textContent = left ? `${t("notasked")}: ${left}` : "";
   document.body.dataset.ready = String(Number(document.body.dataset.ready ?? 0) + 1);
 }
 
@@ -136,11 +140,21 @@ function aged(name, how = "") {
   node.classList.toggle("wrong", wrong);
   node.setAttribute("aria-busy", String(how === "old"));
   const s = wrong ? answered[name] : null;
-  $(`${name}-was`).textContent = s ? `${t("previousfor")} ${[named(s), s.on, s.layout, `${whole(s.input)} → ${whole(s.output)} tokens`, s.rate ? `${plain(s.rate)} ${t("rates")}` : `${whole(s.concurrency)} ${t("inflight")}`].filter(Boolean).join(" · ")}` : "";
+  $(`${name}-was`).textContent = s ? `${t("previousfor")} ${[named(s), s.on, s.layout, `${whole(s.input)} → ${whole(s.output_tokens)} tokens`, loaded(s)].filter(Boolean).join(" · ")}` : "";
   if (wrong && !s) node.replaceChildren(...[...node.children].filter((child) => child.querySelector("input")));
 }
 
 const named = (s) => (s.config?.gguf ? `GGUF (${s.config.gguf.metadata?.["general.name"] ?? "?"})` : s.config ? `config.json (${s.config.model_type ?? "?"})` : s.model);
+
+const loaded = (s) => (s.rate ? `${plain(s.rate)} ${t("rates")}` : `${whole(s.concurrency)} ${t("inflight")}`);
+const deployed = (served) => served.deployment?.layout ?? `${whole(served.prefills)} × ${served.prefill.layout} (prefill) + ${whole(served.decodes)} × ${served.decode.layout}`;
+// By which rule a server's times are worked out; pools have one of their own.
+function assumedLoad(s, served) {
+  const formula = s.formula ?? !s.rate;
+  if (!served.deployment) return loaded(s);
+  if (s.rate) return `${plain(s.rate)} ${t(formula ? "assumerateformula" : "assumerate")}`;
+  return formula ? `${whole(s.concurrency)} ${t("assumeload")}` : `${loaded(s)} · ${t("assumesim")}`;
+}
 
 function complain(text) {
   $("problem").textContent = text;
@@ -150,11 +164,10 @@ function complain(text) {
 async function head(s, mine) {
   const [served, fit] = await Promise.all([ask("serve", asks.serve(s), mine.signal), ask("fit", asks.fit(s), mine.signal)]);
   if (mine !== running) return;
-  const fits = served.memory.fits, limits = [["ttft", "TTFT"], ["tpot", "TPOT"]].filter(([key]) => s[key]).map(([key, name]) => `${name} ${served[key].expected * 1e3 <= s[key] ? "≤" : ">"} ${plain(s[key])} ms`);
+  const fits = served.memory.fits, limits = Object.keys(form.settings).filter((name) => form.settings[name].group === "slo" && seconds(given(s, name))).map((name) => `${label(name).replace(/.SLO$/, "")} ${served[name].expected <= seconds(s[name]) ? "≤" : ">"} ${time(seconds(s[name]))}`);
   const which = `${served.model || "config.json"} · ${s.on}`, verdict = fitted(fits);
-  const line = make("h2", { class: "headline" }, ...(fits ? [`${which}: `, verdict] : [verdict, `: ${which}`]), make("small", {}, [served.deployment.layout, served.engine, `${whole(s.input)} → ${whole(s.output)} tokens`, `${whole(served.in_flight)} ${t("inflight")}`, ...limits].join(" · "), make("span", { class: "was" }, ` · ${t("previous")}`)));
-  const load = s.rate ? `${plain(s.rate)} ${t("assumerate")}` : `${whole(s.concurrency)} ${t("assumeload")}`;
-  const assumed = make("p", { class: "note assumed" }, `${t("assumed")}: `, [`${whole(s.input)} → ${whole(s.output)} tokens`, load, served.engine].join(" · "));
+  const line = make("h2", { class: "headline" }, ...(fits ? [`${which}: `, verdict] : [verdict, `: ${which}`]), make("small", {}, [deployed(served), served.engine, `${whole(s.input)} → ${whole(s.output_tokens)} tokens`, `${whole(served.in_flight)} ${t("inflight")}`, ...limits].join(" · "), make("span", { class: "was" }, ` · ${t("previous")}`)));
+  const assumed = make("p", { class: "note assumed" }, `${t("assumed")}: `, [`${whole(s.input)} → ${whole(s.output_tokens)} tokens`, assumedLoad(s, served), served.engine].join(" · "));
   $("verdict").replaceChildren(...[line, fits ? null : remedies(fit), cards(served, fit), assumed].filter(Boolean));
 }
 
@@ -169,10 +182,10 @@ function attached(node) {
 
 function config(text) {
   try {
-    const given = JSON.parse(text);
-    if (!given || typeof given !== "object" || Array.isArray(given)) throw new Error("expected a JSON object");
-    if (Array.isArray(given.scenarios)) take(given);
-    else Object.assign(now(), { config: given });
+    const pasted = JSON.parse(text);
+    if (!pasted || typeof pasted !== "object" || Array.isArray(pasted)) throw new Error("expected a JSON object");
+    if (Array.isArray(pasted.scenarios)) take(pasted);
+    else Object.assign(now(), { config: pasted });
     show();
     changed();
   } catch (error) {
@@ -190,9 +203,9 @@ function wire() {
     $("use").addEventListener("click", () => config($("config").value));
     $("file").addEventListener("change", () => opened($("file").files[0]));
   }
-  for (const name of ["on", "layout", "engine", "precision", "law", "phase", "price", "grid"]) $(name).addEventListener("change", () => { now()[name] = $(name).value.trim(); changed(); });
+  controls.wire(changed);
+  $("phase").addEventListener("change", () => { now().phase = $("phase").value; changed(); });
   $("model").addEventListener("change", () => { Object.assign(now(), { model: $("model").value.trim(), config: null }); changed(); });
-  for (const name of ["rate", "ttft", "tpot", "pue"]) $(name).addEventListener("change", () => { now()[name] = Number($(name).value) > 0 ? Number($(name).value) : null; changed(); });
   for (const name of Object.keys(SLIDERS)) $(name).addEventListener("input", () => { now()[name] = value(name); sliders(); changed(); });
   $("choose").addEventListener("submit", (event) => event.preventDefault());
   $("choose").addEventListener("dragover", (event) => { event.preventDefault(); $("choose").classList.add("dropping"); });
@@ -210,12 +223,10 @@ function wire() {
   addEventListener("hashchange", async () => { await decoded(location.hash).catch(() => {}); show(); changed(); });
 }
 
-// Without a server: what was computed can be chosen, the rest is read.
+// Without a server nothing is pasted, and only what was computed can be chosen.
 function confine() {
-  for (const id of ["model", "layout", "engine", "precision", "law", "output", "rate", "price", "grid", "pue"]) $(id).disabled = true;
+  controls.confine();
   $("paste").remove();
-  const choose = make("select", { id: "on", name: "on" }, ...grid.on.map((value) => make("option", { value }, value)));
-  $("on").replaceWith(choose);
   $("choose").prepend(make("p", { class: "note" }, t("computed")));
 }
 
@@ -226,8 +237,8 @@ async function opened(file) {
   if (!file.name.toLowerCase().endsWith(".gguf")) { config(file.size <= LARGEST_CONFIG ? await file.text() : "[]"); return; }
   try {
     const url = await new Promise((done, fail) => { const reader = new FileReader(); reader.onload = () => done(reader.result); reader.onerror = () => fail(reader.error); reader.readAsDataURL(file.slice(0, LARGEST_HEADER)); });
-    const given = await ask("gguf", { head: url.slice(url.indexOf(",") + 1), size: file.size });
-    Object.assign(now(), { config: given.model, precision: "" });
+    const header = await ask("gguf", { head: url.slice(url.indexOf(",") + 1), size: file.size });
+    Object.assign(now(), { config: header.model, precision: null });
     show();
     changed();
   } catch (error) {
@@ -236,20 +247,19 @@ async function opened(file) {
 }
 
 async function choices() {
-  const [models, chips, clusters, engines] = await Promise.all(["models", "chips", "clusters", "engines"].map(list));
-  $("models").replaceChildren(...models.models.map((m) => make("option", { value: m.id })));
-  $("machines").replaceChildren(...["here", ...chips.chips.map((c) => c.id), ...chips.chips.map((c) => `8x${c.id}`), ...clusters.clusters.map((c) => c.name)].map((value) => make("option", { value })));
-  $("engine").append(...engines.map((name) => make("option", { value: name }, name)));
+  const [models, chips, clusters] = await Promise.all(["models", "chips", "clusters"].map(list));
+  $("list-model").replaceChildren(...models.models.map((m) => make("option", { value: m.id })));
+  $("list-machine").replaceChildren(...["here", ...chips.chips.map((c) => c.id), ...chips.chips.map((c) => `8x${c.id}`), ...clusters.clusters.map((c) => c.name)].map((value) => make("option", { value })));
 }
 
 const language = localStorage.getItem("language") ?? navigator.language.slice(0, 2);
 $("language").value = ["en", "de", "zh", "ja"].includes(language) ? language : "en";
 await speak($("language").value);
 await decoded(location.hash).catch(() => take({ scenarios: [FRESH] }));
+controls.build();
 if (exported) confine();
 wire();
 show();
 await update();
 await choices().catch((error) => say(error.message));
-$("engine").value = now().engine;
 (globalThis.requestIdleCallback ?? setTimeout)(() => plotly().catch(() => {}));

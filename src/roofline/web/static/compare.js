@@ -1,18 +1,19 @@
 // Two to four scenarios side by side, and in words what their differences come from.
 import { ask, Problem } from "./api.js";
 import { fitted, panel, struck } from "./kit.js";
-import { asks, state } from "./state.js";
-import { make, plain, si, significant, t, time, usd, whole } from "./words.js";
+import { asks, form, given, state } from "./state.js";
+import { label, make, plain, si, significant, t, time, usd, whole } from "./words.js";
 
-const SAID = { on: "machine", prompt: "input" };
+const NAMED = { on: "machine", prompt: "input" };
+const title = (setting) => (setting in NAMED ? t(NAMED[setting]) : label(setting));
 const value = (side, setting) => String((setting === "model" ? null : side[setting]) || "–");
 
 // What changes from the first scenario to another, steps of as many requests as are in flight; nothing where their
 // times are by unlike laws, or where the data beside an exported page have no answer.
 async function causes(i, all, signal) {
   const scenarios = [state.scenarios[0], state.scenarios[i]];
-  if (scenarios.some((s) => s.law !== "calibrated") || !all[0].memory.fits || !all[i].memory.fits) return [];
-  const [a, b] = scenarios.map((s, at) => asks.side(s, Math.max(1, Math.round(all[at ? i : 0].in_flight))));
+  if (scenarios.some((s) => given(s, "law") !== null) || !all[0].memory.fits || !all[i].memory.fits) return [];
+  const [a, b] = scenarios.map((s, at) => ({ ...asks.side(s), batch: Math.max(1, Math.round(all[at ? i : 0].in_flight)) }));
   let d;
   try {
     d = await ask("diff", { a, b }, signal);
@@ -21,7 +22,7 @@ async function causes(i, all, signal) {
     throw error;
   }
   const names = [d.a.model, d.b.model];
-  const turned = (setting) => `${t(SAID[setting] ?? setting)} ${setting === "model" ? names.join(" → ") : `${value(a, setting)} → ${value(b, setting)}`}`;
+  const turned = (setting) => `${title(setting)} ${setting === "model" ? names.join(" → ") : `${value(a, setting)} → ${value(b, setting)}`}`;
   const change = (c) => `${c.op} ${c.b >= c.a ? "+" : "−"}${time(Math.abs(c.b - c.a))}`;
   const line = (phase) => {
     const turns = d.turns.filter((x) => x.phase === phase).map((x) => `${x.settings.map(turned).join(" + ")}: × ${significant(x.factor, 3)}`);
@@ -37,11 +38,11 @@ export async function compare(node, s, signal) {
   const all = await Promise.all(state.scenarios.map((one) => ask("serve", asks.serve(one), signal)));
   const joules = (v) => (v === null ? "–" : `${significant(v, 3)} J`);
   const rows = [["TTFT", (r) => r.ttft.expected, time], ["TPOT", (r) => r.tpot.expected, time], [t("latency"), (r) => r.latency.expected, time], [t("throughput"), (r) => r.tokens_per_second, whole], [t("perchip"), (r) => r.tokens_per_second_per_chip, whole], [t("memory"), (r) => r.memory.total, (v) => si(v, "B"), true], [t("most"), (r) => r.capacity, whole, true], [`USD ${t("price")}`, (r) => r.usd_per_million_tokens, usd], [t("energy"), (r) => r.joules_per_token, joules]];
-  const keys = ["model", "on", "layout", "precision", "engine", "law", "input", "output", "concurrency", "rate", "price", "grid", "pue"].filter((k) => new Set(state.scenarios.map((x) => x[k])).size > 1);
+  const keys = ["model", ...Object.keys(form.settings)].filter((k) => new Set(state.scenarios.map((x) => x[k])).size > 1);
   // What does not fit is struck out, and nothing is compared with it; its memory is what it is.
   const fits = all.map((r) => r.memory.fits);
   const value = (of, text, real, i) => { const v = of(all[i]), first = of(all[0]); const change = i && first && v !== null && (real || (fits[0] && fits[i])) ? ` (${v >= first ? "+" : "−"}${whole(Math.abs(100 * (v / first - 1)))} %)` : ""; return struck(real || fits[i], text(v) + change); };
-  const cells = [...keys.map((k) => [t({ on: "machine", price: "priceof" }[k] ?? k), ...state.scenarios.map((x) => (typeof x[k] === "number" ? plain(x[k]) : x[k] || "–"))]), [t("fitting"), ...fits.map(fitted)], ...rows.map(([name, of, text, real]) => [name, ...all.map((_, i) => value(of, text, real, i))])];
+  const cells = [...keys.map((k) => [title(k), ...state.scenarios.map((x) => (typeof x[k] === "number" ? plain(x[k]) : typeof x[k] === "boolean" ? t(x[k] ? "yes" : "no") : x[k] || "–"))]), [t("fitting"), ...fits.map(fitted)], ...rows.map(([name, of, text, real]) => [name, ...all.map((_, i) => value(of, text, real, i))])];
   const why = make("div", { "aria-live": "polite" });
   const heads = make("tr", {}, make("td"), ...state.scenarios.map((_, i) => make("th", { scope: "col" }, "ABCD"[i])));
   const lines = cells.map((c) => make("tr", {}, ...c.map((x, i) => make(i ? "td" : "th", i ? {} : { scope: "row" }, x))));

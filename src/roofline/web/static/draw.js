@@ -1,6 +1,6 @@
 // Pictures: data of the API into Plotly's traces, in the page's colours.
 import { colour, css, palette } from "./colours.js";
-import { make, separators, share, si, t, time, whole } from "./words.js";
+import { make, seconds, separators, share, si, t, time, whole } from "./words.js";
 
 let loading = null;
 // Plotly comes when the first picture of its own is drawn, or when the page has nothing else to do.
@@ -80,7 +80,7 @@ export function front(node, served, s, at) {
   const highest = Math.max(...rows.map((r) => r.out)), widest = Math.max(...rows.map((r) => r.tpot));
   let last = null;
   const roomy = (r) => { const room = !last || Math.abs(r.out - last.out) > 0.06 * highest || Math.abs(r.tpot - last.tpot) > 0.08 * widest; if (room) last = r; return room; };
-  const keeps = (r) => (!s.tpot || r.tpot * 1e3 <= s.tpot) && (!s.ttft || r.ttft * 1e3 <= s.ttft);
+  const tpot = seconds(s.tpot), ttft = seconds(s.ttft), limit = tpot * 1e3, keeps = (r) => (!tpot || r.tpot <= tpot) && (!ttft || r.ttft <= ttft);
   return picture(node, [{
     x: rows.map((r) => r.tpot * 1e3), y: rows.map((r) => r.out), mode: "lines+markers+text", text: rows.map((r) => (roomy(r) ? whole(r.n) : "")), textposition: "top left", line: { shape: "spline", width: 2 },
     marker: { size: 9, symbol: rows.map((r) => (keeps(r) ? "circle" : "circle-open")) },
@@ -88,14 +88,14 @@ export function front(node, served, s, at) {
     customdata: rows.map((r) => [time(r.ttft), whole(r.n), time(r.tpot), whole(r.out)]), hovertemplate: "%{customdata[1]}: TPOT %{customdata[2]}, %{customdata[3]} tokens/s, TTFT %{customdata[0]}<extra></extra>",
   }], {
     showlegend: false, xaxis: { title: { text: "TPOT (ms)" }, rangemode: "tozero" }, yaxis: { title: { text: t("perchip") }, rangemode: "tozero" },
-    shapes: s.tpot ? [line({ x0: s.tpot, x1: s.tpot, y0: 0, y1: 1, yref: "paper" })] : [],
-    annotations: s.tpot ? [slo("TPOT SLO", { x: s.tpot, y: 1, yref: "paper", yanchor: "top", xanchor: "right" })] : [],
+    shapes: tpot ? [line({ x0: limit, x1: limit, y0: 0, y1: 1, yref: "paper" })] : [],
+    annotations: tpot ? [slo("TPOT SLO", { x: limit, y: 1, yref: "paper", yanchor: "top", xanchor: "right" })] : [],
   });
 }
 
 export function ttfts(node, served, s, at) {
   const x = at.map((i) => served.in_flight[i]), ms = (span) => at.map((i) => span.expected[i] * 1e3);
-  const limits = [[s.ttft, "TTFT"], [s.tpot, "TPOT"]].filter(([v]) => v);
+  const limits = [[seconds(s.ttft) * 1e3, "TTFT"], [seconds(s.tpot) * 1e3, "TPOT"]].filter(([v]) => v);
   return picture(node, [{ x, y: ms(served.ttft), mode: "lines+markers", name: "TTFT" }, { x, y: ms(served.tpot), mode: "lines+markers", name: "TPOT" }], {
     xaxis: { type: "log", title: { text: t("concurrency") } }, yaxis: { type: "log", title: { text: "ms" } },
     shapes: limits.map(([v]) => line({ x0: 0, x1: 1, xref: "paper", y0: v, y1: v })),

@@ -1,15 +1,13 @@
-// All that the page shows, and how it goes into the address: JSON, deflated, base64url, in the fragment.
-import { exported } from "./exported.js";
-
+// All that the page shows, and how it goes into the address: JSON, deflated, base64url, in the fragment. What can be
+// set, and what each view asks with it, is the form that the server made from its declarations of settings.
+export const form = JSON.parse(document.getElementById("form").textContent);
 export const MOST_SCENARIOS = 4;
 export const LONGEST_ADDRESS = 8000;
-export const FRESH = {
-  model: "meta-llama/Llama-3.1-8B", config: null, on: "h100-sxm", layout: "", precision: "", engine: "", law: "calibrated",
-  input: 1024, output: 256, concurrency: 32, rate: null, phase: "decode", ttft: null, tpot: null,
-  trainBatch: 64, trainTokens: 4096, requests: 300, seed: 0,
-  price: "", grid: "", pue: null, runsContext: 4096, launcher: "vllm", framework: "megatron",
-  ...exported?.scenario,
+const OWN = {
+  phase: "decode", trainBatch: 64, trainTokens: 4096, requests: 300, seed: 0, runsContext: 4096, launcher: "vllm", framework: "megatron",
 };
+const BLANK = { model: "", config: null, ...Object.fromEntries(Object.keys(form.settings).map((name) => [name, null])), ...form.usual, ...OWN };
+export const FRESH = { ...BLANK, ...form.start };
 export const state = { scenarios: [{ ...FRESH }], at: 0, view: "overview" };
 export const now = () => state.scenarios[state.at];
 // Most tokens, of prompt and answer together, that the model of the scenario shown takes; null where it names no end.
@@ -19,8 +17,12 @@ async function through(stream, bytes) {
   return new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(stream)).arrayBuffer());
 }
 
+const blank = (value) => value === null || value === undefined || value === "";
+const filled = (s) => Object.fromEntries(Object.entries(s).filter(([, value]) => !blank(value)));
+
 export async function encoded() {
-  const bytes = await through(new CompressionStream("deflate"), new TextEncoder().encode(JSON.stringify(state)));
+  const kept = { ...state, scenarios: state.scenarios.map(filled) };
+  const bytes = await through(new CompressionStream("deflate"), new TextEncoder().encode(JSON.stringify(kept)));
   let text = "";
   for (const byte of bytes) text += String.fromCharCode(byte);
   return "s=" + btoa(text).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
@@ -44,55 +46,59 @@ export function take(given) {
 }
 
 function clean(given) {
-  const kept = { ...FRESH };
-  for (const key of Object.keys(FRESH)) {
-    const value = given?.[key], like = FRESH[key];
-    if (typeof like === "string" && typeof value === "string") kept[key] = value.slice(0, 200);
-    else if (typeof like === "number" && Number.isFinite(value)) kept[key] = value;
-    else if (key === "config" && value && typeof value === "object" && !Array.isArray(value)) kept[key] = value;
-    else if (like === null && key !== "config" && Number.isFinite(value)) kept[key] = value;
+  const named = { ...given }, kept = { ...BLANK };
+  for (const [old, name] of Object.entries(form.former)) if (old in named && !(name in named)) named[name] = named[old];
+  for (const [key, value] of Object.entries(named)) {
+    if (key === "config") kept[key] = value && typeof value === "object" && !Array.isArray(value) ? value : null;
+    else if (Object.hasOwn(form.settings, key)) kept[key] = ofType(form.settings[key], value) ?? kept[key];
+    else if (Object.hasOwn(kept, key) && typeof value === typeof kept[key] && value === value) kept[key] = typeof value === "string" ? value.slice(0, 200) : value;
   }
   return kept;
 }
 
+// Former addresses have times as numbers of milliseconds; today's are texts with a unit.
+function ofType(setting, value) {
+  if (typeof value === "boolean") return setting.type === "switch" ? value : null;
+  if (typeof value === "number") return !Number.isFinite(value) || setting.type === "switch" ? null : setting.type === "number" ? value : `${value}${setting.unit === "s" ? "ms" : ""}`;
+  return typeof value === "string" && setting.type !== "number" && setting.type !== "switch" ? value.slice(0, 200) : null;
+}
+
 // -- what a scenario asks of each route
-const place = (s) => ({
-  model: s.config ?? s.model, on: s.on, layout: s.layout || null, precision: s.precision || null, engine: s.engine || null,
-});
-const timed = (s) => ({ ...place(s), law: s.law });
-const billed = (s) => ({ ...timed(s), price: s.price || null, grid: s.grid || null, pue: s.pue });
-const training = (s) => ({ batch: s.trainBatch, tokens: s.trainTokens });
-const sizes = (s) => ({ input: s.input, output_tokens: s.output });
-export const middle = (s) => (s.phase === "prefill" ? s.input : s.input + Math.floor(s.output / 2));
-const load = (s) => (s.rate ? { rate: s.rate } : { concurrency: s.concurrency });
-const SWEPT = [512, 2048, 8192, 32768];
-// Generated tokens of one simulation: the server takes no more.
-const MOST_EVENTS = 400000;
-export const asks = {
-  limits: (s) => ({ model: s.config ?? s.model }),
-  serve: (s) => ({ ...billed(s), ...sizes(s), ...load(s) }),
-  front: (s) => ({ ...billed(s), ...sizes(s), concurrency: powers(s.concurrency) }),
-  estimate: (s) => ({ ...billed(s), phase: s.phase, batch: s.concurrency, context: middle(s) }),
-  plot: (s) => ({ ...timed(s), kind: "roofline", phase: s.phase, batch: s.concurrency, context: middle(s) }),
-  diagram: (s) => ({ model: s.config ?? s.model, kind: "diagram" }),
-  analyze: (s) => ({ model: s.config ?? s.model, precision: s.precision || null, phase: s.phase, batch: s.concurrency, context: middle(s) }),
-  fit: (s) => ({ ...place(s), batch: s.concurrency, context: s.input + s.output }),
-  sweep: (s) => ({ ...billed(s), phase: s.phase, batch: powers(s.concurrency), context: SWEPT.filter((c) => !lengths.longest || c < lengths.longest), only: ["time", "memory"] }),
-  side: (s, batch) => ({ ...place(s), batch, context: middle({ ...s, phase: "decode" }), prompt: s.input }),
-  train: (s) => ({ ...billed(s), precision: null, engine: null, ...training(s) }),
-  timeline: (s) => ({ ...timed(s), precision: null, engine: null, ...training(s) }),
-  remedies: (s) => ({ model: s.config ?? s.model, on: s.on, layout: s.layout || null, law: s.law, ...training(s) }),
-  layouts: (s) => ({ model: s.config ?? s.model, on: s.on, ...training(s) }),
-  recipe: (s) => ({ model: s.config ?? s.model, on: s.on, layout: s.layout || null, ...training(s), framework: s.framework }),
-  runs: (s) => ({ on: s.on, context: s.runsContext, model: s.config ?? s.model }),
-  launch: (s) => ({ ...timed(s), ...sizes(s), concurrency: s.concurrency, launcher: s.launcher }),
-  report: (s) => ({ ...place(s), batch: s.concurrency, ...sizes(s) }),
-  simulate: (s) => ({ ...billed(s), ...sizes(s), ...load(s), requests: Math.max(1, Math.min(s.requests, Math.floor(MOST_EVENTS / s.output))), seed: s.seed }),
-  search: (s) => ({ ...billed(s), layout: null, ...sizes(s), concurrency: s.concurrency, ttft: s.ttft ? s.ttft / 1e3 : null, tpot: s.tpot ? s.tpot / 1e3 : null }),
-  advice: (s) => ({ ...timed(s), batch: s.concurrency, ...sizes(s) }),
-};
+// The value of a setting; null for its default, and where another takes its place.
+export function given(s, name) {
+  const setting = form.settings[name], value = s[name];
+  if (blank(value) || value === setting.default || (form.instead[name] && given(s, form.instead[name]) !== null)) return null;
+  return setting.type === "text" && setting.numeric && Number.isFinite(Number(value)) ? Number(value) : value;
+}
+
+const halfway = (s) => s.input + Math.floor(s.output_tokens / 2);
+export const middle = (s) => (s.phase === "prefill" ? s.input : halfway(s));
+function numbers(s) {
+  return {
+    ...Object.fromEntries(Object.keys(OWN).map((name) => [name, s[name]])),
+    model: s.config ?? s.model, prompt: s.input, in_flight: s.concurrency, powers: powers(s.concurrency), halfway: halfway(s), middle: middle(s), full: s.input + s.output_tokens,
+    swept: form.swept.filter((tokens) => !lengths.longest || tokens < lengths.longest),
+    simulated: Math.max(1, Math.min(s.requests, Math.floor(form.mostEvents / s.output_tokens))),
+  };
+}
+
+const asked = new WeakMap();
+function body(ask, s) {
+  const known = numbers(s), fields = {};
+  for (const [field, source] of Object.entries(ask.fields)) {
+    const value = source in known ? known[source] : given(s, source);
+    if (value !== null) fields[field] = value;
+  }
+  asked.set(s, [...(asked.get(s) ?? []), ...Object.values(ask.fields)]);
+  return { ...fields, ...ask.fixed };
+}
+export const asks = Object.fromEntries(Object.entries(form.asks).map(([name, ask]) => [name, (s) => body(ask, s)]));
+export const settingsOf = (part) => form.parts.filter((each) => each.part === part).flatMap((each) => each.settings);
+// Of all settings those that are given, and that no question took which was asked of this scenario.
+export const unasked = (s) => (asked.has(s) ? settingsOf("more").filter((name) => given(s, name) !== null && !asked.get(s).includes(name)) : []);
+
 function powers(last) {
   const all = [];
-  for (let n = 1; n <= Math.max(256, last * 2); n *= 2) all.push(n);
+  for (let n = 1; n <= Math.max(form.leastSwept, last * 2); n *= 2) all.push(n);
   return all.includes(last) ? all : [...all, last].sort((a, b) => a - b);
 }

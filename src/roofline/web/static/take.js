@@ -1,44 +1,39 @@
 // What can be taken away: the same question as a command line and as Python, data and pictures.
 import { plotly } from "./draw.js";
-import { encoded, middle, state } from "./state.js";
+import { asks, encoded, form, state } from "./state.js";
 import { make } from "./words.js";
 
 const quoted = (text) => (/^[\w./:=,@-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
-const SETTINGS = ["on", "layout", "engine", "precision"];
 const source = (s) => (s.config?.gguf ? "model.gguf" : s.config ? "config.json" : s.model);
 
-// The same questions as commands, whose figures are those of the page.
+// The same questions as commands, whose figures are those of the page: a field of a body is an option of its name.
+const option = (name) => name.replaceAll("_", "-");
+const words = ([name, value]) => (typeof value === "boolean" ? `--${value ? "" : "no-"}${option(name)}` : `--${option(name)} ${quoted(String(value))}`);
+const line = (command, s, { model, ...body }) => [`roofline ${command}`, quoted(source(s)), ...Object.entries(body).map(words)].join(" ");
+const unpaid = (body) => Object.fromEntries(Object.entries(body).filter(([name]) => form.settings[name]?.group !== "bill"));
 export function commands(s) {
-  const model = quoted(source(s)), given = SETTINGS.filter((key) => s[key]).map((key) => `--${key} ${quoted(s[key])}`);
-  const law = s.law === "calibrated" ? [] : [`--law ${s.law}`];
-  const bill = [["price", s.price], ["grid", s.grid], ["pue", s.pue]].filter(([, v]) => v).map(([key, v]) => `--${key} ${quoted(String(v))}`);
-  const load = s.rate ? `--rate ${s.rate}` : `--concurrency ${s.concurrency}`;
-  const step = s.phase === "prefill" ? `--input ${s.input}` : `--context ${middle(s)}`;
+  const { phase, context, ...step } = unpaid(asks.estimate(s));
   return [
-    ["roofline serve", model, ...given, ...law, `--input ${s.input} --output-tokens ${s.output}`, load, ...bill],
-    ["roofline analyze", model, ...given, ...law, `--batch ${s.concurrency}`, step],
-    ["roofline fit", model, ...given, `--batch ${s.concurrency} --context ${s.input + s.output}`],
-  ].map((words) => words.join(" ")).join("\n");
+    line("serve", s, asks.serve(s)), line("analyze", s, { ...step, [phase === "prefill" ? "input" : "context"]: context }), line("fit", s, asks.fit(s)),
+  ].join("\n");
 }
 
 // The command that the options of advice belong to, which the answer names.
 export function advised(s, command = "generate") {
-  const [serve] = commands({ ...s, rate: null }).split("\n");
-  return command === "serve" ? serve : serve.replace("roofline serve", `roofline ${command}`).replace("--concurrency", "--batch");
+  const { batch, ...body } = asks.advice(s);
+  return line(command, s, { ...body, [command === "serve" ? "concurrency" : "batch"]: batch });
 }
 
-const decimal = (x) => (Number.isInteger(x) ? x.toFixed(1) : String(x));
+function argument([name, value]) {
+  const real = typeof value === "number" && Number.isInteger(value) && form.settings[name] && !form.settings[name].whole;
+  return `${name}=${typeof value === "boolean" ? (value ? "True" : "False") : real ? value.toFixed(1) : JSON.stringify(value)}`;
+}
 export function python(s) {
-  const text = (value) => JSON.stringify(value), given = SETTINGS.filter((key) => s[key]).map((key) => `${key}=${text(s[key])}`);
-  const law = s.law === "calibrated" ? [] : [`law=${text(s.law)}`];
-  const paid = [["price", s.price && (Number(s.price) ? s.price : text(s.price))], ["grid", s.grid && (Number(s.grid) ? s.grid : text(s.grid))], ["pue", s.pue]];
-  const bill = paid.filter(([, v]) => v).map(([key, v]) => `${key}=${v}`), load = s.rate ? `rate=${decimal(s.rate)}` : `concurrency=${s.concurrency}`;
-  const called = (name, ...all) => `print(rl.${name}(model, ${all.join(", ")}))`;
+  const called = (name, { model, ...body }, ...first) => `print(rl.${name}(${["model", ...first, ...Object.entries(body).map(argument)].join(", ")}))`;
+  const { phase, batch, context, ...place } = asks.estimate(s);
   return [
-    "import roofline as rl", "", `model = rl.load(${text(source(s))})`,
-    called("serve", `input=${s.input}`, `output_tokens=${s.output}`, load, ...given, ...law, ...bill),
-    called("estimate", `rl.${s.phase}(${s.concurrency}, ${middle(s)})`, ...given, ...law, ...bill),
-    called("fit", `batch=${s.concurrency}`, `context=${s.input + s.output}`, ...given),
+    "import roofline as rl", "", `model = rl.load(${JSON.stringify(source(s))})`,
+    called("serve", asks.serve(s)), called("estimate", place, `rl.${phase}(${batch}, ${context})`), called("fit", asks.fit(s)),
   ].join("\n");
 }
 

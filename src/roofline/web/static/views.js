@@ -33,8 +33,7 @@ function opRows(estimate, analysis) {
 }
 
 async function explained(node, op, signal) {
-  const { phase, batch, context, model, precision } = asks.analyze(now());
-  const e = await ask("explain", { model, precision, phase, batch, context, op }, signal);
+  const e = await ask("explain", { ...asks.explain(now()), op }, signal);
   const lines = e.figures.flatMap((f) => [make("dt", {}, f.name), make("dd", {}, make("code", {}, `${f.formula} = ${f.filled} = ${typeof f.per_layer === "number" ? whole(f.per_layer) : f.per_layer}`), make("div", { class: "note" }, f.source))]);
   node.replaceChildren(panel(given(`${e.op} · ${e.block} · ${e.layers} ×`), "", make("dl", { class: "formula" }, ...lines)));
   node.scrollIntoView({ block: "nearest" });
@@ -79,7 +78,7 @@ async function serving(node, s, signal) {
   const [served, fit] = await Promise.all([ask("serve", asks.front(s), signal), ask("fit", asks.fit(s), signal)]);
   const at = served.in_flight.flatMap((_, i) => ([served.memory.fits].flat().at(i) ?? served.memory.fits ? [i] : []));
   if (!at.length) return node.replaceChildren(misfit(fit.memory, remedies(fit)));
-  const [left, a] = pictured(t("serving"), `${whole(s.input)} → ${whole(s.output)} tokens`), [right, b] = pictured("TTFT · TPOT", "");
+  const [left, a] = pictured(t("serving"), `${whole(s.input)} → ${whole(s.output_tokens)} tokens`), [right, b] = pictured("TTFT · TPOT", "");
   node.replaceChildren(two(left, right));
   return Promise.all([draw.front(a, served, s, at), draw.ttfts(b, served, s, at)]);
 }

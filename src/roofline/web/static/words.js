@@ -5,6 +5,10 @@ let texts = exported?.messages ?? {}, language = 0;
 const LANGUAGES = ["en", "de", "zh", "ja"], LOCALES = ["en-US", "de-DE", "zh-CN", "ja-JP"];
 export const t = (key) => texts[key]?.[language] ?? texts[key]?.[0] ?? key;
 
+// Of a setting its name in words: the message of its own name, else the name as it is declared, in English.
+export const labelKey = (name) => [`s_${name}`, name].find((key) => key in texts) ?? "";
+export const label = (name) => { const key = labelKey(name), text = key ? t(key) : name.replaceAll("_", " "); return text.charAt(0).toUpperCase() + text.slice(1); };
+
 export async function speak(name) {
   if (!Object.keys(texts).length) texts = await (await fetch("/static/messages.json")).json();
   language = Math.max(0, LANGUAGES.indexOf(name));
@@ -40,6 +44,11 @@ export function time(x) {
   if (x === 0) return "0 s";
   if (x < 1e-3) return `${fixed(x * 1e6)} µs`;
   return x < 1 ? `${fixed(x * 1e3)} ms` : `${fixed(x)} s`;
+}
+// Seconds of a time as commands take it: a number of them, or a text with a unit.
+export function seconds(text) {
+  const [, number, unit] = /^\s*([\d.eE+-]+)\s*(us|µs|ms|s|min|h)?\s*$/.exec(text ?? "") ?? [];
+  return number === undefined ? null : Number(number) * { us: 1e-6, "µs": 1e-6, ms: 1e-3, min: 60, h: 3600 }[unit] || Number(number) || null;
 }
 export const whole = (x) => (x === null || x === undefined ? "–" : decimals(x, 0));
 export const share = (x) => (x === null || x === undefined ? "–" : `${decimals(100 * x, 1)} %`);

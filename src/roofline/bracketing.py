@@ -1,5 +1,8 @@
 """The last or the first value at which limits hold: whole numbers in blocks of an array, real ones by a root finder.
 
+Everything that looks for a number by trying numbers does it here, apart from `estimates.memory.largest`, which looks
+for one of each element of an array.
+
 `use` says how much of its limits a value takes: at most 1 where they hold, infinite where the answer is no or there is
 none.
 """
@@ -13,14 +16,11 @@ from math import inf, log, sqrt
 import numpy as np
 
 from roofline.distinct import Array
-from roofline.explore.sweep import spread
 
 TOLERANCE = 1e-9
 """Of a real value that is the answer, relative: as far beyond it the limits hold no longer."""
 EACH = 1
 """Points to a doubling of a real value that are looked at first."""
-HALVINGS_OF_WHOLE = 64
-"""Times that a whole number's bracket may be narrowed: more than its binary digits."""
 
 
 @dataclass(frozen=True)
@@ -36,38 +36,58 @@ class Reached:
     single: bool = True
 
 
+def spread(least: int, most: int, each: int = 4) -> Array:
+    """Whole numbers from least to most, `each` of them to a doubling.
+
+    >>> spread(1, 8, 1).tolist()
+    [1, 2, 4, 8]
+    """
+    steps = max(1, round(each * np.log2(most / least))) if most > least else 0
+    return np.unique(np.round(np.geomspace(least, most, steps + 1)).astype(np.int64))
+
+
+def neighbours(inner: int, outer: int, holds: Callable[[Array], Array], block: int = 1) -> tuple[int, int]:
+    """The neighbours between which it stops to hold, from a whole number where it holds to one where it does not.
+
+    Of the at most `block` numbers that are looked at together, the last that holds counts.
+
+    >>> neighbours(1, 1000, lambda n: n <= 300), neighbours(1000, 0, lambda n: n > 7, 16)
+    ((300, 301), (8, 7))
+    """
+    while abs(outer - inner) > 1:
+        points = np.unique(np.linspace(inner, outer, min(block, abs(outer - inner) - 1) + 2).astype(np.int64))[1:-1]
+        ordered = points if outer > inner else points[::-1]
+        holding = np.flatnonzero(np.broadcast_to(holds(ordered), ordered.shape))
+        last = int(holding[-1]) if holding.size else -1
+        inner, outer = (
+            int(ordered[last]) if last >= 0 else inner, int(ordered[last + 1]) if last + 1 < len(ordered) else outer
+        )  # fmt: skip
+    return inner, outer
+
+
 def whole_end(low: int, high: int, use: Callable[[Array], Array], greatest: bool, block: int) -> Reached:
     """The greatest, or the least, whole number from `low` to `high` at which the limits hold.
 
     Looked for between points four to a doubling, then between the points of at most `block` numbers a time, in the end
     all of them: a stretch that lies between two points with what does not hold on both sides is passed over.
     """
-    values = spread(low, high) if high > low else np.array([low])
-    holding = use(values) <= 1
-    looked = len(values)
-    if not holding.any():
-        return Reached(None, None, looked)
-    places = np.flatnonzero(holding)
+    known: dict[int, bool] = {}
+
+    def holds(values: Array) -> Array:
+        holding = np.broadcast_to(use(values) <= 1, values.shape)
+        known.update(zip(values.tolist(), holding.tolist(), strict=True))
+        return holding
+
+    values = spread(low, high)
+    places = np.flatnonzero(holds(values))
+    if not places.size:
+        return Reached(None, None, len(known))
     i = int(places[-1] if greatest else places[0])
-    single = bool(np.all(holding[: i + 1] if greatest else holding[i:]))
-    inner = int(values[i])
-    if i == (len(values) - 1 if greatest else 0):
-        return Reached(inner, None, looked, single)
-    outer = int(values[i + 1 if greatest else i - 1])
-    for _ in range(HALVINGS_OF_WHOLE):
-        if abs(outer - inner) == 1:
-            break
-        lower, upper = min(inner, outer), max(inner, outer)
-        points = np.unique(np.linspace(lower, upper, min(block, upper - lower - 1) + 2).astype(np.int64))[1:-1]
-        ordered = points if greatest else points[::-1]
-        holds = use(ordered) <= 1
-        looked += len(points)
-        last = int(np.flatnonzero(holds)[-1]) if holds.any() else -1
-        single = single and bool(holds[: last + 1].all())
-        if last + 1 < len(ordered):
-            outer = int(ordered[last + 1])
-        inner = int(ordered[last]) if last >= 0 else inner
-    return Reached(inner, outer, looked, single)
+    inner, outer = int(values[i]), None
+    if i != (len(values) - 1 if greatest else 0):
+        inner, outer = neighbours(inner, int(values[i + 1 if greatest else i - 1]), holds, block)
+    single = all(holding for value, holding in known.items() if (value < inner if greatest else value > inner))
+    return Reached(inner, outer, len(known), single)
 
 
 def real_end(low: float, high: float, use: Callable[[float], float], greatest: bool, tolerance: float) -> Reached:
