@@ -168,7 +168,7 @@ def estimate(
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | None = None, precision: _Formats | None = None, law: _LawName = 'calibrated',
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | None = None,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Any: ...
 @overload
 def estimate(
@@ -179,7 +179,7 @@ def estimate(
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | None = None, precision: _Formats | None = None, law: _LawName = 'calibrated',
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | None = None,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Any: ...
 @overload
 def estimate(
@@ -190,7 +190,7 @@ def estimate(
     tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
     ep: _RankCount | None = None, engine: _EngineName | None = None, precision: _Formats | None = None,
     law: _LawName = 'calibrated', price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Any: ...
 @overload
 def estimate(
@@ -201,7 +201,7 @@ def estimate(
     tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
     ep: _RankCount | None = None, engine: _EngineName | None = None, precision: _Formats | None = None,
     law: _LawName = 'calibrated', price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Any: ...
 @overload
 def estimate(
@@ -214,7 +214,7 @@ def estimate(
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', price: str | float | Own | None = None,
     years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | None = None,
+    grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def estimate(
@@ -227,7 +227,7 @@ def estimate(
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', price: str | float | Own | None = None,
     years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | None = None,
+    grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def estimate(
@@ -240,7 +240,7 @@ def estimate(
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', price: str | float | Own | None = None,
     years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | None = None,
+    grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def estimate(
@@ -253,7 +253,7 @@ def estimate(
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', price: str | float | Own | None = None,
     years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | None = None,
+    grid: str | float | None = None,
 ) -> Grid | Any: ...
 
 def explain(
@@ -303,7 +303,7 @@ def generate(
     law: _LawName = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None, mtp: bool = False,
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, price: str | float | Own | None = None,
     years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | None = None,
+    grid: str | float | None = None,
 ) -> Generation: ...
 @overload
 def generate(
@@ -313,7 +313,7 @@ def generate(
     engine: _EngineName | None = None, precision: _Formats | None = None, law: _LawName = 'calibrated',
     batch: _Sequences = 1, draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
     acceptance: _Probability | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Generation: ...
 @overload
 def generate(
@@ -324,7 +324,7 @@ def generate(
     law: _LawName = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None, mtp: bool = False,
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, price: str | float | Own | None = None,
     years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | None = None,
+    grid: str | float | None = None,
 ) -> Generation: ...
 @overload
 def generate(
@@ -334,7 +334,7 @@ def generate(
     engine: _EngineName | None = None, precision: _Formats | None = None, law: _LawName = 'calibrated',
     batch: _Sequences = 1, draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
     acceptance: _Probability | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Generation: ...
 @overload
 def generate(
@@ -346,7 +346,7 @@ def generate(
     law: _LawName | Sequence[_LawName] = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | None = None,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def generate(
@@ -358,7 +358,7 @@ def generate(
     law: _LawName | Sequence[_LawName] = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | None = None,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def generate(
@@ -370,7 +370,7 @@ def generate(
     law: _LawName | Sequence[_LawName] = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | None = None,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def generate(
@@ -382,7 +382,7 @@ def generate(
     law: _LawName | Sequence[_LawName] = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | None = None,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 
 def plot(
@@ -410,7 +410,7 @@ def pools(
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
     image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Pools: ...
 @overload
 def pools(
@@ -424,7 +424,7 @@ def pools(
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
     image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Pools: ...
 @overload
 def pools(
@@ -438,7 +438,7 @@ def pools(
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
     image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Pools: ...
 @overload
 def pools(
@@ -452,7 +452,7 @@ def pools(
     decodes: _Replicas | None = None, draft: _ModelName | None = None, mtp: bool = False,
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | None = None,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Pools: ...
 @overload
 def pools(
@@ -469,7 +469,7 @@ def pools(
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
     image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def pools(
@@ -485,7 +485,7 @@ def pools(
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
     image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def pools(
@@ -501,7 +501,7 @@ def pools(
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
     image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def pools(
@@ -517,7 +517,7 @@ def pools(
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
     image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 
 @overload
@@ -550,7 +550,7 @@ def run(
     save_every: _AboveZero | None = None, restart_seconds: _FromZero = 600.0, stall_seconds: _FromZero = 0.0,
     evaluation_tokens: _FromZero = 0.0, evaluation_every: _Whole | None = None,
     dataset_tokens: _AboveZero | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
     power: _PlainNumber | None = None, power_share: _PlainNumber | None = None,
 ) -> Run: ...
 
@@ -567,7 +567,7 @@ def search(
     budget: _PlainNumber | None = None, power: _PlainNumber | None = None, objective: _ObjectiveName | None = None,
     top: _Whole = 10, confirm: _WholeOrNone = 0, price: str | float | Own | None = None,
     years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | None = None,
+    grid: str | float | None = None,
 ) -> Search: ...
 @overload
 def search(
@@ -581,7 +581,7 @@ def search(
     chips: _ChipCount | None = None, kind: _KindName | None = None, budget: _PlainNumber | None = None,
     power: _PlainNumber | None = None, objective: _ObjectiveName | None = None, top: _Whole = 10,
     confirm: _WholeOrNone = 0, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Search: ...
 @overload
 def search(
@@ -596,7 +596,7 @@ def search(
     budget: _PlainNumber | None = None, power: _PlainNumber | None = None, objective: _ObjectiveName | None = None,
     top: _Whole = 10, confirm: _WholeOrNone = 0, price: str | float | Own | None = None,
     years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | None = None,
+    grid: str | float | None = None,
 ) -> Search: ...
 @overload
 def search(
@@ -611,7 +611,7 @@ def search(
     budget: _PlainNumber | None = None, power: _PlainNumber | None = None, objective: _ObjectiveName | None = None,
     top: _Whole = 10, confirm: _WholeOrNone = 0, price: str | float | Own | None = None,
     years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | None = None,
+    grid: str | float | None = None,
 ) -> Search: ...
 @overload
 def search(
@@ -625,7 +625,7 @@ def search(
     chips: _ChipCount | None = None, kind: _KindName | None = None, budget: _PlainNumber | None = None,
     power: _PlainNumber | None = None, objective: _ObjectiveName | None = None, top: _Whole = 10,
     confirm: _WholeOrNone = 0, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Search: ...
 @overload
 def search(
@@ -639,7 +639,7 @@ def search(
     budget: _PlainNumber | None = None, power: _PlainNumber | None = None, objective: _ObjectiveName | None = None,
     top: _Whole = 10, confirm: _WholeOrNone = 0, price: str | float | Own | None = None,
     years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | None = None,
+    grid: str | float | None = None,
 ) -> Search: ...
 @overload
 def search(
@@ -654,7 +654,7 @@ def search(
     budget: _PlainNumber | None = None, power: _PlainNumber | None = None, objective: _ObjectiveName | None = None,
     top: _Whole = 10, confirm: _WholeOrNone = 0, price: str | float | Own | None = None,
     years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | None = None,
+    grid: str | float | None = None,
 ) -> Search: ...
 @overload
 def search(
@@ -668,7 +668,7 @@ def search(
     chips: _ChipCount | None = None, kind: _KindName | None = None, budget: _PlainNumber | None = None,
     power: _PlainNumber | None = None, objective: _ObjectiveName | None = None, top: _Whole = 10,
     confirm: _WholeOrNone = 0, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Search: ...
 
 @overload
@@ -684,7 +684,7 @@ def serve(
     prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
     prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
     decodes: _Replicas | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Serving | Pools: ...
 @overload
 def serve(
@@ -699,7 +699,7 @@ def serve(
     prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
     prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
     decodes: _Replicas | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Serving | Pools: ...
 @overload
 def serve(
@@ -714,7 +714,7 @@ def serve(
     prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
     prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
     decodes: _Replicas | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Serving | Pools: ...
 @overload
 def serve(
@@ -729,7 +729,7 @@ def serve(
     prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
     prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
     decodes: _Replicas | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Serving | Pools: ...
 @overload
 def serve(
@@ -748,7 +748,7 @@ def serve(
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, price: str | float | Own | None = None,
     years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | None = None,
+    grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def serve(
@@ -766,7 +766,7 @@ def serve(
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, price: str | float | Own | None = None,
     years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | None = None,
+    grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def serve(
@@ -784,7 +784,7 @@ def serve(
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, price: str | float | Own | None = None,
     years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | None = None,
+    grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def serve(
@@ -802,7 +802,7 @@ def serve(
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, price: str | float | Own | None = None,
     years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | None = None,
+    grid: str | float | None = None,
 ) -> Grid | Any: ...
 
 @overload
@@ -824,7 +824,7 @@ def simulate(
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
     acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | None = None,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Simulation: ...
 @overload
 def simulate(
@@ -845,7 +845,7 @@ def simulate(
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
     acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | None = None,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Simulation: ...
 @overload
 def simulate(
@@ -869,7 +869,7 @@ def simulate(
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
     acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | None = None,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def simulate(
@@ -892,7 +892,7 @@ def simulate(
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
     acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | None = None,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 
 @overload
@@ -909,7 +909,7 @@ def train(
     reduce_format: _Text | None = None, optimizer_in_backward: bool = False, lora: _Whole | None = None,
     lora_targets: _Names | None = None, drafts: _Whole | None = None, price: str | float | Own | None = None,
     years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | None = None, power: _PlainNumber | None = None, power_share: _PlainNumber | None = None,
+    grid: str | float | None = None, power: _PlainNumber | None = None, power_share: _PlainNumber | None = None,
 ) -> TrainingEstimate: ...
 @overload
 def train(
@@ -925,7 +925,7 @@ def train(
     reduce_format: _Text | None = None, optimizer_in_backward: bool = False, lora: _Whole | None = None,
     lora_targets: _Names | None = None, drafts: _Whole | None = None, price: str | float | Own | None = None,
     years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | None = None, power: _PlainNumber | None = None, power_share: _PlainNumber | None = None,
+    grid: str | float | None = None, power: _PlainNumber | None = None, power_share: _PlainNumber | None = None,
 ) -> TrainingEstimate: ...
 @overload
 def train(
@@ -944,7 +944,7 @@ def train(
     no_sync: bool = False, gather_format: _Text | None = None, reduce_format: _Text | None = None,
     optimizer_in_backward: bool = False, lora: _Whole | None = None, lora_targets: _Names | None = None,
     drafts: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
     power: _PlainNumber | None = None, power_share: _PlainNumber | None = None,
 ) -> Grid | Any: ...
 @overload
@@ -964,7 +964,7 @@ def train(
     reduce_format: _Text | None = None, optimizer_in_backward: bool = False, lora: _Whole | None = None,
     lora_targets: _Names | None = None, drafts: _Whole | None = None, price: str | float | Own | None = None,
     years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | None = None, power: _PlainNumber | None = None, power_share: _PlainNumber | None = None,
+    grid: str | float | None = None, power: _PlainNumber | None = None, power_share: _PlainNumber | None = None,
 ) -> Grid | Any: ...
 
 

@@ -54,7 +54,7 @@ def _grid(field: str, value: float | str) -> float | str:
 
 
 ChipHour: TypeAlias = Annotated[float | Own, ValueKind((str, float), "USD", classes=("Own",))]
-GridName: TypeAlias = Annotated[float | str, ValueKind((str,), check=_grid)]
+GridName: TypeAlias = Annotated[float | str, ValueKind((str,), check=_grid, classes=("float",))]
 
 
 @group
