@@ -394,8 +394,9 @@ def plot(
     tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
     ep: _RankCount | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
     precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
-    links: bool = False, most_batch: _Whole | None = None, most_context: _Whole | None = None, broken: bool = False,
-    dpi: _Whole = 150,
+    points: str = 'ops', links: bool = False, over: str = 'batch', phase: str = 'decode',
+    most_batch: _Whole | None = None, most_context: _Whole | None = None, theme: str = 'light', legend: str = 'beside',
+    broken: bool = False, dpi: _Whole = 150,
 ) -> RooflinePlot | SharesPlot | SweepPlot | MemoryPlot | ParametersPlot | MapPlot | BarsPlot | TornadoPlot | DiagramPlot | SimulationPlot | StepMemoryPlot | FrontPlot | RowsPlot: ...
 
 @overload

@@ -40,7 +40,6 @@ OLD_NAMES: Mapping[str, str] = MappingProxyType(
         "layouts": "layout",
         "kinds": "kind",
         "objective": "slo",
-        "tokens": "run_tokens",
     }
 )
 """Former names of settings, taken for a release."""
@@ -80,8 +79,8 @@ def group(cls: type[T]) -> type[T]:
     """Marks a frozen dataclass as a group of settings, whose fields are checked by their kinds when it is made.
 
     A group whose settings are written otherwise than its fields has a class method `asked`, whose signature declares
-    them. One that must know which settings were given has a class method `from_settings`. Fields without a kind are no
-    settings of doors. `fully` puts the settings of one group together before lists among them become axes.
+    them. One that must know which settings were given has a class method `from_settings`. Fields without a kind and
+    a sentence are no settings. `fully` puts the settings of one group together before lists among them become axes.
     """
     if "asked" not in cls.__dict__:
         own: Callable[..., None] = cls.__init__
@@ -127,7 +126,7 @@ def _of_class(cls: type) -> dict[str, Setting]:
     settings: dict[str, Setting] = {}
     for name, hint in get_type_hints(cls, include_extras=True).items():
         said = hint.type if isinstance(hint, InitVar) else hint
-        if _kind(said) is not None:
+        if any(isinstance(note, (ValueKind, str)) for note in _parts(said)[1]):
             settings[name] = _setting(name, said, getattr(cls, name, NEEDED))
     return settings
 
@@ -207,13 +206,16 @@ Over = Callable[[Function, Settings, tuple[str, ...]], Any]
 """Asks a question once for each combination of the lists among its settings, of which it is told the names."""
 
 
-def question(over: Over | None = None) -> Callable[[Function], Function]:
+def question(over: Over | None = None, *, former: Mapping[str, str] = OLD_NAMES) -> Callable[[Function], Function]:
     """Makes a function a question, which is called with groups or with their settings flat.
 
-    `over`: what becomes of lists where settings vary. The function itself is called with groups.
+    `over`: what becomes of lists where settings vary. `former`: former names of its settings and the names of today,
+    taken for a release. The function itself is called with groups.
     """
 
     def declared_by(function: Function) -> Function:
+        function.__former_names__ = former  # type: ignore[attr-defined]
+
         @wraps(function)
         def asked(*args: Any, **given: Any) -> Any:
             declared = declaration_of(function)
@@ -238,12 +240,13 @@ def flattened(declared: Declaration, args: tuple[Any, ...], given: Settings) -> 
     Raises TypeError for names that the question does not have, InputError for a setting that is given twice.
     """
     parameters = inspect.signature(declared.function).parameters
+    former: Mapping[str, str] = getattr(declared.function, "__former_names__", OLD_NAMES)
     if len(args) > len(parameters):
         raise TypeError(f"{declared.name}() takes at most {len(parameters)} arguments, got {len(args)}")
     named = dict(zip(parameters, args, strict=False))
     flat: dict[str, Any] = {}
     for name, value in (*named.items(), *given.items()):
-        new = name if name in parameters else OLD_NAMES.get(name, name)
+        new = name if name in parameters else former.get(name, name)
         new = new if new in declared.settings or new in parameters else name
         if new != name and name not in declared.settings:
             warnings.warn(f"{name} is now called {new}", DeprecationWarning, stacklevel=4)

@@ -261,7 +261,7 @@ def forward_seconds(e: TrainingEstimate) -> Count:
     return sum(forwards) + sends + (e.micro_batches - 1) * reduce(most, forwards) + gathered
 
 
-@question()
+@question(former={"tokens": "run_tokens"})
 def run(
     estimate: TrainingEstimate,
     run_tokens: Annotated[TokensOfRun, "Tokens of the whole run, for its days, cost and energy: 15T, 400G or 15e12."],

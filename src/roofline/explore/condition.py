@@ -155,7 +155,7 @@ class FigureName(Clause):
 
 
 @dataclass(frozen=True)
-class Word(Clause):
+class QuotedWord(Clause):
     """A word."""
 
     word: str
@@ -562,7 +562,7 @@ class _Parser:
         if word not in BOUNDS:
             raise not_one_of(f"{self.field} bound", word, BOUNDS)
         self.at += 1
-        return Word(word)
+        return QuotedWord(word)
 
     def _sum(self) -> Clause:
         left = self._product()
@@ -608,7 +608,7 @@ class _Parser:
             factor, dimension = NUMBER_UNITS[unit]
             return NumberClause(float(text) * factor, dimension)
         if kind == "word":
-            return Word(text[1:-1])
+            return QuotedWord(text[1:-1])
         if kind == "name" and text not in ("and", "or", "not"):
             return self._figure(text)
         raise self._wrong(text, "a figure or a number")
