@@ -58,18 +58,21 @@ DEGREES = ("tp", "pp", "dp", "ep")
 
 @group
 @dataclass(frozen=True, kw_only=True)
-class PlaceSettings:
-    """Where a model runs, in which formats, with whose kernels. `on`, layout, precision and engine may be lists.
-
-    `on` is a name, a file, figures, a `Chip` or a `Cluster`; `layout` a text, a mapping of degrees or a `Layout`.
-    The degrees that stand by themselves are put into the layout before anything else is done (`fully`).
-    """
+class MachineSettings:
+    """A machine: a name, a file, figures, a `Chip` or a `Cluster`, or a list of them."""
 
     on: Annotated[
         MachineName,
         "A chip of the catalog (`roofline chips`), a chip file, or figures such as `peak=1000T,bw=4.8T,mem=141G` or "
         "`like=h100-sxm,bw=4.8T`, or several chips (`8xh100-sxm`, `dgx-h100`, `superpod-h100`).",
     ]
+
+
+@group
+@dataclass(frozen=True, kw_only=True)
+class LayoutSettings:
+    """A text, a mapping of degrees or a `Layout`; degrees that stand by themselves are put into it (`fully`)."""
+
     layout: Annotated[
         LayoutText | None,
         "How it is spread over chips: degrees such as `tp=8,pp=4,dp=2`, with `ep`, `etp`, `cp`, `vp`, `zero`, "
@@ -83,13 +86,6 @@ class PlaceSettings:
     pp: Annotated[RankCount | None, "Pipeline stages."] = None
     dp: Annotated[RankCount | None, "Data-parallel replicas."] = None
     ep: Annotated[RankCount | None, "Expert-parallel ranks."] = None
-    engine: Annotated[
-        EngineName | None,
-        "Whose kernels, host time and memory rule: `vllm`, `trtllm`, `sglang`, …; `none` is kernels alone. "
-        "Default: `vllm` on the chips that it supports, else `none`. Its settings in brackets: "
-        "`vllm(max_num_seqs=128)`.",
-    ] = None
-    precision: PrecisionText = None
 
     @staticmethod
     def fully(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,7 +93,7 @@ class PlaceSettings:
 
         Raises InputError for a degree that is given twice, one below 1, and degrees beside a layout that is no text.
 
-        >>> PlaceSettings.fully({"on": "8xh100-sxm", "layout": "tp=2,sp", "dp": 4})
+        >>> LayoutSettings.fully({"on": "8xh100-sxm", "layout": "tp=2,sp", "dp": 4})
         {'on': '8xh100-sxm', 'layout': 'tp=2,sp,dp=4'}
         """
         rest = {name: value for name, value in settings.items() if name not in DEGREES}
@@ -121,12 +117,38 @@ class PlaceSettings:
 
 @group
 @dataclass(frozen=True, kw_only=True)
-class Where(PlaceSettings):
-    """A place, and the law of its times."""
+class KernelSettings:
+    """Whose kernels run, in which formats."""
+
+    engine: Annotated[
+        EngineName | None,
+        "Whose kernels, host time and memory rule: `vllm`, `trtllm`, `sglang`, …; `none` is kernels alone. "
+        "Default: `vllm` on the chips that it supports, else `none`. Its settings in brackets: "
+        "`vllm(max_num_seqs=128)`.",
+    ] = None
+    precision: PrecisionText = None
+
+
+@group
+@dataclass(frozen=True, kw_only=True)
+class LawSettings:
+    """The law that times follow."""
 
     law: Annotated[LawName, "Times `calibrated` on measurements, `ideal` (speed of light), or `fixed(mfu,mbu)`."] = (
         "calibrated"
     )
+
+
+@group
+@dataclass(frozen=True, kw_only=True)
+class PlaceSettings(KernelSettings, LayoutSettings, MachineSettings):
+    """Where a model runs, in which formats, with whose kernels. `on`, layout, precision and engine may be lists."""
+
+
+@group
+@dataclass(frozen=True, kw_only=True)
+class Where(LawSettings, PlaceSettings):
+    """A place, and the law of its times."""
 
 
 @group
@@ -148,17 +170,30 @@ class StaticBatch(RequestLengths):
 
 @group
 @dataclass(frozen=True)
-class Load(RequestLengths):
-    """Requests, all alike: how long they are, how much of a prompt is known, how many there are.
-
-    Raises InputError for both a concurrency and a rate.
-    """
+class PrefixedLengths(RequestLengths):
+    """Tokens of a request, and how much of its prompt is known."""
 
     prefix: Annotated[Share, "Share of each prompt found in the prefix cache."] = 0.0
+
+
+@group
+@dataclass(frozen=True)
+class RequestFlow:
+    """How many requests there are: always in flight, or a second."""
+
     concurrency: Annotated[Requests | None, "Requests always in flight, those of all replicas."] = None
     rate: Annotated[
         PerSecond | None, "Requests a second, of all replicas, arriving at random; instead of a concurrency."
     ] = None
+
+
+@group
+@dataclass(frozen=True)
+class Load(RequestFlow, PrefixedLengths):
+    """Requests, all alike: how long they are, how much of a prompt is known, how many there are.
+
+    Raises InputError for both a concurrency and a rate.
+    """
 
     def __post_init__(self) -> None:
         if self.concurrency is not None and self.rate is not None:
