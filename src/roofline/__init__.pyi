@@ -27,9 +27,9 @@ from roofline.estimates.fit import Fit as Fit
 from roofline.estimates.generate import Generation as Generation
 from roofline.estimates.generate import Speculation as Speculation
 from roofline.estimates.memory import Memory as Memory
+from roofline.estimates.offload import CardSettings, OffloadBatch
 from roofline.estimates.offload import Host as Host
 from roofline.estimates.offload import Offload as Offload
-from roofline.estimates.offload import offload as offload
 from roofline.estimates.pools import Pools as Pools
 from roofline.estimates.run import Run as Run
 from roofline.estimates.run import RunOptions
@@ -47,7 +47,7 @@ from roofline.explore.codesign import codesign as codesign
 from roofline.explore.demand import Demand as Demand
 from roofline.explore.demand import Limits as Limits
 from roofline.explore.difference import Difference as Difference
-from roofline.explore.difference import diff as diff
+from roofline.explore.difference import Side
 from roofline.explore.elasticity import Sensitivity as Sensitivity
 from roofline.explore.elasticity import sensitivity as sensitivity
 from roofline.explore.guidance import BatchSizes
@@ -119,6 +119,7 @@ _LawName: TypeAlias = str | Mode
 _LayoutText: TypeAlias = str | Layout | Mapping[str, Any]
 _LengthsText: TypeAlias = str | int | Sequence[int] | Lengths
 _MachineName: TypeAlias = str | Chip | Cluster
+_MachineNames: TypeAlias = str | Chip
 _ModelName: TypeAlias = str | Model | Mapping[str, Any] | PathLike[str]
 _Names: TypeAlias = str
 _NamesOrLists: TypeAlias = str
@@ -158,6 +159,12 @@ def analyze(
     batch: _Sequences | None = None, input: _Tokens | None = None, context: _TokensOrNone | None = None,
     cached: _QueryTokens | None = None, new: _NewTokens | None = None,
 ) -> Analysis: ...
+
+def diff(
+    a: str | Side | Model | Mapping[str, Any] | PathLike[str],
+    b: str | Side | Model | Mapping[str, Any] | PathLike[str],
+    engine: _EngineName | Sequence[_EngineName] | None = None,
+) -> Difference: ...
 
 @overload
 def estimate(
@@ -384,6 +391,41 @@ def generate(
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
     pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
+
+@overload
+def offload(
+    model: Model | Source, *, on: _MachineNames, load: OffloadBatch = ..., gpu_layers: _WholeOrNone | None = None,
+    cpu_experts: _WholeOrNone | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
+    precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
+    ram: _Text | None = None, ram_bw: _Text | None = None, pcie: _Text | None = None, drive: _Text | None = None,
+    no_kv_offload: bool = False, input: _OneTokens = 512, output_tokens: _OneTokens = 128, batch: _OneSequences = 1,
+) -> Offload: ...
+@overload
+def offload(
+    model: Model | Source, *, host: Host, on: _MachineNames, load: OffloadBatch = ...,
+    gpu_layers: _WholeOrNone | None = None, cpu_experts: _WholeOrNone | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', ram: _Text | None = None, ram_bw: _Text | None = None,
+    pcie: _Text | None = None, drive: _Text | None = None, no_kv_offload: bool = False, input: _OneTokens = 512,
+    output_tokens: _OneTokens = 128, batch: _OneSequences = 1,
+) -> Offload: ...
+@overload
+def offload(
+    model: Model | Source, where: CardSettings, *, load: OffloadBatch = ..., gpu_layers: _WholeOrNone | None = None,
+    cpu_experts: _WholeOrNone | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
+    precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
+    ram: _Text | None = None, ram_bw: _Text | None = None, pcie: _Text | None = None, drive: _Text | None = None,
+    no_kv_offload: bool = False, input: _OneTokens = 512, output_tokens: _OneTokens = 128, batch: _OneSequences = 1,
+) -> Offload: ...
+@overload
+def offload(
+    model: Model | Source, where: CardSettings, host: Host, load: OffloadBatch = ..., *,
+    gpu_layers: _WholeOrNone | None = None, cpu_experts: _WholeOrNone | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', ram: _Text | None = None, ram_bw: _Text | None = None,
+    pcie: _Text | None = None, drive: _Text | None = None, no_kv_offload: bool = False, input: _OneTokens = 512,
+    output_tokens: _OneTokens = 128, batch: _OneSequences = 1,
+) -> Offload: ...
 
 def plot(
     model: Model | Source, steps: Mapping[str, Step] | None = None, where: DrawnOn = ..., *,

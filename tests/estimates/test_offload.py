@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -14,7 +15,7 @@ from roofline.machine.named_chip import chip_named
 
 LLAMA, GPT, V3 = "meta-llama/Llama-3.1-8B", "openai/gpt-oss-120b", "deepseek-ai/DeepSeek-V3"
 CARD, CPU = "rtx-4090", "ryzen-9-7950x"
-SIZES = {"batch": 1, "input": 512, "output": 129}
+SIZES = {"batch": 1, "input": 512, "output_tokens": 129}
 
 
 def split(gpu_layers: int | None, model: str = LLAMA, **options: object) -> rl.Offload:
@@ -119,7 +120,7 @@ def test_a_cache_on_the_host_is_attended_to_there() -> None:
     assert (card.layers, host.layers, card.cache) == (32, 32, 0)
     assert host.cache == 768 * 131_072
     assert split(33, host=there).crossing == pytest.approx(65 * (2e-5 + 4 * 4096 / 25e9))
-    slow, fast = (split(33, host=host, input=8192, output=2).tpot.expected for host in (there, CPU))
+    slow, fast = (split(33, host=host, input=8192, output_tokens=2).tpot.expected for host in (there, CPU))
     assert slow - fast > 8192 * 131_072 / chip_named(CPU).bandwidth - 8192 * 131_072 / chip_named(CARD).bandwidth
 
 
@@ -146,9 +147,9 @@ def test_an_engine_that_computes_on_cards_alone_reads_weights_over_the_link() ->
 @given(st.integers(0, 33), st.integers(0, 32), st.integers(1, 700))
 @settings(max_examples=15, deadline=None)
 def test_weights_and_cache_are_all_somewhere(gpu_layers: int, cpu_experts: int, tokens: int) -> None:
-    placed = split(gpu_layers, input=tokens, output=1, cpu_experts=cpu_experts)
+    placed = split(gpu_layers, input=tokens, output_tokens=1, cpu_experts=cpu_experts)
     model = rl.load(LLAMA)
-    whole = split(0, input=tokens, output=1).tiers[0]
+    whole = split(0, input=tokens, output_tokens=1).tiers[0]
     assert sum(t.weights for t in placed.tiers) == whole.weights
     assert sum(t.cache for t in placed.tiers) == whole.cache == model.kv_bytes(-(-(tokens + 1) // 256) * 256)
 
@@ -160,7 +161,7 @@ def test_weights_and_cache_are_all_somewhere(gpu_layers: int, cpu_experts: int, 
         ({"gpu_layers": -1}, "gpu_layers"),
         ({"gpu_layers": 3, "cpu_experts": 33}, "cpu_experts"),
         ({"gpu_layers": 3, "host": "ryzen-9-7950"}, "chip"),
-        ({"gpu_layers": 3, "layout": "tp=2"}, "offload"),
+        ({"gpu_layers": 3, "ram": "64"}, "ram"),
         ({"gpu_layers": 3, "input": 0}, "input"),
     ],
 )
@@ -168,3 +169,15 @@ def test_bad_input(options: dict[str, object], field: str) -> None:
     with pytest.raises(rl.InputError) as error:
         split(**options)  # type: ignore[arg-type]
     assert field in error.value.field
+
+
+def test_a_layout_is_no_setting_of_it() -> None:
+    with pytest.raises(TypeError, match="has no setting 'layout'"):
+        split(3, layout="tp=2")
+
+
+def test_a_host_is_given_flat_or_whole() -> None:
+    flat = split(17, ram="64GB", pcie="12GB/s", no_kv_offload=True)
+    whole = rl.Host(replace(chip_named(CPU), capacity=64e9, nominal_capacity=None), pcie=12e9, cache=True)
+    assert flat == split(17, host=whole)
+    assert flat.to_dict() == split(17, host=whole).to_dict()

@@ -32,7 +32,7 @@ def test_one_model_in_every_format_is_as_fit_and_generate_say() -> None:
     ]  # fmt: skip
     first = next(r for r in answer.running if r.format == "q4_k_m")
     where: dict[str, Any] = {"on": "rtx-3060", "precision": "q4_k_m", "engine": "llama.cpp"}
-    spoken = rl.generate(LLAMA, input=4096 - 128, output=128, **where)
+    spoken = rl.generate(LLAMA, input=4096 - 128, output_tokens=128, **where)
     assert first.tpot == spoken.tpot
     assert first.memory == rl.fit(LLAMA, context=4096, **where).memory.total
     # 4.58 GiB, as llama.cpp prints of Llama 3 8B in Q4_K_M
@@ -49,17 +49,17 @@ def test_each_line_names_its_engine_and_is_what_generate_says_of_it(on: str, eng
     assert tuple(r.engine.id for r in answer.running) == engines
     for row, precision in zip(answer.running, (None, "q4_k_m"), strict=True):
         where: dict[str, Any] = {"on": on, "precision": precision, "engine": row.engine.id}
-        spoken = rl.generate(LLAMA, input=4096 - 128, output=128, **where)
+        spoken = rl.generate(LLAMA, input=4096 - 128, output_tokens=128, **where)
         assert row.tpot == spoken.tpot
         assert row.memory == rl.fit(LLAMA, context=4096, **where).memory.total
     if engines[0] == "vllm":  # the engine that generate takes where none is given
-        assert answer.running[0].tpot == rl.generate(LLAMA, on=on, input=4096 - 128, output=128).tpot
+        assert answer.running[0].tpot == rl.generate(LLAMA, on=on, input=4096 - 128, output_tokens=128).tpot
 
 
 def test_an_engine_that_is_asked_for_runs_every_line() -> None:
     answer = formats_that_run(rl.load(LLAMA), "h100-sxm", 4096, ("checkpoint", "q4_k_m"), engine="llama.cpp")
     assert {r.engine.id for r in answer.running} == {"llama-cpp"}
-    alone = rl.generate(LLAMA, on="h100-sxm", input=4096 - 128, output=128, engine="llama.cpp")
+    alone = rl.generate(LLAMA, on="h100-sxm", input=4096 - 128, output_tokens=128, engine="llama.cpp")
     assert answer.running[0].tpot == alone.tpot
 
 
@@ -81,7 +81,7 @@ def test_what_the_card_does_not_hold_is_split_over_both_as_offload_says() -> Non
     answer = formats_that_run(rl.load(LLAMA), context=4096, formats=("q4_k_m", "checkpoint"), **where)
     whole, split = answer.running
     assert (whole.fits, whole.gpu_layers) == (True, None)
-    placed = rl.offload(LLAMA, input=4096 - 128, output=128, **where)
+    placed = rl.offload(LLAMA, input=4096 - 128, output_tokens=128, **where)
     assert (split.fits, split.gpu_layers, split.cpu_experts) == (False, placed.gpu_layers, 0)
     assert split.tpot == placed.tpot
     assert split.tokens_per_second == 1 / placed.tpot.expected

@@ -31,11 +31,12 @@ def diff(a: Spec, b: Spec, /, *, engine: EngineName = None, json: Switch = False
     json:
         JSON, as docs/json.md has it.
     """
+    from roofline.explore.difference import Difference
     from roofline.explore.difference import diff as run
     from roofline.show import difference as views
     from roofline.show.tables import print_json, print_line, print_tables
 
-    result = run(a, b, engine)
+    result: Difference = run(a, b, engine)
     if json:
         print_json(result.to_dict())
     else:

@@ -127,6 +127,7 @@ RankCount: TypeAlias = Annotated[Count, count_kind("ranks")]
 Whole: TypeAlias = Annotated[int, count_kind("")]
 WholeOrNone: TypeAlias = Annotated[int, count_kind("", 0)]
 OneTokens: TypeAlias = Annotated[int, count_kind("tokens")]
+OneTokensOrNone: TypeAlias = Annotated[int, count_kind("tokens", 0)]
 OneSequences: TypeAlias = Annotated[int, count_kind("sequences")]
 OneChipCount: TypeAlias = Annotated[int, count_kind("chips")]
 KindName: TypeAlias = Annotated[
@@ -135,6 +136,7 @@ KindName: TypeAlias = Annotated[
 ObjectiveName: TypeAlias = Annotated[str, word_kind("throughput", "cost", "energy", "latency", "chips", "time")]
 TrainingAim: TypeAlias = Annotated[str, word_kind("time", "cost", "chips")]
 PhaseName: TypeAlias = Annotated[Literal["prefill", "decode"], word_kind("prefill", "decode")]
+StepName: TypeAlias = Annotated[str, word_kind("prefill", "decode", "training")]
 TokensOrNone: TypeAlias = Annotated[Count, count_kind("tokens", 0)]
 CountingName: TypeAlias = Annotated[Given, ValueKind((str,), words=("standard", "torch", "original", "llm-para"))]
 """A way of counting by its name, or the way itself."""
@@ -163,6 +165,9 @@ NamesOrLists: TypeAlias = Annotated[str | Sequence[str], text_kind(varies=True, 
 """The same, or a list of such lists."""
 PackText: TypeAlias = Annotated[str | Sequence[object], text_kind()]
 MachineName: TypeAlias = Annotated[Given, text_kind("Chip", "Cluster", varies=True, names="machine")]
+MachineNames: TypeAlias = Annotated[Given, text_kind("Chip", names="machine", several=True)]
+"""Machines that are one place together."""
+ChipName: TypeAlias = Annotated[Given, text_kind("Chip", names="machine")]
 LayoutText: TypeAlias = Annotated[Given, text_kind("Layout", "Mapping[str, Any]", varies=True)]
 Formats: TypeAlias = Annotated[Given, text_kind("Precision", "Mapping[str, Any]", varies=True, names="format")]
 EngineName: TypeAlias = Annotated[Given, text_kind("Engine", varies=True, names="engine")]

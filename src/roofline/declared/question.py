@@ -277,7 +277,7 @@ def _unknown(declared: Declaration, name: str, parameters: Settings) -> TypeErro
 
 def ungrouped(value: Any, kind: type) -> dict[str, Any]:
     """The settings that a value of a group holds, without those at their defaults; whole, where it holds more."""
-    if hasattr(kind, "asked") or {f.name for f in fields(value)} != {*group_settings(kind)}:
+    if hasattr(kind, "asked") or not {f.name for f in fields(value)} <= group_settings(kind).keys():
         return {WHOLE + kind.__name__: value}
     return {f.name: own for f in fields(value) if (own := getattr(value, f.name)) is not f.default}
 

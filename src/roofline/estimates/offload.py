@@ -24,15 +24,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from roofline.bracketing import adjacent
-from roofline.declared.checks import count
 from roofline.declared.errors import InputError
-from roofline.declared.groups import StaticBatch
+from roofline.declared.groups import KernelSettings, LawSettings, MachineSettings, StaticBatch
+from roofline.declared.kinds import ChipName, EngineName, MachineNames, OneSequences, OneTokens, Switch, Text, WholeOrNone
 from roofline.declared.maths import ceil_div
+from roofline.declared.question import group, question
 from roofline.declared.result import Figured, Result, Units
 from roofline.estimates.deployment import Machine, deploy
 from roofline.estimates.generate import Generation, generation
@@ -61,6 +62,7 @@ PCIE = 25e9
 """Bytes/s of copies to a card where nothing is said: PCIe 4.0 of 16 lanes, 31.5 GB/s less protocol."""
 
 
+@group
 @dataclass(frozen=True)
 class Host:
     """What a card is plugged into: a CPU with its memory; bytes/s between host and card, and of the drive behind.
@@ -73,27 +75,59 @@ class Host:
     drive: float | None = None
     cache: bool = False
 
+    @classmethod
+    def asked(
+        cls,
+        *,
+        host: Annotated[ChipName, "The CPU, a name or figures: `peak=2T,bw=80G,mem=64G`."],
+        ram: Annotated[Text | None, "Memory of the host: `64GB` (the most that the CPU takes)."] = None,
+        ram_bw: Annotated[Text | None, "Bandwidth of the host's memory: `80GB/s` (every channel filled)."] = None,
+        pcie: Annotated[
+            Text | None, "Copies between host and card: `12GB/s` (25GB/s, PCIe 4.0 of 16 lanes)."
+        ] = None,
+        drive: Annotated[
+            Text | None, "Reads of the drive that holds what memory does not: `5GB/s`."
+        ] = None,
+        no_kv_offload: Annotated[
+            Switch, "The KV cache and attention to it stay on the host: llama.cpp's --no-kv-offload."
+        ] = False,
+    ) -> Host:
+        """A host by a CPU's name or figures, and by figures with their units that stand in the place of its own.
 
-def host_of(
-    cpu: str | Chip,
-    ram: str | None = None,
-    ram_bw: str | None = None,
-    pcie: str | None = None,
-    drive: str | None = None,
-    cache: bool = False,
-) -> Host:
-    """A host by a CPU's name or figures, and by figures with their units that stand in the place of the CPU's own.
+        Raises InputError for what is not understood.
+        """
+        chip = chip_named(host)
+        if ram is not None:
+            chip = replace(chip, capacity=figure_named("ram", ram, ("B",)), nominal_capacity=None)
+        if ram_bw is not None:
+            chip = replace(chip, bandwidth=figure_named("ram_bw", ram_bw, ("B/s",)))
+        given = {"pcie": pcie, "drive": drive}
+        rates = {n: figure_named(n, text, ("B/s",)) for n, text in given.items() if text is not None}
+        return cls(chip, **rates, cache=no_kv_offload)
 
-    Raises InputError for what is not understood.
-    """
-    chip = chip_named(cpu)
-    if ram is not None:
-        chip = replace(chip, capacity=figure_named("--ram", ram, ("B",)), nominal_capacity=None)
-    if ram_bw is not None:
-        chip = replace(chip, bandwidth=figure_named("--ram-bw", ram_bw, ("B/s",)))
-    given = {"pcie": pcie, "drive": drive}
-    rates = {n: figure_named(f"--{n}", text, ("B/s",)) for n, text in given.items() if text is not None}
-    return Host(chip, **rates, cache=cache)
+
+@group
+@dataclass(frozen=True, kw_only=True)
+class CardSettings(LawSettings, KernelSettings, MachineSettings):
+    """Cards, in which formats, with whose kernels, and the law of their times."""
+
+    on: Annotated[MachineNames, "A card, or several of any kinds, which share the layers by their memory."]
+    engine: Annotated[
+        EngineName | None, "Whose kernels, host time and memory rule (`llama-cpp`); `vllm` streams the host's weights."
+    ] = None
+
+
+@group
+@dataclass(frozen=True)
+class OffloadBatch(StaticBatch):
+    """Prompts that are answered together."""
+
+    input: Annotated[OneTokens, "Prompt tokens of each."] = 512
+    output_tokens: Annotated[OneTokens, "Generated tokens of each."] = 128
+    batch: Annotated[OneSequences, "Sequences together."] = 1
+
+
+USUAL_BATCH = OffloadBatch()
 
 
 @dataclass(frozen=True)
@@ -153,9 +187,7 @@ class Offload(Result):
     model: Model
     engine: Engine
     formats: Precision
-    batch: int
-    input: int
-    output: int
+    load: OffloadBatch
     layers: int
     gpu_layers: int
     cpu_experts: int
@@ -166,6 +198,21 @@ class Offload(Result):
     crossing: float
     streamed: float
     tiers: tuple[Tier, ...]
+
+    @property
+    def batch(self) -> int:
+        """Sequences together."""
+        return self.load.batch
+
+    @property
+    def input(self) -> int:
+        """Prompt tokens of each."""
+        return self.load.input
+
+    @property
+    def output(self) -> int:
+        """Generated tokens of each."""
+        return self.load.output_tokens
 
     @property
     def tokens_per_second(self) -> float:
@@ -198,9 +245,7 @@ class _Asked:
     host: Host
     engine: Engine
     law: Mode
-    batch: int
-    input: int
-    output: int
+    load: OffloadBatch
 
     @cached_property
     def layers(self) -> int:
@@ -219,7 +264,7 @@ class _Asked:
 
     def run(self, chip: Chip, model: Model) -> Generation:
         """What a part takes."""
-        return generation(self.setup(chip, model), StaticBatch(self.input, self.output, self.batch))
+        return generation(self.setup(chip, model), self.load)
 
     def on_host(self, placed: Placement, layer: int, module: Module) -> bool:
         """Whether a module's weights, and its cache where it has one, lie there."""
@@ -274,52 +319,53 @@ def _cuts(sizes: Sequence[float], layers: int) -> list[tuple[int, int]]:
     return list(pairwise(ends))
 
 
+@question()
 def offload(
-    model: Any, *, on: Machine | Sequence[Machine], host: Any, gpu_layers: int | None = None,
-    cpu_experts: int | None = None, batch: int = 1, input: int = 512, output: int = 128, **settings: Any,
-) -> Offload:  # fmt: skip
-    """A static batch of `batch` prompts of `input` tokens that each generate `output`, over cards and their host.
+    model: Any,
+    where: CardSettings,
+    host: Host,
+    load: OffloadBatch = USUAL_BATCH,
+    *,
+    gpu_layers: Annotated[
+        WholeOrNone | None, "Layers on cards, counted from the last, the output first: llama.cpp's --n-gpu-layers."
+    ] = None,
+    cpu_experts: Annotated[
+        WholeOrNone | None,
+        "Layers, counted from the first, whose experts stay on the host: llama.cpp's --n-cpu-moe.",
+    ] = None,
+) -> Offload:
+    """A static batch over cards and their host.
 
-    `model`: a Model, its name, path or config. `on`: a card, or several of any kinds. `host`: a `Host`, or a CPU by its
-    name or figures. `gpu_layers`, `cpu_experts`: as in `Placement`; where neither is given the fastest that fits is
-    looked for. `precision`, `engine` (llama.cpp) and `law`: as in `generate`.
+    `model`: a Model, its name, path or config. `where`: a card, or several of any kinds; the engine is llama.cpp where
+    none is given. `gpu_layers`, `cpu_experts`: as in `Placement`; where neither is given the fastest that fits is
+    looked for.
     Raises InputError for what is not understood, more layers than there are, lengths beyond the model's context, and,
     of an engine that runs nothing on the CPU, for several cards and for a cache on the host.
     """
-    asked = _asked(model_of(model), on, host, batch, input, output, settings)
+    cards = tuple(chip_named(each) for each in (where.on if isinstance(where.on, (list, tuple)) else [where.on]))
+    engine = engine_named(where.engine or "llama-cpp")
+    built, formats = formats_of(model_of(model), where.precision)
+    place = replace(host, cpu=replace(host.cpu, kind="cpu"))
+    asked = _Asked(built, formats, cards, place, engine, mode_named(where.law), load)
     most = asked.layers + 1
     for name, value, limit in (("gpu_layers", gpu_layers, most), ("cpu_experts", cpu_experts, asked.layers)):
-        if value is not None and not 0 <= value <= limit:
+        if value is not None and value > limit:
             raise InputError(name, value, f"a whole number from 0 to {limit}")
     if not asked.engine.hosts:
         if len(asked.cards) > 1:
             raise InputError("on", f"{len(asked.cards)} cards", f"one card, whose weights {asked.engine.name} streams")
         if asked.host.cache:
-            raise InputError("host.cache", True, "llama.cpp, which computes on the host")
+            raise InputError("no_kv_offload", True, "llama.cpp, which computes on the host")
     if gpu_layers is None and cpu_experts is None:
         return _timed(asked, _best(asked), chosen=True)
     return _timed(asked, Placement(most if gpu_layers is None else gpu_layers, cpu_experts or 0), chosen=False)
 
 
-def _asked(model: Model, on: Any, host: Any, batch: int, input: int, output: int, settings: dict[str, Any]) -> _Asked:
-    cards = tuple(chip_named(each) for each in (on if isinstance(on, (list, tuple)) else [on]))
-    place = host if isinstance(host, Host) else Host(chip_named(host))
-    place = replace(place, cpu=replace(place.cpu, kind="cpu"))
-    known = {"precision", "engine", "law"}
-    if unknown := sorted(set(settings) - known):
-        raise InputError("offload", unknown[0], f"one of {', '.join(sorted(known))}")
-    engine = engine_named(settings.get("engine") or "llama-cpp")
-    built, formats = formats_of(model, settings.get("precision"))
-    law = mode_named(settings.get("law") or "calibrated")
-    sizes = count("batch", batch, 1), count("input", input, 1), count("output", output, 1)
-    return _Asked(built, formats, cards, place, engine, law, *map(int, sizes))
-
-
 def _holds(asked: _Asked, placed: Placement) -> bool:
     """Whether every card holds its share; what the host cannot hold it cannot under fewer layers on cards either."""
-    tokens = asked.input + asked.output
+    tokens = asked.load.input + asked.load.output_tokens
     cards = (share for share in asked.shares(placed) if share.name != HOST)
-    return all(asked.setup(s.chip, s.model).holding.memory(((asked.batch, tokens),)).fits for s in cards)
+    return all(asked.setup(s.chip, s.model).holding.memory(((asked.load.batch, tokens),)).fits for s in cards)
 
 
 def _best(asked: _Asked) -> Placement:
@@ -353,11 +399,11 @@ def _timed(asked: _Asked, placed: Placement, chosen: bool) -> Offload:
     ]
     tiers, streamed = _tiers(asked, shares) if asked.engine.hosts else _streaming(asked, shares)
     passed = _crossings(asked, shares, placed) if asked.engine.hosts else 0
-    crossing = passed * (SYNC_S + 4 * asked.model.hidden * asked.batch / asked.host.pcie)
-    parts = ceil_div(asked.batch * asked.input, asked.engine.chunk)
-    crossed = passed * (parts * SYNC_S + 4 * asked.model.hidden * asked.batch * asked.input / asked.host.pcie)
+    crossing = passed * (SYNC_S + 4 * asked.model.hidden * asked.load.batch / asked.host.pcie)
+    parts = ceil_div(asked.load.batch * asked.load.input, asked.engine.chunk)
+    crossed = passed * (parts * SYNC_S + 4 * asked.model.hidden * asked.load.batch * asked.load.input / asked.host.pcie)
     return Offload(
-        asked.model, asked.engine, asked.formats, asked.batch, asked.input, asked.output, asked.layers,
+        asked.model, asked.engine, asked.formats, asked.load, asked.layers,
         placed.gpu_layers, placed.cpu_experts, asked.host.cache, chosen,
         total(t.prompt for t in tiers) + exactly(float(crossed)), total(t.token for t in tiers) + exactly(crossing),
         crossing, streamed, tuple(tiers),
@@ -372,7 +418,7 @@ def _tiers(asked: _Asked, shares: Sequence[_Share]) -> tuple[list[Tier], float]:
         runs = asked.run(share.chip, share.model)
         prompt, token = runs.ttft, runs.tpot
         missing, reading = _beyond(asked, share, runs) if share is hosted else (0.0, (NOTHING, NOTHING))
-        if share is hosted and len(shares) > 1 and asked.batch * asked.input >= STREAMED_FROM:
+        if share is hosted and len(shares) > 1 and asked.load.batch * asked.load.input >= STREAMED_FROM:
             copied, prompt = _copied(asked, share, prompt)
             streamed += copied
         tiers.append(_tier(asked, share, runs.memory, missing, prompt + reading[0], token + reading[1]))
@@ -396,7 +442,7 @@ def _streaming(asked: _Asked, shares: Sequence[_Share]) -> tuple[list[Tier], flo
     share = hosted[0]
     quick = replace(asked.engine, step_s=0.0, sequence_s=0.0, token_s=0.0, prefill_s=0.0, launch_s=0.0)
     away = replace(asked, engine=quick).run(card.chip, share.model)
-    parts = ceil_div(asked.batch * asked.input, asked.engine.chunk)
+    parts = ceil_div(asked.load.batch * asked.load.input, asked.engine.chunk)
     prompt, token = (float(r.analysis.moved.weight) for r in (away.prompts, away.middle))
     on_host = Memory(share.chip.capacity, weights=away.memory.weights)
     missing = max(0.0, float(on_host.total - share.chip.capacity))
@@ -434,7 +480,7 @@ def _beyond(asked: _Asked, share: _Share, runs: Generation) -> tuple[float, tupl
     if not missing or asked.host.drive is None:
         return missing, (NOTHING, NOTHING)
     part = min(1.0, missing / float(memory.weights))
-    steps = ceil_div(asked.batch * asked.input, asked.engine.chunk)
+    steps = ceil_div(asked.load.batch * asked.load.input, asked.engine.chunk)
     prompt = float(runs.prompts.analysis.moved.weight) * steps
     token = float(runs.middle.analysis.moved.weight)
     return missing, (exactly(prompt * part / asked.host.drive), exactly(token * part / asked.host.drive))
@@ -443,7 +489,7 @@ def _beyond(asked: _Asked, share: _Share, runs: Generation) -> tuple[float, tupl
 def _copied(asked: _Asked, share: _Share, prompt: Span) -> tuple[float, Span]:
     """Bytes copied to the first card for a prompt, and its time there: the lesser of that and of the host's own."""
     runs = asked.run(asked.cards[0], replace(share.model, embedding=()))
-    parts = ceil_div(asked.batch * asked.input, asked.engine.chunk)
+    parts = ceil_div(asked.load.batch * asked.load.input, asked.engine.chunk)
     copied = float(runs.prompts.analysis.moved.weight) * parts
     return copied, runs.ttft + _over(copied, asked.host.pcie)
 

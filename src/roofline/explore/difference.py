@@ -10,9 +10,12 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from roofline.declared.errors import InputError, nearest, not_one_of
+from roofline.declared.errors import InputError, nearest
+from roofline.declared.groups import DEGREES, PlaceSettings, Where
+from roofline.declared.kinds import EngineName, MachineName, OneSequences, OneTokens, OneTokensOrNone, StepName
+from roofline.declared.question import group, group_settings, question
 from roofline.declared.result import Figured, Result, Units
 from roofline.declared.units import written
 from roofline.estimates.deployment import is_several, machine_chip
@@ -34,37 +37,53 @@ from roofline.work.analysis import Analysis, analyze
 from roofline.work.step import Step, step_of
 from roofline.work.training import Training, training
 
-KEYS = ("on", "layout", "precision", "engine", "batch", "context", "prompt", "train", "step")
-NUMBERS = ("batch", "context", "prompt", "train")
 CALLED = {"input": "prompt", "tokens": "train"}
-"""What the options of other commands call two of these."""
+"""What the options of other commands call two settings of a side."""
 PHASES = ("prefill", "decode", "training")
+
+
+@group
+@dataclass(frozen=True, kw_only=True)
+class SidePlace(PlaceSettings):
+    """Where a side runs."""
+
+    on: Annotated[MachineName | None, "A chip, or several; without there are no times."] = None
+
+
+@group
+@dataclass(frozen=True, kw_only=True)
+class SideStep:
+    """The sizes of a side's steps."""
+
+    batch: Annotated[OneSequences, "Sequences of all replicas."] = 1
+    context: Annotated[OneTokensOrNone, "Cached tokens of the decode."] = 1024
+    prompt: Annotated[OneTokens, "Tokens of the prefill."] = 1024
+    train: Annotated[OneTokens | None, "Tokens of a sequence of a training step."] = None
+    step: Annotated[StepName | None, "The one phase that is compared."] = None
+
+
+KEYS = (*(name for name in group_settings(SidePlace) if name not in (*DEGREES, "engine")), "engine",
+        *group_settings(SideStep))  # fmt: skip
 SETTINGS = ("model", "step", *KEYS[:-1])
-"""In the order in which they are turned from one side's to the other's."""
+"""In the order in which they are turned from one side's to the other's: formats first, then who runs them."""
 
 
-@dataclass(frozen=True)
-class Side(Figured):
+@dataclass(frozen=True, kw_only=True)
+class Side(SideStep, SidePlace, Figured):
     """One of two: a model, and where and how it runs. Without a chip there are no times.
 
-    `layout`: None for one chip, of a cluster all of it. `batch`: sequences of all replicas. `context`: cached tokens of
-    the decode; `prompt`: tokens of the prefill; `train`: tokens of a sequence of a training step, None for none.
-    `step`: the one phase that is compared, None for all.
+    `layout`: None for one chip, of a cluster all of it. `train`: None for no training. `step`: None for all phases.
     """
 
     FIGURES: ClassVar[Units] = dict.fromkeys(("model", *KEYS), "")
     NAMES: ClassVar[Mapping[str, str]] = {"on": "machine", "layout": "spread", "engine": "software"}
 
     model: Model
-    on: str | Chip | None = None
-    layout: Layout | None = None
-    precision: str | None = None
-    engine: str | None = None
-    batch: int = 1
-    context: int = 1024
-    prompt: int = 1024
-    train: int | None = None
-    step: str | None = None
+
+    @property
+    def where(self) -> PlaceSettings:
+        """Its place alone."""
+        return PlaceSettings(**{name: getattr(self, name) for name in group_settings(PlaceSettings)})
 
     @property
     def trained(self) -> int:
@@ -93,7 +112,7 @@ class Side(Figured):
         """The layout of inference; of a cluster as a whole where none is given."""
         if self.layout is not None or self.on is None or not is_several(self.on):
             return self.layout or ONE_CHIP
-        return setup(self.model, on=self.on, engine=self.engine, precision=self.precision).layout
+        return setup(self.model, Where(**vars(self.where))).layout
 
     def engine_of(self, phase: str) -> Engine | None:
         """The engine of a phase; None without a chip."""
@@ -253,27 +272,29 @@ def side(spec: str) -> Side:
     for key, value in given.items():
         if not value:
             raise InputError(key, value, "a value")
-    for key in NUMBERS:
-        if key in given:
-            if not re.fullmatch(r"\d{1,9}", given[key]) or (not int(given[key]) and key != "context"):
-                raise InputError(key, given[key], f"a whole number from {0 if key == 'context' else 1}")
-            given[key] = int(given[key])
+    settings = group_settings(SideStep)
+    for key in given.keys() & settings.keys():
+        kind = settings[key].kind
+        given[key] = kind.check(key, kind.read(key, given[key]))
     if "engine" in given:
         engine_named(given["engine"])
     if "layout" in given:
         given["layout"] = layout_named(given["layout"])
-    if given.get("step", PHASES[0]) not in PHASES:
-        raise not_one_of("step", given["step"], PHASES)
-    return Side(load(name), **given)
+    return Side(model=load(name), **given)
 
 
 def _side_of(given: str | Side | Model | Source) -> Side:
     if isinstance(given, Side):
         return given
-    return side(given) if isinstance(given, str) else Side(model_of(given))
+    return side(given) if isinstance(given, str) else Side(model=model_of(given))
 
 
-def diff(a: str | Side | Model | Source, b: str | Side | Model | Source, engine: str | None = None) -> Difference:
+@question()
+def diff(
+    a: str | Side | Model | Source,
+    b: str | Side | Model | Source,
+    engine: Annotated[EngineName | None, "Whose kernels, host time and memory rule, of a side that names none."] = None,
+) -> Difference:
     """Two sides, each as `side` reads it, a model, its config or a `Side`, phase by phase.
 
     `engine`: of a side that names none itself. Raises InputError for what is not understood, and for an engine where
@@ -382,8 +403,8 @@ def phase_figures(s: Side, phase: str, timed: bool = True) -> PhaseFigures:
         a = analyze(shard(model, s.spread), share, precision=formats)
         return PhaseFigures(_counted(a), "FLOP", float(a.flops), _by_op((c.name, float(c.flops)) for c in a.ops))
     if isinstance(step, Training):
-        return _trained(train_step(s.model, step, on=s.on, layout=s.layout, precision=s.precision, engine=s.engine))
-    return _timed(estimate(s.model, step, on=s.on, layout=s.layout, precision=s.precision, engine=s.engine))
+        return _trained(train_step(s.model, step, s.where))
+    return _timed(estimate(s.model, step, s.where))
 
 
 def _timed(e: Estimate) -> PhaseFigures:

@@ -11,7 +11,7 @@ from roofline.declared.errors import InputError
 from roofline.declared.result import Figured, Result, Units
 from roofline.estimates.fit import fit
 from roofline.estimates.generate import generate
-from roofline.estimates.offload import Host, host_of, offload
+from roofline.estimates.offload import Host, offload
 from roofline.estimates.span import Span
 from roofline.machine.engine import Engine, default_engine, engine_named
 from roofline.machine.fabric import cluster_named
@@ -108,7 +108,7 @@ def formats_that_run(
     if model.context and context > model.context:
         raise InputError("context", context, f"at most {model.context} tokens, the context of {model.name}")
     where = _known(on, engine)
-    place = host_of(host) if isinstance(host, str) else host
+    place = Host.asked(host=host) if isinstance(host, str) else host
     rows = list(_rows(model, on, context, formats or LADDER, engine, place))
     return WhatRuns(where, context, tuple(sorted(rows, key=lambda row: (not row.fits, -row.weights))))
 
@@ -157,7 +157,7 @@ def _rows(
             )
             output = min(ANSWER, context - 1)
             if not answer.fits and host is not None:
-                split = offload(model, host=host, input=context - output, output=output, **where)
+                split = offload(model, host=host, input=context - output, output_tokens=output, **where)
                 if split.fits:
                     row = replace(row, tpot=split.tpot, ttft=split.ttft)
                     row = replace(row, gpu_layers=split.gpu_layers, cpu_experts=split.cpu_experts)
