@@ -123,7 +123,8 @@ ONE: dict[str, Callable[[], Any]] = {
     "no solution": lambda: rl.solve(QWEN, find="bandwidth", where="time <= 1us", on=ON, context=64),
     "sensitivity": lambda: rl.sensitivity(QWEN, on=ON, batch=2, input=64, output=8, map=True),
     "codesign": lambda: Codesign(
-        setup(rl.load(QWEN), on=ON), "tpot", "usd", 1, 1, Process(), (Design(1e14, 2, 2.0**25, 1e11, Process(), 0.01),)
+        setup(rl.load(QWEN), on=ON), "tpot", "s", "usd", 1, 1, Process(),
+        (Design(1e14, 2, 2.0**25, 1e11, Process(), 0.01),)
     ),
     "report": lambda: rl.report(GPT2, on=ON, input=64, output_tokens=8),
     **{f"picture of {kind}": lambda kind=kind: rl.plot(GPT2, on=ON, kind=kind, context=64) for kind in KINDS},

@@ -209,7 +209,7 @@ TYPOS = [
     ),
     (
         "analyze gpt2 --traffic fusd",
-        "traffic: expected one of floor, fused, unfused, original, llm-para, got 'fusd'; nearest: fused, unfused",
+        "--traffic: expected one of floor, fused, unfused, original, llm-para, got 'fusd'; nearest: fused, unfused",
     ),
     (
         "analyze gpt2 --precision fp88",
@@ -300,17 +300,17 @@ TYPOS = [
     ),
     (
         "train gpt2 --on l4 --batch 8 --tokens 64 --optimizer adamv",
-        "optimizer: expected one of adamw, adamw-bf16, adam8bit, paged-adamw, paged-adam8bit, adafactor, "
+        "--optimizer: expected one of adamw, adamw-bf16, adam8bit, paged-adamw, paged-adam8bit, adafactor, "
         "muon, sgd, momentum, got 'adamv'; nearest: adamw",
     ),
     (
         "train gpt2 --on l4 --batch 8 --tokens 64 --recipe fp9",
-        "recipe: expected one of bf16, bf16-gradients, bf16-pure, fp16, fp32, fp8, fp8-block, mxfp8, qlora, "
-        "nvfp4, bf16..., got 'fp9'; nearest: fp8, fp32, fp16",
+        "--recipe: expected one of bf16, bf16-gradients, bf16-pure, fp16, fp32, fp8, fp8-block, mxfp8, qlora, "
+        "nvfp4, bf..., got 'fp9'; nearest: fp8, fp32, fp16",
     ),
     (
         "train gpt2 --on l4 --batch 8 --tokens 64 --schedule 1f2b",
-        "schedule: expected one of gpipe, 1f1b, interleaved, zb-h1, zb-h2, dualpipe, got '1f2b'; nearest: 1f1b",
+        "--schedule: expected one of gpipe, 1f1b, interleaved, zb-h1, zb-h2, dualpipe, got '1f2b'; nearest: 1f1b",
     ),
     (
         "solve gpt2 --on l4 --find bach --where fits",
@@ -318,9 +318,8 @@ TYPOS = [
         "pea..., got 'bach'; nearest: batch, bandwidth, chips",
     ),
     (
-        "solve gpt2 --on l4 --find batch --where tpott<1ms",
-        "where: expected one of bytes, intensity, time, overlap_floor, compute_time, memory_time, "
-        "network_ti..., got 'tpott'; nearest: tpot, tpot_p99, tpot_p95",
+        "solve gpt2 --on l4 --find batch --context 9 --where tpott<1ms",
+        "where: expected the name of a figure, got 'tpott'; nearest: tpot, tpot_low, tpot_high",
     ),
     (
         "plot gpt2 --on l4 --kind rofline --out r.png",
@@ -336,7 +335,7 @@ TYPOS = [
     ),
     (
         "sweep gpt2 --on l4 --batch 1 --context 9 --where bacth>1",
-        "where: expected the name of a column, got 'bacth'; nearest: batch, chip, chips",
+        "where: expected the name of a figure, got 'bacth'; nearest: batch, chip, chips",
     ),
     (
         "diff gpt2@l4 gpt2@l44",
@@ -365,9 +364,9 @@ TYPOS = [
         "measurements.csv, rows.csv",
     ),
     (
-        "sensitivity gpt2 --on l4 --of tpott",
-        "of: expected one of bytes, intensity, time, overlap_floor, compute_time, memory_time, network_time,..., "
-        "got 'tpott'; nearest: tpot, tpot_p99, tpot_p95",
+        "sensitivity gpt2 --on l4 --context 9 --of tpott",
+        "of: expected one of flops, bytes, intensity, time, time_floor, time_low, time_high, overlap_floor,..., "
+        "got 'tpott'; nearest: tpot, tpot_low, tpot_high",
     ),
     (
         "generate gpt2 --on l4 --input 9 --output-tokens 9 --engine vllm --precision fp8x",
@@ -379,7 +378,7 @@ TYPOS = [
     ),
     (
         "train gpt2 --on l4 --batch 8 --tokens 64 --recompute ful",
-        "recompute: expected none, selective, op, full, or names of modules, a comma behind each, got 'ful'; "
+        "--recompute: expected none, selective, op, full, or names of modules, a comma behind each, got 'ful'; "
         "nearest: full",
     ),
     (

@@ -46,7 +46,7 @@ def settable() -> tuple[str, ...]:
         name.replace("_", "-"): None
         for _, question in questions()
         for name, setting in question_settings(question).items()
-        if setting.kind.names not in ("file", "model")
+        if setting.kind.names not in ("file", "model") and name not in ("op", "within")
     }
     return (*declared, *(name for name in FURTHER if name not in declared))
 

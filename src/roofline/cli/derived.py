@@ -92,13 +92,14 @@ def in_options(settings: Container[str]) -> Any:
         names = error.field.split(" and ")
         if not all(name in settings for name in names):
             raise
-        expected = re.sub(r"\b[a-z]+(?:_[a-z]+)+\b", lambda word: _option_of(word[0], settings), error.expected)
+        expected = re.sub(r"`([a-z_]+)`|\b([a-z]+(?:_[a-z]+)+)\b", lambda m: _option_of(m, settings), error.expected)
         field = " and ".join(map(option_name, names))
         raise InputError(field, error.value, expected, error.nearest) from error
 
 
-def _option_of(word: str, settings: Container[str]) -> str:
-    return option_name(word) if word in settings else word
+def _option_of(word: re.Match[str], settings: Container[str]) -> str:
+    name = word[1] or word[2]
+    return option_name(name) if name in settings else word[0]
 
 
 # -- options -------------------------------------------------------------------------------------------------------
@@ -149,7 +150,10 @@ def _reader(kind: ValueKind) -> Callable[[Any, Sequence[Token]], Any]:
 def _list_reader(kind: ValueKind) -> Callable[[Any, Sequence[Token]], Any]:
     def read(type_: Any, tokens: Sequence[Token]) -> Any:
         del type_
-        return [kind.read(token.keyword or "value", token.value) for token in tokens]
+        name = tokens[0].keyword or "value"
+        values = [kind.read(name, token.value) for token in tokens]
+        kind.check(name, values)
+        return values
 
     return read
 

@@ -114,7 +114,9 @@ def plot(
         "train": train, "points": points, "links": links, "over": over, "most_batch": most_batch,
         "most_context": most_context, "broken": broken,
     }  # fmt: skip
-    _refuse_the_rest("a table" if table else f"a {kind}", TABLE if table else TAKES[kind], {**asked, **own})
+    of_models = {"kind": kind, "revision": revision, "headers": headers}
+    taken = TABLE if table else TAKES[kind] | of_models.keys()
+    _refuse_the_rest("a table" if table else f"a {kind}", taken, {**of_models, **asked, **own})
     place = Where.fully(asked)
     on = place.pop("on", None) or ()
     if table:
@@ -152,14 +154,15 @@ def plot(
 
 
 STEPS = frozenset(STEP)
+LISTED = STEPS - {"phase"}
 TIMES = frozenset(group_settings(Where))
 WORK = frozenset(SETTINGS) - STEPS - TIMES
 LIMITS = frozenset({"most_batch", "most_context"})
 TABLE = frozenset({"on", "precision", "broken"})
 SWEPT = frozenset({"input", "context", "batch"})
 TAKES: Mapping[str, frozenset[str]] = {
-    "roofline": STEPS | TIMES | WORK | {"train", "points", "links", "broken"},
-    "shares": STEPS | TIMES | WORK | {"train"},
+    "roofline": LISTED | TIMES | WORK | {"train", "points", "links", "broken"},
+    "shares": LISTED | TIMES | WORK | {"train"},
     "sweep": SWEPT | TIMES | WORK | LIMITS | {"over", "phase"},
     "memory": (TIMES - {"law"}) | {"batch", "most_context"},
     "parameters": frozenset({"on"}),
@@ -172,7 +175,8 @@ TAKES: Mapping[str, frozenset[str]] = {
 
 def _refuse_the_rest(what: str, taken: frozenset[str], given: Mapping[str, object]) -> None:
     """Raises InputError for an option that a picture does not answer to, where it is not at its default."""
-    usual = {"points": "ops", "over": "batch", **{name: setting.default for name, setting in SETTINGS.items()}}
+    usual = {name: setting.default for name, setting in SETTINGS.items()}
+    usual |= {"kind": "roofline", "points": "ops", "over": "batch"}
     for name, value in given.items():
         said = value not in (None, False, usual.get(name))
         if name not in taken and said and not is_default(name.replace("_", "-")):

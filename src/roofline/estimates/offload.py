@@ -31,11 +31,20 @@ import numpy as np
 from roofline.bracketing import adjacent
 from roofline.declared.errors import InputError
 from roofline.declared.groups import KernelSettings, LawSettings, MachineSettings, StaticBatch
-from roofline.declared.kinds import ChipName, EngineName, MachineNames, OneSequences, OneTokens, Switch, Text, WholeOrNone
+from roofline.declared.kinds import (
+    ChipName,
+    EngineName,
+    MachineNames,
+    OneSequences,
+    OneTokens,
+    Switch,
+    Text,
+    WholeOrNone,
+)
 from roofline.declared.maths import ceil_div
 from roofline.declared.question import group, question
 from roofline.declared.result import Figured, Result, Units
-from roofline.estimates.deployment import Machine, deploy
+from roofline.estimates.deployment import deploy
 from roofline.estimates.generate import Generation, generation
 from roofline.estimates.memory import Memory
 from roofline.estimates.settings import Setup
@@ -82,12 +91,8 @@ class Host:
         host: Annotated[ChipName, "The CPU, a name or figures: `peak=2T,bw=80G,mem=64G`."],
         ram: Annotated[Text | None, "Memory of the host: `64GB` (the most that the CPU takes)."] = None,
         ram_bw: Annotated[Text | None, "Bandwidth of the host's memory: `80GB/s` (every channel filled)."] = None,
-        pcie: Annotated[
-            Text | None, "Copies between host and card: `12GB/s` (25GB/s, PCIe 4.0 of 16 lanes)."
-        ] = None,
-        drive: Annotated[
-            Text | None, "Reads of the drive that holds what memory does not: `5GB/s`."
-        ] = None,
+        pcie: Annotated[Text | None, "Copies between host and card: `12GB/s` (25GB/s, PCIe 4.0 of 16 lanes)."] = None,
+        drive: Annotated[Text | None, "Reads of the drive that holds what memory does not: `5GB/s`."] = None,
         no_kv_offload: Annotated[
             Switch, "The KV cache and attention to it stay on the host: llama.cpp's --no-kv-offload."
         ] = False,

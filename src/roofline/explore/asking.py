@@ -21,6 +21,8 @@ from roofline.machine.engine import trainer_named
 from roofline.machine.target import mode_named
 from roofline.model.quantization.asked import formats_of
 
+MONEY = ("price", "utilisation")
+"""What is looked for where two ways cost the same; owning beside renting needs no numbers of a step."""
 SIDES = tuple(name for name, setting in group_settings(Where).items() if setting.kind.varies)
 """Settings in which the other side of a comparison may differ."""
 
@@ -30,7 +32,7 @@ def question_of(model: Any, find: str, strict: bool, settings: Mapping[str, Any]
     renamed = {OLD_NAMES.get(name, name): value for name, value in settings.items() if value is not None}
     given = PlaceSettings.fully(renamed)
     numbers = {name: _number(name, given.pop(name)) for name in ALL_SIZES if name in given}
-    subject = subject_of(numbers, find) if numbers or find in ALL_SIZES else "decode"
+    subject = subject_of(numbers, find) if numbers or find not in MONEY else "decode"
     more = {name: given.pop(name) for name in SERVED if name in given}
     if subject != "serve" and more:
         raise InputError(*next(iter(more.items())), f"nothing: it is of a server, not of {subject}")

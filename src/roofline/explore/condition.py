@@ -424,7 +424,7 @@ class Condition:
 
     def use(self, look: ColumnLookup) -> Array:
         """How much of all limits is used, the most of them."""
-        return reduce(np.maximum, (part.use(look) for part in self.parts))
+        return reduce(np.maximum, [part.use(look) for part in self.parts]) if self.parts else np.zeros(())
 
 
 def _terms(term: Clause) -> Iterator[Clause]:

@@ -13,7 +13,7 @@ import numpy as np
 from roofline.declared.checks import count, flag
 from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.question import OLD_NAMES
-from roofline.explore.asking import other_side, question_of, side_text
+from roofline.explore.asking import MONEY, other_side, question_of, side_text
 from roofline.explore.break_even import break_even, owned_named
 from roofline.explore.condition import (
     Clause,
@@ -33,7 +33,6 @@ from roofline.explore.seeking import searched
 from roofline.explore.solution import Solution
 from roofline.model.load import model_of
 
-MONEY = ("price", "utilisation")
 FINDS = (*WORK, *HARDWARE, "chips", *MONEY)
 """What can be looked for."""
 TRIED_VALUES = 4
@@ -67,7 +66,7 @@ def solve(
         raise not_one_of("extreme", extreme, ("greatest", "least"))
     flag("strict", strict)
     texts = () if where is None else (where,) if isinstance(where, str) else tuple(where)
-    if not any(texts) and find not in MONEY:
+    if not any(text.strip() for text in texts if isinstance(text, str)) and find not in MONEY:
         raise InputError("where", where, "what must hold, such as `tpot <= 30ms and fits`")
     most_chips = settings.pop("most_chips", None)
     utilisation = settings.pop("utilisation", None)

@@ -175,7 +175,7 @@ class Step:
         if cached is not None or new is not None:
             beside = {"phase": phase, "input": input, "context": context}
             if any(value is not None for value in beside.values()):
-                raise InputError("cached", cached, "either input and context or cached and new")
+                raise InputError("cached", cached, "either `input` and `context` or `cached` and `new`")
             return _listed(batch, cached, new)
         if input is not None and context is not None:
             raise InputError("input and context", "both", "one of them: a prefill, or a decode")
@@ -285,7 +285,7 @@ def _listed(batch: Any, cached: Any, new: Any) -> Step:
     if size > MOST_QUERIES:
         raise InputError(name, f"{size} queries", f"at most {MOST_QUERIES}")
     if cached is not None and new is not None and isinstance(new, (list, tuple)) and len(new) != size:
-        raise InputError("new", new, f"{size} values, as many as cached")
+        raise InputError("new", new, f"{size} values, as many as `cached`")
     if isinstance(batch, int) and batch % size:
         raise InputError("batch", batch, f"a multiple of the {size} queries listed")
     return Step(cached=[0] * size if cached is None else cached, new=[1] * size if new is None else new, batch=batch)
@@ -402,7 +402,7 @@ def _from_fields(cached: Any, new: Any, batch: Count) -> list[Queries]:
         return [Queries(cached, new, 1 if batch is None else batch)]
     size = len(lists[0])
     if any(len(v) != size for v in lists):
-        raise InputError("new", new, f"{size} entries, as many as cached")
+        raise InputError("new", new, f"{size} entries, as many as `cached`")
     columns = [list(v) if isinstance(v, (list, tuple, range)) else [v] * size for v in (cached, new)]
     repeat = 1
     if batch is not None:
