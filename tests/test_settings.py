@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from pathlib import Path
 
 from roofline.declared.question import declaration_of
@@ -12,9 +13,19 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 from setting_lists import setting_lists  # noqa: E402
 
-MOST_LISTS = 42
-"""Places that write out four or more settings of a server, results and their figures among them: 133 before settings
-were declared. It goes down alone."""
+DECLARED = {"estimates/bill.py": 1, "estimates/generate.py": 1}
+"""Declarations of groups: of a bill, and of drafts."""
+OTHERS = {
+    "cli/compare.py": 2,  # not yet a question
+    "comparison/benchmarks.py": 3,  # what published tables call their columns, and the load of a row
+    "comparison/results.py": 2,  # a row has both a concurrency and a rate as they were sent, which no load has
+    "estimates/settings.py": 1,  # the settings of a place once they are understood
+    "explore/guidance.py": 3,  # what is served, and the same with one thing changed
+    "show/report/plots_of.py": 1,  # pictures of that
+    "simulation/simulate.py": 1,  # lengths that are distributions, beside a load
+}
+"""Module → its further places that write out four or more settings of a server, each with its reason. 133 lists in all
+before settings were declared. They go down alone."""
 
 
 def test_the_page_is_made_from_the_code() -> None:
@@ -30,4 +41,7 @@ def test_every_setting_says_what_it_is() -> None:
 
 
 def test_lists_of_settings_grow_no_more() -> None:
-    assert len(setting_lists(ROOT / "src" / "roofline")) <= MOST_LISTS
+    root = ROOT / "src" / "roofline"
+    lists = Counter(str(one.path.relative_to(root)) for one in setting_lists(root))
+    known = {**DECLARED, **OTHERS}
+    assert {path: number for path, number in lists.items() if number > known.get(path, 0)} == {}

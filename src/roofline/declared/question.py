@@ -214,7 +214,7 @@ def question(over: Over | None = None, *, former: Mapping[str, str] = OLD_NAMES)
     """
 
     def declared_by(function: Function) -> Function:
-        function.__former_names__ = former  # type: ignore[attr-defined]
+        vars(function)["__former_names__"] = former
 
         @wraps(function)
         def asked(*args: Any, **given: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import InitVar, dataclass, field, fields, replace
-from typing import Annotated, ClassVar, TypeAlias
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 from roofline.declared.checks import numbers, real
 from roofline.declared.errors import InputError, nearest
@@ -101,9 +101,9 @@ class Bill:
             raise InputError("power_share", self.power_share, "power or power_share, not both")
 
     @classmethod
-    def from_settings(cls, **settings: float | str | Own) -> Bill:
+    def from_settings(cls, **settings: Any) -> Bill:
         """A bill that is given setting by setting, and remembers which were given."""
-        bill = cls(**settings)  # type: ignore[arg-type]
+        bill = cls(**settings)
         object.__setattr__(
             bill, "given", frozenset(settings) - {"years"} | ({"price"} if "years" in settings else set())
         )
