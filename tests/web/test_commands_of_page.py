@@ -39,7 +39,10 @@ SCENARIOS: tuple[dict[str, Any], ...] = (
         "tp": 2,
         "on": "2xh100-sxm",
     },
-    {"on": "8xh100-sxm", "layout": "tp=1", "prefill_layout": "tp=2", "chips": 6, "years": 3, "utilisation": 0.5},
+    {
+        "on": "8xh100-sxm", "layout": "tp=1", "prefill_layout": "tp=2", "chips": 6, "price": "own(30000)", "years": 3,
+        "utilisation": 0.5,
+    },
 )
 TEXTS = """async (given) => {
   const state = await import("/static/state.js"), take = await import("/static/take.js");
