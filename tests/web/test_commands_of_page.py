@@ -40,7 +40,12 @@ SCENARIOS: tuple[dict[str, Any], ...] = (
         "on": "2xh100-sxm",
     },
     {
-        "on": "8xh100-sxm", "layout": "tp=1", "prefill_layout": "tp=2", "chips": 6, "price": "own(30000)", "years": 3,
+        "on": "8xh100-sxm",
+        "layout": "tp=1",
+        "prefill_layout": "tp=2",
+        "chips": 6,
+        "price": "own(30000)",
+        "years": 3,
         "utilisation": 0.5,
     },
 )
