@@ -7,6 +7,9 @@ from typing import Any, Literal, TypeAlias, overload
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from roofline.arrays import Array
+from roofline.comparison.benchmarks import ComparedResults as ComparedResults
+from roofline.comparison.comparison import Comparison as Comparison
+from roofline.comparison.read import ProfiledStep
 from roofline.declared.errors import InputError as InputError
 from roofline.declared.groups import Load as Load
 from roofline.declared.groups import PlaceSettings
@@ -120,6 +123,7 @@ _LayoutText: TypeAlias = str | Layout | Mapping[str, Any]
 _LengthsText: TypeAlias = str | int | Sequence[int] | Lengths
 _MachineName: TypeAlias = str | Chip | Cluster
 _MachineNames: TypeAlias = str | Chip
+_MeasuredFile: TypeAlias = str | PathLike[str]
 _ModelName: TypeAlias = str | Model | Mapping[str, Any] | PathLike[str]
 _Names: TypeAlias = str
 _NamesOrLists: TypeAlias = str
@@ -127,6 +131,7 @@ _NewTokens: TypeAlias = int | Array | Symbol | Sequence[int]
 _ObjectiveName: TypeAlias = Literal['throughput', 'cost', 'energy', 'latency', 'chips', 'time']
 _OneSequences: TypeAlias = int
 _OneTokens: TypeAlias = int
+_OneTokensOrNone: TypeAlias = int
 _PackText: TypeAlias = str
 _PerSecond: TypeAlias = float | Array | Symbol | Sequence[float]
 _PhaseName: TypeAlias = Literal['prefill', 'decode']
@@ -159,6 +164,41 @@ def analyze(
     batch: _Sequences | None = None, input: _Tokens | None = None, context: _TokensOrNone | None = None,
     cached: _QueryTokens | None = None, new: _NewTokens | None = None,
 ) -> Analysis: ...
+
+@overload
+def compare(
+    model: Model | Source, measured: _MeasuredFile, *, on: _MachineName, step: ProfiledStep = ...,
+    layout: _LayoutText | None = None, tp: _RankCount | None = None, pp: _RankCount | None = None,
+    dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
+    precision: _Formats | None = None, batch: _OneSequences | None = None, input: _OneTokens | None = None,
+    context: _OneTokensOrNone | None = None,
+) -> Comparison | ComparedResults: ...
+@overload
+def compare(
+    model: Model | Source, measured: _MeasuredFile, where: PlaceSettings, step: ProfiledStep = ..., *,
+    layout: _LayoutText | None = None, tp: _RankCount | None = None, pp: _RankCount | None = None,
+    dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
+    precision: _Formats | None = None, batch: _OneSequences | None = None, input: _OneTokens | None = None,
+    context: _OneTokensOrNone | None = None,
+) -> Comparison | ComparedResults: ...
+@overload
+def compare(
+    model: Model | Source | Sequence[Model | Source], measured: _MeasuredFile, *,
+    on: _MachineName | Sequence[_MachineName], step: ProfiledStep = ...,
+    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    batch: _OneSequences | None = None, input: _OneTokens | None = None, context: _OneTokensOrNone | None = None,
+) -> Grid | Any: ...
+@overload
+def compare(
+    model: Model | Source | Sequence[Model | Source], measured: _MeasuredFile, where: PlaceSettings,
+    step: ProfiledStep = ..., *, layout: _LayoutText | Sequence[_LayoutText] | None = None,
+    tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
+    ep: _RankCount | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
+    precision: _Formats | Sequence[_Formats] | None = None, batch: _OneSequences | None = None,
+    input: _OneTokens | None = None, context: _OneTokensOrNone | None = None,
+) -> Grid | Any: ...
 
 def diff(
     a: str | Side | Model | Mapping[str, Any] | PathLike[str],
@@ -1020,6 +1060,6 @@ __all__ = [
     "pools", "Fit", "fit", "Host", "Offload", "offload", "TrainingEstimate", "train", "Run", "run", "Extent",
     "simulate", "Simulation", "PrefillPool", "Objective", "Prefixes", "Trace", "Difference", "diff", "Demand", "Limits",
     "Choices", "Ranking", "Search", "search", "TrainingSearch", "search_training", "Owned", "Bounds", "Codesign",
-    "Process", "codesign", "Sensitivity", "sensitivity", "Solution", "solve", "Breakdown", "breakdown", "Emitted",
-    "hand_over", "Sweep", "sweep", "plot", "report",
+    "Process", "codesign", "Sensitivity", "sensitivity", "Solution", "solve", "Breakdown", "breakdown", "compare",
+    "Comparison", "ComparedResults", "Emitted", "hand_over", "Sweep", "sweep", "plot", "report",
 ]
