@@ -10,6 +10,7 @@ from typing import ClassVar
 from roofline.comparison.results import Measured
 from roofline.declared.errors import InputError
 from roofline.declared.groups import Load, PlaceSettings, RequestFlow
+from roofline.declared.maths import Count
 from roofline.declared.question import group_settings
 from roofline.declared.result import Figured, Result, Units
 from roofline.estimates.estimate import estimate
@@ -59,12 +60,12 @@ class ComparedResult(Figured):
         return self.of.depth
 
     @property
-    def concurrency(self) -> int | None:
+    def concurrency(self) -> Count | None:
         """Requests in flight."""
         return self.of.sent.concurrency
 
     @property
-    def rate(self) -> float | None:
+    def rate(self) -> Count | None:
         """Requests a second."""
         return self.of.sent.rate
 
