@@ -145,7 +145,7 @@ ONE: dict[str, Callable[[], Any]] = {
     "comparison": lambda: compare(PROFILES / "config.json", PROFILES / "decode.json.gz", on="l4"),
     "compared_results": lambda: compared_results(rl.load(QWEN), [Measured("prompt", 5e3, 64, 0)], PlaceSettings(on=ON)),
     "bench_fit": lambda: bench_fit(QWEN, [Measured("answer", 99.0, 0, 64)], "rtx-3090", precision="q4_0"),
-    "running": lambda: what_runs([QWEN], ON, 4096),
+    "running": lambda: what_runs([QWEN], on=ON),
     "chips": lambda: Chips(tuple(ChipFacts(chip_named(name)) for name in (ON, "l4"))),
     "clusters": lambda: Clusters(tuple(map(ClusterFacts, clusters().values()))),
     "calibration": calibration,

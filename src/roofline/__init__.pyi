@@ -63,8 +63,8 @@ from roofline.explore.swept import Sweep as Sweep
 from roofline.explore.swept import sweep as sweep
 from roofline.explore.training_breakdown import Breakdown as Breakdown
 from roofline.explore.training_breakdown import breakdown as breakdown
+from roofline.explore.training_search import ChosenOptions, TrainingMachine
 from roofline.explore.training_search import TrainingSearch as TrainingSearch
-from roofline.explore.training_search import search_training as search_training
 from roofline.layout.layout import Layout as Layout
 from roofline.layout.shard import shard as shard
 from roofline.layout.shard import stages as stages
@@ -129,6 +129,7 @@ _Names: TypeAlias = str
 _NamesOrLists: TypeAlias = str
 _NewTokens: TypeAlias = int | Array | Symbol | Sequence[int]
 _ObjectiveName: TypeAlias = Literal['throughput', 'cost', 'energy', 'latency', 'chips', 'time']
+_OneChipCount: TypeAlias = int
 _OneSequences: TypeAlias = int
 _OneTokens: TypeAlias = int
 _OneTokensOrNone: TypeAlias = int
@@ -152,6 +153,7 @@ _TimeText: TypeAlias = str | float
 _Tokens: TypeAlias = int | Array | Symbol | Sequence[int]
 _TokensOfRun: TypeAlias = float | Array | Symbol | Sequence[float]
 _TokensOrNone: TypeAlias = int | Array | Symbol | Sequence[int]
+_TrainingAim: TypeAlias = Literal['time', 'cost', 'chips']
 _Whole: TypeAlias = int
 _WholeOrNone: TypeAlias = int
 _Word: TypeAlias = str
@@ -753,6 +755,43 @@ def search(
     confirm: _WholeOrNone = 0, price: str | float | Own | None = None, years: _PlainNumber | None = None,
     utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Search: ...
+
+@overload
+def search_training(
+    model: Model | Source, *, batch: _OneSequences, tokens: _OneTokens, on: _MachineName | Sequence[_MachineName],
+    how: ChosenOptions = ..., learner: Learner = ..., objective: _TrainingAim = 'time',
+    chips: _OneChipCount | None = None, top: _Whole = 10, bill: Bill | None = None, drawn: MeanPower = ...,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', schedule: _Word | Sequence[_Word] | None = None,
+    recompute: _Words | Sequence[_Words] | None = None, recipe: _Word | Sequence[_Word] = 'bf16',
+    optimizer: _Word | Sequence[_Word] = 'adamw', offload: _NamesOrLists | Sequence[_NamesOrLists] | None = None,
+    offload_layers: _Whole | None = None, flash: bool = True, loss: _Word | Sequence[_Word] | None = None,
+    fused_loss: bool = False, overlap: _Names | None = None, recompute_layers: _Whole | None = None,
+    recompute_every: _Whole | None = None, lengths: _PackText | None = None, reshard: bool = True,
+    no_sync: bool = False, gather_format: _Text | None = None, reduce_format: _Text | None = None,
+    optimizer_in_backward: bool = False, lora: _Whole | None = None, lora_targets: _Names | None = None,
+    drafts: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    power: _PlainNumber | None = None, power_share: _PlainNumber | None = None,
+) -> TrainingSearch: ...
+@overload
+def search_training(
+    model: Model | Source, where: TrainingMachine, *, batch: _OneSequences, tokens: _OneTokens,
+    how: ChosenOptions = ..., learner: Learner = ..., objective: _TrainingAim = 'time',
+    chips: _OneChipCount | None = None, top: _Whole = 10, bill: Bill | None = None, drawn: MeanPower = ...,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', schedule: _Word | Sequence[_Word] | None = None,
+    recompute: _Words | Sequence[_Words] | None = None, recipe: _Word | Sequence[_Word] = 'bf16',
+    optimizer: _Word | Sequence[_Word] = 'adamw', offload: _NamesOrLists | Sequence[_NamesOrLists] | None = None,
+    offload_layers: _Whole | None = None, flash: bool = True, loss: _Word | Sequence[_Word] | None = None,
+    fused_loss: bool = False, overlap: _Names | None = None, recompute_layers: _Whole | None = None,
+    recompute_every: _Whole | None = None, lengths: _PackText | None = None, reshard: bool = True,
+    no_sync: bool = False, gather_format: _Text | None = None, reduce_format: _Text | None = None,
+    optimizer_in_backward: bool = False, lora: _Whole | None = None, lora_targets: _Names | None = None,
+    drafts: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    power: _PlainNumber | None = None, power_share: _PlainNumber | None = None,
+) -> TrainingSearch: ...
 
 @overload
 def serve(

@@ -115,13 +115,20 @@ class Training(Step):
 
 @group
 @dataclass(frozen=True, kw_only=True)
-class TrainingOptions:
-    """How a step of training runs, with what holds where nothing is said; `Training` says what each means.
+class MicroBatch:
+    """How much passes through a replica at once."""
+
+    micro_batch: Annotated[Sequences, "Sequences that pass through a replica together."] = 1
+
+
+@group
+@dataclass(frozen=True, kw_only=True)
+class StepOptions:
+    """How a step of training runs on whatever micro-batches, with what holds where nothing is said.
 
     `overlap`: None or True as the engine does it, False or `none` nothing, or axes.
     """
 
-    micro_batch: Annotated[Sequences, "Sequences that pass through a replica together."] = 1
     schedule: Annotated[
         Word, "Of the pipeline: `gpipe`, `1f1b`, `interleaved` (with vp in the layout), `zb-h1`, `zb-h2`, `dualpipe`."
     ] = "1f1b"
@@ -187,6 +194,12 @@ class TrainingOptions:
     optimizer_in_backward: Annotated[
         Switch, "Each gradient is applied at once and freed; needs one micro-batch per step."
     ] = False
+
+
+@group
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions(StepOptions, MicroBatch):
+    """How a step of training runs, with what holds where nothing is said; `Training` says what each means."""
 
 
 USUAL_OPTIONS = TrainingOptions()
