@@ -10,7 +10,6 @@ from typing import ClassVar
 from roofline.comparison.results import Measured
 from roofline.declared.errors import InputError
 from roofline.declared.groups import Load, PlaceSettings, RequestFlow
-from roofline.declared.maths import Count
 from roofline.declared.question import group_settings
 from roofline.declared.result import Figured, Result, Units
 from roofline.estimates.estimate import estimate
@@ -60,14 +59,14 @@ class ComparedResult(Figured):
         return self.of.depth
 
     @property
-    def concurrency(self) -> Count | None:
+    def concurrency(self) -> int | None:
         """Requests in flight."""
-        return self.of.sent.concurrency
+        return None if self.of.sent.concurrency is None else int(self.of.sent.concurrency)
 
     @property
-    def rate(self) -> Count | None:
+    def rate(self) -> float | None:
         """Requests a second."""
-        return self.of.sent.rate
+        return None if self.of.sent.rate is None else float(self.of.sent.rate)
 
     @property
     def measured(self) -> float:
