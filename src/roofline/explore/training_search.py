@@ -178,7 +178,7 @@ def search_training(
                 for some, family in _families(learning, alike, {**steps, "schedule": order}, left_out, common):
                     considered += family.fits.size
                     left_out["memory"] += int(np.sum(~family.fits))
-                    timed += some.timed(family, kind)
+                    timed += some.timed(family, kind if isinstance(kind, str) else kind.name)
     ranked = [t.plan(int(i)) for t, i in _first(timed, TRAINING_AIMS[objective], top)]
     reasons = {reason: n for reason, n in left_out.items() if n}
     return TrainingSearch(built, batch, tokens, objective, considered, reasons, tuple(ranked))

@@ -115,20 +115,10 @@ class Training(Step):
 
 @group
 @dataclass(frozen=True, kw_only=True)
-class MicroBatch:
-    """How much passes through a replica at once."""
+class PassOptions:
+    """Passes of a replica: of how many sequences, in which order, and what they run again."""
 
     micro_batch: Annotated[Sequences, "Sequences that pass through a replica together."] = 1
-
-
-@group
-@dataclass(frozen=True, kw_only=True)
-class StepOptions:
-    """How a step of training runs on whatever micro-batches, with what holds where nothing is said.
-
-    `overlap`: None or True as the engine does it, False or `none` nothing, or axes.
-    """
-
     schedule: Annotated[
         Word, "Of the pipeline: `gpipe`, `1f1b`, `interleaved` (with vp in the layout), `zb-h1`, `zb-h2`, `dualpipe`."
     ] = "1f1b"
@@ -137,6 +127,16 @@ class StepOptions:
         "`none`, `selective` (attention's core), `op` (every second product, and everything but products and "
         "attention), `full`, or names of modules, each followed by a comma.",
     ] = "none"
+
+
+@group
+@dataclass(frozen=True, kw_only=True)
+class StepOptions:
+    """How a step of training runs, whatever its passes, with what holds where nothing is said.
+
+    `overlap`: None or True as the engine does it, False or `none` nothing, or axes.
+    """
+
     recipe: Annotated[
         Word | Recipe,
         "Formats of products, weights, gradients and master: `bf16`, `bf16-gradients`, `bf16-pure`, `fp16`, `fp32`, "
@@ -198,7 +198,7 @@ class StepOptions:
 
 @group
 @dataclass(frozen=True, kw_only=True)
-class TrainingOptions(StepOptions, MicroBatch):
+class TrainingOptions(StepOptions, PassOptions):
     """How a step of training runs, with what holds where nothing is said; `Training` says what each means."""
 
 
