@@ -190,7 +190,7 @@ class Open:
         each = np.where(self.single, self.turns * (full - plain), np.clip(each, 0.0, (full - plain) / t.room))
         least = np.minimum(full, plain / np.maximum(1 - rate * each, 1e-9))
         if self.single.all():
-            return least
+            return np.asarray(least)
         low, high = plain, full
         for _ in range(20):
             middle = (low + high) / 2
@@ -232,7 +232,7 @@ class Open:
         one = np.eye(len(chance)).reshape(len(chance), len(chance), *(1 for _ in chance.shape[2:]))
         after = solved((1 + 1e-9) * one - chance, (chance * seconds).sum(axis=1))
         after = np.where((after >= 0) & np.isfinite(after), after, 1e9 * seconds[-1])
-        return np.maximum(after, seconds * self.apart / (1 - self.apart))
+        return np.asarray(np.maximum(after, seconds * self.apart / (1 - self.apart)))
 
     @cached_property
     def prompts_between(self) -> Array:
