@@ -23,6 +23,8 @@ EXACT, SPACED = 32, 96
 SINGLE = 1.5
 """Prompts of a step below which they are taken one after another."""
 
+CROWD = 16.0
+"""Decode steps of a request from which a long queue of prompts has more decodes beside it than there are in the mean."""
 LARGE = 600.0
 """Logarithm of what counts as without end."""
 
@@ -327,7 +329,8 @@ class Open:
         plain, own = self._beside(t.alone, decodes), t.chunks * first
         busy = np.minimum(rate * turns * full, NEARLY)
         calm = np.exp(-rate * plain * more)
-        bound = np.where((more > 0) & (more < turns * t.decodes[-1]), np.maximum(busy, self.load), busy)
+        crowded = more / (more + CROWD) * (more < turns * t.decodes[-1])
+        bound = busy + crowded * np.maximum(self.load - busy, 0.0)
         wait = busy * turns * full / 2 / np.sqrt((1 - busy) * (1 - bound)) * self.uneven * (1 + self.varied)
         wait = wait + np.where(self.shared, busy * full / 2, 0.0)  # it ends with a step that is the next one's too
         met = (1 - calm) * plain * (0.5 + (1 - busy if t.ahead else 0.0))
@@ -340,9 +343,10 @@ class Open:
         added, often = np.maximum(full - plain, 0.0), np.minimum(rate * turns * between, 1.0)
         behind = np.maximum(busy * (wait + met + turns * full) - often * (wait + met + turns * full / 2), 0.0)
         most = behind * added / full * between / np.maximum(plain, 1e-12)
-        final = np.where(self.shared, np.maximum(own - (t.chunks - 1) * full, 0.0), full / np.sqrt(t.chunks))
+        chunk = np.where(t.chunks > 1, self._beside(t.partly[-1], beside), full)
+        final = np.maximum(own - (t.chunks - 1) * chunk, 0.0)
         seen = 1 - (1 - busy) * np.exp(np.minimum(rate * final, 50.0)) if t.ahead else busy
-        following = np.maximum(seen, 0.0) * added - (between - plain)
+        following = np.maximum(seen, 0.0) * np.maximum(chunk - plain, 0.0) - (between - plain)
         later = np.maximum(more - 1, 0.0) * np.maximum(busy * added - (between - plain), 0.0)
         rest = np.maximum(most - following, 0.0) * -np.expm1(-later / np.maximum(most, 1e-30))
         return Prompting(ttft, following + rest)
