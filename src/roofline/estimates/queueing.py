@@ -24,7 +24,7 @@ SINGLE = 1.5
 """Prompts of a step below which they are taken one after another."""
 
 CROWD = 16.0
-"""Decode steps of a request from which a long queue of prompts has more decodes beside it than there are in the mean."""
+"""Decode steps of a request with which half of a long queue of prompts has more decodes beside it than in the mean."""
 LARGE = 600.0
 """Logarithm of what counts as without end."""
 
