@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import roofline as rl
 from folded import folded
 from roofline.estimates.closed import capacity_of, closed_loop
 from roofline.estimates.queueing import ReplicaTimes
@@ -80,3 +81,30 @@ def test_prompts_computed_again_are_in_what_a_server_takes_at_most() -> None:
     assert rates[1] == pytest.approx((twice, rates[0][1] * once / twice))
     few = [tuple(map(float, closed_loop(t, np.array(2.0), more, 0.0))) for t in (plain, table)]
     assert few[0] == few[1]
+
+
+SPIKES = [
+    ("Qwen/Qwen3-32B", "h20", 512, 128, range(56, 73, 2)),
+    ("Qwen/Qwen2.5-0.5B", "l40s", 512, 128, range(240, 257, 2)),
+]
+
+
+@pytest.mark.parametrize(("model", "chip", "new", "out", "users"), SPIKES)
+def test_a_larger_batch_that_is_slower_keeps_nobody_waiting(
+    model: str, chip: str, new: int, out: int, users: range
+) -> None:
+    """A step of few decodes more may take longer by a tile: TTFT has no spike where a smaller batch would be faster."""
+    s = rl.serve(model, on=chip, input=new, output_tokens=out, concurrency=np.array(users))
+    ttft, tpot = s.ttft.expected, s.tpot.expected
+    assert (ttft[1:] > 0.995 * ttft[:-1]).all()
+    assert (ttft[1:] < 1.1 * ttft[:-1]).all()
+    assert (tpot[1:] > 0.995 * tpot[:-1]).all()
+
+
+def test_users_beyond_the_places_wait_and_no_ttft_is_negative() -> None:
+    """654 places of an engine that runs prompts first: requests that end together begin together."""
+    users = np.array([400, 654, 685, 800])
+    given = {"on": "h100-sxm", "engine": "sglang", "input": 137, "output_tokens": 60}
+    s = rl.serve("Qwen/Qwen3-30B-A3B", concurrency=users, **given)
+    assert (np.diff(s.ttft.expected) > 0).all()
+    assert s.requests_per_second == pytest.approx([79, 105, 105, 105], rel=0.05)  # of such a table followed one by one

@@ -18,9 +18,6 @@ from roofline.estimates.queueing import NEARLY, ReplicaTimes, interpolated
 
 ROUNDS, INNER, BEHIND = 30, 10, 6
 """Times that a load is sought between too little and too much, the prompts of a step, and what comes behind one."""
-FEWER = 8
-"""Smaller loads that are looked at, of which one may be answered sooner."""
-
 
 FULL = 1 - 1e-6
 """Load from which all steps are full of prompts."""
@@ -62,9 +59,8 @@ class ClosedLoop:
     def answer(self) -> Circulation:
         """What goes round.
 
-        The largest load at which no more users are needed than there are, nor more places; or less, where that is
-        answered sooner: who is left waits, and a server takes no less because more requests wait for it. Nor does it
-        take less than one request after another.
+        The largest load at which no more users are needed than there are, nor more places: a scheduler keeps nobody
+        waiting because a smaller batch is faster. It takes no less than one request after another.
         """
         low, high = np.zeros_like(self.most), self.most
         for _ in range(ROUNDS):
@@ -72,9 +68,6 @@ class ClosedLoop:
             fits = self._fits(middle)
             low, high = np.where(fits, middle, low), np.where(fits, high, middle)
         best = self._around(low)
-        for part in np.arange(1, FEWER) / FEWER:
-            other = self._around(part * low)
-            best = either(other.rate > best.rate, other, best)
         serial = 1 / (self.late / self.users + self._alone)
         return replace(best, rate=np.where(self.company > 0, best.rate, np.maximum(best.rate, serial)))
 
@@ -183,8 +176,9 @@ class ClosedLoop:
         """A load of so many requests a second, whose prompts run before any decode step and alone.
 
         They take ρ of the time, and of the rest decode steps, of k = rate·more·s(k)/(1 − ρ) decodes. A request shares
-        its step with those that came in the same one as it. After its prompt all run that came meanwhile, from users
-        who were away: n of them over a time t bring n·(1 − e^(−t/late)). Then others come between its decode steps.
+        its step with those that came in the same one as it, and all that end in a decode step come back together. After
+        its prompt all run that came meanwhile, from users who were away: n of them over a time t bring
+        n·(1 − e^(−t/late)). Then others come between its decode steps.
         """
         t, more = self.table, self.more
         met, meets = rate * self.others, self._meets(rate)
@@ -205,7 +199,11 @@ class ClosedLoop:
             work = rate * more / (1 - busy)
             decodes = np.where(work * t.alone[1] <= 1, work * t.alone[1], interpolated(slower, places, work))
             step = t.at(t.alone, 1 + decodes * self.others)
-            more_come = 1 + met * (busy * seconds + np.maximum(meets - busy, 0.0) * step) > batch
+            ends = np.maximum(decodes * self.others / np.maximum(more, 1e-12), 1e-12)
+            together = np.maximum(
+                1 + met * (busy * seconds + np.maximum(meets - busy, 0.0) * step), ends / -np.expm1(-ends)
+            )
+            more_come = together > batch
             low, high = np.where(more_come, part, low), np.where(more_come, high, part)
         turn = np.where(t.chunks > 1, t.chunks * prompts(np.ones_like(rate)), prompts(room + none) / room)
         load = np.minimum(met * turn, 1.0)
@@ -279,7 +277,11 @@ def closed_loop(table: ReplicaTimes, users: Array, more: Array, late: Count, com
     full = (around.load > FULL) | (loop.users > loop.places) & (there < SOME * loop.users)
     rate = np.where(full, most, np.minimum(around.rate, most))
     slower = np.maximum(1.0, rate / _lasting(table, most))
-    return rate / slower, around.step * slower
+    # by Little's law: those that are there, less what a request takes up to its first token
+    before = loop.late + around.waits + around.inside - loop.more * around.step
+    most_step = np.maximum(loop.users / rate - before, 0.0) / np.maximum(loop.more, 1e-12)
+    step = np.where(loop.more > 0, np.minimum(around.step, most_step), around.step)
+    return rate / slower, step * slower
 
 
 def capacity_of(table: ReplicaTimes, more: Array, late: Count, company: Count = 0) -> Array:

@@ -13,11 +13,20 @@ from functools import cached_property
 import numpy as np
 
 from roofline.distinct import Array
+from roofline.estimates.batches import chances, solved, spread_points, stationary
 
 NEARLY = 0.9999
 """Load at which a queue that grows without end is cut off."""
 EXACT, SPACED = 32, 96
 """Numbers in the system that are summed one by one, and points that stand for those beyond."""
+
+SINGLE = 1.5
+"""Prompts of a step below which they are taken one after another."""
+
+CROWD = 16.0
+"""Decode steps of a request with which half of a long queue of prompts has more decodes beside it than in the mean."""
+LARGE = 600.0
+"""Logarithm of what counts as without end."""
 
 TOGETHER = 2**12
 """Numbers between neighbouring points that are worked out together."""
@@ -102,19 +111,38 @@ def opening(table: ReplicaTimes, users: Array, rounds: Array) -> Array:
     return np.asarray(((users + batch) / 2 - 1) * each / rounds)
 
 
+def geometric(logarithm: Array, number: Array) -> tuple[Array, Array]:
+    """Σ rⁱ of i = 1 to a number, by the logarithm of r, and the mean i of these weights; 0 and 0 of none."""
+    log = np.where(np.abs(logarithm) < 1e-6, 1e-6, logarithm)
+    log, whole, some = np.clip(log, -LARGE, LARGE), np.clip(log * number, -LARGE, LARGE), number > 0
+    total = np.exp(log) * np.expm1(whole) / np.expm1(log)
+    mean = number / np.where(some, -np.expm1(-whole), 1.0) - 1 / np.expm1(log)
+    return np.where(some, total, 0.0), np.where(some, mean, 0.0)
+
+
 # -- at random ------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Prompting:
+    """What prompts do to a replica that decodes k: mean TTFT, and `excess`, the seconds by which all decode steps of a
+    request take longer than as many at any time, since who comes behind it comes soon after its own prompt."""
+
+    ttft: Array
+    excess: Array
+
+
 @dataclass(frozen=True)
 class Open:
     """A replica that requests reach at random, `rate` of them a second, of which at most the last node's number run.
 
     `uneven`: squared variation of the gaps between requests: 1 at random, 1/R where R replicas take turns, whose gaps
     are sums of R at random. Waits shrink with it (Kingman). `fastest`: the most that it takes a second.
+    `varied`: squared variation of the prompts' lengths, 0 of equal ones.
 
-    The time of a decode is the step and its share of the prompts that came meanwhile, X(k) = s(k)/(1 − λΔ): a queue
-    whose speed hangs on the number k in it, symmetric but for those that wait for a place, so that the number's
-    distribution hangs on the mean length alone: π(n) ∝ Π λ·more·X(j)/j (Kelly, Reversibility and Stochastic Networks,
-    §3.3). A request then meets the step under way, whose mean rest is E[X²]/2E[X], and shares its own with all that
-    came in the same one. Prompts that do not fit into a step queue (M/G/1 with vacations; Doshi 1986).
+    From one decode step to the next, prompts included, X(k) seconds pass: a queue whose speed hangs on the number k in
+    it, so that the number's distribution hangs on the mean length alone: π(n) ∝ Π λ·more·X(j)/j (Kelly, Reversibility
+    and Stochastic Networks, §3.3). At the mean number of decodes the prompts are a Markov chain: a step takes those
+    that came during the last one, and without any the replica decodes until one comes or all are done. A step that has
+    room for one prompt leaves a queue M/G/1 with vacations (Doshi 1986).
     """
 
     table: ReplicaTimes
@@ -122,176 +150,112 @@ class Open:
     more: Array
     uneven: Array
     fastest: Array
+    varied: float = 0.0
 
-    @property
-    def others(self) -> Array:
-        """Requests that come while one waits for seconds t: λ·t less these, since gaps between them are more even."""
-        return np.asarray(1 - self.uneven)
+    # -- prompts one after another ---------------------------------------------------------------------------------
+    @cached_property
+    def single(self) -> Array:
+        """Whether prompts are taken one after another."""
+        return np.asarray((self.table.chunks > 1) | (self.table.room.max(axis=0) < SINGLE))
 
-    # -- prompts, at each node
+    @cached_property
+    def shared(self) -> Array:
+        """Whether what a long prompt leaves of a step is the next one's."""
+        return np.asarray((self.table.per_step * self.table.chunks > 1 + 1e-9).any(axis=0) & (self.table.chunks > 1))
+
+    @cached_property
+    def full(self) -> Array:
+        """Seconds of a step full of prompts, at each node."""
+        return np.asarray(np.where(self.shared, self.table.partly[-1], self.table.step(self.table.room)))
+
+    @cached_property
+    def turns(self) -> Array:
+        """Full steps that a prompt takes."""
+        t = self.table
+        several = np.where(self.shared, 1 / np.maximum(t.per_step, 1e-9), t.chunks)
+        return np.asarray(np.where(t.chunks > 1, several, 1 / t.room))
+
+    # -- the steps of decodes --------------------------------------------------------------------------------------
     @cached_property
     def interval(self) -> Array:
-        """Mean seconds X from one decode step's end to the next one's, prompts included."""
-        t, rate = self.table, self.rate
-        plain, full = t.alone, t.step(t.room)
-        if t.mixes:
-            chunked = np.minimum(full, plain / np.maximum(1 - rate * t.chunks * (full - plain), 1e-9))
-            low, high = plain, np.maximum(full, plain)
-            for _ in range(24):
-                middle = (low + high) / 2
-                longer = self._mean_step(rate * middle) > middle
-                low, high = np.where(longer, middle, low), np.where(longer, high, middle)
-            return np.where(t.chunks > 1, chunked, (low + high) / 2)
-        return np.asarray(plain / (1 - self.busy_prompts))
+        """Mean seconds X from one decode step's end to the next one's at each node, prompts included.
+
+        Where steps are shared, no more prompts begin in one than it has room for, so that each adds as much as one of
+        a full step at least.
+        """
+        t, rate, plain = self.table, self.rate, self.table.alone
+        if not t.mixes:
+            return np.asarray(plain + self.prompts_between)
+        full = np.maximum(self.full, plain)
+        fitting = t.prompts[:, np.newaxis] <= t.room
+        each = np.where(fitting, (t.mixed - plain) / t.prompts[:, np.newaxis], np.inf).min(axis=0)
+        each = np.where(self.single, self.turns * (full - plain), np.clip(each, 0.0, (full - plain) / t.room))
+        least = np.minimum(full, plain / np.maximum(1 - rate * each, 1e-9))
+        if self.single.all():
+            return np.asarray(least)
+        low, high = plain, full
+        for _ in range(20):
+            middle = (low + high) / 2
+            longer = self._mean_step(rate * middle) > middle
+            low, high = np.where(longer, middle, low), np.where(longer, high, middle)
+        return np.asarray(np.where(self.single, least, np.maximum(least, (low + high) / 2)))
 
     def _mean_step(self, mean: Array) -> Array:
         """Mean seconds of a step with a Poisson number of prompts of that mean."""
         some = -np.expm1(-mean)
         return np.asarray((1 - some) * self.table.alone + some * self.table.step(mean / np.maximum(some, 1e-12)))
 
+    # -- prompts that run apart ------------------------------------------------------------------------------------
     @cached_property
-    def batch(self) -> tuple[Array, Array]:
-        """Prompts of a step that has prompts alone, and its seconds.
+    def batches(self) -> tuple[Array, Array]:
+        """Numbers of prompts of a step without decodes, and its seconds."""
+        numbers = spread_points(np.maximum(self.table.room[0] + 0 * self.rate, 1.0))
+        return numbers, np.stack([self._alone(n) for n in numbers])
 
-        f such steps follow a decode step, f = (1 − e^(−λs))·e^(λY), which take all that came: b = λ·(s/f + Y).
-        """
-        t, rate = self.table, self.rate
-        batch, seconds = np.ones_like(t.alone), t.step(np.ones_like(t.alone))
-        for _ in range(40):
-            each = np.clip(-np.expm1(-rate * t.alone) * np.exp(np.minimum(rate * seconds, 50.0)), 1e-9, 1e9)
-            batch = np.clip(rate * (t.alone / each + seconds), 1.0, t.room)
-            seconds = (seconds + t.step(batch)) / 2
-        return batch, seconds
+    def _alone(self, prompts: Array) -> Array:
+        return interpolated(self.table.prompts, self.table.mixed[:, 0], prompts)
 
     @cached_property
-    def busy_prompts(self) -> Array:
-        """Share of the time that prompts take which run apart."""
-        batch, seconds = self.batch
-        return np.asarray(np.minimum(self.rate * self.table.chunks * seconds / batch, NEARLY))
+    def each(self) -> Array:
+        """Seconds of the server that a prompt takes at least where prompts run apart."""
+        numbers, seconds = self.batches
+        return np.asarray(np.where(self.single, self.turns[0] * self.full[0], (seconds / numbers).min(axis=0)))
 
     @cached_property
-    def met_prompts(self) -> Array:
-        """Share of the time that a request finds prompts under way which run apart.
-
-        Where every place is taken, as many requests end as come: most/more in a decode step and the prompts before it,
-        so that these leave 1 − λ·more·s/most of the time to prompts, which then wait for places in larger batches.
-        """
-        t = self.table
-        left = 1 - self.rate * self.more * t.alone[-1:] / t.decodes[-1:]
-        last = np.minimum(self.busy_prompts[-1:], np.maximum(left, 0.0))
-        return np.concatenate([self.busy_prompts[:-1], last])
+    def apart(self) -> Array:
+        """Share of the time that prompts take at least where they run apart."""
+        return np.asarray(np.minimum(self.rate * self.each, NEARLY))
 
     @cached_property
-    def spread(self) -> Array:
-        """What one prompt more adds to a step of an ordinary number of them: dm/db over a deviation to either side."""
-        t = self.table
-        mean = np.minimum(self.rate * self.interval if t.mixes else self.batch[0], t.room)
-        width = np.maximum(0.7 * np.sqrt(mean), 0.5)
-        low, high = np.maximum(mean - width, 0.0 if t.mixes else 0.5), np.minimum(mean + width, t.room)
-        return np.asarray((t.step(high) - t.step(low)) / np.maximum(high - low, 1e-9))
+    def until(self) -> Array:
+        """Seconds of prompts that follow a step of each number of them, until none has come and decodes go on."""
+        numbers, seconds = self.batches
+        chance = chances(self.rate * seconds, numbers)[:, 1:]
+        one = np.eye(len(chance)).reshape(len(chance), len(chance), *(1 for _ in chance.shape[2:]))
+        after = solved((1 + 1e-9) * one - chance, (chance * seconds).sum(axis=1))
+        after = np.where((after >= 0) & np.isfinite(after), after, 1e9 * seconds[-1])
+        return np.asarray(np.maximum(after, seconds * self.apart / (1 - self.apart)))
 
     @cached_property
-    def under_way(self) -> Array:
-        """E[X²]/E[X]: seconds of the step that a request meets, of which half is left; of prompts alone if apart."""
-        mean = self.interval if self.table.mixes else self.batch[1]
-        grown = np.minimum(self.rate * self.spread, 0.97) if self.table.mixes else 0.0
-        return np.asarray(mean + self.spread**2 * self.rate * self.uneven / (1 - grown * grown))
+    def prompts_between(self) -> Array:
+        """Seconds of prompts between two decode steps, at each node."""
+        plain, (numbers, seconds) = self.table.alone, self.batches
+        least = plain * self.apart / (1 - self.apart)
+        if self.single.all():
+            return np.asarray(least)
+        some = (chances(self.rate * plain, numbers)[:, 1:] * (seconds + self.until)).sum(axis=1)
+        return np.asarray(np.where(self.single, least, np.maximum(least, some)))
 
-    @cached_property
-    def queue(self) -> Array:
-        """Seconds that prompts wait beyond the step under way, because they do not fit into the next."""
-        t = self.table
-        full = t.step(t.room)
-        rate = np.minimum(self.rate * full / t.room, NEARLY)
-        several = rate ** np.sqrt(2 * (t.room + 1)) / (2 * (t.room / full) * (1 - rate))
-        load = np.minimum(self.rate * self.serial, NEARLY)
-        return np.asarray(np.where(t.chunks > 1, load * self.serial / (2 * (1 - load)), several) * self.uneven)
-
-    @cached_property
-    def serial(self) -> Array:
-        """Seconds of the server that a prompt of several chunks keeps from the next one."""
-        t = self.table
-        full = t.step(np.ones_like(t.alone))
-        return np.asarray(t.chunks * (full - t.base) + t.base / np.maximum(t.per_step, 1e-9))
-
-    @cached_property
-    def own(self) -> Array:
-        """Seconds of the steps that compute a request's own prompt, beside those that came while it waited."""
-        t, rate = self.table, self.rate
-        several = t.chunks * t.step(np.ones_like(t.alone))
-        if t.mixes:
-            return np.where(t.chunks > 1, several, t.step(1 + np.maximum(rate * self.under_way - self.others, 0.0)))
-        share = self.met_prompts
-        first, after = t.step(1 + rate * t.alone), t.step(1 + np.maximum(rate * self.under_way - self.others, 0.0))
-        return np.where(t.chunks > 1, several, (1 - share) * first + share * after)
-
-    @cached_property
-    def first(self) -> Array:
-        """TTFT of a request that finds k decodes."""
-        t = self.table
-        rest = self.under_way / 2
-        if not t.mixes:
-            share = self.met_prompts
-            rest = (1 - share) * t.alone / 2 + share * rest
-        return np.asarray(np.where(t.chunks > 1, t.alone / 2, rest) + self.own + self.queue + self.next_step)
-
-    @cached_property
-    def next_step(self) -> Array:
-        """Seconds of the step that a request misses, because it is put together already; where others wait before it,
-        their steps come anyway."""
-        t = self.table
-        if not t.ahead:
-            return np.zeros_like(t.alone)
-        calm = 1 - np.minimum(self.rate * self.serial, 1.0)
-        if not t.mixes:
-            return np.asarray((1 - self.met_prompts) * t.alone)
-        return np.asarray(np.where(t.chunks > 1, calm * t.alone, self.interval))
-
-    @cached_property
-    def behind(self) -> Array:
-        """Seconds that those who came behind a request add to its decode steps, beyond what others add to any."""
-        return self._behind(self.own + self.queue)
-
-    def _behind(self, own: Array) -> Array:
-        t, rate, more = self.table, self.rate, self.more
-        if not t.mixes:
-            full = rate * t.chunks * t.step(t.room) / t.room  # where many wait, steps are full and take less each
-            share = np.minimum(self.busy_prompts, np.clip(full, 0.8, NEARLY))
-            return np.asarray(own * share / (1 - share))
-        grown = np.minimum(rate * self.spread, 0.97)
-        turns = np.floor(more / 2) if t.ahead else more  # who comes in a step is in the next one, or the one after it
-        several = np.maximum(own - self.interval, 0) * grown * (1 - grown**turns) / (1 - grown)
-        several = np.minimum(several, more * np.maximum(t.step(t.room) - self.interval, 0))
-        load = np.minimum(rate * self.serial, NEARLY)
-        some, steps = -np.expm1(-rate * own), rate * own * t.chunks / (1 - load)
-        slowed = steps * -np.expm1(-more * some / np.maximum(steps, 1e-12))  # of its steps, where they are exponential
-        return np.asarray(
-            np.where(t.chunks > 1, np.maximum(t.step(np.ones_like(t.alone)) - self.interval, 0) * slowed, several)
-        )
-
-    # -- the server
+    # -- the server ------------------------------------------------------------------------------------------------
     @cached_property
     def cold(self) -> Array:
         """TTFT of a request that finds nobody."""
         return np.asarray((self.table.chunks * self.table.step(np.ones_like(self.table.alone)))[0])
 
     @cached_property
-    def idle(self) -> Array:
-        """Share of the time that nobody is there: 1 over the prompts of a busy period.
-
-        It ends where nobody comes during a prompt's own step and all its decodes.
-        """
-        t, rate = self.table, self.rate
-        step = t.alone[1]
-        calm = np.exp(-rate * step * self.more)
-        together = np.maximum(1.0, rate * step / np.maximum(-np.expm1(-rate * step), 1e-12))
-        apart = calm * np.maximum(1 - (rate * self.serial[1] if t.mixes else self.busy_prompts[1]), 0.0) / together
-        if not t.mixes:
-            return np.asarray(apart)
-        mean = np.where(self.more > 0, rate * self.interval[1], rate * self.cold)
-        batch = mean / np.maximum(-np.expm1(-mean), 1e-12)
-        last = calm * np.exp(-rate * t.step(batch + np.zeros_like(t.alone))[1])
-        return np.asarray(np.where(t.chunks > 1, apart, last / (last + (1 - last) * batch)))
+    def load(self) -> Array:
+        """The rate over the highest."""
+        return np.asarray(np.minimum(self.rate / self.fastest, NEARLY))
 
     @cached_property
     def numbers(self) -> tuple[Array, Array]:
@@ -305,31 +269,171 @@ class Open:
 
     def answer(self) -> tuple[Array, Array]:
         """Mean TTFT and TPOT."""
-        t, rate, more = self.table, self.rate, self.more
+        t, rate, more, load = self.table, self.rate, self.more, self.load
+        steps = np.maximum(more, 1.0)
         points, widths = self.numbers
         ratios = np.log(np.maximum(rate * more, 1e-300)) + np.log(t.at(self.interval, points) / points)
         before = np.concatenate([ratios[:1], ratios[:-1]])
         logs = np.cumsum(widths * (ratios + before) / 2 + np.minimum(widths, 1) * (ratios - before) / 2, axis=0)
         top = np.maximum(logs.max(axis=0), 0.0)
-        shares, nobody = widths * np.exp(logs - top), np.exp(-top)
+        starts = np.concatenate([np.zeros_like(logs[:1]), logs[:-1]])
+        sums, places_in = geometric((logs - starts) / np.maximum(widths, 1.0), widths)
+        shares, nobody = np.exp(starts - top) * sums, np.exp(-top)
+        at = points - widths + places_in
         last = np.exp(logs - top)[-1]
-        ratio = np.minimum(rate / self.fastest, NEARLY)
-        waiting = last * ratio / (1 - ratio)
+        waiting = last * load / (1 - load)
         everything = nobody + shares.sum(axis=0) + waiting
-        decoding = ((shares * points).sum(axis=0) + waiting * t.decodes[-1]) / everything
+        decoding = ((shares * at).sum(axis=0) + waiting * t.decodes[-1]) / everything
         present = (shares.sum(axis=0) + waiting) / everything
-        idle = self.idle
-        cold = np.minimum(idle * rate * self.cold, 1 - idle)
-        busy = 1 - idle - cold
-        seen = (shares * t.at(self.first, points)).sum(axis=0) + waiting * self.first[-1]
-        seen = np.where(present > 0, seen / np.maximum(everything * present, 1e-300), self.first[1])
-        late = 0.5 * self.uneven * last * ratio / (1 - ratio) ** 2 / everything / rate
-        met = np.where(t.chunks > 1, t.alone[1] / 2, self.under_way[1] / 2) + self.next_step[1]
-        again = np.maximum(self.first[1] - met, 0) + (t.alone[1] if t.ahead else 0.0)
-        ttft = idle * self.cold + cold * (self.cold / 2 + again) + busy * seen + late
-        after = self._behind(self.cold + np.zeros_like(t.alone))[1]
-        mine = (shares * t.at(self.behind, points)).sum(axis=0) + waiting * self.behind[-1]
-        mine = np.where(present > 0, mine / np.maximum(everything * present, 1e-300), self.behind[1])
-        steps = np.maximum(more, 1)
-        tpot = decoding / (rate * steps) + ((idle + cold) * after + busy * mine) / steps
-        return ttft, np.where(more > 0, tpot, t.alone[1])
+        places = 0.5 * (1 + self.varied) * self.uneven * last * load / (1 - load) ** 2 / everything / rate
+        prompting = self._prompting(np.clip(decoding / np.maximum(present, 1e-12), 1.0, t.decodes[-1]))
+        tpot = (decoding / rate + prompting.excess) / steps
+        if not t.mixes:
+            tpot, convoy = self._in_places(tpot)
+            ends = rate * (more * t.alone[-1]) ** 2 / t.decodes[-1] / (2 * np.maximum(1 - self.apart, 0.02))
+            places = np.maximum(places, convoy * (last + waiting) / everything * ends * self.uneven)
+        return prompting.ttft + places, np.where(more > 0, tpot, t.alone[1])
+
+    def _in_places(self, tpot: Array) -> tuple[Array, Array]:
+        """A TPOT with which no more decode than have places, and the share of the time in which these are being filled.
+
+        Prompts go first, so that decodes stand still while places fill, half of which are empty in the mean; then all
+        that began together end together.
+        """
+        t, more = self.table, self.more
+        filling = self.each * t.decodes[-1]
+        share = filling / (filling + more * t.alone[-1])
+        most = t.decodes[-1] * (1 - self.apart * share / 2) / (self.rate * np.maximum(more, 1.0))
+        both = tpot / np.sqrt(1 + (tpot / most) ** 2)
+        return share**4 * both + (1 - share**4) * np.minimum(tpot, most), share
+
+    def _prompting(self, decodes: Array) -> Prompting:
+        if self.single.all():
+            return self._one_by_one(decodes)
+        if not self.single.any():
+            return self._together(decodes)
+        one, several = self._one_by_one(decodes), self._together(decodes)
+        return Prompting(
+            np.where(self.single, one.ttft, several.ttft), np.where(self.single, one.excess, several.excess)
+        )
+
+    def _beside(self, values: Array, decodes: Array) -> Array:
+        """What is known at the nodes, beside so many decodes, or none where answers have one token."""
+        return np.asarray(np.where(self.more > 0, self.table.at(values, decodes), values[0]))
+
+    def _one_by_one(self, decodes: Array) -> Prompting:
+        """A queue M/G/1 of prompts; without any the replica takes vacations of one decode step, or is idle."""
+        t, rate, more = self.table, self.rate, self.more
+        beside = decodes if t.mixes else np.zeros_like(decodes)
+        full, turns, first = (self._beside(v, beside) if t.mixes else v[0] for v in (self.full, self.turns, t.mixed[0]))
+        plain, own = self._beside(t.alone, decodes), t.chunks * first
+        busy = np.minimum(rate * turns * full, NEARLY)
+        calm = np.exp(-rate * plain * more)
+        crowded = more / (more + CROWD) * (more < turns * t.decodes[-1])
+        bound = busy + crowded * np.maximum(self.load - busy, 0.0)
+        wait = busy * turns * full / 2 / np.sqrt((1 - busy) * (1 - bound)) * self.uneven * (1 + self.varied)
+        wait = wait + np.where(self.shared, busy * full / 2, 0.0)  # it ends with a step that is the next one's too
+        met = (1 - calm) * plain * (0.5 + (1 - busy if t.ahead else 0.0))
+        idle = (1 - busy) * calm
+        ttft = wait + met + idle * self.cold + (1 - idle) * own
+        between = self._beside(self.interval, decodes)
+        if not t.mixes:
+            return Prompting(ttft, (wait + own) * busy / (1 - busy) - (between - plain))
+        # what is left behind a prompt is more than what any step finds: λ·TTFT of work, not as much as any time has
+        added, often = np.maximum(full - plain, 0.0), np.minimum(rate * turns * between, 1.0)
+        behind = np.maximum(busy * (wait + met + turns * full) - often * (wait + met + turns * full / 2), 0.0)
+        most = behind * added / full * between / np.maximum(plain, 1e-12)
+        chunk = np.where(t.chunks > 1, self._beside(t.partly[-1], beside), full)
+        final = np.maximum(own - (t.chunks - 1) * chunk, 0.0)
+        seen = 1 - (1 - busy) * np.exp(np.minimum(rate * final, 50.0)) if t.ahead else busy
+        following = np.maximum(seen, 0.0) * np.maximum(chunk - plain, 0.0) - (between - plain)
+        later = np.maximum(more - 1, 0.0) * np.maximum(busy * added - (between - plain), 0.0)
+        rest = np.maximum(most - following, 0.0) * -np.expm1(-later / np.maximum(most, 1e-30))
+        return Prompting(ttft, following + rest)
+
+    def _together(self, decodes: Array) -> Prompting:
+        """A chain of steps that take the prompts that came during the last one, as many as they have room for.
+
+        Where none came, decode steps follow until one comes, or the replica is idle where answers end before. Steps put
+        together ahead take those of the last but one; of a replica without decodes the first of them goes sooner.
+        """
+        t, rate, more = self.table, self.rate, self.more
+        plain, room = np.where(more > 0, t.at(t.alone, decodes), 0.0), self._beside(t.room, decodes)
+        beside = np.where(more > 0, decodes, 0.0)
+
+        def step(prompts: Array) -> Array:
+            prompts = np.minimum(prompts, room)
+            return t.with_prompts(prompts, beside) if t.mixes else self._alone(prompts)
+
+        numbers = spread_points(np.maximum(room + 0 * rate, 1.0))
+        seconds = np.stack([step(n) for n in numbers])
+        means = rate * np.concatenate([plain[np.newaxis] + 0 * seconds[:1], seconds])
+        calm = np.exp(-rate * plain * more)
+        sooner = np.asarray(t.ahead & (more == 0))
+        taken = np.zeros_like(calm)
+        for _ in range(3 if sooner.any() else 1):
+            chance = chances(means * (1 - taken), numbers)
+            none = np.where(more > 0, chance[0, 0], 0.0)
+            after = (1 - calm) * chance[0, 1:] / np.maximum(1 - none, 1e-300)
+            after[0] += calm
+            among = chance[1:, 1:] + chance[1:, :1] * after
+            shares = stationary(among / among.sum(axis=1, keepdims=True))
+            empty = (shares * chance[1:, 0]).sum(axis=0)
+            stolen = empty * (1 - empty) / (rate * (shares * seconds).sum(axis=0))
+            taken = np.where(sooner, np.minimum(stolen, 0.9), 0.0)
+        quiet = np.where(sooner, empty, 1.0)
+        decode_steps = np.where(more > 0, (1 - calm) / np.maximum(1 - none, 1e-300), 0.0)
+
+        def times(shares: Array) -> tuple[Array, Array, Array, Array]:
+            """For each step with prompts: these, its seconds, those of decode steps and those without anyone."""
+            ends = (shares * chance[1:, 0]).sum(axis=0) * quiet
+            prompts, busy = (shares * numbers).sum(axis=0), (shares * seconds).sum(axis=0)
+            return prompts, busy, ends * decode_steps * plain, ends * calm / rate
+
+        # those that find no room: so many steps more are full that all are served
+        load = np.minimum(rate * (seconds / numbers).min(axis=0), NEARLY)
+        prompts, *each = times(shares)
+        missing = np.maximum(rate * sum(each) - prompts, 0.0)
+        full = missing / (missing + np.maximum(room * (1 - load), 1e-9))
+        shares = (1 - full) * shares
+        shares[-1] += full
+        prompts, busy, decoding, nobody = times(shares)
+        cycle = busy + decoding + nobody
+        idle, finds = nobody / cycle, shares * seconds / cycle
+        bound = np.where(more * room < t.decodes[-1], np.maximum(load, self.load), load)
+        over = load ** np.sqrt(2 * (room + 1)) / (2 * (1 - bound)) * seconds[-1] / room
+        over = over * self.uneven * (1 + self.varied) * np.sqrt(shares[-1] * seconds[-1] / busy)
+
+        own = np.stack([step(1 + np.maximum(m - (1 - self.uneven), 0.0)) for m in means])
+        ttft = (
+            idle * self.cold + decoding / cycle * (plain / 2 + own[0]) + (finds * (seconds / 2 + own[1:])).sum(axis=0)
+        )
+        ttft = ttft + over
+        mean = (busy + decoding) / (1 + (shares * chance[1:, 0]).sum(axis=0) * quiet * decode_steps)
+        if t.ahead:
+            alone, free = step(np.ones_like(room)), chance[1:, 0]
+            direct = free * -np.expm1(-means[1:]) / np.maximum(means[1:], 1e-12)
+            others = own[1:] + free * alone + (1 - free) * mean
+            next_one = (finds * (direct * alone + (1 - direct) * others - own[1:])).sum(axis=0)
+            ttft = ttft + np.where(more > 0, (1 - idle) * mean, next_one)
+        begins = shares * numbers / prompts
+        if not t.mixes:
+            after_own = np.maximum((begins * self.until).sum(axis=0), 0.0)
+            least = ((begins * seconds).sum(axis=0) + over) * self.apart / (1 - self.apart)
+            excess = np.maximum(after_own, least) - self._beside(self.prompts_between, decodes)
+            return Prompting(ttft, excess * (1 - 0.5 / np.maximum(more, 1.0)) if t.ahead else excess)
+        # the steps after one's own, which come back to what they are at any time
+        every = np.concatenate([plain[np.newaxis] + 0 * seconds[:1], seconds])
+        usual = (stationary(chance) * every).sum(axis=0)
+        first = (begins[:, np.newaxis] * chance[1:]).sum(axis=0)
+        second = (first[:, np.newaxis] * chance).sum(axis=0)
+        longer, still = ((part * every).sum(axis=0) - usual for part in (first, second))
+        kept = np.clip(still / np.where(np.abs(longer) > 1e-12 * usual, longer, 1.0), 0.0, 0.99)
+        turns = np.floor(more / 2) if t.ahead else more  # who comes in a step is in the next one, or the one after it
+        excess = longer * (1 - kept**turns) / (1 - kept)
+        if t.ahead:
+            excess = excess - idle * (usual - plain)
+        added = np.maximum(seconds[-1] - plain, 0.0) / room
+        crowd = rate * over * np.maximum(1 - usual / seconds[-1], 0.0) * added * usual / np.maximum(plain, 1e-12)
+        soon = added * np.minimum(rate * over, room - np.minimum((begins * means[1:]).sum(axis=0), room))
+        return Prompting(ttft, excess + crowd * -np.expm1(-turns * soon / np.maximum(crowd, 1e-30)))

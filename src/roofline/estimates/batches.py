@@ -1,0 +1,73 @@
+"""Steps that take the prompts that came during the last one: a Markov chain of how many these are, on a few points.
+
+Numbers up to a step's room stand for those between them: a Poisson number is shared out to its two neighbours, so that
+its mean is kept up to that room. Arrays: the first axes are those of points, the others those of what was asked.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from roofline.distinct import Array
+
+POINTS = 16
+"""Numbers of prompts of a step that are looked at."""
+FEW = 12
+"""Number from which a Poisson number is normal enough."""
+MIXED = 1e-9
+"""Chance of any state after any other, without which those that never meet have no stationary distribution."""
+
+
+def spread_points(room: Array) -> Array:
+    """Numbers of prompts from 1 to a step's room, neighbours first and then wider apart."""
+    parts = np.linspace(0, 1, POINTS).reshape(-1, *(1 for _ in np.shape(room)))
+    power = np.maximum(np.log(np.maximum(room - 1, 1e-9)) / np.log(POINTS - 1), 1.0)
+    return np.asarray(1 + (room - 1) * parts**power)
+
+
+def excess(mean: Array, number: Array) -> Array:
+    """E max(N − number, 0) of Poisson numbers N of a mean.
+
+    Exact up to `FEW`, linear between whole numbers; beyond that σ·φ(z) + (mean − number)·Φ(z), as of normal ones.
+    """
+    shape = np.broadcast_shapes(mean.shape, number.shape)
+    small, left = np.zeros(shape), np.broadcast_to(mean, shape)
+    chance = upto = np.exp(-mean)
+    for j in range(FEW):
+        following = left - 1 + upto
+        small = np.where((number >= j) & (number < j + 1), left + (following - left) * (number - j), small)
+        left, chance = following, chance * mean / (j + 1)
+        upto = upto + chance
+    deviation = np.sqrt(np.maximum(mean, 1e-12))
+    z = (mean - number) / deviation
+    density = np.exp(-np.minimum(z * z / 2, 700.0)) / np.sqrt(2 * np.pi)
+    below = 1 / (1 + np.exp(-np.clip(1.5976 * z + 0.07056 * z**3, -500.0, 500.0)))  # Φ(z) to 2e-4
+    large = np.maximum(deviation * density + (mean - number) * below, np.maximum(mean - number, 0.0))
+    return np.where(number < FEW, small, large)
+
+
+def chances(means: Array, points: Array) -> Array:
+    """[mean, 0 and the points]: the chance of each for Poisson numbers of these means; the last is for all beyond."""
+    ends = np.concatenate([np.zeros_like(points[:1]), points])
+    beyond = excess(means[:, np.newaxis], ends[np.newaxis])
+    over = (beyond[:, :-1] - beyond[:, 1:]) / np.maximum(np.diff(ends, axis=0), 1e-12)
+    shares = np.concatenate([1 - over[:, :1], over[:, :-1] - over[:, 1:], over[:, -1:]], axis=1)
+    shares = np.maximum(shares, 0.0)
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+
+def solved(matrix: Array, right: Array) -> Array:
+    """x of matrix·x = right, whose first axes are rows and columns, of every element."""
+    rows, column = np.moveaxis(matrix, (0, 1), (-2, -1)), np.moveaxis(right, 0, -1)[..., np.newaxis]
+    return np.moveaxis(np.linalg.solve(rows, column)[..., 0], -1, 0)
+
+
+def stationary(steps: Array) -> Array:
+    """The share of steps in each state of a chain [from, to]."""
+    number = len(steps)
+    one = np.eye(number).reshape(number, number, *(1 for _ in steps.shape[2:]))
+    balance = np.swapaxes((1 - MIXED) * steps + MIXED / number, 0, 1) - one
+    balance[-1] = 1.0
+    right = np.zeros(steps.shape[1:])
+    right[-1] = 1.0
+    return np.maximum(solved(balance, right), 0.0)
