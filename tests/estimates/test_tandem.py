@@ -165,5 +165,6 @@ def test_ranks_in_step_are_one_group_whose_fullest_decides() -> None:
     whole = np.arange(5.0, 29.0)
     fullest = interpolated(every, seconds, whole)
     assert fullest.reshape(-1, 4).mean(axis=1) == pytest.approx(np.ceil(whole / 4).reshape(-1, 4).mean(axis=1))
-    assert of_rank(whole, 4.0) == pytest.approx(fullest)
-    assert of_rank(numbers, 1.0).tolist() == numbers.tolist()
+    assert of_rank(whole, every, 4.0) == pytest.approx(fullest)
+    assert of_rank(np.array(32.0), every, 4.0) == 8
+    assert of_rank(numbers, numbers, 1.0).tolist() == numbers.tolist()

@@ -54,9 +54,10 @@ def dealt(numbers: Array, seconds: Array, in_step: Array) -> tuple[Array, Array]
     return every, np.concatenate([seconds[:1], seconds, seconds[-1:]]) + np.zeros_like(every)
 
 
-def of_rank(number: Array, in_step: Array | float) -> Array:
-    """What the fullest of so many ranks has of that many in all, one at least."""
-    return np.asarray(np.maximum((number + (in_step - 1) / 2) / in_step, np.minimum(number, 1.0)))
+def of_rank(number: Array, every: Array, in_step: Array | float) -> Array:
+    """What the fullest of so many ranks has of that many in all, one at least, at most its share of the last node."""
+    fullest = np.maximum((number + (in_step - 1) / 2) / in_step, np.minimum(number, 1.0))
+    return np.asarray(np.minimum(fullest, every[-1] / in_step))
 
 
 @dataclass(frozen=True)
@@ -172,8 +173,9 @@ class Places:
         odds = np.exp(logs - top)
         slope = rise / np.maximum(gaps, 1)
         flat = np.abs(slope) < 1e-9
-        safe = np.where(flat, 1.0, slope)
-        sums = odds[1:] * np.where(flat, gaps, np.expm1(-gaps * safe) / np.expm1(-safe))
+        steep = np.where(flat, 1.0, np.abs(slope))
+        largest = np.where(slope > 0, odds[1:], odds[:-1] * np.exp(np.minimum(slope, 0.0)))
+        sums = largest * np.where(flat, gaps, np.expm1(-gaps * steep) / np.expm1(-steep))
         load = np.minimum(rate / self.fastest, NEARLY)
         last = odds[-1] / (1 - load)
         taken = last / (np.exp(-top) + odds[0] + sums.sum(axis=0) - odds[-1] + last)
@@ -277,7 +279,7 @@ class Tandem:
         met = rate * others
         wait, prompts = self.batches.wait(met / self.prefills, np.maximum(others, 1e-9) / self.prefills)
         prefill = interpolated(self.batches.sizes, self.batches.seconds, prompts)
-        prompts = of_rank(prompts, self.batches.in_step)
+        prompts = of_rank(prompts, self.batches.sizes, self.batches.in_step)
         moved = prompts * self.transfer
         shown = np.maximum(moved / self.layers, moved - prefill * (self.layers - 1) / self.layers)
         load = np.minimum(met * self.transfer / self.links, NEARLY)
@@ -285,5 +287,5 @@ class Tandem:
         running = self.running.running(met / self.decodes, 1 / self.decodes)
         joining = self.running.joining(running, np.maximum(others, 1e-9) / np.maximum(1 - others, 1e-9) / self.decodes)
         step = interpolated(self.running.sequences, self.running.seconds, running)
-        running = of_rank(running, self.running.in_step)
+        running = of_rank(running, self.running.sequences, self.running.in_step)
         return Passage(rate, wait, prompts, prefill, shown, joining + place, running, step)
