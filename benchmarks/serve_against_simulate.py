@@ -131,7 +131,8 @@ def compared(case: Drawn) -> Compared | None:
         return Compared(f"{text} overloaded", *said, True, inf, inf, inf, inf)
     latency = s.latency
     rate = 0.0 if case.load else _beyond(case.users / predicted.requests_per_second, latency.mean, latency.half_width)
-    tpot = _beyond(predicted.tpot.expected, s.tpot.mean, s.tpot.half_width) if case.lengths["output_tokens"] > 1 else 0.0
+    several = case.lengths["output_tokens"] > 1
+    tpot = _beyond(predicted.tpot.expected, s.tpot.mean, s.tpot.half_width) if several else 0.0
     ttft = _beyond(predicted.ttft.expected, s.ttft.mean, s.ttft.half_width)
     return Compared(text, *said, decided, rate, tpot, ttft, None if number else _tails(predicted, s))
 

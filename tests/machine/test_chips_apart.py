@@ -131,7 +131,7 @@ def test_an_assumed_factor_has_no_better_a_grade_than_it_deserves() -> None:
 
 @folded("chip, slower", [("tpu-v6e", 1.35), ("tpu-v7", 1.0)])
 def test_fp8_prompts_of_a_tpu_take_no_latency_of_a_gpu(chip: str, slower: float) -> None:
-    """vLLM's fp8 kernel has one for each step of a block's loop, of 132 blocks side by side: on a TPU's one unit prompts
+    """vLLM's fp8 kernel has one a step of a block's loop, of many blocks side by side. On a TPU's one unit prompts
     took 2.8 and 3.5 times as long as in bf16. A v6e is no faster in fp8, and quantises; a v7 is twice as fast."""
     kernels = (constants_for(chip_named(c), "fp8", "quantised_matmul", "vllm").record for c in (chip, "mi250x"))
     assert [kernel.step > 0 for kernel in kernels] == [False, True]

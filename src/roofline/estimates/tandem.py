@@ -187,8 +187,8 @@ class Passage:
     """What a request goes through: seconds of each part, at a rate.
 
     `prompts`: those of its rank's batch. `prefill`: that batch. `shown`: of the transfer what the prefill does not
-    hide. `running`: sequences of its rank's steps. `prefill_wait`: for a replica that prefills and for the links, `decode_wait`: for
-    a place in one that decodes and for its first step.
+    hide. `running`: sequences of its rank's steps. `prefill_wait`: for a replica that prefills and for the links,
+    `decode_wait`: for a place in one that decodes and for its first step.
     """
 
     rate: Array

@@ -115,10 +115,10 @@ class Simulation(Spent, Deployed):
     replica. `cached_share`: of the prompts' tokens, those found in the prefix cache. `overloaded`: the number in flight
     grows for as long as requests come. `settled`: it did not, and as many requests count as tell the rates and what
     hangs on them: ten times those in flight or more, three times where users wait for answers; and of an open stream as
-    many are done a second as come, within 3 %. `left_out`: why requests were not sent, and how many. `prefill`: the pool that does, where there is one; the other figures of replicas are
-    then of those that decode. `speculation`: what drafts tokens for decode steps to verify, `lora`: the rank of the
-    adapter that requests use, `images`: those of each request, whose tokens are in its prompt; null where there is
-    none.
+    many are done a second as come, within 3 %. `left_out`: why requests were not sent, and how many. `prefill`: the
+    pool that does, where there is one; the other figures of replicas are then of those that decode. `speculation`: what
+    drafts tokens for decode steps to verify, `lora`: the rank of the adapter that requests use, `images`: those of each
+    request, whose tokens are in its prompt; null where there is none.
     """
 
     SCHEMA: ClassVar[str] = "roofline.simulate/3"
