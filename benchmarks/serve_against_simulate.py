@@ -2,125 +2,170 @@
 
     python benchmarks/serve_against_simulate.py [CASES] [SEED] [LOW HIGH] [users]
 
-Models × chips × engines × lengths × load: a share LOW to HIGH (0.05 to 0.9) of the rate that `serve` says the server
-takes at most, at random, and one case in six a closed loop, whose users all begin at once. One in seven has lognormal
-lengths, of which `serve` knows the means; the users of such a loop are in no order, which is `serve`'s formula. One in
-six verifies drafts, by a small model or for free; their users are out of step, whom `serve` follows. With `users` every
-case is a closed loop of lengths that vary. Errors
-are what lies beyond the simulation's own 95 % confidence; a case that the simulation calls overloaded counts as wrong.
-Prints the shares within 3 % of throughput, 5 % of TPOT and 15 % of TTFT, of percentiles of all three (TTFT, TPOT,
-latency) within 15 % at p90 and 25 % at p99 where lengths are fixed, and the worst cases.
+Models × chips × engines × layouts (`tp`, `dp`, `dp,ep`, pools) × lengths × spreads × load. Half of the cases have a
+rate, LOW to HIGH (0.05 to 0.98) of what `serve` says the server takes at most, and half 1 to 512 users; with `users`
+all have, of lengths that vary. One answer in eight is one token. Lengths are equal, or lognormal with a coefficient of
+variation of 0.4 or 1, of which `serve` knows the means; users of equal lengths begin at once and are followed, others
+are in no order, which is `serve`'s formula. One server of one pool in ten verifies drafts.
+
+Errors are what lies beyond the simulation's own 95 % confidence. A simulation goes on until it knows its mean TTFT
+within 5 %, up to 200,000 requests; where it does not then, the case is undecided. One that it calls overloaded is
+wrong. Prints the shares of the decided cases within 3 % of throughput, 5 % of TPOT, 15 % of TTFT and 25 % of the 99th
+percentiles of TTFT, TPOT and latency, by kind, and lists all others.
 """
 
 from __future__ import annotations
 
 import random
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf, isnan
+from typing import Any
 
 import roofline as rl
 from machine_description import describe
 from roofline.simulation.simulate import Extent, simulate
 
 PLACES = (
-    ("meta-llama/Llama-3.1-8B", ("h100-sxm", "a100-sxm-80gb", "l40s", "h200-sxm", "b200", "mi300x"), None),
-    ("meta-llama/Llama-3.2-1B", ("l4", "h100-sxm"), None),
-    ("meta-llama/Llama-3.1-70B", ("8xh100-sxm", "8xh200-sxm"), "tp=8"),
-    ("Qwen/Qwen3-32B", ("h200-sxm", "b200"), None),
-    ("Qwen/Qwen3-30B-A3B", ("h100-sxm", "h200-sxm", "b200"), None),
-    ("openai/gpt-oss-20b", ("h100-sxm", "b200"), None),
-    ("openai/gpt-oss-120b", ("b200", "h200-sxm"), None),
-    ("deepseek-ai/DeepSeek-V3", ("8xh200-sxm",), "tp=8"),
-    ("Qwen/Qwen3-Next-80B-A3B-Instruct", ("4xh200-sxm",), "tp=4"),
+    ("meta-llama/Llama-3.1-8B", ("h100-sxm", "a100-sxm-80gb", "l40s", "h200-sxm", "b200", "mi300x"), ("tp=1",)),
+    ("meta-llama/Llama-3.2-1B", ("l4", "h100-sxm"), ("tp=1",)),
+    ("meta-llama/Llama-3.1-70B", ("8xh100-sxm", "8xh200-sxm"), ("tp=8", "tp=4,dp=2")),
+    ("Qwen/Qwen3-32B", ("8xh200-sxm", "8xb200"), ("tp=1", "tp=2,dp=4", "dp=8")),
+    ("Qwen/Qwen3-30B-A3B", ("8xh100-sxm", "8xh200-sxm", "8xb200"), ("tp=1", "dp=4", "dp=4,ep=4", "dp=8,ep=8")),
+    ("openai/gpt-oss-20b", ("8xh100-sxm", "8xb200"), ("tp=1", "dp=4")),
+    ("openai/gpt-oss-120b", ("8xb200", "8xh200-sxm"), ("tp=1", "dp=4,ep=4")),
+    ("deepseek-ai/DeepSeek-V3", ("16xh200-sxm", "16xb200"), ("tp=8", "dp=8,ep=8", "dp=16,ep=16", "tp=2,dp=4,ep=8")),
+    ("Qwen/Qwen3-Next-80B-A3B-Instruct", ("4xh200-sxm",), ("tp=4", "tp=2,dp=2")),
 )
+"""Models, chips and layouts of a replica, or of one of either pool where the chips are enough."""
 ENGINES = ("vllm", "sglang", "trtllm")
-REQUESTS, LONG, BUSY = 12_000, 80_000, 0.94
-"""Requests of a simulation at random, and from what load so many more: there a wait is forgotten after thousands."""
-WORST = 15
+SPREADS = (None, 0.4, 1.0)
+REQUESTS, MOST, SURE = 4_000, 200_000, 0.05
+"""Requests of a simulation at first and at most, and the share of the mean TTFT within which it is to be known."""
+ALLOWED = {"throughput": 0.03, "tpot": 0.05, "ttft": 0.15, "p99": 0.25}
+"""Largest error of each figure."""
 
 
 @dataclass(frozen=True)
 class Compared:
-    """A case in words, and by how much throughput, TPOT and TTFT are off beyond what the simulation leaves open.
+    """A case in words, and by how much figures are off beyond what the simulation leaves open; `p99` none of pools.
 
-    `p90`, `p99`: the largest error of those of TTFT, TPOT and latency; none of a formula of means.
+    `kind`: layout and load, `spread` of lengths, `engine`; `decided`: whether the simulation knows its TTFT.
     """
 
-    kind: str
     text: str
+    kind: str
+    spread: str
+    engine: str
+    decided: bool
     throughput: float
     tpot: float
     ttft: float
-    p90: float | None = None
-    p99: float | None = None
+    p99: float | None
 
-    @property
     def worst(self) -> float:
-        """The largest of the three, over what it may be."""
-        return max(self.throughput / 0.03, self.tpot / 0.05, self.ttft / 0.15)
+        """The largest error, over what it may be."""
+        return max(self._over(name) for name in ALLOWED)
+
+    def within(self, name: str) -> bool:
+        """Whether a figure is as near as it is to be."""
+        return self._over(name) <= 1
+
+    def _over(self, name: str) -> float:
+        return (getattr(self, name) or 0.0) / ALLOWED[name]
 
 
-def drafts(rng: random.Random) -> rl.Speculation | None:
-    """What drafts tokens in one case of six."""
-    if rng.random() > 1 / 6:
+@dataclass(frozen=True)
+class Drawn:
+    """A server, mean lengths, their coefficient of variation, and its load: a share of the most, or users."""
+
+    where: dict[str, Any]
+    kind: str
+    lengths: dict[str, int]
+    spread: float | None
+    load: float | None
+    users: int
+
+
+def drawn(rng: random.Random, low: float, high: float, only_users: bool) -> Drawn:
+    """One of each: place, engine, lengths, spread and load."""
+    model, chips, layouts = rng.choice(PLACES)
+    on, layout = rng.choice(chips), rng.choice(layouts)
+    kind = "dp,ep" if "ep" in layout else "dp" if "dp" in layout else "tp"
+    where: dict[str, Any] = {"model": model, "on": on, "engine": rng.choice(ENGINES), "layout": layout}
+    if rng.random() < 1 / 4:
+        where["prefill_layout"], kind = rng.choice(layouts), f"pools {kind}"
+    elif rng.random() < 1 / 10:
+        where["speculation"] = rl.Speculation(round(rng.uniform(0.3, 0.95), 2), rng.randint(1, 6))
+    out = 1 if rng.random() < 1 / 8 else round(10 ** rng.uniform(0.3, 3.1))
+    lengths = {"input": round(10 ** rng.uniform(1.7, 4.3)), "output_tokens": out}
+    spread = rng.choice(SPREADS[only_users:])
+    load, users = rng.uniform(low, high), max(1, round(10 ** rng.uniform(0, 2.71)))
+    return Drawn(where, kind, lengths, spread, None if only_users or rng.random() < 1 / 2 else load, users)
+
+
+def compared(case: Drawn) -> Compared | None:
+    """What both say; None where there are too few chips, or the server does not hold such a request."""
+    number = {"prefills": 1, "decodes": 1} if "prefill_layout" in case.where else {}
+    try:
+        most = rl.serve(**case.where, **number, **case.lengths, concurrency=2**20)
+        if not most.fits:
+            return None
+        how: dict[str, Any] = {} if number or case.load or case.spread else {"formula": False}
+        load = {"rate": case.load * float(most.requests_per_second)} if case.load else {"concurrency": case.users}
+        predicted = rl.serve(**case.where, **number, **case.lengths, **load, **how)
+        s, decided = simulated(case, load)
+    except rl.InputError:
         return None
-    draft = rl.load("meta-llama/Llama-3.2-1B") if rng.random() < 0.5 else None
-    return rl.Speculation(round(rng.uniform(0.3, 0.95), 2), rng.randint(1, 6), draft)
+    drafts = case.where.get("speculation")
+    text = " ".join((
+        *(str(case.where[name]) for name in ("model", "on", "engine", "layout")),
+        *([f"prefill {case.where['prefill_layout']}"] if number else []),
+        "{input}/{output_tokens}".format(**case.lengths), *([f"cv {case.spread}"] if case.spread else []),
+        f"load {case.load:.2f}" if case.load else f"users {case.users}",
+        *([f"{drafts.length} drafts right with {drafts.acceptance}"] if drafts else []),
+    ))  # fmt: skip
+    said = (case.kind + (" rate" if case.load else " users"), _spread(case.spread), str(case.where["engine"]))
+    if s.overloaded and case.load:
+        return Compared(f"{text} overloaded", *said, True, inf, inf, inf, inf)
+    latency = s.latency
+    rate = 0.0 if case.load else _beyond(case.users / predicted.requests_per_second, latency.mean, latency.half_width)
+    several = case.lengths["output_tokens"] > 1
+    tpot = _beyond(predicted.tpot.expected, s.tpot.mean, s.tpot.half_width) if several else 0.0
+    ttft = _beyond(predicted.ttft.expected, s.ttft.mean, s.ttft.half_width)
+    return Compared(text, *said, decided, rate, tpot, ttft, None if number else _tails(predicted, s))
 
 
-def drawn(
-    rng: random.Random, low: float, high: float, speculation: rl.Speculation | None, only_users: bool
-) -> Compared | None:
-    """One case; None where the server does not hold such a request."""
-    model, chips, layout = rng.choice(PLACES)
-    where = {"on": rng.choice(chips), "engine": rng.choice(ENGINES), **({"layout": layout} if layout else {})}
-    new, out = round(10 ** rng.uniform(1.7, 4.3)), round(10 ** rng.uniform(0.3, 3.1))
-    load, spread, loop = rng.uniform(low, high), rng.random() < 1 / 7, rng.random() < 1 / 6
-    spread, loop = spread or only_users, loop or only_users
-    where |= {"speculation": speculation}
-    full = rl.serve(model, input=new, output=out, concurrency=2**20, formula=True, **where)
-    if not full.fits:
-        return None
-    most = full.requests_per_second
-    lengths = {"input": new, "output": out}
-    sent = {name: f"lognormal({n},0.4)" for name, n in lengths.items()} if spread else lengths
-    text = f"{model} {where['on']} {where['engine']} {new}/{out}{' lognormal' if spread else ''}"
-    if loop:
-        users = max(1, round(10 ** rng.uniform(0, 2.5)))
-        predicted = rl.serve(model, **lengths, concurrency=users, formula=spread, **where)
-        settling = 25 * users if speculation else 3 * users + 50
-        extent = Extent(requests=max(2000, 10 * users), warmup=settling, seed=1)
-        s = simulate(model, **sent, concurrency=users, extent=extent, **where)
-        text += f" concurrency {users}"
-    else:
-        predicted = rl.serve(model, **lengths, rate=load * most, **where)
-        extent = Extent(requests=LONG if load >= BUSY else REQUESTS, seed=1)
-        s = simulate(model, **sent, rate=load * most, extent=extent, **where)
-        text += f" load {load:.2f}"
-    text += f" {speculation.length} drafts right with {speculation.acceptance}" if speculation else ""
-    kind = f"{'closed' if loop else 'at random'}, {'varied' if spread else 'equal'}, {where['engine']}"
-    kind += ", drafts" if speculation else ""
-    if s.overloaded and not loop:
-        return Compared(kind, f"{text} overloaded", float("inf"), float("inf"), float("inf"))
-    rate = abs(predicted.requests_per_second / s.requests_per_second - 1) if loop else 0.0
-    tpot = _beyond(predicted.tpot.expected, s.tpot) if out > 1 else 0.0
-    tails = [_tails(predicted, s, part) if predicted.percentiles and not spread else None for part in ("p90", "p99")]
-    return Compared(kind, text, rate, tpot, _beyond(predicted.ttft.expected, s.ttft), *tails)
+def simulated(case: Drawn, load: dict[str, Any]) -> tuple[rl.Simulation, bool]:
+    """What requests saw, and whether their mean TTFT is known well enough."""
+    sent: dict[str, Any] = dict(case.lengths)
+    if case.spread:
+        sent = {name: f"lognormal({n},{case.spread})" if n > 1 else n for name, n in case.lengths.items()}
+    certain = not (case.load or case.spread or case.where.get("speculation"))
+    requests = max(2000, 10 * case.users) if certain else max(REQUESTS, 0 if case.load else 20 * case.users)
+    while True:
+        warmup = {"warmup": 5 * case.users} if certain else {}
+        s = simulate(**case.where, **sent, **load, extent=Extent(requests=requests, seed=1, **warmup))
+        decided = certain or s.overloaded or s.ttft.half_width <= SURE * s.ttft.mean
+        if decided or requests >= MOST:
+            return s, decided
+        requests = min(MOST, 4 * requests)
 
 
-def _tails(predicted: rl.Serving, simulated: rl.Simulation, part: str) -> float:
-    """The largest relative error of a percentile of TTFT, TPOT and latency."""
-    pairs = [
-        (getattr(getattr(predicted.percentiles, name), part), getattr(getattr(simulated, name), part))
-        for name in ("ttft", "tpot", "latency")
-    ]
+def _spread(spread: float | None) -> str:
+    return "equal lengths" if spread is None else f"lognormal, cv {spread}"
+
+
+def _tails(predicted: rl.Serving, s: rl.Simulation) -> float:
+    """The largest relative error of the 99th percentile of TTFT, TPOT and latency."""
+    pairs = [(getattr(predicted.percentiles, name).p99, getattr(s, name).p99) for name in ("ttft", "tpot", "latency")]
     return max(abs(p / seen - 1) for p, seen in pairs if seen > 0)
 
 
-def _beyond(predicted: float, simulated: object) -> float:
+def _beyond(predicted: float, mean: float, half: float) -> float:
     """The relative error beyond half of the confidence interval."""
-    mean, half = simulated.mean, simulated.half_width
-    return max(0.0, abs(predicted - mean) - (half if half == half else 0.0)) / mean
+    return max(0.0, abs(predicted - mean) - (0.0 if isnan(half) else half)) / mean
 
 
 def main(words: list[str]) -> int:
@@ -128,29 +173,39 @@ def main(words: list[str]) -> int:
     only_users = words[-1:] == ["users"]
     words = words[: len(words) - only_users]
     cases, seed = [*map(int, words[:2]), *(300, 0)[len(words[:2]) :]]
-    low, high = map(float, words[2:4]) if len(words) > 3 else (0.05, 0.9)
-    rng, drafting = random.Random(seed), random.Random(seed + 1)
-    compared: list[Compared] = []
-    while len(compared) < cases:
-        case = drawn(rng, low, high, drafts(drafting), only_users)
+    low, high = map(float, words[2:4]) if len(words) > 3 else (0.05, 0.98)
+    rng, every = random.Random(seed), list[Compared]()
+    while len(every) < cases:
+        case = compared(drawn(rng, low, high, only_users))
         if case is not None:
-            compared.append(case)
+            every.append(case)
     print(describe())
-    print(f"{'':34} {'cases':>5} {'throughput':>10} {'TPOT':>6} {'TTFT':>6}   within 3, 5, 15 %")
-    for kind in ("", *sorted({c.kind for c in compared})):
-        group = [c for c in compared if kind in ("", c.kind)]
-        within = [sum(getattr(c, n) <= d for c in group) / len(group) for n, d in _ALLOWED]
-        print(f"{kind or 'all':34} {len(group):>5} {within[0]:>10.0%} {within[1]:>6.0%} {within[2]:>6.0%}")
-    tails = [c for c in compared if c.p90 is not None and c.p99 is not None]
-    if tails:
-        near = sum(c.p90 <= 0.15 for c in tails) / len(tails), sum(c.p99 <= 0.25 for c in tails) / len(tails)
-        print(f"percentiles of {len(tails)} cases: p90 within 15 % in {near[0]:.0%}, p99 within 25 % in {near[1]:.0%}")
-    for c in sorted(compared, key=lambda c: -c.worst)[:WORST]:
-        print(f"throughput {c.throughput:7.1%}  TPOT {c.tpot:7.1%}  TTFT {c.ttft:7.1%}  {c.text}")
+    decided = [c for c in every if c.decided]
+    print(f"{cases} cases of seed {seed}, load {low:g} to {high:g}: {cases - len(decided)} are undecided")
+    limits = ", ".join(f"{name} {most:.0%}" for name, most in ALLOWED.items())
+    print(f"{'within':28}{'cases':>6}" + "".join(f"{n:>11}" for n in (*ALLOWED, "all")) + f"   of {limits}")
+    _row("all", decided)
+    kinds: tuple[Callable[[Compared], str], ...] = (lambda c: c.kind, lambda c: c.spread, lambda c: c.engine)
+    for kind in kinds:
+        for name in sorted(set(map(kind, decided))):
+            _row(name, [c for c in decided if kind(c) == name])
+    for c in sorted(decided, key=lambda c: -c.worst()):
+        if c.worst() > 1:
+            figures = ((n, getattr(c, n)) for n in ALLOWED)
+            print("  ".join(f"{n} {v:7.1%}" if v is not None else f"{n}       –" for n, v in figures) + f"  {c.text}")
+    for c in every:
+        if not c.decided:
+            print(f"undecided  {c.text}")
     return 0
 
 
-_ALLOWED = (("throughput", 0.03), ("tpot", 0.05), ("ttft", 0.15))
+def _row(name: str, group: list[Compared]) -> None:
+    """The shares of a group that are within what each figure may be off, and within all of them."""
+    shares = []
+    for figure in ALLOWED:
+        known = [c for c in group if getattr(c, figure) is not None]
+        shares.append(f"{sum(c.within(figure) for c in known) / len(known):>11.0%}" if known else f"{'–':>11}")
+    print(f"{name:28}{len(group):>6}" + "".join(shares) + f"{sum(c.worst() <= 1 for c in group) / len(group):>11.0%}")
 
 
 if __name__ == "__main__":

@@ -34,8 +34,8 @@ class Curve:
 
 def curve(rng: random.Random, over_rate: bool, formula: bool) -> Curve | None:
     """One curve; None where the server does not hold such a request."""
-    model, chips, layout = rng.choice(PLACES)
-    where = {"on": rng.choice(chips), "engine": rng.choice(ENGINES), **({"layout": layout} if layout else {})}
+    model, chips, layouts = rng.choice(PLACES)
+    where = {"on": rng.choice(chips), "engine": rng.choice(ENGINES), "layout": layouts[0]}
     lengths = {"input": round(10 ** rng.uniform(1.7, 4.3)), "output": round(10 ** rng.uniform(0.3, 3.1))}
     full = rl.serve(model, **lengths, concurrency=2**20, formula=True, **where)
     if not full.fits:

@@ -18,7 +18,7 @@ def rules(more: int, places: int = 100, tokens: int = 80, late: float = 0.0, mix
 
 def test_one_user() -> None:
     """2 s until it is seen, 3 s of prompt, 4 steps of 1 s: a request every 9 s."""
-    seen = looped(rules(4, late=2.0), TABLE, 1)
+    seen = looped(rules(4, late=2.0), TABLE, (1,))
     assert seen.number.sum() == pytest.approx(1 / 9)
     assert (seen.first == 3).all()
     assert (seen.after == 4).all()
@@ -26,7 +26,7 @@ def test_one_user() -> None:
 
 def test_users_of_one_step_stay_together() -> None:
     """Five prompts take 7 s in one step, then 4 steps: five requests every 11 s."""
-    seen = looped(rules(4), TABLE, 5)
+    seen = looped(rules(4), TABLE, (5,))
     assert seen.number.sum() == pytest.approx(5 / 11)
     assert (seen.first == 7).all()
 
@@ -35,7 +35,9 @@ def test_two_cohorts_take_turns() -> None:
     """Twelve prompts of a step that takes 80 tokens beside no decode: 8 go first, in 10 s, 4 beside their decodes, in
     6 s. After 3 more steps the first 8 are done, of whom 7 begin at once, since 4 decodes leave 76 tokens: 9.6 s with
     0.6 of the eighth. The 4 were through then; the rest of the eighth and they go next."""
-    seen = Cohorts(rules(4), TABLE, [(0.0, 12)], True).seen(24, 40)
+    cohorts = Cohorts(rules(4), TABLE, [(0.0, 12)], True)
+    cohorts.go_on(24, 40)
+    seen = cohorts.answers
     assert seen.first[:2].tolist() == [10.0, 16.0]
     assert seen.ended[:2].tolist() == [19.0, 28.6]
     assert seen.number[:2].tolist() == [8, 4]
@@ -43,7 +45,7 @@ def test_two_cohorts_take_turns() -> None:
 
 def test_places_bound_those_that_run() -> None:
     """Of six users two run at once: two every 3 + 1 + 4 = 8 s, and the others wait."""
-    seen = looped(rules(4, places=2), TABLE, 6)
+    seen = looped(rules(4, places=2), TABLE, (6,))
     assert seen.number.sum() == pytest.approx(2 / 8)
     assert seen.mean(seen.first) == pytest.approx(4 + 2 * 8)
 
@@ -52,6 +54,15 @@ def test_groups_share_no_step() -> None:
     """Five users of two groups: 2 every 4 + 4 s and 3 every 5 + 4 s."""
     seen = Loop(rules(4), TABLE, 2).seen(5)
     assert seen.number.sum() == pytest.approx(2 / 8 + 3 / 9)
+
+
+def test_groups_in_step_wait_for_the_fullest() -> None:
+    """The prompts of two last as long as those of three beside them: all five every 5 + 4 s, also where two such pairs
+    take turns in a pipeline, and of three such ranks, of which the third has no users."""
+    assert Loop(rules(4), TABLE, 2, in_step=2).seen(5).number.sum() == pytest.approx(5 / 9)
+    assert Loop(rules(4), TABLE, 4, in_step=2, turns=2).seen(10).number.sum() == pytest.approx(10 / 9)
+    assert Loop(rules(4), TABLE, 3, in_step=3).seen(2).number.sum() == pytest.approx(2 / 7)
+    assert Loop(rules(0), TABLE, 2, in_step=2).seen(5).number.sum() == pytest.approx(5 / 5)
 
 
 def test_rare_requests_meet_nobody() -> None:

@@ -62,6 +62,19 @@ def test_pools_have_the_speed_of_light_of_the_sequences_that_run() -> None:
     assert p.tpot.floor == pytest.approx(p.tpot.expected, rel=1e-12)
 
 
+def test_spans_of_ranks_in_step_are_in_order() -> None:
+    """Servers and pools, whose fullest rank decides, from one request to more than run at once."""
+    given: dict[str, Any] = {"on": "16xb200", "layout": "dp=8,ep=8", "law": "ideal", "input": 900}
+    for engine in ("none", "vllm", "sglang"):
+        for load in ({"concurrency": USERS}, {"rate": RATES, "formula": True}):
+            assert not disordered(rl.serve(LATENT, engine=engine, output_tokens=ANSWERS, **given, **load))
+        pools = {"prefill_layout": "dp=8,ep=8", "prefills": 1, "decodes": 1, "engine": engine}
+        for number in ({"concurrency": 10 * USERS}, {"rate": RATES}):
+            answer = rl.serve(LATENT, output_tokens=ANSWERS, **given, **pools, **number)
+            assert np.isfinite(answer.ttft.expected).all()
+            assert not disordered(answer)
+
+
 def test_what_shows_of_an_exchange_is_in_order_and_the_step_is_the_sum() -> None:
     """gpt-oss on eight H200: more of the reduction shows beside passes at the speed of light than beside slow ones."""
     e = rl.train("openai/gpt-oss-20b", batch=16, tokens=1974, on="8xh200-sxm", precision="weights=int4")

@@ -10,7 +10,7 @@ import pytest
 
 from pools_events import Plant, Run
 from roofline.estimates.queueing import interpolated
-from roofline.estimates.tandem import Batches, Passage, Places, Tandem, balance
+from roofline.estimates.tandem import Batches, Passage, Places, Tandem, balance, dealt, of_rank
 
 
 def batches_of(plant: Plant, number: int = 10) -> Batches:
@@ -155,3 +155,16 @@ def test_the_queue_of_a_closed_loop_is_bounded_by_its_users() -> None:
     p = tandem_of(plant).always(np.array(2.0))
     assert p.rate == pytest.approx(1.0)
     assert p.prefill_wait + p.decode_wait == pytest.approx(2.0 - 1.01)
+
+
+def test_ranks_in_step_are_one_group_whose_fullest_decides() -> None:
+    """Of 4 ranks that take n seconds of n prompts: ⌈N/4⌉ of N in all, in the mean over four N that follow."""
+    numbers = np.arange(1.0, 9.0)
+    every, seconds = dealt(numbers, numbers, np.array(4.0))
+    assert (every[0], every[-1], seconds[0], seconds[-1]) == (1, 32, 1, 8)
+    whole = np.arange(5.0, 29.0)
+    fullest = interpolated(every, seconds, whole)
+    assert fullest.reshape(-1, 4).mean(axis=1) == pytest.approx(np.ceil(whole / 4).reshape(-1, 4).mean(axis=1))
+    assert of_rank(whole, every, 4.0) == pytest.approx(fullest)
+    assert of_rank(np.array(32.0), every, 4.0) == 8
+    assert of_rank(numbers, numbers, 1.0).tolist() == numbers.tolist()

@@ -40,6 +40,15 @@ def test_throughput_is_that_of_a_server_that_has_filled_up() -> None:
     assert costs[1] == pytest.approx(2.99 / 3600 / (2.5 * 2000) * 1e6, rel=0.03)
 
 
+def test_a_rate_that_is_not_the_one_that_comes_is_not_told() -> None:
+    """Of a thousand requests drawn by another seed 2.34 a second are done of the 2.5 that come."""
+    extent = rl.Extent(requests=1000, seed=7)
+    s = rl.simulate(LLAMA, on="h100-sxm", input=1024, output=2000, rate=2.5, extent=extent)
+    assert s.requests_per_second < 0.97 * 2.5
+    assert (s.overloaded, s.settled) == (False, False)
+    assert "too short to tell: 1,000 requests count" in simulation_text(s)
+
+
 def test_nothing_is_plus_or_minus_where_nothing_is_left_to_chance() -> None:
     """Equal requests of users who wait: every run is this one, whatever the seed."""
     s = rl.simulate(LLAMA, on="h100-sxm", input=1024, output=256, concurrency=32, extent=rl.Extent(requests=400))

@@ -15,7 +15,7 @@ answers of a few tokens see hangs on which prompts came in one step with theirs,
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
@@ -161,6 +161,7 @@ class Cohorts:
     coming: Iterable[tuple[float, int]]
     loops: bool
     in_step: bool = False
+    seed: int = SEED
 
     def __post_init__(self) -> None:
         self.waiting = deque(self.coming)
@@ -170,15 +171,19 @@ class Cohorts:
         self.decodes = self.decoded = self.begun = self.done = self.steps = 0
         self.rows: list[tuple[int, float, float, float, int]] = []
         self.turn = 0
-        self.needed = None if self.rules.drawn is None else _shuffled(self.rules.drawn)
+        self.needed = None if self.rules.drawn is None else _shuffled(self.rules.drawn, self.seed)
 
-    def seen(self, answers: int, most_steps: float) -> Answers:
-        """Goes on to so many answers, or steps."""
-        while self.done < answers and self.steps < most_steps:
-            self._go_on()
+    @property
+    def answers(self) -> Answers:
+        """What was answered so far."""
         return Answers(*np.array(self.rows, dtype=float).reshape(-1, 5).T)
 
-    def _go_on(self) -> None:
+    def go_on(self, answers: int, most_steps: float) -> None:
+        """Goes on to so many answers, or steps."""
+        while self.done < answers and self.steps < most_steps:
+            self._step()
+
+    def _step(self) -> None:
         """A step with prompts, or a row of steps without."""
         self.steps += 1
         if not self.decodes and not self.begun and self.waiting[0][0] > self.clock:
@@ -307,11 +312,17 @@ class Cohorts:
 
 @dataclass(frozen=True)
 class Loop:
-    """A server of so many groups that share no step, whose users send the next request when one is answered."""
+    """A server of so many groups, whose users send the next request when one is answered.
+
+    `in_step`: groups that run every step together, since they share experts; others share no step. `turns`: groups
+    that take turns in a pipeline, each of whose turns steps with the same one of others.
+    """
 
     rules: StepRules
     table: StepTable
     groups: int
+    in_step: int = 1
+    turns: int = 1
 
     def seen(self, users: int) -> Answers:
         """What requests see of users who are dealt out to the groups.
@@ -319,21 +330,46 @@ class Loop:
         Each row stands for so many requests a second, not for so many.
         """
         least, more = divmod(users, self.groups)
-        dealt = ((least, self.groups - more), (least + 1, more))
-        parts = [(n, looped(self.rules, self.table, k)) for k, n in dealt if k and n]
-        every = [seen.weighing(n) for n, seen in parts]
+        dealt = [least + 1] * more + [least] * (self.groups - more)
+        ranks = [dealt[turn :: self.turns] for turn in range(self.turns)]
+        sets = Counter(tuple(r[i : i + self.in_step]) for r in ranks for i in range(0, len(r), self.in_step))
+        every = [looped(self.rules, self.table, each).weighing(n) for each, n in sets.items() if any(each)]
         return Answers(*(np.concatenate([getattr(s, f.name) for s in every]) for f in fields(Answers)))
 
 
-def looped(rules: StepRules, table: StepTable, users: int) -> Answers:
-    """What requests of one group's users see, once the course repeats; each row stands for so many a second."""
+def looped(rules: StepRules, table: StepTable, ranks: Sequence[int]) -> Answers:
+    """What requests of so many users of each rank see, once the course repeats; each row is so many a second.
+
+    The ranks run every step together. Of those with as many users one is followed, since all of them do the same,
+    but for the numbers of steps that drafts leave to chance.
+    """
+    each = [(n, 1) for n in ranks if n] if rules.drawn is not None else [(n, k) for n, k in Counter(ranks).items() if n]
+    followed = [Cohorts(rules, table, [(rules.late, n)], True, seed=SEED + i) for i, (n, _) in enumerate(each)]
+    wanted = [_wanted(rules, n) for n, _ in each]
+    if len(followed) == 1:
+        followed[0].go_on(wanted[0], MOST_STEPS)
+    else:
+        join(followed, wanted, MOST_STEPS)
+    parts = [_repeated(rules, r.answers, n).weighing(k) for r, (n, k) in zip(followed, each, strict=True)]
+    return Answers(*(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Answers)))
+
+
+def _wanted(rules: StepRules, users: int) -> int:
+    """Answers of so many users that are followed."""
     each = min(users, rules.places)
-    settling = SETTLING if rules.drawn is None else MIXING
-    wanted = (settling + max(MEASURED, ceil(FEW / each))) * each
-    seen = Cohorts(rules, table, [(rules.late, users)], True).seen(wanted, MOST_STEPS)
+    return (_settling(rules) + max(MEASURED, ceil(FEW / each))) * each
+
+
+def _settling(rules: StepRules) -> int:
+    return SETTLING if rules.drawn is None else MIXING
+
+
+def _repeated(rules: StepRules, seen: Answers, users: int) -> Answers:
+    """Those of a rank's answers that count, as so many a second."""
+    each, wanted = min(users, rules.places), _wanted(rules, users)
     upto = np.cumsum(seen.number)
     whole = bool(upto[-1] >= wanted)
-    settled = settling * each if whole else upto[-1] // 2
+    settled = _settling(rules) * each if whole else upto[-1] // 2
     if whole and each == users:  # as many of each user: what a round takes
         last = seen.since(settled, wanted)
         rate = users / (rules.late + last.mean(last.first + last.after))
@@ -345,9 +381,9 @@ def looped(rules: StepRules, table: StepTable, users: int) -> Answers:
     return last.weighing(1 / (last.ended[-1] - begin))
 
 
-def _shuffled(values: Array) -> Iterator[int]:
+def _shuffled(values: Array, seed: int) -> Iterator[int]:
     """The values again and again, each time in another order, which is the same for every server."""
-    random = np.random.default_rng(SEED)
+    random = np.random.default_rng(seed)
     while True:
         yield from random.permutation(values).tolist()
 
@@ -377,15 +413,24 @@ def at_random(
     gaps = _gaps(max(1, groups // in_step))[:number]
     times = (np.cumsum(gaps / gaps.mean()) / (rate * in_step)).tolist()
     ranks = [Cohorts(rules, table, [(t, 1) for t in times[i::in_step]], False) for i in range(in_step)]
-    seen = ranks[0].seen(number, inf) if in_step == 1 else _joint(ranks)
+    if in_step == 1:
+        ranks[0].go_on(number, inf)
+        seen = ranks[0].answers
+    else:
+        join(ranks, [len(r.waiting) for r in ranks], inf)
+        rows = np.array([row for r in ranks for row in r.rows], dtype=float)
+        seen = Answers(*rows[np.argsort(rows[:, 1], kind="stable")].T)
     return seen.since(min(settling * in_step, number // 2), number)
 
 
-def _joint(ranks: Sequence[Cohorts]) -> Answers:
-    """All requests of ranks that begin a step together, which lasts as long as that of the slowest."""
-    while left := [r for r in ranks if r.waiting or r.decodes or r.begun]:
+def join(ranks: Sequence[Cohorts], answers: Sequence[int], most_steps: float) -> None:
+    """Ranks that begin a step together, which lasts as long as that of the slowest, go on to so many answers of each,
+    or steps."""
+    steps = 0
+    while any(r.done < wanted for r, wanted in zip(ranks, answers, strict=True)) and steps < most_steps:
+        steps += 1
         if not any(r.present for r in ranks):
-            clock = min(r.waiting[0][0] for r in left)
+            clock = min(r.waiting[0][0] for r in ranks if r.waiting)
             for r in ranks:
                 r.clock = r.scheduled = clock
         running = any(r.decodes or r.begun for r in ranks)
@@ -400,5 +445,3 @@ def _joint(ranks: Sequence[Cohorts]) -> Answers:
                 r.compute(whole, tokens, seconds)
             else:
                 r.decode(number, seconds)
-    rows = np.array([row for r in ranks for row in r.rows], dtype=float)
-    return Answers(*rows[np.argsort(rows[:, 1], kind="stable")].T)

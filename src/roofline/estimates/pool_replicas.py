@@ -18,7 +18,7 @@ from roofline.estimates.queueing import interpolated
 from roofline.estimates.requests import ServedLoad
 from roofline.estimates.settings import Setup
 from roofline.estimates.span import Span
-from roofline.estimates.tandem import Batches, Passage, Places, Tandem
+from roofline.estimates.tandem import Batches, Passage, Places, Tandem, dealt
 from roofline.layout.layout import Layout
 from roofline.work.step import prefill
 
@@ -223,13 +223,13 @@ class Columns:
         pair, flat = self.pair, self.flat
         axes = (*before, part)
         first, then = pair.first.layout, pair.then.layout
+        ranks, others = (flat(layout.in_step)[part] for layout in (first, then))
+        batches, steps = dealt(*(v[axes] for v in self._batches), ranks), dealt(*(v[axes] for v in self._steps), others)
         return Tandem(
-            Batches(self._batches[0][axes], self._batches[1][axes], flat(first.pp)[part]),
-            Places(
-                self._steps[0][axes], self._steps[1][axes], flat(pair.steps)[part], float(pair.then.engine.ahead)
-            ),
-            prefills * flat(first.dp)[part],
-            decodes * flat(then.dp * then.pp)[part],
+            Batches(*batches, flat(first.pp)[part], ranks),
+            Places(*steps, flat(pair.steps)[part], float(pair.then.engine.ahead), others),
+            prefills * (flat(first.dp)[part] // ranks),
+            decodes * (flat(then.dp * then.pp)[part] // others),
             np.minimum(prefills * flat(first.dp)[part], decodes * flat(then.dp)[part]),
             flat(pair.transfer.expected)[part],
             max(1, len(pair.first.model.layers)),

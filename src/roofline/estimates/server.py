@@ -353,7 +353,12 @@ class Server:
     def together(self, everyone: Count) -> Serving:
         """Always so many requests, which all began together and are equally long."""
         shape, elements = self._rules(everyone)
-        seen = [(Loop(rules, table, n).seen(int(users)), rules) for rules, table, n, users in elements]
+        layout = self.asked.layout
+        together = (np.broadcast_to(v, shape).reshape(-1).tolist() for v in (layout.in_step, layout.pp))
+        seen = [
+            (Loop(rules, table, n, in_step, turns).seen(int(users)), rules)
+            for (rules, table, n, users), in_step, turns in zip(elements, *together, strict=True)
+        ]
         rate = _shaped([s.number.sum() for s, _ in seen], shape)
         _, tpot, percentiles, drawn = self._told(seen, shape)
         return self._serving(everyone, self._first(everyone / rate, tpot), tpot, rate, percentiles, drawn)

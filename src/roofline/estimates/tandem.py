@@ -44,16 +44,34 @@ def regularity(load: Array, uneven: Array) -> Array:
     return np.asarray(uneven * shrunk)
 
 
+def dealt(numbers: Array, seconds: Array, in_step: Array) -> tuple[Array, Array]:
+    """The table of so many ranks that run every step together, by what all of them have, from the table of one.
+
+    They have it in turn, so that the fullest has ⌈N/ranks⌉, which is (N + (ranks − 1)/2)/ranks on average.
+    """
+    first = np.ones_like(numbers[:1] * in_step)
+    every = np.concatenate([first, numbers * in_step - (in_step - 1) / 2, numbers[-1:] * in_step])
+    return every, np.concatenate([seconds[:1], seconds, seconds[-1:]]) + np.zeros_like(every)
+
+
+def of_rank(number: Array, every: Array, in_step: Array | float) -> Array:
+    """What the fullest of so many ranks has of that many in all, one at least, at most its share of the last node."""
+    fullest = np.maximum((number + (in_step - 1) / 2) / in_step, np.minimum(number, 1.0))
+    return np.asarray(np.minimum(fullest, every[-1] / in_step))
+
+
 @dataclass(frozen=True)
 class Batches:
     """A group of the pool that prefills: whatever waits when it is free begins together, at most `sizes[-1]` prompts.
 
     `seconds`: of a batch by its size, from its begin to its end; `depth`: pipeline stages, so many batches under way.
+    `in_step`: ranks of the group, which run every step together.
     """
 
     sizes: Array
     seconds: Array
     depth: Array
+    in_step: Array | float = 1.0
 
     @cached_property
     def occupied(self) -> Array:
@@ -100,13 +118,14 @@ class Places:
     """A group of the pool that decodes: at most `sequences[-1]` of them run together, the others wait for a place.
 
     `seconds`: of a step by its sequences. `steps`: those of a request. `ahead`: 1 where a step is put together while
-    the one before it runs, so that who comes meanwhile waits for a whole one more, else 0.
+    the one before it runs, so that who comes meanwhile waits for a whole one more, else 0. `in_step`: as of `Batches`.
     """
 
     sequences: Array
     seconds: Array
     steps: Array
     ahead: float
+    in_step: Array | float = 1.0
 
     @cached_property
     def fastest(self) -> Array:
@@ -154,8 +173,9 @@ class Places:
         odds = np.exp(logs - top)
         slope = rise / np.maximum(gaps, 1)
         flat = np.abs(slope) < 1e-9
-        safe = np.where(flat, 1.0, slope)
-        sums = odds[1:] * np.where(flat, gaps, np.expm1(-gaps * safe) / np.expm1(-safe))
+        steep = np.where(flat, 1.0, np.abs(slope))
+        largest = np.where(slope > 0, odds[1:], odds[:-1] * np.exp(np.minimum(slope, 0.0)))
+        sums = largest * np.where(flat, gaps, np.expm1(-gaps * steep) / np.expm1(-steep))
         load = np.minimum(rate / self.fastest, NEARLY)
         last = odds[-1] / (1 - load)
         taken = last / (np.exp(-top) + odds[0] + sums.sum(axis=0) - odds[-1] + last)
@@ -166,9 +186,9 @@ class Places:
 class Passage:
     """What a request goes through: seconds of each part, at a rate.
 
-    `prompts`: those of its batch. `prefill`: that batch. `shown`: of the transfer what the prefill does not hide.
-    `running`: sequences of its steps. `prefill_wait`: for a replica that prefills and for the links, `decode_wait`: for
-    a place in one that decodes and for its first step.
+    `prompts`: those of its rank's batch. `prefill`: that batch. `shown`: of the transfer what the prefill does not
+    hide. `running`: sequences of its rank's steps. `prefill_wait`: for a replica that prefills and for the links,
+    `decode_wait`: for a place in one that decodes and for its first step.
     """
 
     rate: Array
@@ -259,6 +279,7 @@ class Tandem:
         met = rate * others
         wait, prompts = self.batches.wait(met / self.prefills, np.maximum(others, 1e-9) / self.prefills)
         prefill = interpolated(self.batches.sizes, self.batches.seconds, prompts)
+        prompts = of_rank(prompts, self.batches.sizes, self.batches.in_step)
         moved = prompts * self.transfer
         shown = np.maximum(moved / self.layers, moved - prefill * (self.layers - 1) / self.layers)
         load = np.minimum(met * self.transfer / self.links, NEARLY)
@@ -266,4 +287,5 @@ class Tandem:
         running = self.running.running(met / self.decodes, 1 / self.decodes)
         joining = self.running.joining(running, np.maximum(others, 1e-9) / np.maximum(1 - others, 1e-9) / self.decodes)
         step = interpolated(self.running.sequences, self.running.seconds, running)
+        running = of_rank(running, self.running.sequences, self.running.in_step)
         return Passage(rate, wait, prompts, prefill, shown, joining + place, running, step)

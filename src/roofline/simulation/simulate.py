@@ -51,7 +51,15 @@ from roofline.simulation.recorder import Recorder, Row, Settling, Watch
 from roofline.simulation.replica import Replica
 from roofline.simulation.request import Request
 from roofline.simulation.run import ROUTERS, Position, run_closed, run_open, sent
-from roofline.simulation.simulation import Quantiles, Simulation, distribution, falls_behind, long_enough, time_course
+from roofline.simulation.simulation import (
+    Quantiles,
+    Simulation,
+    balanced,
+    distribution,
+    falls_behind,
+    long_enough,
+    time_course,
+)
 from roofline.simulation.speculation import steps_of
 from roofline.simulation.steps import step_times
 from roofline.simulation.traces import Trace, TraceSummary, trace_named
@@ -444,6 +452,7 @@ class SimulationRun:
             stream.arrivals.rate if isinstance(stream, Workload) else recorder.counted / seconds if seconds else None
         )
         per = 1 / seconds if seconds > 0 else nan
+        rate = recorder.finished * per
         before = recorder.sent if recorder.first == inf else int(recorder.first)
         wanted = {name: value for name, value in vars(self.objective).items() if value < inf}
         return Simulation(
@@ -452,13 +461,14 @@ class SimulationRun:
             ttft=distribution(recorder.ttft, ttft if self.drawn else None),
             tpot=distribution(recorder.tpot, tpot if self.drawn else None), inter_token=distribution(recorder.gap),
             latency=distribution(recorder.latency, latency if self.drawn else None), queue=distribution(recorder.queue),
-            requests_per_second=recorder.finished * per,
+            requests_per_second=rate,
             tokens_per_second=recorder.tokens * per, objective=wanted,
             attained=recorder.met / recorder.counted if recorder.counted else nan,
             utilization=recorder.busy * per / len(replicas),
             running=recorder.decoding / recorder.busy if recorder.busy else 0.0, preemptions=recorder.preempted,
             cached_share=recorder.cached / max(1, recorder.prompts_done), steps=recorder.steps,
-            overloaded=overloaded, settled=not overloaded and long_enough(recorder, closed), left_out=left_out,
+            overloaded=overloaded, left_out=left_out,
+            settled=not overloaded and long_enough(recorder, closed) and balanced(rate, offered),
             timeline=time_course(recorder.timeline, len(replicas)),
             prefill=None if pools is None else pools.answer(seconds),
             speculation=None if self.drafting is None else self.drafting.speculation, lora=self.lora,

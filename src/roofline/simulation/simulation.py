@@ -114,11 +114,11 @@ class Simulation(Spent, Deployed):
     those a second. `utilization`: the share of the time in which a replica is busy; `running`: the requests in a busy
     replica. `cached_share`: of the prompts' tokens, those found in the prefix cache. `overloaded`: the number in flight
     grows for as long as requests come. `settled`: it did not, and as many requests count as tell the rates and what
-    hangs on them: ten times those in flight or more, three times where users wait for answers. `left_out`: why requests
-    were not sent, and how many. `prefill`: the pool that does, where there is one; the other figures of replicas are
-    then of those that decode. `speculation`: what drafts tokens for decode steps to verify, `lora`: the rank of the
-    adapter that requests use, `images`: those of each request, whose tokens are in its prompt; null where there is
-    none.
+    hangs on them: ten times those in flight or more, three times where users wait for answers; and of an open stream as
+    many are done a second as come, within 3 %. `left_out`: why requests were not sent, and how many. `prefill`: the
+    pool that does, where there is one; the other figures of replicas are then of those that decode. `speculation`: what
+    drafts tokens for decode steps to verify, `lora`: the rank of the adapter that requests use, `images`: those of each
+    request, whose tokens are in its prompt; null where there is none.
     """
 
     SCHEMA: ClassVar[str] = "roofline.simulate/3"
@@ -196,6 +196,8 @@ RISING = 1.25
 """What is answered in the last third over that of the second from which on the server is not at its limit yet."""
 STEADY = 10
 """Requests of an open stream that count, over those in flight, from which on they tell rates."""
+BALANCED = 0.03
+"""Largest share by which the requests done differ from those that come, of an open stream whose rates are told."""
 FEWEST = 16
 """Times at which the number in flight is known from which on a trend is looked for."""
 
@@ -234,3 +236,8 @@ def long_enough(recorder: Recorder, closed: bool) -> bool:
     rule = recorder.settling
     begun = rule is None or recorder.first < rule.most or recorder.first >= TIMES * (sent - answered)[0]
     return bool(begun and recorder.counted >= (TIMES if closed else STEADY) * in_flight)
+
+
+def balanced(rate: float, offered: float | None) -> bool:
+    """Whether as many requests are done a second as come, but for `BALANCED`; users who wait for answers send those."""
+    return offered is None or abs(rate - offered) <= BALANCED * offered
