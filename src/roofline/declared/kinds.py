@@ -133,7 +133,9 @@ OneChipCount: TypeAlias = Annotated[int, count_kind("chips")]
 KindName: TypeAlias = Annotated[
     Given, ValueKind((str,), words=("aggregated", "disaggregated"), classes=("Sequence[str]",))
 ]
-ObjectiveName: TypeAlias = Annotated[str, word_kind("throughput", "cost", "energy", "latency", "chips", "time")]
+ObjectiveName: TypeAlias = Annotated[
+    str, word_kind("throughput", "total", "interactivity", "latency", "cost", "energy", "chips", "time")
+]
 TrainingAim: TypeAlias = Annotated[str, word_kind("time", "cost", "chips")]
 PhaseName: TypeAlias = Annotated[Literal["prefill", "decode"], word_kind("prefill", "decode")]
 StepName: TypeAlias = Annotated[str, word_kind("prefill", "decode", "training")]

@@ -110,7 +110,7 @@ class ServingPlan(Spent, Figured):
     requests_per_second: float
     formula: bool = True
     why: str = ""
-    """Why it is not the first of those that were looked for."""
+    """How far it is from the first of those that were looked for, and what stops it there."""
     confirmation: Any = None
     """What a simulation says, where there was one."""
 
@@ -172,9 +172,14 @@ class ServingPlan(Spent, Figured):
         return 0 if self.prefill is None else self.group.replicas
 
     @property
+    def groups(self) -> tuple[Group, ...]:
+        """The pools: one, or that of each phase."""
+        return (self.group,) if self.prefill is None else (self.prefill, self.group)
+
+    @property
     def chips(self) -> int:
         """All chips."""
-        return self.group.chips + (0 if self.prefill is None else self.prefill.chips)
+        return sum(group.chips for group in self.groups)
 
     # -- figures ---------------------------------------------------------------------------------------------------
     @property
@@ -205,8 +210,7 @@ class ServingPlan(Spent, Figured):
     @property
     def usd_per_hour(self) -> float | None:
         """USD of an hour of all chips, None where one has no price."""
-        parts = [part for part in (self.group, self.prefill) if part is not None]
-        hours = [Cost(part.chips, HOUR, tariff(part.site.chip, bill_of(part.site.bill))) for part in parts]
+        hours = [Cost(part.chips, HOUR, tariff(part.site.chip, bill_of(part.site.bill))) for part in self.groups]
         if any(hour.tariff.own is not None for hour in hours):
             usd = self.spending.usd_per_hour
             return None if usd is None else float(usd)
@@ -248,22 +252,40 @@ class ServingPlan(Spent, Figured):
         return self._shares.get(self.limit, 0.0)
 
     @property
+    def keeps(self) -> bool:
+        """Whether the limits hold."""
+        return bool(self.limits.spans(self.ttft, self.tpot, self.latency).max() <= 1)
+
+    @property
     def chance(self) -> float:
         """The probability that all limits hold."""
         return self.limits.chance(self.ttft, self.tpot, self.latency)
 
     # -- once more -------------------------------------------------------------------------------------------------
-    def evaluated(self) -> Any:
-        """The same by itself: a `Serving` of one of its replicas with its share of the requests, or the `Pools`."""
+    def evaluated(self, concurrency: Count | None = None) -> Any:
+        """The same by itself: a `Serving` of one of its replicas with its share of the requests, or the `Pools`.
+
+        `concurrency`: requests in flight instead of its own, numbers of them or one.
+        """
         site, rate, number = self.group.site, self.demand.rate, self.replicas
+        flight = self.concurrency if concurrency is None else concurrency
         if self.prefill is None:
-            server = server_of(site.setup(self.model, self.group.layout), self.demand)
-            if rate is not None:
-                return server.at_rate(rate / number, self.formula, turns=number)
-            return server.at(self.concurrency / number if self.concurrency % number else self.batch)
-        load = replace(self.demand, concurrency=self.concurrency if rate is None else None)
+            share = flight / number if np.any(np.asarray(flight) % number) else flight // number
+            load = self.demand if rate is not None else replace(self.demand, concurrency=flight)
+            server = server_of(site.setup(self.model, self.group.layout), load)
+            return server.at(share) if rate is None else server.at_rate(rate / number, self.formula, turns=number)
+        load = replace(self.demand, concurrency=flight if rate is None else None)
         sizes = pool_sizes((self.prefill.site, site), self.prefill.layout, (self.prefills, self.decodes))
         return pools_serving(self.model, site.under(self.group.layout), load, sizes, bill=site.bill)
+
+    def answered(self, answer: Any, i: int = 0) -> ServingPlan:
+        """The same with the times of an answer about it, the i-th of an array."""
+        ttft, tpot = part(answer.ttft, i), part(answer.tpot, i)
+        latency = float((ttft + tpot.times(self.demand.output_tokens - 1)).expected)
+        rate = self.concurrency / latency if self.demand.rate is None else float(self.demand.rate)
+        flight = self.concurrency if self.demand.rate is None else max(1, round(rate * latency))
+        capacity = part(answer.capacity, i) * self.replicas if self.prefill is None else 0
+        return replace(self, concurrency=flight, capacity=capacity, ttft=ttft, tpot=tpot, requests_per_second=rate)
 
 
 def pool_sizes(sites: tuple[Site, Site], layout: Layout, replicas: tuple[Count, Count]) -> PoolSizes:
@@ -290,7 +312,8 @@ class PlanPlace(Figured):
 
 
 def part(value: Any, i: int) -> Any:
-    """An element of an array, or of the ends of a span."""
+    """An element of an array, or of the ends of a span; of one number itself."""
     if isinstance(value, Span):
         return Span(*(part(end, i) for end in value.ends()))
-    return np.asarray(value).reshape(-1)[i].item()
+    flat = np.asarray(value).reshape(-1)
+    return flat[i if flat.size > 1 else 0].item()

@@ -30,12 +30,13 @@ IDLE = 1000
 
 @dataclass(frozen=True)
 class _Question:
-    """Replicas of one site under a demand."""
+    """Replicas of one site under a demand; `faster`: as many as there is room for."""
 
     space: SiteSpace
     site: Site
     demand: Load
     limits: Limits
+    faster: bool
 
     def plan(
         self, kinds: ReplicaKinds, i: int, several: tuple[int, int], times: tuple[Span, Span], rate: float
@@ -49,13 +50,13 @@ class _Question:
         )  # fmt: skip
 
 
-def aggregated(space: SiteSpace, site: Site, demand: Load, limits: Limits) -> Looked:
+def aggregated(space: SiteSpace, site: Site, demand: Load, limits: Limits, faster: bool = False) -> Looked:
     """Every layout of a replica, as many replicas as there is room for or as the load needs.
 
     Without a load: the most requests in flight within the limits, on all chips. With one: the fewest replicas that keep
-    the limits.
+    the limits, or where it has to be `faster` the most that there is room for.
     """
-    asked, fitting = _Question(space, site, demand, limits), space.replicas(site, demand)
+    asked, fitting = _Question(space, site, demand, limits, faster), space.replicas(site, demand)
     ways = _arriving if demand.rate is not None else _always
     plans, deployments, considered, missed = list[ServingPlan](), 0, 0, 0
     for kinds in fitting.kinds:
@@ -90,7 +91,8 @@ def _always(asked: _Question, kinds: ReplicaKinds, most: Array) -> Looked:
         within = asked.limits.spans(s.ttft, s.tpot, s.latency).max(axis=0) <= 1
         return np.asarray(within & (np.ceil(users(numbers)) <= capacity))
 
-    last, considered = _last(keeps, highest)
+    spare = asked.faster and demand.concurrency is not None
+    last, considered = _last(keeps, np.ones_like(highest) if spare else highest)
     if not np.any(last):
         return Looked((), deployments, considered)
     number = np.maximum(last, 1)[:, np.newaxis]
@@ -131,7 +133,8 @@ def _arriving(asked: _Question, kinds: ReplicaKinds, most: Array) -> Looked:
     """So many requests a second, at random, by the closed form: every number of replicas of every layout, in pieces.
 
     A layout is looked at up to the first number that keeps the limits, to the end of its piece, and no further than
-    where its replicas are busy for 1 / `IDLE` of the time. Raises InputError for more numbers than `MOST_NUMBERS`.
+    where its replicas are busy for 1 / `IDLE` of the time; of `faster` ones at that number alone. Raises InputError for
+    more numbers than `MOST_NUMBERS`.
     """
     server, rate, layouts = kinds.server, float(asked.demand.rate or 0), len(most)
     fastest = np.broadcast_to(np.asarray(server.fastest), (layouts, 1))
@@ -141,6 +144,8 @@ def _arriving(asked: _Question, kinds: ReplicaKinds, most: Array) -> Looked:
     first: dict[int, ServingPlan] = {}
     while True:
         open_ = [i for i in range(layouts) if i not in first and last[i] >= start]
+        if asked.faster:
+            open_ = open_ if start == 1 else []
         if start > 1 and open_:
             start = max(start, int(min(needed[open_])))
             open_ = [i for i in open_ if last[i] >= start]
@@ -151,10 +156,12 @@ def _arriving(asked: _Question, kinds: ReplicaKinds, most: Array) -> Looked:
             raise InputError("chips", asked.space.chips, expected)
         end = min(start + width, int(last[open_].max()) + 1)
         replicas = np.minimum(np.arange(start, end), last[:, np.newaxis])
+        if asked.faster:
+            replicas = last[:, np.newaxis]
         rates = rate / replicas
         s = server.at_rate(np.minimum(rates, fastest * (1 - 1e-9)), formula=True, turns=replicas)
         keeps = (asked.limits.spans(s.ttft, s.tpot, s.latency).max(axis=0) <= 1) & (rates < fastest)
-        considered += int(np.sum(np.maximum(0, np.minimum(end - 1, last) - start + 1)))
+        considered += layouts if asked.faster else int(np.sum(np.maximum(0, np.minimum(end - 1, last) - start + 1)))
         for i in open_:
             j = int(np.argmax(keeps[i]))
             if keeps[i, j]:
@@ -165,10 +172,10 @@ def _arriving(asked: _Question, kinds: ReplicaKinds, most: Array) -> Looked:
     return Looked(tuple(first[i] for i in sorted(first)), int(np.sum(most)), considered)
 
 
-def followed(plan: ServingPlan, room: int) -> ServingPlan | None:
+def followed(plan: ServingPlan, room: int, faster: bool = False) -> ServingPlan | None:
     """The same plan at its rate with requests that are followed, and the fewest replicas that keep the limits so.
 
-    None where the `room` of so many chips does not suffice.
+    A `faster` one has the most already. None where the `room` of so many chips does not suffice.
     """
     rate, most = plan.demand.rate, room // int(plan.group.layout.chips)
     if plan.prefill is not None or rate is None or not plan.formula:
@@ -189,6 +196,6 @@ def followed(plan: ServingPlan, room: int) -> ServingPlan | None:
     best = kept(replicas)
     if best is None:
         return next((more for n in range(replicas + 1, most + 1) if (more := kept(n)) is not None), None)
-    while replicas > 1 and (fewer := kept(replicas - 1)) is not None:
+    while not faster and replicas > 1 and (fewer := kept(replicas - 1)) is not None:
         best, replicas = fewer, replicas - 1
     return best

@@ -25,6 +25,24 @@ def search_text(s: Search) -> str:
     return "\n".join(lines)
 
 
+def answers_text(s: Search) -> str:
+    """The two answers: the highest by the objective, and the simplest of those within its error."""
+    if s.highest is None or s.recommended is None:
+        return ""
+    simplest = f"recommended, the simplest within {100 * (s.error or 0):.1f} % of it, the error of its TPOT (80 %)"
+    rows = ((f"highest {s.objective}", s.highest), (simplest, s.recommended))
+    return "\n".join(f"{name}:\n  {_plan_figures(p)}" for name, p in rows)
+
+
+def _plan_figures(p: ServingPlan) -> str:
+    times = f"TTFT {seconds(float(p.ttft.expected))}, TPOT {seconds(float(p.tpot.expected))}"
+    return (
+        f"{plan_text(p)}, {p.chips:,} chips, {p.concurrency:,} in flight: {times}, "
+        f"{p.tokens_per_second_per_chip:,.0f} tokens/s per chip, chance {100 * p.chance:.0f} %"
+        f"{f'; {p.why}' if p.why else ''}"
+    )
+
+
 def confirmed_text(s: Search) -> str:
     """What the simulations say, a line each."""
     lines = []
@@ -41,8 +59,10 @@ def confirmed_text(s: Search) -> str:
 
 
 def search_table(s: Search) -> Table:
-    """The ways, the best first."""
-    return Table(COLUMNS, tuple(_row(i, plan) for i, plan in enumerate(s.plans, 1)), name="plans")
+    """The ways, the best first; behind them the best of every machine that is not among them."""
+    rows = [_row(i, plan) for i, plan in enumerate(s.plans, 1)]
+    rows += [_row(place.rank, place.plan) for place in s.machines if (place.rank or 0) > len(s.plans)]
+    return Table(COLUMNS, tuple(rows), name="plans")
 
 
 def place_text(place: PlanPlace) -> str:
@@ -67,7 +87,7 @@ def plan_text(p: ServingPlan) -> str:
     return f"{p.prefills} × {p.prefill_layout} prefill{apart}, {p.replicas} × {p.layout} decode on {p.on}{formats}"
 
 
-def _row(number: int, p: ServingPlan) -> tuple[object, ...]:
+def _row(number: int | None, p: ServingPlan) -> tuple[object, ...]:
     return (
         str(number), plan_text(p), p.chips, p.concurrency, p.ttft.expected, p.tpot.expected,
         p.tokens_per_second_per_chip, p.tokens_per_second_per_user, p.usd_per_million_tokens, _joules(p), p.chance,
