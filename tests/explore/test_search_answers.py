@@ -139,3 +139,47 @@ def test_both_answers_are_in_the_json() -> None:
     assert [place["rank"] for place in answer["machines"]] == [1]
     nothing = searched(tpot=1e-6).to_dict()
     assert (nothing["highest"], nothing["recommended"], nothing["error"], nothing["machines"]) == (None, None, None, [])
+
+
+def test_simulations_rank_the_plans_that_they_confirm() -> None:
+    """Those that keep their limits by what they say, the others, then those that miss them, each said as such."""
+    s = searched(ttft=0.2, tpot=0.006, top=8, confirm=6)
+    told = [p.confirmation for p in s.plans]
+    kept = [c for c in told if c is not None and c.keeps]
+    missed = [c for c in told if c is not None and not c.keeps]
+    assert told == [*kept, None, None, *missed]
+    rates = [c.tokens_per_second_per_chip for c in kept]
+    assert rates == sorted(rates, reverse=True)
+    assert all("misses in the simulation" in p.why for p in s.plans if p.broken)
+    assert s.recommended is not None
+    assert s.recommended.confirmation.keeps
+
+
+def test_a_simulation_has_the_load_of_the_search() -> None:
+    """Lengths that vary, of as many requests as are in flight."""
+    best = searched(kind="aggregated", layout="tp=1", ttft=0.2, tpot=0.006, chips=1, confirm=1).best
+    load = {"input": "lognormal(1000,0.5)", "output_tokens": "lognormal(100,0.5)", "concurrency": best.concurrency}
+    one = rl.simulate(SMALL, on=ON, requests=max(1000, 20 * best.concurrency), seed=0, **load)
+    c = best.confirmation
+    assert (c.ttft, c.tpot, c.latency) == (one.ttft.mean, one.tpot.mean, one.latency.mean)
+
+
+def test_limits_that_no_simulation_keeps_are_a_clear_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    from roofline.cli.main import main
+
+    words = ["search", "Qwen/Qwen2.5-0.5B", "--on", ON, "--chips", "2", "--input", "4000", "--output-tokens", "20",
+             "--top", "1", "--kind", "disaggregated", "--layout", "tp=1", "--confirm", "1"]  # fmt: skip
+    with pytest.raises(SystemExit) as left:
+        main([*words, "--ttft", "100ms"])
+    printed = capsys.readouterr()
+    assert left.value.code == 1
+    assert "misses in the simulation: TTFT at" in printed.out
+    assert "nothing keeps these limits" in printed.err
+
+
+def test_replicas_that_share_experts_stay_without_a_simulation() -> None:
+    """Several of them in a pool cannot be simulated, one can."""
+    asked: dict[str, Any] = {"input": 500, "output_tokens": 20, "tpot": 0.02, "top": 3, "confirm": 3}
+    s = rl.search("Qwen/Qwen3-30B-A3B", on=ON, chips=6, layout="dp=2,ep=2", kind="disaggregated", **asked)
+    assert {(p.prefills, p.decodes) for p in s.plans if p.confirmation is None} == {(2, 1), (1, 2)}
+    assert [(p.prefills, p.decodes) for p in s.plans if p.confirmation is not None] == [(1, 1)]

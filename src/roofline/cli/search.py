@@ -140,7 +140,8 @@ def search(
     if result.asked_plan is not None:
         say(place_text(result.asked_plan))
     warn(built)
-    refuse(result.plans, "" if result.plans else "nothing keeps these limits")
+    kept = [plan for plan in result.plans if not plan.broken]
+    refuse(kept, "" if kept else "nothing keeps these limits")
 
 
 @dataclass(frozen=True)

@@ -183,8 +183,8 @@ class Search(Result):
 
     @property
     def highest(self) -> ServingPlan | None:
-        """The first, None where there is none, and of a front."""
-        return self.plans[0] if self.plans and self.objective in OBJECTIVES else None
+        """The first, None where there is none whose simulation does not miss the limits, and of a front."""
+        return next((p for p in self.plans[:1] if not p.broken and self.objective in OBJECTIVES), None)
 
     @property
     def error(self) -> float | None:
@@ -194,7 +194,7 @@ class Search(Result):
     @property
     def best(self) -> ServingPlan:
         """The first. Raises InputError where nothing keeps the limits."""
-        if not self.plans:
+        if not self.plans or self.plans[0].broken:
             raise InputError("limits", "none that is kept", "limits that a deployment can keep")
         return self.plans[0]
 
@@ -240,21 +240,25 @@ def search(
         counted(plans_to_look_at(space, demand, limits, kinds))
     aim = OBJECTIVES[objective]
     ranked = ranked_plans(space, demand, limits, kinds, aim, ranking.top)
-    if not ranked.plans:
-        return Search(space, kinds, demand, limits, objective, ranked.looked, ())
-    best, every = ranked.plans[0], len(ranked.plans)
-    if aim.least(best) == inf:
+    if ranked.plans and aim.least(ranked.plans[0]) == inf:
         raise InputError("objective", objective, aim.needs)
+    missed: tuple[ServingPlan, ...] = ()
+    if ranking.confirm:
+        from roofline.explore.confirm import recommended, reranked  # simulations load what a search does not need
+
+        number = min(ranking.confirm, ranking.top)
+        ranked, missed = reranked(ranked, number)
+        simplest = recommended(ranked, number)
+    else:
+        simplest = ranked.eased(ranked.as_good[0]) if ranked.plans else None
+    every = ranked.plans
 
     def told(plan: ServingPlan) -> ServingPlan:
-        return plan if plan is best else replace(plan, why=_why(plan, best, aim))
+        return plan if plan is every[0] else replace(plan, why=_why(plan, every[0], aim))
 
-    plans, simplest = tuple(map(told, ranked.plans[: ranking.top])), told(ranked.eased(ranked.as_good[0]))
-    if ranking.confirm:
-        from roofline.explore.confirm import confirmed  # simulations load what a search does not need
-
-        plans = (*map(confirmed, plans[: ranking.confirm]), *plans[ranking.confirm :])
-    machines = tuple(PlanPlace(told(plan), rank, every, "") for rank, plan in ranked.of_machines(space))
+    plans = (*map(told, every[: ranking.top - len(missed)]), *missed)
+    simplest = None if simplest is None else told(simplest)
+    machines = tuple(PlanPlace(told(plan), rank, len(every), "") for rank, plan in ranked.of_machines(space))
     return Search(space, kinds, demand, limits, objective, ranked.looked, plans, simplest, machines)
 
 
@@ -327,7 +331,9 @@ def _machine_chips(site: Site) -> int:
 
 
 def _why(plan: ServingPlan, best: ServingPlan, aim: Aim) -> str:
-    """What a plan has less, or more, than the best, and what stops it there."""
+    """What a plan has less, or more, than the best, and what stops it there; of two that are simulated by that."""
+    if plan.confirmation is not None and best.confirmation is not None:
+        plan, best = plan.simulated, best.simulated
     words = aim.far(plan, best)
     limit = f"; {plan.limit.upper() if plan.limit in ('ttft', 'tpot') else plan.limit}" if plan.limit else ""
     return f"{words}{limit} at {100 * plan.used:.0f} % of its limit" if limit else words

@@ -20,7 +20,7 @@ from roofline.estimates.pools import pools_serving
 from roofline.estimates.requests import ServedLoad
 from roofline.estimates.serve import server_of
 from roofline.estimates.settings import Setup, bill_of, setup
-from roofline.estimates.span import Span
+from roofline.estimates.span import Span, exactly
 from roofline.estimates.spending import SteadyLoad, server_spending
 from roofline.explore.demand import NAMES, Limits
 from roofline.layout.layout import Layout
@@ -255,6 +255,20 @@ class ServingPlan(Spent, Figured):
     def keeps(self) -> bool:
         """Whether the limits hold."""
         return bool(self.limits.spans(self.ttft, self.tpot, self.latency).max() <= 1)
+
+    @property
+    def simulated(self) -> ServingPlan:
+        """The same with the times and the throughput of its simulation, itself where there was none."""
+        c = self.confirmation
+        if c is None:
+            return self
+        rate = c.tokens_per_second_per_chip * self.chips / int(self.demand.output_tokens)
+        return replace(self, ttft=exactly(c.ttft), tpot=exactly(c.tpot), requests_per_second=rate)
+
+    @property
+    def broken(self) -> bool:
+        """Whether a simulation misses the limits."""
+        return self.confirmation is not None and not self.confirmation.keeps
 
     @property
     def chance(self) -> float:

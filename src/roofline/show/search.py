@@ -27,11 +27,12 @@ def search_text(s: Search) -> str:
 
 def answers_text(s: Search) -> str:
     """The two answers: the highest by the objective, and the simplest of those within its error."""
-    if s.highest is None or s.recommended is None:
+    if s.highest is None:
         return ""
     simplest = f"recommended, the simplest within {100 * (s.error or 0):.1f} % of it, the error of its TPOT (80 %)"
     rows = ((f"highest {s.objective}", s.highest), (simplest, s.recommended))
-    return "\n".join(f"{name}:\n  {_plan_figures(p)}" for name, p in rows)
+    none = "none of those simulated keeps the limits"
+    return "\n".join(f"{name}:\n  {none if p is None else _plan_figures(p)}" for name, p in rows)
 
 
 def _plan_figures(p: ServingPlan) -> str:
@@ -44,18 +45,15 @@ def _plan_figures(p: ServingPlan) -> str:
 
 
 def confirmed_text(s: Search) -> str:
-    """What the simulations say, a line each."""
-    lines = []
-    for number, plan in enumerate(s.plans, 1):
-        c = plan.confirmation
-        if c is not None:
-            kept = "keeps" if c.keeps else "misses"
-            lines.append(
-                f"#{number} simulated: TTFT {seconds(c.ttft)}, TPOT {seconds(c.tpot)}, "
-                f"{c.tokens_per_second_per_chip:,.0f} tokens/s per chip; {kept} the limits in the mean, "
-                f"{100 * c.attained:.0f} % of requests keep them"
-            )
-    return "\n".join(lines)
+    """What the simulations say, a line each, those of plans that break their limits last."""
+    numbered = [(f"#{number}", plan) for number, plan in enumerate(s.plans, 1)]
+    return "\n".join(
+        f"{name} simulated: TTFT {seconds(c.ttft)}, TPOT {seconds(c.tpot)}, "
+        f"{c.tokens_per_second_per_chip:,.0f} tokens/s per chip; {'keeps' if c.keeps else 'misses'} the limits in the "
+        f"mean, {100 * c.attained:.0f} % of requests keep them"
+        for name, plan in (*numbered, ("recommended", s.recommended))
+        if plan is not None and (c := plan.confirmation) is not None
+    )
 
 
 def search_table(s: Search) -> Table:
