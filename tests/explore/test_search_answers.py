@@ -147,7 +147,7 @@ def test_simulations_rank_the_plans_that_they_confirm() -> None:
     told = [p.confirmation for p in s.plans]
     kept = [c for c in told if c is not None and c.keeps]
     missed = [c for c in told if c is not None and not c.keeps]
-    assert told == [*kept, None, None, *missed]
+    assert told == [*kept, *[None] * (8 - len(kept)), *missed]
     rates = [c.tokens_per_second_per_chip for c in kept]
     assert rates == sorted(rates, reverse=True)
     assert all("misses in the simulation" in p.why for p in s.plans if p.broken)

@@ -4,6 +4,7 @@ by that."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import sqrt
 from typing import Any, ClassVar
 
 from roofline.declared.errors import InputError
@@ -50,7 +51,8 @@ def confirmed(plan: ServingPlan, seed: int = 0) -> ServingPlan:
     The load is that of `serve`: at a rate requests are equally long; where they are always as many, lengths are
     log-normal about those asked for, since equal ones would go on in step for ever.
 
-    Limits are kept where the simulation's means are within `TOLERANCE` of them. Pools of several replicas whose ranks
+    Limits are kept where the simulation's means are within `TOLERANCE` of them, or where as many requests keep them as
+    were asked for, less two standard errors. Pools of several replicas whose ranks
     share experts cannot be simulated side by side: such a plan stays as it is. Raises InputError for a known prefix.
     """
     if plan.demand.prefix:
@@ -59,7 +61,11 @@ def confirmed(plan: ServingPlan, seed: int = 0) -> ServingPlan:
         return plan
     s = _simulation(plan, seed)
     ttft, tpot, latency = s.ttft.mean, s.tpot.mean, s.latency.mean
-    keeps = bool(plan.limits.shares(ttft, tpot, latency).max() <= 1 + TOLERANCE)
+    asked = plan.limits.attainment
+    if asked is None:
+        keeps = bool(plan.limits.shares(ttft, tpot, latency).max() <= 1 + TOLERANCE)
+    else:
+        keeps = s.attained >= asked - 2 * sqrt(asked * (1 - asked) / s.requests)
     several = plan.replicas if plan.prefill is None else 1
     rate = s.tokens_per_second * several / plan.chips
     return replace(plan, confirmation=Confirmation(ttft, tpot, latency, rate, s.attained, keeps))
@@ -68,6 +74,8 @@ def confirmed(plan: ServingPlan, seed: int = 0) -> ServingPlan:
 def excess(plan: ServingPlan) -> str:
     """The limits that the simulation of a plan misses, and by how much."""
     c = plan.confirmation
+    if plan.limits.attainment is not None:
+        return f"misses in the simulation: {100 * c.attained:.0f} % of requests keep the limits"
     used = zip(NAMES, plan.limits.shares(c.ttft, c.tpot, c.latency), strict=True)
     over = (f"{name.upper()} at {100 * share:.0f} % of its limit" for name, share in used if share > 1 + TOLERANCE)
     return f"misses in the simulation: {', '.join(over)}"

@@ -11,6 +11,7 @@ import numpy as np
 from roofline.declared.checks import count
 from roofline.declared.errors import InputError, not_one_of
 from roofline.estimates.span import Span
+from roofline.estimates.tails import Percentiles, Tail
 from roofline.explore.demand import NAMES
 from roofline.explore.figures import OBJECTIVES
 from roofline.explore.search import Search
@@ -22,6 +23,7 @@ KEYS = (*REPLICAS, *PREFILLS, "concurrency")
 """What a plan is given by; without prefills replicas do both phases."""
 ALONE = Layout().text()
 UNKNOWN = Span(1.0, 1.0, 1.0, 1.0)
+TAILS = Percentiles(*(Tail(1.0, 1.0, 1.0, 1.0),) * 3)
 
 
 def rank_plan(s: Search, given: str | Mapping[str, Any]) -> PlanPlace:
@@ -45,7 +47,7 @@ def rank_plan(s: Search, given: str | Mapping[str, Any]) -> PlanPlace:
     site = s.space.sites[0]
     group = _group(site, asked, *REPLICAS)
     first = _group(site, asked, *PREFILLS) if set(PREFILLS) & set(asked) else None
-    blank = ServingPlan(s.space.model, s.demand, s.limits, group, first, flight or 1, 0, UNKNOWN, UNKNOWN, 1.0)
+    blank = ServingPlan(s.space.model, s.demand, s.limits, group, first, flight or 1, 0, UNKNOWN, UNKNOWN, TAILS, 1.0)
     blank = replace(blank, formula=first is not None or s.demand.rate is None)
     return _judged(s, blank)
 
@@ -63,7 +65,7 @@ def _judged(s: Search, blank: ServingPlan) -> PlanPlace:
     over = [] if np.all(answer.fits) else ["memory, which holds not one request"]
     if blank.prefill is None and plan.concurrency > plan.capacity >= 1:
         over.append(f"{plan.concurrency} in flight with {plan.capacity} places")
-    used = s.limits.spans(plan.ttft, plan.tpot, plan.latency)
+    used = s.limits.spans(*plan.limited)
     over += [
         f"{name} at {100 * share:.0f} % of its limit" for name, share in zip(NAMES, used, strict=True) if share > 1
     ]

@@ -95,7 +95,8 @@ class Search(Result):
     SCHEMA: ClassVar[str] = "roofline.search/2"
     FIGURES: ClassVar[Units] = {
         "model": "", **LENGTHS, "chips": "", "law": "", "objective": "", "ttft_limit": "s",
-        "tpot_limit": "s", "latency_limit": "s", "strict": "", "deployments": "", "considered": "", "left_out": "",
+        "tpot_limit": "s", "latency_limit": "s", "strict": "", "attainment": "share",
+        "deployments": "", "considered": "", "left_out": "",
         "plans": "", "highest": "", "recommended": "", "error": "share", "machines": "", "asked_plan": "",
     }  # fmt: skip
 
@@ -155,6 +156,11 @@ class Search(Result):
     def strict(self) -> bool:
         """Whether limits hold at the far end of intervals."""
         return self.limits.strict
+
+    @property
+    def attainment(self) -> float | None:
+        """The share of requests that limits are for, None where they are of means."""
+        return self.limits.attainment
 
     @property
     def deployments(self) -> int:
@@ -256,7 +262,7 @@ def search(
     def told(plan: ServingPlan) -> ServingPlan:
         return plan if plan is every[0] else replace(plan, why=_why(plan, every[0], aim))
 
-    plans = (*map(told, every[: ranking.top - len(missed)]), *missed)
+    plans = (*map(told, every[: ranking.top]), *missed)
     simplest = None if simplest is None else told(simplest)
     machines = tuple(PlanPlace(told(plan), rank, len(every), "") for rank, plan in ranked.of_machines(space))
     return Search(space, kinds, demand, limits, objective, ranked.looked, plans, simplest, machines)

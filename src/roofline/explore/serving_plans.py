@@ -16,12 +16,14 @@ from roofline.declared.result import Figured, Units
 from roofline.estimates.bill import Bill
 from roofline.estimates.cost import Cost, Spending, Spent, tariff
 from roofline.estimates.deployment import Machine, machine_chip
-from roofline.estimates.pools import pools_serving
+from roofline.estimates.pools import Pools, pools_serving
 from roofline.estimates.requests import ServedLoad
 from roofline.estimates.serve import server_of
 from roofline.estimates.settings import Setup, bill_of, setup
 from roofline.estimates.span import Span, exactly
 from roofline.estimates.spending import SteadyLoad, server_spending
+from roofline.estimates.tails import Percentiles, Tail
+from roofline.explore.attainment import pool_percentiles
 from roofline.explore.demand import NAMES, Limits
 from roofline.layout.layout import Layout
 from roofline.machine.chip import Chip
@@ -87,7 +89,8 @@ class ServingPlan(Spent, Figured):
     flight in all, of a rate their mean; `capacity`: requests that replicas which serve hold and
     run at once, 0 where each phase has its own. `limit`: what more load would
     exceed first, `used`: how much of it is. `formula`: its times are means in closed form; where not, requests are
-    followed from step to step. `chance`: that all limits hold. USD and J are of generated tokens.
+    followed from step to step. `chance`: that all limits hold; `attained`: the share of requests that keep them, by
+    their percentiles. USD and J are of generated tokens.
     """
 
     FIGURES: ClassVar[Units] = {
@@ -95,7 +98,8 @@ class ServingPlan(Spent, Figured):
         "concurrency": "", "batch": "", "ttft": "s", "tpot": "s",
         "latency": "s", "requests_per_second": "requests/s", "tokens_per_second": "tokens/s",
         "tokens_per_second_per_chip": "tokens/s", "tokens_per_second_per_user": "tokens/s",
-        **Spent.BILLED, "limit": "", "used": "share", "chance": "share", "formula": "", "why": "", "confirmation": "",
+        **Spent.BILLED, "limit": "", "used": "share", "chance": "share", "attained": "share", "formula": "", "why": "",
+        "confirmation": "",
     }  # fmt: skip
 
     model: Model
@@ -107,6 +111,7 @@ class ServingPlan(Spent, Figured):
     capacity: int
     ttft: Span
     tpot: Span
+    tails: Percentiles
     requests_per_second: float
     formula: bool = True
     why: str = ""
@@ -234,9 +239,14 @@ class ServingPlan(Spent, Figured):
         load = SteadyLoad(self.requests_per_second, r.input, r.output, r.cached)
         return server_spending(asked, load, float(self.tpot.expected), self.replicas)
 
+    @property
+    def limited(self) -> tuple[Span, Span, Span]:
+        """The seconds that limits are of."""
+        return self.limits.limited(self.ttft, self.tpot, self.latency, self.tails)
+
     @cached_property
     def _shares(self) -> Mapping[str, float]:
-        used = self.limits.spans(self.ttft, self.tpot, self.latency)
+        used = self.limits.spans(*self.limited)
         shares = {name: float(share) for name, share in zip(NAMES, used, strict=True) if share > 0}
         places = {"places": self.concurrency / self.capacity} if self.capacity else {}
         return {**shares, **places}
@@ -254,7 +264,7 @@ class ServingPlan(Spent, Figured):
     @property
     def keeps(self) -> bool:
         """Whether the limits hold."""
-        return bool(self.limits.spans(self.ttft, self.tpot, self.latency).max() <= 1)
+        return bool(self.limits.spans(*self.limited).max() <= 1)
 
     @property
     def simulated(self) -> ServingPlan:
@@ -273,7 +283,12 @@ class ServingPlan(Spent, Figured):
     @property
     def chance(self) -> float:
         """The probability that all limits hold."""
-        return self.limits.chance(self.ttft, self.tpot, self.latency)
+        return self.limits.chance(*self.limited)
+
+    @property
+    def attained(self) -> float:
+        """The share of requests that keep all limits, by their percentiles."""
+        return self.limits.attained(self.tails)
 
     # -- once more -------------------------------------------------------------------------------------------------
     def evaluated(self, concurrency: Count | None = None) -> Any:
@@ -299,7 +314,10 @@ class ServingPlan(Spent, Figured):
         rate = self.concurrency / latency if self.demand.rate is None else float(self.demand.rate)
         flight = self.concurrency if self.demand.rate is None else max(1, round(rate * latency))
         capacity = part(answer.capacity, i) * self.replicas if self.prefill is None else 0
-        return replace(self, concurrency=flight, capacity=capacity, ttft=ttft, tpot=tpot, requests_per_second=rate)
+        tails = part(tails_of(answer), i)
+        return replace(
+            self, concurrency=flight, capacity=capacity, ttft=ttft, tpot=tpot, tails=tails, requests_per_second=rate
+        )
 
 
 def pool_sizes(sites: tuple[Site, Site], layout: Layout, replicas: tuple[Count, Count]) -> PoolSizes:
@@ -325,9 +343,22 @@ class PlanPlace(Figured):
     rejected: str
 
 
+def tails_of(answer: Any) -> Percentiles:
+    """Percentiles of a server, or of pools."""
+    if isinstance(answer, Pools):
+        return pool_percentiles(answer.ttft.expected, answer.tpot.expected, answer.output - 1, answer)
+    percentiles: Percentiles = answer.percentiles
+    return percentiles
+
+
 def part(value: Any, i: int) -> Any:
-    """An element of an array, or of the ends of a span; of one number itself."""
+    """An element of an array, or of each number of a span or of percentiles; of one number itself."""
     if isinstance(value, Span):
         return Span(*(part(end, i) for end in value.ends()))
+    if isinstance(value, Tail):
+        return Tail(*(part(getattr(value, name), i) for name in value.FIGURES))
+    if isinstance(value, Percentiles):
+        ttft, tpot, latency = (part(tail, i) for tail in (value.ttft, value.tpot, value.latency))
+        return Percentiles(ttft, tpot, latency, value.approximate)
     flat = np.asarray(value).reshape(-1)
     return flat[i if flat.size > 1 else 0].item()

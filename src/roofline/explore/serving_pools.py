@@ -19,13 +19,14 @@ from roofline.distinct import Array
 from roofline.estimates.pool_replicas import Columns, Pair, Replicas
 from roofline.estimates.pools import Pools, pools_serving
 from roofline.estimates.requests import ServedLoad
-from roofline.estimates.span import Span
+from roofline.estimates.span import Span, exactly
 from roofline.estimates.tandem import Passage, Tandem
 from roofline.estimates.transfer import moved_bytes, networks
+from roofline.explore.attainment import pool_percentiles
 from roofline.explore.demand import Limits
 from roofline.explore.figures import Aim
 from roofline.explore.serving_layouts import Degrees
-from roofline.explore.serving_plans import Group, ServingPlan, Site, part, pool_sizes
+from roofline.explore.serving_plans import Group, ServingPlan, Site, part, pool_sizes, tails_of
 from roofline.explore.serving_space import Looked, ReplicaKinds, SiteSpace
 from roofline.explore.serving_splits import ROUNDING, BoundedSplits, PoolRates, Splits, SplitSpace, pool_rates
 
@@ -125,10 +126,12 @@ class _PoolPair:
 
     def keeps(self, tandem: Tandem, p: Passage) -> Array:
         """Whether all limits are kept, by what is expected; `strict` is asked of those that come out best."""
-        ttft = tandem.first_token(p)
-        return np.asarray(
-            self.limits.shares(ttft, p.step, ttft + (self.demand.output_tokens - 1) * p.step).max(axis=0) <= 1
-        )
+        ttft, more = tandem.first_token(p), self.demand.output_tokens - 1
+        means = exactly(ttft), exactly(p.step), exactly(ttft + more * p.step)
+        expected = replace(self.limits, strict=False)
+        if self.limits.attainment is not None:
+            means = self.limits.limited(*means, pool_percentiles(ttft, p.step, more, p))
+        return np.asarray(expected.spans(*means).max(axis=0) <= 1)
 
     @cached_property
     def rates(self) -> tuple[PoolRates, PoolRates]:
@@ -298,7 +301,8 @@ def _exactly(
     def answer(flights: Array) -> tuple[Pools, Array]:
         load = demand if demand.given else replace(demand, concurrency=flights)
         p = pools_serving(space.model, sites[1].under(then.layout(0)), load, sizes, bill=sites[1].bill)
-        return p, np.broadcast_to(limits.spans(p.ttft, p.tpot, p.latency).max(axis=0), (len(splits),))
+        limited = limits.limited(p.ttft, p.tpot, p.latency, tails_of(p))
+        return p, np.broadcast_to(limits.spans(*limited).max(axis=0), (len(splits),))
 
     p, used = answer(flights)
     if limits.strict and not demand.given:
@@ -310,11 +314,12 @@ def _exactly(
             low, high = np.where(keeps, middle, low), np.where(keeps, high, np.maximum(middle - 1, low))
         flights = np.maximum(low, 1)
         p, used = answer(flights)
+    tails = tails_of(p)
     return tuple(
         ServingPlan(
             space.model, demand, limits, Group(sites[1], then.one(i), int(splits.decodes[i])),
             Group(sites[0], first.one(i), int(splits.prefills[i])), int(flights[i]), 0,
-            part(p.ttft, i), part(p.tpot, i), part(p.requests_per_second, i),
+            part(p.ttft, i), part(p.tpot, i), part(tails, i), part(p.requests_per_second, i),
         )
         for i in map(int, np.flatnonzero(used <= 1))
     )  # fmt: skip

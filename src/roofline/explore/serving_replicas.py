@@ -15,7 +15,9 @@ import numpy as np
 from roofline.declared.errors import InputError
 from roofline.declared.groups import Load
 from roofline.distinct import Array
+from roofline.estimates.server import Serving
 from roofline.estimates.span import Span
+from roofline.estimates.tails import Percentiles
 from roofline.explore.demand import Limits
 from roofline.explore.serving_plans import Group, ServingPlan, Site, part
 from roofline.explore.serving_space import Looked, ReplicaKinds, SiteSpace
@@ -39,15 +41,19 @@ class _Question:
     faster: bool
 
     def plan(
-        self, kinds: ReplicaKinds, i: int, several: tuple[int, int], times: tuple[Span, Span], rate: float
+        self, kinds: ReplicaKinds, i: int, several: tuple[int, int], times: tuple[Span, Span, Percentiles], rate: float
     ) -> ServingPlan:
         """The i-th layout, so many replicas of it with so many requests in flight in all."""
         replicas, flight = several
         group = Group(self.site, kinds.degrees.one(i), replicas)
         capacity = int(kinds.capacity[i]) * replicas
         return ServingPlan(
-            self.space.model, self.demand, self.limits, group, None, flight, capacity, times[0], times[1], rate,
+            self.space.model, self.demand, self.limits, group, None, flight, capacity, *times, rate,
         )  # fmt: skip
+
+    def used(self, s: Serving) -> Array:
+        """How much of its limits an answer uses, at most."""
+        return np.asarray(self.limits.spans(*self.limits.limited(s.ttft, s.tpot, s.latency, s.percentiles)).max(axis=0))
 
 
 def aggregated(space: SiteSpace, site: Site, demand: Load, limits: Limits, faster: bool = False) -> Looked:
@@ -88,8 +94,7 @@ def _always(asked: _Question, kinds: ReplicaKinds, most: Array) -> Looked:
 
     def keeps(numbers: Array) -> Array:
         s = kinds.server.at(users(numbers))
-        within = asked.limits.spans(s.ttft, s.tpot, s.latency).max(axis=0) <= 1
-        return np.asarray(within & (np.ceil(users(numbers)) <= capacity))
+        return np.asarray((asked.used(s) <= 1) & (np.ceil(users(numbers)) <= capacity))
 
     spare = asked.faster and demand.concurrency is not None
     last, considered = _last(keeps, np.ones_like(highest) if spare else highest)
@@ -101,7 +106,7 @@ def _always(asked: _Question, kinds: ReplicaKinds, most: Array) -> Looked:
     for i in map(int, np.flatnonzero(last)):
         replicas = int(most[i]) if demand.concurrency is None else int(highest[i] + 1 - last[i])
         in_all = int(last[i]) * replicas if demand.concurrency is None else int(demand.concurrency)
-        times = (part(answer.ttft, i), part(answer.tpot, i))
+        times = (part(answer.ttft, i), part(answer.tpot, i), part(answer.percentiles, i))
         plans.append(asked.plan(kinds, i, (replicas, in_all), times, part(answer.requests_per_second, i) * replicas))
     return Looked(tuple(plans), deployments, considered)
 
@@ -160,13 +165,13 @@ def _arriving(asked: _Question, kinds: ReplicaKinds, most: Array) -> Looked:
             replicas = last[:, np.newaxis]
         rates = rate / replicas
         s = server.at_rate(np.minimum(rates, fastest * (1 - 1e-9)), formula=True, turns=replicas)
-        keeps = (asked.limits.spans(s.ttft, s.tpot, s.latency).max(axis=0) <= 1) & (rates < fastest)
+        keeps = (asked.used(s) <= 1) & (rates < fastest)
         considered += layouts if asked.faster else int(np.sum(np.maximum(0, np.minimum(end - 1, last) - start + 1)))
         for i in open_:
             j = int(np.argmax(keeps[i]))
             if keeps[i, j]:
                 at, number = i * replicas.shape[1] + j, int(replicas[i, j])
-                times = (part(s.ttft, at), part(s.tpot, at))
+                times = (part(s.ttft, at), part(s.tpot, at), part(s.percentiles, at))
                 first[i] = asked.plan(kinds, i, (number, part(s.in_flight, at) * number), times, rate)
         start = end
     return Looked(tuple(first[i] for i in sorted(first)), int(np.sum(most)), considered)
@@ -187,10 +192,11 @@ def followed(plan: ServingPlan, room: int, faster: bool = False) -> ServingPlan 
             s = more.evaluated()
         except InputError:  # a rate beyond what they take
             return None
-        if plan.limits.spans(s.ttft, s.tpot, s.latency).max() > 1:
-            return None
-        capacity = plan.capacity // plan.group.replicas * replicas
-        return replace(more, ttft=s.ttft, tpot=s.tpot, concurrency=s.in_flight * replicas, capacity=capacity)
+        capacity, tails = plan.capacity // plan.group.replicas * replicas, s.percentiles
+        more = replace(
+            more, ttft=s.ttft, tpot=s.tpot, tails=tails, concurrency=s.in_flight * replicas, capacity=capacity
+        )
+        return more if more.keeps else None
 
     replicas = plan.group.replicas
     best = kept(replicas)

@@ -49,8 +49,8 @@ def confirmed_text(s: Search) -> str:
     numbered = [(f"#{number}", plan) for number, plan in enumerate(s.plans, 1)]
     return "\n".join(
         f"{name} simulated: TTFT {seconds(c.ttft)}, TPOT {seconds(c.tpot)}, "
-        f"{c.tokens_per_second_per_chip:,.0f} tokens/s per chip; {'keeps' if c.keeps else 'misses'} the limits in the "
-        f"mean, {100 * c.attained:.0f} % of requests keep them"
+        f"{c.tokens_per_second_per_chip:,.0f} tokens/s per chip; {'keeps' if c.keeps else 'misses'} the limits"
+        f"{' in the mean' if s.attainment is None else ''}, {100 * c.attained:.0f} % of requests keep them"
         for name, plan in (*numbered, ("recommended", s.recommended))
         if plan is not None and (c := plan.confirmation) is not None
     )
@@ -102,7 +102,8 @@ def limits_text(s: Search) -> str:
     """The limits asked for, after a semicolon; nothing where there are none."""
     named = (("TTFT", s.ttft_limit), ("TPOT", s.tpot_limit), ("latency", s.latency_limit))
     said = [f"{name} ≤ {seconds(limit)}" for name, limit in named if limit is not None]
-    return f"; {', '.join(said)}{' at the far end of intervals' if s.strict else ''}" if said else ""
+    whose = "in the mean" if s.attainment is None else f"for {100 * s.attainment:g} % of requests"
+    return f"; {', '.join(said)} {whose}{', at the far end of intervals' if s.strict else ''}" if said else ""
 
 
 def _assumed(s: Search) -> str:
