@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import inf
 
 import numpy as np
 
@@ -22,6 +23,10 @@ MOST_FOLLOWED = 64
 SURE, FEWER = 0.9, 25
 """The chance of keeping the limits beyond which a recommended plan takes no fewer requests, and numbers of these that
 are looked at."""
+
+ROOM, MOST_EASED = (1.15, 1.02, 1.05), 8
+"""By how much a simulation's TTFT, TPOT and latency may be longer than the closed form's, for which a recommended plan
+has room, and how many plans are looked at for one that has."""
 
 
 def simplicity(plan: ServingPlan) -> tuple[float, ...]:
@@ -77,6 +82,23 @@ class Ranked:
         enough = [p for p in fewer if p.requests_per_second >= least_rate and p.keeps]
         sure = [p for p in enough if p.chance >= SURE]
         return sure[-1] if sure else min(enough, key=simplicity, default=plan)
+
+    @cached_property
+    def recommended(self) -> ServingPlan | None:
+        """The simplest plan within the error that has room for what a simulation differs by, of the simplest few.
+
+        Where none of them has, that with most room; at a rate the simplest, as no requests of others are followed.
+        """
+        plans, roomiest, least = self.as_good[:MOST_EASED], None, inf
+        for plan in plans[: 1 if plans and plans[0].demand.rate is not None else None]:
+            eased = self.eased(plan)
+            longer = (span.times(room) for span, room in zip(eased.limited, ROOM, strict=True))
+            used = float(eased.limits.spans(*longer).max())
+            if roomiest is None or used < least:
+                roomiest, least = eased, used
+            if used <= 1:
+                break
+        return roomiest
 
     def of_machines(self, space: SiteSpace) -> tuple[tuple[int, ServingPlan], ...]:
         """The best plan of every machine alone that has one, and its rank."""

@@ -84,8 +84,9 @@ class Ranking:
 class Search(Result):
     """Ways to serve, the best first, of all that are legal.
 
-    `highest`: the first; `recommended`: the simplest of those that are within the `error` of it: fewest pools, then
-    chips, then ranks of a replica, then the highest chance that the limits hold. `error`: the share by which steps of
+    `highest`: the first; `recommended`: the simplest of those that are within the `error` of it and have room for what
+    a simulation differs by: fewest pools, then chips, then ranks of a replica, then the highest chance that the limits
+    hold; with fewer requests in flight where that gives room. `error`: the share by which steps of
     the first may be shorter than is expected, at the near end of its TPOT's 80 % interval. All are null without a plan.
     `machines`: the best plan of each machine alone, with its rank. `deployments`: layouts and numbers of replicas that
     fit; `considered`: legal plans, each of these at the numbers in flight, or the rate, at which its times were worked
@@ -256,7 +257,7 @@ def search(
         ranked, missed = reranked(ranked, number)
         simplest = recommended(ranked, number)
     else:
-        simplest = ranked.eased(ranked.as_good[0]) if ranked.plans else None
+        simplest = ranked.recommended
     every = ranked.plans
 
     def told(plan: ServingPlan) -> ServingPlan:
