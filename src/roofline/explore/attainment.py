@@ -6,7 +6,6 @@ Both come from percentiles of a server, and of pools from the variance of their 
 from __future__ import annotations
 
 from statistics import NormalDist
-from typing import Protocol
 
 import numpy as np
 
@@ -42,24 +41,18 @@ def share_within(tail: Tail, limit: float) -> float:
 
 
 def _roots(tail: Tail) -> Array:
-    return np.cbrt(np.stack(np.broadcast_arrays(*(np.asarray(getattr(tail, name)) for name in tail.FIGURES))))
+    every = np.broadcast_arrays(*(np.asarray(getattr(tail, name)) for name in tail.FIGURES))
+    return np.asarray(np.cbrt(np.stack(every)))
 
 
-class PoolAnswer(Protocol):
-    """Pools, or what requests go through in them: mean seconds."""
-
-    prefill_wait: Count
-    decode_wait: Count
-
-
-def pool_percentiles(ttft: Count, tpot: Count, more: Count, waits: PoolAnswer) -> Percentiles:
-    """Percentiles of requests that pass two pools.
+def pool_percentiles(ttft: Count, tpot: Count, more: Count, waits: tuple[Count, Count]) -> Percentiles:
+    """Percentiles of requests that pass two pools, of means; `waits`: those for prefill and for a decode step.
 
     A prompt varies by its length. A wait for prefill varies by more than its mean, as that of a queue that is often
     empty does; one for a decode step is of any part of it.
     """
     mean, each = np.asarray(ttft), np.asarray(tpot)
-    queue, joining = np.asarray(waits.prefill_wait), np.asarray(waits.decode_wait)
+    queue, joining = map(np.asarray, waits)
     own = mean - queue - joining
     first = Varied(np.zeros_like(mean), mean, VARIED * own**2 + 3 * queue**2 + joining**2 / 3)
     following = Varied(np.zeros_like(each), each, (UNEVEN * each) ** 2)

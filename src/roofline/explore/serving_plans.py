@@ -346,7 +346,8 @@ class PlanPlace(Figured):
 def tails_of(answer: Any) -> Percentiles:
     """Percentiles of a server, or of pools."""
     if isinstance(answer, Pools):
-        return pool_percentiles(answer.ttft.expected, answer.tpot.expected, answer.output - 1, answer)
+        waits = answer.prefill_wait, answer.decode_wait
+        return pool_percentiles(answer.ttft.expected, answer.tpot.expected, answer.output - 1, waits)
     percentiles: Percentiles = answer.percentiles
     return percentiles
 

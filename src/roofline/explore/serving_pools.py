@@ -130,7 +130,8 @@ class _PoolPair:
         means = exactly(ttft), exactly(p.step), exactly(ttft + more * p.step)
         expected = replace(self.limits, strict=False)
         if self.limits.attainment is not None:
-            means = self.limits.limited(*means, pool_percentiles(ttft, p.step, more, p))
+            tails = pool_percentiles(ttft, p.step, more, (p.prefill_wait, p.decode_wait))
+            means = self.limits.limited(*means, tails)
         return np.asarray(expected.spans(*means).max(axis=0) <= 1)
 
     @cached_property
