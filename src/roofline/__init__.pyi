@@ -109,6 +109,7 @@ from roofline.work.training import training as training
 
 _AboveZero: TypeAlias = float
 _ArrivalsText: TypeAlias = str | Arrivals
+_Attained: TypeAlias = float
 _Bandwidth: TypeAlias = float | str
 _ChipCount: TypeAlias = int | Array | Symbol | Sequence[int]
 _CountingName: TypeAlias = Literal['standard', 'torch', 'original', 'llm-para']
@@ -128,7 +129,7 @@ _ModelName: TypeAlias = str | Model | Mapping[str, Any] | PathLike[str]
 _Names: TypeAlias = str
 _NamesOrLists: TypeAlias = str
 _NewTokens: TypeAlias = int | Array | Symbol | Sequence[int]
-_ObjectiveName: TypeAlias = Literal['throughput', 'cost', 'energy', 'latency', 'chips', 'time']
+_ObjectiveName: TypeAlias = Literal['throughput', 'total', 'interactivity', 'latency', 'cost', 'energy', 'chips', 'time']
 _OneChipCount: TypeAlias = int
 _OneSequences: TypeAlias = int
 _OneTokens: TypeAlias = int
@@ -644,7 +645,7 @@ def search(
     model: Model | Source, *, input: _Tokens, output_tokens: _Tokens, on: _MachineName | Sequence[_MachineName],
     ranking: Ranking = ..., bill: Bill | None = None, counted: Callable[[int], None] | None = None,
     prefix: _Share = 0.0, concurrency: _Requests | None = None, rate: _PerSecond | None = None, ttft: _Seconds = ...,
-    tpot: _Seconds = ..., latency: _Seconds = ..., strict: bool = False,
+    tpot: _Seconds = ..., latency: _Seconds = ..., strict: bool = False, attainment: _Attained | None = None,
     layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
@@ -659,14 +660,15 @@ def search(
     model: Model | Source, *, choices: Choices, input: _Tokens, output_tokens: _Tokens, ranking: Ranking = ...,
     bill: Bill | None = None, counted: Callable[[int], None] | None = None, prefix: _Share = 0.0,
     concurrency: _Requests | None = None, rate: _PerSecond | None = None, ttft: _Seconds = ..., tpot: _Seconds = ...,
-    latency: _Seconds = ..., strict: bool = False, layout: _LayoutText | Sequence[_LayoutText] | None = None,
-    tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
-    ep: _RankCount | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
-    precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
-    chips: _ChipCount | None = None, kind: _KindName | None = None, budget: _PlainNumber | None = None,
-    power: _PlainNumber | None = None, objective: _ObjectiveName | None = None, top: _Whole = 10,
-    confirm: _WholeOrNone = 0, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    latency: _Seconds = ..., strict: bool = False, attainment: _Attained | None = None,
+    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
+    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, objective: _ObjectiveName | None = None,
+    top: _Whole = 10, confirm: _WholeOrNone = 0, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Search: ...
 @overload
 def search(
@@ -674,7 +676,8 @@ def search(
     on: _MachineName | Sequence[_MachineName], ranking: Ranking = ..., bill: Bill | None = None,
     counted: Callable[[int], None] | None = None, prefix: _Share = 0.0, concurrency: _Requests | None = None,
     rate: _PerSecond | None = None, ttft: _Seconds = ..., tpot: _Seconds = ..., latency: _Seconds = ...,
-    strict: bool = False, layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    strict: bool = False, attainment: _Attained | None = None,
+    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
@@ -688,7 +691,7 @@ def search(
     model: Model | Source, *, limits: Limits, choices: Choices, input: _Tokens, output_tokens: _Tokens,
     ranking: Ranking = ..., bill: Bill | None = None, counted: Callable[[int], None] | None = None,
     prefix: _Share = 0.0, concurrency: _Requests | None = None, rate: _PerSecond | None = None, ttft: _Seconds = ...,
-    tpot: _Seconds = ..., latency: _Seconds = ..., strict: bool = False,
+    tpot: _Seconds = ..., latency: _Seconds = ..., strict: bool = False, attainment: _Attained | None = None,
     layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
@@ -703,21 +706,23 @@ def search(
     model: Model | Source, demand: Load, *, on: _MachineName | Sequence[_MachineName], ranking: Ranking = ...,
     bill: Bill | None = None, counted: Callable[[int], None] | None = None, prefix: _Share = 0.0,
     concurrency: _Requests | None = None, rate: _PerSecond | None = None, ttft: _Seconds = ..., tpot: _Seconds = ...,
-    latency: _Seconds = ..., strict: bool = False, layout: _LayoutText | Sequence[_LayoutText] | None = None,
-    tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
-    ep: _RankCount | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
-    precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
-    chips: _ChipCount | None = None, kind: _KindName | None = None, budget: _PlainNumber | None = None,
-    power: _PlainNumber | None = None, objective: _ObjectiveName | None = None, top: _Whole = 10,
-    confirm: _WholeOrNone = 0, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    latency: _Seconds = ..., strict: bool = False, attainment: _Attained | None = None,
+    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
+    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, objective: _ObjectiveName | None = None,
+    top: _Whole = 10, confirm: _WholeOrNone = 0, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Search: ...
 @overload
 def search(
     model: Model | Source, demand: Load, *, choices: Choices, ranking: Ranking = ..., bill: Bill | None = None,
     counted: Callable[[int], None] | None = None, prefix: _Share = 0.0, concurrency: _Requests | None = None,
     rate: _PerSecond | None = None, ttft: _Seconds = ..., tpot: _Seconds = ..., latency: _Seconds = ...,
-    strict: bool = False, layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    strict: bool = False, attainment: _Attained | None = None,
+    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
@@ -731,7 +736,7 @@ def search(
     model: Model | Source, demand: Load, limits: Limits, *, on: _MachineName | Sequence[_MachineName],
     ranking: Ranking = ..., bill: Bill | None = None, counted: Callable[[int], None] | None = None,
     prefix: _Share = 0.0, concurrency: _Requests | None = None, rate: _PerSecond | None = None, ttft: _Seconds = ...,
-    tpot: _Seconds = ..., latency: _Seconds = ..., strict: bool = False,
+    tpot: _Seconds = ..., latency: _Seconds = ..., strict: bool = False, attainment: _Attained | None = None,
     layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
@@ -746,14 +751,15 @@ def search(
     model: Model | Source, demand: Load, limits: Limits, *, choices: Choices, ranking: Ranking = ...,
     bill: Bill | None = None, counted: Callable[[int], None] | None = None, prefix: _Share = 0.0,
     concurrency: _Requests | None = None, rate: _PerSecond | None = None, ttft: _Seconds = ..., tpot: _Seconds = ...,
-    latency: _Seconds = ..., strict: bool = False, layout: _LayoutText | Sequence[_LayoutText] | None = None,
-    tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
-    ep: _RankCount | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
-    precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
-    chips: _ChipCount | None = None, kind: _KindName | None = None, budget: _PlainNumber | None = None,
-    power: _PlainNumber | None = None, objective: _ObjectiveName | None = None, top: _Whole = 10,
-    confirm: _WholeOrNone = 0, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    latency: _Seconds = ..., strict: bool = False, attainment: _Attained | None = None,
+    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
+    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, objective: _ObjectiveName | None = None,
+    top: _Whole = 10, confirm: _WholeOrNone = 0, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Search: ...
 
 @overload

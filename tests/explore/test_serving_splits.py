@@ -16,6 +16,7 @@ from roofline.cli.main import main
 from roofline.declared.groups import Where
 from roofline.explore import serving_pools, serving_replicas, serving_splits
 from roofline.explore.demand import Demand, Limits
+from roofline.explore.figures import OBJECTIVES
 from roofline.explore.search import search
 from roofline.explore.serving_plans import Site
 from roofline.explore.serving_pools import LEAST, pool_pairs
@@ -67,11 +68,10 @@ def test_what_a_bound_leaves_has_the_best_of_the_whole_cross(seed: int, monkeypa
     for pair in pool_pairs(space, sites, demand, limits):
         every = cross(pair, space.chips)
         assert pair.splits.number == len(every)
-        rates, flights = pair.highest(every)
-        score = pair.score(every, rates)
+        score, flights = pair.scored(every, OBJECTIVES["throughput"])
         best = np.argsort(-score, kind="stable")[: serving_pools.EXACT]
         best = best[score[best] > 0]
-        walked = pair.walked(0.0)
+        walked = pair.walked(0.0, OBJECTIVES["throughput"])
         kept = walked.score > 0
         assert np.array_equal(walked.score[kept], score[best])
         assert np.array_equal(walked.flights[kept], flights[best])

@@ -28,6 +28,7 @@ OTHERS: Mapping[str, Any] = {
     "draft": "none", "mtp": True, "draft_length": 2, "acceptance": 0.5, "images": 1, "image_size": "64x64",
     "prefill_layout": "tp=1", "prefill_on": "h200-sxm", "prefill_engine": "sglang", "prefill_bandwidth": 1e9,
     "chips": 2, "prefills": 1, "decodes": 1, "budget": 3.0, "power": 800.0, "latency": 1e-6, "strict": True,
+    "attainment": 0.9,
     "router": "least-loaded", "lora": 8, "arrivals": "constant", "think": 0.01, "ramp": 0.01, "prefixes": "2x16",
     "speed": 2.0, "warmup": 5, "until": 0.5, "phase": "prefill", "batch": 4, "context": 512,
     "counting": "torch", "traffic": "unfused", "op": "down_proj", "input": 128, "output_tokens": 16, "concurrency": 16,

@@ -33,7 +33,7 @@ from roofline.explore.training_search import search_training
 from roofline.model.load import load
 from roofline.model.model import Model
 from roofline.show.cost import assumed_lines
-from roofline.show.search import confirmed_text, place_text, search_table, search_text
+from roofline.show.search import answers_text, confirmed_text, place_text, search_table, search_text
 from roofline.show.tables import json_text, print_json, print_tables, print_text
 from roofline.show.training_search import training_search_table, training_search_text
 
@@ -122,14 +122,15 @@ def search(
     elif not _delivered(result, _Where(out, force, json)):
         print_text(f"{search_text(result)}\n")
         if result.plans:
-            notes = confirmed_text(result), *assumed_lines(result.plans[0])
+            notes = answers_text(result), confirmed_text(result), *assumed_lines(result.plans[0])
             print_tables((search_table(result), "\n".join(filter(None, notes))))
         if plot is not None:
             print_text(f"{plot}\n")
     if result.asked_plan is not None:
         say(place_text(result.asked_plan))
     warn(built)
-    refuse(result.plans, "" if result.plans else "nothing keeps these limits")
+    kept = [plan for plan in result.plans if not plan.broken]
+    refuse(kept, "" if kept else "nothing keeps these limits")
 
 
 @dataclass(frozen=True)

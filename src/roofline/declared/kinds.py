@@ -133,7 +133,9 @@ OneChipCount: TypeAlias = Annotated[int, count_kind("chips")]
 KindName: TypeAlias = Annotated[
     Given, ValueKind((str,), words=("aggregated", "disaggregated"), classes=("Sequence[str]",))
 ]
-ObjectiveName: TypeAlias = Annotated[str, word_kind("throughput", "cost", "energy", "latency", "chips", "time")]
+ObjectiveName: TypeAlias = Annotated[
+    str, word_kind("throughput", "total", "interactivity", "latency", "cost", "energy", "chips", "time")
+]
 TrainingAim: TypeAlias = Annotated[str, word_kind("time", "cost", "chips")]
 PhaseName: TypeAlias = Annotated[Literal["prefill", "decode"], word_kind("prefill", "decode")]
 StepName: TypeAlias = Annotated[str, word_kind("prefill", "decode", "training")]
@@ -150,6 +152,9 @@ Bandwidth: TypeAlias = Annotated[float, ValueKind((float, str), "B/s", bandwidth
 Share: TypeAlias = Annotated[Count, share_kind(0, 1, "a share from 0 up to, but not including, 1", below=True)]
 Probability: TypeAlias = Annotated[float, share_kind(0, 1, "a probability from 0 to 1")]
 WorkedShare: TypeAlias = Annotated[float, share_kind(0, 1, "a share above 0, at most 1", above=True)]
+Attained: TypeAlias = Annotated[
+    float, share_kind(0.5, 1, "a share of requests from 0.5 up to, but not including, 1", below=True)
+]
 PlainNumber: TypeAlias = Annotated[float, ValueKind((float,), "", real_named)]
 Switch: TypeAlias = Annotated[bool, ValueKind((bool,), check=flag)]
 Text: TypeAlias = Annotated[str, text_kind()]

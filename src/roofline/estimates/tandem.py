@@ -18,6 +18,8 @@ from roofline.estimates.queueing import interpolated, neighbours
 
 NEARLY = 1 - 1e-6
 """Load at which a queue that would grow without end is cut off."""
+VARIED = 0.25
+"""Squared coefficient of variation of lengths, of users who wait for answers: `serve` takes them to be in no order."""
 SINGLE, FARTHER = 32, 160
 """Numbers of sequences whose probability is summed one by one, and points that stand for those beyond."""
 
@@ -35,13 +37,15 @@ def balance(nodes: Array, excess: Array) -> Array:
     return np.asarray(result)
 
 
-def regularity(load: Array, uneven: Array) -> Array:
-    """What is left of a wait where gaps vary less than at random and service does not vary.
+def regularity(load: Array, uneven: Array, varied: float = 0.0) -> Array:
+    """What is left of a wait where gaps vary less than at random, as a share of that at random.
 
-    `uneven` times the factor of Kraemer and Langenbach-Belz (1976), exp(−2(1 − ρ)(1 − c²)²/(3ρc²)).
+    (c² + v)/(1 + v) times the factor of Kraemer and Langenbach-Belz (1976), exp(−2(1 − ρ)(1 − c²)²/(3ρ(c² + v))):
+    c² is `uneven`, v the squared coefficient of variation of service.
     """
-    shrunk = np.exp(-2 * (1 - load) * (1 - uneven) ** 2 / (3 * np.maximum(load, 1e-12) * uneven))
-    return np.asarray(uneven * shrunk)
+    both = uneven + varied
+    shrunk = np.exp(-2 * (1 - load) * (1 - uneven) ** 2 / (3 * np.maximum(load, 1e-12) * both))
+    return np.asarray(both / (1 + varied) * shrunk)
 
 
 def dealt(numbers: Array, seconds: Array, in_step: Array) -> tuple[Array, Array]:
@@ -83,15 +87,15 @@ class Batches:
         """Prompts a second of full batches."""
         return np.asarray(self.sizes[-1] / self.occupied[-1])
 
-    def wait(self, rate: Array, uneven: Array) -> tuple[Array, Array]:
+    def wait(self, rate: Array, uneven: Array, varied: float = 0.0) -> tuple[Array, Array]:
         """Seconds until a prompt's batch begins, and the prompts of that batch, at a rate of the group.
 
         A batch of n prompts takes s(n) = s(0) + n·Δ, in which x = rate·s(n) come on average, and with probability p
         none: n = x + p on average. Where q prompts did not fit, the balance of the squares of n + q from one batch to
         the next gives E[q]·2b(1 − ρ) = (u − v)(1 − (rate·Δ)²), exact for random arrivals: u is the variance of n where
         batches have no limit, v the variance there is. A prompt waits (s(b)·E[q] + rate·E[s²]/2)/E[n]. v is taken to be
-        u and (b − n)(n − 1), the most that a mean between 1 and b allows, as in parallel. Of b = 1 this is the M/D/1
-        queue's ρs/(2(1 − ρ)).
+        u and (b − n)(n − 1), the most that a mean between 1 and b allows, as in parallel. `varied`: v of a prompt's
+        seconds, by which those of n vary by v/n. Of b = 1 this is the M/G/1 queue's ρs(1 + v)/(2(1 − ρ)).
         """
         largest, whole = self.sizes[-1], self.occupied[-1]
         coming = rate * self.occupied
@@ -105,12 +109,13 @@ class Batches:
         bound = (largest - mean) * (mean - 1)
         spread = free * bound / np.maximum(free + bound, 1e-300)
         load = np.minimum(rate * whole / largest, NEARLY)
-        random = regularity(load, uneven)
+        random = regularity(load, uneven, varied)
         behind = random * whole * (free - spread) * growth / (2 * largest * (1 - load)) / mean
         within = random + (1 - random) * np.maximum(0.0, 1 - 1 / np.maximum(x, 1e-12))
         spread = uneven * spread
         rest = within * rate * (step**2 + spread * slope**2) / 2 / mean
-        return np.asarray(rest + behind), np.asarray(np.minimum(mean + spread / mean, largest))
+        longer = 1 + varied / mean
+        return np.asarray((rest + behind) * longer), np.asarray(np.minimum(mean + spread / mean, largest))
 
 
 @dataclass(frozen=True)
@@ -234,7 +239,7 @@ class Tandem:
 
     def at(self, rate: Array) -> Passage:
         """Requests that come at random, so many a second."""
-        return self._passage(rate, np.ones(()), self.running.place(rate / self.decodes, 1 / self.decodes))
+        return self._passage(rate, np.ones(()), self.running.place(rate / self.decodes, 1 / self.decodes), 0.0)
 
     def always(self, population: Array) -> Passage:
         """So many requests, each of which comes when another one is done.
@@ -264,26 +269,27 @@ class Tandem:
         number = np.full(np.broadcast_shapes(np.shape(rate), self.capacity.shape), np.inf)
         for _ in range(3):
             others = np.where(np.isinf(number), 1.0, 1 - 1 / np.maximum(number, 1.0))
-            p = self._passage(rate, others, np.zeros(()))
+            p = self._passage(rate, others, np.zeros(()), VARIED)
             number = np.maximum(rate * self.latency(p), 1.0)
         return number, p
 
     def _closed(self, rate: Array, population: Array) -> Passage:
-        return self._passage(rate, (population - 1) / population, np.zeros(()))
+        return self._passage(rate, (population - 1) / population, np.zeros(()), VARIED)
 
-    def _passage(self, rate: Array, others: Array, place: Array) -> Passage:
-        """At a rate, where a request meets that share of what there is on average.
+    def _passage(self, rate: Array, others: Array, place: Array, varied: float) -> Passage:
+        """At a rate, where a request meets that share of what there is on average, and lengths that vary.
 
         That is (N − 1)/N of a population of N; so few also come less unevenly.
         """
         met = rate * others
-        wait, prompts = self.batches.wait(met / self.prefills, np.maximum(others, 1e-9) / self.prefills)
+        wait, prompts = self.batches.wait(met / self.prefills, np.maximum(others, 1e-9) / self.prefills, varied)
         prefill = interpolated(self.batches.sizes, self.batches.seconds, prompts)
         prompts = of_rank(prompts, self.batches.sizes, self.batches.in_step)
         moved = prompts * self.transfer
         shown = np.maximum(moved / self.layers, moved - prefill * (self.layers - 1) / self.layers)
         load = np.minimum(met * self.transfer / self.links, NEARLY)
-        wait = wait + regularity(load, 1 / self.links) * load * self.transfer / (2 * (1 - load))
+        links = regularity(load, 1 / self.links, varied) * (1 + varied)
+        wait = wait + links * load * self.transfer / (2 * (1 - load))
         running = self.running.running(met / self.decodes, 1 / self.decodes)
         joining = self.running.joining(running, np.maximum(others, 1e-9) / np.maximum(1 - others, 1e-9) / self.decodes)
         step = interpolated(self.running.sequences, self.running.seconds, running)

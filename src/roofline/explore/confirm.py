@@ -1,14 +1,19 @@
-"""A plan simulated, request by request: what becomes of its limits when nothing is taken in the mean."""
+"""Plans simulated, request by request: what becomes of their limits when nothing is taken in the mean, and their order
+by that."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import sqrt
 from typing import Any, ClassVar
 
 from roofline.declared.errors import InputError
 from roofline.declared.groups import SLO
 from roofline.declared.result import Figured, Units
-from roofline.explore.serving_plans import ServingPlan
+from roofline.explore.demand import NAMES
+from roofline.explore.ranking import Ranked
+from roofline.explore.serving_plans import Group, ServingPlan
+from roofline.layout.layout import Layout
 from roofline.simulation.pooled import PrefillPool
 from roofline.simulation.simulate import Extent, simulate
 from roofline.simulation.simulation import Simulation
@@ -17,6 +22,8 @@ EACH, FEWEST = 20, 1000
 """Requests that count, for each in flight, and at least."""
 SPREAD = 0.5
 """Deviation of lengths over their mean where requests are always as many: `serve` takes them to be in no order."""
+TOLERANCE = 0.02
+"""Share by which a mean may exceed its limit, which is about what a simulation's own 95 % confidence allows."""
 SHORTEST = 4
 """Tokens from which lengths vary."""
 
@@ -44,47 +51,84 @@ def confirmed(plan: ServingPlan, seed: int = 0) -> ServingPlan:
     The load is that of `serve`: at a rate requests are equally long; where they are always as many, lengths are
     log-normal about those asked for, since equal ones would go on in step for ever.
 
-    Limits are kept where the simulation's means are within 2 % of them, which is about what its own 95 % confidence
-    allows. Raises InputError for pools whose replicas share experts: those cannot be put side by side.
+    Limits are kept where the simulation's means are within `TOLERANCE` of them, or where as many requests keep them as
+    were asked for, less two standard errors. Pools of several replicas whose ranks
+    share experts cannot be simulated side by side: such a plan stays as it is. Raises InputError for a known prefix.
     """
+    if plan.demand.prefix:
+        raise InputError("confirm", plan.demand.prefix, "requests without a known prefix")
+    if plan.prefill is not None and any(int(g.layout.dp) > 1 < g.replicas for g in plan.groups):
+        return plan
     s = _simulation(plan, seed)
     ttft, tpot, latency = s.ttft.mean, s.tpot.mean, s.latency.mean
-    of = replace(plan.limits, strict=False)
-    keeps = bool(of.shares(ttft, tpot, latency).max() <= 1.02)
+    asked = plan.limits.attainment
+    if asked is None:
+        keeps = bool(plan.limits.shares(ttft, tpot, latency).max() <= 1 + TOLERANCE)
+    else:
+        keeps = s.attained >= asked - 2 * sqrt(asked * (1 - asked) / s.requests)
     several = plan.replicas if plan.prefill is None else 1
     rate = s.tokens_per_second * several / plan.chips
     return replace(plan, confirmation=Confirmation(ttft, tpot, latency, rate, s.attained, keeps))
 
 
+def excess(plan: ServingPlan) -> str:
+    """The limits that the simulation of a plan misses, and by how much."""
+    c = plan.confirmation
+    if plan.limits.attainment is not None:
+        return f"misses in the simulation: {100 * c.attained:.0f} % of requests keep the limits"
+    used = zip(NAMES, plan.limits.shares(c.ttft, c.tpot, c.latency), strict=True)
+    over = (f"{name.upper()} at {100 * share:.0f} % of its limit" for name, share in used if share > 1 + TOLERANCE)
+    return f"misses in the simulation: {', '.join(over)}"
+
+
+def reranked(ranked: Ranked, number: int) -> tuple[Ranked, tuple[ServingPlan, ...]]:
+    """The first plans simulated: those that keep their limits by what that says, then the others; and those that do
+    not keep them."""
+    every = [confirmed(plan) for plan in ranked.plans[:number]]
+    kept = sorted((p for p in every if not p.broken), key=lambda p: ranked.aim.least(p.simulated))
+    missed = tuple(replace(p, why=excess(p)) for p in every if p.broken)
+    return replace(ranked, plans=(*kept, *ranked.plans[number:])), missed
+
+
+def recommended(ranked: Ranked, number: int) -> ServingPlan | None:
+    """The simplest of the plans within the error whose simulation keeps the limits, of the first so many of them; where
+    there is none, of those that cannot be simulated."""
+    left = list[ServingPlan]()
+    for simple in ranked.as_good[:number]:
+        plan = confirmed(ranked.eased(replace(simple, confirmation=None)))
+        if plan.confirmation is not None and not plan.broken:
+            return plan
+        left += [] if plan.broken else [plan]
+    return left[0] if left else None
+
+
 def _simulation(plan: ServingPlan, seed: int) -> Simulation:
     demand, group, first = plan.demand, plan.group, plan.prefill
-    if demand.prefix:
-        raise InputError("confirm", demand.prefix, "requests without a known prefix")
     varied = demand.rate is None
     settings: dict[str, Any] = {
         "input": _lengths(int(demand.input), varied),
         "output_tokens": _lengths(int(demand.output_tokens), varied),
         "bill": group.site.bill,
     }
-    several = 1 if first is None else group.replicas
-    pool = None
-    if first is not None:
-        if max(group.layout.dp, first.layout.dp) > 1:
-            raise InputError("confirm", group.layout.text(), "pools whose replicas share no experts")
-        pool = PrefillPool(first.site.on, replace(first.layout, dp=first.replicas), first.site.where.engine)
+    pool = None if first is None else PrefillPool(first.site.on, side_by_side(first), first.site.where.engine)
     if demand.rate is None:
         flight = plan.batch if first is None else plan.concurrency
         settings["concurrency"] = flight
     else:
         settings["rate"] = demand.rate / (group.replicas if first is None else 1)
         flight = max(1, plan.concurrency // (group.replicas if first is None else 1))
-    layout = group.layout if first is None else replace(group.layout, dp=several)
+    layout = group.layout if first is None else side_by_side(group)
     extent = Extent(requests=max(FEWEST, EACH * flight), seed=seed)
     answer: Simulation = simulate(
         plan.model, where=group.site.under(layout), prefill=pool, extent=extent, slo=SLO(*plan.limits.bounds),
         **settings,
     )  # fmt: skip
     return answer
+
+
+def side_by_side(group: Group) -> Layout:
+    """The layout of all replicas of a pool; one whose ranks share experts is alone."""
+    return replace(group.layout, dp=int(group.layout.dp) * group.replicas)
 
 
 def _lengths(tokens: int, varied: bool) -> int | str:

@@ -9,11 +9,13 @@ from typing import Annotated, Any
 import numpy as np
 
 from roofline.declared.groups import SLO, Load
-from roofline.declared.kinds import Switch
+from roofline.declared.kinds import Attained, Switch
 from roofline.declared.maths import Count
 from roofline.declared.question import OLD_NAMES, group, group_settings
 from roofline.distinct import Array
 from roofline.estimates.span import Span
+from roofline.estimates.tails import Percentiles
+from roofline.explore.attainment import seconds_of, share_within
 
 TENTH = 1.2815515655446004
 """Standard deviations from the median of a normal distribution to its 90 % point."""
@@ -27,9 +29,30 @@ def Demand(*sizes: Count, **settings: Any) -> Load:  # noqa: N802
 @group
 @dataclass(frozen=True)
 class Limits(SLO):
-    """The most seconds, in the mean, of TTFT, TPOT and of a whole request."""
+    """The most seconds of TTFT, TPOT and of a whole request: in the mean, or for a share of the requests."""
 
     strict: Annotated[Switch, "Limits hold at the far end of the 80 % interval."] = False
+    attainment: Annotated[
+        Attained | None, "Share of requests that keep all limits, as in `0.99` (default: their means keep them)."
+    ] = None
+
+    def limited(self, ttft: Span, tpot: Span, latency: Span, tails: Percentiles) -> tuple[Span, Span, Span]:
+        """The seconds that limits are of: the means, or what a share of the requests does not exceed.
+
+        The share that may miss a limit is that of all, over the number of limits: whoever misses one may keep others.
+        """
+        means, number = (ttft, tpot, latency), sum(limit < inf for limit in self.bounds)
+        if self.attainment is None or not number:
+            return means
+        share = 1 - (1 - self.attainment) / number
+        pairs = zip(means, (tails.ttft, tails.tpot, tails.latency), strict=True)
+        first, then, whole = (mean.times(seconds_of(tail, share) / mean.expected) for mean, tail in pairs)
+        return first, then, whole
+
+    def attained(self, tails: Percentiles) -> float:
+        """The share of requests that keep all limits, at least: as if none of them missed two."""
+        pairs = zip((tails.ttft, tails.tpot, tails.latency), self.bounds, strict=True)
+        return max(0.0, 1 - sum(1 - share_within(tail, limit) for tail, limit in pairs if limit < inf))
 
     def shares(self, ttft: Count, tpot: Count, latency: Count) -> Array:
         """How much of each limit is used, [3, …]: 1 is all of it."""

@@ -4,17 +4,66 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from math import inf
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from roofline.declared.result import Leaf, Result, leaves_of
-from roofline.explore.questions import Question
+from roofline.declared.result import Figured, Leaf, Result, leaves_of
+
+if TYPE_CHECKING:
+    from roofline.explore.questions import Question
 
 Kind: TypeAlias = Literal["float", "int", "flag", "word"]
 OLD_FIGURES: Mapping[str, str] = MappingProxyType({"memory": "memory_total"})
 """Former names of figures in conditions and objectives."""
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What is best of several answers: the most of a figure, or the least.
+
+    `worse`: how an answer with a worse figure is told, after how much. `needs`: what one without the figure lacks.
+    `faster`: whether chips beyond those that a load needs make it better.
+    """
+
+    figure: str
+    most: bool
+    worse: str
+    needs: str = ""
+    faster: bool = False
+
+    def least(self, answer: Figured) -> float:
+        """A number that is least for the best answer, infinite where there is no figure."""
+        value = answer.figure(self.figure)
+        if value is None:
+            return inf
+        expected = float(getattr(value, "expected", value))
+        return -expected if self.most else expected
+
+    def far(self, answer: Figured, best: Figured) -> str:
+        """How much worse an answer is than the best: whole numbers by their difference, others in percent."""
+        ours, theirs = self.least(answer), self.least(best)
+        if ours == theirs or not theirs:
+            return f"as good in {self.figure.replace('_', ' ')}"
+        if isinstance(answer.figure(self.figure), int):
+            return f"{ours - theirs:.0f} {self.worse}"
+        return f"{abs(ours / theirs - 1) * 100:.1f} % {self.worse}"
+
+
+OBJECTIVES: Mapping[str, Aim] = MappingProxyType(
+    {
+        "throughput": Aim("tokens_per_second_per_chip", True, "fewer tokens/s per chip"),
+        "total": Aim("tokens_per_second", True, "fewer tokens/s", faster=True),
+        "interactivity": Aim("tokens_per_second_per_user", True, "fewer tokens/s per user", faster=True),
+        "latency": Aim("latency", False, "slower", faster=True),
+        "cost": Aim("usd_per_million_tokens", False, "dearer", "chips with a price"),
+        "energy": Aim("joules_per_token", False, "more energy a token", "chips whose power is known"),
+        "chips": Aim("chips", False, "more chips"),
+    }
+)
+"""What a way to serve can be best in, by its name."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import numpy as np
 
 from roofline.declared.groups import Load
 from roofline.explore.demand import Limits
+from roofline.explore.figures import OBJECTIVES
 from roofline.explore.ranking import ranked_plans
 from roofline.explore.serving_plans import ServingPlan
 from roofline.explore.serving_space import SiteSpace
@@ -26,8 +27,10 @@ def front_plans(space: SiteSpace, demand: Load, limits: Limits, kinds: Sequence[
     """
 
     def best(tpot: float) -> ServingPlan | None:
-        plans = ranked_plans(space, demand, replace(limits, tpot=tpot), kinds, _aim)[0]
-        return plans[0] if plans else None
+        aim = OBJECTIVES["throughput"]
+        plans = ranked_plans(space, demand, replace(limits, tpot=tpot), kinds, aim).plans
+        equal = (p for p in plans if aim.least(p) == aim.least(plans[0]))
+        return min(equal, key=lambda p: (float(p.tpot.expected), p.chips), default=None)
 
     first = best(inf)
     if first is None:
@@ -40,10 +43,6 @@ def front_plans(space: SiteSpace, demand: Load, limits: Limits, kinds: Sequence[
                 break
             plans.append(plan)
     return tuple(replace(plan, limits=limits) for plan in plans)
-
-
-def _aim(p: ServingPlan) -> tuple[float, ...]:
-    return -p.tokens_per_second_per_chip, float(p.tpot.expected), p.chips
 
 
 def _alone(space: SiteSpace, demand: Load) -> float:

@@ -11,8 +11,10 @@ import numpy as np
 from roofline.declared.checks import count
 from roofline.declared.errors import InputError, not_one_of
 from roofline.estimates.span import Span
+from roofline.estimates.tails import Percentiles, Tail
 from roofline.explore.demand import NAMES
-from roofline.explore.search import OBJECTIVES, Search
+from roofline.explore.figures import OBJECTIVES
+from roofline.explore.search import Search
 from roofline.explore.serving_plans import Group, PlanPlace, ServingPlan, Site
 from roofline.layout.layout import Layout, layout_named
 
@@ -21,6 +23,7 @@ KEYS = (*REPLICAS, *PREFILLS, "concurrency")
 """What a plan is given by; without prefills replicas do both phases."""
 ALONE = Layout().text()
 UNKNOWN = Span(1.0, 1.0, 1.0, 1.0)
+TAILS = Percentiles(*(Tail(1.0, 1.0, 1.0, 1.0),) * 3)
 
 
 def rank_plan(s: Search, given: str | Mapping[str, Any]) -> PlanPlace:
@@ -44,7 +47,7 @@ def rank_plan(s: Search, given: str | Mapping[str, Any]) -> PlanPlace:
     site = s.space.sites[0]
     group = _group(site, asked, *REPLICAS)
     first = _group(site, asked, *PREFILLS) if set(PREFILLS) & set(asked) else None
-    blank = ServingPlan(s.space.model, s.demand, s.limits, group, first, flight or 1, 0, UNKNOWN, UNKNOWN, 1.0)
+    blank = ServingPlan(s.space.model, s.demand, s.limits, group, first, flight or 1, 0, UNKNOWN, UNKNOWN, TAILS, 1.0)
     blank = replace(blank, formula=first is not None or s.demand.rate is None)
     return _judged(s, blank)
 
@@ -58,26 +61,19 @@ def _judged(s: Search, blank: ServingPlan) -> PlanPlace:
         if error.field != "rate":
             raise
         return PlanPlace(blank, None, len(s.looked.plans), f"a rate beyond {error.expected}")
-    latency = float(answer.latency.expected)
-    rate = float(s.demand.rate) if s.demand.rate is not None else blank.concurrency / latency
-    flight = blank.concurrency if s.demand.rate is None else round(rate * latency)
-    capacity = int(answer.capacity) * blank.replicas if blank.prefill is None else 0
-    plan = replace(
-        blank, concurrency=max(1, flight), capacity=capacity, ttft=answer.ttft, tpot=answer.tpot,
-        requests_per_second=rate,
-    )  # fmt: skip
+    plan = blank.answered(answer)
     over = [] if np.all(answer.fits) else ["memory, which holds not one request"]
-    if blank.prefill is None and flight > capacity >= 1:
-        over.append(f"{flight} in flight with {capacity} places")
-    used = s.limits.spans(plan.ttft, plan.tpot, plan.latency)
+    if blank.prefill is None and plan.concurrency > plan.capacity >= 1:
+        over.append(f"{plan.concurrency} in flight with {plan.capacity} places")
+    used = s.limits.spans(*plan.limited)
     over += [
         f"{name} at {100 * share:.0f} % of its limit" for name, share in zip(NAMES, used, strict=True) if share > 1
     ]
     if over:
         return PlanPlace(plan, None, len(s.looked.plans), "; ".join(over))
     aim = OBJECTIVES[s.objective]
-    mine = aim(plan)[0]
-    better = sum(aim(p)[0] < mine - 1e-9 * abs(mine) for p in s.looked.plans)
+    mine = aim.least(plan)
+    better = sum(aim.least(p) < mine - 1e-9 * abs(mine) for p in s.looked.plans)
     return PlanPlace(plan, 1 + better, len(s.looked.plans), "")
 
 

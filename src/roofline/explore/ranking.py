@@ -1,11 +1,18 @@
-"""Plans of a space of ways to serve that keep limits, by how good they are."""
+"""Plans of a space of ways to serve that keep limits: the best by an aim, the simplest of those that are as good, and
+the best of every machine."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import inf
+
+import numpy as np
 
 from roofline.declared.groups import Load
 from roofline.explore.demand import Limits
+from roofline.explore.figures import Aim
 from roofline.explore.serving_plans import ServingPlan
 from roofline.explore.serving_pools import disaggregated, pool_pairs
 from roofline.explore.serving_replicas import aggregated, followed
@@ -13,6 +20,95 @@ from roofline.explore.serving_space import Looked, SiteSpace, all_looked
 
 MOST_FOLLOWED = 64
 """Ways at a rate whose requests are followed at most."""
+SURE, FEWER = 0.9, 25
+"""The chance of keeping the limits beyond which a recommended plan takes no fewer requests, and numbers of these that
+are looked at."""
+
+ROOM, MOST_EASED = (1.15, 1.02, 1.05), 8
+"""By how much a simulation's TTFT, TPOT and latency may be longer than the closed form's, for which a recommended plan
+has room, and how many plans are looked at for one that has."""
+
+
+def simplicity(plan: ServingPlan) -> tuple[float, ...]:
+    """What is least of the simpler plan; the first that differs decides.
+
+    Pools, then chips, then ranks of the largest replica, then the chance that limits are not kept.
+    """
+    return len(plan.groups), plan.chips, max(int(group.layout.chips) for group in plan.groups), 1 - plan.chance
+
+
+def error_of(plan: ServingPlan) -> float:
+    """The share by which steps may be shorter than is expected: at the near end of the 80 % interval of its TPOT.
+
+    A plan that is worse by no more may be as good. The far end is wider, since more slows a step than speeds it up,
+    but it does so in other plans too. TTFT's interval is mostly that of waits.
+    """
+    return 1 - float(plan.tpot.low / plan.tpot.expected)
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """Plans that keep the limits, the best by an aim first, and all that was looked at."""
+
+    aim: Aim
+    plans: tuple[ServingPlan, ...]
+    looked: Looked
+
+    @cached_property
+    def as_good(self) -> tuple[ServingPlan, ...]:
+        """Plans within the error of the first (`error_of`), the simplest first."""
+        if not self.plans:
+            return ()
+        best, error = self.aim.least(self.plans[0]), error_of(self.plans[0])
+        worst = best * (1 - error) if best < 0 else best / (1 - error)
+        return tuple(sorted((p for p in self.plans if self.aim.least(p) <= worst), key=simplicity))
+
+    def eased(self, plan: ServingPlan) -> ServingPlan:
+        """The plan with fewer requests in flight, where their number is not asked for: of equally simple plans those
+        stand first that are more likely to keep the limits.
+
+        As many as are kept with a chance of `SURE`, or as the error of the first plan allows.
+        """
+        if plan.demand.given or plan.concurrency <= plan.replicas:
+            return plan
+        best = self.aim.least(self.plans[0])
+        ratio = self.aim.least(plan) / best if best < 0 else best / self.aim.least(plan)
+        least_rate = plan.requests_per_second * (1 - error_of(self.plans[0])) / ratio
+        each = plan.replicas if plan.prefill is None else 1
+        most = plan.concurrency // each
+        numbers = each * np.unique(np.rint(np.linspace(max(1, most // 4), most, FEWER)).astype(np.int64))
+        answer = plan.evaluated(numbers)
+        fewer = [replace(plan, concurrency=int(n)).answered(answer, i) for i, n in enumerate(numbers)]
+        enough = [p for p in fewer if p.requests_per_second >= least_rate and p.keeps]
+        sure = [p for p in enough if p.chance >= SURE]
+        return sure[-1] if sure else min(enough, key=simplicity, default=plan)
+
+    @cached_property
+    def recommended(self) -> ServingPlan | None:
+        """The simplest plan within the error that has room for what a simulation differs by, of the simplest few.
+
+        Where none of them has, that with most room; at a rate the simplest, as no requests of others are followed.
+        """
+        plans, roomiest, least = self.as_good[:MOST_EASED], None, inf
+        for plan in plans[: 1 if plans and plans[0].demand.rate is not None else None]:
+            eased = self.eased(plan)
+            longer = (span.times(room) for span, room in zip(eased.limited, ROOM, strict=True))
+            used = float(eased.limits.spans(*longer).max())
+            if roomiest is None or used < least:
+                roomiest, least = eased, used
+            if used <= 1:
+                break
+        return roomiest
+
+    def of_machines(self, space: SiteSpace) -> tuple[tuple[int, ServingPlan], ...]:
+        """The best plan of every machine alone that has one, and its rank."""
+        best: dict[int, tuple[int, ServingPlan]] = {}
+        machines = [site.on for site in space.sites]
+        for rank, plan in enumerate(self.plans, 1):
+            first, *others = (group.site.on for group in plan.groups)
+            if all(other == first for other in others):
+                best.setdefault(machines.index(first), (rank, plan))
+        return tuple(best[machine] for machine in sorted(best))
 
 
 def plans_to_look_at(space: SiteSpace, demand: Load, limits: Limits, kinds: Sequence[str]) -> int:
@@ -33,39 +129,34 @@ def plans_to_look_at(space: SiteSpace, demand: Load, limits: Limits, kinds: Sequ
 
 
 def ranked_plans(
-    space: SiteSpace,
-    demand: Load,
-    limits: Limits,
-    kinds: Sequence[str],
-    aim: Callable[[ServingPlan], tuple[float, ...]],
-    top: int = 1,
-) -> tuple[list[ServingPlan], Looked]:
-    """What keeps the limits, the least of an aim first, and all that was looked at.
+    space: SiteSpace, demand: Load, limits: Limits, kinds: Sequence[str], aim: Aim, top: int = 1
+) -> Ranked:  # fmt: skip
+    """What keeps the limits, the best of an aim first, the simplest of equals, and all that was looked at.
 
-    At a rate requests of the `top` ways are followed, as `serve` does; the others' times are the closed form's.
+    At a rate requests of the `top` plans, of the simplest as good and of the best of every machine are followed, as
+    `serve` does; the others' times are the closed form's.
     """
-    looked = all_looked(list(_looked(space, demand, limits, kinds)))
-    return _followed(sorted(looked.plans, key=aim), space, aim, top), looked
-
-
-def _followed(
-    ranked: list[ServingPlan], space: SiteSpace, aim: Callable[[ServingPlan], tuple[float, ...]], top: int
-) -> list[ServingPlan]:
-    """The ranking, with requests of the best few followed, of which some then need more replicas or are no plan."""
-    for _ in range(MOST_FOLLOWED):
-        first = next((p for p in ranked[:top] if p.formula and p.prefill is None), None)
+    looked = all_looked(list(_looked(space, demand, limits, kinds, aim)))
+    ranked = _sorted(aim, looked.plans, looked)
+    for _ in range(MOST_FOLLOWED if demand.rate is not None else 0):
+        told = (*ranked.plans[:top], *ranked.as_good[:1], *(plan for _, plan in ranked.of_machines(space)))
+        first = next((p for p in told if p.formula and p.prefill is None), None)
         if first is None:
             break
-        better = followed(first, space.room(first.group.site))
-        others = [p for p in ranked if p is not first]
-        ranked = sorted(others if better is None else [*others, better], key=aim)
+        better = followed(first, space.room(first.group.site), aim.faster)
+        others = [p for p in ranked.plans if p is not first]
+        ranked = _sorted(aim, others if better is None else [*others, better], looked)
     return ranked
 
 
-def _looked(space: SiteSpace, demand: Load, limits: Limits, kinds: Sequence[str]) -> Iterator[Looked]:
+def _sorted(aim: Aim, plans: Sequence[ServingPlan], looked: Looked) -> Ranked:
+    return Ranked(aim, tuple(sorted(plans, key=lambda p: (aim.least(p), *simplicity(p)))), looked)
+
+
+def _looked(space: SiteSpace, demand: Load, limits: Limits, kinds: Sequence[str], aim: Aim) -> Iterator[Looked]:
     for site in space.sites:
         if "aggregated" in kinds:
-            yield aggregated(space, site, demand, limits)
+            yield aggregated(space, site, demand, limits, aim.faster)
         for prefill in space.sites if "disaggregated" in kinds else ():
             if prefill.how.id == site.how.id:
-                yield disaggregated(space, prefill, site, demand, limits)
+                yield disaggregated(space, prefill, site, demand, limits, aim)

@@ -32,8 +32,9 @@ from roofline.estimates.deployment import is_several, machines
 from roofline.estimates.requests import LENGTHS
 from roofline.estimates.settings import bill_of
 from roofline.explore.demand import Limits
+from roofline.explore.figures import OBJECTIVES, Aim
 from roofline.explore.front import front_plans
-from roofline.explore.ranking import plans_to_look_at, ranked_plans
+from roofline.explore.ranking import error_of, plans_to_look_at, ranked_plans
 from roofline.explore.serving_plans import PlanPlace, ServingPlan, Site
 from roofline.explore.serving_space import Looked, SiteSpace
 from roofline.layout.layout import Layout, layout_named
@@ -71,47 +72,33 @@ class Ranking:
 
     objective: Annotated[
         ObjectiveName | None,
-        "What is best: most tokens per second and chip (without a load), least USD or joules per token, least latency, "
-        "or fewest chips (with a load). Of training `time`, `cost` or `chips`.",
+        "What is best: most tokens a second of a chip (`throughput`, the default without a load), of all chips "
+        "(`total`) or for a user (`interactivity`), least `latency`, `cost` or `energy` of a token, or fewest `chips` "
+        "(with a load). Of training `time`, `cost` or `chips`.",
     ] = None
     top: Annotated[Whole, "Plans to list."] = TOP
     confirm: Annotated[WholeOrNone, "So many of the best are simulated request by request."] = 0
-
-
-def _price(plan: ServingPlan) -> float:
-    price = plan.usd_per_million_tokens
-    return inf if price is None else price
-
-
-def _energy(plan: ServingPlan) -> float:
-    joules = plan.joules_per_token
-    return inf if joules is None else float(joules)
-
-
-OBJECTIVES: Mapping[str, Callable[[ServingPlan], tuple[float, ...]]] = {
-    "throughput": lambda p: (-p.tokens_per_second_per_chip, p.chips),
-    "cost": lambda p: (_price(p), p.chips),
-    "energy": lambda p: (_energy(p), p.chips),
-    "latency": lambda p: (float(p.latency.expected), p.chips),
-    "chips": lambda p: (p.chips, -p.tokens_per_second_per_chip),
-}
-"""Objective → what is least of the best way: generated tokens per second and chip (most of them), USD for a million
-of them, J for each, end-to-end seconds, chips."""
 
 
 @dataclass(frozen=True, repr=False)
 class Search(Result):
     """Ways to serve, the best first, of all that are legal.
 
-    `deployments`: layouts and numbers of replicas that fit; `considered`: legal plans, each of these at the numbers in
-    flight, or the rate, at which its times were worked out; `left_out`: how many deployments were not, by reason.
+    `highest`: the first; `recommended`: the simplest of those that are within the `error` of it and have room for what
+    a simulation differs by: fewest pools, then chips, then ranks of a replica, then the highest chance that the limits
+    hold; with fewer requests in flight where that gives room. `error`: the share by which steps of
+    the first may be shorter than is expected, at the near end of its TPOT's 80 % interval. All are null without a plan.
+    `machines`: the best plan of each machine alone, with its rank. `deployments`: layouts and numbers of replicas that
+    fit; `considered`: legal plans, each of these at the numbers in flight, or the rate, at which its times were worked
+    out; `left_out`: how many deployments were not, by reason.
     """
 
     SCHEMA: ClassVar[str] = "roofline.search/2"
     FIGURES: ClassVar[Units] = {
         "model": "", **LENGTHS, "chips": "", "law": "", "objective": "", "ttft_limit": "s",
-        "tpot_limit": "s", "latency_limit": "s", "strict": "", "deployments": "", "considered": "", "left_out": "",
-        "plans": "", "asked_plan": "",
+        "tpot_limit": "s", "latency_limit": "s", "strict": "", "attainment": "share",
+        "deployments": "", "considered": "", "left_out": "",
+        "plans": "", "highest": "", "recommended": "", "error": "share", "machines": "", "asked_plan": "",
     }  # fmt: skip
 
     space: SiteSpace
@@ -121,6 +108,8 @@ class Search(Result):
     objective: str
     looked: Looked
     plans: tuple[ServingPlan, ...]
+    recommended: ServingPlan | None = None
+    machines: tuple[PlanPlace, ...] = ()
     asked_plan: PlanPlace | None = None
     """Where a plan that was asked about stands; null where none was."""
 
@@ -170,6 +159,11 @@ class Search(Result):
         return self.limits.strict
 
     @property
+    def attainment(self) -> float | None:
+        """The share of requests that limits are for, None where they are of means."""
+        return self.limits.attainment
+
+    @property
     def deployments(self) -> int:
         """Layouts and numbers of replicas that fit."""
         return self.looked.deployments
@@ -191,14 +185,23 @@ class Search(Result):
     def front(self) -> Search:
         """The search without its limit of TPOT, whose plans are its Pareto front; it takes several times as long."""
         free = replace(self.limits, tpot=inf)
-        return replace(
-            self, limits=free, objective="front", plans=front_plans(self.space, self.demand, free, self.kinds)
-        )
+        plans = front_plans(self.space, self.demand, free, self.kinds)
+        return replace(self, limits=free, objective="front", plans=plans, recommended=None, machines=())
+
+    @property
+    def highest(self) -> ServingPlan | None:
+        """The first, None where there is none whose simulation does not miss the limits, and of a front."""
+        return next((p for p in self.plans[:1] if not p.broken and self.objective in OBJECTIVES), None)
+
+    @property
+    def error(self) -> float | None:
+        """The share within which others may be as good as the first."""
+        return None if self.highest is None else error_of(self.highest)
 
     @property
     def best(self) -> ServingPlan:
         """The first. Raises InputError where nothing keeps the limits."""
-        if not self.plans:
+        if not self.plans or self.plans[0].broken:
             raise InputError("limits", "none that is kept", "limits that a deployment can keep")
         return self.plans[0]
 
@@ -238,19 +241,32 @@ def search(
         objective = "chips" if demand.given else "throughput"
     if objective not in OBJECTIVES:
         raise not_one_of("objective", objective, OBJECTIVES)
+    if objective == "total" and demand.rate is not None:
+        raise InputError("objective", objective, "another, such as chips: a rate says how many tokens a second")
     if counted is not None:
         counted(plans_to_look_at(space, demand, limits, kinds))
-    ranked, looked = ranked_plans(space, demand, limits, kinds, OBJECTIVES[objective], ranking.top)
-    if objective == "cost" and ranked and _price(ranked[0]) == inf:
-        raise InputError("objective", objective, "chips with a price")
-    if objective == "energy" and ranked and _energy(ranked[0]) == inf:
-        raise InputError("objective", objective, "chips whose power is known")
-    plans = tuple(replace(p, why=_why(p, ranked[0], objective)) for p in ranked[: ranking.top])
+    aim = OBJECTIVES[objective]
+    ranked = ranked_plans(space, demand, limits, kinds, aim, ranking.top)
+    if ranked.plans and aim.least(ranked.plans[0]) == inf:
+        raise InputError("objective", objective, aim.needs)
+    missed: tuple[ServingPlan, ...] = ()
     if ranking.confirm:
-        from roofline.explore.confirm import confirmed  # simulations load what a search does not need
+        from roofline.explore.confirm import recommended, reranked  # simulations load what a search does not need
 
-        plans = (*map(confirmed, plans[: ranking.confirm]), *plans[ranking.confirm :])
-    return Search(space, kinds, demand, limits, objective, looked, plans)
+        number = min(ranking.confirm, ranking.top)
+        ranked, missed = reranked(ranked, number)
+        simplest = recommended(ranked, number)
+    else:
+        simplest = ranked.recommended
+    every = ranked.plans
+
+    def told(plan: ServingPlan) -> ServingPlan:
+        return plan if plan is every[0] else replace(plan, why=_why(plan, every[0], aim))
+
+    plans = (*map(told, every[: ranking.top]), *missed)
+    simplest = None if simplest is None else told(simplest)
+    machines = tuple(PlanPlace(told(plan), rank, len(every), "") for rank, plan in ranked.of_machines(space))
+    return Search(space, kinds, demand, limits, objective, ranked.looked, plans, simplest, machines)
 
 
 def _space(model: Model, choices: Choices, bill: Bill | None) -> tuple[SiteSpace, tuple[str, ...]]:
@@ -321,18 +337,10 @@ def _machine_chips(site: Site) -> int:
     return cluster_named(site.on).chips if is_several(site.on) else 8
 
 
-def _why(plan: ServingPlan, best: ServingPlan, objective: str) -> str:
-    """What a plan has less, or more, than the best, and what stops it there."""
-    if plan is best:
-        return ""
-    ours, theirs = OBJECTIVES[objective](plan)[0], OBJECTIVES[objective](best)[0]
-    more = abs(ours / theirs - 1) * 100 if theirs else 0.0
-    words = {
-        "throughput": f"{more:.1f} % fewer tokens/s per chip", "cost": f"{more:.1f} % dearer",
-        "energy": f"{more:.1f} % more energy a token",
-        "latency": f"{more:.1f} % slower", "chips": f"{plan.chips - best.chips} more chips",
-    }[objective]  # fmt: skip
-    if ours == theirs:
-        words = f"as good in {objective}"
+def _why(plan: ServingPlan, best: ServingPlan, aim: Aim) -> str:
+    """What a plan has less, or more, than the best, and what stops it there; of two that are simulated by that."""
+    if plan.confirmation is not None and best.confirmation is not None:
+        plan, best = plan.simulated, best.simulated
+    words = aim.far(plan, best)
     limit = f"; {plan.limit.upper() if plan.limit in ('ttft', 'tpot') else plan.limit}" if plan.limit else ""
     return f"{words}{limit} at {100 * plan.used:.0f} % of its limit" if limit else words

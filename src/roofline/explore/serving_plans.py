@@ -16,12 +16,14 @@ from roofline.declared.result import Figured, Units
 from roofline.estimates.bill import Bill
 from roofline.estimates.cost import Cost, Spending, Spent, tariff
 from roofline.estimates.deployment import Machine, machine_chip
-from roofline.estimates.pools import pools_serving
+from roofline.estimates.pools import Pools, pools_serving
 from roofline.estimates.requests import ServedLoad
 from roofline.estimates.serve import server_of
 from roofline.estimates.settings import Setup, bill_of, setup
-from roofline.estimates.span import Span
+from roofline.estimates.span import Span, exactly
 from roofline.estimates.spending import SteadyLoad, server_spending
+from roofline.estimates.tails import Percentiles, Tail
+from roofline.explore.attainment import pool_percentiles
 from roofline.explore.demand import NAMES, Limits
 from roofline.layout.layout import Layout
 from roofline.machine.chip import Chip
@@ -87,7 +89,8 @@ class ServingPlan(Spent, Figured):
     flight in all, of a rate their mean; `capacity`: requests that replicas which serve hold and
     run at once, 0 where each phase has its own. `limit`: what more load would
     exceed first, `used`: how much of it is. `formula`: its times are means in closed form; where not, requests are
-    followed from step to step. `chance`: that all limits hold. USD and J are of generated tokens.
+    followed from step to step. `chance`: that all limits hold; `attained`: the share of requests that keep them, by
+    their percentiles. USD and J are of generated tokens.
     """
 
     FIGURES: ClassVar[Units] = {
@@ -95,7 +98,8 @@ class ServingPlan(Spent, Figured):
         "concurrency": "", "batch": "", "ttft": "s", "tpot": "s",
         "latency": "s", "requests_per_second": "requests/s", "tokens_per_second": "tokens/s",
         "tokens_per_second_per_chip": "tokens/s", "tokens_per_second_per_user": "tokens/s",
-        **Spent.BILLED, "limit": "", "used": "share", "chance": "share", "formula": "", "why": "", "confirmation": "",
+        **Spent.BILLED, "limit": "", "used": "share", "chance": "share", "attained": "share", "formula": "", "why": "",
+        "confirmation": "",
     }  # fmt: skip
 
     model: Model
@@ -107,10 +111,11 @@ class ServingPlan(Spent, Figured):
     capacity: int
     ttft: Span
     tpot: Span
+    tails: Percentiles
     requests_per_second: float
     formula: bool = True
     why: str = ""
-    """Why it is not the first of those that were looked for."""
+    """How far it is from the first of those that were looked for, and what stops it there."""
     confirmation: Any = None
     """What a simulation says, where there was one."""
 
@@ -172,9 +177,14 @@ class ServingPlan(Spent, Figured):
         return 0 if self.prefill is None else self.group.replicas
 
     @property
+    def groups(self) -> tuple[Group, ...]:
+        """The pools: one, or that of each phase."""
+        return (self.group,) if self.prefill is None else (self.prefill, self.group)
+
+    @property
     def chips(self) -> int:
         """All chips."""
-        return self.group.chips + (0 if self.prefill is None else self.prefill.chips)
+        return sum(group.chips for group in self.groups)
 
     # -- figures ---------------------------------------------------------------------------------------------------
     @property
@@ -205,8 +215,7 @@ class ServingPlan(Spent, Figured):
     @property
     def usd_per_hour(self) -> float | None:
         """USD of an hour of all chips, None where one has no price."""
-        parts = [part for part in (self.group, self.prefill) if part is not None]
-        hours = [Cost(part.chips, HOUR, tariff(part.site.chip, bill_of(part.site.bill))) for part in parts]
+        hours = [Cost(part.chips, HOUR, tariff(part.site.chip, bill_of(part.site.bill))) for part in self.groups]
         if any(hour.tariff.own is not None for hour in hours):
             usd = self.spending.usd_per_hour
             return None if usd is None else float(usd)
@@ -230,9 +239,14 @@ class ServingPlan(Spent, Figured):
         load = SteadyLoad(self.requests_per_second, r.input, r.output, r.cached)
         return server_spending(asked, load, float(self.tpot.expected), self.replicas)
 
+    @property
+    def limited(self) -> tuple[Span, Span, Span]:
+        """The seconds that limits are of."""
+        return self.limits.limited(self.ttft, self.tpot, self.latency, self.tails)
+
     @cached_property
     def _shares(self) -> Mapping[str, float]:
-        used = self.limits.spans(self.ttft, self.tpot, self.latency)
+        used = self.limits.spans(*self.limited)
         shares = {name: float(share) for name, share in zip(NAMES, used, strict=True) if share > 0}
         places = {"places": self.concurrency / self.capacity} if self.capacity else {}
         return {**shares, **places}
@@ -248,22 +262,62 @@ class ServingPlan(Spent, Figured):
         return self._shares.get(self.limit, 0.0)
 
     @property
+    def keeps(self) -> bool:
+        """Whether the limits hold."""
+        return bool(self.limits.spans(*self.limited).max() <= 1)
+
+    @property
+    def simulated(self) -> ServingPlan:
+        """The same with the times and the throughput of its simulation, itself where there was none."""
+        c = self.confirmation
+        if c is None:
+            return self
+        rate = c.tokens_per_second_per_chip * self.chips / int(self.demand.output_tokens)
+        return replace(self, ttft=exactly(c.ttft), tpot=exactly(c.tpot), requests_per_second=rate)
+
+    @property
+    def broken(self) -> bool:
+        """Whether a simulation misses the limits."""
+        return self.confirmation is not None and not self.confirmation.keeps
+
+    @property
     def chance(self) -> float:
         """The probability that all limits hold."""
-        return self.limits.chance(self.ttft, self.tpot, self.latency)
+        return self.limits.chance(*self.limited)
+
+    @property
+    def attained(self) -> float:
+        """The share of requests that keep all limits, by their percentiles."""
+        return self.limits.attained(self.tails)
 
     # -- once more -------------------------------------------------------------------------------------------------
-    def evaluated(self) -> Any:
-        """The same by itself: a `Serving` of one of its replicas with its share of the requests, or the `Pools`."""
+    def evaluated(self, concurrency: Count | None = None) -> Any:
+        """The same by itself: a `Serving` of one of its replicas with its share of the requests, or the `Pools`.
+
+        `concurrency`: requests in flight instead of its own, numbers of them or one.
+        """
         site, rate, number = self.group.site, self.demand.rate, self.replicas
+        flight = self.concurrency if concurrency is None else concurrency
         if self.prefill is None:
-            server = server_of(site.setup(self.model, self.group.layout), self.demand)
-            if rate is not None:
-                return server.at_rate(rate / number, self.formula, turns=number)
-            return server.at(self.concurrency / number if self.concurrency % number else self.batch)
-        load = replace(self.demand, concurrency=self.concurrency if rate is None else None)
+            share = flight / number if np.any(np.asarray(flight) % number) else flight // number
+            load = self.demand if rate is not None else replace(self.demand, concurrency=flight)
+            server = server_of(site.setup(self.model, self.group.layout), load)
+            return server.at(share) if rate is None else server.at_rate(rate / number, self.formula, turns=number)
+        load = replace(self.demand, concurrency=flight if rate is None else None)
         sizes = pool_sizes((self.prefill.site, site), self.prefill.layout, (self.prefills, self.decodes))
         return pools_serving(self.model, site.under(self.group.layout), load, sizes, bill=site.bill)
+
+    def answered(self, answer: Any, i: int = 0) -> ServingPlan:
+        """The same with the times of an answer about it, the i-th of an array."""
+        ttft, tpot = part(answer.ttft, i), part(answer.tpot, i)
+        latency = float((ttft + tpot.times(self.demand.output_tokens - 1)).expected)
+        rate = self.concurrency / latency if self.demand.rate is None else float(self.demand.rate)
+        flight = self.concurrency if self.demand.rate is None else max(1, round(rate * latency))
+        capacity = part(answer.capacity, i) * self.replicas if self.prefill is None else 0
+        tails = part(tails_of(answer), i)
+        return replace(
+            self, concurrency=flight, capacity=capacity, ttft=ttft, tpot=tpot, tails=tails, requests_per_second=rate
+        )
 
 
 def pool_sizes(sites: tuple[Site, Site], layout: Layout, replicas: tuple[Count, Count]) -> PoolSizes:
@@ -289,8 +343,23 @@ class PlanPlace(Figured):
     rejected: str
 
 
+def tails_of(answer: Any) -> Percentiles:
+    """Percentiles of a server, or of pools."""
+    if isinstance(answer, Pools):
+        waits = answer.prefill_wait, answer.decode_wait
+        return pool_percentiles(answer.ttft.expected, answer.tpot.expected, answer.output - 1, waits)
+    percentiles: Percentiles = answer.percentiles
+    return percentiles
+
+
 def part(value: Any, i: int) -> Any:
-    """An element of an array, or of the ends of a span."""
+    """An element of an array, or of each number of a span or of percentiles; of one number itself."""
     if isinstance(value, Span):
         return Span(*(part(end, i) for end in value.ends()))
-    return np.asarray(value).reshape(-1)[i].item()
+    if isinstance(value, Tail):
+        return Tail(*(part(getattr(value, name), i) for name in value.FIGURES))
+    if isinstance(value, Percentiles):
+        ttft, tpot, latency = (part(tail, i) for tail in (value.ttft, value.tpot, value.latency))
+        return Percentiles(ttft, tpot, latency, value.approximate)
+    flat = np.asarray(value).reshape(-1)
+    return flat[i if flat.size > 1 else 0].item()

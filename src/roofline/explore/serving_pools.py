@@ -19,12 +19,14 @@ from roofline.distinct import Array
 from roofline.estimates.pool_replicas import Columns, Pair, Replicas
 from roofline.estimates.pools import Pools, pools_serving
 from roofline.estimates.requests import ServedLoad
-from roofline.estimates.span import Span
+from roofline.estimates.span import Span, exactly
 from roofline.estimates.tandem import Passage, Tandem
 from roofline.estimates.transfer import moved_bytes, networks
+from roofline.explore.attainment import pool_percentiles
 from roofline.explore.demand import Limits
+from roofline.explore.figures import Aim
 from roofline.explore.serving_layouts import Degrees
-from roofline.explore.serving_plans import Group, ServingPlan, Site, part, pool_sizes
+from roofline.explore.serving_plans import Group, ServingPlan, Site, part, pool_sizes, tails_of
 from roofline.explore.serving_space import Looked, ReplicaKinds, SiteSpace
 from roofline.explore.serving_splits import ROUNDING, BoundedSplits, PoolRates, Splits, SplitSpace, pool_rates
 
@@ -45,7 +47,7 @@ MOST_PAIRS = 2**18
 
 
 # -- a pool for each phase -----------------------------------------------------------------------------------------
-def disaggregated(space: SiteSpace, prefill: Site, decode: Site, demand: Load, limits: Limits) -> Looked:
+def disaggregated(space: SiteSpace, prefill: Site, decode: Site, demand: Load, limits: Limits, aim: Aim) -> Looked:
     """Every pair of layouts, one of replicas that prefill and one of those that decode, and every number of either.
 
     Without a load: the most requests in flight within the limits; with one: every split that keeps them. Both pools
@@ -60,7 +62,7 @@ def disaggregated(space: SiteSpace, prefill: Site, decode: Site, demand: Load, l
         return Looked((), 0, 0, ((f"no network known between {prefill.chip.id} and {decode.chip.id}", 1),))
     least, every = 0.0, list[_Walked]()
     for pair in pool_pairs(space, sites, demand, limits):
-        every.append(pair.walked(least))
+        every.append(pair.walked(least, aim))
         best = np.sort(np.concatenate([walked.score for walked in every]))[::-1][:EXACT]
         least = float(best[-1]) if len(best) == EXACT else 0.0
     plans = tuple(plan for walked in every for plan in walked.plans(max(least, LEAST)))
@@ -124,10 +126,13 @@ class _PoolPair:
 
     def keeps(self, tandem: Tandem, p: Passage) -> Array:
         """Whether all limits are kept, by what is expected; `strict` is asked of those that come out best."""
-        ttft = tandem.first_token(p)
-        return np.asarray(
-            self.limits.shares(ttft, p.step, ttft + (self.demand.output_tokens - 1) * p.step).max(axis=0) <= 1
-        )
+        ttft, more = tandem.first_token(p), self.demand.output_tokens - 1
+        means = exactly(ttft), exactly(p.step), exactly(ttft + more * p.step)
+        expected = replace(self.limits, strict=False)
+        if self.limits.attainment is not None:
+            tails = pool_percentiles(ttft, p.step, more, (p.prefill_wait, p.decode_wait))
+            means = self.limits.limited(*means, tails)
+        return np.asarray(expected.spans(*means).max(axis=0) <= 1)
 
     @cached_property
     def rates(self) -> tuple[PoolRates, PoolRates]:
@@ -150,32 +155,51 @@ class _PoolPair:
             needed = int(demand.concurrency) / longest
         return BoundedSplits(self.splits, self.rates, needed, least * ROUNDING)
 
-    def highest(self, splits: Splits) -> tuple[Array, Array]:
-        """Requests a second within the limits, 0 where none, and how many are then in flight; of a load those of it."""
+    def scored(self, splits: Splits, aim: Aim) -> tuple[Array, Array]:
+        """What is looked for, 0 where a limit is missed, and how many requests are in flight: of a load those of it,
+        else the most within the limits.
+
+        Requests a second of a chip, or under a load few chips; or what an aim that more chips serve is the most of.
+        """
         tandem, demand, number = self.tandem(splits), self.demand, len(splits)
         if demand.concurrency is not None:
             p = tandem.always(np.full(number, float(demand.concurrency)))
-            return np.where(self.keeps(tandem, p), p.rate, 0.0), np.full(number, demand.concurrency)
-        if demand.rate is not None:
+            holds, flights, rate = self.keeps(tandem, p), np.full(number, demand.concurrency), p.rate
+        elif demand.rate is not None:
             p = tandem.at(np.minimum(demand.rate, tandem.capacity * 0.999))
             holds = (demand.rate < tandem.capacity) & self.keeps(tandem, p)
-            return np.where(holds, demand.rate, 0.0), np.ceil(demand.rate * tandem.latency(p)).astype(np.int64)
+            flights, rate = np.ceil(demand.rate * tandem.latency(p)).astype(np.int64), p.rate
+        else:
+            rate = self.highest(tandem, number)
+            several, p = tandem.always_at(np.maximum(rate, 1e-12))
+            holds, flights = rate > 0, np.floor(several).astype(np.int64)
+        if aim.faster:
+            ttft = tandem.first_token(p)
+            score = {
+                "tokens_per_second": rate,
+                "tokens_per_second_per_user": 1 / p.step,
+                "latency": 1 / (ttft + (demand.output_tokens - 1) * p.step),
+            }[aim.figure]
+        else:
+            score = (1.0 if demand.given else rate) / splits.chips
+        return np.where(holds, score, 0.0), flights
+
+    def highest(self, tandem: Tandem, number: int) -> Array:
+        """The most requests a second within the limits, 0 where none."""
         low, high = np.zeros(number), np.asarray(tandem.capacity, dtype=float)
         for _ in range(HALVINGS):
             middle = (low + high) / 2
             enough = self.keeps(tandem, tandem.always_at(middle)[1])
             low, high = np.where(enough, middle, low), np.where(enough, high, middle)
-        return low, np.floor(tandem.always_at(np.maximum(low, 1e-12))[0]).astype(np.int64)
+        return low
 
-    def score(self, splits: Splits, rates: Array) -> Array:
-        """What is looked for: requests a second of a chip, or under a load few chips; 0 where a limit is missed."""
-        return np.asarray(rates / splits.chips if not self.demand.given else (rates > 0) / splits.chips)
-
-    def walked(self, least: float) -> _Walked:
-        """The best of all splits, of which those below `least` need not be known."""
-        whole = self.splits.number <= WHOLE
-        bounded = self.bounded(0.0) if whole else self._narrowed(max(least, LEAST))
-        best = _Walked(self, Splits(*(np.zeros(0, dtype=np.int64),) * 5), np.zeros(0), np.zeros(0, dtype=np.int64))
+    def walked(self, least: float, aim: Aim) -> _Walked:
+        """The best of all splits, of which those below `least` need not be known. Raises InputError for too many."""
+        whole = self.splits.number <= (MOST_SPLITS if aim.faster else WHOLE)
+        if aim.faster and not whole:
+            raise self._many(self.splits.number)
+        bounded = self.bounded(0.0) if whole else self._narrowed(max(least, LEAST), aim)
+        best = _Walked(self, aim, Splits(*(np.zeros(0, dtype=np.int64),) * 5), np.zeros(0), np.zeros(0, dtype=np.int64))
         if not whole:
             best = replace(best, never=self.splits.count(~bounded.can_keep))
         for piece in bounded.pieces():
@@ -184,21 +208,23 @@ class _PoolPair:
             best = best.with_others(piece)
         return best
 
-    def _narrowed(self, least: float) -> BoundedSplits:
+    def _many(self, number: int) -> InputError:
+        many = f"{number:,} splits of two pools can be best, at most {MOST_SPLITS:,}"
+        return InputError("chips", self.space.chips, f"fewer, or kind aggregated: {many}")
+
+    def _narrowed(self, least: float, aim: Aim) -> BoundedSplits:
         """The splits that can be among the best, by what a few of them come to. Raises InputError for too many."""
         bounded = self.bounded(least)
         while bounded.number > WHOLE:
             some = bounded.sample(SAMPLE)
-            score = self.score(some, self.highest(some)[0])
+            score = self.scored(some, aim)[0]
             narrower = self.bounded(max(least, float(np.sort(score)[-EXACT])))
             shrinks = narrower.number <= SHRINKS * bounded.number
             bounded = narrower
             if not shrinks:
                 break
         if bounded.number > MOST_SPLITS:
-            many = f"{bounded.number:,} splits of two pools can be best, at most {MOST_SPLITS:,}"
-            expected = f"fewer, or kind aggregated: {many}"
-            raise InputError("chips", self.space.chips, expected)
+            raise self._many(bounded.number)
         return bounded
 
 
@@ -211,6 +237,7 @@ class _Walked:
     """
 
     pair: _PoolPair
+    aim: Aim
     splits: Splits
     score: Array
     flights: Array
@@ -227,8 +254,7 @@ class _Walked:
         """The best of these and others, which come behind them where they are equal."""
         if not len(splits):
             return self
-        rates, flights = self.pair.highest(splits)
-        score = self.pair.score(splits, rates)
+        score, flights = self.pair.scored(splits, self.aim)
         missed = int(np.sum(score == 0))
         every, scores = self.splits.and_then(splits), np.concatenate([self.score, score])
         order = np.argsort(-scores, kind="stable")[:EXACT]
@@ -276,7 +302,8 @@ def _exactly(
     def answer(flights: Array) -> tuple[Pools, Array]:
         load = demand if demand.given else replace(demand, concurrency=flights)
         p = pools_serving(space.model, sites[1].under(then.layout(0)), load, sizes, bill=sites[1].bill)
-        return p, np.broadcast_to(limits.spans(p.ttft, p.tpot, p.latency).max(axis=0), (len(splits),))
+        limited = limits.limited(p.ttft, p.tpot, p.latency, tails_of(p))
+        return p, np.broadcast_to(limits.spans(*limited).max(axis=0), (len(splits),))
 
     p, used = answer(flights)
     if limits.strict and not demand.given:
@@ -288,11 +315,12 @@ def _exactly(
             low, high = np.where(keeps, middle, low), np.where(keeps, high, np.maximum(middle - 1, low))
         flights = np.maximum(low, 1)
         p, used = answer(flights)
+    tails = tails_of(p)
     return tuple(
         ServingPlan(
             space.model, demand, limits, Group(sites[1], then.one(i), int(splits.decodes[i])),
             Group(sites[0], first.one(i), int(splits.prefills[i])), int(flights[i]), 0,
-            part(p.ttft, i), part(p.tpot, i), part(p.requests_per_second, i),
+            part(p.ttft, i), part(p.tpot, i), part(tails, i), part(p.requests_per_second, i),
         )
         for i in map(int, np.flatnonzero(used <= 1))
     )  # fmt: skip

@@ -15,7 +15,9 @@ import numpy as np
 from roofline.declared.errors import InputError
 from roofline.declared.groups import Load
 from roofline.distinct import Array
+from roofline.estimates.server import Serving
 from roofline.estimates.span import Span
+from roofline.estimates.tails import Percentiles
 from roofline.explore.demand import Limits
 from roofline.explore.serving_plans import Group, ServingPlan, Site, part
 from roofline.explore.serving_space import Looked, ReplicaKinds, SiteSpace
@@ -30,32 +32,37 @@ IDLE = 1000
 
 @dataclass(frozen=True)
 class _Question:
-    """Replicas of one site under a demand."""
+    """Replicas of one site under a demand; `faster`: as many as there is room for."""
 
     space: SiteSpace
     site: Site
     demand: Load
     limits: Limits
+    faster: bool
 
     def plan(
-        self, kinds: ReplicaKinds, i: int, several: tuple[int, int], times: tuple[Span, Span], rate: float
+        self, kinds: ReplicaKinds, i: int, several: tuple[int, int], times: tuple[Span, Span, Percentiles], rate: float
     ) -> ServingPlan:
         """The i-th layout, so many replicas of it with so many requests in flight in all."""
         replicas, flight = several
         group = Group(self.site, kinds.degrees.one(i), replicas)
         capacity = int(kinds.capacity[i]) * replicas
         return ServingPlan(
-            self.space.model, self.demand, self.limits, group, None, flight, capacity, times[0], times[1], rate,
+            self.space.model, self.demand, self.limits, group, None, flight, capacity, *times, rate,
         )  # fmt: skip
 
+    def used(self, s: Serving) -> Array:
+        """How much of its limits an answer uses, at most."""
+        return np.asarray(self.limits.spans(*self.limits.limited(s.ttft, s.tpot, s.latency, s.percentiles)).max(axis=0))
 
-def aggregated(space: SiteSpace, site: Site, demand: Load, limits: Limits) -> Looked:
+
+def aggregated(space: SiteSpace, site: Site, demand: Load, limits: Limits, faster: bool = False) -> Looked:
     """Every layout of a replica, as many replicas as there is room for or as the load needs.
 
     Without a load: the most requests in flight within the limits, on all chips. With one: the fewest replicas that keep
-    the limits.
+    the limits, or where it has to be `faster` the most that there is room for.
     """
-    asked, fitting = _Question(space, site, demand, limits), space.replicas(site, demand)
+    asked, fitting = _Question(space, site, demand, limits, faster), space.replicas(site, demand)
     ways = _arriving if demand.rate is not None else _always
     plans, deployments, considered, missed = list[ServingPlan](), 0, 0, 0
     for kinds in fitting.kinds:
@@ -87,10 +94,10 @@ def _always(asked: _Question, kinds: ReplicaKinds, most: Array) -> Looked:
 
     def keeps(numbers: Array) -> Array:
         s = kinds.server.at(users(numbers))
-        within = asked.limits.spans(s.ttft, s.tpot, s.latency).max(axis=0) <= 1
-        return np.asarray(within & (np.ceil(users(numbers)) <= capacity))
+        return np.asarray((asked.used(s) <= 1) & (np.ceil(users(numbers)) <= capacity))
 
-    last, considered = _last(keeps, highest)
+    spare = asked.faster and demand.concurrency is not None
+    last, considered = _last(keeps, np.ones_like(highest) if spare else highest)
     if not np.any(last):
         return Looked((), deployments, considered)
     number = np.maximum(last, 1)[:, np.newaxis]
@@ -99,7 +106,7 @@ def _always(asked: _Question, kinds: ReplicaKinds, most: Array) -> Looked:
     for i in map(int, np.flatnonzero(last)):
         replicas = int(most[i]) if demand.concurrency is None else int(highest[i] + 1 - last[i])
         in_all = int(last[i]) * replicas if demand.concurrency is None else int(demand.concurrency)
-        times = (part(answer.ttft, i), part(answer.tpot, i))
+        times = (part(answer.ttft, i), part(answer.tpot, i), part(answer.percentiles, i))
         plans.append(asked.plan(kinds, i, (replicas, in_all), times, part(answer.requests_per_second, i) * replicas))
     return Looked(tuple(plans), deployments, considered)
 
@@ -131,7 +138,8 @@ def _arriving(asked: _Question, kinds: ReplicaKinds, most: Array) -> Looked:
     """So many requests a second, at random, by the closed form: every number of replicas of every layout, in pieces.
 
     A layout is looked at up to the first number that keeps the limits, to the end of its piece, and no further than
-    where its replicas are busy for 1 / `IDLE` of the time. Raises InputError for more numbers than `MOST_NUMBERS`.
+    where its replicas are busy for 1 / `IDLE` of the time; of `faster` ones at that number alone. Raises InputError for
+    more numbers than `MOST_NUMBERS`.
     """
     server, rate, layouts = kinds.server, float(asked.demand.rate or 0), len(most)
     fastest = np.broadcast_to(np.asarray(server.fastest), (layouts, 1))
@@ -141,6 +149,8 @@ def _arriving(asked: _Question, kinds: ReplicaKinds, most: Array) -> Looked:
     first: dict[int, ServingPlan] = {}
     while True:
         open_ = [i for i in range(layouts) if i not in first and last[i] >= start]
+        if asked.faster:
+            open_ = open_ if start == 1 else []
         if start > 1 and open_:
             start = max(start, int(min(needed[open_])))
             open_ = [i for i in open_ if last[i] >= start]
@@ -151,24 +161,26 @@ def _arriving(asked: _Question, kinds: ReplicaKinds, most: Array) -> Looked:
             raise InputError("chips", asked.space.chips, expected)
         end = min(start + width, int(last[open_].max()) + 1)
         replicas = np.minimum(np.arange(start, end), last[:, np.newaxis])
+        if asked.faster:
+            replicas = last[:, np.newaxis]
         rates = rate / replicas
         s = server.at_rate(np.minimum(rates, fastest * (1 - 1e-9)), formula=True, turns=replicas)
-        keeps = (asked.limits.spans(s.ttft, s.tpot, s.latency).max(axis=0) <= 1) & (rates < fastest)
-        considered += int(np.sum(np.maximum(0, np.minimum(end - 1, last) - start + 1)))
+        keeps = (asked.used(s) <= 1) & (rates < fastest)
+        considered += layouts if asked.faster else int(np.sum(np.maximum(0, np.minimum(end - 1, last) - start + 1)))
         for i in open_:
             j = int(np.argmax(keeps[i]))
             if keeps[i, j]:
                 at, number = i * replicas.shape[1] + j, int(replicas[i, j])
-                times = (part(s.ttft, at), part(s.tpot, at))
+                times = (part(s.ttft, at), part(s.tpot, at), part(s.percentiles, at))
                 first[i] = asked.plan(kinds, i, (number, part(s.in_flight, at) * number), times, rate)
         start = end
     return Looked(tuple(first[i] for i in sorted(first)), int(np.sum(most)), considered)
 
 
-def followed(plan: ServingPlan, room: int) -> ServingPlan | None:
+def followed(plan: ServingPlan, room: int, faster: bool = False) -> ServingPlan | None:
     """The same plan at its rate with requests that are followed, and the fewest replicas that keep the limits so.
 
-    None where the `room` of so many chips does not suffice.
+    A `faster` one has the most already. None where the `room` of so many chips does not suffice.
     """
     rate, most = plan.demand.rate, room // int(plan.group.layout.chips)
     if plan.prefill is not None or rate is None or not plan.formula:
@@ -180,15 +192,16 @@ def followed(plan: ServingPlan, room: int) -> ServingPlan | None:
             s = more.evaluated()
         except InputError:  # a rate beyond what they take
             return None
-        if plan.limits.spans(s.ttft, s.tpot, s.latency).max() > 1:
-            return None
-        capacity = plan.capacity // plan.group.replicas * replicas
-        return replace(more, ttft=s.ttft, tpot=s.tpot, concurrency=s.in_flight * replicas, capacity=capacity)
+        capacity, tails = plan.capacity // plan.group.replicas * replicas, s.percentiles
+        more = replace(
+            more, ttft=s.ttft, tpot=s.tpot, tails=tails, concurrency=s.in_flight * replicas, capacity=capacity
+        )
+        return more if more.keeps else None
 
     replicas = plan.group.replicas
     best = kept(replicas)
     if best is None:
         return next((more for n in range(replicas + 1, most + 1) if (more := kept(n)) is not None), None)
-    while replicas > 1 and (fewer := kept(replicas - 1)) is not None:
+    while not faster and replicas > 1 and (fewer := kept(replicas - 1)) is not None:
         best, replicas = fewer, replicas - 1
     return best

@@ -25,24 +25,42 @@ def search_text(s: Search) -> str:
     return "\n".join(lines)
 
 
+def answers_text(s: Search) -> str:
+    """The two answers: the highest by the objective, and the simplest of those within its error."""
+    if s.highest is None:
+        return ""
+    simplest = f"recommended, the simplest within {100 * (s.error or 0):.1f} % of it, the error of its TPOT (80 %)"
+    rows = ((f"highest {s.objective}", s.highest), (simplest, s.recommended))
+    none = "none of those simulated keeps the limits"
+    return "\n".join(f"{name}:\n  {none if p is None else _plan_figures(p)}" for name, p in rows)
+
+
+def _plan_figures(p: ServingPlan) -> str:
+    times = f"TTFT {seconds(float(p.ttft.expected))}, TPOT {seconds(float(p.tpot.expected))}"
+    return (
+        f"{plan_text(p)}, {p.chips:,} chips, {p.concurrency:,} in flight: {times}, "
+        f"{p.tokens_per_second_per_chip:,.0f} tokens/s per chip, chance {100 * p.chance:.0f} %"
+        f"{f'; {p.why}' if p.why else ''}"
+    )
+
+
 def confirmed_text(s: Search) -> str:
-    """What the simulations say, a line each."""
-    lines = []
-    for number, plan in enumerate(s.plans, 1):
-        c = plan.confirmation
-        if c is not None:
-            kept = "keeps" if c.keeps else "misses"
-            lines.append(
-                f"#{number} simulated: TTFT {seconds(c.ttft)}, TPOT {seconds(c.tpot)}, "
-                f"{c.tokens_per_second_per_chip:,.0f} tokens/s per chip; {kept} the limits in the mean, "
-                f"{100 * c.attained:.0f} % of requests keep them"
-            )
-    return "\n".join(lines)
+    """What the simulations say, a line each, those of plans that break their limits last."""
+    numbered = [(f"#{number}", plan) for number, plan in enumerate(s.plans, 1)]
+    return "\n".join(
+        f"{name} simulated: TTFT {seconds(c.ttft)}, TPOT {seconds(c.tpot)}, "
+        f"{c.tokens_per_second_per_chip:,.0f} tokens/s per chip; {'keeps' if c.keeps else 'misses'} the limits"
+        f"{' in the mean' if s.attainment is None else ''}, {100 * c.attained:.0f} % of requests keep them"
+        for name, plan in (*numbered, ("recommended", s.recommended))
+        if plan is not None and (c := plan.confirmation) is not None
+    )
 
 
 def search_table(s: Search) -> Table:
-    """The ways, the best first."""
-    return Table(COLUMNS, tuple(_row(i, plan) for i, plan in enumerate(s.plans, 1)), name="plans")
+    """The ways, the best first; behind them the best of every machine that is not among them."""
+    rows = [_row(i, plan) for i, plan in enumerate(s.plans, 1)]
+    rows += [_row(place.rank, place.plan) for place in s.machines if (place.rank or 0) > len(s.plans)]
+    return Table(COLUMNS, tuple(rows), name="plans")
 
 
 def place_text(place: PlanPlace) -> str:
@@ -67,7 +85,7 @@ def plan_text(p: ServingPlan) -> str:
     return f"{p.prefills} × {p.prefill_layout} prefill{apart}, {p.replicas} × {p.layout} decode on {p.on}{formats}"
 
 
-def _row(number: int, p: ServingPlan) -> tuple[object, ...]:
+def _row(number: int | None, p: ServingPlan) -> tuple[object, ...]:
     return (
         str(number), plan_text(p), p.chips, p.concurrency, p.ttft.expected, p.tpot.expected,
         p.tokens_per_second_per_chip, p.tokens_per_second_per_user, p.usd_per_million_tokens, _joules(p), p.chance,
@@ -84,7 +102,8 @@ def limits_text(s: Search) -> str:
     """The limits asked for, after a semicolon; nothing where there are none."""
     named = (("TTFT", s.ttft_limit), ("TPOT", s.tpot_limit), ("latency", s.latency_limit))
     said = [f"{name} ≤ {seconds(limit)}" for name, limit in named if limit is not None]
-    return f"; {', '.join(said)}{' at the far end of intervals' if s.strict else ''}" if said else ""
+    whose = "in the mean" if s.attainment is None else f"for {100 * s.attainment:g} % of requests"
+    return f"; {', '.join(said)} {whose}{', at the far end of intervals' if s.strict else ''}" if said else ""
 
 
 def _assumed(s: Search) -> str:

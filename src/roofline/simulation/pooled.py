@@ -308,7 +308,8 @@ def run_pools_closed(
 ) -> None:  # fmt: skip
     """Clients that each send the next request when their last one was answered, as `run_closed` has it for one pool.
 
-    `before`: seconds from the arrival of a prompt of so many tokens until the scheduler sees it.
+    Replicas that prefill take turns. `before`: seconds from the arrival of a prompt of so many tokens until the
+    scheduler sees it.
     """
     at, recorder, pools.follows = pools.sent, pools.recorder, True
     coming, requests = at.coming, islice(prompts_alone(requests), at.number, None)
@@ -335,8 +336,8 @@ def run_pools_closed(
             break
         pools.until(inf if following is None else following[0])
         if coming and coming[0] is following:
-            request = heappop(coming)[2]
-            pools.prefills[request.source % len(pools.prefills)].receive(request)
+            _, turn, request = heappop(coming)
+            pools.prefills[(turn - 1) % len(pools.prefills)].receive(request)
 
 
 def _tell(replicas: Sequence[Replica], done: Callable[[Request], None]) -> None:

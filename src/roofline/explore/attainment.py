@@ -1,0 +1,60 @@
+"""The share of requests that keep a limit, and the seconds that a share of them does not exceed.
+
+Both come from percentiles of a server, and of pools from the variance of their waits.
+"""
+
+from __future__ import annotations
+
+from statistics import NormalDist
+
+import numpy as np
+
+from roofline.declared.maths import Count
+from roofline.distinct import Array
+from roofline.estimates.tails import DEVIATIONS, Percentiles, Tail, Varied
+from roofline.estimates.tandem import VARIED
+
+UNEVEN = 0.03
+"""Deviation of TPOT in a pool that only decodes, over its mean."""
+
+
+def seconds_of(tail: Tail, share: float) -> Array:
+    """What so many of the requests do not exceed.
+
+    Cube roots are taken to be linear in normal deviations, between the percentiles and beyond them, as those of a gamma
+    distribution nearly are.
+    """
+    z, roots = NormalDist().inv_cdf(share), _roots(tail)
+    i = int(np.clip(np.searchsorted(DEVIATIONS, z), 1, len(DEVIATIONS) - 1))
+    slope = (roots[i] - roots[i - 1]) / (DEVIATIONS[i] - DEVIATIONS[i - 1])
+    return np.asarray(np.maximum(roots[i] + slope * (z - DEVIATIONS[i]), 0.0) ** 3)
+
+
+def share_within(tail: Tail, limit: float) -> float:
+    """The share of requests that do not exceed a limit: of `seconds_of` the inverse."""
+    roots, root = _roots(tail), np.cbrt(limit)
+    if root == np.inf or roots[-1] <= roots[0]:
+        return float(roots[-1] <= root)
+    i = int(np.clip(np.searchsorted(roots, root), 1, len(DEVIATIONS) - 1))
+    slope = max((roots[i] - roots[i - 1]) / (DEVIATIONS[i] - DEVIATIONS[i - 1]), 1e-12)
+    return NormalDist().cdf(float(DEVIATIONS[i] + (root - roots[i]) / slope))
+
+
+def _roots(tail: Tail) -> Array:
+    every = np.broadcast_arrays(*(np.asarray(getattr(tail, name)) for name in tail.FIGURES))
+    return np.asarray(np.cbrt(np.stack(every)))
+
+
+def pool_percentiles(ttft: Count, tpot: Count, more: Count, waits: tuple[Count, Count]) -> Percentiles:
+    """Percentiles of requests that pass two pools, of means; `waits`: those for prefill and for a decode step.
+
+    A prompt varies by its length. A wait for prefill varies by more than its mean, as that of a queue that is often
+    empty does; one for a decode step is of any part of it.
+    """
+    mean, each = np.asarray(ttft), np.asarray(tpot)
+    queue, joining = map(np.asarray, waits)
+    own = mean - queue - joining
+    first = Varied(np.zeros_like(mean), mean, VARIED * own**2 + 3 * queue**2 + joining**2 / 3)
+    following = Varied(np.zeros_like(each), each, (UNEVEN * each) ** 2)
+    latency = first + following.times(more)
+    return Percentiles(first.tail(), following.tail(), latency.tail(), True)
