@@ -47,7 +47,8 @@ class Engine:
     `network`: whose collectives, where they are not the same.
     `step_s`, `sequence_s`, `token_s`, `prefill_s`: host seconds of a step, of each sequence and of each new token in
     it, and of a prompt batch. `request_s`, `request_token_s`: seconds from a request's arrival to the
-    scheduler, of each and of each token of its prompt (HTTP, tokeniser).
+    scheduler, of each and of each token of its prompt (HTTP, tokeniser). `queues`: those of requests that arrive
+    together are spent one after another.
     `starts`: by generation of chip, the seconds that the first batch of a process waits before its prompts, while
     kernels are compiled. `cold`: a batch is that first one; a step and a server in its steady state never are.
     `budget` and `share`: whose rule says how much memory the KV cache may take. `block`: tokens of a cache block.
@@ -127,6 +128,7 @@ class Engine:
     token_s: float = 0.0
     request_s: float = 0.0
     request_token_s: float = 0.0
+    queues: bool = False
     rereads: float = 0.0
     launch_s: float = 0.0
     slower: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
