@@ -2,11 +2,11 @@
 
     python benchmarks/fit_first_token.py DIR
 
-The logarithm of a row's TTFT over what is expected lies within √(law² + (host·h)² + (wait·w)²) of 0, where the law's part
-and the shares h and w of the host and of waits are the row's own, and `host`, of each engine, and `wait` are fitted: to
-the least mean interval score of an 80 % interval (Gneiting and Raftery, JASA 102, 2007), its width and ten times what a
-row lies beyond it. Beside it the share of rows inside, by engine and chip: with all rows, and with those of the engine on
-that chip left out.
+The logarithm of a row's TTFT over what is expected lies within √(law² + (host·h)² + (wait·w)²) of 0. The law's part and
+the shares h and w of the host and of waits are the row's own; `host`, of each engine, and `wait` are fitted. The least
+mean interval score of an 80 % interval decides (Gneiting and Raftery, JASA 102, 2007): its width and ten times what a
+row lies beyond it. Beside it the share of rows inside, by engine and chip: with all rows, and with those of the engine
+on that chip left out.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def runs(folder: Path) -> Iterator[MeasuredRun]:
 
 @dataclass(frozen=True)
 class Rows:
-    """TTFTs: engine, and engine and chip; logarithms of measured over expected; the law's ends; shares of both parts."""
+    """TTFTs: engine, and engine and chip; the logarithm of measured over expected; the law's ends; shares of parts."""
 
     engine: NDArray[np.str_]
     system: NDArray[np.str_]
@@ -92,7 +92,7 @@ def spans(measured: Sequence[MeasuredRun], wait: float, host: float) -> list[Spa
 
 
 def rows(measured: Sequence[MeasuredRun]) -> Rows:
-    """The rows that can be predicted and are slower than the speed of light. Shares show in the width at a scatter of 1."""
+    """Rows that can be predicted and are slower than the speed of light; at a scatter of 1 the width is a share."""
     names, values = [], []
     each = zip(measured, *(spans(measured, *scatter) for scatter in ((0.0, 0.0), (0.0, 1.0), (1.0, 0.0))), strict=True)
     for run, law, host, wait in each:

@@ -256,7 +256,8 @@ def servers(r: TableRow) -> Iterator[MeasuredRun]:
             quantity=f"served-{what}", seconds=r.number(f"{what}_ms") / 1e3, model=model, layout=layout,
             on=several(chip, layout.chips), input=max(1, int(share * r.whole("isl"))),
             output=max(2, int(share * r.whole("osl"))), concurrency=concurrency, engine=runs, system=chip,
-            precision=formats, rounds=sent if what == "ttft" and not in_step else None, formula=False if in_step else None,
+            precision=formats, rounds=sent if what == "ttft" and not in_step else None,
+            formula=False if in_step else None,
             slices=(*slices, f"{what},{dense},tp={layout.tp}") if spread and dense == "dense" else slices,
         )  # fmt: skip
     if r.text("ttft_ms"):
@@ -315,8 +316,8 @@ PREDICTING = "sglang:v0.5.9-cu130"
 """The image of InferenceX's runs of Qwen3.5 with multi-token prediction, on four chips without expert parallelism;
 those without it ran on four with it, or on eight, in images for amd64 (its pull requests 804, 897, 898 and 918)."""
 EQUAL = ("Qwen/Qwen3-32B", "h100_sxm")
-"""Model and system of rows of fixed lengths, as the tables' notes say. Users who begin together then go on in step where
-prompts run apart, as SGLang has them: TTFT grows with their number as their prompts do. vLLM's rows show none of it."""
+"""Model and system of rows of fixed lengths, as the tables' notes say. Users who begin together go on in step there
+where prompts run apart, as in SGLang: TTFT grows with all their prompts. vLLM's rows show none of it."""
 SENT = 10
 """Requests that each user of these tables sent, as InferenceMAX's benchmarks do: num_prompts = 10 · concurrency."""
 NODE = 8

@@ -78,7 +78,8 @@ def test_an_ideal_law_has_no_interval() -> None:
 
 def test_kernels_alone_err_as_their_step() -> None:
     ttft = served(concurrency=8, engine="none").ttft
-    assert 1 < ttft.high / ttft.expected < 1.2 and 0.8 < ttft.low / ttft.expected < 1
+    assert 1 < ttft.high / ttft.expected < 1.2
+    assert 0.8 < ttft.low / ttft.expected < 1
 
 
 def test_a_host_nobody_knows_well_is_a_wider_interval() -> None:
@@ -95,14 +96,15 @@ def test_a_busy_server_is_known_less_than_an_idle_one() -> None:
 def test_percentiles_have_intervals_of_the_same_kind() -> None:
     s = served(concurrency=32)
     low, high = s.percentiles.low, s.percentiles.high
-    assert low is not None and high is not None
+    assert low is not None
+    assert high is not None
     for name in Tails.FIGURES:
         for part in Tail.FIGURES:
             value, below, above = (getattr(getattr(tails, name), part) for tails in (s.percentiles, low, high))
             assert getattr(s, name).floor <= below < value < above
     assert s.to_dict()["percentiles"]["high"]["ttft"]["p99"] == high.ttft.p99
     columns = s.columns()
-    assert columns["ttft_p99_low"] == [low.ttft.p99] and columns["ttft_p99"] == [s.percentiles.ttft.p99]
+    assert (columns["ttft_p99_low"], columns["ttft_p99"]) == ([low.ttft.p99], [s.percentiles.ttft.p99])
 
 
 def test_arrays_are_their_elements() -> None:
@@ -111,7 +113,8 @@ def test_arrays_are_their_elements() -> None:
     for i, n in enumerate(users.tolist()):
         one = served(concurrency=n)
         assert every.ttft.high[i] == pytest.approx(one.ttft.high)
-        assert every.percentiles.high is not None and one.percentiles.high is not None
+        assert every.percentiles.high is not None
+        assert one.percentiles.high is not None
         assert every.percentiles.high.ttft.p99[i] == pytest.approx(one.percentiles.high.ttft.p99)
 
 

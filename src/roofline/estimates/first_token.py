@@ -9,7 +9,7 @@ from roofline.machine.first_token import scatter
 
 
 def scattered(ttft: Span, asked: Setup, host: Count, wait: Count) -> Span:
-    """A TTFT with the law's interval, of whose seconds `host` pass before the scheduler sees a request, `wait` in waits.
+    """A TTFT with the law's interval, of whose seconds `host` pass before a request is scheduled and `wait` in waits.
 
     Kernels alone have neither, and a law that is no fit has no interval.
     """

@@ -460,7 +460,8 @@ class Server:
         """The answer, whose uncertainty is that of a decode step and of one with a prompt.
 
         `steeper`: the power of the seconds of steps by which TTFT and TPOT grow. Users who wait for answers are faster
-        with their steps; where requests come at a rate, slower steps are a higher load too. The speed of light has neither host nor waits: of the TTFT it is the prompt alone, of the TPOT the decode steps
+        with their steps; where requests come at a rate, slower steps are a higher load too.
+        The speed of light has neither host nor waits: of the TTFT it is the prompt alone, of the TPOT the decode steps
         that a token takes, `step_share`.
         """
         asked, engine, t = self.asked, self.asked.engine, self.table

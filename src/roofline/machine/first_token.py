@@ -1,7 +1,7 @@
 """How far the time to the first token scatters because of hosts, schedulers and load generators.
 
-Kernels and steps have an interval by their law. The TTFT of a server holds two parts more, which differ from one release
-of an engine, client and host to another: the time before the scheduler sees a request, and waits.
+Kernels and steps have an interval by their law. The TTFT of a server holds two parts more, which differ from one
+release of an engine, client and host to another: the time before the scheduler sees a request, and waits.
 """
 
 from __future__ import annotations
