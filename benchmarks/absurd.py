@@ -1,7 +1,7 @@
 """What every command makes of absurd numbers in every option that takes one: an answer, or one line why not, in bounds.
 
 `python benchmarks/absurd.py [COMMAND ... | NUMBER]` puts numbers that nobody means into every option of every command,
-one at a time (or so many of all, drawn with a seed), each in a process of its own with 2 GB beyond what the imports
+one at a time (or so many of each kind, drawn with a seed), each in a process of its own with 2 GB beyond what imports
 take. Whatever ends otherwise than with 0, 1 or 2, says more than one line of 160 characters when it refuses, takes more
 than twenty seconds of a processor or more than 2 GB is a fault: it is listed, and the exit code is 1.
 """
@@ -217,12 +217,13 @@ def _child(words: Sequence[str], folder: Path, said: Path) -> Any:
 
 
 def trials(commands: Sequence[str] = (), most: int = 0) -> Iterator[AbsurdTrial]:
-    """Every line's trial, in turn; `most`: of so many that are drawn, of the bases and of those absurd as a whole."""
+    """Every line's trial, in turn; `most`: of so many of the bases, of those absurd as a whole and of all, drawn."""
     warm()
     chosen = list(lines(commands))
     if most:
-        whole = {*map(tuple, LONG), *((c, *base.split()) for c, bases in BASES.items() for base in bases)}
-        chosen = [*sorted(whole), *random.Random(5).sample(chosen, most)]
+        meant = [(c, *base.split()) for c, bases in BASES.items() for base in bases]
+        kinds, draw = (meant, [tuple(line) for line in LONG], chosen), random.Random(5)
+        chosen = [line for kind in kinds for line in draw.sample(kind, min(most, len(kind)))]
     with tempfile.TemporaryDirectory() as place:
         for words in chosen:
             trial = ran(words, Path(place))

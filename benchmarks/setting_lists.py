@@ -77,12 +77,13 @@ def _named(node: ast.AST) -> tuple[str, list[str]]:
 def python_lists(path: Path) -> Iterator[SettingList]:
     """Those of a module. Docstrings are no lists."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    said = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant)}
-    said |= {id(v) for n in ast.walk(tree) if isinstance(n, ast.JoinedStr) for v in n.values}
-    prose = {id(n) for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)
+    nodes = list(ast.walk(tree))
+    said = {id(n.value) for n in nodes if isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant)}
+    said |= {id(v) for n in nodes if isinstance(n, ast.JoinedStr) for v in n.values}
+    prose = {id(n) for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)
              and not re.fullmatch(r"[-a-z_ ]+", n.value)}  # fmt: skip
     left_out = said | prose
-    for node in ast.walk(tree):
+    for node in nodes:
         if id(node) in left_out:
             continue
         kind, given = _named(node)

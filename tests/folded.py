@@ -45,8 +45,8 @@ def folded(
         @wraps(test)
         def every_case(**fixtures: Any) -> None:
             failures, named = [], list(zip(labels, listed, strict=True))
-            if drawn is not None and not os.environ.get(WHOLE):
-                named = random.Random(test.__name__).sample(named, min(drawn, len(named)))
+            if drawn is not None:
+                named = random.Random(test.__name__).sample(named, by_day(min(drawn, len(named)), len(named)))
             for label, case in named:
                 try:
                     test(**dict(zip(arguments, case.values, strict=True)), **fixtures)
@@ -63,6 +63,11 @@ def folded(
         return every_case  # type: ignore[return-value]
 
     return decorate
+
+
+def by_day(few: int, every: int) -> int:
+    """So few of what is drawn by day, and all of it with `--whole`."""
+    return every if os.environ.get(WHOLE) else few
 
 
 def _values(case: Any, number: int) -> Sequence[Any]:

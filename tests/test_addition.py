@@ -106,7 +106,7 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Any:
     for needed in ("pydantic", "mcp"):
         pytest.importorskip(needed, reason=f"{needed}, of the web and mcp extras, is not installed")
     folder = tmp_path_factory.mktemp("added")
-    shutil.copytree(PACKAGE, folder / "roofline", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(PACKAGE, folder / "roofline")
     for place in (SETTING, OF_TRAINING, FIGURE):
         changed(folder, place)
     run = subprocess.run(

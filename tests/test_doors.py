@@ -17,6 +17,7 @@ import roofline as rl
 from roofline.cli.main import main
 from roofline.declared.errors import InputError, error_line
 from roofline.declared.question import group_settings, question_settings
+from roofline.show.report.page import html
 
 DENSE, SMALL, MIXTURE = "meta-llama/Llama-3.1-8B", "Qwen/Qwen2.5-0.5B", "Qwen/Qwen3-30B-A3B"
 WINDOWED, LATENT, SEEING = "openai/gpt-oss-20b", "deepseek-ai/DeepSeek-V3", "google/gemma-3-4b-it"
@@ -35,9 +36,16 @@ class Drawn:
     settings: Mapping[str, Any] = field(hash=False)
 
     @property
-    def options(self) -> list[str]:
-        """As options of the command."""
-        return [word for name, value in self.settings.items() for word in option(name, value)]
+    def words(self) -> list[str]:
+        """As words of the command: the model and its options, or two sides."""
+        if self.name == "diff":
+            return [spec(side) for side in self.settings.values()]
+        return [self.model, *(word for name, value in self.settings.items() for word in option(name, value))]
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """As a body of the API."""
+        return dict(self.settings) if self.name == "diff" else {"model": self.model, **self.settings}
 
 
 def option(name: str, value: object) -> Iterator[str]:
@@ -153,15 +161,59 @@ def train(draw: random.Random) -> dict[str, Any]:
     return given
 
 
+def report(draw: random.Random) -> dict[str, Any]:
+    """Settings of `report`."""
+    given = where(draw) | lengths(draw) | {"batch": draw.choice((1, 8, 48))}
+    given.pop("law", None)
+    return given | ({"train": True} if draw.random() < 0.3 else {})
+
+
+def offload(draw: random.Random) -> dict[str, Any]:
+    """Settings of `offload`."""
+    given: dict[str, Any] = {"on": draw.choice(("rtx-4090", ["rtx-4090", "rtx-3060"], "h100-sxm")), **lengths(draw)}
+    given |= {"host": draw.choice(("ryzen-9-7950x", "peak=2T,bw=80G,mem=64G")), "batch": draw.choice((1, 4))}
+    several = {
+        "ram": ("256GB", "32GB"), "ram_bw": ("60GB/s",), "pcie": ("12GB/s",), "drive": ("5GB/s",), "engine": ("vllm",),
+        "precision": ("q4_k_m", "bf16"), "gpu_layers": (0, 5, 500), "cpu_experts": (3,), "law": ("ideal",),
+        "no_kv_offload": (True,),
+    }  # fmt: skip
+    for name, values in several.items():
+        if draw.random() < 0.3:
+            given[name] = draw.choice(values)
+    if "no_kv_offload" in given:  # of llama.cpp alone
+        given.pop("engine", None)
+    return given
+
+
+def diff(draw: random.Random) -> dict[str, Any]:
+    """Both sides of `diff`, each a mapping of its settings."""
+    return {side: _side(draw) for side in ("a", "b")}
+
+
+def _side(draw: random.Random) -> dict[str, Any]:
+    given = where(draw) | {"model": draw.choice(MODELS), "batch": draw.choice((1, 8, 48))}
+    given |= {"context": draw.choice((100, 2000)), "prompt": draw.choice((64, 2000))}
+    return {name: value for name, value in given.items() if name not in ("law", "tp", "dp")}
+
+
+def spec(side: Mapping[str, Any]) -> str:
+    """A side as the library and the command read it."""
+    rest = (f"{'input' if name == 'prompt' else name}=[{value}]" for name, value in side.items()
+            if name not in ("model", "on"))  # fmt: skip
+    return f"{side['model']}@{side['on']}:{','.join(rest)}"
+
+
 MAKERS: Mapping[str, Callable[[random.Random], dict[str, Any]]] = {
     "fit": fit, "generate": generate, "serve": serve, "analyze": analyze, "estimate": estimate, "train": train,
+    "report": report, "offload": offload, "diff": diff,
 }  # fmt: skip
 OF_COMMAND = {"estimate": "analyze"}
 """Questions whose command has another name."""
 ALONE = {"train": {"schema", "fits", "changes", "run", "breakdown", "modules", "warnings", "not_counted"},
          "analyze": {"schema", "name", "estimate"}}  # fmt: skip
 """What of an answer one door alone says: its schema, and what a command adds."""
-MORE = ("analyze", "estimate", "train")
+ORDER = ("fit", "generate", "serve", "report", "analyze", "diff", "estimate", "offload", "serve", "train")
+"""Questions one after another, so that a dozen has all of them."""
 MODELS = (DENSE, DENSE, SMALL, MIXTURE, WINDOWED, LATENT, SEEING)
 
 
@@ -169,8 +221,8 @@ def drawn(number: int) -> list[Drawn]:
     """So many questions, always the same."""
     draw = random.Random(30)
     questions = []
-    for _ in range(number):
-        name, model = draw.choice(("fit", "generate", "serve", "serve", *MORE)), draw.choice(MODELS)
+    for i in range(number):
+        name, model = ORDER[i % len(ORDER)], draw.choice(MODELS)
         settings = MAKERS[name](draw)
         if model == SEEING and name == "serve" and draw.random() < 0.7:
             settings |= {"images": 2, "image_size": "640x480"}
@@ -181,6 +233,8 @@ def drawn(number: int) -> list[Drawn]:
 # -- doors ---------------------------------------------------------------------------------------------------------
 def by_library(asked: Drawn) -> Any:
     """The figures that the library gives."""
+    if asked.name == "diff":
+        return plain(rl.diff(*map(spec, asked.settings.values())).to_dict())
     return plain(getattr(rl, asked.name)(asked.model, **asked.settings).to_dict())
 
 
@@ -189,7 +243,7 @@ def by_command(asked: Drawn) -> Any:
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
-            main([OF_COMMAND.get(asked.name, asked.name), asked.model, *asked.options, "--json"])
+            main([OF_COMMAND.get(asked.name, asked.name), *asked.words, "--json"])
         except SystemExit as stop:
             if stop.code == 2:
                 raise RefusedError(err.getvalue().strip().splitlines()[-1]) from stop
@@ -204,11 +258,21 @@ def by_api(asked: Drawn) -> Any:
     """Those that the API gives."""
     questions = pytest.importorskip("roofline.web.questions", reason="pydantic, of the web extra, is not installed")
     try:
-        answer = questions.answered(asked.name, {"model": asked.model, **asked.settings})
+        answer = questions.answered(asked.name, asked.body)
     except questions.ValidationError as error:
         wrong = questions.invalid_body(error, questions.QUESTIONS[asked.name].body)
         raise RefusedError(error_line(wrong)) from error
-    return plain(answer)
+    return plain(answer.decode() if isinstance(answer, bytes) else answer)
+
+
+def by_page(asked: Drawn) -> Any:
+    """The figures of a report whose page the API gives, the same to the letter as the one that the library writes."""
+    page = by_api(asked)
+    whole = rl.report(asked.model, **asked.settings)
+    assert page == html(whole)
+    one = rl.generate(asked.model, **{name: value for name, value in asked.settings.items() if name != "train"})
+    assert plain(whole.of.generation.to_dict()) == plain(one.to_dict())
+    return plain(whole.to_dict())
 
 
 def by_tool(asked: Drawn) -> Any:
@@ -216,7 +280,7 @@ def by_tool(asked: Drawn) -> Any:
     agents = pytest.importorskip("roofline.web.agents", reason="mcp, of the mcp extra, is not installed")
 
     async def called() -> Any:
-        return await agents.tool_answer(asked.name, {"model": asked.model, **asked.settings}, Here(), None)
+        return await agents.tool_answer(asked.name, asked.body, Here(), None)
 
     return plain(anyio.run(called))
 
@@ -251,10 +315,16 @@ def told(door: Callable[[Drawn], Any], asked: Drawn) -> Any:
         return {"refused": line.partition(": expected ")[2].partition(", got ")[0]}
 
 
+DOORS: Mapping[str, tuple[Callable[[Drawn], Any], ...]] = {
+    "report": (by_command, by_page), "offload": (by_command,), "diff": (by_command, by_api),
+}  # fmt: skip
+"""Doors of questions that not all doors have."""
+
+
 def check(asked: Drawn) -> None:
     """Every door gives the figures of the library, or refuses for the same reason."""
     expected = told(by_library, asked)
-    for door in (by_command, by_api, by_tool):
+    for door in DOORS.get(asked.name, (by_command, by_api, by_tool)):
         answer = told(door, asked)
         if asked.name == "estimate" and door is by_command and "refused" not in answer:
             common = expected.keys() & answer.keys() - {"schema", "ops"}
@@ -347,7 +417,7 @@ def test_every_setting_is_an_option_a_field_and_an_argument() -> None:
     bodies = pytest.importorskip("roofline.web.questions", reason="pydantic, of the web extra, is not installed")
     for name in MAKERS:
         settings = question_settings(getattr(rl, name)).keys()
-        assert settings <= bodies.QUESTIONS[name].body.model_fields.keys(), name
+        assert name in ("offload", "diff") or settings <= bodies.QUESTIONS[name].body.model_fields.keys(), name
         page = helped(OF_COMMAND.get(name, name))
         for setting in settings - (NOT_PRINTED if name == "estimate" else set()):
             assert f"--{setting.replace('_', '-')}" in page, (name, setting)

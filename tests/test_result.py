@@ -20,9 +20,10 @@ from roofline import schema
 from roofline.accuracy.accuracy import SAMPLE, accuracy
 from roofline.comparison.bench_fit import bench_fit
 from roofline.comparison.benchmarks import compared_results
-from roofline.comparison.read import compare_measured
+from roofline.comparison.read import compare
 from roofline.comparison.results import Measured
 from roofline.compat.model_info import RULES, account
+from roofline.declared.groups import PlaceSettings
 from roofline.declared.result import LINES, NONE, Axis, Grid, Result
 from roofline.estimates.settings import setup
 from roofline.explore.codesign import Codesign, Design, Process
@@ -52,7 +53,6 @@ from roofline.show.plots.rows import rows_plot
 from roofline.show.training import Trained
 
 PROFILES = Path(__file__).parent / "comparison/recorded"
-STEPLESS: dict[str, int | None] = {"batch": None, "input": None, "context": None}
 GPT2 = "openai-community/gpt2"
 QWEN = "Qwen/Qwen3-0.6B"
 ON, NODE = "h100-sxm", "8xh100-sxm"
@@ -142,12 +142,10 @@ ONE: dict[str, Callable[[], Any]] = {
     "tensors": lambda: StoredTensors(placed_tensors(rl.load(QWEN), [Tensor("norm.weight", "F32", (1024,), 4096)])),
     "checked configs": lambda: ConfigChecks("openai", checked_configs(CATALOG / "openai")),
     "here": lambda: Here(machine_of(recorded_outputs(Path(__file__).parent / "machine/recorded/laptop"))),
-    "comparison": lambda: compare_measured(
-        PROFILES / "config.json", PROFILES / "decode.json.gz", STEPLESS, {"on": "l4"}
-    ),
-    "compared_results": lambda: compared_results(rl.load(QWEN), [Measured("prompt", 5e3, 64, 0)], on=ON),
+    "comparison": lambda: compare(PROFILES / "config.json", PROFILES / "decode.json.gz", on="l4"),
+    "compared_results": lambda: compared_results(rl.load(QWEN), [Measured("prompt", 5e3, 64, 0)], PlaceSettings(on=ON)),
     "bench_fit": lambda: bench_fit(QWEN, [Measured("answer", 99.0, 0, 64)], "rtx-3090", precision="q4_0"),
-    "running": lambda: what_runs([QWEN], ON, 4096),
+    "running": lambda: what_runs([QWEN], on=ON),
     "chips": lambda: Chips(tuple(ChipFacts(chip_named(name)) for name in (ON, "l4"))),
     "clusters": lambda: Clusters(tuple(map(ClusterFacts, clusters().values()))),
     "calibration": calibration,

@@ -54,7 +54,7 @@ def in_threads(number: int, whole: bool) -> list[dict[str, str]]:
 
 
 def test_every_writer_in_two_threads_under_two_hash_seeds(whole: bool) -> None:
-    """Two processes, whose names have another order in sets, of two threads each; by day the second of one thread."""
+    """Two processes, whose names have another order in sets, of two threads each; by day the second has one thread."""
     path = os.pathsep.join([str(Path(rl.__file__).parents[1]), str(Path(__file__).parent)])
     written = []
     for seed, threads in (("1", 2), ("2", 2 if whole else 1)):

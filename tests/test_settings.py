@@ -16,13 +16,7 @@ from setting_lists import setting_lists  # noqa: E402
 DECLARED = {"estimates/bill.py": 1, "estimates/generate.py": 1}
 """Declarations of groups: of a bill, and of drafts."""
 OTHERS = {
-    "cli/compare.py": 2,  # not yet a question
-    "comparison/benchmarks.py": 3,  # what published tables call their columns, and the load of a row
-    "comparison/results.py": 2,  # a row has both a concurrency and a rate as they were sent, which no load has
     "estimates/settings.py": 1,  # the settings of a place once they are understood
-    "explore/guidance.py": 3,  # what is served, and the same with one thing changed
-    "show/report/plots_of.py": 1,  # pictures of that
-    "simulation/simulate.py": 1,  # lengths that are distributions, beside a load
 }
 """Module → its further places that write out four or more settings of a server, each with its reason. 133 lists in all
 before settings were declared. They go down alone."""

@@ -7,6 +7,9 @@ from typing import Any, Literal, TypeAlias, overload
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from roofline.arrays import Array
+from roofline.comparison.benchmarks import ComparedResults as ComparedResults
+from roofline.comparison.comparison import Comparison as Comparison
+from roofline.comparison.read import ProfiledStep
 from roofline.declared.errors import InputError as InputError
 from roofline.declared.groups import Load as Load
 from roofline.declared.groups import PlaceSettings
@@ -60,8 +63,8 @@ from roofline.explore.swept import Sweep as Sweep
 from roofline.explore.swept import sweep as sweep
 from roofline.explore.training_breakdown import Breakdown as Breakdown
 from roofline.explore.training_breakdown import breakdown as breakdown
+from roofline.explore.training_search import ChosenOptions, TrainingMachine
 from roofline.explore.training_search import TrainingSearch as TrainingSearch
-from roofline.explore.training_search import search_training as search_training
 from roofline.layout.layout import Layout as Layout
 from roofline.layout.shard import shard as shard
 from roofline.layout.shard import stages as stages
@@ -120,13 +123,16 @@ _LayoutText: TypeAlias = str | Layout | Mapping[str, Any]
 _LengthsText: TypeAlias = str | int | Sequence[int] | Lengths
 _MachineName: TypeAlias = str | Chip | Cluster
 _MachineNames: TypeAlias = str | Chip
+_MeasuredFile: TypeAlias = str | PathLike[str]
 _ModelName: TypeAlias = str | Model | Mapping[str, Any] | PathLike[str]
 _Names: TypeAlias = str
 _NamesOrLists: TypeAlias = str
 _NewTokens: TypeAlias = int | Array | Symbol | Sequence[int]
 _ObjectiveName: TypeAlias = Literal['throughput', 'cost', 'energy', 'latency', 'chips', 'time']
+_OneChipCount: TypeAlias = int
 _OneSequences: TypeAlias = int
 _OneTokens: TypeAlias = int
+_OneTokensOrNone: TypeAlias = int
 _PackText: TypeAlias = str
 _PerSecond: TypeAlias = float | Array | Symbol | Sequence[float]
 _PhaseName: TypeAlias = Literal['prefill', 'decode']
@@ -147,6 +153,7 @@ _TimeText: TypeAlias = str | float
 _Tokens: TypeAlias = int | Array | Symbol | Sequence[int]
 _TokensOfRun: TypeAlias = float | Array | Symbol | Sequence[float]
 _TokensOrNone: TypeAlias = int | Array | Symbol | Sequence[int]
+_TrainingAim: TypeAlias = Literal['time', 'cost', 'chips']
 _Whole: TypeAlias = int
 _WholeOrNone: TypeAlias = int
 _Word: TypeAlias = str
@@ -159,6 +166,41 @@ def analyze(
     batch: _Sequences | None = None, input: _Tokens | None = None, context: _TokensOrNone | None = None,
     cached: _QueryTokens | None = None, new: _NewTokens | None = None,
 ) -> Analysis: ...
+
+@overload
+def compare(
+    model: Model | Source, measured: _MeasuredFile, *, on: _MachineName, step: ProfiledStep = ...,
+    layout: _LayoutText | None = None, tp: _RankCount | None = None, pp: _RankCount | None = None,
+    dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
+    precision: _Formats | None = None, batch: _OneSequences | None = None, input: _OneTokens | None = None,
+    context: _OneTokensOrNone | None = None,
+) -> Comparison | ComparedResults: ...
+@overload
+def compare(
+    model: Model | Source, measured: _MeasuredFile, where: PlaceSettings, step: ProfiledStep = ..., *,
+    layout: _LayoutText | None = None, tp: _RankCount | None = None, pp: _RankCount | None = None,
+    dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
+    precision: _Formats | None = None, batch: _OneSequences | None = None, input: _OneTokens | None = None,
+    context: _OneTokensOrNone | None = None,
+) -> Comparison | ComparedResults: ...
+@overload
+def compare(
+    model: Model | Source | Sequence[Model | Source], measured: _MeasuredFile, *,
+    on: _MachineName | Sequence[_MachineName], step: ProfiledStep = ...,
+    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    batch: _OneSequences | None = None, input: _OneTokens | None = None, context: _OneTokensOrNone | None = None,
+) -> Grid | Any: ...
+@overload
+def compare(
+    model: Model | Source | Sequence[Model | Source], measured: _MeasuredFile, where: PlaceSettings,
+    step: ProfiledStep = ..., *, layout: _LayoutText | Sequence[_LayoutText] | None = None,
+    tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
+    ep: _RankCount | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
+    precision: _Formats | Sequence[_Formats] | None = None, batch: _OneSequences | None = None,
+    input: _OneTokens | None = None, context: _OneTokensOrNone | None = None,
+) -> Grid | Any: ...
 
 def diff(
     a: str | Side | Model | Mapping[str, Any] | PathLike[str],
@@ -715,6 +757,43 @@ def search(
 ) -> Search: ...
 
 @overload
+def search_training(
+    model: Model | Source, *, batch: _OneSequences, tokens: _OneTokens, on: _MachineName | Sequence[_MachineName],
+    how: ChosenOptions = ..., learner: Learner = ..., objective: _TrainingAim = 'time',
+    chips: _OneChipCount | None = None, top: _Whole = 10, bill: Bill | None = None, drawn: MeanPower = ...,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', recipe: _Word | Sequence[_Word] = 'bf16',
+    optimizer: _Word | Sequence[_Word] = 'adamw', offload: _NamesOrLists | Sequence[_NamesOrLists] | None = None,
+    offload_layers: _Whole | None = None, flash: bool = True, loss: _Word | Sequence[_Word] | None = None,
+    fused_loss: bool = False, overlap: _Names | None = None, recompute_layers: _Whole | None = None,
+    recompute_every: _Whole | None = None, lengths: _PackText | None = None, reshard: bool = True,
+    no_sync: bool = False, gather_format: _Text | None = None, reduce_format: _Text | None = None,
+    optimizer_in_backward: bool = False, schedule: _Word | Sequence[_Word] | None = None,
+    recompute: _Words | Sequence[_Words] | None = None, lora: _Whole | None = None, lora_targets: _Names | None = None,
+    drafts: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    power: _PlainNumber | None = None, power_share: _PlainNumber | None = None,
+) -> TrainingSearch: ...
+@overload
+def search_training(
+    model: Model | Source, where: TrainingMachine, *, batch: _OneSequences, tokens: _OneTokens,
+    how: ChosenOptions = ..., learner: Learner = ..., objective: _TrainingAim = 'time',
+    chips: _OneChipCount | None = None, top: _Whole = 10, bill: Bill | None = None, drawn: MeanPower = ...,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', recipe: _Word | Sequence[_Word] = 'bf16',
+    optimizer: _Word | Sequence[_Word] = 'adamw', offload: _NamesOrLists | Sequence[_NamesOrLists] | None = None,
+    offload_layers: _Whole | None = None, flash: bool = True, loss: _Word | Sequence[_Word] | None = None,
+    fused_loss: bool = False, overlap: _Names | None = None, recompute_layers: _Whole | None = None,
+    recompute_every: _Whole | None = None, lengths: _PackText | None = None, reshard: bool = True,
+    no_sync: bool = False, gather_format: _Text | None = None, reduce_format: _Text | None = None,
+    optimizer_in_backward: bool = False, schedule: _Word | Sequence[_Word] | None = None,
+    recompute: _Words | Sequence[_Words] | None = None, lora: _Whole | None = None, lora_targets: _Names | None = None,
+    drafts: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    power: _PlainNumber | None = None, power_share: _PlainNumber | None = None,
+) -> TrainingSearch: ...
+
+@overload
 def serve(
     model: Model | Source, *, on: _MachineName, input: _Tokens, output_tokens: _Tokens, how: SteadyState = ...,
     speculation: Speculation | None = None, images: Images | _Whole | None = None, pools: PoolSizes | None = None,
@@ -1020,6 +1099,6 @@ __all__ = [
     "pools", "Fit", "fit", "Host", "Offload", "offload", "TrainingEstimate", "train", "Run", "run", "Extent",
     "simulate", "Simulation", "PrefillPool", "Objective", "Prefixes", "Trace", "Difference", "diff", "Demand", "Limits",
     "Choices", "Ranking", "Search", "search", "TrainingSearch", "search_training", "Owned", "Bounds", "Codesign",
-    "Process", "codesign", "Sensitivity", "sensitivity", "Solution", "solve", "Breakdown", "breakdown", "Emitted",
-    "hand_over", "Sweep", "sweep", "plot", "report",
+    "Process", "codesign", "Sensitivity", "sensitivity", "Solution", "solve", "Breakdown", "breakdown", "compare",
+    "Comparison", "ComparedResults", "Emitted", "hand_over", "Sweep", "sweep", "plot", "report",
 ]

@@ -189,6 +189,7 @@ def test_paper_is_white_and_cuts_no_table(tab: Any) -> None:
 @needs_chromium
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("size", [PHONE, TABLET, FIRST], ids=str)
+@pytest.mark.drawn(2)
 def test_axe_finds_nothing_serious(tab: Any, size: tuple[int, int], theme: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe, of the test extra, is missing").Axe
     shown(tab, "v3", size, theme)

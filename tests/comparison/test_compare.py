@@ -20,20 +20,20 @@ from roofline.cli.main import main
 from roofline.comparison.comparison import Comparison, compared, step_of_kernels
 from roofline.comparison.kernels import ProfiledKernel
 from roofline.comparison.nsight import compute_kernels, systems_kernels
-from roofline.comparison.read import compare_measured, profiled_kernels
+from roofline.comparison.read import compare, profiled_kernels
 from roofline.comparison.results import measured_rows
 from roofline.comparison.rows import accuracy_table
 from roofline.comparison.rules import product_sizes
 from roofline.declared.errors import InputError
+from roofline.declared.groups import RequestFlow
 
 RECORDED = Path(__file__).with_name("recorded")
-NO_STEP: dict[str, int | None] = {"batch": None, "input": None, "context": None}
-ON: dict[str, Any] = {"on": "xeon-8480", "precision": "fp32", "engine": None, "layout": None}
+ON: dict[str, Any] = {"on": "xeon-8480", "precision": "fp32"}
 LAYERS = 4
 
 
 def of_recorded(phase: str) -> Comparison:
-    answer = compare_measured(RECORDED / "config.json", RECORDED / f"{phase}.json.gz", NO_STEP, ON)
+    answer = compare(RECORDED / "config.json", RECORDED / f"{phase}.json.gz", **ON)
     assert isinstance(answer, Comparison)
     return answer
 
@@ -111,9 +111,7 @@ def test_nsight_systems_by_order_alone(tmp_path: Path) -> None:
             base.execute("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?, ?)", row)
             start += nanoseconds + 500
     base.close()
-    step = {"batch": 8, "input": None, "context": 1024}
-    where = {"on": "h100-sxm", "precision": None, "engine": None, "layout": None}
-    answer = compare_measured("meta-llama/Llama-3.1-8B", path, step, where)
+    answer = compare("meta-llama/Llama-3.1-8B", path, on="h100-sxm", batch=8, context=1024)
     assert isinstance(answer, Comparison)
     assert answer.steps == 2
     assert answer.matched == pytest.approx(1)
@@ -162,11 +160,25 @@ def test_rows_of_each_tool() -> None:
     assert measured_rows(table, "bench.csv")[0].value == 5000.0
     rows = measured_rows(json.dumps(VLLM) + "\n" + json.dumps(VLLM), "sglang.jsonl")
     assert [(r.quantity, r.value) for r in rows[:3]] == [("ttft", 0.05), ("tpot", 0.008), ("throughput", 900.0)]
-    assert {(r.input, r.output, r.concurrency, r.rate) for r in rows} == {(1024, 128, 8, None)}
+    assert {(r.input, r.output, r.sent) for r in rows} == {(1024, 128, RequestFlow(concurrency=8))}
     rows = measured_rows(json.dumps(GENAI), "genai.json")
-    assert [(r.quantity, round(r.value, 9), r.concurrency) for r in rows] == [
+    assert [(r.quantity, round(r.value, 9), r.sent.concurrency) for r in rows] == [
         ("ttft", 0.04, 4), ("tpot", 0.007, 4), ("latency", 0.94, 4),
     ]  # fmt: skip
+
+
+def test_a_concurrency_comes_before_a_rate_and_no_server_has_more_than_can_be() -> None:
+    both = measured_rows(json.dumps({**VLLM, "request_rate": 2.5}), "vllm.json")[0]
+    assert both.sent == RequestFlow(concurrency=8, rate=2.5)
+    assert both.load == rl.Load(1024, 128, concurrency=8)
+    assert measured_rows(json.dumps({**VLLM, "max_concurrency": 1e14}), "vllm.json")[0].sent == RequestFlow()
+
+
+def test_of_several_machines_a_profile_is_compared_with_each() -> None:
+    grid = rl.compare(RECORDED / "config.json", RECORDED / "decode.json.gz", on=["xeon-8480", "l4"])
+    assert [axis.name for axis in grid.axes] == ["on"]
+    assert [one.on for one in grid.results] == ["xeon-8480", "l4"]
+    assert {one.measured for one in grid.results} == {of_recorded("decode").measured}
 
 
 def test_results_are_beside_what_generate_and_serve_say(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -215,7 +227,7 @@ def test_a_profile_without_shapes_asks_for_the_step(tmp_path: Path) -> None:
     path = tmp_path / "ncu.csv"
     path.write_text(NCU)
     with pytest.raises(InputError, match="which say the step"):
-        compare_measured("gpt2", path, NO_STEP, {"on": "l4"})
+        compare("gpt2", path, on="l4")
 
 
 def test_views_of_sqlite_are_not_read(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import roofline as rl
-from folded import folded
+from folded import by_day, folded
 from roofline.declared.errors import InputError
 from roofline.machine.named_chip import chip_named
 
@@ -21,7 +21,7 @@ MODELS = [
     "openai/gpt-oss-120b",
     "Qwen/Qwen3-Next-80B-A3B-Instruct",
 ]
-EACH = settings(max_examples=25, deadline=None)
+EACH = settings(max_examples=by_day(8, 25), deadline=None)
 
 
 @folded("name", MODELS)

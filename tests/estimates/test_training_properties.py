@@ -9,6 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import roofline as rl
+from folded import by_day
 from roofline.estimates.train import TrainingEstimate
 from roofline.estimates.training_kept import kept_bytes
 from roofline.work.training import forward_ops
@@ -45,7 +46,7 @@ def step(case: Drawn, on: str = "dgx-h100", **changes: Any) -> TrainingEstimate:
     return estimate
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=by_day(8, 25), deadline=None)
 @given(cases())
 def test_more_recomputation_takes_less_memory_and_more_time(case: Drawn) -> None:
     none, selective, full = (step(case, recompute=r) for r in ("none", "selective", "full"))
@@ -57,7 +58,7 @@ def test_more_recomputation_takes_less_memory_and_more_time(case: Drawn) -> None
     assert full.time > none.time
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=by_day(8, 25), deadline=None)
 @given(cases())
 def test_more_zero_takes_less_memory_and_no_less_traffic(case: Drawn) -> None:
     """From stage 1 on; before, an all-reduce of gradients in fp32 sends more than a gather of weights in bf16."""
@@ -72,7 +73,7 @@ def test_more_zero_takes_less_memory_and_no_less_traffic(case: Drawn) -> None:
     assert shown[2] <= shown[3] * ROOM
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=by_day(8, 25), deadline=None)
 @given(cases(), st.sampled_from(["gpipe", "1f1b", "zb-h1", "zb-h2"]))
 def test_more_micro_batches_have_a_smaller_bubble(case: Drawn, schedule: str) -> None:
     batch = case[2]["batch"]
@@ -82,7 +83,7 @@ def test_more_micro_batches_have_a_smaller_bubble(case: Drawn, schedule: str) ->
     assert two.time * ROOM >= one.time
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=by_day(8, 25), deadline=None)
 @given(cases())
 def test_a_second_node_is_never_free(case: Drawn) -> None:
     """Twice the replicas and the batch: no less time, and no more work of a chip."""
@@ -94,7 +95,7 @@ def test_a_second_node_is_never_free(case: Drawn) -> None:
     assert two.model_flops == 2 * one.model_flops
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=by_day(8, 25), deadline=None)
 @given(cases())
 def test_an_option_of_memory_leaves_time_alone_and_the_other_way_round(case: Drawn) -> None:
     plain, eager = step(case, loss="in-place"), step(case, loss="eager")
@@ -113,7 +114,7 @@ def names_of(model: str) -> list[str]:
     return [op.name for op in forward_ops(block.modules, rl.training(1, 64))]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=by_day(20, 60), deadline=None)
 @given(st.data(), st.sampled_from([*MODELS, "Qwen/Qwen3-30B-A3B", "deepseek-ai/DeepSeek-V3"]), st.booleans())
 def test_running_more_again_by_name_never_keeps_more(data: st.DataObject, model: str, sp: bool) -> None:
     """Whatever is made again, one name more frees as much or more, and never all that a layer keeps."""
@@ -125,7 +126,7 @@ def test_running_more_again_by_name_never_keeps_more(data: st.DataObject, model:
     assert 0 < kept[2] <= kept[1] <= kept[0]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=by_day(6, 20), deadline=None)
 @given(cases(), st.booleans(), st.sampled_from(["bf16", "fp32"]))
 def test_options_of_sharding_leave_the_passes_alone(case: Drawn, quiet: bool, sent: str) -> None:
     """FSDP's settings change what travels and what is held of weights and gradients, not what is computed or kept."""
@@ -143,7 +144,7 @@ def test_options_of_sharding_leave_the_passes_alone(case: Drawn, quiet: bool, se
     assert other.reduction.expected <= usual.reduction.expected * ROOM
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=by_day(6, 20), deadline=None)
 @given(cases())
 def test_weights_that_stay_cost_memory_and_save_time(case: Drawn) -> None:
     assume(case[1]["dp"] * case[1]["cp"] > 1)
@@ -156,7 +157,7 @@ def test_weights_that_stay_cost_memory_and_save_time(case: Drawn) -> None:
             assert getattr(b.memory, term) == getattr(a.memory, term)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=by_day(6, 20), deadline=None)
 @given(cases(), st.sampled_from(["selective", "op", "full"]), st.integers(1, 6))
 def test_more_layers_run_again_take_less_memory_and_more_time(case: Drawn, recompute: str, layers: int) -> None:
     few, more, every = (
@@ -170,7 +171,7 @@ def test_more_layers_run_again_take_less_memory_and_more_time(case: Drawn, recom
         assert further.reduction == less.reduction or case[2]["overlap"]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=by_day(6, 20), deadline=None)
 @given(cases(), st.integers(1, 4))
 def test_packs_have_the_tokens_of_one_sequence_and_fewer_pairs(case: Drawn, parts: int) -> None:
     tokens = case[2]["tokens"]
@@ -186,7 +187,7 @@ def test_packs_have_the_tokens_of_one_sequence_and_fewer_pairs(case: Drawn, part
     assert packs.passes.expected <= whole.passes.expected * ROOM
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=by_day(6, 15), deadline=None)
 @given(cases())
 def test_what_lives_with_the_host_is_not_on_the_chip_and_takes_time(case: Drawn) -> None:
     assume(case[1]["dp"] * case[1]["cp"] > 1)

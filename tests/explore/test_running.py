@@ -17,7 +17,7 @@ LLAMA = "meta-llama/Llama-3.1-8B"
 
 def test_each_model_is_in_the_widest_format_that_fits() -> None:
     names = ["Qwen/Qwen3-0.6B", LLAMA, "google/gemma-3-27b-it", "meta-llama/Llama-3.1-70B"]
-    answer = what_runs(names, "rtx-4090", 8192)
+    answer = what_runs(names, on="rtx-4090", context=8192)
     assert [(r.model, r.format) for r in answer.running] == [
         ("google/gemma-3-27b-it", "q6_k"), (LLAMA, "checkpoint"), ("Qwen/Qwen3-0.6B", "checkpoint"),
     ]  # fmt: skip
@@ -25,7 +25,7 @@ def test_each_model_is_in_the_widest_format_that_fits() -> None:
 
 
 def test_one_model_in_every_format_is_as_fit_and_generate_say() -> None:
-    answer = formats_that_run(rl.load(LLAMA), "rtx-3060", 4096)
+    answer = formats_that_run(rl.load(LLAMA), on="rtx-3060", context=4096)
     assert [(r.format, r.fits) for r in answer.running] == [
         ("q8_0", True), ("q6_k", True), ("q5_k_m", True), ("q4_k_m", True), ("q3_k_m", True), ("q2_k", True),
         ("checkpoint", False),
@@ -45,7 +45,7 @@ def test_one_model_in_every_format_is_as_fit_and_generate_say() -> None:
     [("h100-sxm", ("vllm", "llama-cpp")), ("rtx-4090", ("vllm", "llama-cpp")), ("m4-max", ("llama-cpp", "llama-cpp"))],
 )
 def test_each_line_names_its_engine_and_is_what_generate_says_of_it(on: str, engines: tuple[str, str]) -> None:
-    answer = formats_that_run(rl.load(LLAMA), on, 4096, ("checkpoint", "q4_k_m"))
+    answer = formats_that_run(rl.load(LLAMA), on=on, context=4096, formats=("checkpoint", "q4_k_m"))
     assert tuple(r.engine.id for r in answer.running) == engines
     for row, precision in zip(answer.running, (None, "q4_k_m"), strict=True):
         where: dict[str, Any] = {"on": on, "precision": precision, "engine": row.engine.id}
@@ -57,7 +57,9 @@ def test_each_line_names_its_engine_and_is_what_generate_says_of_it(on: str, eng
 
 
 def test_an_engine_that_is_asked_for_runs_every_line() -> None:
-    answer = formats_that_run(rl.load(LLAMA), "h100-sxm", 4096, ("checkpoint", "q4_k_m"), engine="llama.cpp")
+    answer = formats_that_run(
+        rl.load(LLAMA), on="h100-sxm", context=4096, formats=("checkpoint", "q4_k_m"), engine="llama.cpp"
+    )
     assert {r.engine.id for r in answer.running} == {"llama-cpp"}
     alone = rl.generate(LLAMA, on="h100-sxm", input=4096 - 128, output_tokens=128, engine="llama.cpp")
     assert answer.running[0].tpot == alone.tpot
@@ -86,13 +88,13 @@ def test_what_the_card_does_not_hold_is_split_over_both_as_offload_says() -> Non
     assert split.tpot == placed.tpot
     assert split.tokens_per_second == 1 / placed.tpot.expected
     with pytest.raises(InputError, match="ryzen-9-7950x"):
-        formats_that_run(rl.load(LLAMA), "rtx-3060", 4096, ("checkpoint",), host="ryzen-9-7950y")
+        formats_that_run(rl.load(LLAMA), on="rtx-3060", context=4096, formats=("checkpoint",), host="ryzen-9-7950y")
 
 
 def test_a_context_beyond_the_models_is_refused_or_left_out() -> None:
     with pytest.raises(InputError, match="context"):
-        formats_that_run(rl.load("gpt2"), "rtx-4090", 2048)
-    assert what_runs(["gpt2"], "rtx-4090", 2048).running == ()
+        formats_that_run(rl.load("gpt2"), on="rtx-4090", context=2048)
+    assert what_runs(["gpt2"], on="rtx-4090", context=2048).running == ()
 
 
 def test_commands(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,6 +14,7 @@ from search_against_scan import SAME, WITHIN, compared
 CASES = (1, 4, 8, 9, 13, 15, 17, 18, 20, 24, 34, 36)
 
 
+@pytest.mark.drawn(5)
 @pytest.mark.parametrize("seed", CASES)
 def test_a_search_finds_the_best_of_a_scan(seed: int) -> None:
     case, found, best, apart = compared(seed)

@@ -61,7 +61,7 @@ def test_brute_force_finds_nothing_better_and_each_equals_itself_alone() -> None
 def test_what_layouts_share_depends_on_nothing_that_tells_them_apart(engine: str, overlap: object) -> None:
     """Sends that are waited for take longer with chunks, and a replica without a gradient buffer peaks elsewhere."""
     options = {"batch": 16, "tokens": 1024, "on": ON, "engine": engine, "overlap": overlap}
-    s = search_training(MODEL, **options, top=10**6)  # type: ignore[arg-type]
+    s = search_training(MODEL, **options, top=10**6)
     for p in s.plans[:: max(1, len(s.plans) // 40)]:
         alone = rl.train(
             MODEL, layout=p.spread, micro_batch=p.micro_batch, recompute=p.recompute, schedule=p.schedule,
@@ -79,7 +79,7 @@ def test_what_layouts_share_depends_on_nothing_that_tells_them_apart(engine: str
 )  # fmt: skip
 def test_options_of_memory_are_those_of_each_alone(options: dict[str, object]) -> None:
     asked = {"batch": 16, "tokens": 4096, "on": "4xrtx-4090", **options}
-    s = search_training("meta-llama/Llama-3.2-3B", **asked, top=10**6)  # type: ignore[arg-type]
+    s = search_training("meta-llama/Llama-3.2-3B", **asked, top=10**6)
     assert len(s.plans) == s.considered - s.left_out.get("memory", 0) > 0
     for p in s.plans[:: max(1, len(s.plans) // 30)]:
         how = {**asked, "recipe": p.recipe, "schedule": p.schedule, "recompute": p.recompute}
@@ -122,7 +122,7 @@ def test_objectives_and_reasons() -> None:
 @pytest.mark.parametrize("wrong", [{"batch": 0}, {"objective": "joy"}, {"on": "h100-sxm"}, {"top": 0}])
 def test_bad_questions(wrong: dict[str, object]) -> None:
     with pytest.raises(rl.InputError):
-        search_training(MODEL, **{"batch": 8, "tokens": 2048, "on": ON, **wrong})  # type: ignore[arg-type]
+        search_training(MODEL, **{"batch": 8, "tokens": 2048, "on": ON, **wrong})
 
 
 def test_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -133,10 +133,13 @@ def test_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out)["schema"] == "roofline.search_training/1"
     main(words)
     assert "micro-batch" in capsys.readouterr().out
-    for refused in (["--ttft", "1s"], ["--input", "10"], ["--on", "l4"]):
+    for refused in (["--ttft", "1s"], ["--input", "10"], ["--on", "l4"], ["--engine", "fsdp", "megatron"]):
         with pytest.raises(SystemExit) as left:
             main([*words, *refused])
         assert left.value.code == 2
+    with pytest.raises(SystemExit, match="2"):
+        main(["search", "gpt2", "--on", "l4", "--input", "9", "--output-tokens", "9", "--optimizer", "sgd"])
+    assert "--optimizer: expected --train beside it" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("schedule", ["dualpipe", "gpipe", "zb-h1", "interleaved"])
@@ -146,7 +149,7 @@ def test_a_schedule_and_a_recomputation_that_are_asked_for_are_those_of_the_plan
 ) -> None:
     """And the figures are those of `train` with them."""
     asked = {"batch": 16, "tokens": 512, "on": ON, "schedule": schedule, "recompute": recompute}
-    s = search_training(MODEL, **asked, top=10**6)  # type: ignore[arg-type]
+    s = search_training(MODEL, **asked, top=10**6)
     assert {(p.schedule, p.recompute) for p in s.plans} == {(schedule, recompute)}
     assert 2 in {p.spread.pp for p in s.plans}
     for p in (s.plans[0], next(p for p in s.plans if p.spread.pp == 2), s.plans[-1]):
@@ -157,12 +160,12 @@ def test_a_schedule_and_a_recomputation_that_are_asked_for_are_those_of_the_plan
 
 def test_several_to_choose_from() -> None:
     asked = {"batch": 16, "tokens": 512, "on": ON, "top": 10**6}
-    several = search_training(MODEL, schedule=["1f1b", "dualpipe"], recompute=["none", "full"], **asked)  # type: ignore[arg-type]
+    several = search_training(MODEL, schedule=["1f1b", "dualpipe"], recompute=["none", "full"], **asked)
     pipelines = {(p.schedule, p.recompute) for p in several.plans if p.spread.pp > 1}
     assert pipelines == set(itertools.product(("1f1b", "dualpipe"), ("none", "full")))
-    free = search_training(MODEL, **asked)  # type: ignore[arg-type]
+    free = search_training(MODEL, **asked)
     again = search_training(
-        MODEL, schedule=["1f1b", "interleaved"], recompute=["none", "selective", "full"], **asked  # type: ignore[arg-type]
+        MODEL, schedule=["1f1b", "interleaved"], recompute=["none", "selective", "full"], **asked
     )  # fmt: skip
     assert again.to_dict() == free.to_dict()
 
@@ -172,14 +175,20 @@ def test_several_to_choose_from() -> None:
     [
         ({"schedule": "dualpip"}, "nearest: dualpipe"), ({"recompute": "ful"}, "nearest: full"),
         ({"recompute": "atention,"}, "nearest: attention"),
-        ({"schedule": []}, "at least one"), ({"optimizer": "adamx"}, "adamw"), ({"layout": "tp=2"}, "layout"),
-        ({"micro_batch": 2}, "micro_batch"), ({"law": "nonsense"}, "calibrated"), ({"engine": "vllm"}, "megatron"),
+        ({"schedule": []}, "at least one"), ({"optimizer": "adamx"}, "adamw"), ({"law": "nonsense"}, "calibrated"),
+        ({"engine": "vllm"}, "megatron"),
         ({"recompute_layers": 0}, "from 1"),
     ],
 )  # fmt: skip
 def test_words_that_are_not_known_are_errors(wrong: dict[str, object], said: str) -> None:
     with pytest.raises(rl.InputError, match=said):
-        search_training(MODEL, **{"batch": 8, "tokens": 512, "on": ON, **wrong})  # type: ignore[arg-type]
+        search_training(MODEL, **{"batch": 8, "tokens": 512, "on": ON, **wrong})
+
+
+@pytest.mark.parametrize("searched", [{"layout": "tp=2"}, {"tp": 2}, {"micro_batch": 2}])
+def test_what_is_searched_for_is_no_setting(searched: dict[str, object]) -> None:
+    with pytest.raises(TypeError, match=f"no setting '{next(iter(searched))}'"):
+        search_training(MODEL, batch=8, tokens=512, on=ON, **searched)
 
 
 def test_an_option_of_some_recomputations_leaves_out_the_others() -> None:
@@ -195,6 +204,10 @@ def test_the_command_honours_both(capsys: pytest.CaptureFixture[str]) -> None:
     main([*words, "--schedule", "dualpipe", "--recompute", "full"])
     plans = json.loads(capsys.readouterr().out)["plans"]
     assert {(p["schedule"], p["recompute"]) for p in plans} == {("dualpipe", "full")}
+    more = {"optimizer": "sgd", "engine": "fsdp", "flash": False, "law": "ideal"}
+    main([*words, "--optimizer", "sgd", "--engine", "fsdp", "--no-flash", "--law", "ideal", "--top", "2"])
+    alone = rl.search_training("Qwen/Qwen3-0.6B", batch=16, tokens=512, on=ON, top=2, **more)
+    assert json.loads(capsys.readouterr().out)["plans"] == json.loads(json.dumps(alone.to_dict()["plans"]))
     for wrong in (["--schedule", "dualpip"], ["--recompute", "ful"]):
         with pytest.raises(SystemExit) as left:
             main([*words, *wrong])

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from folded import by_day
 from roofline.simulation.checkpoint import restore, state_of
 from roofline.simulation.policy import Policy, Room
 from roofline.simulation.recorder import Objective, Recorder, Row, Watch
@@ -116,7 +117,7 @@ def requests(draw: st.DrawFn) -> list[Request]:
     return sorted(all_of, key=lambda r: r.ready)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=by_day(40, 120), deadline=None)
 @given(requests(), POLICIES, ROOMS, st.sampled_from([1, 4]), st.sampled_from([1, 3]))
 def test_all_requests_are_done_once_in_the_memory_that_is_there(
     sent: list[Request], policy: Policy, room: Room, block: int, yields: int
@@ -153,7 +154,7 @@ def test_all_requests_are_done_once_in_the_memory_that_is_there(
             assert all(r.finished <= end + 1e-9 or r.ready >= start - 1e-9 for r in sent)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=by_day(13, 40), deadline=None)
 @given(requests(), POLICIES)
 def test_nobody_waits_while_there_is_room_for_all(sent: list[Request], policy: Policy) -> None:
     """Without a limit of memory a request waits for steps' tokens and for a place alone."""
@@ -209,7 +210,7 @@ def test_a_request_begins_where_what_others_may_still_say_is_kept_free(tokens: i
     assert not any(r.preempted for r in requests)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=by_day(13, 40), deadline=None)
 @given(requests(), POLICIES, ROOMS, st.integers(0, 24))
 def test_a_replica_that_was_saved_goes_on_as_if_it_had_not_been(
     sent: list[Request], policy: Policy, room: Room, saved: int

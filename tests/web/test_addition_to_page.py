@@ -51,7 +51,7 @@ if __name__ == "__main__":  # workers of the server load this file too
 
 def test_it_is_on_the_page(tmp_path: Path) -> None:
     pytest.importorskip("playwright", reason="playwright, of the test extra, is not installed")
-    shutil.copytree(PACKAGE, tmp_path / "roofline", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(PACKAGE, tmp_path / "roofline")
     changed(tmp_path, SETTING)
     (tmp_path / "probe.py").write_text(PROBE)
     paths = os.pathsep.join([str(tmp_path), str(TESTS)])

@@ -125,6 +125,7 @@ def test_there_is_a_body_of_every_question(bodies: Mapping[str, dict[str, Any]])
     assert bodies.keys() == QUESTIONS.keys()
 
 
+@pytest.mark.drawn(12)
 @pytest.mark.parametrize("name", [*BASES, "gguf"])
 @pytest.mark.usefixtures("recorded")
 def test_another_value_of_a_field_is_another_answer(name: str, bodies: Mapping[str, dict[str, Any]]) -> None:

@@ -131,6 +131,7 @@ def test_no_text_of_a_body_opens_a_file(name: str, client: TestClient, folder: P
             assert not touched, (place, text, touched)
 
 
+@pytest.mark.drawn(6)
 @pytest.mark.parametrize("tool", agents.TOOLS)
 def test_no_text_of_a_tool_opens_a_file(
     tool: str, client: TestClient, folder: Path, touched: list[str], monkeypatch: pytest.MonkeyPatch

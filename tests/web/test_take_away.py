@@ -130,7 +130,7 @@ def test_layouts_of_training(client: TestClient) -> None:
 
 def test_what_runs(client: TestClient) -> None:
     given = ask(client, "runs", {"on": "rtx-4090", "start": 5, "count": 3})
-    runs = what_runs(tuple(catalog())[5:8], "rtx-4090", 4096)
+    runs = what_runs(tuple(catalog())[5:8], on="rtx-4090")
     assert given["running"] == json.loads(json.dumps(runs.to_dict()))["running"]
     assert given["of"] == len(catalog())
     formats = ask(client, "runs", {"on": "rtx-4090", "model": MODEL})["running"]

@@ -149,11 +149,11 @@ NUMBERS = {
 
 
 @needs_chromium
-def test_numbers_are_the_reader_s(address: str, browser: Watched, tab: Any) -> None:
+def test_numbers_are_the_reader_s(address: str, browser: Watched, tab: Any, whole: bool) -> None:
     page = Page(browser, tab)
     page.answers(lambda: tab.goto(address))
     page.open("sweep")
-    for language in ("de", "zh", "ja", "en"):
+    for language in ("de", "zh", "ja", "en") if whole else ("de", "ja"):
         page.answers(lambda language=language: tab.select_option("#language", language))
         assert page.sees(WRITTEN) == NUMBERS[language]
         thousand, point = ("1.024", ",") if language == "de" else ("1,024", ".")

@@ -10,12 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import roofline as rl
-from folded import folded
+from folded import by_day, folded
 from roofline.declared.errors import InputError
 from roofline.work.counting import COUNTINGS
 from roofline.work.traffic import TRAFFICS
 
-EACH = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+EACH = settings(max_examples=by_day(6, 15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 LATENT = ("attention_kv_b", "attention", "attention_absorbed", "attention_q_absorb", "attention_v_absorb")
 batches, tokens, contexts = st.integers(1, 40), st.integers(1, 70), st.integers(0, 90)
 

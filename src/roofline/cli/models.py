@@ -150,7 +150,8 @@ def _running(
     from roofline.model.load import load
 
     if name is not None:
-        return formats_that_run(load(name), on, context, engine=engine, host=host)
+        one: WhatRuns = formats_that_run(load(name), on=on, context=context, engine=engine, host=host)
+        return one
     entries = chosen_models(*filters.values())
     with progress_bar("models") if sys.stderr.isatty() else nullcontext() as progress:
 
@@ -160,7 +161,8 @@ def _running(
                     progress(place, len(entries), entry.id)
                 yield entry.id
 
-        return what_runs(named(), on, context, engine=engine)
+        every: WhatRuns = what_runs(named(), on=on, context=context, engine=engine)
+        return every
 
 
 def _tensors(name: str, revision: str | None) -> StoredTensors:

@@ -14,9 +14,7 @@ from roofline.cli.common import (
     ModelArgument,
     OutFile,
     Revision,
-    Several,
     Switch,
-    Whole,
     deliver,
     refuse,
     say,
@@ -26,7 +24,7 @@ from roofline.cli.defaults import is_default
 from roofline.cli.derived import option_name, options_given, with_settings
 from roofline.declared.errors import InputError
 from roofline.declared.groups import PlaceSettings
-from roofline.declared.question import group_settings, question_settings
+from roofline.declared.question import Setting, group_settings, question_settings
 from roofline.declared.result import Result
 from roofline.explore.plan_place import rank_plan
 from roofline.explore.search import Search
@@ -45,7 +43,14 @@ MANY = 100_000
 """Plans to look at that are told before the search."""
 
 
-@with_settings(question, several=SEVERAL, optional=("input", "output_tokens"))
+OF_SERVING, OF_LAYOUTS = question_settings(question), question_settings(search_training)
+OF_TRAINING = {name: replace(setting, default=None, help=f"With --train: {setting.help}")
+               for name, setting in OF_LAYOUTS.items() if name not in OF_SERVING}  # fmt: skip
+
+
+@with_settings(
+    {**OF_SERVING, **OF_TRAINING}, several=(*SEVERAL, "recipe", "schedule"), optional=("input", "output_tokens")
+)
 def search(
     model: ModelArgument,
     /,
@@ -54,11 +59,6 @@ def search(
     plan: str | None = None,
     plot: Path | None = None,
     train: Switch = False,
-    batch: Whole = None,
-    tokens: Whole = None,
-    recipe: Several = None,
-    schedule: str | None = None,
-    recompute: str | None = None,
     emit: Literal["vllm", "sglang", "trtllm", "dynamo", "k8s"] | None = None,
     out: OutFile = None,
     force: Switch = False,
@@ -87,17 +87,6 @@ def search(
     train:
         Layouts of a training step instead, of --batch sequences of --tokens on one machine: every one that divides and
         fits; best by `time`, `cost` (chip-seconds) or `chips`.
-    batch:
-        Sequences of a training step.
-    tokens:
-        Tokens of each.
-    recipe:
-        Formats of training to choose from (bf16).
-    schedule:
-        The order in which pipeline stages take micro-batches, as of `train` (default: 1f1b or interleaved, whichever
-        is faster).
-    recompute:
-        What is run again, as of `train` (default: none, selective or full, whichever is fastest).
     emit:
         Launch commands or manifests of the best plan instead, each option with its assumption; what they do not
         express is said on stderr.
@@ -106,12 +95,12 @@ def search(
     force:
         Overwrite it.
     """
-    of_training = {"batch": batch, "tokens": tokens, "recipe": recipe, "schedule": schedule, "recompute": recompute}
-    _refuse_the_rest(train, of_training, asked)
+    _refuse_the_rest(OF_LAYOUTS if train else OF_SERVING, train, asked)
     if train:
         built = load(model, revision=revision, headers=headers)
-        _train(built, {**options_given(of_training), **asked}, _Where(out, force, json))
+        _train(built, asked, _Where(out, force, json))
         return
+    asked = {name: value for name, value in asked.items() if name in OF_SERVING}
     for name in ("input", "output_tokens"):
         if asked.get(name) is None:
             raise InputError(name, "nothing", "tokens of a request")
@@ -212,30 +201,26 @@ def _fill(content: bytes, path: Path) -> None:
     path.write_bytes(content)
 
 
-OF_TRAINING = ("batch", "tokens", "recipe", "schedule", "recompute")
-OF_BOTH = frozenset({"on", "chips", "objective", "top"})
-
-
-def _refuse_the_rest(train: bool, of_training: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
+def _refuse_the_rest(settings: Mapping[str, Setting], train: bool, asked: Mapping[str, Any]) -> None:
     """Raises InputError for an option of serving in a search of training, and the other way round."""
-    wrong = {name: value for name, value in asked.items() if name not in OF_BOTH} if train else of_training
-    settings = question_settings(question)
-    for name, value in options_given(wrong).items():
-        unsaid = name in settings and value == settings[name].default
-        if not unsaid and not is_default(name.replace("_", "-")):
+    for name, value in options_given(asked).items():
+        unsaid = name in OF_SERVING and value == OF_SERVING[name].default
+        if name not in settings and not unsaid and not is_default(name.replace("_", "-")):
             raise InputError(option_name(name), value, "no such option with --train" if train else "--train beside it")
 
 
 def _train(built: Model, asked: Mapping[str, Any], to: _Where) -> None:
     """The search of layouts of training."""
+    chosen = {name: value for name, value in options_given(asked).items() if name in OF_LAYOUTS}
     for name in ("batch", "tokens"):
-        if name not in asked:
-            raise InputError(f"--{name}", "nothing", "a whole number, with --train")
-    (machine, *others) = asked["on"]
-    if others:
-        raise InputError("--on", " ".join(asked["on"]), "one machine, with --train")
-    chosen = {name: value for name, value in asked.items() if name in OF_BOTH or name in OF_TRAINING}
-    result = search_training(built, **{**chosen, "on": machine})
+        if name not in chosen:
+            raise InputError(name, "nothing", "a whole number, with --train")
+    for name in SEVERAL:
+        if isinstance(chosen.get(name), list):
+            (chosen[name], *others) = chosen[name]
+            if others:
+                raise InputError(name, " ".join(asked[name]), "one of them, with --train")
+    result = search_training(built, **chosen)
     if not _delivered(result, to):
         print_text(f"{training_search_text(result)}\n")
         if result.plans:

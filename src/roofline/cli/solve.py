@@ -7,16 +7,16 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from roofline.cli.common import Headers, Json, ModelArgument, Revision, Switch, Whole, refuse, warn
-from roofline.cli.derived import with_settings
+from roofline.cli.derived import options_given, with_settings
 from roofline.declared.errors import InputError
-from roofline.explore.asking import ASKED
+from roofline.explore.asking import ASKED, TRAINED
 from roofline.explore.solve import solve as question
 from roofline.model.load import load
 from roofline.show.solve import solution_table, solution_text
 from roofline.show.tables import print_json, print_tables, print_text
 
 
-@with_settings(ASKED)
+@with_settings({**ASKED, **TRAINED})
 def solve(
     model: ModelArgument,
     /,
@@ -24,11 +24,6 @@ def solve(
     find: str,
     where: Annotated[list[str] | None, Parameter(negative="")] = None,
     against: str | None = None,
-    micro_batch: Whole = None,
-    recompute: str | None = None,
-    recipe: str | None = None,
-    optimizer: str | None = None,
-    schedule: str | None = None,
     utilisation: float | None = None,
     extreme: Literal["greatest", "least"] | None = None,
     most_chips: Whole = None,
@@ -56,16 +51,6 @@ def solve(
     against:
         The other side, where it differs: `on=b200,precision=fp8`; of price and utilisation also owning,
         `owned(capital=30000,years=4,kwh=0.1,pue=1.2)`.
-    micro_batch:
-        With --tokens: sequences that pass through a replica together.
-    recompute:
-        With --tokens: what is run again, as of `train`.
-    recipe:
-        With --tokens: formats of training, as of `train`.
-    optimizer:
-        With --tokens: the optimizer, as of `train`.
-    schedule:
-        With --tokens: the pipeline's schedule, as of `train`.
     utilisation:
         Of the time in which an owned chip works, to find the price.
     extreme:
@@ -75,18 +60,12 @@ def solve(
     strict:
         Times at the far end of their 80 % intervals.
     """
-    training = {
-        "micro_batch": micro_batch, "recompute": recompute, "recipe": recipe, "optimizer": optimizer,
-        "schedule": schedule,
-    }  # fmt: skip
-    given: dict[str, Any] = {name: value for name, value in training.items() if value is not None}
-    if given and "tokens" not in asked and find != "tokens":
-        name, value = next(iter(given.items()))
-        raise InputError(f"--{name.replace('_', '-')}", value, "--tokens beside it: it is of training")
-    limits = {"utilisation": utilisation, "most_chips": most_chips}
-    given |= {name: value for name, value in limits.items() if value is not None}
+    for name, value in options_given(asked).items():
+        if name in TRAINED and "tokens" not in asked and find != "tokens":
+            raise InputError(name, value, "`tokens` beside it: it is of training")
+    given = options_given({"utilisation": utilisation, "most_chips": most_chips, **asked})
     built = load(model, revision=revision, headers=headers)
-    result = question(built, find=find, where=where, against=against, extreme=extreme, strict=strict, **given, **asked)
+    result = question(built, find=find, where=where, against=against, extreme=extreme, strict=strict, **given)
     if json:
         print_json(result.to_dict())
     else:

@@ -47,12 +47,6 @@ def sweep(
     on: Annotated[list[str], Parameter(help=f"{CLUSTER} One or several.", consume_multiple=True, negative="")],
     phase: Literal["decode", "prefill", "generate", "serve", "train"] = "decode",
     figures: Several = None,
-    micro_batch: str | None = None,
-    recompute: Several = None,
-    recipe: Several = None,
-    optimizer: Several = None,
-    schedule: Several = None,
-    loss: Several = None,
     where: str = "",
     columns: Several = None,
     sort: str | None = None,
@@ -88,18 +82,6 @@ def sweep(
         and tokens.
     figures:
         Figures of the chips changed: `bw=2T,4T,8T` of each chip three.
-    micro_batch:
-        Sequences of a micro-batch in training.
-    recompute:
-        What training runs again: `none selective full`.
-    recipe:
-        Recipes of training: `bf16 fp8`.
-    optimizer:
-        Optimizers of training.
-    schedule:
-        Schedules of the pipeline in training.
-    loss:
-        How the loss is computed in training.
     where:
         A condition on columns that rows meet: `fits and tpot < 30ms`, `mfu > 40% or memory_total < 60GB`.
     columns:
@@ -141,12 +123,10 @@ def sweep(
         raise InputError("--resume", "nothing", "--out with it")
     if plot is not None:
         _check_picture(plot, force)
-    training = {"figures": figures, "micro_batch": micro_batch, "recompute": recompute, "recipe": recipe,
-                "optimizer": optimizer, "schedule": schedule, "loss": loss}  # fmt: skip
     if "precision" in axes:
         axes["precision"] = [None if word == "checkpoint" else word for word in axes["precision"]]
     built = [load(model, revision=revision, headers=headers) for model in models]
-    space = space_of(built, phase, {"on": on, **axes, **options_given(training)})
+    space = space_of(built, phase, {"on": on, **options_given({**axes, "figures": figures})})
     check_size(space, MOST_POINTS if out is not None else MOST_IN_MEMORY)
     sweeper = sweeper_of(space, split_names(columns), where)
     order = order_named(sort, rows, sweeper)

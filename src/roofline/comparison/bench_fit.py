@@ -7,7 +7,7 @@ number alone; the median of all is kept, and a row is held out with the median o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import product
 from math import exp, log
@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 from roofline.comparison.benchmarks import compared_results
 from roofline.comparison.results import Measured
 from roofline.declared.errors import InputError
+from roofline.declared.groups import PlaceSettings
 from roofline.declared.result import Figured, Result, Units
 from roofline.frozen import frozen_tree
 from roofline.machine.chip import Chip
@@ -92,7 +93,7 @@ def bench_fit(model: Any, rows: Sequence[Measured], on: Any, engine: Any = None,
     known = [row for row in rows if row.quantity in ("answer", "prompt")]
     if not 0 < len(known) <= MOST_ROWS:
         raise InputError("--llama-bench", f"{len(known)} prompts and answers", f"from 1 to {MOST_ROWS}")
-    question = _Question(built, chip, how.software, {"engine": how.id, "precision": precision})
+    question = _Question(built, chip, how.software, PlaceSettings(on=chip, engine=how.id, precision=precision))
     before = [question.rate(row, 1.0, 1.0) for row in known]
     answers = {i: question.alone(row, 1.0) for i, row in enumerate(known) if row.quantity == "answer"}
     memory = _middle(answers.values())
@@ -125,12 +126,14 @@ class _Question:
     model: Model
     chip: Chip
     software: str
-    where: Mapping[str, Any]
+    where: PlaceSettings
 
     def rate(self, row: Measured, memory: float, compute: float) -> float:
         """Tokens a second with the shares multiplied so. Raises InputError where there is no prediction."""
         id = f"{self.chip.id}*{memory:.12g}*{compute:.12g}"
-        one = compared_results(self.model, [row], on=self.chip_of(memory, compute, None, id), **self.where).results[0]
+        one = compared_results(
+            self.model, [row], replace(self.where, on=self.chip_of(memory, compute, None, id))
+        ).results[0]
         if not one.expected:
             raise InputError("--llama-bench", f"{row.quantity} of {row.input + row.output} tokens", one.why)
         return one.expected

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from roofline.comparison.results import Measured
 from roofline.declared.errors import InputError
+from roofline.declared.groups import Load, PlaceSettings, RequestFlow
+from roofline.declared.question import group_settings
 from roofline.declared.result import Figured, Result, Units
 from roofline.estimates.estimate import estimate
 from roofline.estimates.generate import generate
 from roofline.estimates.serve import serve
+from roofline.estimates.server import Serving
 from roofline.model.model import Model
 from roofline.work.step import prefill
 
@@ -25,8 +28,8 @@ class ComparedResult(Figured):
     """
 
     FIGURES: ClassVar[Units] = {
-        "quantity": "", "input": "", "output": "", "depth": "", "concurrency": "", "rate": "", "measured": "",
-        "expected": "", "low": "", "high": "", "error": "share", "inside": "", "why": "",
+        "quantity": "", "input": "", "output": "", "depth": "", **dict.fromkeys(group_settings(RequestFlow), ""),
+        "measured": "", "expected": "", "low": "", "high": "", "error": "share", "inside": "", "why": "",
     }  # fmt: skip
 
     of: Measured
@@ -58,12 +61,12 @@ class ComparedResult(Figured):
     @property
     def concurrency(self) -> int | None:
         """Requests in flight."""
-        return self.of.concurrency
+        return None if self.of.sent.concurrency is None else int(self.of.sent.concurrency)
 
     @property
     def rate(self) -> float | None:
         """Requests a second."""
-        return self.of.rate
+        return None if self.of.sent.rate is None else float(self.of.sent.rate)
 
     @property
     def measured(self) -> float:
@@ -94,13 +97,13 @@ class ComparedResults(Result):
     results: tuple[ComparedResult, ...]
 
 
-def compared_results(model: Model, rows: Sequence[Measured], **where: Any) -> ComparedResults:
+def compared_results(model: Model, rows: Sequence[Measured], where: PlaceSettings) -> ComparedResults:
     """Each measurement beside its prediction; those that cannot be predicted say why."""
 
     @cache
-    def served(input: int, output: int, concurrency: int | None, rate: float | None) -> Any:
-        load = {"concurrency": concurrency} if concurrency else {"rate": rate}
-        return serve(model, input=input, output_tokens=output, **load, **where)
+    def served(load: Load) -> Serving:
+        answer: Serving = serve(model, where, load)
+        return answer
 
     def one(row: Measured) -> ComparedResult:
         try:
@@ -112,20 +115,20 @@ def compared_results(model: Model, rows: Sequence[Measured], **where: Any) -> Co
         expected, low, high = spans if len(spans) == 3 else (*spans, None, None)
         return ComparedResult(row, expected, low, high)
 
-    at = generate(model, input=1, output_tokens=2, **where)
+    at = generate(model, where, input=1, output_tokens=2)
     return ComparedResults(model.name, at.chip.id, at.engine.id, tuple(map(one, rows)))
 
 
-def _spans(model: Model, row: Measured, served: Any, where: dict[str, Any]) -> Iterator[float]:
+def _spans(model: Model, row: Measured, served: Callable[[Load], Serving], where: PlaceSettings) -> Iterator[float]:
     """Expected, low and high, in the measurement's unit."""
     if row.quantity == "prompt":
-        span = estimate(model, prefill(1, row.input, cached=row.depth), **where).span
+        span = estimate(model, prefill(1, row.input, cached=row.depth), where).span
         yield from (row.input / float(t) for t in (span.expected, span.high, span.low))
     elif row.quantity == "answer":
-        span = generate(model, input=max(1, row.depth), output_tokens=max(2, row.output), **where).tpot
+        span = generate(model, where, input=max(1, row.depth), output_tokens=max(2, row.output)).tpot
         yield from (1 / float(t) for t in (span.expected, span.high, span.low))
-    elif row.concurrency or row.rate:
-        answer = served(row.input, row.output, row.concurrency, row.rate)
+    elif row.sent != RequestFlow():
+        answer = served(row.load)
         if row.quantity == "throughput":
             yield float(answer.tokens_per_second)
             return

@@ -219,7 +219,7 @@ def step_of_kernels(kernels: Sequence[ProfiledKernel]) -> Step:
     """
     sizes: Any = next(filter(None, map(attention_sizes, kernels)), None)
     if sizes is None:
-        raise InputError("--measured", "no shapes of attention", "--input or --context, which say the step")
+        raise InputError("measured", "no shapes of attention", "`input` or `context`, which say the step")
     sequences, new, keys = sizes
     return decode(sequences, keys - 1) if new == 1 and keys > 1 else prefill(sequences, new, cached=max(0, keys - new))
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from roofline.comparison.benchmarks import ComparedResults, compared_results
 from roofline.comparison.comparison import Comparison, compared, step_of_kernels
@@ -13,27 +13,52 @@ from roofline.comparison.nsight import compute_kernels, systems_kernels
 from roofline.comparison.results import Measured, measured_rows
 from roofline.comparison.torch_trace import torch_kernels, unpacked
 from roofline.declared.errors import InputError
+from roofline.declared.groups import PlaceSettings
+from roofline.declared.kinds import MeasuredFile, OneSequences, OneTokens, OneTokensOrNone
+from roofline.declared.question import group
 from roofline.estimates.estimate import estimate
+from roofline.estimates.settings import question
 from roofline.model.load import model_of
 from roofline.work.step import Step, decode, prefill
 
 _SQLITE = b"SQLite format 3\0"
 
 
-def compare_measured(
-    model: Any, path: Path, step: Mapping[str, int | None], where: Mapping[str, Any]
-) -> Comparison | ComparedResults:
-    """A profile op by op, or a benchmark's results, beside what is predicted with the settings `where`.
+@group
+@dataclass(frozen=True, kw_only=True)
+class ProfiledStep:
+    """The step of a profile whose shapes do not say it."""
 
-    `step`: batch, and input or context, of a profile whose shapes do not say them.
+    batch: Annotated[OneSequences | None, "Sequences of the profiled step, where its shapes do not say it."] = None
+    input: Annotated[OneTokens | None, "New tokens of each sequence, of a profiled prefill."] = None
+    context: Annotated[OneTokensOrNone | None, "Tokens cached, of a profiled decode."] = None
+
+
+AS_PROFILED = ProfiledStep()
+
+
+@question
+def compare(
+    model: Any,
+    measured: Annotated[
+        MeasuredFile,
+        "A trace of torch.profiler, an export of Nsight Systems (.sqlite) or Nsight Compute (.csv), or results of "
+        "llama-bench, vllm bench, sglang.bench_serving or genai-perf.",
+    ],
+    where: PlaceSettings,
+    step: ProfiledStep = AS_PROFILED,
+) -> Comparison | ComparedResults:
+    """A profile op by op, or a benchmark's results, beside the prediction; of lists of settings a `Grid`.
+
+    `model`: a Model, its name, path or config.
     Raises InputError for a file of no tool that is known, a broken one, and a profile whose step nobody says.
     """
-    built = model_of(model)
+    built, path = model_of(model), Path(measured)
     content = unpacked(path)
     kernels = _kernels(content, path)
     if kernels is None:
-        return compared_results(built, measured_rows(_text(content, path.name), path.name), **where)
-    predicted = estimate(built, _step(kernels, step), within=False, **where)
+        return compared_results(built, measured_rows(_text(content, path.name), path.name), where)
+    predicted = estimate(built, _step(kernels, step), where, within=False)
     return compared(predicted, kernels)
 
 
@@ -68,12 +93,11 @@ def _text(content: bytes, name: str) -> str:
         raise InputError(name, "bytes that are no UTF-8", "a result file or a profile") from error
 
 
-def _step(kernels: tuple[ProfiledKernel, ...], asked: Mapping[str, int | None]) -> Step:
-    batch, new, cached = asked["batch"], asked["input"], asked["context"]
-    if new is None and cached is None:
-        if batch is not None:
-            raise InputError("--batch", batch, "--input or --context beside it")
+def _step(kernels: tuple[ProfiledKernel, ...], asked: ProfiledStep) -> Step:
+    if asked.input is None and asked.context is None:
+        if asked.batch is not None:
+            raise InputError("batch", asked.batch, "`input` or `context` beside it")
         return step_of_kernels(kernels)
-    if new is not None:
-        return prefill(batch or 1, new, cached=cached or 0)
-    return decode(batch or 1, cached)
+    if asked.input is not None:
+        return prefill(asked.batch or 1, asked.input, cached=asked.context or 0)
+    return decode(asked.batch or 1, asked.context)

@@ -8,10 +8,14 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+from roofline.declared.checks import FASTEST, LARGEST, RAREST
 from roofline.declared.errors import InputError
+from roofline.declared.groups import Load, RequestFlow
+from roofline.declared.question import ungrouped
 
 MOST_ROWS = 10_000
 
@@ -21,7 +25,8 @@ class Measured:
     """One measurement: `quantity` is `prompt` or `answer` (tokens a second of one sequence, llama-bench), `ttft`,
     `tpot`, `latency` (mean seconds of a request) or `throughput` (output tokens a second of all).
 
-    `input`, `output`: mean tokens of a request; `batch`: sequences; `concurrency`, `rate`: of a server.
+    `input`, `output`: mean tokens of a request, one of them 0 where a phase alone was measured; `depth`: tokens in the
+    cache before. `sent`: how many requests a server got, a concurrency, a rate or both.
     """
 
     quantity: str
@@ -29,9 +34,18 @@ class Measured:
     input: int
     output: int
     depth: int = 0
-    concurrency: int | None = None
-    rate: float | None = None
+    sent: RequestFlow = RequestFlow()  # noqa: RUF009
     name: str = ""
+
+    @property
+    def flow(self) -> RequestFlow:
+        """What it is predicted for: the concurrency where it has both."""
+        return self.sent if self.sent.concurrency is None else replace(self.sent, rate=None)
+
+    @property
+    def load(self) -> Load:
+        """The same with its lengths. Raises InputError for what no server can be asked."""
+        return Load(self.input, self.output, **ungrouped(self.flow, RequestFlow)).needed()
 
 
 def measured_rows(text: str, name: str) -> tuple[Measured, ...]:
@@ -106,19 +120,18 @@ def _server(row: Mapping[str, Any]) -> Iterator[Measured]:
     if not count or not all(tokens):
         return
     sizes = [round(total / count) for total in tokens if total]
-    rate = _number(row.get("request_rate"))
-    asked: dict[str, Any] = {
-        "input": sizes[0], "output": sizes[1], "concurrency": _whole(row.get("max_concurrency")), "rate": rate,
-        "name": _text(row.get("model_id") or row.get("model")),
-    }  # fmt: skip
+    sent = _sent(_whole(row.get("max_concurrency")), _number(row.get("request_rate")))
+    measured = partial(
+        Measured, input=sizes[0], output=sizes[1], sent=sent, name=_text(row.get("model_id") or row.get("model"))
+    )
     milli = {**_MILLI, "latency": "mean_e2e_latency_ms"} if "mean_e2e_latency_ms" in row else _MILLI
     for quantity, key in milli.items():
         value = _number(row.get(key))
         if value:
-            yield Measured(quantity, value / 1e3, **asked)
+            yield measured(quantity, value / 1e3)
     value = _number(row.get("output_throughput"))
     if value:
-        yield Measured("throughput", value, **asked)
+        yield measured("throughput", value)
 
 
 _GENAI = {"ttft": "time_to_first_token", "tpot": "inter_token_latency", "latency": "request_latency"}
@@ -130,16 +143,23 @@ def _genai(tree: Mapping[str, Any]) -> Iterator[Measured]:
     sizes = [_number(_part(tree, key, "avg")) for key in ("input_sequence_length", "output_sequence_length")]
     if not all(sizes):
         return
-    asked: dict[str, Any] = {
-        "input": round(sizes[0] or 0), "output": round(sizes[1] or 0), "concurrency": _concurrency(tree),
-    }  # fmt: skip
+    sent = _sent(_concurrency(tree), None)
+    measured = partial(Measured, input=round(sizes[0] or 0), output=round(sizes[1] or 0), sent=sent)
     for quantity, key in _GENAI.items():
         value, unit = _number(_part(tree, key, "avg")), _text(_part(tree, key, "unit"))
         if value and unit in _TIMES:
-            yield Measured(quantity, value * _TIMES[unit], **asked)
+            yield measured(quantity, value * _TIMES[unit])
     value = _number(_part(tree, "output_token_throughput", "avg"))
     if value:
-        yield Measured("throughput", value, **asked)
+        yield measured("throughput", value)
+
+
+def _sent(concurrency: int | None, rate: float | None) -> RequestFlow:
+    """How many requests a server got; a number that is none of a server says nothing."""
+    return RequestFlow(
+        concurrency if concurrency and concurrency <= LARGEST else None,
+        rate if rate and RAREST <= rate <= FASTEST else None,
+    )
 
 
 def _concurrency(tree: Mapping[str, Any]) -> int | None:

@@ -10,6 +10,8 @@ from typing import Any
 from roofline.comparison.benchmarks import ComparedResults
 from roofline.comparison.comparison import Comparison
 from roofline.comparison.results import Measured
+from roofline.declared.groups import RequestFlow
+from roofline.declared.question import ungrouped
 
 FIRST = ("quantity", "model", "on", "seconds")
 """The columns that such a table has in any case."""
@@ -47,9 +49,9 @@ def _sizes(m: Measured) -> dict[str, Any]:
         return {"quantity": "prefill", "batch": 1, "input": m.input, "seconds": m.input / m.value, **more}
     if m.quantity == "answer":
         return {"quantity": "decode", "batch": 1, "input": m.depth + max(1, m.output // 2), "seconds": 1 / m.value}
-    if not (m.concurrency or m.rate):
+    load = ungrouped(m.flow, RequestFlow)
+    if not load:
         return {}
-    load = {"concurrency": m.concurrency} if m.concurrency else {"rate": m.rate}
     quantity = _SERVED.get(m.quantity, "served-token")
     seconds = m.value if m.quantity in _SERVED else 1 / m.value
     return {"quantity": quantity, "input": m.input, "output": m.output, "seconds": seconds, **load}

@@ -179,6 +179,7 @@ LengthsText: TypeAlias = Annotated[
 ArrivalsText: TypeAlias = Annotated[Given, text_kind("roofline.simulation.arrivals.Arrivals")]
 PrefixesText: TypeAlias = Annotated[Given, text_kind("Prefixes")]
 FileName: TypeAlias = Annotated[Given, text_kind("PathLike[str]", "Trace", names="file")]
+MeasuredFile: TypeAlias = Annotated[Given, text_kind("PathLike[str]", names="file")]
 TimeText: TypeAlias = Annotated[Given, ValueKind((str, float), "s")]
 RouterName: TypeAlias = Annotated[str, ValueKind((str,), words=("round-robin", "least-loaded", "prefix-aware"))]
 PlainCount: TypeAlias = Annotated[int, ValueKind((int,), "requests", whole_named)]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 from roofline.declared.errors import InputError
-from roofline.declared.groups import Where
+from roofline.declared.groups import KernelSettings, Where
 from roofline.declared.kinds import EngineName, Names, Sequences, Tokens, Whole
 from roofline.declared.maths import Count
 from roofline.declared.question import Settings, arguments_of, declaration_of, flattened, group
@@ -73,8 +73,8 @@ from roofline.work.training import (
 
 @group
 @dataclass(frozen=True, kw_only=True)
-class TrainingWhere(Where):
-    """Where a model learns, with whose habits."""
+class TrainerSettings(KernelSettings):
+    """Whose habits a step of training has, in which formats."""
 
     engine: Annotated[
         EngineName | None,
@@ -82,6 +82,12 @@ class TrainingWhere(Where):
         "`fsdp`, `torchtitan`, `deepspeed`, `maxtext`, or `none`. Default: `megatron`, but `none` with the schedule "
         "`dualpipe`, which no engine has.",
     ] = None
+
+
+@group
+@dataclass(frozen=True, kw_only=True)
+class TrainingWhere(TrainerSettings, Where):
+    """Where a model learns, with whose habits."""
 
 
 @group

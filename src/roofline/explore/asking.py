@@ -20,6 +20,7 @@ from roofline.explore.open_question import ALL_SIZES, NUMBERS, SERVED, OpenQuest
 from roofline.machine.engine import trainer_named
 from roofline.machine.target import mode_named
 from roofline.model.quantization.asked import formats_of
+from roofline.work.training import TrainingOptions
 
 MONEY = ("price", "utilisation")
 """What is looked for where two ways cost the same; owning beside renting needs no numbers of a step."""
@@ -86,6 +87,13 @@ ASKED: Mapping[str, Setting] = MappingProxyType({
        for name in (*ALL_SIZES, *SERVED)},
 })  # fmt: skip
 """The settings of a question of which something is left open, or turned: those of all estimates of inference."""
+
+
+TRAINED: Mapping[str, Setting] = MappingProxyType({
+    name: replace(setting, default=None, help=f"With --tokens: {setting.help}", parameter="")
+    for name, setting in group_settings(TrainingOptions).items()
+})  # fmt: skip
+"""Those of a step of training too."""
 
 
 def other_side(q: OpenQuestion, against: object) -> OpenQuestion:

@@ -21,9 +21,9 @@ from roofline.declared.question import Setting, group_settings, question_setting
 from roofline.estimates.deployment import machine_chip
 from roofline.estimates.serve import serve
 from roofline.estimates.settings import setting_labels
-from roofline.explore.asking import ASKED
+from roofline.explore.asking import ASKED, TRAINED
 from roofline.explore.open_question import ALL_SIZES
-from roofline.explore.questions import AXIS_NAMES, SERVED, Question, question_named
+from roofline.explore.questions import AXIS_NAMES, QUESTIONS, SERVED, Question, question_named
 from roofline.explore.ranges import LONGEST_TEXT, layouts_named, values_of
 from roofline.explore.space import Choice, Numbers, Space
 from roofline.layout.layout import DEGREES, Layout, layout_named
@@ -40,10 +40,11 @@ from roofline.work.training import training
 SETTINGS = (*(name for name, s in group_settings(Where).items() if s.kind.varies and name != "on"), "figures")
 """Axes of settings beside the model and the machine."""
 AXES: Mapping[str, Setting] = MappingProxyType({
-    name: replace(setting, kind=text_kind(), default=None) for name, setting in ASKED.items() if name != "on"
+    name: replace(setting, kind=text_kind(), default=None) for name, setting in {**ASKED, **TRAINED}.items()
+    if name in ASKED or name in (*QUESTIONS["train"].axes, *QUESTIONS["train"].options) if name != "on"
 })  # fmt: skip
 """Axes beside the models and the machines, whose values a person writes as texts."""
-NUMBERS = frozenset({*ALL_SIZES, *DEGREES, "prefix"})
+NUMBERS = frozenset({*ALL_SIZES, *DEGREES, *QUESTIONS["train"].axes, "prefix"})
 """Axes of numbers."""
 MOST_FIGURES = 4096
 """Combinations of figures of a chip; a text of them grows by powers."""

@@ -16,7 +16,7 @@ from roofline.declared.question import group, question
 from roofline.estimates.deployment import Machine, deploy
 from roofline.estimates.generate import Generation, generation
 from roofline.estimates.settings import Setup, setup
-from roofline.estimates.train import TrainingEstimate, train_step
+from roofline.estimates.train import TrainingEstimate, retrained
 from roofline.explore.quantized_weights import quantized_weights
 from roofline.layout.layout import Layout
 from roofline.model.model import Model
@@ -33,35 +33,45 @@ LEAST_GAIN = 1.005
 
 @dataclass(frozen=True)
 class Served:
-    """A way of serving: a model as it is set up on a machine; batch, of all replicas, prompt and answer.
+    """A way of serving: where, as given; the same understood; a batch of all replicas.
 
-    `layout`, `engine`: as given, None for the whole machine and for the engine that runs on it by default. `command`:
-    the one whose options the changes name.
+    `command`: the one whose options the changes name.
     """
 
-    on: Machine
-    layout: object
+    where: Where
     asked: Setup
-    batch: int
-    input: int
-    output: int
-    engine: object = None
+    load: StaticBatch
     command: str = "generate"
+
+    @property
+    def batch(self) -> int:
+        """Sequences of all replicas."""
+        return int(self.load.batch)
+
+    @property
+    def input(self) -> int:
+        """Prompt tokens of each."""
+        return int(self.load.input)
+
+    @property
+    def output(self) -> int:
+        """Generated tokens of each."""
+        return int(self.load.output_tokens)
 
     @cached_property
     def generation(self) -> Generation:
         """What it takes. Raises InputError where it cannot be."""
-        return generation(self.asked, StaticBatch(self.input, self.output, self.batch))
+        return generation(self.asked, self.load)
 
     def under(self, layout: Layout) -> Served:
         """The same under another layout. Raises InputError where the machine has too few chips."""
-        return replace(self, layout=layout, asked=replace(self.asked, deployment=deploy(self.on, layout)))
+        asked = replace(self.asked, deployment=deploy(self.where.on, layout))
+        return replace(self, where=replace(self.where, layout=layout), asked=asked)
 
     def at(self, on: Machine) -> Served:
         """The same on another machine. Raises InputError where it cannot be."""
-        a = self.asked
-        asked = setup(a.model, on=on, layout=self.layout, precision=a.formats, engine=self.engine, law=a.law)
-        return replace(self, on=on, asked=asked)
+        where = replace(self.where, on=on)
+        return replace(self, where=where, asked=setup(self.asked.model, replace(where, precision=self.asked.formats)))
 
 
 @dataclass(frozen=True)
@@ -170,7 +180,7 @@ def changes(now: Served, fewest: Layout | None = None) -> Iterator[Trial]:
 
     def larger(size: int) -> Trial:
         option = f"{SEQUENCES[now.command]} {size}"
-        return Trial("batch", f"a batch of {size}", option, lambda: replace(now, batch=size))
+        return Trial("batch", f"a batch of {size}", option, lambda: replace(now, load=replace(now.load, batch=size)))
 
     if formats.ffn.bits > 16:
         yield narrowed("formats", "everything in 16 bits", formats.merged("bf16"))
@@ -223,7 +233,7 @@ def served(model: Model, where: Where, sizes: BatchSizes = USUAL_BATCH, *, comma
     longest = model.context or 4096
     answer = max(1, min(256, longest // 4)) if sizes.output_tokens is None else sizes.output_tokens
     prompt = max(1, min(1024, longest - answer)) if sizes.input is None else sizes.input
-    return Served(where.on, where.layout, setup(model, where), sizes.batch, prompt, answer, where.engine, command)
+    return Served(where, setup(model, where), StaticBatch(prompt, answer, sizes.batch), command)
 
 
 # -- training ------------------------------------------------------------------------------------------------------
@@ -257,11 +267,11 @@ def training_advice(now: TrainingEstimate, on: Machine) -> tuple[TrainingAdvice,
     every = []
     for trial in training_changes(now.step, now.deployment.layout):
         try:
-            e = train_step(now.model, trial.step, on=on, layout=trial.layout, engine=now.engine, law=now.asked.law)
+            e = retrained(now.asked, trial.step, deploy(on, trial.layout))
         except InputError:  # a size that does not divide, a format that the chip lacks
             continue
         if e.fits:
-            gain = e.tokens_per_second_per_chip / now.tokens_per_second_per_chip
+            gain = float(e.tokens_per_second_per_chip / now.tokens_per_second_per_chip)
             every.append(TrainingAdvice(trial.lever, trial.what, trial.option, e, gain))
     return tuple(sorted(every, key=lambda a: -a.per_chip))
 

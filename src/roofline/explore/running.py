@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from roofline.declared.errors import InputError
+from roofline.declared.groups import MachineSettings
+from roofline.declared.kinds import count_kind
+from roofline.declared.question import group, question
 from roofline.declared.result import Figured, Result, Units
 from roofline.estimates.fit import fit
 from roofline.estimates.generate import generate
@@ -19,6 +22,15 @@ from roofline.machine.named_chip import chip_named
 from roofline.model.gguf.mixes import mix_named
 from roofline.model.load import load
 from roofline.model.model import Model
+
+
+@group
+@dataclass(frozen=True, kw_only=True)
+class Room(MachineSettings):
+    """A machine, and how long a sequence must have room there."""
+
+    context: Annotated[int, count_kind("tokens", 2), "Tokens of prompt and answer together that must fit."] = 4096
+
 
 ANSWER = 128
 """Tokens of the answer that fills the context, whose speed is told."""
@@ -83,34 +95,34 @@ class WhatRuns(Result):
     running: tuple[Running, ...]
 
 
-def what_runs(
-    models: Iterable[str], on: Any, context: int, formats: Sequence[str] = (), engine: Any = None
-) -> WhatRuns:
+@question()
+def what_runs(models: Iterable[str], room: Room, *, formats: Sequence[str] = (), engine: Any = None) -> WhatRuns:
     """Each model in the widest format that fits with one sequence of `context` tokens; the largest models first.
 
     `formats`: widest first (`LADDER`). `engine`: of every format; where none is given that of `usual_engine`. Models
     whose own context is shorter, and those that fit in none, are left out.
     Raises InputError for a machine or a format that is not known.
     """
-    where = _known(on, engine)
-    rows = [row for name in models for row in _widest(load(name), on, context, formats or LADDER, engine)]
-    return WhatRuns(where, context, tuple(sorted(rows, key=lambda row: -row.parameters)))
+    where = _known(room.on, engine)
+    rows = [row for name in models for row in _widest(load(name), room, formats or LADDER, engine)]
+    return WhatRuns(where, room.context, tuple(sorted(rows, key=lambda row: -row.parameters)))
 
 
+@question()
 def formats_that_run(
-    model: Model, on: Any, context: int, formats: Sequence[str] = (), engine: Any = None, host: str | Host | None = None
+    model: Model, room: Room, *, formats: Sequence[str] = (), engine: Any = None, host: str | Host | None = None
 ) -> WhatRuns:
     """One model in each format, the widest that fits first, then those that do not fit.
 
     `engine`: as in `what_runs`. `host`: as in `offload`; what the card alone does not hold is then split over both.
     Raises InputError for a context that the model has not.
     """
-    if model.context and context > model.context:
-        raise InputError("context", context, f"at most {model.context} tokens, the context of {model.name}")
-    where = _known(on, engine)
+    if model.context and room.context > model.context:
+        raise InputError("context", room.context, f"at most {model.context} tokens, the context of {model.name}")
+    where = _known(room.on, engine)
     place = Host.asked(host=host) if isinstance(host, str) else host
-    rows = list(_rows(model, on, context, formats or LADDER, engine, place))
-    return WhatRuns(where, context, tuple(sorted(rows, key=lambda row: (not row.fits, -row.weights))))
+    rows = list(_rows(model, room, formats or LADDER, engine, place))
+    return WhatRuns(where, room.context, tuple(sorted(rows, key=lambda row: (not row.fits, -row.weights))))
 
 
 CHECKPOINT = "checkpoint"
@@ -132,10 +144,9 @@ def usual_engine(on: Any, format: str) -> Engine:
     return engine_named(LOCAL) if usual.id == "none" or mix_named(format) is not None else usual
 
 
-def _rows(
-    model: Model, on: Any, context: int, formats: Sequence[str], engine: Any, host: Host | None = None
-) -> Iterator[Running]:
+def _rows(model: Model, room: Room, formats: Sequence[str], engine: Any, host: Host | None = None) -> Iterator[Running]:
     """A row for each format that there is for the model; a format that the engine or the chip lacks has none."""
+    on, context = room.on, room.context
     for name in formats:
         precision = None if name == CHECKPOINT else name
         chosen = usual_engine(on, name) if engine is None else engine_named(engine)
@@ -171,9 +182,9 @@ def _rows(
         yield row
 
 
-def _widest(model: Model, on: Any, context: int, formats: Sequence[str], engine: Any) -> Iterator[Running]:
-    if not model.context or model.context >= context:
-        yield from islice((row for row in _rows(model, on, context, formats, engine) if row.fits), 1)
+def _widest(model: Model, room: Room, formats: Sequence[str], engine: Any) -> Iterator[Running]:
+    if not model.context or model.context >= room.context:
+        yield from islice((row for row in _rows(model, room, formats, engine) if row.fits), 1)
 
 
 def _known(on: Any, engine: Any) -> str:

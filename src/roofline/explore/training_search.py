@@ -13,16 +13,15 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from roofline.declared.checks import count
-from roofline.declared.errors import InputError, not_one_of
-from roofline.declared.groups import DEGREES
-from roofline.declared.kinds import OneChipCount, OneSequences, OneTokens, TrainingAim, Whole
-from roofline.declared.question import Setting, group_settings, question_settings
+from roofline.declared.errors import InputError
+from roofline.declared.groups import LawSettings, MachineSettings
+from roofline.declared.kinds import OneChipCount, OneSequences, OneTokens, TrainingAim, Whole, Word, Words
+from roofline.declared.question import group, question, ungrouped
 from roofline.declared.result import Figured, Result, Units
 from roofline.distinct import Array
-from roofline.estimates.deployment import Machine, is_several
-from roofline.estimates.settings import LISTED, bill_of
-from roofline.estimates.train import Learner, is_one, train
+from roofline.estimates.bill import BY_ENERGY, Bill, MeanPower
+from roofline.estimates.deployment import is_several
+from roofline.estimates.train import Learner, TrainerSettings, is_one
 from roofline.estimates.training_family import TrainingFamily, family_beside
 from roofline.estimates.training_shapes import check_run_again
 from roofline.estimates.training_sharing import Shared
@@ -40,7 +39,8 @@ from roofline.machine.target import mode_named
 from roofline.model.load import model_of
 from roofline.model.model import Model
 from roofline.model.quantization.asked import formats_of
-from roofline.work.training import Recompute, training
+from roofline.work.recipe import Recipe
+from roofline.work.training import Recompute, StepOptions, TrainingOptions, training, training_step
 
 Recomputed: TypeAlias = Recompute | tuple[str, ...]
 ZEROS = (0, 1, 2, 3)
@@ -108,80 +108,93 @@ class TrainingSearch(Result):
     plans: tuple[TrainingPlan, ...]
 
 
+@group
+@dataclass(frozen=True, kw_only=True)
+class TrainingMachine(LawSettings, TrainerSettings, MachineSettings):
+    """A machine whose layouts are looked at, with whose habits a model learns there."""
+
+
+@group
+@dataclass(frozen=True, kw_only=True)
+class ChosenOptions(StepOptions):
+    """How a step of training runs; of schedules, recomputations and recipes one or several to choose from."""
+
+    schedule: Annotated[
+        Word | None, "Order in which stages take micro-batches, as of `train` (default: `1f1b` or `interleaved`)."
+    ] = None
+    recompute: Annotated[Words | None, "What is run again, as of `train` (default: `none`, `selective` or `full`)."] = (
+        None
+    )
+
+
+AS_FAST_AS_CAN_BE, AS_IT_IS = ChosenOptions(), Learner()
+
+
+@question()
 def search_training(
     model: Any,
+    where: TrainingMachine,
     *,
     batch: Annotated[OneSequences, "Sequences of one step, over all replicas."],
     tokens: Annotated[OneTokens, "Tokens of a sequence."],
-    on: Machine,
-    recipe: str | Sequence[str] = "bf16",
+    how: ChosenOptions = AS_FAST_AS_CAN_BE,
+    learner: Learner = AS_IT_IS,
     objective: Annotated[TrainingAim, "What is least of the best: `time` of a step, `cost` or `chips`."] = "time",
     chips: Annotated[OneChipCount | None, "Chips of the layout (default: the whole machine)."] = None,
     top: Annotated[Whole, "Layouts that are listed."] = 10,
-    **options: Any,
+    bill: Bill | None = None,
+    drawn: MeanPower = BY_ENERGY,
 ) -> TrainingSearch:
     """The best layouts to train on a machine, of all: tp within a node, pp, cp, ep, dp, ZeRO, chunks, micro-batches of
     1 to 8, recomputation and recipes; sequence parallelism with tp.
 
     By `time` on `chips`, the whole machine where not given; by `cost` (chip-seconds of a step) or `chips` on halves of
-    them too. `options`: what else `train` takes, but for the layout and the micro-batch. Of `schedule` and `recompute`
-    one or several are chosen from: 1f1b and interleaved, and none, selective and full, where not given.
+    them too. Of `schedule`, `recompute` and `recipe` one or several are chosen from.
     Raises InputError for what is not understood, and for a machine of one chip.
     """
-    built = model_of(model)
-    batch, tokens, top = (count(n, v, 1) for n, v in (("batch", batch), ("tokens", tokens), ("top", top)))
-    if objective not in TRAINING_AIMS:
-        raise not_one_of("objective", objective, TRAINING_AIMS)
-    for name in SEARCHED:
-        if name in options:
-            raise InputError(name, options[name], "nothing, as it is searched for")
+    built, on = model_of(model), where.on
     if not is_several(on):
         raise InputError("on", str(on), "a machine of several chips")
-    recipes = (recipe,) if isinstance(recipe, str) else tuple(recipe)
     left_out, considered, timed = Counter[str](), 0, list[_Timed]()
-    learning = Learner(**{name: options.pop(name) for name in group_settings(Learner) if name in options}).of(built)
-    wanted = (options.pop("schedule", None), options.pop("recompute", None))
-    how = _understood(learning, (batch, tokens), recipes, wanted, options)
+    learning = learner.of(built)
+    choices = _understood(learning, (batch, tokens), where, how)
+    beside = {name: value for name, value in ungrouped(how, ChosenOptions).items() if name not in CHOSEN}
+    asked = {"batch": batch, "tokens": tokens, "bill": bill, **ungrouped(where, TrainingMachine),
+             **ungrouped(drawn, MeanPower), **beside}  # fmt: skip
     sizes = machine_sizes(on, objective, chips)
     for pp in stage_numbers(built, max(sizes)):
         every = degree_points(built, on, [n // pp for n in sizes if n % pp == 0], (batch, tokens))
-        for kind in recipes:
-            steps = {"batch": batch, "tokens": tokens, "on": on, "recipe": kind, **options}
+        for kind in choices.recipes:
+            steps = {**asked, "recipe": kind}
             shared: dict[object, Shared] = {}
-            for order, vp in how.pipelines(pp, chunk_numbers(built, pp)):
+            for order, vp in choices.pipelines(pp, chunk_numbers(built, pp)):
                 kept = takes(order, every, batch, pp, vp)
-                left_out["micro-batches"] += int(np.sum(~kept)) * len(ZEROS) * len(how.recomputed)
+                left_out["micro-batches"] += int(np.sum(~kept)) * len(ZEROS) * len(choices.recomputed)
                 if not kept.any():
                     continue
                 points = every if kept.all() else every.where(kept)
-                alike = _Alike(points, (pp, vp), ZEROS, how.recomputed, order)
-                beside = shared.setdefault(SCHEDULED if points is every and order in SCHEDULED else order, Shared())
-                for some, family in _families(learning, alike, {**steps, "schedule": order}, left_out, beside):
+                alike = _Alike(points, (pp, vp), ZEROS, choices.recomputed, order)
+                common = shared.setdefault(SCHEDULED if points is every and order in SCHEDULED else order, Shared())
+                for some, family in _families(learning, alike, {**steps, "schedule": order}, left_out, common):
                     considered += family.fits.size
                     left_out["memory"] += int(np.sum(~family.fits))
-                    timed += some.timed(family, kind)
+                    timed += some.timed(family, kind if isinstance(kind, str) else kind.name)
     ranked = [t.plan(int(i)) for t, i in _first(timed, TRAINING_AIMS[objective], top)]
     reasons = {reason: n for reason, n in left_out.items() if n}
     return TrainingSearch(built, batch, tokens, objective, considered, reasons, tuple(ranked))
 
 
-SEARCHED = ("layout", *DEGREES, "micro_batch")
-"""Settings of `train` that are searched for."""
-
-
-def search_settings() -> Mapping[str, Setting]:
-    """What a search for layouts is asked: what `train` is, but for what is searched for, and its own."""
-    own = {name: s for name, s in question_settings(train).items() if name not in SEARCHED}
-    chosen = {name: replace(own[name], default=None) for name in ("schedule", "recompute")}
-    return {**own, **chosen, **question_settings(search_training)}
+CHOSEN = ("schedule", "recompute", "recipe")
+"""Options of which several are chosen from."""
 
 
 @dataclass(frozen=True)
 class _Choices:
-    """Schedules and recomputations to choose from, the latter as a step has them: a word, or names of modules."""
+    """Schedules, recomputations and recipes to choose from; recomputations as a step has them, words or modules."""
 
     schedules: tuple[str, ...]
     recomputed: tuple[Recomputed, ...]
+    recipes: tuple[str | Recipe, ...]
 
     def pipelines(self, stages: int, chunks: Sequence[int]) -> Iterator[tuple[str, int]]:
         """Each schedule with the numbers of chunks that go with it; of one stage, where all are alike, the first."""
@@ -192,47 +205,41 @@ class _Choices:
             yield from ((schedule, vp) for vp in chunks if (vp > 1) == (schedule == "interleaved"))
 
 
-def _understood(
-    model: Model, work: tuple[int, int], recipes: Sequence[str], wanted: tuple[Any, Any], options: Mapping[str, Any]
-) -> _Choices:
-    """What is chosen from, of a schedule and a recomputation that are `wanted`, or several of each.
-
-    Raises InputError for a word that `train` does not know, in one of these or the options.
-    """
-    (batch, tokens), (schedule, recompute) = work, wanted
-    orders: tuple[Any, ...] = SCHEDULED
-    if schedule is not None:
-        orders = (schedule,) if isinstance(schedule, str) else tuple(schedule)
-    again: tuple[Any, ...] = RECOMPUTED
-    if recompute is not None:
-        one = isinstance(recompute, str) or is_one("recompute", recompute)
-        again = (recompute,) if one else tuple(recompute)
-    for name, several in (("schedule", orders), ("recompute", again), ("recipe", recipes)):
-        if not several:
-            raise InputError(name, [], "at least one")
-    settings = {name: value for name, value in options.items() if name in (*LISTED, "bill")}
-    given = {name: value for name, value in options.items() if name not in settings}
-    mode_named(settings.get("law", "calibrated"))
-    bill_of(settings.get("bill"))
+def _understood(model: Model, work: tuple[int, int], where: TrainingMachine, how: ChosenOptions) -> _Choices:
+    """What is chosen from. Raises InputError for a word that `train` does not know."""
+    batch, tokens = work
+    orders: tuple[str, ...] = SCHEDULED if how.schedule is None else _several("schedule", how.schedule)
+    again: tuple[Any, ...] = RECOMPUTED if how.recompute is None else _several("recompute", how.recompute)
+    recipes = _several("recipe", how.recipe)
+    mode_named(where.law)
     for order in orders:
-        trainer_named(settings.get("engine"), training(batch, tokens, schedule=order).schedule)
+        trainer_named(where.engine, training(batch, tokens, schedule=order).schedule)
     for kind in recipes:
         training(batch, tokens, recipe=kind)
     steps = [training(batch, tokens, recompute=what) for what in again]
     for step in steps:
         check_run_again(model, step)
-    formats_of(model, settings.get("precision"), steps[0].precision)
-    problems = [_problem(batch, tokens, {**given, "recompute": step.recompute}) for step in steps]
+    formats_of(model, where.precision, steps[0].precision)
+    alike = replace(how, recipe="bf16", schedule="1f1b")
+    problems = [_problem(batch, tokens, replace(alike, recompute=step.recompute)) for step in steps]
     known = [problem for problem in problems if problem is not None]
     if len(known) == len(steps):
         raise known[0]
-    return _Choices(orders, tuple(dict.fromkeys(step.recompute for step in steps)))
+    return _Choices(orders, tuple(dict.fromkeys(step.recompute for step in steps)), recipes)
 
 
-def _problem(batch: int, tokens: int, options: Mapping[str, Any]) -> InputError | None:
+def _several(name: str, value: Any) -> tuple[Any, ...]:
+    """One value or a list of them. Raises InputError for an empty one."""
+    values = tuple(value) if isinstance(value, (list, tuple)) and not is_one(name, value) else (value,)
+    if not values:
+        raise InputError(name, [], "at least one")
+    return values
+
+
+def _problem(batch: int, tokens: int, how: StepOptions) -> InputError | None:
     """Why a step cannot be; None where it can."""
     try:
-        training(batch, tokens, **options)
+        training_step(batch, tokens, TrainingOptions(**vars(how)))
     except InputError as error:
         return error
     return None

@@ -75,14 +75,21 @@ UNBOUNDED = 2**20
 
 @group
 @dataclass(frozen=True, kw_only=True)
-class Requested:
-    """Which requests come: drawn at a rate, or by users who wait for answers, or those of a trace."""
+class DrawnLengths:
+    """Tokens of requests, each of a length of its own."""
 
     input: Annotated[
         LengthsText | None,
         "Prompt tokens: a number, `uniform(100,2000)`, `lognormal(1024,0.8)` (mean, cv), `file(lengths.csv,column)`.",
     ] = None
     output_tokens: Annotated[LengthsText | None, "Generated tokens, likewise."] = None
+
+
+@group
+@dataclass(frozen=True, kw_only=True)
+class Requested(DrawnLengths):
+    """Which requests come: drawn at a rate, or by users who wait for answers, or those of a trace."""
+
     rate: Annotated[PlainNumber | None, "Requests a second."] = None
     arrivals: Annotated[
         ArrivalsText | None, "How they come at that rate: `poisson` (the default), `constant`, `gamma(cv)` in bursts."

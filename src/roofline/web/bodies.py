@@ -23,8 +23,9 @@ from roofline.estimates.generate import generate
 from roofline.estimates.serve import serve
 from roofline.estimates.train import train
 from roofline.explore.guidance import served
+from roofline.explore.running import Room
 from roofline.explore.search import search
-from roofline.explore.training_search import search_settings
+from roofline.explore.training_search import search_training
 from roofline.show.report.make import report
 from roofline.simulation.simulate import simulate
 from roofline.work.analysis import analyze
@@ -249,19 +250,20 @@ LaunchAsked = body_of(
 
 
 LayoutsAsked = body_of(
-    search_settings(), "Layouts of a training step on a machine.", usual=LEARNING, without=PAID, name="LayoutsAsked",
+    search_training, "Layouts of a training step on a machine.", usual=LEARNING, without=PAID, name="LayoutsAsked",
     largest={"batch": 65_536, "top": 20}, one=True,
 )  # fmt: skip
 
 
-class RunsAsked(Body):
-    """What runs on a machine: `count` models of the catalog from the `start`-th on, or one model in every format."""
+class PartAsked(Body):
+    """`count` models of the catalog from the `start`-th on, or one model in every format."""
 
-    on: Text
-    context: Annotated[int, Field(ge=2, le=10_000_000)] = 4096
     model: Text | dict[str, Any] | None = None
     start: Annotated[int, Field(ge=0, le=100_000)] | None = Field(None, description="Without a model; 0 if not given.")
     count: Annotated[int, Field(ge=1, le=60)] | None = Field(None, description="Without a model; 40 if not given.")
+
+
+RunsAsked = body_of(group_settings(Room), "What runs on a machine.", base=PartAsked, name="RunsAsked")
 
 
 class GgufAsked(Body):

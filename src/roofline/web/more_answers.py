@@ -81,7 +81,7 @@ def _side(asked: Any, allowed: Allowed) -> Side:
     return Side(**given)
 
 
-def runs_answer(asked: b.RunsAsked, allowed: Allowed) -> dict[str, Any]:
+def runs_answer(asked: b.Body, allowed: Allowed) -> dict[str, Any]:
     """`roofline.running` of a part of the catalog, or of one model; `of`: how many models the catalog has."""
     given = given_fields(asked, allowed)
     part = {name: given.pop(name) for name in ("start", "count") if name in given}

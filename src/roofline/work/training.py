@@ -115,11 +115,8 @@ class Training(Step):
 
 @group
 @dataclass(frozen=True, kw_only=True)
-class TrainingOptions:
-    """How a step of training runs, with what holds where nothing is said; `Training` says what each means.
-
-    `overlap`: None or True as the engine does it, False or `none` nothing, or axes.
-    """
+class PassOptions:
+    """Passes of a replica: of how many sequences, in which order, and what they run again."""
 
     micro_batch: Annotated[Sequences, "Sequences that pass through a replica together."] = 1
     schedule: Annotated[
@@ -130,6 +127,16 @@ class TrainingOptions:
         "`none`, `selective` (attention's core), `op` (every second product, and everything but products and "
         "attention), `full`, or names of modules, each followed by a comma.",
     ] = "none"
+
+
+@group
+@dataclass(frozen=True, kw_only=True)
+class StepOptions:
+    """How a step of training runs, whatever its passes, with what holds where nothing is said.
+
+    `overlap`: None or True as the engine does it, False or `none` nothing, or axes.
+    """
+
     recipe: Annotated[
         Word | Recipe,
         "Formats of products, weights, gradients and master: `bf16`, `bf16-gradients`, `bf16-pure`, `fp16`, `fp32`, "
@@ -187,6 +194,12 @@ class TrainingOptions:
     optimizer_in_backward: Annotated[
         Switch, "Each gradient is applied at once and freed; needs one micro-batch per step."
     ] = False
+
+
+@group
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions(StepOptions, PassOptions):
+    """How a step of training runs, with what holds where nothing is said; `Training` says what each means."""
 
 
 USUAL_OPTIONS = TrainingOptions()

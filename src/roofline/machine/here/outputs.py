@@ -14,8 +14,8 @@ from typing import Any
 
 from roofline.machine.here.devices import GIB, MIB, MOST_DEVICES, Dimms, Gpu, Processor
 
-_SIZES = {"b": 1, "kb": 2**10, "kib": 2**10, "k": 2**10, "mb": MIB, "mib": MIB, "gb": GIB, "gib": GIB, "tb": 2**40}
-_SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*([KMGT]?i?B|[KMG])\b", re.IGNORECASE)
+_SIZES = {"b": 1, "k": 2**10, "m": MIB, "g": GIB, "t": 2**40}
+_SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*(?:([KMGT])i?B|B|([KMG]))\b", re.IGNORECASE)
 
 
 # -- NVIDIA ----------------------------------------------------------------------------------------------------------
@@ -314,7 +314,7 @@ def sized(text: str) -> float | None:
     (25769803776.0, None)
     """
     m = _SIZE.search(text)
-    return float(m[1]) * _SIZES[m[2].lower()] if m else None
+    return float(m[1]) * _SIZES[(m[2] or m[3] or "B").lower()] if m else None
 
 
 def _whole(text: str) -> int:

@@ -124,7 +124,7 @@ def chips_section(r: Report) -> Section | None:
     if not r.others:
         return None
     rows: list[tuple[Any, ...]] = []
-    for machine, other in ((r.now.on, r), *r.elsewhere):
+    for machine, other in ((r.now.where.on, r), *r.elsewhere):
         if isinstance(other, InputError):
             rows.append((_name(machine), *(None,) * 10, str(other)))
             continue

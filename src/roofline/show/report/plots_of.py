@@ -6,7 +6,7 @@ from typing import Any
 
 from roofline.declared.errors import InputError
 from roofline.show.plots import data as d
-from roofline.show.plots.make import PictureKind, plot
+from roofline.show.plots.make import DrawnOn, PictureKind, plot
 from roofline.show.report.subject import Report
 
 
@@ -15,8 +15,7 @@ def report_plot(r: Report, kind: PictureKind, **options: Any) -> d.Plot:
     compared = kind in ("sweep", "memory")
     others = tuple(machine for machine, other in r.elsewhere if not isinstance(other, InputError))
     now, length = r.now, r.now.input if options.get("phase") == "prefill" else r.middle
-    picture: d.Plot = plot(
-        r.model, dict(r.steps), kind=kind, on=(now.on, *others) if compared else now.on, layout=now.layout,
-        batch=now.batch, precision=now.asked.formats, context=length, engine=now.engine, **options,
-    )  # fmt: skip
+    on = (now.where.on, *others) if compared else now.where.on
+    where = DrawnOn(**{**vars(now.where), "on": on, "precision": now.asked.formats})
+    picture: d.Plot = plot(r.model, dict(r.steps), where, kind=kind, batch=now.batch, context=length, **options)
     return picture

@@ -97,7 +97,7 @@ class Report:
             return None
         try:
             step = training(self.now.batch, self.now.input, recipe=self.deployment.chip.main_format)
-            estimate: TrainingEstimate = train_step(self.model, step, on=self.now.on, layout=self.layout)
+            estimate: TrainingEstimate = train_step(self.model, step, on=self.now.where.on, layout=self.layout)
             return estimate
         except InputError as error:
             return error
@@ -122,13 +122,13 @@ class Report:
     def training_fixes(self) -> tuple[Fix, ...]:
         """What would make a training step fit, the least expensive first; nothing where it does."""
         t = self.training
-        return () if t is None or isinstance(t, InputError) or t.fits else fixes(t, self.now.on)
+        return () if t is None or isinstance(t, InputError) or t.fits else fixes(t, self.now.where.on)
 
     @cached_property
     def training_advice(self) -> tuple[TrainingAdvice, ...]:
         """What would help training, largest gain first."""
         t = self.training
-        return () if t is None or isinstance(t, InputError) else training_advice(t, self.now.on)
+        return () if t is None or isinstance(t, InputError) else training_advice(t, self.now.where.on)
 
     @cached_property
     def point(self) -> OperatingPoint:
