@@ -72,6 +72,8 @@ MODELS = (
     ("serving, TPOT, mixtures of experts, many chips", serving.SERVING, "all", "tpot,moe,many chips"),
     ("serving, TTFT, one chip", serving.SERVING, "all", "ttft"),
     ("serving, TTFT, many chips", serving.SERVING, "all", "ttft,many chips"),
+    ("serving, TTFT, users alone, one chip", serving.SERVING, "all", serving.UNTOLD),
+    ("serving, TTFT, users alone, many chips", serving.SERVING, "all", f"{serving.UNTOLD},many chips"),
     ("serving at a rate, TPOT, vLLM, H100", serving.RATES, "all", "tpot"),
     ("saturated TensorRT-LLM, tokens/s, one chip", serving.SATURATED, "all", "one chip"),
     ("saturated TensorRT-LLM, tokens/s, many chips", serving.SATURATED, "all", "many chips"),

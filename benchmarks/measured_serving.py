@@ -17,6 +17,7 @@ from roofline.accuracy.csvs import TableRow
 from roofline.accuracy.measurements import MeasuredRun, measured_run
 from roofline.declared.errors import InputError
 from roofline.layout.layout import Layout
+from roofline.machine.engine import engine_named
 from roofline.machine.fabric import Cluster, Level
 from roofline.machine.named_chip import chip_named
 from roofline.model.load import catalog_config
@@ -208,13 +209,18 @@ def gpt_of(width: int, layers: int, heads: int, vocabulary: int) -> rl.Model:
     })  # fmt: skip
 
 
+UNTOLD = "ttft,users alone"
+"""The group of TTFTs of which nothing is said but machine, lengths and users."""
 CAPPED = 2
 """Times its decode that a request waits where no more than a third of all are in the steps, by Little's law."""
 CAPPED_FROM = 512
 
 
 def servers(r: TableRow) -> Iterator[MeasuredRun]:
-    """Serving: TPOT and TTFT at a concurrency. Lengths of origin `inferencex` are drawn from [0.8·L, L]."""
+    """Serving: TPOT and TTFT at a concurrency. Lengths of origin `inferencex` are drawn from [0.8·L, L].
+
+    TTFT twice: told how the load began and what a script set, and as of a call that says machine, lengths and users.
+    """
     theirs = r.text("origin") == "inferencex"
     name, engine = r.text("model"), r.text("backend")
     if r.text("source").startswith("nvidia_"):
@@ -241,6 +247,7 @@ def servers(r: TableRow) -> Iterator[MeasuredRun]:
         settings = script.settings.format(input=2 * r.whole("isl"), concurrency=concurrency)
         formats, runs = _with_formats(formats, script.formats), f"{engine}({settings})"
     sent = SENT if script is None else script.sent
+    in_step = (name, r.text("system")) == EQUAL and not engine_named(engine).mixes
     for what in ("tpot", "ttft"):
         if what == "ttft" and not r.text("ttft_ms"):
             continue
@@ -249,8 +256,16 @@ def servers(r: TableRow) -> Iterator[MeasuredRun]:
             quantity=f"served-{what}", seconds=r.number(f"{what}_ms") / 1e3, model=model, layout=layout,
             on=several(chip, layout.chips), input=max(1, int(share * r.whole("isl"))),
             output=max(2, int(share * r.whole("osl"))), concurrency=concurrency, engine=runs, system=chip,
-            precision=formats, rounds=sent if what == "ttft" else None,
+            precision=formats, rounds=sent if what == "ttft" and not in_step else None,
+            formula=False if in_step else None,
             slices=(*slices, f"{what},{dense},tp={layout.tp}") if spread and dense == "dense" else slices,
+        )  # fmt: skip
+    if r.text("ttft_ms"):
+        yield measured_run(
+            quantity="served-ttft", seconds=r.number("ttft_ms") / 1e3, model=model, layout=layout,
+            on=several(chip, layout.chips), input=max(1, int(share * r.whole("isl"))),
+            output=max(2, int(share * r.whole("osl"))), concurrency=concurrency, engine=engine, system=chip,
+            precision=_precision(model, mode, engine), slices=(f"{UNTOLD}{spread}",),
         )  # fmt: skip
 
 
@@ -300,6 +315,9 @@ their publishers', whose fp8 has a scale for each block."""
 PREDICTING = "sglang:v0.5.9-cu130"
 """The image of InferenceX's runs of Qwen3.5 with multi-token prediction, on four chips without expert parallelism;
 those without it ran on four with it, or on eight, in images for amd64 (its pull requests 804, 897, 898 and 918)."""
+EQUAL = ("Qwen/Qwen3-32B", "h100_sxm")
+"""Model and system of rows of fixed lengths, as the tables' notes say. Users who begin together go on in step there
+where prompts run apart, as in SGLang: TTFT grows with all their prompts. vLLM's rows show none of it."""
 SENT = 10
 """Requests that each user of these tables sent, as InferenceMAX's benchmarks do: num_prompts = 10 · concurrency."""
 NODE = 8

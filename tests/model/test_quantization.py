@@ -10,7 +10,8 @@ import pytest
 
 import roofline as rl
 from folded import folded
-from roofline.model.load import catalog_config
+from roofline.estimates.settings import setup
+from roofline.model.load import catalog, catalog_config
 
 QWEN, MOE, KIMI, BIG = "Qwen/Qwen3-8B", "Qwen/Qwen3-30B-A3B", "moonshotai/Kimi-K2-Instruct", "meta-llama/Llama-3.1-405B"
 
@@ -232,6 +233,44 @@ def test_a_file_of_model_optimizer_beside_the_config(tmp_path: Path) -> None:
     model = rl.load(tmp_path)
     assert (model.precision.plain()["ffn"], model.precision.plain()["kv"]) == ("fp8", "fp8")
     assert gigabytes(model) == pytest.approx(9.437, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("own", "beside", "cache"), [(None, "FP8", "fp8"), (None, None, "bf16"), ("NVFP4", "FP8", "nvfp4")]
+)
+def test_model_optimizer_states_the_cache_beside_a_config_that_states_the_rest(
+    own: str | None, beside: str | None, cache: str, tmp_path: Path
+) -> None:
+    stated = {"quant_method": "modelopt", "quant_algo": "FP8", **({"kv_cache_quant_algo": own} if own else {})}
+    (tmp_path / "config.json").write_text(json.dumps({**catalog_config(QWEN), "quantization_config": stated}))
+    algorithms = {"quant_algo": "FP8", "kv_cache_quant_algo": beside}
+    (tmp_path / "hf_quant_config.json").write_text(json.dumps({"quantization": algorithms}))
+    model = rl.load(tmp_path)
+    assert (model.precision.plain()["ffn"], model.precision.plain()["kv"]) == ("fp8", cache)
+    assert not any("hf_quant" in warning for warning in model.warnings)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
+@pytest.mark.parametrize("name", [name for name in catalog() if name.endswith("NVFP4")])
+def test_a_cache_that_a_checkpoint_of_the_catalog_asks_for_is_used(name: str, engine: str) -> None:
+    assert catalog_config(name)["quantization_config"]["kv_cache_scheme"]["num_bits"] == 8
+    assert setup(rl.load(name), on="8xb200", layout="tp=8", engine=engine).formats.kv.name == "fp8"
+
+
+@pytest.mark.parametrize(
+    ("engine", "asked", "cache"),
+    [
+        ("trtllm", "fp8", "fp8"), ("trtllm", "weights=nvfp4", "fp8"), ("trtllm", {"weights": "fp8"}, "fp8"),
+        ("trtllm", "weights=fp8,kv=bf16", "bf16"), ("trtllm", {"weights": "fp8", "kv": "bf16"}, "bf16"),
+        ("trtllm", "weights=int4", "bf16"), ("trtllm", None, "bf16"), ("vllm", "fp8", "bf16"),
+    ],
+)  # fmt: skip
+def test_fp8_for_tensorrt_llm_has_the_cache_of_such_checkpoints(engine: str, asked: object, cache: str) -> None:
+    """NVIDIA's; a checkpoint that is in fp8 by itself says which cache it has."""
+    bf16, fp8 = rl.load("meta-llama/Llama-3.1-70B"), rl.load("Qwen/Qwen3-8B-FP8")
+    on = {"on": "8xb200", "layout": "tp=8", "engine": engine, "precision": asked}
+    assert setup(bf16, **on).formats.kv.name == cache
+    assert setup(fp8, **{**on, "precision": None}).formats.kv.name == "bf16"
 
 
 @pytest.mark.parametrize("scheme", ["FP8", "fp8_e4m3", {"num_bits": 8, "type": "float"}])

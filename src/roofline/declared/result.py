@@ -134,7 +134,7 @@ def _grouped(leaves: Sequence[Leaf]) -> Iterator[Leaf]:
         base, _, end = name.rpartition("_")
         if end in ("floor", "low", "high") and base in by_name:
             continue
-        if f"{name}_low" in by_name:
+        if f"{name}_floor" in by_name:
             yield name, tuple(by_name[f"{name}{end}"] for end in ("", "_low", "_high", "_floor")), unit
         elif _says_something(name, value):
             yield name, value, unit

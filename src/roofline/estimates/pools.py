@@ -25,6 +25,7 @@ from roofline.estimates.bill import Bill
 from roofline.estimates.cost import Spending, Spent
 from roofline.estimates.deployment import Deployment, Machine, is_several
 from roofline.estimates.drafting import MOST_IN_FLIGHT, memory_with, sequences_held
+from roofline.estimates.first_token import scattered
 from roofline.estimates.generate import Speculation
 from roofline.estimates.memory import Memory
 from roofline.estimates.pool_replicas import Pair, Replicas, settled_pools
@@ -291,12 +292,14 @@ def _answer(pair: Pair, load: Load) -> Pools:
     each_step = step.times(seconds / step.expected).resting_on(step_floor)
     tpot = each_step.times(pair.share)
     moved = pair.transfer.times(back(p.shown) / pair.transfer.expected)
-    ttft = (
+    law = (
         exactly(before)
         + prompt.times(back(p.prefill_wait + p.prefill) / prompt.expected)
         + moved
         + step.times((back(p.decode_wait) + seconds) / step.expected)
-    ).resting_on(pair.prefilled(1).floor + moved.floor + step_floor)
+    )
+    floor = pair.prefilled(1).floor + moved.floor + step_floor
+    ttft = scattered(law, pair.first, before, back(p.prefill_wait + p.decode_wait)).resting_on(floor)
     flight = load.concurrency if load.rate is None else back(p.rate * t.latency(p))
     cache = pair.first.model.kv_bytes(pair.input, pair.first.formats) + pair.first.model.state_bytes(pair.first.formats)
     groups = pair.then.layout.dp * pair.then.layout.pp

@@ -32,6 +32,7 @@ from roofline.estimates.drafting import (
     sequences_held,
     step_quantiles,
 )  # fmt: skip
+from roofline.estimates.first_token import scattered
 from roofline.estimates.generate import decode_of, launched
 from roofline.estimates.memory import Memory
 from roofline.estimates.mixed import Prompts, mixed_seconds
@@ -52,11 +53,8 @@ PARTS = (1 / 64, 1 / 16, 1 / 4, 1 / 2, 3 / 4, 1.0)
 LEAST, SETTLING = 3000, 4000
 """Requests that are followed at a rate, of a server that is nearly idle; of a busy one as many over the idle share.
 Half as many before, up to these, beside thrice those present."""
-
-
-SERVED = (0.25, 1.0)
-"""By what shares of it the TTFT of published servers at a concurrency falls below what is expected, and above: 80 % of
-1,037 lie within (benchmarks/accuracy.py). Hosts, schedulers and load generators decide it as kernels do."""
+LIGHTER = 0.05
+"""By what share a load is less, beside which it is seen how fast TTFT and TPOT grow with it."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -396,9 +394,15 @@ class Server:
         ttft, every = self._first(latency, tpot), everyone / latency
         if self.rounds is not None:
             ttft = ttft + opening(self.table, np.minimum(mine, self.table.decodes[-1]), np.asarray(self.rounds))
+            ttft = ttft + self._queued_at_host(everyone) / self.rounds
         alone = np.maximum(1 - 1 / np.maximum(everyone / self.groups, 1.0), 0.0)
         percentiles = self._approximate(alone, ttft, tpot, every, latency)
         return self._serving(everyone, ttft, tpot, every, percentiles, self.share)
+
+    def _queued_at_host(self, everyone: Count) -> Count:
+        """Mean seconds that the first requests of users who begin together wait for the host of their replica."""
+        engine, users = self.asked.engine, np.asarray(self.asked.deployment.share(everyone))
+        return engine.before(self.input) * np.maximum(users - 1, 0) / 2 if engine.queues else 0.0
 
     def at_rate(self, rate: Count, formula: bool, turns: Count = 1) -> Serving:
         """So many requests a second, at random: by the formula of means, or followed from step to step.
@@ -413,6 +417,8 @@ class Server:
         ttft: Count
         tpot: Count
         ttft, tpot = self._open(rate, turns).answer()
+        lighter = self._open(rate * (1 - LIGHTER), turns).answer()
+        steeper = [_steepness(now, then) for now, then in zip((ttft, tpot), lighter, strict=True)]
         share: Count = self.share
         tpot = tpot * share
         if formula:
@@ -423,7 +429,7 @@ class Server:
         present = np.ceil(rate * whole - 1e-9).astype(np.int64)
         shape = np.broadcast_shapes(np.shape(ttft), np.shape(rate))
         flight = np.broadcast_to(present, shape) if shape else int(present)
-        return self._serving(flight, ttft, tpot, rate, percentiles, share)
+        return self._serving(flight, ttft, tpot, rate, percentiles, share, steeper)
 
     def _open(self, rate: Count, turns: Count) -> Open:
         groups = np.asarray(self.groups)
@@ -453,10 +459,13 @@ class Server:
         return self._told(seen, shape)
 
     def _serving(
-        self, flight: Count, ttft: Count, tpot: Count, rate: Count, percentiles: Percentiles, step_share: Count
-    ) -> Serving:
+        self, flight: Count, ttft: Count, tpot: Count, rate: Count, percentiles: Percentiles, step_share: Count,
+        steeper: Sequence[Count] = (1.0, 1.0),
+    ) -> Serving:  # fmt: skip
         """The answer, whose uncertainty is that of a decode step and of one with a prompt.
 
+        `steeper`: the power of the seconds of steps by which TTFT and TPOT grow. Users who wait for answers are faster
+        with their steps; where requests come at a rate, slower steps are a higher load too.
         The speed of light has neither host nor waits: of the TTFT it is the prompt alone, of the TPOT the decode steps
         that a token takes, `step_share`.
         """
@@ -470,13 +479,29 @@ class Server:
         share = np.clip(rate / self.groups * t.chunks * t.at(t.mixed[0] - t.base, busy), 0.0, 1.0)
         between = steps.times((1 - share) * tpot / steps.expected) + prompt.times(share * tpot / prompt.expected)
         own = asked.plan.total(changed(decode(1, 1), queries[:1])).floor
-        first = (prompt.times(ttft / prompt.expected) + exactly(engine.before(self.input))).resting_on(own)
-        first = first if engine.id == "none" else first.wider(*SERVED)
-        between = between.resting_on(steps.floor * step_share)
+        host, alone = engine.before(self.input), t.chunks * t.mixed[0][0]
+
+        def first_token(whole: Count) -> Span:
+            seconds = whole - host
+            span = prompt.times(seconds / prompt.expected).steeper(steeper[0]) + exactly(host)
+            return scattered(span, asked, host, most(seconds - alone, 0.0)).resting_on(own)
+
+        first = first_token(host + ttft).shaped(shape)
+        between = between.steeper(steeper[1]).resting_on(steps.floor * step_share).shaped(shape)
+        percentiles = percentiles.within(first_token, between, first + between.times(self.output - 1)).shaped(shape)
         return Serving(
-            asked, self.requests, flight, self.capacity, first.shaped(shape), between.shaped(shape),
-            shaped(share, shape), shaped(rate, shape), percentiles, self.rounds,
+            asked, self.requests, flight, self.capacity, first, between, shaped(share, shape), shaped(rate, shape),
+            percentiles, self.rounds,
         )  # fmt: skip
+
+
+def _steepness(now: Count, then: Count) -> Count:
+    """d log T / d log s of seconds T at a rate λ and steps of s, of T now and then, at (1 − LIGHTER)·λ.
+
+    T(λ, s·x) = x·T(λ·x, s), since seconds have no other measure: 1 + d log T / d log λ.
+    """
+    ratio = np.asarray(now) / np.maximum(then, 1e-300)
+    return np.asarray(1 + np.maximum(np.log(np.maximum(ratio, 1e-300)), 0.0) / -np.log1p(-LIGHTER))
 
 
 def _shaped(values: Sequence[Any], shape: tuple[int, ...]) -> Any:

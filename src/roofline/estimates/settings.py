@@ -41,7 +41,7 @@ from roofline.machine.fabric import Cluster, is_catalogued
 from roofline.machine.target import Mode, Target, mode_named
 from roofline.model.model import Model
 from roofline.model.precision import Precision
-from roofline.model.quantization.asked import formats_of
+from roofline.model.quantization.asked import formats_of, says_cache
 from roofline.remember import remembered
 from roofline.work.step import Step
 
@@ -160,7 +160,9 @@ def _setup(model: Model, where: Where, bill: Bill | None) -> Setup:
     chip = machine_chip(where.on)
     how = (default_engine(chip) if where.engine is None else engine_named(where.engine)).on(chip)
     mode = mode_named(where.law)
+    own = model.precision
     model, formats = formats_of(model, where.precision)
+    formats = formats if says_cache(where.precision) else how.caching(formats, own)
     formats = how.running(formats, chip)
     deployment = deployment_of(model, where.on, where.layout, formats, how)
     if some(deployment.layout.ep > 1):

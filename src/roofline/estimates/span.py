@@ -53,13 +53,23 @@ class Span(Figured):
         """This span where the condition holds, the other elsewhere."""
         return self._with(other, lambda a, b: where(condition, a, b))
 
-    def wider(self, share: Count, above: Count | None = None) -> Span:
-        """With an independent error of this share of the expected seconds below them, and of that or another `above`;
-        never below the floor."""
-        down, up = share * self.expected, (share if above is None else above) * self.expected
+    def wider(self, share: Count) -> Span:
+        """With an independent error of this share of the expected seconds; never below the floor."""
+        more = share * self.expected
         under, over = self.expected - self.low, self.high - self.expected
-        low = most(self.expected - root(under * under + down * down), least(self.floor, self.low))
-        return Span(self.floor, self.expected, low, self.expected + root(over * over + up * up))
+        low = most(self.expected - root(under * under + more * more), least(self.floor, self.low))
+        return Span(self.floor, self.expected, low, self.expected + root(over * over + more * more))
+
+    def steeper(self, power: Count) -> Span:
+        """Of seconds that grow as this power of those of the work: the ends' ratios to the expected, to the power."""
+        low, high = ((np.asarray(end) / self.expected) ** power for end in self.interval)
+        return Span(self.floor, self.expected, self.expected * low, self.expected * high)
+
+    def scattered(self, log: Count) -> Span:
+        """With an independent error of the logarithm of the seconds: ends at expected·exp(±√(own² + log²))."""
+        under, over = (np.log(np.divide(a, b)) for a, b in ((self.expected, self.low), (self.high, self.expected)))
+        low, high = np.exp(-root(under * under + log * log)), np.exp(root(over * over + log * log))
+        return Span(self.floor, self.expected, self.expected * low, self.expected * high)
 
     def resting_on(self, floor: Count) -> Span:
         """The same with another speed of light: that of the work alone, where waits and hosts are in the seconds.

@@ -8,18 +8,18 @@ That is an approximation, no better than the formula's means, which it keeps.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
-from roofline.declared.maths import Count
+from roofline.declared.maths import Count, most
 from roofline.declared.result import Figured, Leaf, Units
 from roofline.distinct import Array
 from roofline.estimates.queueing import ReplicaTimes
-from roofline.estimates.span import shaped
+from roofline.estimates.span import Span, shaped
 
 SHARES = (0.5, 0.9, 0.95, 0.99)
 """Of requests, whose percentiles are told."""
@@ -48,33 +48,68 @@ class Tail(Figured):
 
     def shaped(self, shape: tuple[int, ...]) -> Tail:
         """Plain numbers where the shape is (), else arrays of that shape."""
-        return Tail(*(shaped(getattr(self, name), shape) for name in self.FIGURES))
+        return self.each(lambda seconds: shaped(seconds, shape))
+
+    def each(self, change: Callable[[Count], Count]) -> Tail:
+        """All four changed alike."""
+        return Tail(*(change(getattr(self, name)) for name in self.FIGURES))
 
 
 @dataclass(frozen=True)
-class Percentiles(Figured):
-    """What most requests do not exceed: those that were followed from step to step, or by the formula's variance.
-
-    `approximate`: the latter.
-    """
+class Tails(Figured):
+    """Of TTFT, TPOT and latency."""
 
     FIGURES: ClassVar[Units] = dict.fromkeys(("ttft", "tpot", "latency"), "s")
 
     ttft: Tail
     tpot: Tail
     latency: Tail
+
+    def shaped(self, shape: tuple[int, ...]) -> Tails:
+        """Plain numbers where the shape is (), else arrays of that shape."""
+        return Tails(*(tail.shaped(shape) for tail in (self.ttft, self.tpot, self.latency)))
+
+
+@dataclass(frozen=True)
+class Percentiles(Tails):
+    """What most requests do not exceed: those that were followed from step to step, or by the formula's variance.
+
+    `approximate`: the latter. `low`, `high`: where 80 % of measurements of each fall.
+    """
+
+    FIGURES: ClassVar[Units] = dict.fromkeys((*Tails.FIGURES, "low", "high"), "s")
+
     approximate: bool = False
+    low: Tails | None = None
+    high: Tails | None = None
 
     def leaves(self, name: str, unit: str) -> Iterator[Leaf]:
-        """As columns: `ttft_p50` and so on."""
-        for figure in self.FIGURES:
-            tail = getattr(self, figure)
-            yield from ((f"{figure}_{part}", getattr(tail, part), unit) for part in tail.FIGURES)
+        """As columns: `ttft_p50` and so on, and their ends, `ttft_p50_low` and `ttft_p50_high`."""
+        ends = {"": self, "_low": self.low, "_high": self.high}
+        for figure in Tails.FIGURES:
+            for part in Tail.FIGURES:
+                yield from (
+                    (f"{figure}_{part}{end}", getattr(getattr(tails, figure), part), unit)
+                    for end, tails in ends.items() if tails is not None
+                )  # fmt: skip
 
     def shaped(self, shape: tuple[int, ...]) -> Percentiles:
         """Plain numbers where the shape is (), else arrays of that shape."""
-        ttft, tpot, latency = (tail.shaped(shape) for tail in (self.ttft, self.tpot, self.latency))
-        return Percentiles(ttft, tpot, latency, self.approximate)
+        low, high = (None if tails is None else tails.shaped(shape) for tails in (self.low, self.high))
+        tails = Tails.shaped(self, shape)
+        return Percentiles(tails.ttft, tails.tpot, tails.latency, self.approximate, low, high)
+
+    def within(self, first: Callable[[Count], Span], following: Span, whole: Span) -> Percentiles:
+        """With intervals: `first` gives those of TTFTs; of TPOT and latency they are as wide as those of the means."""
+
+        def ends(end: str) -> Tails:
+            def as_wide(mean: Span) -> Callable[[Count], Count]:
+                return lambda seconds: most(mean.floor, seconds * (getattr(mean, end) / mean.expected))
+
+            ttft = self.ttft.each(lambda seconds: getattr(first(seconds), end))
+            return Tails(ttft, self.tpot.each(as_wide(following)), self.latency.each(as_wide(whole)))
+
+        return replace(self, low=ends("low"), high=ends("high"))
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,8 @@ class Engine:
     `network`: whose collectives, where they are not the same.
     `step_s`, `sequence_s`, `token_s`, `prefill_s`: host seconds of a step, of each sequence and of each new token in
     it, and of a prompt batch. `request_s`, `request_token_s`: seconds from a request's arrival to the
-    scheduler, of each and of each token of its prompt (HTTP, tokeniser).
+    scheduler, of each and of each token of its prompt (HTTP, tokeniser). `queues`: those of requests that arrive
+    together are spent one after another.
     `starts`: by generation of chip, the seconds that the first batch of a process waits before its prompts, while
     kernels are compiled. `cold`: a batch is that first one; a step and a server in its steady state never are.
     `budget` and `share`: whose rule says how much memory the KV cache may take. `block`: tokens of a cache block.
@@ -74,6 +75,8 @@ class Engine:
     it holds the weights of keys and values in the activations' format. `runs`: by format of routed experts
     and generation of chip, the dtype of the kernel it runs where that is not the format's own. `dispatches`: by format
     of routed experts, that of tokens on their way to them where it is not the activations'; they come back in these.
+    `caches`: by format that weights are asked for in, that of the cache where nothing is said of it, as checkpoints
+    made for the engine have it.
     `mixes`: prompts and decodes share a step, else prompts go first, alone. `splits`: a prompt longer than what is left
     of a step's tokens is cut into chunks. `reserves`: a request begins where the memory holds it to its last token.
     `expects`: at first, the share of the tokens still allowed to running requests that is kept free for them when
@@ -127,6 +130,7 @@ class Engine:
     token_s: float = 0.0
     request_s: float = 0.0
     request_token_s: float = 0.0
+    queues: bool = False
     rereads: float = 0.0
     launch_s: float = 0.0
     slower: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -135,6 +139,7 @@ class Engine:
     widens: bool = False
     runs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     dispatches: Mapping[str, str] = field(default_factory=dict)
+    caches: Mapping[str, str] = field(default_factory=dict)
     mixes: bool = True
     splits: bool = True
     reserves: bool = False
@@ -255,6 +260,13 @@ class Engine:
         """The formats with that of a dispatch, where none was asked for and the engine has one for such experts."""
         name = self.dispatches.get(formats.experts.name)
         return formats if name is None or formats.dispatch is not None else formats.with_roles(dispatch=name)
+
+    def caching(self, formats: Precision, own: Precision) -> Precision:
+        """The formats with that of the cache, where weights were asked for in a format that `own`, the checkpoint's,
+        are not in."""
+        roles = [(formats.ffn, own.ffn), (formats.experts, own.experts)]
+        caches = [self.caches[asked.name] for asked, had in roles if asked != had and asked.name in self.caches]
+        return formats.with_roles(kv=caches[0]) if caches else formats
 
     def cached_tokens(self, tokens: Count) -> Count:
         """Tokens rounded up to whole cache blocks."""

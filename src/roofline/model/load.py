@@ -177,9 +177,17 @@ def _from_path(source: str) -> Origin:
     if path.name != CONFIG_NAME:
         return Origin(printable(path.stem), raw)
     beside = path.with_name(_QUANTIZATION)
-    if "quantization_config" not in raw and os.path.lexists(beside):
+    if _states_elsewhere(raw) and os.path.lexists(beside):
         raw = {**raw, "hf_quant_config": read_config(beside)}
     return Origin(printable(path.absolute().parent.name), raw, folder=path.parent)
+
+
+def _states_elsewhere(raw: Mapping[str, Any]) -> bool:
+    """Whether NVIDIA's file beside a config may say what it does not: its quantisation, or that of the cache."""
+    stated = raw.get("quantization_config")
+    if not isinstance(stated, Mapping):
+        return stated is None
+    return stated.get("quant_method") == "modelopt" and not {"kv_cache_scheme", "kv_cache_quant_algo"} & set(stated)
 
 
 def _from_name(name: str, revision: str | None) -> Origin:
@@ -192,7 +200,7 @@ def _from_name(name: str, revision: str | None) -> Origin:
     path = _fetch(name, revision)
     raw, commit = read_config(path, f"{name}/{CONFIG_NAME}"), commit_of(path)
     notes: tuple[str, ...] = ()
-    if "quantization_config" not in raw:
+    if _states_elsewhere(raw):
         try:
             beside = hub_file_if_any(name, _QUANTIZATION, commit)
         except HubError as error:

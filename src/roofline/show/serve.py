@@ -42,16 +42,14 @@ def serving_text(s: Serving) -> str:
 
 
 def _tails(s: Serving) -> list[str]:
-    """Percentiles, and whether they are an approximation."""
-    tails = [(name, getattr(s.percentiles, key)) for key, name in _TAILED.items()]
-    about = ["         approximations, of requests in no order"] if s.percentiles.approximate else []
-    return [
-        *(
-            f"{name:<8} " + ", ".join(f"{part} {seconds(getattr(tail, part))}" for part in tail.FIGURES)
-            for name, tail in tails
-        ),
-        *about,
-    ]
+    """Percentiles, the last with its interval, and whether they are an approximation."""
+    p = s.percentiles
+    lines = []
+    for key, name in _TAILED.items():
+        tail, low, high = (getattr(tails, key) for tails in (p, p.low, p.high))
+        each = ", ".join(f"{part} {seconds(getattr(tail, part))}" for part in tail.FIGURES)
+        lines.append(f"{name:<8} {each} ({seconds(low.p99)} to {seconds(high.p99)})")
+    return [*lines, *(["         approximations, of requests in no order"] if p.approximate else [])]
 
 
 _TAILED = {"ttft": "TTFT", "tpot": "TPOT", "latency": "latency"}

@@ -47,6 +47,13 @@ def formats_of(model: Model, asked: object, base: Precision | None = None) -> tu
     return changed, changed.precision
 
 
+def says_cache(asked: object) -> bool:
+    """Whether the cache's format is among those asked for; formats given whole say it."""
+    if isinstance(asked, str):
+        return any(item.partition("=")[0].strip() == "kv" for item in asked.split(","))
+    return asked is not None and (not isinstance(asked, Mapping) or "kv" in asked)
+
+
 def _recipe_apart(asked: object) -> tuple[TypeMix | Scheme | None, object]:
     """The recipe for a whole checkpoint that is asked for, and what else is; None where none is asked for."""
     if isinstance(asked, str):

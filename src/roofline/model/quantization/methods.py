@@ -78,6 +78,8 @@ def scheme_of(c: Config) -> Scheme | None:
         q = q.section("quantization")
     scheme = METHODS[_method(q)](q)
     kv = _kv_format(q)
+    if kv is None and place[1] != "hf_quant_config" and place[0].has("hf_quant_config"):
+        kv = _kv_format(place[0].section("hf_quant_config").section("quantization"))
     c.note(*q.notes, *q.leftovers(HARMLESS_QUANTIZATION, NEUTRAL_QUANTIZATION))
     return replace(scheme, source=q.path, kv=kv or scheme.kv)
 
