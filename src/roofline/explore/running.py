@@ -26,7 +26,7 @@ from roofline.model.model import Model
 
 @group
 @dataclass(frozen=True, kw_only=True)
-class Room(MachineSettings):
+class SequenceRoom(MachineSettings):
     """A machine, and how long a sequence must have room there."""
 
     context: Annotated[int, count_kind("tokens", 2), "Tokens of prompt and answer together that must fit."] = 4096
@@ -96,7 +96,9 @@ class WhatRuns(Result):
 
 
 @question()
-def what_runs(models: Iterable[str], room: Room, *, formats: Sequence[str] = (), engine: Any = None) -> WhatRuns:
+def what_runs(
+    models: Iterable[str], room: SequenceRoom, *, formats: Sequence[str] = (), engine: Any = None
+) -> WhatRuns:
     """Each model in the widest format that fits with one sequence of `context` tokens; the largest models first.
 
     `formats`: widest first (`LADDER`). `engine`: of every format; where none is given that of `usual_engine`. Models
@@ -110,7 +112,7 @@ def what_runs(models: Iterable[str], room: Room, *, formats: Sequence[str] = (),
 
 @question()
 def formats_that_run(
-    model: Model, room: Room, *, formats: Sequence[str] = (), engine: Any = None, host: str | Host | None = None
+    model: Model, room: SequenceRoom, *, formats: Sequence[str] = (), engine: Any = None, host: str | Host | None = None
 ) -> WhatRuns:
     """One model in each format, the widest that fits first, then those that do not fit.
 
@@ -144,7 +146,9 @@ def usual_engine(on: Any, format: str) -> Engine:
     return engine_named(LOCAL) if usual.id == "none" or mix_named(format) is not None else usual
 
 
-def _rows(model: Model, room: Room, formats: Sequence[str], engine: Any, host: Host | None = None) -> Iterator[Running]:
+def _rows(
+    model: Model, room: SequenceRoom, formats: Sequence[str], engine: Any, host: Host | None = None
+) -> Iterator[Running]:
     """A row for each format that there is for the model; a format that the engine or the chip lacks has none."""
     on, context = room.on, room.context
     for name in formats:
@@ -182,7 +186,7 @@ def _rows(model: Model, room: Room, formats: Sequence[str], engine: Any, host: H
         yield row
 
 
-def _widest(model: Model, room: Room, formats: Sequence[str], engine: Any) -> Iterator[Running]:
+def _widest(model: Model, room: SequenceRoom, formats: Sequence[str], engine: Any) -> Iterator[Running]:
     if not model.context or model.context >= room.context:
         yield from islice((row for row in _rows(model, room, formats, engine) if row.fits), 1)
 

@@ -23,7 +23,7 @@ from roofline.estimates.generate import generate
 from roofline.estimates.serve import serve
 from roofline.estimates.train import train
 from roofline.explore.guidance import served
-from roofline.explore.running import Room
+from roofline.explore.running import SequenceRoom
 from roofline.explore.search import search
 from roofline.explore.training_search import search_training
 from roofline.show.report.make import report
@@ -263,7 +263,7 @@ class PartAsked(Body):
     count: Annotated[int, Field(ge=1, le=60)] | None = Field(None, description="Without a model; 40 if not given.")
 
 
-RunsAsked = body_of(group_settings(Room), "What runs on a machine.", base=PartAsked, name="RunsAsked")
+RunsAsked = body_of(group_settings(SequenceRoom), "What runs on a machine.", base=PartAsked, name="RunsAsked")
 
 
 class GgufAsked(Body):
