@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import roofline as rl
-from roofline.estimates.batches import chances, excess, spread_points, stationary
+from roofline.estimates.batches import excess, poisson_shares, spread_points, stationary
 from roofline.estimates.queueing import Open, ReplicaTimes
 
 LOADS = np.array([0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98])
@@ -68,12 +68,12 @@ def test_chances_of_poisson_numbers() -> None:
     """Shares add up to one and keep the mean; a chain of them has the stationary distribution that it keeps."""
     points = spread_points(np.array(40.0))
     means = np.array([0.01, 1.0, 8.0, 20.0])
-    shares = chances(means, points)
+    shares = poisson_shares(means, points)
     assert shares.sum(axis=1) == pytest.approx(np.ones(4))
     assert shares[:, 1:] @ points == pytest.approx(means, rel=2e-3)
     assert shares[:, 0] == pytest.approx(np.exp(-means), abs=1e-3)
     assert excess(means, np.zeros(1)) == pytest.approx(means)
-    chain = chances(np.array([2.0, *(2 + 0.3 * points)]), points)
+    chain = poisson_shares(np.array([2.0, *(2 + 0.3 * points)]), points)
     kept = stationary(chain)
     assert kept @ chain == pytest.approx(kept, abs=1e-6)
 

@@ -46,7 +46,7 @@ def excess(mean: Array, number: Array) -> Array:
     return np.where(number < FEW, small, large)
 
 
-def chances(means: Array, points: Array) -> Array:
+def poisson_shares(means: Array, points: Array) -> Array:
     """[mean, 0 and the points]: the chance of each for Poisson numbers of these means; the last is for all beyond."""
     ends = np.concatenate([np.zeros_like(points[:1]), points])
     beyond = excess(means[:, np.newaxis], ends[np.newaxis])

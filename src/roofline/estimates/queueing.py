@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from roofline.distinct import Array
-from roofline.estimates.batches import chances, solved, spread_points, stationary
+from roofline.estimates.batches import poisson_shares, solved, spread_points, stationary
 
 NEARLY = 0.9999
 """Load at which a queue that grows without end is cut off."""
@@ -230,7 +230,7 @@ class Open:
     def until(self) -> Array:
         """Seconds of prompts that follow a step of each number of them, until none has come and decodes go on."""
         numbers, seconds = self.batches
-        chance = chances(self.rate * seconds, numbers)[:, 1:]
+        chance = poisson_shares(self.rate * seconds, numbers)[:, 1:]
         one = np.eye(len(chance)).reshape(len(chance), len(chance), *(1 for _ in chance.shape[2:]))
         after = solved((1 + 1e-9) * one - chance, (chance * seconds).sum(axis=1))
         after = np.where((after >= 0) & np.isfinite(after), after, 1e9 * seconds[-1])
@@ -243,7 +243,7 @@ class Open:
         least = plain * self.apart / (1 - self.apart)
         if self.single.all():
             return np.asarray(least)
-        some = (chances(self.rate * plain, numbers)[:, 1:] * (seconds + self.until)).sum(axis=1)
+        some = (poisson_shares(self.rate * plain, numbers)[:, 1:] * (seconds + self.until)).sum(axis=1)
         return np.asarray(np.where(self.single, least, np.maximum(least, some)))
 
     # -- the server ------------------------------------------------------------------------------------------------
@@ -372,7 +372,7 @@ class Open:
         sooner = np.asarray(t.ahead & (more == 0))
         taken = np.zeros_like(calm)
         for _ in range(3 if sooner.any() else 1):
-            chance = chances(means * (1 - taken), numbers)
+            chance = poisson_shares(means * (1 - taken), numbers)
             none = np.where(more > 0, chance[0, 0], 0.0)
             after = (1 - calm) * chance[0, 1:] / np.maximum(1 - none, 1e-300)
             after[0] += calm
