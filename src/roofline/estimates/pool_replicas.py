@@ -224,10 +224,13 @@ class Columns:
         axes = (*before, part)
         first, then = pair.first.layout, pair.then.layout
         ranks, others = (flat(layout.in_step)[part] for layout in (first, then))
-        batches, steps = dealt(*(v[axes] for v in self._batches), ranks), dealt(*(v[axes] for v in self._steps), others)
+        batches, sequences = (
+            dealt(nodes[axes], seconds[axes], each)
+            for (nodes, seconds), each in ((self._batches, ranks), (self._steps, others))
+        )
         return Tandem(
             Batches(*batches, flat(first.pp)[part], ranks),
-            Places(*steps, flat(pair.steps)[part], float(pair.then.engine.ahead), others),
+            Places(*sequences, flat(pair.steps)[part], float(pair.then.engine.ahead), others),
             prefills * (flat(first.dp)[part] // ranks),
             decodes * (flat(then.dp * then.pp)[part] // others),
             np.minimum(prefills * flat(first.dp)[part], decodes * flat(then.dp)[part]),
