@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
+import roofline as rl
 from pools_events import Plant, Run
 from roofline.estimates.queueing import interpolated
 from roofline.estimates.tandem import Batches, Passage, Places, Tandem, balance
@@ -155,3 +157,15 @@ def test_the_queue_of_a_closed_loop_is_bounded_by_its_users() -> None:
     p = tandem_of(plant).always(np.array(2.0))
     assert p.rate == pytest.approx(1.0)
     assert p.prefill_wait + p.decode_wait == pytest.approx(2.0 - 1.01)
+
+
+def test_at_a_concurrency_lengths_vary_as_in_a_simulation() -> None:
+    """Means of pools are those of a simulation whose lengths have the same variation."""
+    asked: dict[str, Any] = {"on": "h100-sxm", "layout": "tp=2", "prefill_layout": "tp=1"}
+    p = rl.pools("Qwen/Qwen3-8B", prefills=3, decodes=1, input=2000, output_tokens=100, concurrency=30, **asked)
+    several = {**asked, "prefill_layout": "tp=1,dp=3"}
+    lengths = {"input": "lognormal(2000,0.5)", "output_tokens": "lognormal(100,0.5)"}
+    s = rl.simulate("Qwen/Qwen3-8B", concurrency=30, requests=3000, **several, **lengths)
+    assert p.ttft.expected == pytest.approx(s.ttft.mean, rel=0.2)
+    assert p.tpot.expected == pytest.approx(s.tpot.mean, rel=0.03)
+    assert p.requests_per_second * 100 == pytest.approx(s.tokens_per_second, rel=0.05)
