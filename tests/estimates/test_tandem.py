@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
+import roofline as rl
 from pools_events import Plant, Run
 from roofline.estimates.queueing import interpolated
 from roofline.estimates.tandem import Batches, Passage, Places, Tandem, balance, dealt, of_rank
@@ -168,3 +170,15 @@ def test_ranks_in_step_are_one_group_whose_fullest_decides() -> None:
     assert of_rank(whole, every, 4.0) == pytest.approx(fullest)
     assert of_rank(np.array(32.0), every, 4.0) == 8
     assert of_rank(numbers, numbers, 1.0).tolist() == numbers.tolist()
+
+
+def test_at_a_concurrency_lengths_vary_as_in_a_simulation() -> None:
+    """Means of pools are those of a simulation whose lengths have the same variation."""
+    asked: dict[str, Any] = {"on": "h100-sxm", "layout": "tp=2", "prefill_layout": "tp=1"}
+    p = rl.pools("Qwen/Qwen3-8B", prefills=3, decodes=1, input=2000, output_tokens=100, concurrency=30, **asked)
+    several = {**asked, "prefill_layout": "tp=1,dp=3"}
+    lengths = {"input": "lognormal(2000,0.5)", "output_tokens": "lognormal(100,0.5)"}
+    s = rl.simulate("Qwen/Qwen3-8B", concurrency=30, requests=3000, **several, **lengths)
+    assert p.ttft.expected == pytest.approx(s.ttft.mean, rel=0.2)
+    assert p.tpot.expected == pytest.approx(s.tpot.mean, rel=0.03)
+    assert p.requests_per_second * 100 == pytest.approx(s.tokens_per_second, rel=0.05)

@@ -110,14 +110,14 @@ def _simulation(plan: ServingPlan, seed: int) -> Simulation:
         "output_tokens": _lengths(int(demand.output_tokens), varied),
         "bill": group.site.bill,
     }
-    pool = None if first is None else PrefillPool(first.site.on, side_by_side(first), first.site.where.engine)
+    pool = None if first is None else PrefillPool(first.site.on, replicas_of(first), first.site.where.engine)
     if demand.rate is None:
         flight = plan.batch if first is None else plan.concurrency
         settings["concurrency"] = flight
     else:
         settings["rate"] = demand.rate / (group.replicas if first is None else 1)
         flight = max(1, plan.concurrency // (group.replicas if first is None else 1))
-    layout = group.layout if first is None else side_by_side(group)
+    layout = group.layout if first is None else replicas_of(group)
     extent = Extent(requests=max(FEWEST, EACH * flight), seed=seed)
     answer: Simulation = simulate(
         plan.model, where=group.site.under(layout), prefill=pool, extent=extent, slo=SLO(*plan.limits.bounds),
@@ -126,7 +126,7 @@ def _simulation(plan: ServingPlan, seed: int) -> Simulation:
     return answer
 
 
-def side_by_side(group: Group) -> Layout:
+def replicas_of(group: Group) -> Layout:
     """The layout of all replicas of a pool; one whose ranks share experts is alone."""
     return replace(group.layout, dp=int(group.layout.dp) * group.replicas)
 

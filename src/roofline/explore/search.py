@@ -73,8 +73,8 @@ class Ranking:
     objective: Annotated[
         ObjectiveName | None,
         "What is best: most tokens a second of a chip (`throughput`, the default without a load), of all chips "
-        "(`total`) or for a user (`interactivity`), least `latency`, `cost` or `energy` of a token, or fewest `chips` "
-        "(with a load). Of training `time`, `cost` or `chips`.",
+        "(`total`) or for a user (`interactivity`). Or least `latency`, `cost` or `energy` of a token, or fewest "
+        "`chips` (the default with a load). Of training `time`, `cost` or `chips`.",
     ] = None
     top: Annotated[Whole, "Plans to list."] = TOP
     confirm: Annotated[WholeOrNone, "So many of the best are simulated request by request."] = 0
