@@ -6,6 +6,7 @@ import gc
 import os
 import random
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,6 +52,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out |= set(all_cases) - set(random.Random(test).sample(all_cases, min(number, len(all_cases))))
     config.hook.pytest_deselected(items=[item for item in items if item in left_out])
     items[:] = [item for item in items if item not in left_out]
+
+
+def pytest_sessionfinish() -> None:
+    """Stops the page's servers, where a test started any."""
+    if served := sys.modules.get("served_page"):
+        served.stop_servers()
 
 
 @pytest.fixture(scope="session")

@@ -20,18 +20,49 @@ CARDS = "[...document.querySelectorAll('#verdict .card')].map((card) => card.tex
 DRAWN = "[...document.querySelectorAll('#view .plot')].map((p) => JSON.stringify(p.data?.map((d) => [d.x, d.y])))"
 
 
-@contextmanager
-def page_server(allowed: Allowed = NOTHING_MORE) -> Iterator[str]:
-    """The address of a server on a port that is free."""
+@dataclass(frozen=True)
+class RunningServer:
+    """A server of the page, and the thread that it runs in."""
+
+    server: uvicorn.Server
+    thread: threading.Thread
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.server.servers[0].sockets[0].getsockname()[1]}/"
+
+    def stop(self) -> None:
+        self.server.should_exit = True
+        self.thread.join(10)
+
+
+RUNNING: dict[Allowed, RunningServer] = {}
+"""Servers that run until the tests end: what one test asked is answered at once in the next."""
+
+
+def started(allowed: Allowed = NOTHING_MORE) -> RunningServer:
+    """A server of its own, on a port that is free."""
     server = uvicorn.Server(uvicorn.Config(page_app(allowed), host="127.0.0.1", port=0, log_level="warning"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     end = monotonic() + 20
     while not server.started and monotonic() < end:
         sleep(0.02)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
-    server.should_exit = True
-    thread.join(10)
+    return RunningServer(server, thread)
+
+
+@contextmanager
+def page_server(allowed: Allowed = NOTHING_MORE) -> Iterator[str]:
+    """The address of a server that tests share."""
+    if allowed not in RUNNING:
+        RUNNING[allowed] = started(allowed)
+    yield RUNNING[allowed].address
+
+
+def stop_servers() -> None:
+    """Stops what runs."""
+    while RUNNING:
+        RUNNING.popitem()[1].stop()
 
 
 @dataclass

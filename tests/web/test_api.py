@@ -25,7 +25,7 @@ from roofline.web.desk import KeptAnswers
 from roofline.web.files import plotly_name
 from roofline.web.questions import QUESTIONS
 from roofline.web.workers import Workers
-from served_page import page_server
+from served_page import started
 
 MODEL, ON = "meta-llama/Llama-3.1-8B", "h100-sxm"
 PLACE = {"model": MODEL, "on": ON}
@@ -240,7 +240,9 @@ def test_one_who_left_is_not_worked_for() -> None:
 
 def test_work_ends_when_the_client_leaves() -> None:
     """A search that nobody waits for any longer: its process, which would stay for the next one, is no more."""
-    with page_server() as address:
+    server = started()
+    address = server.address
+    try:
         httpx.post(f"{address}api/v1/fit", json={**PLACE}, timeout=30)
         sleep(0.5)  # both quick processes have been started
         before = {child.pid for child in active_children()}
@@ -254,6 +256,8 @@ def test_work_ends_when_the_client_leaves() -> None:
             assert monotonic() < end, "still at work"
             sleep(0.05)
         assert httpx.get(f"{address}api/v1/engines").status_code == 200
+    finally:
+        server.stop()
 
 
 def test_an_idle_process_that_was_killed_is_replaced() -> None:
