@@ -71,7 +71,7 @@ def confirmed(plan: ServingPlan, seed: int = 0) -> ServingPlan:
     return replace(plan, confirmation=Confirmation(ttft, tpot, latency, rate, s.attained, keeps))
 
 
-def excess(plan: ServingPlan) -> str:
+def missed_limits(plan: ServingPlan) -> str:
     """The limits that the simulation of a plan misses, and by how much."""
     c = plan.confirmation
     if plan.limits.attainment is not None:
@@ -86,7 +86,7 @@ def reranked(ranked: Ranked, number: int) -> tuple[Ranked, tuple[ServingPlan, ..
     not keep them."""
     every = [confirmed(plan) for plan in ranked.plans[:number]]
     kept = sorted((p for p in every if not p.broken), key=lambda p: ranked.aim.least(p.simulated))
-    missed = tuple(replace(p, why=excess(p)) for p in every if p.broken)
+    missed = tuple(replace(p, why=missed_limits(p)) for p in every if p.broken)
     return replace(ranked, plans=(*kept, *ranked.plans[number:])), missed
 
 
