@@ -18,6 +18,7 @@ def serving_text(s: Serving) -> str:
     replicas = share_text(s.in_flight, s.in_flight_per_replica, s.idle_replicas, s.deployment, "request")
     lines = [
         f"{s.input} in{prefix}, {s.output} out: {_places(s)}",
+        f"assumed: {_assumed(s)}",
         *([replicas] if replicas else []),
         *([drafts_text(s.speculation)] if s.speculation else []),
         *([f"{s.images.tokens} of the input are {s.images.text}"] if s.images else []),
@@ -39,6 +40,17 @@ def serving_text(s: Serving) -> str:
         *cost_lines(s),
     ]
     return "\n".join(lines)
+
+
+def _assumed(s: Serving) -> str:
+    """When requests come and whether they are equally long, which decides TTFT."""
+    means = s.percentiles.approximate
+    if s.requests.load.rate is not None:
+        how = "means; a formula" if means else "followed step by step"
+        return f"requests at random times, equally long ({how})"
+    return "requests in no order, as their lengths vary (means; a formula)" if means else (
+        "requests all equally long, that began together and stay in step"
+    )  # fmt: skip
 
 
 def _tails(s: Serving) -> list[str]:

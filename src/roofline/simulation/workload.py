@@ -99,9 +99,14 @@ class Workload:
 
     @property
     def text(self) -> str:
-        """What traffic it is, such as `2 requests/s (poisson), input uniform(100,2000), output 256`."""
+        """What traffic it is, such as `2 requests/s (poisson), input uniform(100,2000), output 256`.
+
+        Users whose requests are all equally long go on in step, which decides their TTFT: so it is said.
+        """
         prefix = "" if self.prefix is None else f", {self.prefix.text}"
-        return f"{self.arrivals.text}, input {self.lengths_in.text}, output {self.lengths_out.text}{prefix}"
+        equal = all(each.largest == each.mean for each in (self.lengths_in, self.lengths_out))
+        in_step = " (all equally long: users stay in step)" if equal and self.arrivals.rate is None else ""
+        return f"{self.arrivals.text}, input {self.lengths_in.text}, output {self.lengths_out.text}{prefix}{in_step}"
 
     def blocks(self, requests: int | None, seed: int, size: int = BLOCK) -> Iterator[Requests]:
         """So many requests, without end where None, in blocks of `size`, of which the last may be shorter.
