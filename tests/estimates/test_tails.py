@@ -56,6 +56,15 @@ def test_one_user_sees_the_mean(engine: str) -> None:
             assert getattr(getattr(s.percentiles, name), part) == pytest.approx(getattr(s, name).expected, rel=0.01)
 
 
+@pytest.mark.parametrize("input", [1000, 8192, 32768])
+def test_one_of_two_users_waits_for_one_prompt_at_most(input: int) -> None:
+    """The other's whole prompt, and a step of decodes that was put together already and one under way."""
+    alone, both = (rl.serve(LLAMA, input=input, output=2, concurrency=n, on="h100-sxm") for n in (1, 2))
+    most = 2 * alone.ttft.expected + 2 * alone.tpot.expected
+    assert both.percentiles.ttft.p50 < both.percentiles.ttft.p99 <= most
+    assert both.percentiles.latency.p99 <= most + both.percentiles.tpot.p99 * (1 + 1e-9)
+
+
 @settings(max_examples=25, deadline=None)
 @given(
     new=st.integers(1, 30_000), out=st.integers(1, 2000), users=st.integers(1, 500),

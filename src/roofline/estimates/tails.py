@@ -9,8 +9,9 @@ That is an approximation, no better than the formula's means, which it keeps.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from math import inf
 from typing import ClassVar
 
 import numpy as np
@@ -114,19 +115,21 @@ class Percentiles(Tails):
 
 @dataclass(frozen=True)
 class Varied:
-    """Seconds that vary: never below `least`, with this mean and variance; numbers or arrays."""
+    """Seconds that vary: never below `least` nor beyond `greatest`, with this mean and variance; numbers or arrays."""
 
     least: Array
     mean: Array
     variance: Array
+    greatest: Array | float = inf
 
     def __add__(self, other: Varied) -> Varied:
         """The sum of two that have nothing to do with each other."""
-        return Varied(self.least + other.least, self.mean + other.mean, self.variance + other.variance)
+        return Varied(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
     def times(self, factor: Count) -> Varied:
         """So many times as long."""
-        return Varied(self.least * factor, self.mean * factor, self.variance * factor * factor)
+        greatest = np.where(np.asarray(factor) > 0, self.greatest * np.maximum(factor, 1e-12), 0.0)
+        return Varied(self.least * factor, self.mean * factor, self.variance * factor * factor, greatest)
 
     def tail(self) -> Tail:
         """What the `SHARES` do not exceed.
@@ -137,7 +140,9 @@ class Varied:
         over = np.minimum(self.variance / np.maximum(added**2, 1e-300), MOST_VARIED)
         least = self.mean - added
         root = np.sqrt(over) / 3
-        return Tail(*(least + added * np.maximum(1 - over / 9 + z * root, 0.0) ** 3 for z in DEVIATIONS))
+        greatest = np.maximum(self.greatest, self.mean)
+        beyond = (added * np.maximum(1 - over / 9 + z * root, 0.0) ** 3 for z in DEVIATIONS)
+        return Tail(*(np.minimum(least + more, greatest) for more in beyond))
 
 
 @dataclass(frozen=True)
@@ -242,7 +247,19 @@ class Chances:
         variance = (variance + together * each**2) * s.others + 2 / 3 * np.minimum(waits, own) * own
         queue = (QUEUED * own) ** 2
         variance = variance + waits**2 * queue / (waits**2 + queue)
-        return Varied(np.minimum(own, s.ttft) + s.late, s.ttft + s.late, variance)
+        ahead = self.plain * (1 + t.ahead)
+        greatest = s.late + ahead + own * np.where(self._placed, self._users, inf)
+        return Varied(np.minimum(own, s.ttft) + s.late, s.ttft + s.late, variance, greatest)
+
+    @property
+    def _users(self) -> Array:
+        """Users of the group, by Little's law; infinite where requests come at random."""
+        return np.asarray(self.steady.rate * self.steady.round)
+
+    @property
+    def _placed(self) -> Array:
+        """Whether all of them run at once, so that a request waits for others' prompts alone, one of each."""
+        return np.asarray(self._users <= self.table.decodes[-1] + 1e-6)
 
     @property
     def _met(self) -> Array:
@@ -269,7 +286,10 @@ class Chances:
         """
         s = self.steady
         least = np.where(s.varied > 0, 0.0, np.minimum(self.plain, s.tpot))
-        return Varied(least, s.tpot, self._prompts_beside + self._crowd + s.varied * s.tpot**2)
+        t = self.table
+        slowest = np.maximum(t.at(t.step(self._users), self.decodes), self.plain)  # of which a token takes one
+        greatest = np.where(self._placed & (s.varied <= 0) & t.mixes, slowest, inf)
+        return Varied(least, s.tpot, self._prompts_beside + self._crowd + s.varied * s.tpot**2, greatest)
 
     @property
     def _prompts_beside(self) -> Array:
