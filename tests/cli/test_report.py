@@ -20,7 +20,6 @@ from roofline.cli.main import main
 from roofline.explore.guidance import advice, served
 from roofline.show.report.finished import Finished, finished
 from roofline.show.report.mermaid import mermaid
-from roofline.show.report.page import html
 from roofline.show.report.sections import MAKERS
 from roofline.show.report.subject import Report, report_on
 
@@ -324,9 +323,7 @@ def test_a_real_browser_draws_it_without_a_word_or_a_request(page: Path) -> None
 
 
 @needs_chromium
-def test_chromium_alone_can_print_it(tmp_path: Path, llama: Finished) -> None:
-    page_file = tmp_path / "report.html"
-    page_file.write_text(html(llama), encoding="utf-8")
+def test_chromium_alone_can_print_it(tmp_path: Path, page: Path) -> None:
     shot = tmp_path / "shot.png"
     words = [
         str(CHROMIUM),
@@ -336,5 +333,5 @@ def test_chromium_alone_can_print_it(tmp_path: Path, llama: Finished) -> None:
         f"--screenshot={shot}",
         "--window-size=1200,4000",
     ]
-    subprocess.run([*words, page_file.as_uri()], check=True, capture_output=True, timeout=120)
+    subprocess.run([*words, page.as_uri()], check=True, capture_output=True, timeout=120)
     assert shot.stat().st_size > 100_000
