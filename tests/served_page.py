@@ -8,12 +8,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from time import monotonic, sleep
 from typing import Any
+from unittest.mock import patch
 
 import uvicorn
 
 from browser import Watched
-from roofline.web.app import page_app
+from roofline.web import app, desk
 from roofline.web.choices import NOTHING_MORE, Allowed
+from roofline.web.desk import Desk
+from roofline.web.workers import Worker, Workers
 
 READY = "document.body.dataset.ready ?? 0"
 CARDS = "[...document.querySelectorAll('#verdict .card')].map((card) => card.textContent)"
@@ -40,9 +43,32 @@ RUNNING: dict[Allowed, RunningServer] = {}
 """Servers that run until the tests end: what one test asked is answered at once in the next."""
 
 
-def started(allowed: Allowed = NOTHING_MORE) -> RunningServer:
-    """A server of its own, on a port that is free."""
-    server = uvicorn.Server(uvicorn.Config(page_app(allowed), host="127.0.0.1", port=0, log_level="warning"))
+IDLE: list[Worker] = []
+"""Processes that answered and wait: of all servers and clients, as each takes seconds to import the library."""
+
+
+class SharedWorkers(Workers):
+    """Workers that stay for the next server."""
+
+    def close(self) -> None:
+        """They end with the tests."""
+
+
+def shared_desk(allowed: Allowed) -> Desk:
+    """A desk whose processes are those of all."""
+    return Desk(allowed, quick=SharedWorkers(2, desk.QUICK_S, idle=IDLE), patient=SharedWorkers(idle=IDLE))
+
+
+def shared_app(allowed: Allowed = NOTHING_MORE) -> Any:
+    """The application, with processes that others leave behind; its answers are its own."""
+    with patch.object(app, "Desk", shared_desk):
+        return app.page_app(allowed)
+
+
+def started(application: Any = None) -> RunningServer:
+    """A server of its own, on a port that is free; with processes of its own but for an application that shares."""
+    application = application or app.page_app()
+    server = uvicorn.Server(uvicorn.Config(application, host="127.0.0.1", port=0, log_level="warning"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     end = monotonic() + 20
@@ -55,7 +81,7 @@ def started(allowed: Allowed = NOTHING_MORE) -> RunningServer:
 def page_server(allowed: Allowed = NOTHING_MORE) -> Iterator[str]:
     """The address of a server that tests share."""
     if allowed not in RUNNING:
-        RUNNING[allowed] = started(allowed)
+        RUNNING[allowed] = started(shared_app(allowed))
     yield RUNNING[allowed].address
 
 
@@ -63,6 +89,8 @@ def stop_servers() -> None:
     """Stops what runs."""
     while RUNNING:
         RUNNING.popitem()[1].stop()
+    while IDLE:
+        IDLE.pop().end()
 
 
 @dataclass

@@ -8,6 +8,7 @@ import io
 import json
 import re
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import polars
@@ -20,8 +21,8 @@ from roofline.cli.main import main
 from roofline.explore.guidance import advice, served
 from roofline.show.report.finished import Finished, finished
 from roofline.show.report.mermaid import mermaid
-from roofline.show.report.page import html
-from roofline.show.report.sections import MAKERS
+from roofline.show.report.section import Section
+from roofline.show.report.sections import MAKERS, guidance, regimes, summary_section
 from roofline.show.report.subject import Report, report_on
 
 LLAMA = "meta-llama/Llama-3.1-8B"
@@ -49,6 +50,11 @@ def llama() -> Finished:
 def trained() -> Finished:
     """The same with training steps, on one chip."""
     return rl.report(rl.load(LLAMA), on="h100-sxm", batch=4, input=512, output_tokens=64, train=True)
+
+
+def of_sections(report: Report, *makers: Callable[[Report], Section | None]) -> Finished:
+    """A report of these sections alone, where no other is looked at."""
+    return Finished(report, tuple(section for make in makers if (section := make(report)) is not None))
 
 
 def table(f: Finished, name: str) -> list[dict[str, object]]:
@@ -132,8 +138,8 @@ def test_a_json_file_is_what_json_prints(tmp_path: Path, capsys: pytest.CaptureF
     main([*words, "--json"])
     assert path.read_text(encoding="utf-8") == capsys.readouterr().out
     data = json.loads(path.read_text(encoding="utf-8"))
-    (regimes,) = (t for s in data["sections"] for t in s["tables"] if t["name"] == "regimes")
-    (decode,) = (row for row in regimes["rows"] if row[0] == "decode")
+    (by_phase,) = (t for s in data["sections"] for t in s["tables"] if t["name"] == "regimes")
+    (decode,) = (row for row in by_phase["rows"] if row[0] == "decode")
     assert decode[3] == rl.estimate(rl.load("openai-community/gpt2"), rl.decode(2, 68), on="l4").time
 
 
@@ -200,7 +206,7 @@ def test_guidance_is_computed_and_sorted() -> None:
 
 def test_guidance_has_three_levers_a_phase_none_that_loses() -> None:
     sizes = {"batch": 4, "input": 512, "output_tokens": 64}
-    done = finished(report_on(rl.load("Qwen/Qwen3-1.7B"), on="h100-sxm", train=True, **sizes))
+    done = of_sections(report_on(rl.load("Qwen/Qwen3-1.7B"), on="h100-sxm", train=True, **sizes), guidance)
     rows = table(done, "guidance")
     lever = {a.option: a.lever for a in done.of.advice}
     lever |= {f"train {a.option}": a.lever for a in done.of.training_advice}
@@ -215,8 +221,8 @@ def test_guidance_has_three_levers_a_phase_none_that_loses() -> None:
 
 
 def test_training_that_does_not_fit_is_told_what_would_make_it(trained: Finished) -> None:
-    guidance = next(s for s in trained.sections if s.title == "Guidance")
-    (line,) = (x for x in guidance.text if x.startswith("A training step does not fit"))
+    guided = next(s for s in trained.sections if s.title == "Guidance")
+    (line,) = (x for x in guided.text if x.startswith("A training step does not fit"))
     fixed = rl.train(trained.of.model, batch=4, tokens=512, on="h100-sxm", layout="pp=2")
     assert "pp=2" in line
     assert fixed.fits
@@ -235,9 +241,10 @@ def test_training_is_in_the_chips_main_format() -> None:
 
 
 def test_what_does_not_fit_is_told_what_would_make_it() -> None:
-    done = finished(report_on(rl.load("deepseek-ai/DeepSeek-V3"), on=["h200-sxm"], batch=4))
-    guidance = next(s for s in done.sections if s.title == "Guidance")
-    assert any("8 chips" in line for line in guidance.text)
+    report = report_on(rl.load("deepseek-ai/DeepSeek-V3"), on=["h200-sxm"], batch=4)
+    done = of_sections(report, summary_section, guidance)
+    guided = next(s for s in done.sections if s.title == "Guidance")
+    assert any("8 chips" in line for line in guided.text)
     options = [str(row["Option"]) for row in table(done, "changes")]
     assert options == ["--layout tp=8"]
 
@@ -247,7 +254,7 @@ def test_replicas_share_the_batch() -> None:
     assert report.batch == 4
     (_, first), _ = report.estimates
     assert first.analysis.step.tokens == 4 * 512
-    done = finished(report)
+    done = of_sections(report, regimes)
     by = {row["Phase"]: row for row in table(done, "regimes")}
     assert by["prefill"]["Tokens/s"] == pytest.approx(16 * 512 / first.time)
 
@@ -324,9 +331,7 @@ def test_a_real_browser_draws_it_without_a_word_or_a_request(page: Path) -> None
 
 
 @needs_chromium
-def test_chromium_alone_can_print_it(tmp_path: Path, llama: Finished) -> None:
-    page_file = tmp_path / "report.html"
-    page_file.write_text(html(llama), encoding="utf-8")
+def test_chromium_alone_can_print_it(tmp_path: Path, page: Path) -> None:
     shot = tmp_path / "shot.png"
     words = [
         str(CHROMIUM),
@@ -336,5 +341,5 @@ def test_chromium_alone_can_print_it(tmp_path: Path, llama: Finished) -> None:
         f"--screenshot={shot}",
         "--window-size=1200,4000",
     ]
-    subprocess.run([*words, page_file.as_uri()], check=True, capture_output=True, timeout=120)
+    subprocess.run([*words, page.as_uri()], check=True, capture_output=True, timeout=120)
     assert shot.stat().st_size > 100_000

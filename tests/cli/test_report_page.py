@@ -17,6 +17,7 @@ from roofline.show.report.finished import Finished
 from roofline.show.report.first_screen import best_changes, cards, changes_table, slower_phase, verdict_lines
 from roofline.show.report.page import html
 from roofline.show.report.picture import theme_styles
+from roofline.show.report.subject import report_on
 
 LATENCIES = ("expected", "low", "high")
 LLAMA, V3 = "meta-llama/Llama-3.1-8B", "deepseek-ai/DeepSeek-V3"
@@ -103,11 +104,11 @@ def test_the_verdict_says_whether_it_fits_how_fast_and_what_to_change(llama: Fin
     assert (phase, f"{part:.12f}") == ("decode", f"{wait:.12f}")
     assert f"Decode takes {100 * wait:.1f} % of the time and is memory bound." in second
     assert best_changes(v3.of)[0].what in verdict_lines(v3.of)[1]
-    none = rl.report("meta-llama/Llama-3.1-70B", on="h100-sxm", batch=1, input=64, output_tokens=8)
-    assert verdict_lines(none.of)[0].startswith("It does not fit: a chip would need")
-    one = rl.report("openai-community/gpt2", on="l4", batch=1, input=64, output_tokens=1)
-    assert cards(one.of)[1].value == "–"
-    assert "Prefill takes 100.0 % of the time" in verdict_lines(one.of)[1]
+    none = report_on(rl.load("meta-llama/Llama-3.1-70B"), on=["h100-sxm"], batch=1, input=64, output_tokens=8)
+    assert verdict_lines(none)[0].startswith("It does not fit: a chip would need")
+    one = report_on(rl.load("openai-community/gpt2"), on=["l4"], batch=1, input=64, output_tokens=1)
+    assert cards(one)[1].value == "–"
+    assert "Prefill takes 100.0 % of the time" in verdict_lines(one)[1]
 
 
 def test_best_changes_say_everything_that_they_change(llama: Finished) -> None:
@@ -189,7 +190,7 @@ def test_paper_is_white_and_cuts_no_table(tab: Any) -> None:
 @needs_chromium
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("size", [PHONE, TABLET, FIRST], ids=str)
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(1)
 def test_axe_finds_nothing_serious(tab: Any, size: tuple[int, int], theme: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe, of the test extra, is missing").Axe
     shown(tab, "v3", size, theme)

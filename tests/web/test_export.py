@@ -42,11 +42,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def test_nothing_is_overwritten_unasked(folder: Path) -> None:
+def test_nothing_is_overwritten_unasked(tmp_path: Path) -> None:
+    folder, one = tmp_path / "page", grid(["h100-sxm"], [512], [8])
+    export_page(folder, one)
     with pytest.raises(InputError, match="--force"):
-        export_page(folder, GRID)
+        export_page(folder, one)
     (folder / "mine.txt").write_text("kept")
-    export_page(folder, GRID, force=True)
+    export_page(folder, one, force=True)
     assert (folder / "mine.txt").read_text() == "kept"
 
 

@@ -59,7 +59,7 @@ def test_every_kind_has_a_case() -> None:
     assert {kind for kind, _ in CASES} == {*KINDS, "bars"}
 
 
-@pytest.mark.drawn(4)
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize(("kind", "chips"), CASES)
 def test_every_mark_is_seen_in_its_axes(

@@ -38,7 +38,7 @@ def difference(one: Path, other: Path) -> float:
     return float(np.sqrt(np.mean((a - b) ** 2)))
 
 
-@pytest.mark.drawn(4)
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("theme", STYLES)
 @pytest.mark.parametrize("name", COMPARED)
 def test_pictures_are_as_they_were_looked_at(name: str, theme: str, tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def texts(figure: Any) -> list[tuple[str, Any]]:
     return [(t.get_text(), t.get_window_extent(renderer)) for t in shown]
 
 
-@pytest.mark.drawn(4)
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("style", [Style(), Style(theme="dark", broken=True, legend="none")], ids=["light", "broken"])
 @pytest.mark.parametrize("name", PICTURES)
 def test_no_text_covers_another_or_leaves_the_paper(name: str, style: Style) -> None:
@@ -115,6 +115,7 @@ def test_long_titles_and_notes_are_folded(name: str) -> None:
     assert sum("".join(text.split()) == "".join(LONG.split()) for text in said) == 2
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("name", [n for n in PICTURES if n.startswith("sweep")])
 def test_ticks_are_what_they_say(name: str) -> None:
     """Of throughput and time: at least two, no two alike, each the value that it stands at."""
@@ -138,7 +139,7 @@ def along(line: Any) -> list[Any]:
     return [start + (end - start) * i / 200 for i in range(201)]
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("broken", [False, True])
 @pytest.mark.parametrize("name", [n for n in PICTURES if n.startswith("roofline")])
 def test_no_line_strikes_a_label(name: str, broken: bool) -> None:
@@ -227,7 +228,7 @@ MACHINES = {
 INTENSITIES = (0.45, 0.49, 1.0, 1.0, 3.9, 119.0, 585.0, 1024.0, 1247.0, 1550.0)
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("broken", [False, True])
 @pytest.mark.parametrize("machine", MACHINES)
 def test_a_machine_of_any_speed_is_labelled_within_its_frame(machine: str, broken: bool) -> None:

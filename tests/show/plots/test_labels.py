@@ -19,7 +19,7 @@ SAMPLE = tuple((list(MODELS)[i % 3], kind, THEMES[i // 3 % 2]) for i, kind in en
 """Each kind once, with the models and the themes in turn."""
 
 
-@pytest.mark.drawn(5)
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize(("model", "kind", "theme"), SAMPLE)
 def test_every_text_can_be_read(model: str, kind: str, theme: ThemeName) -> None:
     assert problems(picture(model, kind), Style(theme=theme, dpi=100)) == []
