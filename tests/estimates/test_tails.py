@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import roofline as rl
+from folded import by_day
 from roofline.estimates.tails import SHARES, Tail, Varied
 from roofline.simulation.simulate import Extent, simulate
 
@@ -56,7 +57,7 @@ def test_one_user_sees_the_mean(engine: str) -> None:
             assert getattr(getattr(s.percentiles, name), part) == pytest.approx(getattr(s, name).expected, rel=0.01)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=by_day(10, 25), deadline=None)
 @given(
     new=st.integers(1, 30_000), out=st.integers(1, 2000), users=st.integers(1, 500),
     engine=st.sampled_from(("vllm", "sglang", "trtllm")),

@@ -190,7 +190,7 @@ def test_no_plan_dominates_one_of_the_front() -> None:
     sizes: dict[str, Any] = {"input": 1000, "output": 20, "on": ON}
     flight = np.arange(1, 201, by_day(3, 1))
     answers = [(rl.serve(MODEL, layout="tp=1", concurrency=flight, **sizes), 1)]
-    for x, y in [(1, 1), (2, 1), (1, 2)]:
+    for x, y in by_day([(1, 1), (2, 1)], [(1, 1), (2, 1), (1, 2)]):
         pooled = rl.pools(
             MODEL, prefills=x, decodes=y, prefill_layout="tp=1", decode_layout="tp=1", concurrency=flight, **sizes
         )
@@ -204,7 +204,15 @@ def test_no_plan_dominates_one_of_the_front() -> None:
 
 
 def test_where_a_plan_stands() -> None:
-    s = search(MODEL, Demand(1000, 100), Limits(ttft=0.2, tpot=0.006), on=ON, chips=4, layouts=by_day(["tp=1", "tp=2"], None), top=100)
+    s = search(
+        MODEL,
+        Demand(1000, 100),
+        Limits(ttft=0.2, tpot=0.006),
+        on=ON,
+        chips=4,
+        layouts=by_day(["tp=1", "tp=2"], None),
+        top=100,
+    )
     for i, p in enumerate(s.plans[:3], 1):
         text = f"replicas={p.replicas},layout={p.layout},concurrency={p.concurrency}"
         if p.prefill is not None:

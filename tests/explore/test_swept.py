@@ -99,7 +99,8 @@ def test_generations() -> None:
 def test_servers() -> None:
     outputs = by_day([16], [16, 128])
     load: dict[str, Any] = {"phase": "serve", "on": "h100-sxm", "input": [200, 2000], "output": outputs}
-    closed = sweep(LLAMA, layout=by_day("tp=1,2", "tp=1,2,dp=1,2"), concurrency=[1, 8, 600], prefix=[0, 0.5], columns="all", **load)
+    layouts = by_day("tp=1,2", "tp=1,2,dp=1,2")
+    closed = sweep(LLAMA, layout=layouts, concurrency=[1, 8, 600], prefix=[0, 0.5], columns="all", **load)
     for row in drawn(closed, by_day(4, 8)):
         where = named({"on": row["on"], "layout": row["layout"]})
         asked = {name: row[name] for name in ("input", "output", "prefix", "concurrency")}
