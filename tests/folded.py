@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import pytest
 
 Test = TypeVar("Test", bound=Callable[..., None])
+Some = TypeVar("Some")
 LONGEST_NAME = 80
 WHOLE = "ROOFLINE_TESTS_WHOLE"
 """Set where all cases are asked for, by `--whole`; workers inherit it."""
@@ -65,7 +66,7 @@ def folded(
     return decorate
 
 
-def by_day(few: int, every: int) -> int:
+def by_day(few: Some, every: Some) -> Some:
     """So few of what is drawn by day, and all of it with `--whole`."""
     return every if os.environ.get(WHOLE) else few
 

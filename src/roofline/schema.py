@@ -180,10 +180,18 @@ def field_docs(kind: type) -> Mapping[str, str]:
     """What the strings below a class's fields say of them."""
     docs: dict[str, str] = {}
     for base in kind.__mro__[:-1]:
-        body = ast.parse(dedent(inspect.getsource(base))).body[0].body  # type: ignore[attr-defined]
-        for line, below in pairwise(body):
-            if isinstance(line, ast.AnnAssign) and isinstance(below, ast.Expr):
-                docs.setdefault(ast.unparse(line.target), _first(ast.literal_eval(below.value)))
+        docs = {**_own_docs(base), **docs}
+    return docs
+
+
+@cache
+def _own_docs(kind: type) -> Mapping[str, str]:
+    """Those of the fields that the class has itself; bases are shared by many."""
+    docs: dict[str, str] = {}
+    body = ast.parse(dedent(inspect.getsource(kind))).body[0].body  # type: ignore[attr-defined]
+    for line, below in pairwise(body):
+        if isinstance(line, ast.AnnAssign) and isinstance(below, ast.Expr):
+            docs.setdefault(ast.unparse(line.target), _first(ast.literal_eval(below.value)))
     return docs
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import roofline as rl
-from folded import folded
+from folded import by_day, folded
 from roofline.estimates.closed import capacity_of, closed_loop
 from roofline.estimates.queueing import ReplicaTimes
 
@@ -65,7 +65,7 @@ def test_a_step_under_way_keeps_who_comes_between_two() -> None:
 @pytest.mark.parametrize("mixes", [True, False])
 def test_more_users_never_get_less(mixes: bool) -> None:
     table = replica(0.01, 0.02, 4.0, mixes, True)
-    each = (closed_loop(table, np.array(float(n)), np.array(7.0), 0.02)[0] for n in range(1, 100, 3))
+    each = (closed_loop(table, np.array(float(n)), np.array(7.0), 0.02)[0] for n in range(1, 100, by_day(9, 3)))
     rates = np.array([float(rate) for rate in each])
     assert (rates[1:] >= rates[:-1] * (1 - 1e-3)).all()
 

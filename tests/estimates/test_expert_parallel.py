@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import roofline as rl
+from folded import by_day
 from roofline.estimates.closed import fullest
 from roofline.estimates.overlap import MULTIPROCESSORS
 from roofline.layout.layout import Layout, layout_named
@@ -188,13 +189,13 @@ def test_ranks_that_share_experts_step_together_as_in_a_simulation() -> None:
     sizes = {"input": 1000, "output_tokens": 100}
     asked, seen = (
         rl.serve(QWEN, rate=20, **sizes, **STEADY),
-        rl.simulate(QWEN, rate=20, requests=1500, **sizes, **STEADY),
+        rl.simulate(QWEN, rate=20, requests=by_day(600, 1500), **sizes, **STEADY),
     )
     assert asked.ttft.expected == pytest.approx(seen.ttft.mean, rel=0.1)
     assert asked.tpot.expected == pytest.approx(seen.tpot.mean, rel=0.06)
     varied = {"input": "lognormal(1000,0.5)", "output_tokens": "lognormal(100,0.5)"}
     asked = rl.serve(QWEN, concurrency=32, **sizes, **STEADY)
-    seen = rl.simulate(QWEN, concurrency=32, requests=1500, **varied, **STEADY)
+    seen = rl.simulate(QWEN, concurrency=32, requests=by_day(600, 1500), **varied, **STEADY)
     assert asked.tpot.expected == pytest.approx(seen.tpot.mean, rel=0.05)
     assert asked.requests_per_second == pytest.approx(seen.requests_per_second, rel=0.05)
 

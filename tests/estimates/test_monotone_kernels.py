@@ -17,7 +17,7 @@ sample = cache(draws)
 """The draws of a seed: all models of the catalog are loaded for them, once."""
 
 
-@pytest.mark.drawn(4)
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("number", range(DRAWS))
 def test_constants_turn_nothing_round(number: int) -> None:
     """Throughput grows with the batch, a rank's own work shrinks with more ranks, fp8 is no slower than 16 bits."""

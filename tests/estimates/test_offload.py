@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import roofline as rl
-from folded import folded
+from folded import by_day, folded
 from roofline.machine.named_chip import chip_named
 
 LLAMA, GPT, V3 = "meta-llama/Llama-3.1-8B", "openai/gpt-oss-120b", "deepseek-ai/DeepSeek-V3"
@@ -57,7 +57,7 @@ def test_half_a_model_by_hand() -> None:
 
 
 def test_more_layers_on_the_faster_chip_are_never_slower() -> None:
-    times = [split(k).tpot.expected for k in range(1, 34)]
+    times = [split(k).tpot.expected for k in range(1, 34, by_day(4, 1))]
     assert all(later < earlier for earlier, later in pairwise(times))
 
 

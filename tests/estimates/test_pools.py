@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import roofline as rl
-from folded import folded
+from folded import by_day, folded
 from roofline.estimates.drafting import expected_steps
 from roofline.estimates.transfer import moved_bytes, rank_cache
 
@@ -123,7 +123,7 @@ def test_decode_holds_what_all_its_places_yield() -> None:
 
 
 def test_the_replicas_are_those_that_serve_most() -> None:
-    for users in (4, 40, 400):
+    for users in by_day((40,), (4, 40, 400)):
         p = pools_of(concurrency=users)
         assert p.chips == 2 * p.prefills + 4 * p.decodes <= 16
         rates = [

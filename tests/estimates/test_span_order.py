@@ -9,6 +9,7 @@ import pytest
 
 import roofline as rl
 from drawn import cases, disordered
+from folded import by_day
 from roofline.estimates.span import Span
 
 SMALL, LATENT = "Qwen/Qwen1.5-MoE-A2.7B", "deepseek-ai/DeepSeek-V3"
@@ -19,7 +20,7 @@ RATES = np.array([[0.01], [0.3], [1.0]])
 
 @pytest.mark.drawn(3)
 @pytest.mark.parametrize(
-    ("kind", "draws"), [("estimate", 20), ("generate", 6), ("serve", 6), ("pools", 6), ("train", 24)]
+    ("kind", "draws"), [("estimate", 20), ("generate", 6), ("serve", 6), ("pools", 6), ("train", by_day(8, 24))]
 )
 def test_spans_are_in_order_over_drawn_settings(kind: str, draws: int) -> None:
     """Arrays of batches, lengths and degrees, on all kinds of chips, by every law; benchmarks/arrays.py draws more."""
@@ -65,7 +66,7 @@ def test_pools_have_the_speed_of_light_of_the_sequences_that_run() -> None:
 def test_spans_of_ranks_in_step_are_in_order() -> None:
     """Servers and pools, whose fullest rank decides, from one request to more than run at once."""
     given: dict[str, Any] = {"on": "16xb200", "layout": "dp=8,ep=8", "law": "ideal", "input": 900}
-    for engine in ("none", "vllm", "sglang"):
+    for engine in by_day(("none", "vllm"), ("none", "vllm", "sglang")):
         for load in ({"concurrency": USERS}, {"rate": RATES, "formula": True}):
             assert not disordered(rl.serve(LATENT, engine=engine, output_tokens=ANSWERS, **given, **load))
         pools = {"prefill_layout": "dp=8,ep=8", "prefills": 1, "decodes": 1, "engine": engine}

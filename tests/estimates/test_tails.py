@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import roofline as rl
+from folded import by_day
 from roofline.estimates.tails import SHARES, Tail, Varied
 from roofline.simulation.simulate import Extent, simulate
 
@@ -65,7 +66,7 @@ def test_one_of_two_users_waits_for_one_prompt_at_most(input: int) -> None:
     assert both.percentiles.latency.p99 <= most + both.percentiles.tpot.p99 * (1 + 1e-9)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=by_day(10, 25), deadline=None)
 @given(
     new=st.integers(1, 30_000), out=st.integers(1, 2000), users=st.integers(1, 500),
     engine=st.sampled_from(("vllm", "sglang", "trtllm")),

@@ -46,7 +46,7 @@ def step(case: Drawn, on: str = "dgx-h100", **changes: Any) -> TrainingEstimate:
     return estimate
 
 
-@settings(max_examples=by_day(8, 25), deadline=None)
+@settings(max_examples=by_day(5, 25), deadline=None)
 @given(cases())
 def test_more_recomputation_takes_less_memory_and_more_time(case: Drawn) -> None:
     none, selective, full = (step(case, recompute=r) for r in ("none", "selective", "full"))
@@ -58,7 +58,7 @@ def test_more_recomputation_takes_less_memory_and_more_time(case: Drawn) -> None
     assert full.time > none.time
 
 
-@settings(max_examples=by_day(8, 25), deadline=None)
+@settings(max_examples=by_day(5, 25), deadline=None)
 @given(cases())
 def test_more_zero_takes_less_memory_and_no_less_traffic(case: Drawn) -> None:
     """From stage 1 on; before, an all-reduce of gradients in fp32 sends more than a gather of weights in bf16."""
@@ -73,7 +73,7 @@ def test_more_zero_takes_less_memory_and_no_less_traffic(case: Drawn) -> None:
     assert shown[2] <= shown[3] * ROOM
 
 
-@settings(max_examples=by_day(8, 25), deadline=None)
+@settings(max_examples=by_day(5, 25), deadline=None)
 @given(cases(), st.sampled_from(["gpipe", "1f1b", "zb-h1", "zb-h2"]))
 def test_more_micro_batches_have_a_smaller_bubble(case: Drawn, schedule: str) -> None:
     batch = case[2]["batch"]
@@ -83,7 +83,7 @@ def test_more_micro_batches_have_a_smaller_bubble(case: Drawn, schedule: str) ->
     assert two.time * ROOM >= one.time
 
 
-@settings(max_examples=by_day(8, 25), deadline=None)
+@settings(max_examples=by_day(5, 25), deadline=None)
 @given(cases())
 def test_a_second_node_is_never_free(case: Drawn) -> None:
     """Twice the replicas and the batch: no less time, and no more work of a chip."""
@@ -95,7 +95,7 @@ def test_a_second_node_is_never_free(case: Drawn) -> None:
     assert two.model_flops == 2 * one.model_flops
 
 
-@settings(max_examples=by_day(8, 25), deadline=None)
+@settings(max_examples=by_day(5, 25), deadline=None)
 @given(cases())
 def test_an_option_of_memory_leaves_time_alone_and_the_other_way_round(case: Drawn) -> None:
     plain, eager = step(case, loss="in-place"), step(case, loss="eager")

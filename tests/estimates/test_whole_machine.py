@@ -35,6 +35,7 @@ LATENT = "deepseek-ai/DeepSeek-V3"
         (LARGEST, "4xdgx-h100", "tp=8, pp=2, dp=2"),  # 812 GB on 1,280 of two nodes
         (LARGE, "8xl4", "tp=8"),  # 141 GB on 192
     ],
+    drawn=7,
 )
 def test_inference_takes_tensor_parallelism_in_a_node_then_replicas_else_stages(
     name: str, on: str, layout: str

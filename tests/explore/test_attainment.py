@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import roofline as rl
+from folded import by_day
 from roofline.estimates.span import exactly
 from roofline.estimates.tails import SHARES, Percentiles, Tail
 from roofline.explore.attainment import seconds_of, share_within
@@ -64,12 +65,13 @@ def test_a_search_for_99_percent_equals_a_scan_of_the_percentiles_of_serve() -> 
 
 @pytest.mark.parametrize("load", [{}, {"concurrency": 24}, {"rate": 30.0}])
 def test_every_plan_has_the_share_that_was_asked_for(load: dict[str, Any]) -> None:
-    s = rl.search(SMALL, chips=4, ttft=0.3, tpot=0.008, attainment=0.95, top=50, **ON, **SIZES, **load)
+    asked = {"chips": by_day(2, 4), "ttft": 0.3, "tpot": 0.008, **ON, **SIZES, **load}
+    s = rl.search(SMALL, attainment=0.95, top=50, **asked)
     assert {p.kind for p in s.plans} == {"aggregated", "disaggregated"}
     assert all(p.attained >= 0.95 - 1e-9 for p in s.plans)
     assert s.recommended is not None
     assert s.recommended.attained >= 0.95 - 1e-9
-    loose = rl.search(SMALL, chips=4, ttft=0.3, tpot=0.008, **ON, **SIZES, **load)
+    loose = rl.search(SMALL, **asked)
     assert loose.best.tokens_per_second_per_chip >= s.best.tokens_per_second_per_chip
 
 

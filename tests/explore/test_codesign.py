@@ -69,6 +69,7 @@ def test_the_front_is_that_of_a_grid(whole: bool) -> None:
     for d in result.designs:
         assert d.area <= 858
         assert d.power <= 700
+    for d in result.designs[:: 1 if whole else 4]:
         on = f"like=h100-sxm,bw={d.bandwidth!r}B/s,mem={d.capacity!r}B,l2={d.cache!r}B,link={d.link!r}B/s," + ",".join(
             f"{f}={v * d.peak / 989.4e12!r}FLOP/s" for f, v in rl.chips()["h100-sxm"].peaks.items()
         )

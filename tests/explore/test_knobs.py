@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -27,12 +28,13 @@ QUESTIONS: dict[str, tuple[rl.Model, dict[str, Any]]] = {
 }
 
 
+@cache
 def asked(name: str) -> OpenQuestion:
     model, settings = QUESTIONS[name]
     return question_of(model, "", False, settings).knowing()
 
 
-@folded("name", list(QUESTIONS))
+@folded("name", list(QUESTIONS), drawn=3)
 def test_a_knob_that_is_set_to_what_it_is_changes_nothing(name: str) -> None:
     q = asked(name)
     usual = float(np.asarray(q.figure(q.question.usual)))
@@ -89,7 +91,7 @@ CONDITIONS = [
 ]  # fmt: skip
 
 
-@folded("where", CONDITIONS)
+@folded("where", CONDITIONS, drawn=6)
 def test_a_condition_is_the_same_in_sweep_solve_and_codesign(where: str) -> None:
     load: dict[str, Any] = {"on": "h100-sxm", "input": 512, "output_tokens": 32}
     sizes = [1, 7, 64, 300, 3000]

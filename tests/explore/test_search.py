@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import roofline as rl
-from folded import folded
+from folded import by_day, folded
 from roofline.estimates.span import Span
 from roofline.explore.demand import Demand, Limits
 from roofline.explore.figures import OBJECTIVES
@@ -35,12 +35,12 @@ def within(plan: ServingPlan, limits: Limits) -> bool:
 @pytest.mark.parametrize("demand", [Demand(1000, 100), Demand(1000, 100, concurrency=64), Demand(1000, 100, rate=40)])
 def test_every_plan_keeps_the_limits_and_equals_itself_alone(demand: Demand) -> None:
     limits = Limits(ttft=0.2, tpot=0.006)
-    s = search(MODEL, demand, limits, on=ON, chips=4, top=30)
+    s = search(MODEL, demand, limits, on=ON, chips=by_day(3, 4), top=30)
     assert s.plans
     assert {p.kind for p in s.plans} == {"aggregated", "disaggregated"}
     for p in s.plans:
         assert within(p, limits)
-        assert p.chips <= 4
+        assert p.chips <= s.chips
         alone = p.evaluated()
         for name in ("ttft", "tpot"):
             assert getattr(alone, name).ends() == pytest.approx(getattr(p, name).ends(), rel=1e-9)
@@ -105,16 +105,18 @@ def test_brute_force_finds_nothing_better(seed: int) -> None:
 
 
 def test_strict_is_stricter() -> None:
-    loose = search(MODEL, Demand(1000, 100), Limits(tpot=0.006), on=ON, chips=2)
-    strict = search(MODEL, Demand(1000, 100), Limits(tpot=0.006, strict=True), on=ON, chips=2)
+    asked: dict[str, Any] = {"on": ON, "chips": 2, "layouts": by_day(["tp=1"], None)}
+    loose = search(MODEL, Demand(1000, 100), Limits(tpot=0.006), **asked)
+    strict = search(MODEL, Demand(1000, 100), Limits(tpot=0.006, strict=True), **asked)
     assert strict.best.tokens_per_second_per_chip < loose.best.tokens_per_second_per_chip
     assert all(p.tpot.high <= 0.006 and p.chance >= 0.9 for p in strict.plans)
 
 
 def test_a_load_takes_no_more_chips_than_it_needs() -> None:
-    few = search(MODEL, Demand(1000, 100, concurrency=2), Limits(ttft=1), on=ON, chips=8).best
+    few = search(MODEL, Demand(1000, 100, concurrency=2), Limits(ttft=1), on=ON, chips=by_day(3, 8)).best
     assert few.chips == 1
-    many = search(MODEL, Demand(1000, 100, rate=200.0), Limits(ttft=0.3, tpot=0.02), on=ON, chips=64)
+    chips = by_day(12, 64)
+    many = search(MODEL, Demand(1000, 100, rate=200.0), Limits(ttft=0.3, tpot=0.02), on=ON, chips=chips)
     assert 1 < many.best.chips <= many.plans[-1].chips
 
 
@@ -123,9 +125,10 @@ def test_budget_power_and_several_machines() -> None:
     assert price is not None
     assert watts is not None
     demand, limits = Demand(1000, 100), Limits(tpot=0.02)
-    assert search(MODEL, demand, limits, on=ON, chips=64, budget=3.5 * price.usd_per_hour).chips == 3
-    assert search(MODEL, demand, limits, on=ON, chips=64, power=2.5 * watts).chips == 2
-    both = search(MODEL, demand, limits, on=[ON, "l4"], chips=4, objective="cost", top=100)
+    layouts = by_day(["tp=1"], None)
+    assert search(MODEL, demand, limits, on=ON, chips=64, layouts=layouts, budget=3.5 * price.usd_per_hour).chips == 3
+    assert search(MODEL, demand, limits, on=ON, chips=64, layouts=layouts, power=2.5 * watts).chips == 2
+    both = search(MODEL, demand, limits, on=[ON, "l4"], chips=by_day(2, 4), objective="cost", top=100)
     assert {p.on for p in both.plans} == {ON, "l4"}
     costs = [p.usd_per_million_tokens for p in both.plans]
     assert costs == sorted(costs, key=lambda c: c or np.inf)
@@ -140,7 +143,7 @@ def test_nothing_is_a_clear_answer() -> None:
 
 
 def test_a_mixture_has_data_parallel_attention() -> None:
-    s = search(rl.load("openai/gpt-oss-120b"), Demand(2000, 200), Limits(ttft=1.0, tpot=0.02), on=ON, chips=8, top=200)
+    s = search(rl.load("openai/gpt-oss-120b"), Demand(2000, 200), Limits(ttft=1.0, tpot=0.02), on=ON, chips=4, top=200)
     layouts = {p.layout for p in s.plans}
     assert any("dp=" in layout and "ep=" in layout for layout in layouts)
 
@@ -185,9 +188,9 @@ def test_no_plan_dominates_one_of_the_front() -> None:
     users = [p.tokens_per_second_per_user for p in front.plans]
     assert users == sorted(users)
     sizes: dict[str, Any] = {"input": 1000, "output": 20, "on": ON}
-    flight = np.arange(1, 201)
+    flight = np.arange(1, 201, by_day(3, 1))
     answers = [(rl.serve(MODEL, layout="tp=1", concurrency=flight, **sizes), 1)]
-    for x, y in [(1, 1), (2, 1), (1, 2)]:
+    for x, y in by_day([(1, 1), (2, 1)], [(1, 1), (2, 1), (1, 2)]):
         pooled = rl.pools(
             MODEL, prefills=x, decodes=y, prefill_layout="tp=1", decode_layout="tp=1", concurrency=flight, **sizes
         )
@@ -201,7 +204,15 @@ def test_no_plan_dominates_one_of_the_front() -> None:
 
 
 def test_where_a_plan_stands() -> None:
-    s = search(MODEL, Demand(1000, 100), Limits(ttft=0.2, tpot=0.006), on=ON, chips=4, top=100)
+    s = search(
+        MODEL,
+        Demand(1000, 100),
+        Limits(ttft=0.2, tpot=0.006),
+        on=ON,
+        chips=4,
+        layouts=by_day(["tp=1", "tp=2"], None),
+        top=100,
+    )
     for i, p in enumerate(s.plans[:3], 1):
         text = f"replicas={p.replicas},layout={p.layout},concurrency={p.concurrency}"
         if p.prefill is not None:
@@ -219,8 +230,10 @@ def test_where_a_plan_stands() -> None:
 def test_plans_of_another_tool_are_in_the_space() -> None:
     """aiconfigurator's best for its README's case: pools of 5 and 3 with 64 in flight each, and 8 replicas with 16."""
     limits = Limits(ttft=0.3, tpot=0.010)
-    s = search("Qwen/Qwen3-32B", Demand(4000, 500), limits, on="h200-sxm", chips=32, precision="weights=fp8")
-    assert s.considered >= 10_000
+    layouts, fewest = by_day((["tp=4"], 30), (None, 10_000))
+    asked: dict[str, Any] = {"on": "h200-sxm", "chips": 32, "precision": "weights=fp8", "layouts": layouts}
+    s = search("Qwen/Qwen3-32B", Demand(4000, 500), limits, **asked)
+    assert s.considered >= fewest
     pooled = rank_plan(s, "prefills=5,prefill_layout=tp=4,replicas=3,layout=tp=4,concurrency=192")
     assert pooled.rejected.startswith("tpot at 11")
     together = rank_plan(s, "replicas=8,layout=tp=4,concurrency=128")
@@ -228,9 +241,9 @@ def test_plans_of_another_tool_are_in_the_space() -> None:
 
 
 def test_a_simulation_confirms_the_best() -> None:
-    limits = Limits(ttft=0.2, tpot=0.006)
-    for kind in ("aggregated", "disaggregated"):
-        best = search(MODEL, Demand(1000, 100), limits, on=ON, chips=4, kinds=kind, confirm=1).best
+    limits, layouts = Limits(ttft=0.2, tpot=0.006), by_day(["tp=1"], None)
+    for kind, chips in (("aggregated", by_day(1, 4)), ("disaggregated", by_day(3, 4))):
+        best = search(MODEL, Demand(1000, 100), limits, on=ON, chips=chips, kinds=kind, layouts=layouts, confirm=1).best
         assert best.confirmation.keeps
         assert best.confirmation.tokens_per_second_per_chip == pytest.approx(best.tokens_per_second_per_chip, rel=0.15)
 
@@ -239,7 +252,7 @@ def test_command(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
     from roofline.cli.main import main
 
     words = ["search", "Qwen/Qwen3-0.6B", "--on", ON, "--chips", "2", "--input", "1000", "--output-tokens", "100",
-             "--ttft", "300ms", "--tpot", "10ms", "--kind", "aggregated"]  # fmt: skip
+             "--ttft", "300ms", "--tpot", "10ms", "--kind", "aggregated", "--layout", "tp=1"]  # fmt: skip
     main([*words, "--json"])
     answer = json.loads(capsys.readouterr().out)
     assert answer["schema"] == Search.SCHEMA

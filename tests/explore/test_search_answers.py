@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import roofline as rl
+from folded import by_day
 from roofline.declared.kinds import ObjectiveName
 from roofline.explore.figures import OBJECTIVES
 from roofline.explore.ranking import SURE, simplicity
@@ -26,6 +27,7 @@ SMALL = rl.load(
 )  # fmt: skip
 SIZES: dict[str, Any] = {"input": 1000, "output_tokens": 100}
 ON = "h100-sxm"
+CHIPS = by_day(2, 4)
 
 
 def searched(**asked: Any) -> Search:
@@ -42,7 +44,7 @@ def test_objectives_are_figures_of_a_plan_and_words_of_the_setting() -> None:
 
 @pytest.mark.parametrize("objective", ["throughput", "total", "latency", "interactivity", "cost", "energy"])
 def test_the_first_plan_has_the_best_figure(objective: str) -> None:
-    s, aim = searched(objective=objective, ttft=0.2, tpot=0.006), OBJECTIVES[objective]
+    s, aim = searched(objective=objective, chips=CHIPS, ttft=0.2, tpot=0.006), OBJECTIVES[objective]
     values = [float(getattr(p.figure(aim.figure), "expected", p.figure(aim.figure))) for p in s.plans]
     assert values == sorted(values, reverse=aim.most)
     assert s.highest is s.plans[0]
@@ -111,19 +113,20 @@ def test_most_tokens_for_a_user_take_all_replicas(load: dict[str, Any]) -> None:
     assert few.best.chips < 4
 
 
-def test_the_best_of_every_machine_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_best_of_every_machine_is_told(capsys: pytest.CaptureFixture[str], whole: bool) -> None:
     from roofline.cli.main import main
 
-    machines = [ON, "l4", "a100-sxm-80gb"]
-    s = searched(on=machines, top=2, tpot=0.02)
+    machines = [ON, "l4", "a100-sxm-80gb"][: by_day(2, 3)]
+    layout = None if whole else "tp=1"
+    s = searched(on=machines, top=2, tpot=0.02, chips=CHIPS, layout=layout)
     assert len(s.plans) == 2
     assert [place.plan.on for place in s.machines] == machines
     for place in s.machines:
-        alone = searched(on=place.plan.on, top=1, tpot=0.02).best
+        alone = searched(on=place.plan.on, top=1, tpot=0.02, chips=CHIPS, layout=layout).best
         assert alone.tokens_per_second_per_chip == place.plan.tokens_per_second_per_chip
         assert place.rank is not None
         assert place.of >= place.rank
-    main(["search", "Qwen/Qwen2.5-0.5B", *(w for m in machines for w in ("--on", m)), "--chips", "2", "--input", "64",
+    main(["search", "Qwen/Qwen2.5-0.5B", *(w for m in machines for w in ("--on", m)), "--chips", "1", "--input", "64",
           "--output-tokens", "8", "--top", "1", "--kind", "aggregated", "--layout", "tp=1"])  # fmt: skip
     printed = capsys.readouterr().out
     assert all(f"on {machine}" in printed for machine in machines)
@@ -132,22 +135,23 @@ def test_the_best_of_every_machine_is_told(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_both_answers_are_in_the_json() -> None:
-    answer = json.loads(json.dumps(searched(ttft=0.2, tpot=0.006, top=3).to_dict()))
+    answer = json.loads(json.dumps(searched(ttft=0.2, tpot=0.006, chips=CHIPS, top=3).to_dict()))
     assert answer["highest"] == answer["plans"][0]
     assert answer["recommended"]["chips"] <= answer["highest"]["chips"]
     assert 0 < answer["error"] < 1
     assert [place["rank"] for place in answer["machines"]] == [1]
-    nothing = searched(tpot=1e-6).to_dict()
+    nothing = searched(tpot=1e-6, chips=CHIPS).to_dict()
     assert (nothing["highest"], nothing["recommended"], nothing["error"], nothing["machines"]) == (None, None, None, [])
 
 
-def test_simulations_rank_the_plans_that_they_confirm() -> None:
+def test_simulations_rank_the_plans_that_they_confirm(whole: bool) -> None:
     """Those that keep their limits by what they say, the others, then those that miss them, each said as such."""
-    s = searched(ttft=0.2, tpot=0.006, top=8, confirm=6)
+    top, confirm = (8, 6) if whole else (3, 3)
+    s = searched(ttft=0.2, tpot=0.006, chips=CHIPS, top=top, confirm=confirm)
     told = [p.confirmation for p in s.plans]
     kept = [c for c in told if c is not None and c.keeps]
     missed = [c for c in told if c is not None and not c.keeps]
-    assert told == [*kept, *[None] * (8 - len(kept)), *missed]
+    assert told == [*kept, *[None] * (top - len(kept)), *missed]
     rates = [c.tokens_per_second_per_chip for c in kept]
     assert rates == sorted(rates, reverse=True)
     assert all("misses in the simulation" in p.why for p in s.plans if p.broken)
@@ -179,7 +183,7 @@ def test_limits_that_no_simulation_keeps_are_a_clear_answer(capsys: pytest.Captu
 
 def test_replicas_that_share_experts_stay_without_a_simulation() -> None:
     """Several of them in a pool cannot be simulated, one can."""
-    asked: dict[str, Any] = {"input": 500, "output_tokens": 20, "tpot": 0.02, "top": 3, "confirm": 3}
+    asked: dict[str, Any] = {"input": 100, "output_tokens": 5, "tpot": 0.02, "top": 3, "confirm": 3}
     s = rl.search("Qwen/Qwen3-30B-A3B", on=ON, chips=6, layout="dp=2,ep=2", kind="disaggregated", **asked)
     assert {(p.prefills, p.decodes) for p in s.plans if p.confirmation is None} == {(2, 1), (1, 2)}
     assert [(p.prefills, p.decodes) for p in s.plans if p.confirmation is not None] == [(1, 1)]

@@ -11,7 +11,7 @@ import polars
 import pytest
 
 import roofline as rl
-from folded import folded
+from folded import by_day, folded
 from hub import CONFIG
 from roofline.explore import families, workers
 from roofline.explore.swept import MOST_IN_MEMORY, sweep, sweep_digest
@@ -56,7 +56,7 @@ def test_decode_steps(model: str) -> None:
         batch=[1, 3, 17, 64, 300], context=[5, 1000, 4097], columns=["all"],
     )  # fmt: skip
     assert result.rows == result.points == 2 * 12 * 2 * 15
-    for row in drawn(result, 25):
+    for row in drawn(result, by_day(10, 25)):
         where = {"on": row["on"], "layout": row["layout"], "precision": formats(row["precision"])}
         alone = rl.estimate(model, rl.decode(row["batch"], row["context"]), **named(where))
         same(row, alone)
@@ -91,27 +91,29 @@ def test_prefills() -> None:
 def test_generations() -> None:
     result = sweep(LLAMA, phase="generate", on=["l4", "h100-sxm"], tp=[1, 2], batch=[1, 50, 400], input=[100, 3000],
                    output=[1, 30], columns="all")  # fmt: skip
-    for row in drawn(result, 10):
+    for row in drawn(result, by_day(6, 10)):
         where = named({"on": row["on"], "layout": row["layout"]})
         same(row, rl.generate(LLAMA, batch=row["batch"], input=row["input"], output=row["output"], **where))
 
 
 def test_servers() -> None:
-    load: dict[str, Any] = {"phase": "serve", "on": "h100-sxm", "input": [200, 2000], "output": [16, 128]}
-    closed = sweep(LLAMA, layout="tp=1,2,dp=1,2", concurrency=[1, 8, 600], prefix=[0, 0.5], columns="all", **load)
-    for row in drawn(closed, 8):
+    outputs = by_day([16], [16, 128])
+    load: dict[str, Any] = {"phase": "serve", "on": "h100-sxm", "input": [200, 2000], "output": outputs}
+    layouts = by_day("tp=1,2", "tp=1,2,dp=1,2")
+    closed = sweep(LLAMA, layout=layouts, concurrency=[1, 8, 600], prefix=[0, 0.5], columns="all", **load)
+    for row in drawn(closed, by_day(4, 8)):
         where = named({"on": row["on"], "layout": row["layout"]})
         asked = {name: row[name] for name in ("input", "output", "prefix", "concurrency")}
         same(row, rl.serve(LLAMA, **asked, **where))
     open_ = sweep(LLAMA, rate=[0.5, 4, 16, 64], columns="all", **load)
-    for row in drawn(open_, 8):
+    for row in drawn(open_, by_day(4, 8)):
         same(row, rl.serve(LLAMA, on="h100-sxm", input=row["input"], output=row["output"], rate=row["rate"]))
     kept = {(row["input"], row["output"], row["rate"]) for row in open_.to_frame().to_dicts()}
-    for point in product([200, 2000], [16, 128], [0.5, 4, 16, 64]):
+    for point in product([200, 2000], outputs, [0.5, 4, 16, 64]):
         if point not in kept:
             with pytest.raises(rl.InputError, match="rate"):
                 rl.serve(LLAMA, on="h100-sxm", input=point[0], output=point[1], rate=point[2])
-    assert sum(open_.dropped.values()) == 16 - open_.rows
+    assert sum(open_.dropped.values()) == 8 * len(outputs) - open_.rows
 
 
 def test_training() -> None:
@@ -122,7 +124,7 @@ def test_training() -> None:
     assert result.points == 4 * 2 * 12
     assert result.rows + sum(result.dropped.values()) == result.points
     assert result.dropped["layout: expected at most the 8 chips of 8xh100-sxm"] == 24
-    for row in drawn(result, 6):
+    for row in drawn(result, by_day(3, 6)):
         asked = {name: row[name] for name in ("batch", "tokens", "micro_batch", "recompute")}
         same(row, rl.train(LLAMA, on=row["on"], layout=row["layout"], **asked))
 

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import itertools
 import json
+from typing import Any
 
 import pytest
 
 import roofline as rl
+from folded import by_day
 from roofline.explore.training_points import chunk_numbers
 from roofline.explore.training_search import search_training
 
@@ -19,13 +21,14 @@ ON = "4xh100-sxm"
 
 
 def test_brute_force_finds_nothing_better_and_each_equals_itself_alone() -> None:
-    s = search_training(MODEL, batch=8, tokens=2048, on=ON, top=10**6)
+    batch = by_day(4, 8)
+    s = search_training(MODEL, batch=batch, tokens=2048, on=ON, top=10**6)
     best, legal = float("inf"), 0
     alone: dict[tuple[str, int, str], tuple[float, float]] = {}
     degrees, micros = (1, 2, 4), (1, 2, 4, 8)
     for tp, pp, cp, vp, zero, micro in itertools.product(degrees, degrees, degrees, (1, 2, 3, 4), range(4), micros):
         dp = 4 // (tp * pp * cp)
-        if tp * pp * cp * dp != 4 or 8 % (dp * micro) or (vp > 1 and pp == 1):
+        if tp * pp * cp * dp != 4 or batch % (dp * micro) or (vp > 1 and pp == 1):
             continue
         if 4 % (pp * vp) and 6 % (pp * vp):  # alone, or with the embedding and the head counted as layers
             continue
@@ -33,7 +36,7 @@ def test_brute_force_finds_nothing_better_and_each_equals_itself_alone() -> None
             layout = rl.Layout(tp=tp, pp=pp, cp=cp, dp=dp, vp=vp, zero=zero, sp=tp > 1)
             try:
                 e = rl.train(
-                    MODEL, batch=8, tokens=2048, on=ON, layout=layout, micro_batch=micro, recompute=recompute,
+                    MODEL, batch=batch, tokens=2048, on=ON, layout=layout, micro_batch=micro, recompute=recompute,
                     schedule="interleaved" if vp > 1 else "1f1b",
                 )  # fmt: skip
             except rl.InputError:
@@ -49,7 +52,7 @@ def test_brute_force_finds_nothing_better_and_each_equals_itself_alone() -> None
         assert (p.seconds, p.bytes) == pytest.approx(alone[p.layout, p.micro_batch, p.recompute], rel=1e-9)
     first = s.plans[0]
     again = rl.train(
-        MODEL, batch=8, tokens=2048, on=ON, layout=first.spread, micro_batch=first.micro_batch,
+        MODEL, batch=batch, tokens=2048, on=ON, layout=first.spread, micro_batch=first.micro_batch,
         recompute=first.recompute, schedule=first.schedule, recipe=first.recipe,
     )  # fmt: skip
     assert float(again.time) == pytest.approx(first.seconds, rel=1e-9)
@@ -107,13 +110,16 @@ def test_stages_that_do_not_divide() -> None:
 
 
 def test_objectives_and_reasons() -> None:
-    few = search_training("meta-llama/Llama-3.1-8B", batch=8, tokens=4096, on="8xh100-sxm", objective="chips", top=3)
+    asked: dict[str, Any] = by_day({"schedule": "1f1b", "recompute": "full"}, {})
+    few = search_training(
+        "meta-llama/Llama-3.1-8B", batch=8, tokens=4096, on="8xh100-sxm", objective="chips", top=3, **asked
+    )
     assert few.plans[0].chips < 8
     assert few.left_out["memory"] > 0
     cheap = search_training(MODEL, batch=8, tokens=2048, on=ON, objective="cost")
     assert [p.chip_seconds for p in cheap.plans] == sorted(p.chip_seconds for p in cheap.plans)
     mixture = search_training(
-        "Qwen/Qwen3-30B-A3B", batch=16, tokens=1024, on="8xh200-sxm", recipe=["bf16", "fp8"], top=3
+        "Qwen/Qwen3-30B-A3B", batch=16, tokens=1024, on="8xh200-sxm", recipe=["bf16", "fp8"], top=3, **asked
     )
     assert mixture.plans[0].spread.ep > 1
     assert mixture.plans[0].recipe == "fp8"

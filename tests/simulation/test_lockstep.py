@@ -150,7 +150,7 @@ def test_serve_follows_users_of_ranks_in_step(users: int) -> None:
     assert (p.ttft.expected, p.tpot.expected) == pytest.approx((s.ttft.mean, s.tpot.mean), rel=0.01)
 
 
-@folded("users, off", [(4, 0.02), (64, 0.05), (300, 0.25)])
+@folded("users, off", [(4, 0.02), (64, 0.05), (300, 0.25)], drawn=2)
 def test_prompts_that_run_apart_hold_up_the_ranks_in_step(users: int, off: float) -> None:
     """Without the others' prompts the formula had up to 42 % more requests a second than the simulation."""
     case = {"on": "4xh100-sxm", "layout": "dp=4,ep=4", "engine": "sglang", "concurrency": users}
@@ -160,7 +160,7 @@ def test_prompts_that_run_apart_hold_up_the_ranks_in_step(users: int, off: float
     assert p.requests_per_second == pytest.approx(users / s.latency.mean, rel=off)
 
 
-@folded("load", [0.1, 0.5])
+@folded("load", [0.1, 0.5], drawn=1)
 def test_pools_whose_ranks_run_in_step(load: float) -> None:
     """A prompt waits for those of other ranks: without them its TTFT was 12 and 21 % too short."""
     case = {"on": "8xh100-sxm", "engine": "vllm", "input": 1024, "output_tokens": 128, "layout": "dp=4,ep=4"}

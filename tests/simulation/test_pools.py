@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from folded import by_day
 from roofline.declared.errors import InputError
 from roofline.estimates.pools import pools
 from roofline.estimates.settings import setup
@@ -136,11 +137,11 @@ def test_one_user_by_hand(travel: float) -> None:
 @pytest.mark.drawn(1)
 @pytest.mark.parametrize("numbers", [(1, 1), (2, 3), (3, 1)])
 def test_users_are_as_many_as_littles_law_says(numbers: tuple[int, int]) -> None:
-    users = 7
-    recorder = Recorder(50, 1050, Objective())
+    users, number = 7, by_day(500, 1000)
+    recorder = Recorder(50, 50 + number, Objective())
     both = two_pools(recorder, 0.3, numbers)
     requests = (Request(i, 0.0, 0.0, 100, 60) for i in range(10**6))
-    run_pools_closed(requests, both, Closed(users), lambda tokens: 0.0, lambda: recorder.counted >= 1000)
+    run_pools_closed(requests, both, Closed(users), lambda tokens: 0.0, lambda: recorder.counted >= number)
     rate = recorder.finished / (recorder.end - recorder.start)
     assert rate * recorder.latency.mean == pytest.approx(users, rel=0.02)
     assert rate <= numbers[0] / SERVICE * 1.01

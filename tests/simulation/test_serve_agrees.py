@@ -6,6 +6,7 @@ import pytest
 
 import roofline as rl
 from confidence import width
+from folded import by_day
 from roofline.simulation.simulate import Extent, simulate
 
 LLAMA = "meta-llama/Llama-3.1-8B"
@@ -55,7 +56,7 @@ def test_a_server_whose_memory_is_full(on: str, model: str, new: int, out: int) 
     sizes = {name: f"uniform({0.8 * n:.0f},{1.2 * n:.0f})" for name, n in lengths.items()}
     full = rl.serve(model, input=new, output=out, concurrency=2**20, **given)
     assert full.running > full.capacity
-    for share in (0.8, 1.3, 3.0):
+    for share in by_day((0.8, 1.3), (0.8, 1.3, 3.0)):
         users = round(share * full.running)
         s = rl.serve(model, input=new, output=out, concurrency=users, **given)
         extent = Extent(requests=8 * users, warmup=4 * users, seed=3)
@@ -65,7 +66,8 @@ def test_a_server_whose_memory_is_full(on: str, model: str, new: int, out: int) 
         assert s.tpot.expected == pytest.approx(seen.tpot.mean, rel=0.05)
         assert s.ttft.expected == pytest.approx(seen.ttft.mean, rel=0.15)
     s = rl.serve(model, input=new, output=out, rate=0.9 * full.requests_per_second, **given)
-    seen = simulate(model, rate=0.9 * full.requests_per_second, extent=Extent(requests=6000, seed=3), **sizes, **given)
+    extent = Extent(requests=by_day(3000, 6000), seed=3)
+    seen = simulate(model, rate=0.9 * full.requests_per_second, extent=extent, **sizes, **given)
     assert not seen.overloaded
     assert s.tpot.expected == pytest.approx(seen.tpot.mean, abs=0.05 * seen.tpot.mean + width(seen.tpot))
     assert s.ttft.expected == pytest.approx(seen.ttft.mean, abs=0.15 * seen.ttft.mean + width(seen.ttft))

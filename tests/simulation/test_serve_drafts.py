@@ -9,6 +9,7 @@ import pytest
 
 import roofline as rl
 from confidence import width
+from folded import by_day
 from roofline.simulation.simulate import Extent, simulate
 
 LLAMA = "meta-llama/Llama-3.1-8B"
@@ -34,7 +35,7 @@ def test_at_random(seed: int) -> None:
     where, drafts, load = drawn(seed)
     rate = load * rl.serve(**where, speculation=drafts, concurrency=2**20).requests_per_second
     s = rl.serve(**where, speculation=drafts, rate=rate)
-    seen = simulate(**where, speculation=drafts, rate=rate, extent=Extent(requests=4000, seed=3))
+    seen = simulate(**where, speculation=drafts, rate=rate, extent=Extent(requests=by_day(2000, 4000), seed=3))
     assert s.tpot.expected == pytest.approx(seen.tpot.mean, abs=0.05 * seen.tpot.mean + width(seen.tpot))
     assert s.ttft.expected == pytest.approx(seen.ttft.mean, abs=0.15 * seen.ttft.mean + width(seen.ttft))
 
