@@ -143,7 +143,14 @@ def test_nothing_is_a_clear_answer() -> None:
 
 
 def test_a_mixture_has_data_parallel_attention() -> None:
-    s = search(rl.load("openai/gpt-oss-120b"), Demand(2000, 200), Limits(ttft=1.0, tpot=0.02), on=ON, chips=4, top=200)
+    s = search(
+        rl.load("openai/gpt-oss-120b"),
+        Demand(2000, 200),
+        Limits(ttft=1.0, tpot=0.02),
+        on=ON,
+        chips=by_day(4, 8),
+        top=200,
+    )
     layouts = {p.layout for p in s.plans}
     assert any("dp=" in layout and "ep=" in layout for layout in layouts)
 
@@ -252,7 +259,8 @@ def test_command(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
     from roofline.cli.main import main
 
     words = ["search", "Qwen/Qwen3-0.6B", "--on", ON, "--chips", "2", "--input", "1000", "--output-tokens", "100",
-             "--ttft", "300ms", "--tpot", "10ms", "--kind", "aggregated", "--layout", "tp=1"]  # fmt: skip
+             "--ttft", "300ms", "--tpot", "10ms", "--kind", "aggregated",
+             *by_day(["--layout", "tp=1"], [])]  # fmt: skip
     main([*words, "--json"])
     answer = json.loads(capsys.readouterr().out)
     assert answer["schema"] == Search.SCHEMA
