@@ -377,6 +377,7 @@ PLANS: tuple[dict[str, Any], ...] = (
 )  # fmt: skip
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("asked", PLANS)
 def test_a_plan_of_a_search_is_a_server(asked: dict[str, Any]) -> None:
     sizes = {"input": 1024, "output_tokens": 256, "prefix": asked.get("prefix", 0.0)}
