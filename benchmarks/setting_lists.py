@@ -27,6 +27,13 @@ TABLE = re.compile(r"\{[^{}]*\}|\[[^\[\]]*\]", re.DOTALL)
 WORD = re.compile(r"[A-Za-z_]+(?=\"?\s*[:,=}\]])|(?<=\")[a-z_]+(?=\")")
 
 
+LISTING = (
+    ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.Dict, ast.Tuple, ast.List, ast.Set, ast.Call,
+    ast.Constant,
+)  # fmt: skip
+"""What of a module may be a list: most of its nodes are none."""
+
+
 @dataclass(frozen=True)
 class SettingList:
     """One place, and the names that stand there."""
@@ -76,15 +83,17 @@ def _named(node: ast.AST) -> tuple[str, list[str]]:
 
 def python_lists(path: Path) -> Iterator[SettingList]:
     """Those of a module. Docstrings are no lists."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    nodes = list(ast.walk(tree))
+    text = path.read_text(encoding="utf-8")
+    if len(NAMES.intersection(word.strip("_") for word in re.findall(r"[a-z_]+", text.replace("-", "_")))) < LEAST:
+        return
+    nodes = list(ast.walk(ast.parse(text)))
     said = {id(n.value) for n in nodes if isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant)}
     said |= {id(v) for n in nodes if isinstance(n, ast.JoinedStr) for v in n.values}
     prose = {id(n) for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)
              and not re.fullmatch(r"[-a-z_ ]+", n.value)}  # fmt: skip
     left_out = said | prose
     for node in nodes:
-        if id(node) in left_out:
+        if not isinstance(node, LISTING) or id(node) in left_out:
             continue
         kind, given = _named(node)
         names = tuple(dict.fromkeys(name for name in given if name in NAMES))

@@ -18,7 +18,7 @@ SCRIPT = Path(__file__).parents[1] / "benchmarks" / "absurd.py"
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and its limits")
 def test_no_number_is_a_fault(whole: bool) -> None:
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), "60" if whole else "8"], capture_output=True, text=True, check=False
+        [sys.executable, str(SCRIPT), "60" if whole else "3"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.rstrip().endswith("faults 0")

@@ -71,6 +71,11 @@ def simulated() -> Any:
 
 
 @cache
+def searched() -> Any:
+    return rl.search(QWEN, rl.Demand(64, 8), rl.Limits(tpot=1.0), on=ON, chips=2)
+
+
+@cache
 def swept() -> Any:
     return rl.sweep(QWEN, on=["l4", ON], batch=[1, 8, 64], context=512, columns=["tpot", "bound", "fits"])
 
@@ -115,10 +120,8 @@ ONE: dict[str, Callable[[], Any]] = {
     "run": lambda: rl.run(trained(), 1e10),
     "diff": lambda: rl.diff(f"{QWEN}@l4", f"{QWEN}@{ON}:batch=8"),
     "search of training": lambda: rl.search_training(GPT2, batch=8, tokens=64, on=NODE),
-    "picture of a front": lambda: front_plot(
-        rl.search(QWEN, rl.Demand(64, 8), rl.Limits(ttft=1.0), on=ON, chips=2).front
-    ),
-    "search": lambda: rl.search(QWEN, rl.Demand(64, 8), rl.Limits(tpot=1.0), on=ON, chips=2),
+    "picture of a front": lambda: front_plot(searched().front),
+    "search": searched,
     "solve": lambda: rl.solve(QWEN, find="batch", where="tpot <= 9ms and fits", on=ON, input=64, output=8),
     "no solution": lambda: rl.solve(QWEN, find="bandwidth", where="time <= 1us", on=ON, context=64),
     "sensitivity": lambda: rl.sensitivity(QWEN, on=ON, batch=2, input=64, output=8, map=True),

@@ -15,7 +15,6 @@ from importlib import import_module
 from itertools import pairwise
 from json import dumps
 from pathlib import Path
-from textwrap import dedent
 from types import NoneType, UnionType
 from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -130,7 +129,7 @@ def figure_type(kind: type, name: str) -> tuple[Any, str]:
     if isinstance(member, (property, cached_property)):
         getter: Any = member.fget if isinstance(member, property) else member.func
         return get_type_hints(getter, localns=_later())["return"], _first(member.__doc__)
-    hints = get_type_hints(kind, localns=_later())
+    hints = _hints(kind)
     if attribute in hints:
         return hints[attribute], field_docs(kind).get(attribute, "")
     return figure_type(kind.OF, name)  # type: ignore[attr-defined]
@@ -168,6 +167,12 @@ def schema_of(type_: Any, definitions: dict[str, Any]) -> dict[str, Any]:
 
 
 @cache
+def _hints(kind: type) -> Mapping[str, Any]:
+    """The types of a class's fields, evaluated once: a schema asks for them field by field."""
+    return get_type_hints(kind, localns=_later())
+
+
+@cache
 def _later() -> dict[str, Any]:
     """Types that modules name without importing them."""
     from roofline.estimates.step import Estimate
@@ -180,19 +185,20 @@ def field_docs(kind: type) -> Mapping[str, str]:
     """What the strings below a class's fields say of them."""
     docs: dict[str, str] = {}
     for base in kind.__mro__[:-1]:
-        docs = {**_own_docs(base), **docs}
+        for line, below in pairwise(_classes(base.__module__)[base.__name__].body):
+            if isinstance(line, ast.AnnAssign) and isinstance(below, ast.Expr):
+                docs.setdefault(ast.unparse(line.target), _first(ast.literal_eval(below.value)))
     return docs
 
 
 @cache
-def _own_docs(kind: type) -> Mapping[str, str]:
-    """Those of the fields that the class has itself; bases are shared by many."""
-    docs: dict[str, str] = {}
-    body = ast.parse(dedent(inspect.getsource(kind))).body[0].body  # type: ignore[attr-defined]
-    for line, below in pairwise(body):
-        if isinstance(line, ast.AnnAssign) and isinstance(below, ast.Expr):
-            docs.setdefault(ast.unparse(line.target), _first(ast.literal_eval(below.value)))
-    return docs
+def _classes(module: str) -> Mapping[str, ast.ClassDef]:
+    """Name of a class → how a module writes it, of two of a name the outer one; a module is read once."""
+    classes: dict[str, ast.ClassDef] = {}
+    for node in ast.walk(ast.parse(inspect.getsource(sys.modules[module]))):
+        if isinstance(node, ast.ClassDef):
+            classes.setdefault(node.name, node)
+    return classes
 
 
 def _first(doc: str | None) -> str:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 import roofline as rl
-from folded import folded
+from folded import by_day, folded
 from roofline.cli.main import main
 from roofline.explore.codesign import Bounds, Process
 
@@ -17,12 +17,13 @@ ASKED = ["codesign", "meta-llama/Llama-3.1-8B", "--on", "h100-sxm", "--batch", "
 def test_the_command_gives_what_the_library_gives(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("pymoo", reason="pymoo, of the codesign extra, is not installed")
     words = "--peak 100T..1000TFLOP/s --stacks 2..8 --cache 50MiB --link 25GB/s..0.9TB/s --power 700W --seed 3"
-    main([*ASKED, *words.split(), "--process", "wafer=12000,defects=0.2", "--generations", "2", "--json"])
+    generations = by_day(1, every=2)
+    main([*ASKED, *words.split(), "--process", "wafer=12000,defects=0.2", f"--generations={generations}", "--json"])
     said = json.loads(capsys.readouterr().out)
     bounds = Bounds((100e12, 1000e12), (2, 8), (50 * 2**20, 50 * 2**20), (25e9, 900e9), 700.0)
     alone = rl.codesign(
-        "meta-llama/Llama-3.1-8B", bounds=bounds, process=Process(wafer=12000.0, defects=0.2), seed=3, generations=2,
-        on="h100-sxm", batch=8, context=512,
+        "meta-llama/Llama-3.1-8B", bounds=bounds, process=Process(wafer=12000.0, defects=0.2), seed=3,
+        generations=generations, on="h100-sxm", batch=8, context=512,
     )  # fmt: skip
     assert said == json.loads(json.dumps(alone.to_dict()))
     assert said["of"] == "time"

@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 
 import roofline as rl
-from folded import folded
+from folded import by_day, folded
 from roofline.cli.main import main
+from roofline.work import step
 
 SIMULATE = "simulate gpt2 --on h100-sxm --input 9 --output-tokens 9"
 TRAIN = "train gpt2 --on dgx-h100 --tokens 512 --layout pp=4,dp=2"
 
 
-@folded("size", [10**13, 10**18, 10**30])
+@folded("size", [10**13, 10**18, 10**30], drawn=1)
 @folded(
     "words",
     [
@@ -79,18 +80,21 @@ def test_a_million_and_a_trillion_micro_batches(capsys: pytest.CaptureFixture[st
     assert not Path("t.json").exists()
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        ("analyze gpt2 --new " + 4097 * "1 ", "--new: expected at most 4096, got '4097 queries'"),
-        ("plot gpt2 --out a.svg --on " + 33 * "l4 ", "on: expected at most 32 machines and 32 steps"),
-    ],
-)
-def test_what_is_too_many(capsys: pytest.CaptureFixture[str], words: str, says: str) -> None:
+def test_too_many_machines(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        main(words.split())
+        main(["plot", "gpt2", "--out", "a.svg", "--on", *(33 * ["l4"])])
     assert ended.value.code == 2
-    assert says in capsys.readouterr().err
+    assert "on: expected at most 32 machines and 32 steps" in capsys.readouterr().err
+
+
+def test_too_many_queries(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """By day beyond a lower limit: a command line is read in a time that grows with the square of its words."""
+    most = by_day(256, every=step.MOST_QUERIES)
+    monkeypatch.setattr(step, "MOST_QUERIES", most)
+    with pytest.raises(SystemExit) as ended:
+        main(["analyze", "gpt2", "--new", *((most + 1) * ["1"])])
+    assert ended.value.code == 2
+    assert f"--new: expected at most {most}, got '{most + 1} queries'" in capsys.readouterr().err
 
 
 def test_a_server_with_too_many_requests_at_once(

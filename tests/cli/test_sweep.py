@@ -15,7 +15,7 @@ import polars
 import pytest
 
 import roofline as rl
-from folded import folded
+from folded import by_day, folded
 from roofline.cli.main import main
 
 LLAMA = "meta-llama/Llama-3.1-8B"
@@ -106,7 +106,8 @@ def test_one_line_for_what_is_wrong(words: list[str], says: str, capsys: pytest.
 
 def test_killed_and_resumed(tmp_path: Path) -> None:
     """A process that is killed on the way, and the same command with --resume: the bytes of an undisturbed run."""
-    axes = ["--on", "h100-sxm", "--batch", "1..16", "--context", "1..80000", "--columns", "tpot"]
+    contexts = f"1..{by_day(30000, every=80000)}"
+    axes = ["--on", "h100-sxm", "--batch", "1..16", "--context", contexts, "--columns", "tpot"]
     command = [sys.executable, "-m", "roofline.cli.main", "sweep", LLAMA, *axes]
     env = {**os.environ, "PYTHONPATH": str(Path(rl.__file__).parents[1])}
     whole, path = tmp_path / "whole.parquet", tmp_path / "killed.parquet"
@@ -115,7 +116,7 @@ def test_killed_and_resumed(tmp_path: Path) -> None:
         [*command, "-o", str(path)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env
     )
     log, start = Path(f"{path}.part.log"), monotonic()
-    while (not log.exists() or log.read_bytes().count(b"\n") < 4) and process.poll() is None:
+    while (not log.exists() or log.read_bytes().count(b"\n") < by_day(2, every=4)) and process.poll() is None:
         assert monotonic() - start < 60
         sleep(0.005)
     process.send_signal(signal.SIGKILL)

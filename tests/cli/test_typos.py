@@ -437,7 +437,7 @@ def line_of(command: str, capsys: pytest.CaptureFixture[str]) -> str:
     return err.removeprefix("roofline: ").rstrip("\n")
 
 
-@folded(("command", "line"), TYPOS, ids=[command for command, _ in TYPOS])
+@folded(("command", "line"), TYPOS, ids=[command for command, _ in TYPOS], drawn=30)
 def test_a_typo_gets_its_line(command: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert line_of(command, capsys) == line
 

@@ -65,6 +65,18 @@ def report() -> str:
     return dump_model_info(V3, **SHORT)
 
 
+@cache
+def knobs(ep: int = 1) -> tuple[Any, ...]:
+    """The grid of DeepSeek-V3 with its own rules."""
+    return tuple(knob_grid(V3, batch=8, ep=ep))
+
+
+@cache
+def of_config() -> str:
+    """The report of a small config."""
+    return dump_model_info(CONFIG, **QUICK)
+
+
 def figures(a: Account) -> dict[str, float]:
     """Under the names of the golden file."""
     return {
@@ -132,7 +144,7 @@ def test_network_and_expert_parallelism() -> None:
     ],
 )  # fmt: skip
 def test_the_ranking_of_knobs(ep: int, wanted: list[tuple[str, float]]) -> None:
-    points = list(knob_grid(V3, batch=8, ep=ep))
+    points = knobs(ep)
     assert len(points) == 432
     assert [(knob, round(100 * effect, 1)) for knob, effect in ranking(points)] == wanted
 
@@ -273,6 +285,7 @@ def test_the_smallest_batch_keeps_up_and_its_half_does_not() -> None:
         ({"decode_batch_sizes": [1, 2]}, "naive: none up to 2; efficient: none up to 2."),
     ],
     ids=str,
+    drawn=3,
 )
 def test_the_critical_batch(given: dict[str, Any], wanted: str) -> None:
     assert wanted in section(dump_model_info(LLAMA, **{**SHORT, **given}), "Decode over batch")
@@ -311,7 +324,7 @@ def test_the_grid_has_the_callers_rules(tmp_path: Path) -> None:
 
 def test_the_ranking_is_of_the_second_rules() -> None:
     renamed = (replace(NAIVE, name="one"), replace(EFFICIENT, name="two"))
-    assert ranking(knob_grid(V3, batch=8, rules=renamed)) == ranking(knob_grid(V3, batch=8))
+    assert ranking(knob_grid(V3, batch=8, rules=renamed)) == ranking(knobs())
 
 
 # -- ranks ---------------------------------------------------------------------------------------------------------
@@ -455,6 +468,7 @@ def test_training_has_times() -> None:
         ({"param_bytes_assumed": 0.5}, "fp8", "fp8"),
     ],
     ids=str,
+    drawn=5,
 )
 def test_the_format_of_the_peak_is_said(given: dict[str, Any], chip: str, target: str) -> None:
     text = dump_model_info(LLAMA, **SHORT, **given)
@@ -609,7 +623,7 @@ class Plain:
     ids=["namespace", "dataclass", "mapping", "object", "to_dict itself", "dataclass itself", "object itself"],
 )  # fmt: skip
 def test_configs_of_every_kind(given: Any) -> None:
-    assert dump_model_info(given, **QUICK) == dump_model_info(CONFIG, **QUICK)
+    assert dump_model_info(given, **QUICK) == of_config()
 
 
 def test_a_config_inside_a_config() -> None:

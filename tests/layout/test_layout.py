@@ -40,7 +40,7 @@ def padding(model: Model, tp: int) -> int:
     return rows * sum(tables + [h for h, x in zip(heads, heads, strict=True) if x])
 
 
-@folded("id", sorted(catalog()), drawn=60)
+@folded("id", sorted(catalog()), drawn=30)
 @folded("spread", SPREADS, ids=[Layout(**s).text() for s in SPREADS])
 def test_the_weights_of_all_ranks_add_up_to_the_model(id: str, spread: dict[str, Any]) -> None:
     model, layout = rl.load(id), Layout(**spread)

@@ -92,7 +92,7 @@ def keys_of(id: str) -> Iterator[tuple[str, type]]:
 CASES = [pytest.param(id, key, kind) for id in MODELS for key, kind in keys_of(id)]
 
 
-@folded(("id", "key", "kind"), CASES, drawn=60)
+@folded(("id", "key", "kind"), CASES, drawn=30)
 def test_a_value_of_the_wrong_kind_is_an_error_that_names_key_and_value(id: str, key: str, kind: type) -> None:
     values = list(BAD[kind])
     if key in HARMLESS:

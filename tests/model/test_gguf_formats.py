@@ -174,7 +174,7 @@ def test_mla_stands_in_two_and_drafts_where_the_file_holds_them() -> None:
     assert not any(t.layer == 47 for t in flash.values())
 
 
-@folded("name", sorted(MIXES))
+@folded("name", sorted(MIXES), drawn=8)
 def test_every_mix_of_every_kind(name: str) -> None:
     for model in (
         "tiiuae/falcon-7b",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import roofline as rl
-from folded import folded
+from folded import by_day, folded
 from oracle import cases, defaults
 from roofline.model.class_defaults import class_defaults
 from roofline.model.families import FAMILIES
@@ -55,7 +55,7 @@ def test_a_difference_from_the_defaults_is_the_whole_config(model_type: str) -> 
 
 @folded("model_type", cases.CASES)
 def test_a_difference_from_varied_configs_is_the_whole_config(model_type: str) -> None:
-    for full in cases.one_by_one(model_type):
+    for full in list(cases.one_by_one(model_type))[:: by_day(3, every=1)]:
         assert rl.load(difference(full, model_type)) == rl.load(full)
 
 
