@@ -11,9 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 import folded
 
+settings.register_profile("tests", deadline=None)  # how long a case takes hangs on what else runs
+settings.load_profile("tests")
 ALL_ORACLE = "\npytestmark = pytest.mark.oracle\n"
 
 
