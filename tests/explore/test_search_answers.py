@@ -146,7 +146,7 @@ def test_both_answers_are_in_the_json() -> None:
 
 
 def test_simulations_rank_the_plans_that_they_confirm(whole: bool) -> None:
-    """Those that keep their limits by what they say, the others, then those that miss them, each said as such."""
+    """First plans that keep their limits in the simulation, then plans without one, then plans that miss them."""
     top, confirm = (8, 6) if whole else (3, 3)
     s = searched(ttft=0.2, tpot=0.006, chips=CHIPS, top=top, confirm=confirm)
     told = [p.confirmation for p in s.plans]

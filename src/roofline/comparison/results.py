@@ -44,7 +44,7 @@ class Measured:
 
     @property
     def load(self) -> Load:
-        """The same with its lengths. Raises InputError for what no server can be asked."""
+        """The lengths and the flow that it is predicted for. Raises InputError for what no server can be asked."""
         return Load(self.input, self.output, **ungrouped(self.flow, RequestFlow)).needed()
 
 

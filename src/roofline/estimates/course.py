@@ -365,7 +365,7 @@ def _settling(rules: StepRules) -> int:
 
 
 def _repeated(rules: StepRules, seen: Answers, users: int) -> Answers:
-    """Those of a rank's answers that count, as so many a second."""
+    """A rank's answers once the course repeats, as so many a second."""
     each, wanted = min(users, rules.places), _wanted(rules, users)
     upto = np.cumsum(seen.number)
     whole = bool(upto[-1] >= wanted)

@@ -93,7 +93,7 @@ TRAINED: Mapping[str, Setting] = MappingProxyType({
     name: replace(setting, default=None, help=f"With --tokens: {setting.help}", parameter="")
     for name, setting in group_settings(TrainingOptions).items()
 })  # fmt: skip
-"""Those of a step of training too."""
+"""The options of a step of training, none of which holds unless it is asked."""
 
 
 def other_side(q: OpenQuestion, against: object) -> OpenQuestion:

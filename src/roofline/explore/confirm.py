@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from roofline.declared.errors import InputError
 from roofline.declared.groups import SLO
 from roofline.declared.result import Figured, Units
+from roofline.estimates.tandem import VARIED
 from roofline.explore.demand import NAMES
 from roofline.explore.ranking import Ranked
 from roofline.explore.serving_plans import Group, ServingPlan
@@ -20,7 +21,7 @@ from roofline.simulation.simulation import Simulation
 
 EACH, FEWEST = 20, 1000
 """Requests that count, for each in flight, and at least."""
-SPREAD = 0.5
+SPREAD = sqrt(VARIED)
 """Deviation of lengths over their mean where requests are always as many: `serve` takes them to be in no order."""
 TOLERANCE = 0.02
 """Share by which a mean may exceed its limit, which is about what a simulation's own 95 % confidence allows."""
@@ -52,8 +53,8 @@ def confirmed(plan: ServingPlan, seed: int = 0) -> ServingPlan:
     log-normal about those asked for, since equal ones would go on in step for ever.
 
     Limits are kept where the simulation's means are within `TOLERANCE` of them, or where as many requests keep them as
-    were asked for, less two standard errors. Pools of several replicas whose ranks
-    share experts cannot be simulated side by side: such a plan stays as it is. Raises InputError for a known prefix.
+    were asked for, less two standard errors. Pools of several replicas whose ranks share experts cannot be simulated
+    side by side: such a plan stays as it is. Raises InputError for a known prefix.
     """
     if plan.demand.prefix:
         raise InputError("confirm", plan.demand.prefix, "requests without a known prefix")

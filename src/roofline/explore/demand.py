@@ -14,10 +14,10 @@ from roofline.declared.maths import Count
 from roofline.declared.question import OLD_NAMES, group, group_settings
 from roofline.distinct import Array
 from roofline.estimates.span import Span
-from roofline.estimates.tails import Percentiles
+from roofline.estimates.tails import DEVIATIONS, Percentiles
 from roofline.explore.attainment import seconds_of, share_within
 
-TENTH = 1.2815515655446004
+TENTH = DEVIATIONS[1]
 """Standard deviations from the median of a normal distribution to its 90 % point."""
 
 

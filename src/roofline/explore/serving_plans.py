@@ -268,7 +268,7 @@ class ServingPlan(Spent, Figured):
 
     @property
     def simulated(self) -> ServingPlan:
-        """The same with the times and the throughput of its simulation, itself where there was none."""
+        """The plan with the times and the throughput of its simulation, itself where there was none."""
         c = self.confirmation
         if c is None:
             return self
@@ -292,7 +292,7 @@ class ServingPlan(Spent, Figured):
 
     # -- once more -------------------------------------------------------------------------------------------------
     def evaluated(self, concurrency: Count | None = None) -> Any:
-        """The same by itself: a `Serving` of one of its replicas with its share of the requests, or the `Pools`.
+        """The answer of `serve` for a replica with its share of the requests, or of `pools`.
 
         `concurrency`: requests in flight instead of its own, numbers of them or one.
         """
@@ -308,7 +308,7 @@ class ServingPlan(Spent, Figured):
         return pools_serving(self.model, site.under(self.group.layout), load, sizes, bill=site.bill)
 
     def answered(self, answer: Any, i: int = 0) -> ServingPlan:
-        """The same with the times of an answer about it, the i-th of an array."""
+        """The plan with the times of an answer about it, the i-th of an array."""
         ttft, tpot = part(answer.ttft, i), part(answer.tpot, i)
         latency = float((ttft + tpot.times(self.demand.output_tokens - 1)).expected)
         rate = self.concurrency / latency if self.demand.rate is None else float(self.demand.rate)

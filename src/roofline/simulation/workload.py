@@ -92,10 +92,15 @@ class Workload:
     prefix: Prefixes | None = None
 
     @property
+    def equally_long(self) -> bool:
+        """Whether all prompts have one length, and all answers."""
+        return all(each.largest == each.mean for each in (self.lengths_in, self.lengths_out))
+
+    @property
     def drawn(self) -> bool:
         """Whether anything is left to chance: when requests come, how long they are, or what they share."""
-        lengths = any(each.largest != each.mean for each in (self.lengths_in, self.lengths_out))
-        return self.arrivals.RANDOM or lengths or (self.prefix is not None and self.prefix.number > 1)
+        shared = self.prefix is not None and self.prefix.number > 1
+        return self.arrivals.RANDOM or not self.equally_long or shared
 
     @property
     def text(self) -> str:
@@ -104,8 +109,8 @@ class Workload:
         Users whose requests are all equally long go on in step, which decides their TTFT: so it is said.
         """
         prefix = "" if self.prefix is None else f", {self.prefix.text}"
-        equal = all(each.largest == each.mean for each in (self.lengths_in, self.lengths_out))
-        in_step = " (all equally long: users stay in step)" if equal and self.arrivals.rate is None else ""
+        closed = self.arrivals.rate is None
+        in_step = " (all equally long: users stay in step)" if closed and self.equally_long else ""
         return f"{self.arrivals.text}, input {self.lengths_in.text}, output {self.lengths_out.text}{prefix}{in_step}"
 
     def blocks(self, requests: int | None, seed: int, size: int = BLOCK) -> Iterator[Requests]:
