@@ -75,7 +75,7 @@ def new_steps() -> Iterator[tuple[int, int]]:
 def requests(points: int) -> dict[str, Any]:
     """Lengths of prompts and answers."""
     random = np.random.default_rng(1)
-    return {"input": random.integers(1, 4097, points), "output": random.integers(2, 1025, points)}
+    return {"input": random.integers(1, 4097, points), "output_tokens": random.integers(2, 1025, points)}
 
 
 def served(model: rl.Model, lengths: dict[str, Any]) -> object:

@@ -81,7 +81,8 @@ __all__ = ["__version__", *_WHERE]
 def __getattr__(name: str) -> Any:
     if name not in _WHERE:
         raise AttributeError(f"module 'roofline' has no attribute {name!r}")
-    return getattr(import_module(f"roofline.{_WHERE[name]}"), name)
+    value = globals()[name] = getattr(import_module(f"roofline.{_WHERE[name]}"), name)
+    return value
 
 
 def __dir__() -> list[str]:

@@ -44,16 +44,19 @@ def distinct(columns: Sequence[Array]) -> Distinct | None:
     if size <= FEW:
         return None
     factors = [_factors(c.reshape(-1)) for c in columns]
-    if len(columns) > 1 and prod(c.size for c in columns) == size:
+    if len(columns) == 1:
+        first, index = factors[0]
+    elif prod(c.size for c in columns) == size:
         return None  # they span a grid, every combination of theirs once
-    codes = np.zeros((1,) * len(shape), dtype=np.int64)
-    count = 1
-    for column, (first, index) in zip(columns, factors, strict=True):
-        codes, count = codes * len(first) + index.reshape(column.shape), count * len(first)
-        if count > 2**40:
-            known, flat = _factors(codes.reshape(-1))
-            codes, count = flat.reshape(codes.shape), len(known)
-    first, index = _factors(np.broadcast_to(codes, shape).reshape(-1))
+    else:
+        codes = np.zeros((1,) * len(shape), dtype=np.int64)
+        count = 1
+        for column, (known, flat) in zip(columns, factors, strict=True):
+            codes, count = codes * len(known) + flat.reshape(column.shape), count * len(known)
+            if count > 2**40:
+                known, flat = _factors(codes.reshape(-1))
+                codes, count = flat.reshape(codes.shape), len(known)
+        first, index = _factors(np.broadcast_to(codes, shape).reshape(-1))
     if len(first) > WORTH * size:
         return None
     return Distinct(shape, first, index.reshape(shape))

@@ -17,12 +17,12 @@ import inspect
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass, fields, is_dataclass
-from functools import cache, wraps
+from functools import cache, cached_property, wraps
 from types import MappingProxyType, NoneType, UnionType
 from typing import Annotated, Any, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from roofline.declared.errors import InputError, nearest
-from roofline.declared.kinds import ValueKind, text_kind
+from roofline.declared.kinds import ValueKind, as_written, text_kind
 
 T = TypeVar("T")
 Function: TypeAlias = Callable[..., Any]
@@ -67,12 +67,24 @@ class Setting:
 
 @dataclass(frozen=True)
 class Declaration:
-    """The settings of a question by name, the groups among its parameters, and what must hold between settings."""
+    """The settings of a question by name, its parameters, the groups among them, and former names of settings."""
 
     name: str
     settings: Mapping[str, Setting]
+    parameters: Mapping[str, inspect.Parameter]
     groups: Mapping[str, type]
+    renamed: Mapping[str, str]
     function: Function
+
+    @cached_property
+    def varied(self) -> tuple[str, ...]:
+        """The model, and the settings of which a list is an axis of the answer."""
+        return ("model", *(name for name, setting in self.settings.items() if setting.kind.varies))
+
+    @cached_property
+    def completed_by(self) -> tuple[Function, ...]:
+        """What puts settings of one group together."""
+        return tuple(kind.fully for kind in dict.fromkeys(self.groups.values()) if hasattr(kind, "fully"))
 
 
 def group(cls: type[T]) -> type[T]:
@@ -88,7 +100,7 @@ def group(cls: type[T]) -> type[T]:
         @wraps(own)
         def checked(self: Any, *args: Any, **settings: Any) -> None:
             own(self, *args, **settings)
-            for name, setting in group_settings(cls).items():
+            for name, setting in _checked_settings(cls):
                 value = getattr(self, name)
                 if value is not None and not is_list(setting, value):
                     object.__setattr__(self, name, setting.kind.check(name, value))
@@ -116,6 +128,22 @@ def group_settings(cls: type) -> Mapping[str, Setting]:
 
 
 _SETTINGS: dict[type, Mapping[str, Setting]] = {}
+
+
+@cache
+def _checked_settings(cls: type) -> tuple[tuple[str, Setting], ...]:
+    """Those of a group whose kinds check their values, with their names."""
+    return tuple(
+        (name, setting) for name, setting in group_settings(cls).items() if setting.kind.check is not as_written
+    )
+
+
+@cache
+def _maker(cls: type) -> tuple[Function, tuple[str, ...]]:
+    """What makes a group of its settings, and the names of those that it needs."""
+    made_of = next((m for m in ("asked", "from_settings") if hasattr(cls, m)), None)
+    needed = tuple(name for name, setting in group_settings(cls).items() if setting.needed)
+    return cls if made_of is None else getattr(cls, made_of), needed
 
 
 def _of_class(cls: type) -> dict[str, Setting]:
@@ -182,9 +210,12 @@ def declaration_of(function: Function) -> Declaration:
     """What the signature of a question declares."""
     plain = inspect.unwrap(function)
     hints = get_type_hints(plain, include_extras=True)
-    named = inspect.signature(plain).parameters
-    groups = {name: hint for name in named if (hint := _of_group(hints[name])) is not None}
-    return Declaration(plain.__name__, MappingProxyType(_declared(plain)), MappingProxyType(groups), plain)
+    parameters = inspect.signature(plain).parameters
+    groups = {name: hint for name in parameters if (hint := _of_group(hints[name])) is not None}
+    settings = _declared(plain)
+    former: Mapping[str, str] = getattr(plain, "__former_names__", OLD_NAMES)
+    renamed = {old: new for old, new in former.items() if old not in parameters and new in {*settings, *parameters}}
+    return Declaration(plain.__name__, *map(MappingProxyType, (settings, parameters, groups, renamed)), plain)
 
 
 def question_settings(function: Function) -> Mapping[str, Setting]:
@@ -220,12 +251,11 @@ def question(over: Over | None = None, *, former: Mapping[str, str] = OLD_NAMES)
         def asked(*args: Any, **given: Any) -> Any:
             declared = declaration_of(function)
             flat = flattened(declared, args, given)
-            names = ("model", *(s.name for s in declared.settings.values() if s.kind.varies))
 
             def one(**settings: Any) -> Any:
                 return function(**arguments_of(declared, settings))
 
-            return one(**flat) if over is None else over(one, flat, names)
+            return one(**flat) if over is None else over(one, flat, declared.varied)
 
         asked.__declares_settings__ = True  # type: ignore[attr-defined]
         asked.__makes_grids__ = over is not None  # type: ignore[attr-defined]
@@ -239,38 +269,36 @@ def flattened(declared: Declaration, args: tuple[Any, ...], given: Settings) -> 
 
     Raises TypeError for names that the question does not have, InputError for a setting that is given twice.
     """
-    parameters = inspect.signature(declared.function).parameters
-    former: Mapping[str, str] = getattr(declared.function, "__former_names__", OLD_NAMES)
+    parameters, settings = declared.parameters, declared.settings
     if len(args) > len(parameters):
         raise TypeError(f"{declared.name}() takes at most {len(parameters)} arguments, got {len(args)}")
-    named = dict(zip(parameters, args, strict=False))
     flat: dict[str, Any] = {}
-    for name, value in (*named.items(), *given.items()):
-        new = name if name in parameters else former.get(name, name)
-        new = new if new in declared.settings or new in parameters else name
-        if new != name and name not in declared.settings:
+    for name, value in (*zip(parameters, args, strict=False), *given.items()):
+        new = declared.renamed.get(name, name)
+        if new != name and name not in settings:
             warnings.warn(f"{name} is now called {new}", DeprecationWarning, stacklevel=4)
         kind = declared.groups.get(new)
         if kind is not None and (isinstance(value, kind) or (is_group(type(value)) and issubclass(kind, type(value)))):
             parts = ungrouped(value, kind)
-        elif new in declared.settings or (new in parameters and (kind is None or value is None)):
-            parts = {} if kind is not None and value is None and new not in declared.settings else {new: value}
-        elif kind is not None:
-            raise InputError(new, value, f"a {kind.__name__}({', '.join(f'{n}=…' for n in group_settings(kind))})")
+        elif new in settings or (kind is None and new in parameters):
+            parts = {new: value}
+        elif kind is None:
+            raise _unknown(declared, new)
+        elif value is None:
+            parts = {}
         else:
-            raise _unknown(declared, new, parameters)
+            raise InputError(new, value, f"a {kind.__name__}({', '.join(f'{n}=…' for n in group_settings(kind))})")
         for part, content in parts.items():
             if part in flat:
                 raise InputError(part, content, "to be given once")
             flat[part] = content
-    for kind in dict.fromkeys(declared.groups.values()):
-        if hasattr(kind, "fully"):
-            flat = kind.fully(flat)
+    for fully in declared.completed_by:
+        flat = fully(flat)
     return flat
 
 
-def _unknown(declared: Declaration, name: str, parameters: Settings) -> TypeError:
-    near = ", ".join(nearest(name, [*declared.settings, *(p for p in parameters if p not in declared.groups)]))
+def _unknown(declared: Declaration, name: str) -> TypeError:
+    near = ", ".join(nearest(name, [*declared.settings, *(p for p in declared.parameters if p not in declared.groups)]))
     hint = f"; nearest: {near}" if near else ""
     return TypeError(f"{declared.name}() has no setting {name!r}{hint}")
 
@@ -291,26 +319,27 @@ def arguments_of(declared: Declaration, flat: Settings) -> dict[str, Any]:
 
     Raises TypeError for one that is missing, InputError for one that its kind refuses.
     """
-    rest, arguments = dict(flat), dict[str, Any]()
+    grouped: dict[str, dict[str, Any]] = {parameter: {} for parameter in declared.groups}
+    alone, arguments = dict[str, Any](), dict[str, Any]()
+    for name, value in flat.items():
+        setting = declared.settings.get(name)
+        if setting is None or not setting.parameter:
+            alone[name] = value
+        elif value is not None:
+            grouped[setting.parameter][name] = value
     for parameter, kind in declared.groups.items():
-        whole = rest.pop(WHOLE + kind.__name__, None)
-        own = {name: rest.pop(name) for name in group_settings(kind) if name in rest}
-        own = {name: value for name, value in own.items() if value is not None}
-        default = inspect.signature(declared.function).parameters[parameter].default
+        whole, own = alone.pop(WHOLE + kind.__name__, None), grouped[parameter]
         if whole is not None:
             if own:
-                raise InputError(next(iter(own)), own[next(iter(own))], f"nothing beside a {kind.__name__}")
+                raise InputError(*next(iter(own.items())), f"nothing beside a {kind.__name__}")
             arguments[parameter] = whole
-        elif own or default is NEEDED:
-            missing = [n for n, s in group_settings(kind).items() if s.needed and n not in own]
+        elif own or declared.parameters[parameter].default is NEEDED:
+            make, needed = _maker(kind)
+            missing = [name for name in needed if name not in own]
             if missing:
                 raise TypeError(f"{declared.name}() needs {' and '.join(missing)}")
-            made_of = next((m for m in ("asked", "from_settings") if hasattr(kind, m)), None)
-            arguments[parameter] = kind(**own) if made_of is None else getattr(kind, made_of)(**own)
-    for name, value in rest.items():
-        setting = declared.settings.get(name)
-        checked = (
-            value if setting is None or value is None or is_list(setting, value) else setting.kind.check(name, value)
-        )
-        arguments[name] = checked
+            arguments[parameter] = make(**own)
+    for name, value in alone.items():
+        setting = None if value is None else declared.settings.get(name)
+        arguments[name] = value if setting is None or is_list(setting, value) else setting.kind.check(name, value)
     return arguments

@@ -207,8 +207,10 @@ def each(run: Callable[..., Any], options: Mapping[str, Any], names: Sequence[st
     In a layout that is a mapping, what is no number (stages, ZeRO, …) may be a list too. Raises InputError for an
     empty list.
     """
-    options = dict(options)
     axes = {name: tuple(v) for name, v in options.items() if name in names and isinstance(v, (list, tuple))}
+    if not axes and not isinstance(options.get("layout"), Mapping):
+        return run(**options)
+    options = dict(options)
     degrees: dict[str, Any] = {}
     if isinstance(options.get("layout"), Mapping):
         degrees = dict(options.pop("layout"))

@@ -327,14 +327,20 @@ def _presets() -> Mapping[str, str]:
 
 
 def is_catalogued(name: str) -> bool:
-    """Whether a chip or a cluster that comes with the package has this name or alias."""
+    """Whether it names a chip or a cluster that comes with the package, or so many of one, as in `8xh100-sxm`."""
+    counted = _counted(plain_name(name))
+    return _has_name(counted[1] if counted else name)
+
+
+def _has_name(name: str) -> bool:
+    """Whether it is the name or an alias of a chip or a cluster that comes with the package."""
     return chip_id(name) is not None or plain_name(name) in _names()
 
 
 def _counted(text: str) -> tuple[int, str] | None:
     """The number and the name in `8xh100-sxm`; None where there are none, as in the chip 7900xtx."""
     counted = re.fullmatch(r"(\d{1,7})-?[x×*]-?(.+)", text)
-    return (int(counted[1]), counted[2]) if counted and not is_catalogued(text) else None
+    return (int(counted[1]), counted[2]) if counted and not _has_name(text) else None
 
 
 def is_cluster(spec: object) -> bool:

@@ -19,7 +19,6 @@ from roofline.web.gguf_model import model_of_file
 
 LARGEST_CONFIG = 256 * 1024
 """Bytes of a config that a client may send."""
-_COUNTED = re.compile(r"[1-9][0-9]{0,4}x[a-z0-9][a-z0-9.-]*", re.ASCII)
 _FIGURES = re.compile(r"[A-Za-z0-9_]+=[A-Za-z0-9_.+,=]*", re.ASCII)
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 
@@ -101,7 +100,7 @@ def chosen_machine(asked: str, allowed: Allowed = NOTHING_MORE) -> str | Chip | 
     if id := chip_id(name):
         return id
     lower = name.lower()
-    if (_COUNTED.fullmatch(lower) or is_catalogued(lower)) and (known := catalog_cluster(lower)) is not None:
+    if is_catalogued(lower) and (known := catalog_cluster(lower)) is not None:
         return known
     words = (*chips(), *clusters())
     raise InputError("on", asked, "a chip or cluster of the catalog, COUNTxCHIP, or peak=…,bw=…", nearest(lower, words))

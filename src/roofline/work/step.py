@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
@@ -413,8 +413,10 @@ def _from_fields(cached: Any, new: Any, batch: Count) -> list[Queries]:
     return [Queries(c, n, repeat) for c, n in zip(*columns, strict=True)]
 
 
-def _merged(queries: Iterable[Queries]) -> tuple[Queries, ...]:
+def _merged(queries: Sequence[Queries]) -> tuple[Queries, ...]:
     """Equal scalar queries counted together, so that a large mixed batch stays short."""
+    if len(queries) == 1:
+        return tuple(queries)
     counts: Counter[tuple[int, int]] = Counter()
     others: list[Queries] = []
     for q in queries:
