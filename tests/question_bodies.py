@@ -15,6 +15,7 @@ BASES: Mapping[str, dict[str, Any]] = {
     "generate": {**PLACE, "input": 64, "output_tokens": 8},
     "serve": {**PLACE, "concurrency": 8, "input": 64, "output_tokens": 8},
     "fit": PLACE,
+    "offload": {"model": MODEL, "on": "rtx-4090", "host": "ryzen-9-7950x", "input": 64, "output_tokens": 8},
     "diff": {"a": SIDE, "b": {**SIDE, "batch": 4}},
     "train": {**PLACE, "layout": "dp=2", "tokens": 512},
     "timeline": {**PLACE, "layout": "pp=2", "tokens": 512, "batch": 8},

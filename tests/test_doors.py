@@ -325,7 +325,7 @@ def told(door: Callable[[Drawn], Any], asked: Drawn) -> Any:
 
 
 DOORS: Mapping[str, tuple[Callable[[Drawn], Any], ...]] = {
-    "report": (by_command, by_page), "offload": (by_command,), "diff": (by_command, by_api),
+    "report": (by_command, by_page, by_tool),
 }  # fmt: skip
 """Doors of questions that not all doors have."""
 
@@ -427,7 +427,7 @@ def test_every_setting_is_an_option_a_field_and_an_argument() -> None:
     bodies = pytest.importorskip("roofline.web.questions", reason="pydantic, of the web extra, is not installed")
     for name in MAKERS:
         settings = question_settings(getattr(rl, name)).keys()
-        assert name in ("offload", "diff") or settings <= bodies.QUESTIONS[name].body.model_fields.keys(), name
+        assert settings <= bodies.QUESTIONS[name].body.model_fields.keys(), name
         page = helped(OF_COMMAND.get(name, name))
         for setting in settings - (NOT_PRINTED if name == "estimate" else set()):
             assert f"--{setting.replace('_', '-')}" in page, (name, setting)

@@ -28,10 +28,13 @@ CALLS: dict[str, dict[str, Any]] = {
     "estimate": PLACE,
     "generate": PLACE,
     "fit": {**PLACE, "context": 8192},
+    "offload": {**PLACE, "on": ["rtx-4090"], "host": "ryzen-9-7950x"},
     "serve": {**PLACE, "concurrency": 16},
     "simulate": {**PLACE, "rate": 2.0, "requests": 20},
     "search": {**PLACE, "on": "8xh100-sxm", "top": 2},
     "train": {**PLACE, "on": "8xh100-sxm"},
+    "diff": {"a": PLACE, "b": {**PLACE, "precision": "fp8"}},
+    "report": PLACE,
     "advice": PLACE,
 }
 """One call of every tool."""
@@ -42,6 +45,9 @@ WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
     "a word for a number": ("fit", {**PLACE, "batch": "many"}, "batch"),
     "an option that there is not": ("fit", {**PLACE, "flash": True}, "flash"),
     "work without end": ("simulate", {**PLACE, "rate": 2.0, "requests": 2000, "output": 8192}, "requests"),
+    "a host that is a path": ("offload", {**PLACE, "host": "/etc/passwd"}, "host"),
+    "several chips for one": ("offload", {**PLACE, "host": "8xh100-sxm"}, "host"),
+    "a page": ("report", {**PLACE, "form": "html"}, "form"),
     "neither rate nor concurrency": ("serve", PLACE, "concurrency"),
 }
 

@@ -40,6 +40,8 @@ OTHERS: Mapping[str, Any] = {
     "fused_loss": True, "overlap": "none", "recompute_layers": 2, "recompute_every": 2, "lengths": "256x2",
     "reshard": False, "no_sync": True, "gather_format": "fp32", "reduce_format": "fp32",
     "optimizer_in_backward": True, "lora_targets": "o_proj", "drafts": 1, "train": True,
+    "host": "xeon-8480", "ram": "7GB", "ram_bw": "60GB/s", "pcie": "12GB/s", "drive": "5GB/s", "no_kv_offload": True,
+    "formats": ["q8_0"], "gpu_layers": 5, "cpu_experts": 3, "step": "decode", "prompt": 100,
     "name": "estimate", "body": {**PLACE, "batch": 9}, "form": "parquet", "kind": "memory", "size": 10**6,
 }  # fmt: skip
 """Field → another value that it may have."""
@@ -51,7 +53,7 @@ OTHERS_OF: Mapping[tuple[str, str], Any] = {
     ("layouts", "batch"): 8, ("plot", "kind"): "memory", ("plot", "cached"): [5], ("analyze", "input"): 512,
     ("sweep", "batch"): [4], ("sweep", "context"): [512], ("runs", "on"): "l4", ("runs", "context"): 1000,
     ("search", "on"): "h200-sxm", ("search", "objective"): "throughput", ("search", "layout"): "tp=2",
-    ("search", "kind"): "disaggregated", ("generate", "dp"): 2, ("fit", "tp"): 1,
+    ("offload", "on"): "rtx-3090", ("search", "kind"): "disaggregated", ("generate", "dp"): 2, ("fit", "tp"): 1,
 }  # fmt: skip
 BESIDE: Mapping[tuple[str, str], dict[str, Any]] = {
     ("estimate", "within"): {"context": 40_000}, ("sweep", "within"): {"context": [40_000]},
@@ -59,6 +61,9 @@ BESIDE: Mapping[tuple[str, str], dict[str, Any]] = {
     ("explain", "traffic"): {"op": "attention"}, ("explain", "context"): {"op": "attention"},
     ("explain", "counting"): {"op": "attention", "phase": "prefill"},
     ("recipe", "engine"): {"on": "8xh100-sxm", "layout": None},
+    **{("offload", name): {"gpu_layers": 4} for name in ("host", "ram", "ram_bw", "pcie")},
+    **{("runs", name): {"model": MODEL, "count": None} for name in OF_ONE},
+    ("offload", "drive"): {"gpu_layers": 4, "ram": "0.1GB"},
 }  # fmt: skip
 """What both bodies have, so that the field can tell."""
 INSTEAD: Mapping[tuple[str, str], dict[str, Any]] = {
@@ -68,8 +73,10 @@ INSTEAD: Mapping[tuple[str, str], dict[str, Any]] = {
 """What the other body cannot have beside the field."""
 FORMER = {"bill", "output"}
 """Names that fields had, which are taken for a release."""
-NOT_TOLD = frozenset({("gguf", "size"), ("gguf", "head"), ("launch", "launcher"), ("recipe", "framework")})
-"""A header says the same of a longer file; launchers and frameworks have a test of their own."""
+NOT_TOLD = frozenset({
+    ("gguf", "size"), ("gguf", "head"), ("launch", "launcher"), ("recipe", "framework"), ("report", "form"),
+})  # fmt: skip
+"""A header says the same of a longer file; launchers, frameworks and forms have a test of their own."""
 RECORDED = ("report", "train", "search_training", "simulate", "search")
 """Functions of the library whose calls are compared, as their answers take too long."""
 
@@ -160,7 +167,7 @@ def test_what_is_no_question_of_time_has_no_law_and_what_is_none_of_cost_no_bill
     timed = {name for name, question in QUESTIONS.items() if "law" in question.body.model_fields} - {"plot"}
     billed = {name for name, question in QUESTIONS.items() if {"bill", "price"} & question.body.model_fields.keys()}
     assert billed == {"estimate", "generate", "serve", "train", "sweep", "simulate", "search", "launch"}
-    assert timed - billed == {"timeline", "advice", "remedies", "layouts"}
+    assert timed - billed == {"timeline", "advice", "remedies", "layouts", "offload"}
 
 
 @pytest.mark.parametrize("kind", ["memory", "parameters", "diagram"])
@@ -242,6 +249,17 @@ def test_a_launcher_is_honoured() -> None:
 def test_one_model_in_every_format_takes_no_part_of_the_catalog() -> None:
     for field in ("start", "count"):
         assert refusal("runs", {"on": "l4", "model": MODEL, field: 1}).startswith(f"{field}: ")
+
+
+def test_a_host_is_beside_one_model_and_what_is_of_it_beside_a_host() -> None:
+    assert refusal("runs", {"on": "l4", "host": "ryzen-9-7950x"}).startswith("host: expected a model beside it")
+    assert refusal("runs", {"on": "l4", "model": MODEL, "ram": "8GB"}).startswith("ram: expected `host` beside it")
+
+
+def test_a_report_is_a_page_or_its_figures() -> None:
+    whole = rl.report(MODEL, on=PLACE["on"])
+    assert answered("report", {**PLACE, "form": "json"}) == whole.to_dict()
+    assert answered("report", PLACE).decode() == html(whole)
 
 
 @pytest.mark.parametrize("tool", [name for name in TOOLS if name in QUESTIONS])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Group, Parameter, Token, validators
 
 from roofline.declared.errors import InputError
+from roofline.declared.groups import MachineSettings
 from roofline.declared.question import group_settings
 from roofline.declared.spelling import whole_named
 from roofline.inert import inert_line, inert_lines, shortened
@@ -64,39 +65,8 @@ Form = Annotated[
         group=Group("One of these instead of the table", validator=validators.mutually_exclusive),
     ),
 ]
-FIGURES = (
-    "a chip of the catalog (`roofline chips`), a chip file, or figures such as `peak=1000T,bw=4.8T,mem=141G` or "
-    "`like=h100-sxm,bw=4.8T`."
-)
-CLUSTER = f"{FIGURES[0].upper()}{FIGURES[1:-1]}, or several chips (`8xh100-sxm`, `dgx-h100`, `superpod-h100`)."
-ChipName = Annotated[str, Parameter(help=CLUSTER)]
-LawName = Annotated[
-    str, Parameter(help="Times `calibrated` on measurements, `ideal` (speed of light), or `fixed(mfu,mbu)`.")
-]
-EngineName = Annotated[
-    str | None,
-    Parameter(
-        help="Whose kernels, host time and memory rule: `vllm`, `trtllm`, `sglang`, …; `none` is kernels alone. "
-        "Default: `vllm` on the chips that it supports, else `none`. Its settings in brackets: "
-        "`vllm(max_num_seqs=128)`."
-    ),
-]
-Formats = Annotated[
-    str | None,
-    Parameter(
-        help="Formats instead of the checkpoint's, of the weights (`fp8`), by role (`weights=int4,kv=fp8`) or by "
-        "modules' names (`weights=fp8,o_proj=bf16`, `model.layers.0.*=bf16`): `bf16`, `fp16`, `fp8`, `int8`, `int4`, "
-        "`int4-g32`, `mxfp4`, `nvfp4`, `nf4` and more."
-    ),
-]
-LayoutText = Annotated[
-    str | None,
-    Parameter(
-        help="How it is spread over chips: degrees such as `tp=8,pp=4,dp=2`, with `ep`, `etp`, `cp`, `vp`, `zero`, "
-        "`shard`, `sp`, `stages=20+22+22`, `exchange=ring|all_gather|ulysses`. Default: one chip; on a cluster "
-        "all of it."
-    ),
-]
+CLUSTER = group_settings(MachineSettings)["on"].help
+"""What names a machine."""
 OutFile = Annotated[Path | None, Parameter(name=("--out", "-o"))]
 Revision = Annotated[str | None, Parameter(help="A branch, tag or commit on the Hub.")]
 Headers = Annotated[

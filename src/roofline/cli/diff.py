@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from roofline.cli.common import EngineName, Switch, refuse, warn
+from roofline.cli.common import Switch, refuse, warn
+from roofline.cli.derived import with_settings
+from roofline.explore.difference import Difference
+from roofline.explore.difference import diff as question
 
 Spec = Annotated[
     str,
@@ -19,7 +22,8 @@ Spec = Annotated[
 ]
 
 
-def diff(a: Spec, b: Spec, /, *, engine: EngineName = None, json: Switch = False) -> None:
+@with_settings(question)
+def diff(a: Spec, b: Spec, /, *, json: Switch = False, **given: Any) -> None:
     """Two models, chips, formats, layouts or steps side by side: what changes, and what the change comes from.
 
     `--engine` is for the sides that name none themselves. Exits with 1 where a side does not fit.
@@ -31,12 +35,10 @@ def diff(a: Spec, b: Spec, /, *, engine: EngineName = None, json: Switch = False
     json:
         JSON, as docs/json.md has it.
     """
-    from roofline.explore.difference import Difference
-    from roofline.explore.difference import diff as run
     from roofline.show import difference as views
     from roofline.show.tables import print_json, print_line, print_tables
 
-    result: Difference = run(a, b, engine)
+    result: Difference = question(a, b, **given)
     if json:
         print_json(result.to_dict())
     else:

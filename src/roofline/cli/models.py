@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from roofline.cli.common import Form, Headers, Needed, Revision, Switch, progress_bar, refuse, warn
+from roofline.cli.common import Form, Headers, Revision, Switch, progress_bar, refuse, warn
+from roofline.cli.derived import option_name, options_given, with_settings
 from roofline.declared.errors import InputError
+from roofline.declared.question import question_settings
+from roofline.explore.running import OF_ONE, formats_that_run, what_runs
 
 if TYPE_CHECKING:
     from roofline.declared.result import Result
@@ -19,10 +23,12 @@ if TYPE_CHECKING:
     from roofline.show.models import StoredTensors
     from roofline.show.tables import Table
 
-CONTEXT = 4096
-"""Tokens that must fit where `--on` is asked without a context."""
+RUNS = {name: replace(s, default=s.default and None, help=s.help if name == "on" else f"With --on: {s.help}")
+        for name, s in question_settings(formats_that_run).items()}  # fmt: skip
+"""The settings of what runs on a machine, none of which holds unless it is asked."""
 
 
+@with_settings(RUNS, optional=("on",))
 def models(
     name: Annotated[
         str | None, Parameter(help="A model to show, by any name `analyze` takes; without one, the catalog.")
@@ -32,16 +38,6 @@ def models(
     family: str | None = None,
     size: str | None = None,
     find: str | None = None,
-    on: str | None = None,
-    host: str | None = None,
-    context: Needed = CONTEXT,
-    engine: Annotated[
-        str | None,
-        Parameter(
-            help="With --on, the engine of every format. Default: as `generate` has it, `vllm` on the chips that it "
-            "supports; `llama.cpp` on others and for the mixes of GGUF files (`q4_k_m`). Each line names its own."
-        ),
-    ] = None,
     types: Switch = False,
     tensors: Switch = False,
     check: Path | None = None,
@@ -49,6 +45,7 @@ def models(
     headers: Headers = False,
     json: Form = False,
     md: Form = False,
+    **runs: Any,
 ) -> None:
     """The catalog of published models, one model's modules, tensors and parameters, or a check of many configs.
 
@@ -64,12 +61,6 @@ def models(
         Only those with so many parameters: `7B-80B`, `70B-`, `-500M`, or `8B` for what is within a tenth of it.
     find:
         Only those with this text in their id, scope or source.
-    on:
-        A chip, a cluster, or `here`: what runs on it, how much memory it takes, how fast it answers one user.
-    host:
-        With --on, of one model: the CPU behind the card; formats that the card does not hold are split over both.
-    context:
-        Tokens of prompt and answer together that must fit, with `--on`.
     types:
         List the model_types that are understood.
     tensors:
@@ -90,10 +81,11 @@ def models(
     for option, value in asked.items():
         if value is not None and (name is not None or tensors or headers or revision is not None):
             raise InputError(option, str(value), "no model and nothing of one beside it")
-    if on is None and (context != CONTEXT or engine is not None):
-        raise InputError("--on", None, "a chip, for --context and --engine")
-    if host is not None and (on is None or name is None):
-        raise InputError("--host", host, "a model and --on beside it")
+    asked_of = {setting: value for setting, value in options_given(runs).items() if value is not False}
+    on = asked_of.get("on")
+    for setting, value in asked_of.items():
+        if on is None or (name is None and setting in OF_ONE):
+            raise InputError(option_name(setting), value, f"{'a model and ' if setting in OF_ONE else ''}--on beside it")
     if on is not None and (tensors or headers or types or check is not None):
         raise InputError("--on", on, "nothing of --types, --check, --tensors and --headers beside it")
     if sum(map(bool, (types, check is not None, any(v is not None for v in filters.values())))) > 1:
@@ -114,7 +106,7 @@ def models(
         result = views.ConfigChecks(str(check), checked_configs(check))
         tables = (views.checks_table(result),)
     elif on is not None:
-        result = _running(name, on, host, context, engine, filters)
+        result = _running(name, asked_of, filters)
         tables = (views.running_table(result),)
     elif name is None:
         from roofline.model.choice import chosen_models
@@ -141,16 +133,13 @@ def models(
         refuse(not result.refused)
 
 
-def _running(
-    name: str | None, on: str, host: str | None, context: int, engine: str | None, filters: dict[str, str | None]
-) -> WhatRuns:
+def _running(name: str | None, asked: Mapping[str, Any], filters: Mapping[str, str | None]) -> WhatRuns:
     """What runs on a machine, of one model or of those of the catalog that are wanted; with progress on a terminal."""
-    from roofline.explore.running import formats_that_run, what_runs
     from roofline.model.choice import chosen_models
     from roofline.model.load import load
 
     if name is not None:
-        one: WhatRuns = formats_that_run(load(name), on=on, context=context, engine=engine, host=host)
+        one: WhatRuns = formats_that_run(load(name), **asked)
         return one
     entries = chosen_models(*filters.values())
     with progress_bar("models") if sys.stderr.isatty() else nullcontext() as progress:
@@ -161,7 +150,7 @@ def _running(
                     progress(place, len(entries), entry.id)
                 yield entry.id
 
-        every: WhatRuns = what_runs(named(), on=on, context=context, engine=engine)
+        every: WhatRuns = what_runs(named(), **asked)
         return every
 
 

@@ -317,7 +317,7 @@ WHOLE = "whole "
 def arguments_of(declared: Declaration, flat: Settings) -> dict[str, Any]:
     """The arguments of a question's function: settings put into their groups, each checked by its kind.
 
-    Raises TypeError for one that is missing, InputError for one that its kind refuses.
+    Raises TypeError for one that is missing, InputError for one that its kind refuses, or that another must be beside.
     """
     grouped: dict[str, dict[str, Any]] = {parameter: {} for parameter in declared.groups}
     alone, arguments = dict[str, Any](), dict[str, Any]()
@@ -336,6 +336,8 @@ def arguments_of(declared: Declaration, flat: Settings) -> dict[str, Any]:
         elif own or declared.parameters[parameter].default is NEEDED:
             make, needed = _maker(kind)
             missing = [name for name in needed if name not in own]
+            if missing and declared.parameters[parameter].default is not NEEDED:
+                raise InputError(*next(iter(own.items())), f"{' and '.join(f'`{n}`' for n in missing)} beside it")
             if missing:
                 raise TypeError(f"{declared.name}() needs {' and '.join(missing)}")
             arguments[parameter] = make(**own)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 from roofline.declared.errors import InputError
 from roofline.declared.groups import MachineSettings
-from roofline.declared.kinds import count_kind
-from roofline.declared.question import group, question
+from roofline.declared.kinds import EngineName, Names, count_kind
+from roofline.declared.question import group, question, question_settings
 from roofline.declared.result import Figured, Result, Units
 from roofline.estimates.fit import fit
 from roofline.estimates.generate import generate
@@ -32,6 +32,14 @@ class SequenceRoom(MachineSettings):
     context: Annotated[int, count_kind("tokens", 2), "Tokens of prompt and answer together that must fit."] = 4096
 
 
+TriedFormats: TypeAlias = Annotated[
+    Names, "Formats that are tried, the widest first: the checkpoint's own, then llama.cpp's mixes."
+]
+TriedEngine: TypeAlias = Annotated[
+    EngineName | None,
+    "The engine of every format. Default: as `generate` has it, `vllm` on the chips that it supports; `llama.cpp` on "
+    "others and for the mixes of GGUF files (`q4_k_m`). Each line names its own.",
+]
 ANSWER = 128
 """Tokens of the answer that fills the context, whose speed is told."""
 
@@ -97,7 +105,7 @@ class WhatRuns(Result):
 
 @question()
 def what_runs(
-    models: Iterable[str], room: SequenceRoom, *, formats: Sequence[str] = (), engine: Any = None
+    models: Iterable[str], room: SequenceRoom, *, formats: TriedFormats = (), engine: TriedEngine = None
 ) -> WhatRuns:
     """Each model in the widest format that fits with one sequence of `context` tokens; the largest models first.
 
@@ -106,14 +114,15 @@ def what_runs(
     Raises InputError for a machine or a format that is not known.
     """
     where = _known(room.on, engine)
-    rows = [row for name in models for row in _widest(load(name), room, formats or LADDER, engine)]
+    rows = [row for name in models for row in _widest(load(name), room, _listed(formats), engine)]
     return WhatRuns(where, room.context, tuple(sorted(rows, key=lambda row: -row.parameters)))
 
 
 @question()
 def formats_that_run(
-    model: Model, room: SequenceRoom, *, formats: Sequence[str] = (), engine: Any = None, host: str | Host | None = None
-) -> WhatRuns:
+    model: Model, room: SequenceRoom, host: Host | None = None, *, formats: TriedFormats = (),
+    engine: TriedEngine = None,
+) -> WhatRuns:  # fmt: skip
     """One model in each format, the widest that fits first, then those that do not fit.
 
     `engine`: as in `what_runs`. `host`: as in `offload`; what the card alone does not hold is then split over both.
@@ -122,16 +131,21 @@ def formats_that_run(
     if model.context and room.context > model.context:
         raise InputError("context", room.context, f"at most {model.context} tokens, the context of {model.name}")
     where = _known(room.on, engine)
-    place = Host.asked(host=host) if isinstance(host, str) else host
-    rows = list(_rows(model, room, formats or LADDER, engine, place))
+    rows = list(_rows(model, room, _listed(formats), engine, host))
     return WhatRuns(where, room.context, tuple(sorted(rows, key=lambda row: (not row.fits, -row.weights))))
 
 
+OF_ONE = question_settings(formats_that_run).keys() - question_settings(what_runs).keys()
+"""Settings of what one model runs in alone."""
 CHECKPOINT = "checkpoint"
 LADDER = (CHECKPOINT, "q8_0", "q6_k", "q5_k_m", "q4_k_m", "q3_k_m", "q2_k")
 """Formats that are tried, from the checkpoint's own down through llama.cpp's mixes."""
 LOCAL = "llama.cpp"
 """The engine of GGUF files, and of every format where no other engine is the chip's."""
+
+
+def _listed(formats: str | Sequence[str]) -> Sequence[str]:
+    return ([name.strip() for name in formats.split(",")] if isinstance(formats, str) else formats) or LADDER
 
 
 def usual_engine(on: Any, format: str) -> Engine:

@@ -27,7 +27,7 @@ from roofline.show.chips import ChipFacts, Chips
 from roofline.show.models import Catalog
 from roofline.version import __version__
 from roofline.web.choices import Allowed
-from roofline.web.questions import QUESTIONS, invalid_body
+from roofline.web.questions import EXPECTED, QUESTIONS, invalid_body
 from roofline.web.workers import Workers
 
 MOST_NAMED = 40
@@ -73,10 +73,14 @@ CATALOGUES = MappingProxyType({
 
 @dataclass(frozen=True)
 class ToolFacts:
-    """What an agent reads before it calls a tool; `schema` is the answer's, where that is always of one kind."""
+    """What an agent reads before it calls a tool; `schema` is the answer's, where that is always of one kind.
+
+    `form`: of an answer that the API gives in several.
+    """
 
     about: str
     schema: str = ""
+    form: str = ""
 
 
 TOOLS = MappingProxyType({
@@ -87,10 +91,14 @@ TOOLS = MappingProxyType({
     "estimate": ToolFacts("Time of a prefill or decode step on a machine, op by op, and what bounds it.", "estimate"),
     "generate": ToolFacts("TTFT, TPOT, throughput, memory and cost of a static batch of prompts.", "generate"),
     "fit": ToolFacts("Whether sequences fit in a machine's memory, term by term, and how many would.", "fit"),
+    "offload": ToolFacts("A batch on cards too small for the model: layers on cards, the rest on the host.", "offload"),
     "serve": ToolFacts("A server in its steady state, at a concurrency or at a rate: TTFT, TPOT, throughput.", "serve"),
     "simulate": ToolFacts("A server under random traffic, request by request: percentiles, queue, memory.", "simulate"),
     "search": ToolFacts("The best layouts, batches and counts of chips that serve a load within its limits.", "search"),
     "train": ToolFacts("Time, memory, MFU and cost of an optimizer step on a machine.", "training"),
+    "diff": ToolFacts("Two models, places, formats or layouts side by side, and what the change comes from.", "diff"),
+    "report": ToolFacts("All of that for one batch: memory, times, limits, what would help, other machines.", "report",
+                        form="json"),
     "advice": ToolFacts("Changes that would make it faster, each with what it does to time and memory."),
 })  # fmt: skip
 """Every tool, in the order in which a client lists them."""
@@ -104,12 +112,18 @@ def tools() -> tuple[types.Tool, ...]:
         types.Tool(
             name=name,
             description=facts.about,
-            input_schema=_body(name).model_json_schema(),
+            input_schema=_taken(name),
             output_schema={"type": "object", **given[facts.schema]} if facts.schema else None,
             annotations=types.ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False),
         )
         for name, facts in TOOLS.items()
     )
+
+
+def _taken(name: str) -> dict[str, Any]:
+    """The schema of what a tool takes: the body without its form."""
+    schema = _body(name).model_json_schema()
+    return {**schema, "properties": {n: field for n, field in schema["properties"].items() if n != "form"}}
 
 
 def _body(name: str) -> type[BaseModel]:
@@ -118,8 +132,11 @@ def _body(name: str) -> type[BaseModel]:
 
 async def tool_answer(name: str, arguments: dict[str, Any], workers: Workers, allowed: Allowed) -> dict[str, Any]:
     """The JSON that a tool gives. Raises InputError; work ends when the call is cancelled."""
+    form = TOOLS[name].form
+    if form and "form" in arguments:
+        raise InputError("form", arguments["form"], EXPECTED["extra_forbidden"])
     try:
-        asked = _body(name).model_validate(arguments)
+        asked = _body(name).model_validate({**arguments, **({"form": form} if form else {})})
     except ValidationError as error:
         raise invalid_body(error, _body(name)) from error
     if name in CATALOGUES:

@@ -11,13 +11,13 @@ import numpy as np
 import roofline as rl
 from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.groups import PlaceSettings, Where
-from roofline.declared.question import group_settings, question_settings
+from roofline.declared.question import group_settings
 from roofline.declared.result import plain
 from roofline.explore.guidance import advice as tried
 from roofline.explore.guidance import best_first, served
 from roofline.show.plots.make import plot
 from roofline.web import bodies as b
-from roofline.web.choices import Allowed, chosen_machine, chosen_model
+from roofline.web.choices import Allowed, chosen_chip, chosen_machine, chosen_model
 from roofline.work.step import Step
 
 MOST_CHANGES_LISTED = 8
@@ -38,26 +38,22 @@ def given_fields(asked: b.Body, allowed: Allowed) -> dict[str, Any]:
         value = getattr(asked, name)
         if not field.is_required() and value in (None, ""):
             continue
+        setting = type(asked).declared.get(name)
+        several = isinstance(value, list)
         try:
             if name == "model" or (name == "draft" and value != "none"):
                 value = chosen_model(value, allowed)
-            elif name in MACHINES:
-                value = chosen_machine(value, allowed)
+            elif setting is not None and setting.kind.names == "machine":
+                chosen = chosen_machine if "Cluster" in setting.kind.classes else chosen_chip
+                value = [chosen(one, allowed) for one in value] if several else chosen(value, allowed)
         except InputError as error:
             if error.field not in ("model", "on"):  # of a config, of figures
                 raise
             raise InputError(name, error.value, error.expected, error.nearest) from error
-        if isinstance(value, list) and name not in WORDS | {"only"}:
+        if several and name != "only" and not (setting is not None and setting.kind.several):
             value = np.array(value)
         given[name] = value
     return given
-
-
-MACHINES = frozenset(name for f in (rl.serve, rl.simulate) for name, s in question_settings(f).items()
-                     if s.kind.names == "machine")  # fmt: skip
-"""Fields that name a machine."""
-WORDS = frozenset(name for f in (rl.estimate, rl.train) for name, s in question_settings(f).items() if s.kind.several)
-"""Fields of which a list is one value."""
 
 
 def analyze_answer(asked: b.Body, allowed: Allowed) -> Any:
@@ -88,6 +84,11 @@ def serve_answer(asked: b.Body, allowed: Allowed) -> Any:
 def fit_answer(asked: b.Body, allowed: Allowed) -> Any:
     """`roofline.fit`: whether sequences fit, and how many would."""
     return rl.fit(**given_fields(asked, allowed))
+
+
+def offload_answer(asked: b.Body, allowed: Allowed) -> Any:
+    """`roofline.offload`: a static batch over cards and their host."""
+    return rl.offload(**given_fields(asked, allowed))
 
 
 def train_answer(asked: b.Body, allowed: Allowed) -> Any:

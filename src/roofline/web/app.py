@@ -30,7 +30,16 @@ from roofline.web.desk import Desk
 from roofline.web.files import add_files
 from roofline.web.guard import AsgiApp, Guard
 from roofline.web.page_form import form_text
-from roofline.web.questions import QUESTIONS, Answered, ApiQuestion, AskedOfPage, as_json, first_fault, invalid_body
+from roofline.web.questions import (
+    JSON,
+    QUESTIONS,
+    Answered,
+    ApiQuestion,
+    AskedOfPage,
+    as_json,
+    first_fault,
+    invalid_body,
+)
 from roofline.web.scenario import FIRST_VIEW, JsonValue, Scenario
 
 API = "/api/v1"
@@ -94,7 +103,7 @@ def _route(name: str, question: ApiQuestion, desk: Desk) -> Any:
         (given,) = await desk.ask([(name, _sorted(body))], request.is_disconnected)
         if isinstance(given, Exception):
             raise given
-        return Response(given, media_type=question.media)
+        return Response(given, media_type=JSON if getattr(body, "form", "") == "json" else question.media)
 
     answer.__annotations__ = {"body": body_type, "request": Request, "return": Response}
     return answer

@@ -13,17 +13,19 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
-from roofline.declared.groups import PlaceSettings, Where
+from roofline.declared.groups import Where
 from roofline.declared.maths import Count
 from roofline.declared.question import OLD_NAMES, Function, Setting, declaration_of, group_settings, question_settings
 from roofline.estimates.bill import Bill, MeanPower
 from roofline.estimates.estimate import estimate
 from roofline.estimates.fit import fit
 from roofline.estimates.generate import generate
+from roofline.estimates.offload import offload
 from roofline.estimates.serve import serve
 from roofline.estimates.train import train
+from roofline.explore.difference import SidePlace, SideStep, diff
 from roofline.explore.guidance import served
-from roofline.explore.running import SequenceRoom
+from roofline.explore.running import formats_that_run
 from roofline.explore.search import search
 from roofline.explore.training_search import search_training
 from roofline.show.report.make import report
@@ -153,10 +155,23 @@ AdviceAsked = body_of(
     served, "A static batch on a machine, of which changes are told as factors.", usual=BATCH,
     largest={"output_tokens": 100_000}, name="AdviceAsked", one=True,
 )  # fmt: skip
+
+
+class FormAsked(ModelAsked):
+    """Which form."""
+
+    form: Literal["html", "json"] = Field("html", description="A page, or its figures.")
+
+
 ReportAsked = body_of(
-    report, "A static batch on a machine, and what the report says of it.", usual=BATCH,
+    report, "A static batch on a machine, and what the report says of it.", base=FormAsked, usual=BATCH,
     largest={"output_tokens": 100_000}, one=True,
 )  # fmt: skip
+
+
+OffloadAsked = body_of(
+    offload, "A static batch over cards and their host.", largest={"output_tokens": 100_000}, one=True
+)
 
 
 ServeAsked = body_of(
@@ -168,24 +183,22 @@ ServeAsked = body_of(
 FitAsked = body_of(fit, "Sequences in memory; without `context` the longest that fits beside the weights.")
 
 
-class SizesAsked(ModelAsked):
-    """`batch` sequences, each with a prompt, then with cached tokens."""
-
-    batch: Annotated[int, Field(ge=1, le=1_000_000)] = 1
-    context: Tokens = 1024
-    prompt: Tokens = 1024
-
-
 SideAsked = body_of(
-    group_settings(PlaceSettings), "One of two that are compared step by step.", base=SizesAsked, name="SideAsked"
-)
+    {**group_settings(SidePlace), **group_settings(SideStep)}, "One of two that are compared step by step.",
+    name="SideAsked", one=True,
+)  # fmt: skip
 
 
-class DiffAsked(Body):
-    """Two sides: what changes from `a` to `b`, and what the change comes from."""
+class SidesAsked(Body):
+    """Two sides."""
 
     a: SideAsked  # type: ignore[valid-type]
     b: SideAsked  # type: ignore[valid-type]
+
+
+DiffAsked = body_of(
+    diff, "Two sides: what changes from `a` to `b`, and what the change comes from.", base=SidesAsked
+)
 
 
 LEARNING: Mapping[str, int] = MappingProxyType({"batch": 64, "tokens": 4096})
@@ -263,7 +276,7 @@ class PartAsked(Body):
     count: Annotated[int, Field(ge=1, le=60)] | None = Field(None, description="Without a model; 40 if not given.")
 
 
-RunsAsked = body_of(group_settings(SequenceRoom), "What runs on a machine.", base=PartAsked, name="RunsAsked")
+RunsAsked = body_of(formats_that_run, "What runs on a machine.", base=PartAsked, name="RunsAsked")
 
 
 class GgufAsked(Body):

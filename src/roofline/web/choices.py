@@ -104,3 +104,13 @@ def chosen_machine(asked: str, allowed: Allowed = NOTHING_MORE) -> str | Chip | 
         return known
     words = (*chips(), *clusters())
     raise InputError("on", asked, "a chip or cluster of the catalog, COUNTxCHIP, or peak=…,bw=…", nearest(lower, words))
+
+
+def chosen_chip(asked: str, allowed: Allowed = NOTHING_MORE) -> str | Chip:
+    """The same where one chip is meant, of this machine its own. Raises InputError for several."""
+    machine = chosen_machine(asked, allowed)
+    if not isinstance(machine, Cluster):
+        return machine
+    if asked.strip().lower() == "here":
+        return chip_named(machine.chip)
+    raise InputError("on", asked, "a chip of the catalog or peak=…,bw=…", nearest(asked.lower(), chips()))

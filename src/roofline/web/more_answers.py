@@ -14,11 +14,12 @@ from roofline.declared.result import plain
 from roofline.emit.make import hand_over
 from roofline.emit.serving import launch_files
 from roofline.estimates.training_changes import fixes
-from roofline.explore.difference import Side, differ
-from roofline.explore.running import formats_that_run, what_runs
+from roofline.explore.difference import Side
+from roofline.explore.running import OF_ONE, formats_that_run, what_runs
 from roofline.layout.layout import layout_named
 from roofline.machine.chip import Chip
 from roofline.model.load import catalog
+from roofline.show.report.finished import Finished
 from roofline.show.report.page import html
 from roofline.web import bodies as b
 from roofline.web.answers import given_fields, given_search, train_answer
@@ -66,15 +67,15 @@ def layouts_answer(asked: b.Body, allowed: Allowed) -> Any:
     return rl.search_training(**given_fields(asked, allowed))
 
 
-def diff_answer(asked: b.DiffAsked, allowed: Allowed) -> Any:
+def diff_answer(asked: Any, allowed: Allowed) -> Any:
     """`roofline.diff`: what changes from one side to the other, setting by setting and op by op."""
-    return differ(_side(asked.a, allowed), _side(asked.b, allowed))
+    return rl.diff(_side(asked.a, allowed), _side(asked.b, allowed), asked.engine)
 
 
 def _side(asked: Any, allowed: Allowed) -> Side:
     given = given_fields(asked, allowed)
     given = PlaceSettings.fully(given)
-    if not isinstance(given["on"], Chip):  # of the catalog, or `here`: a side tells it as it was asked
+    if "on" in given and not isinstance(given["on"], Chip):  # of the catalog, or `here`: a side tells it as it was asked
         given["on"] = asked.on.strip().lower()
     if "layout" in given:
         given["layout"] = layout_named(given["layout"])
@@ -89,6 +90,9 @@ def runs_answer(asked: b.Body, allowed: Allowed) -> dict[str, Any]:
         if part:
             raise InputError(*next(iter(part.items())), "nothing beside a model")
         return {**formats_that_run(**given).to_dict(), "of": 0}
+    alone = next((name for name in asked.model_fields_set if name in OF_ONE), None)
+    if alone is not None:
+        raise InputError(alone, getattr(asked, alone), "a model beside it")
     names = tuple(catalog())
     start = part.get("start", 0)
     return {**what_runs(names[start : start + part.get("count", CATALOG_PART)], **given).to_dict(), "of": len(names)}
@@ -121,10 +125,12 @@ def recipe_answer(asked: b.Body, allowed: Allowed) -> dict[str, Any]:
     return {"framework": emitted.framework, "text": emitted.text, "missing": missing, "fits": bool(estimate.fits)}
 
 
-def report_answer(asked: b.Body, allowed: Allowed) -> bytes:
-    """`roofline report`: the whole story on one HTML page."""
+def report_answer(asked: b.Body, allowed: Allowed) -> bytes | Finished:
+    """`roofline report`: the whole story on one HTML page, or as `roofline.report`, its figures."""
     given = given_fields(asked, allowed)
-    return html(rl.report(**given)).encode()
+    form = given.pop("form")
+    whole: Finished = rl.report(**given)
+    return whole if form == "json" else html(whole).encode()
 
 
 def table_bytes(frame: polars.DataFrame, form: str) -> bytes:

@@ -56,6 +56,7 @@ QUESTIONS = MappingProxyType({
     "generate": ApiQuestion(b.GenerateAsked, a.generate_answer),
     "serve": ApiQuestion(b.ServeAsked, a.serve_answer),
     "fit": ApiQuestion(b.FitAsked, a.fit_answer),
+    "offload": ApiQuestion(b.OffloadAsked, a.offload_answer, heavy=True),
     "diff": ApiQuestion(b.DiffAsked, more.diff_answer, heavy=True),
     "train": ApiQuestion(b.TrainAsked, a.train_answer),
     "timeline": ApiQuestion(b.TimelineAsked, more.timeline_answer, heavy=True),
