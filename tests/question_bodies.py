@@ -34,6 +34,7 @@ BASES: Mapping[str, dict[str, Any]] = {
         "output_tokens": 8,
         "top": 1,
     },
+    "solve": {**PLACE, "find": "batch", "where": "tpot <= 20ms and fits", "input": 64, "output_tokens": 8},
     "advice": {**PLACE, "input": 64, "output_tokens": 8},
     "runs": {"on": "rtx-4090", "count": 2},
     "launch": {**PLACE, "layout": "tp=1", "concurrency": 4, "input": 64, "output_tokens": 8},

@@ -186,6 +186,17 @@ def offload(draw: random.Random) -> dict[str, Any]:
     return given
 
 
+def solve(draw: random.Random) -> dict[str, Any]:
+    """Settings of `solve`: of what is looked for none is given."""
+    find = draw.choice(("batch", "concurrency", "input", "output", "bandwidth", "nonsense"))
+    given = (
+        where(draw) | lengths(draw) | {"find": find, "where": draw.choice(("tpot <= 15ms", "latency <= 9s and fits"))}
+    )
+    given |= {} if find == "concurrency" else {draw.choice(("batch", "concurrency")): 8} if find != "batch" else {}
+    given.pop({"input": "input", "output": "output_tokens"}.get(find, ""), None)
+    return given | ({"strict": True} if draw.random() < 0.3 else {})
+
+
 def diff(draw: random.Random) -> dict[str, Any]:
     """Both sides of `diff`, each a mapping of its settings."""
     return {side: _side(draw) for side in ("a", "b")}
@@ -206,14 +217,14 @@ def spec(side: Mapping[str, Any]) -> str:
 
 MAKERS: Mapping[str, Callable[[random.Random], dict[str, Any]]] = {
     "fit": fit, "generate": generate, "serve": serve, "analyze": analyze, "estimate": estimate, "train": train,
-    "report": report, "offload": offload, "diff": diff,
+    "report": report, "offload": offload, "diff": diff, "solve": solve,
 }  # fmt: skip
 OF_COMMAND = {"estimate": "analyze"}
 """Questions whose command has another name."""
 ALONE = {"train": {"schema", "fits", "changes", "run", "breakdown", "modules", "warnings", "not_counted"},
          "analyze": {"schema", "name", "estimate"}}  # fmt: skip
 """What of an answer one door alone says: its schema, and what a command adds."""
-ORDER = ("fit", "generate", "serve", "report", "analyze", "diff", "estimate", "offload", "serve", "train")
+ORDER = ("fit", "generate", "serve", "report", "analyze", "diff", "estimate", "offload", "serve", "train", "solve")
 """Questions one after another, so that a dozen has all of them."""
 MODELS = (DENSE, DENSE, SMALL, MIXTURE, WINDOWED, LATENT, SEEING)
 

@@ -58,7 +58,6 @@ from roofline.explore.search import Choices as Choices
 from roofline.explore.search import Ranking as Ranking
 from roofline.explore.search import Search as Search
 from roofline.explore.solution import Solution as Solution
-from roofline.explore.solve import solve as solve
 from roofline.explore.swept import Sweep as Sweep
 from roofline.explore.swept import sweep as sweep
 from roofline.explore.training_breakdown import Breakdown as Breakdown
@@ -114,6 +113,7 @@ _Bandwidth: TypeAlias = float | str
 _ChipCount: TypeAlias = int | Array | Symbol | Sequence[int]
 _CountingName: TypeAlias = Literal['standard', 'torch', 'original', 'llm-para']
 _EngineName: TypeAlias = str | Engine
+_ExtremeName: TypeAlias = Literal['greatest', 'least']
 _FileName: TypeAlias = str | PathLike[str] | Trace
 _Formats: TypeAlias = str | Precision | Mapping[str, Any]
 _FromZero: TypeAlias = float
@@ -134,6 +134,7 @@ _OneChipCount: TypeAlias = int
 _OneSequences: TypeAlias = int
 _OneTokens: TypeAlias = int
 _OneTokensOrNone: TypeAlias = int
+_OtherSide: TypeAlias = str | Mapping[str, Any] | Owned
 _PackText: TypeAlias = str
 _PerSecond: TypeAlias = float | Array | Symbol | Sequence[float]
 _PhaseName: TypeAlias = Literal['prefill', 'decode']
@@ -1022,6 +1023,28 @@ def simulate(
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
     pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
+
+def solve(
+    model: Model | Source, *, find: _Text, on: _MachineName | Sequence[_MachineName], where: _Names | None = None,
+    against: _OtherSide | None = None, utilisation: _PlainNumber | None = None, extreme: _ExtremeName | None = None,
+    most_chips: _OneChipCount | None = None, strict: bool = False,
+    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', batch: _Sequences | None = None, context: int | None = None,
+    input: _Tokens | None = None, output_tokens: _Tokens | None = None, concurrency: _Requests | None = None,
+    rate: _PerSecond | None = None, tokens: int | None = None, prefix: _Share | None = None,
+    rounds: _Requests | None = None, formula: bool | None = None, draft: _ModelName | None = None,
+    mtp: bool | None = None, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
+    images: _Whole | None = None, image_size: _ImageSize | None = None, micro_batch: _Sequences | None = None,
+    schedule: _Word | Sequence[_Word] | None = None, recompute: _Words | Sequence[_Words] | None = None,
+    recipe: _Word | Sequence[_Word] | None = None, optimizer: _Word | Sequence[_Word] | None = None,
+    offload: _NamesOrLists | Sequence[_NamesOrLists] | None = None, offload_layers: _Whole | None = None,
+    flash: bool | None = None, loss: _Word | Sequence[_Word] | None = None, fused_loss: bool | None = None,
+    overlap: _Names | None = None, recompute_layers: _Whole | None = None, recompute_every: _Whole | None = None,
+    lengths: _PackText | None = None, reshard: bool | None = None, no_sync: bool | None = None,
+    gather_format: _Text | None = None, reduce_format: _Text | None = None, optimizer_in_backward: bool | None = None,
+) -> Solution: ...
 
 @overload
 def train(

@@ -32,6 +32,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "serve": {**PLACE, "concurrency": 16},
     "simulate": {**PLACE, "rate": 2.0, "requests": 20},
     "search": {**PLACE, "on": "8xh100-sxm", "top": 2},
+    "solve": {**PLACE, "find": "batch", "where": "tpot <= 20ms and fits", "input": 1024, "output_tokens": 64},
     "train": {**PLACE, "on": "8xh100-sxm"},
     "diff": {"a": PLACE, "b": {**PLACE, "precision": "fp8"}},
     "report": PLACE,
@@ -47,6 +48,11 @@ WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
     "work without end": ("simulate", {**PLACE, "rate": 2.0, "requests": 2000, "output": 8192}, "requests"),
     "a host that is a path": ("offload", {**PLACE, "host": "/etc/passwd"}, "host"),
     "several chips for one": ("offload", {**PLACE, "host": "8xh100-sxm"}, "host"),
+    "another side that is a path": (
+        "solve",
+        {**PLACE, "find": "batch", "where": "time <= against", "context": 64, "against": "on=/etc/passwd"},
+        "against",
+    ),
     "a page": ("report", {**PLACE, "form": "html"}, "form"),
     "neither rate nor concurrency": ("serve", PLACE, "concurrency"),
 }

@@ -14,6 +14,8 @@ from pydantic import BaseModel, ValidationError
 import roofline as rl
 from question_bodies import BASES, MODEL, OTHER, PLACE, SIDE
 from roofline.declared.errors import InputError, error_line
+from roofline.explore.running import OF_ONE
+from roofline.show.report.page import html
 from roofline.web import bodies as b
 from roofline.web import more_answers
 from roofline.web.agents import TOOLS, tool_answer
@@ -41,6 +43,7 @@ OTHERS: Mapping[str, Any] = {
     "reshard": False, "no_sync": True, "gather_format": "fp32", "reduce_format": "fp32",
     "optimizer_in_backward": True, "lora_targets": "o_proj", "drafts": 1, "train": True,
     "host": "xeon-8480", "ram": "7GB", "ram_bw": "60GB/s", "pcie": "12GB/s", "drive": "5GB/s", "no_kv_offload": True,
+    "find": "input", "where": "tpot <= 1ms", "against": "on=b200", "extreme": "greatest", "most_chips": 3,
     "formats": ["q8_0"], "gpu_layers": 5, "cpu_experts": 3, "step": "decode", "prompt": 100,
     "name": "estimate", "body": {**PLACE, "batch": 9}, "form": "parquet", "kind": "memory", "size": 10**6,
 }  # fmt: skip
@@ -77,7 +80,7 @@ NOT_TOLD = frozenset({
     ("gguf", "size"), ("gguf", "head"), ("launch", "launcher"), ("recipe", "framework"), ("report", "form"),
 })  # fmt: skip
 """A header says the same of a longer file; launchers, frameworks and forms have a test of their own."""
-RECORDED = ("report", "train", "search_training", "simulate", "search")
+RECORDED = ("report", "solve", "train", "search_training", "simulate", "search")
 """Functions of the library whose calls are compared, as their answers take too long."""
 
 
@@ -167,7 +170,7 @@ def test_what_is_no_question_of_time_has_no_law_and_what_is_none_of_cost_no_bill
     timed = {name for name, question in QUESTIONS.items() if "law" in question.body.model_fields} - {"plot"}
     billed = {name for name, question in QUESTIONS.items() if {"bill", "price"} & question.body.model_fields.keys()}
     assert billed == {"estimate", "generate", "serve", "train", "sweep", "simulate", "search", "launch"}
-    assert timed - billed == {"timeline", "advice", "remedies", "layouts", "offload"}
+    assert timed - billed == {"timeline", "advice", "remedies", "layouts", "offload", "solve"}
 
 
 @pytest.mark.parametrize("kind", ["memory", "parameters", "diagram"])
@@ -257,9 +260,9 @@ def test_a_host_is_beside_one_model_and_what_is_of_it_beside_a_host() -> None:
 
 
 def test_a_report_is_a_page_or_its_figures() -> None:
-    whole = rl.report(MODEL, on=PLACE["on"])
-    assert answered("report", {**PLACE, "form": "json"}) == whole.to_dict()
-    assert answered("report", PLACE).decode() == html(whole)
+    whole = rl.report(MODEL, on=PLACE["on"], batch=4)
+    assert answered("report", {**PLACE, "batch": 4, "form": "json"}) == whole.to_dict()
+    assert answered("report", {**PLACE, "batch": 4}).decode() == html(whole)
 
 
 @pytest.mark.parametrize("tool", [name for name in TOOLS if name in QUESTIONS])

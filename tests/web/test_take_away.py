@@ -159,7 +159,7 @@ def test_every_question_of_cost_takes_a_bill(client: TestClient) -> None:
     place = {**PLACE, "on": "8xh100-sxm", "bill": {"grid": "fr", "price": "2"}}
     more: dict[str, dict[str, Any]] = {
         "serve": {"concurrency": 4}, "simulate": {"concurrency": 4, "requests": 8},
-        "sweep": {"batch": [1], "context": [64]},
+        "sweep": {"batch": [1], "context": [64]}, "solve": {"find": "batch", "where": "fits"},
     }  # fmt: skip
     for name, question in QUESTIONS.items():
         if "price" in question.body.model_fields and name not in ("search", "launch"):

@@ -59,14 +59,17 @@ def with_settings(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Gives a command the settings of a question, or these, as options, which it takes as its last keywords.
 
-    `several`: settings of which it takes lists. `optional`: settings that it does not always need.
+    `several`: settings of which it takes lists. `optional`: settings that it does not always need. A parameter of its
+    own takes the place of a setting's option.
     """
     settings = question if isinstance(question, Mapping) else question_settings(question)
 
     def with_options(function: Callable[..., None]) -> Callable[..., None]:
         own = [p for p in inspect.signature(function, eval_str=True).parameters.values() if p.kind != WHAT_IS_LEFT]
         first = [p for p in own if p.kind != KEYWORD]
-        options = [option(s, s.name in several or s.kind.several, s.name in optional) for s in settings.values()]
+        named = {p.name for p in own}
+        options = [option(s, s.name in several or s.kind.several, s.name in optional) for s in settings.values()
+                   if s.name not in named]  # fmt: skip
 
         @wraps(function)
         def run(*args: Any, **given: Any) -> None:

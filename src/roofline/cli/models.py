@@ -85,7 +85,9 @@ def models(
     on = asked_of.get("on")
     for setting, value in asked_of.items():
         if on is None or (name is None and setting in OF_ONE):
-            raise InputError(option_name(setting), value, f"{'a model and ' if setting in OF_ONE else ''}--on beside it")
+            raise InputError(
+                option_name(setting), value, f"{'a model and ' if setting in OF_ONE else ''}--on beside it"
+            )
     if on is not None and (tensors or headers or types or check is not None):
         raise InputError("--on", on, "nothing of --types, --check, --tensors and --headers beside it")
     if sum(map(bool, (types, check is not None, any(v is not None for v in filters.values())))) > 1:

@@ -138,6 +138,7 @@ ObjectiveName: TypeAlias = Annotated[
 ]
 TrainingAim: TypeAlias = Annotated[str, word_kind("time", "cost", "chips")]
 PhaseName: TypeAlias = Annotated[Literal["prefill", "decode"], word_kind("prefill", "decode")]
+ExtremeName: TypeAlias = Annotated[str, word_kind("greatest", "least")]
 StepName: TypeAlias = Annotated[str, word_kind("prefill", "decode", "training")]
 TokensOrNone: TypeAlias = Annotated[Count, count_kind("tokens", 0)]
 CountingName: TypeAlias = Annotated[Given, ValueKind((str,), words=("standard", "torch", "original", "llm-para"))]
@@ -189,4 +190,6 @@ TimeText: TypeAlias = Annotated[Given, ValueKind((str, float), "s")]
 RouterName: TypeAlias = Annotated[str, ValueKind((str,), words=("round-robin", "least-loaded", "prefix-aware"))]
 PlainCount: TypeAlias = Annotated[int, ValueKind((int,), "requests", whole_named)]
 """A count whose own range is that of its question."""
+OtherSide: TypeAlias = Annotated[Given, text_kind("Mapping[str, Any]", "roofline.explore.break_even.Owned")]
+"""Settings in which another side differs, or what owning costs."""
 ImageSize: TypeAlias = Annotated[Given, text_kind()]

@@ -96,11 +96,12 @@ def group(cls: type[T]) -> type[T]:
     """
     if "asked" not in cls.__dict__:
         own: Callable[..., None] = cls.__init__
+        kind: type = cls
 
         @wraps(own)
         def checked(self: Any, *args: Any, **settings: Any) -> None:
             own(self, *args, **settings)
-            for name, setting in _checked_settings(cls):
+            for name, setting in _checked_settings(kind):
                 value = getattr(self, name)
                 if value is not None and not is_list(setting, value):
                     object.__setattr__(self, name, setting.kind.check(name, value))
@@ -210,12 +211,13 @@ def declaration_of(function: Function) -> Declaration:
     """What the signature of a question declares."""
     plain = inspect.unwrap(function)
     hints = get_type_hints(plain, include_extras=True)
-    parameters = inspect.signature(plain).parameters
+    every = inspect.signature(plain).parameters
+    parameters = {name: parameter for name, parameter in every.items() if parameter.kind != parameter.VAR_KEYWORD}
     groups = {name: hint for name in parameters if (hint := _of_group(hints[name])) is not None}
-    settings = _declared(plain)
+    settings = {**_declared(plain), **getattr(plain, "__settings_beside__", {})}
     former: Mapping[str, str] = getattr(plain, "__former_names__", OLD_NAMES)
     renamed = {old: new for old, new in former.items() if old not in parameters and new in {*settings, *parameters}}
-    return Declaration(plain.__name__, *map(MappingProxyType, (settings, parameters, groups, renamed)), plain)
+    return Declaration(plain.__name__, settings, parameters, groups, renamed, plain)
 
 
 def question_settings(function: Function) -> Mapping[str, Setting]:
@@ -237,15 +239,19 @@ Over = Callable[[Function, Settings, tuple[str, ...]], Any]
 """Asks a question once for each combination of the lists among its settings, of which it is told the names."""
 
 
-def question(over: Over | None = None, *, former: Mapping[str, str] = OLD_NAMES) -> Callable[[Function], Function]:
+def question(
+    over: Over | None = None, *, former: Mapping[str, str] = OLD_NAMES,
+    beside: Mapping[str, Setting] = MappingProxyType({}),
+) -> Callable[[Function], Function]:  # fmt: skip
     """Makes a function a question, which is called with groups or with their settings flat.
 
     `over`: what becomes of lists where settings vary. `former`: former names of its settings and the names of today,
-    taken for a release. The function itself is called with groups.
+    taken for a release. `beside`: settings of other questions, which it takes as its last keywords. The function itself
+    is called with groups.
     """
 
     def declared_by(function: Function) -> Function:
-        vars(function)["__former_names__"] = former
+        vars(function).update(__former_names__=former, __settings_beside__=beside)
 
         @wraps(function)
         def asked(*args: Any, **given: Any) -> Any:

@@ -42,6 +42,8 @@ def question_of(model: Any, find: str, strict: bool, settings: Mapping[str, Any]
         raise InputError("on", None, "a chip or a cluster")
     if subject != "train":
         unknown = next((name for name in others if name not in SIDES), None)
+        if unknown is not None and unknown in TRAINED:
+            raise InputError(unknown, others[unknown], "`tokens` beside it: it is of training")
         if unknown is not None:
             raise not_one_of("setting", unknown, (*SIDES, *ALL_SIZES, *SERVED))
         asked = setup(model, **others)

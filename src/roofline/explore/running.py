@@ -19,9 +19,11 @@ from roofline.estimates.span import Span
 from roofline.machine.engine import Engine, default_engine, engine_named
 from roofline.machine.fabric import cluster_named
 from roofline.machine.named_chip import chip_named
+from roofline.model.formats import format_named
 from roofline.model.gguf.mixes import mix_named
 from roofline.model.load import load
 from roofline.model.model import Model
+from roofline.model.quantization.named import scheme_named
 
 
 @group
@@ -145,7 +147,12 @@ LOCAL = "llama.cpp"
 
 
 def _listed(formats: str | Sequence[str]) -> Sequence[str]:
-    return ([name.strip() for name in formats.split(",")] if isinstance(formats, str) else formats) or LADDER
+    """The formats, the usual ones where there are none. Raises InputError for one that is not known."""
+    names = [name.strip() for name in formats.split(",")] if isinstance(formats, str) else formats
+    for value in (part.rpartition("=")[2].strip() for name in names for part in name.split(",")):
+        if value != CHECKPOINT and mix_named(value) is None and scheme_named(value) is None:
+            format_named(value, "formats")
+    return names or LADDER
 
 
 def usual_engine(on: Any, format: str) -> Engine:

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from roofline.declared.checks import count, flag
 from roofline.declared.errors import InputError, not_one_of
-from roofline.declared.question import OLD_NAMES
-from roofline.explore.asking import MONEY, other_side, question_of, side_text
+from roofline.declared.kinds import ExtremeName, Names, OneChipCount, OtherSide, PlainNumber, Switch, Text
+from roofline.declared.question import OLD_NAMES, question
+from roofline.explore.asking import ASKED, MONEY, TRAINED, other_side, question_of, side_text
 from roofline.explore.break_even import break_even, owned_named
 from roofline.explore.condition import (
     Clause,
@@ -29,6 +29,7 @@ from roofline.explore.fewest_chips import MOST_CHIPS, fewest_chips, on_chips
 from roofline.explore.figures import ColumnKind
 from roofline.explore.knobs import HARDWARE, WORK, Sought, sought
 from roofline.explore.open_question import ALL_SIZES, OpenQuestion
+from roofline.explore.questions import AXIS_NAMES
 from roofline.explore.seeking import searched
 from roofline.explore.solution import Solution
 from roofline.model.load import model_of
@@ -39,10 +40,31 @@ TRIED_VALUES = 4
 """Values of a knob at which a first estimate is looked for."""
 
 
+@question(beside={**ASKED, **TRAINED})
 def solve(
-    model: Any, *, find: str, where: str | Sequence[str] | None = None, against: object = None,
-    extreme: str | None = None, strict: bool = False, **settings: Any,
-) -> Solution:  # fmt: skip
+    model: Any,
+    *,
+    find: Annotated[
+        Text,
+        "`batch`, `context`, `input`, `output`, `concurrency`, `rate`, `tokens`: the greatest under upper limits, else "
+        "the least. `bandwidth`, `peak`, `memory`, `link` of a chip like the given one, or `chips`: the least. `price` "
+        "(USD per chip-hour) or `utilisation` at which two ways cost the same.",
+    ],
+    where: Annotated[
+        Names | None,
+        "What must hold: `tpot <= 30ms and fits`, `tokens_per_second >= 5000`, `bound = compute`, `time <= against`.",
+    ] = None,
+    against: Annotated[
+        OtherSide | None,
+        "The other side, where it differs: `on=b200,precision=fp8`; of price and utilisation also owning, "
+        "`owned(capital=30000,years=4,kwh=0.1,pue=1.2)`.",
+    ] = None,
+    utilisation: Annotated[PlainNumber | None, "Of the time in which an owned chip works, to find the price."] = None,
+    extreme: Annotated[ExtremeName | None, "The greatest or the least value, where it is not the usual one."] = None,
+    most_chips: Annotated[OneChipCount | None, "As far as chips are looked at (512, or those of the cluster)."] = None,
+    strict: Annotated[Switch, "Times at the far end of their 80 % intervals."] = False,
+    **settings: Any,
+) -> Solution:
     """The value of one setting, `find`, at which what `where` says holds.
 
     find: `batch`, `context`, `input`, `output`, `concurrency`, `rate` (requests/s) or `tokens` (of training), the
@@ -61,16 +83,10 @@ def solve(
     """
     find = OLD_NAMES.get(find, find)
     if find not in FINDS:
-        raise not_one_of("find", find, FINDS)
-    if extreme is not None and extreme not in ("greatest", "least"):
-        raise not_one_of("extreme", extreme, ("greatest", "least"))
-    flag("strict", strict)
+        raise not_one_of("find", find, [AXIS_NAMES.get(name, name) for name in FINDS])
     texts = () if where is None else (where,) if isinstance(where, str) else tuple(where)
     if not any(text.strip() for text in texts if isinstance(text, str)) and find not in MONEY:
         raise InputError("where", where, "what must hold, such as `tpot <= 30ms and fits`")
-    most_chips = settings.pop("most_chips", None)
-    utilisation = settings.pop("utilisation", None)
-    settings = {OLD_NAMES.get(name, name): value for name, value in settings.items()}
     if find in ALL_SIZES and settings.get(find) is not None:
         raise InputError(find, settings[find], "nothing: it is what is looked for")
     q = question_of(model_of(model), find, strict, settings)
@@ -81,7 +97,7 @@ def solve(
         return break_even(q if owned else _under(q.knowing(), texts), find, against, utilisation)
     if utilisation is not None:
         raise InputError("utilisation", utilisation, "nothing: it is of price and utilisation")
-    most = count("most_chips", MOST_CHIPS if most_chips is None else most_chips, 1)
+    most = MOST_CHIPS if most_chips is None else most_chips
     of = None if find == "chips" else sought(find, q)
     q = replace(q, known=_known(_candidates(of) if of is not None else on_chips(q, settings["on"], most)))
     q = _under(q, texts)

@@ -6,7 +6,6 @@ and flat in another; where lists of settings make a grid, further overloads take
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import product
@@ -125,7 +124,7 @@ class Stub:
     ) -> Iterator[Parameter]:
         """The parameters of one overload: those of the function with groups given whole, then groups' settings."""
         hints, alone = get_type_hints(declared.function, include_extras=True), False
-        named = inspect.signature(declared.function).parameters
+        named = declared.parameters
         for name, parameter in named.items():
             alone = alone or parameter.kind is parameter.KEYWORD_ONLY or ways.get(name) == "flat"
             default = None if parameter.default is NEEDED else _default(parameter.default)
@@ -145,8 +144,8 @@ class Stub:
             else:
                 yield Parameter(name, self.type(hints[name]), default, alone)
         for setting in declared.settings.values():
-            if setting.parameter and setting.name not in named:
-                whole = ways[setting.parameter] == "whole"
+            if setting.name not in named:
+                whole = ways.get(setting.parameter) == "whole"
                 if not (whole and setting.needed):
                     yield self._setting(setting, None if setting.needed else _default(setting.default), lists, True)
 
@@ -162,7 +161,7 @@ class Stub:
 
 def _needs(declared: Declaration, parameter: str) -> bool:
     """Whether a group has to be given: some setting of its has to."""
-    given = inspect.signature(declared.function).parameters[parameter].default is NEEDED
+    given = declared.parameters[parameter].default is NEEDED
     return given and any(setting.needed for setting in group_settings(declared.groups[parameter]).values())
 
 

@@ -95,6 +95,7 @@ TOOLS = MappingProxyType({
     "serve": ToolFacts("A server in its steady state, at a concurrency or at a rate: TTFT, TPOT, throughput.", "serve"),
     "simulate": ToolFacts("A server under random traffic, request by request: percentiles, queue, memory.", "simulate"),
     "search": ToolFacts("The best layouts, batches and counts of chips that serve a load within its limits.", "search"),
+    "solve": ToolFacts("The batch, rate, bandwidth, price or number of chips at which a target is met.", "solve"),
     "train": ToolFacts("Time, memory, MFU and cost of an optimizer step on a machine.", "training"),
     "diff": ToolFacts("Two models, places, formats or layouts side by side, and what the change comes from.", "diff"),
     "report": ToolFacts("All of that for one batch: memory, times, limits, what would help, other machines.", "report",

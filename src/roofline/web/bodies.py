@@ -27,6 +27,7 @@ from roofline.explore.difference import SidePlace, SideStep, diff
 from roofline.explore.guidance import served
 from roofline.explore.running import formats_that_run
 from roofline.explore.search import search
+from roofline.explore.solve import solve
 from roofline.explore.training_search import search_training
 from roofline.show.report.make import report
 from roofline.simulation.simulate import simulate
@@ -196,9 +197,7 @@ class SidesAsked(Body):
     b: SideAsked  # type: ignore[valid-type]
 
 
-DiffAsked = body_of(
-    diff, "Two sides: what changes from `a` to `b`, and what the change comes from.", base=SidesAsked
-)
+DiffAsked = body_of(diff, "Two sides: what changes from `a` to `b`, and what the change comes from.", base=SidesAsked)
 
 
 LEARNING: Mapping[str, int] = MappingProxyType({"batch": 64, "tokens": 4096})
@@ -298,6 +297,12 @@ SearchAsked = body_of(
     search, "What a server is asked, and the most seconds it may take; one machine, and what may be chosen.",
     usual={"input": 1024, "output_tokens": 256, "concurrency": 32, "objective": "chips"},
     without=("confirm",), largest={"output_tokens": 100_000, "concurrency": 100_000, "top": 20},
+)  # fmt: skip
+
+
+SolveAsked = body_of(
+    solve, "What is looked for, what must hold, and the settings of a step, a batch, a server or training.",
+    largest={"output_tokens": 100_000, "concurrency": 100_000, "most_chips": 4096}, one=True,
 )  # fmt: skip
 
 

@@ -14,6 +14,8 @@ from roofline.declared.result import plain
 from roofline.emit.make import hand_over
 from roofline.emit.serving import launch_files
 from roofline.estimates.training_changes import fixes
+from roofline.explore.asking import side_named
+from roofline.explore.break_even import owned_named
 from roofline.explore.difference import Side
 from roofline.explore.running import OF_ONE, formats_that_run, what_runs
 from roofline.layout.layout import layout_named
@@ -23,7 +25,7 @@ from roofline.show.report.finished import Finished
 from roofline.show.report.page import html
 from roofline.web import bodies as b
 from roofline.web.answers import given_fields, given_search, train_answer
-from roofline.web.choices import Allowed
+from roofline.web.choices import Allowed, chosen_machine
 from roofline.web.gguf_model import dropped
 
 MOST_ITEMS = 20_000
@@ -75,24 +77,38 @@ def diff_answer(asked: Any, allowed: Allowed) -> Any:
 def _side(asked: Any, allowed: Allowed) -> Side:
     given = given_fields(asked, allowed)
     given = PlaceSettings.fully(given)
-    if "on" in given and not isinstance(given["on"], Chip):  # of the catalog, or `here`: a side tells it as it was asked
+    if "on" in given and not isinstance(
+        given["on"], Chip
+    ):  # of the catalog, or `here`: a side tells it as it was asked
         given["on"] = asked.on.strip().lower()
     if "layout" in given:
         given["layout"] = layout_named(given["layout"])
     return Side(**given)
 
 
+def solve_answer(asked: b.Body, allowed: Allowed) -> Any:
+    """`roofline.solve`: the value of one setting at which what is asked for holds."""
+    given = given_fields(asked, allowed)
+    against = given.get("against")
+    if against is not None and owned_named(against) is None and (on := side_named(against).get("on")) is not None:
+        try:
+            chosen_machine(on, allowed)
+        except InputError as error:
+            raise InputError("against", against, error.expected, error.nearest) from error
+    return rl.solve(**given)
+
+
 def runs_answer(asked: b.Body, allowed: Allowed) -> dict[str, Any]:
     """`roofline.running` of a part of the catalog, or of one model; `of`: how many models the catalog has."""
     given = given_fields(asked, allowed)
     part = {name: given.pop(name) for name in ("start", "count") if name in given}
+    beside = {name: value for name in OF_ONE if (value := given.pop(name, None))}
     if "model" in given:
         if part:
             raise InputError(*next(iter(part.items())), "nothing beside a model")
-        return {**formats_that_run(**given).to_dict(), "of": 0}
-    alone = next((name for name in asked.model_fields_set if name in OF_ONE), None)
-    if alone is not None:
-        raise InputError(alone, getattr(asked, alone), "a model beside it")
+        return {**formats_that_run(**given, **beside).to_dict(), "of": 0}
+    if beside:
+        raise InputError(*next(iter(beside.items())), "a model beside it")
     names = tuple(catalog())
     start = part.get("start", 0)
     return {**what_runs(names[start : start + part.get("count", CATALOG_PART)], **given).to_dict(), "of": len(names)}

@@ -66,6 +66,7 @@ QUESTIONS = MappingProxyType({
     "plot": ApiQuestion(b.PlotAsked, a.plot_answer),
     "simulate": ApiQuestion(b.SimulateAsked, a.simulate_answer, heavy=True),
     "search": ApiQuestion(b.SearchAsked, a.search_answer, heavy=True),
+    "solve": ApiQuestion(b.SolveAsked, more.solve_answer, heavy=True),
     "advice": ApiQuestion(b.AdviceAsked, a.advice_answer, heavy=True),
     "runs": ApiQuestion(b.RunsAsked, more.runs_answer, heavy=True),
     "gguf": ApiQuestion(b.GgufAsked, more.gguf_answer, heavy=True),
