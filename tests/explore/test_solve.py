@@ -361,7 +361,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"find": "batch", "where": "time <= against", "context": 1}, "against: expected other settings"),
     ({"find": "batch", "where": "fits", "against": "on=b200", "context": 1}, "against: expected other settings"),
     ({"find": "batch", "where": "time < against", "against": "b200", "context": 1}, "against: expected settings among"),
-    ({"find": "batch", "where": "fits", "context": 1, "tpp": 2}, "setting: expected one of"),
+    ({"find": "batch", "where": "fits", "context": 1, "recipe": "fp8"}, "recipe: expected `tokens` beside it"),
     ({"find": "batch", "where": "fits", "context": 1, "extreme": "most"}, "extreme: expected one of"),
     ({"find": "price", "input": 5, "output": 5}, "against: expected settings of the other side"),
     ({"find": "price", "against": "owned(capital=1,years=1)", "utilisation": 1}, "against: expected owned"),
@@ -370,6 +370,11 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"find": "chips", "where": "fits", "context": 1, "layout": "tp=2"}, "layout: expected nothing"),
     ({"find": "chips", "where": "fits", "batch": 1, "tokens": 10}, "find: expected inference"),
 ]  # fmt: skip
+
+
+def test_a_setting_that_there_is_not() -> None:
+    with pytest.raises(TypeError, match=r"solve\(\) has no setting 'tpp'; nearest: tp"):
+        rl.solve(MODEL, find="batch", where="fits", on="h100-sxm", context=1, tpp=2)  # type: ignore[call-arg]
 
 
 @folded(("options", "text"), BAD, ids=[text for _, text in BAD])

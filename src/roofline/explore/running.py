@@ -115,8 +115,8 @@ def what_runs(
     whose own context is shorter, and those that fit in none, are left out.
     Raises InputError for a machine or a format that is not known.
     """
-    where = _known(room.on, engine)
-    rows = [row for name in models for row in _widest(load(name), room, _listed(formats), engine)]
+    where, tried = _known(room.on, engine), _listed(formats)
+    rows = [row for name in models for row in _widest(load(name), room, tried, engine)]
     return WhatRuns(where, room.context, tuple(sorted(rows, key=lambda row: -row.parameters)))
 
 
