@@ -314,8 +314,8 @@ TYPOS = [
     ),
     (
         "solve gpt2 --on l4 --find bach --where fits",
-        "find: expected one of batch, context, input, output_tokens, concurrency, rate, tokens, bandwidth, "
-        "pea..., got 'bach'; nearest: batch, bandwidth, chips",
+        "--find: expected one of batch, context, input, output, concurrency, rate, tokens, bandwidth, "
+        "peak, ve..., got 'bach'; nearest: batch, bandwidth, chips",
     ),
     (
         "solve gpt2 --on l4 --find batch --context 9 --where tpott<1ms",
