@@ -26,6 +26,7 @@ class Tables(Mapping[str, Entry]):
         self._build = build
         self._texts: dict[str, str] = {}
         self._entries: dict[str, Entry] = {}
+        self._heads: dict[str, Mapping[str, Any]] = {}
         for text in (path.read_text(encoding="utf-8") for path in paths):
             headers = [(h[1], h.start()) for h in _HEADER.finditer(text)]
             for (name, start), (_, end) in pairwise([*headers, ("", len(text))]):
@@ -47,9 +48,11 @@ class Tables(Mapping[str, Entry]):
 
     def head(self, name: str) -> Mapping[str, Any]:
         """What stands in a table itself, without the tables within it, or lists of them."""
-        alone = re.split(rf"^\[\[?{re.escape(name)}\.", self._texts[name], maxsplit=1, flags=re.MULTILINE)[0]
-        head: Mapping[str, Any] = tomllib.loads(alone).get(name, {})
-        return head
+        if name not in self._heads:
+            text = "\n" + self._texts[name]
+            ends = [at for inner in (f"\n[{name}.", f"\n[[{name}.") if (at := text.find(inner)) >= 0]
+            self._heads[name] = tomllib.loads(text[: min(ends, default=None)]).get(name, {})
+        return self._heads[name]
 
 
 def raw(name: str, table: Mapping[str, Any]) -> Mapping[str, Any]:
