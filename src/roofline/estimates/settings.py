@@ -7,7 +7,7 @@ be a list: a plan each, and an axis of the result that says which.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from typing import Any, ClassVar
@@ -56,8 +56,6 @@ class Setup:
     engine: Engine
     law: Mode
     bill: Bill = PLAIN_BILL
-    precision: object = field(default=None, compare=False)
-    """Of a training step, the formats asked for beside its recipe, as they were written."""
 
     @cached_property
     def plan(self) -> Plan:

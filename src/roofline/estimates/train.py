@@ -27,6 +27,7 @@ from roofline.estimates.settings import Setup, bill_of, each, question
 from roofline.estimates.span import Span
 from roofline.estimates.training_estimate import Stage as Stage
 from roofline.estimates.training_estimate import TrainingEstimate as TrainingEstimate
+from roofline.estimates.training_estimate import TrainingSetup
 from roofline.estimates.training_memory import TrainingMemory
 from roofline.estimates.training_passes import (
     Passes,
@@ -146,7 +147,7 @@ def train(
     return _estimated(*_asked(learner.of(model), step, where, drawn.billed(bill)), Shared())
 
 
-def asked_beside(shared: Shared, model: Model | Source, settings: Settings) -> tuple[Setup, Training, Count]:
+def asked_beside(shared: Shared, model: Model | Source, settings: Settings) -> tuple[TrainingSetup, Training, Count]:
     """What `train` is asked of one setting of each, beside others that differ in ZeRO, chunks and recomputation alone.
 
     `shared` keeps what these have in common from one to the next, so that each is worked out once.
@@ -165,7 +166,7 @@ def train_step(model: Model | Source, step: Training, where: Where, bill: Bill |
     return _estimated(*_asked(model_of(model), step, where, bill), Shared())
 
 
-def retrained(asked: Setup, step: Training, deployment: Deployment) -> TrainingEstimate:
+def retrained(asked: TrainingSetup, step: Training, deployment: Deployment) -> TrainingEstimate:
     """Another step of a model that is asked about already, somewhere else."""
     micro_batches = check(asked.model, step, deployment.layout)
     model, formats = formats_of(asked.model, asked.precision, step.precision)
@@ -174,7 +175,7 @@ def retrained(asked: Setup, step: Training, deployment: Deployment) -> TrainingE
     )
 
 
-def _asked(model: Model, step: Training, where: Where, bill: Bill | None) -> tuple[Setup, Training, Count]:
+def _asked(model: Model, step: Training, where: Where, bill: Bill | None) -> tuple[TrainingSetup, Training, Count]:
     """What is asked, the step as its engine takes it, and the micro-batches of a replica."""
     software = trainer_named(where.engine, step.schedule)
     if step.overlap is None:
@@ -193,7 +194,7 @@ def _asked(model: Model, step: Training, where: Where, bill: Bill | None) -> tup
     micro_batches = check(model, step, spread)
     model, formats = formats_of(model, where.precision, step.precision)
     law, bill = mode_named(where.law), bill_of(bill)
-    return Setup(model, deployment, formats, software, law, bill, where.precision), step, micro_batches
+    return TrainingSetup(model, deployment, formats, software, law, bill, where.precision), step, micro_batches
 
 
 @dataclass(frozen=True)
@@ -275,7 +276,7 @@ def replicas_and_update(
     return reduction, gathering, shared.of("update", (zero, *kinds), lambda: update_of(differing, asked, step))
 
 
-def _estimated(asked: Setup, step: Training, micro_batches: Count, shared: Shared) -> TrainingEstimate:
+def _estimated(asked: TrainingSetup, step: Training, micro_batches: Count, shared: Shared) -> TrainingEstimate:
     deployment, software, spread = asked.deployment, asked.engine, asked.layout
     every = stages_of(asked, step, shared)
     passes = run_passes(step, [s.passes for s in every.order], micro_batches, spread.vp)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import Any, ClassVar
 
@@ -68,6 +68,13 @@ class Stage(Figured):
         return sum(int(n) for block, n in self.rank.blocks if block.name != PIPELINE)
 
 
+@dataclass(frozen=True)
+class TrainingSetup(Setup):
+    """The same of training. `precision`: the formats asked for beside its recipe, as they were written."""
+
+    precision: object = field(default=None, compare=False)
+
+
 @dataclass(frozen=True, repr=False)
 class TrainingEstimate(Spent, Deployed):
     """One optimizer step of `batch` sequences on a deployment: numbers, or arrays of batches, lengths and degrees.
@@ -90,7 +97,7 @@ class TrainingEstimate(Spent, Deployed):
     }  # fmt: skip
     NAMES: ClassVar[Mapping[str, str]] = {"time": "span"}
 
-    asked: Setup
+    asked: TrainingSetup
     step: Training
     micro_batches: Count
     stages: tuple[Stage, ...]
