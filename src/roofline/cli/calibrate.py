@@ -123,6 +123,8 @@ def _by_bench(bench: BenchOptions, json: bool, out: Path | None, force: bool) ->
         check_ending(out, (".toml",), "--out")
         check_file(out, force, "--out")
     assert bench.llama_bench is not None
+    assert bench.model is not None
+    assert bench.on is not None
     fit = bench_fit(bench.model, bench_rows(bench.llama_bench), bench.on, bench.engine, bench.precision)
     if json:
         print_json(fit.to_dict())

@@ -28,13 +28,13 @@ LONGEST_WARNING = 400
 """Characters of a warning, which names what a config says."""
 
 
-def _whole(type_: Any, tokens: Sequence[Token]) -> Any:
+def _whole(type_: Any, tokens: Sequence[Token]) -> list[int]:
     """The whole numbers of an option, with k for 1,000 and Ki for 1,024; anything else is an error, not rounded."""
     del type_
     return [whole_named(token.keyword or "value", token.value) for token in tokens]
 
 
-def _one(type_: Any, tokens: Sequence[Token]) -> Any:
+def _one(type_: Any, tokens: Sequence[Token]) -> int:
     return _whole(type_, tokens)[0]
 
 

@@ -22,10 +22,10 @@ from roofline.declared.result import Figured, Result, Units
 from roofline.frozen import frozen_tree
 from roofline.machine.chip import Chip
 from roofline.machine.constants import constants_for
-from roofline.machine.engine import engine_named
+from roofline.machine.engine import Engine, engine_named
 from roofline.machine.law import RECORDS
 from roofline.machine.named_chip import chip_named
-from roofline.model.load import model_of
+from roofline.model.load import Source, model_of
 from roofline.model.model import Model
 
 ENGINE = "llama.cpp"
@@ -80,7 +80,13 @@ class BenchFit(Result):
     rows: tuple[FittedRow, ...]
 
 
-def bench_fit(model: Any, rows: Sequence[Measured], on: Any, engine: Any = None, precision: Any = None) -> BenchFit:
+def bench_fit(
+    model: Model | Source,
+    rows: Sequence[Measured],
+    on: str | Chip,
+    engine: str | Engine | None = None,
+    precision: str | None = None,
+) -> BenchFit:
     """The constants of the chip `on` by rows of llama-bench, which ran `model` in `precision` on it.
 
     Raises InputError for a machine of several chips, an engine whose kernels have no constants of its own, more than 64

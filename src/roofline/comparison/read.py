@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from roofline.comparison.benchmarks import ComparedResults, compared_results
 from roofline.comparison.comparison import Comparison, compared, step_of_kernels
@@ -18,7 +18,8 @@ from roofline.declared.kinds import MeasuredFile, OneSequences, OneTokens, OneTo
 from roofline.declared.question import group
 from roofline.estimates.estimate import estimate
 from roofline.estimates.settings import question
-from roofline.model.load import model_of
+from roofline.model.load import Source, model_of
+from roofline.model.model import Model
 from roofline.work.step import Step, decode, prefill
 
 _SQLITE = b"SQLite format 3\0"
@@ -39,7 +40,7 @@ AS_PROFILED = ProfiledStep()
 
 @question
 def compare(
-    model: Any,
+    model: Model | Source,
     measured: Annotated[
         MeasuredFile,
         "A trace of torch.profiler, an export of Nsight Systems (.sqlite) or Nsight Compute (.csv), or results of "

@@ -9,14 +9,15 @@ from roofline.declared.kinds import Switch
 from roofline.estimates.bill import Bill
 from roofline.estimates.settings import question, setup
 from roofline.estimates.step import step_estimate
-from roofline.model.load import model_of
+from roofline.model.load import Source, model_of
+from roofline.model.model import Model
 from roofline.work.step import Step
 from roofline.work.training import Training
 
 
 @question
 def estimate(
-    model: Any,
+    model: Model | Source,
     step: Step,
     where: Where,
     *,

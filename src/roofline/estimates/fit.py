@@ -21,7 +21,8 @@ from roofline.estimates.settings import Deployed, Setup, broadcast, holding_of, 
 from roofline.estimates.span import shaped
 from roofline.layout.layout import Layout
 from roofline.machine.engine import UNBOUNDED
-from roofline.model.load import model_of
+from roofline.model.load import Source, model_of
+from roofline.model.model import Model
 from roofline.model.precision import Precision
 
 CHIPS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
@@ -190,7 +191,7 @@ class Fit(Deployed):
 
 @question
 def fit(
-    model: Any,
+    model: Model | Source,
     place: PlaceSettings,
     *,
     batch: Annotated[Sequences, "Sequences held at once, those of all replicas."] = 1,

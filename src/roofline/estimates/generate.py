@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
+from roofline.arrays import Array
 from roofline.declared.checks import real
 from roofline.declared.errors import InputError
 from roofline.declared.groups import StaticBatch, Where
@@ -28,7 +29,7 @@ from roofline.estimates.settings import Deployed, Setup, broadcast, question, se
 from roofline.estimates.span import NOTHING, Span, exactly
 from roofline.estimates.step import Estimate, check_context, check_formats, step_estimate
 from roofline.machine.energy import Busy
-from roofline.model.load import model_of
+from roofline.model.load import Source, model_of
 from roofline.model.model import Model
 from roofline.work.step import Step, decode, prefill
 from roofline.work.step import replace as changed
@@ -427,7 +428,7 @@ def decode_steps(plan: Plan, batch: Count, start: Count, tokens: Count, host: Co
     return span.shaped(shape) if shape else Span(*(np.asarray(v).item() for v in span.ends()))
 
 
-def _rows(plan: Plan, batch: Any, start: Any, steps: Any, hosts: Any, new: int) -> Span:
+def _rows(plan: Plan, batch: Array, start: Array, steps: Array, hosts: Array, new: int) -> Span:
     """One row of contexts for each batch, over the union of what its elements need; sums are differences of its own."""
     shape, added = steps.shape, hosts * steps
     batch, start, steps = (v.reshape(-1) for v in (batch, start, steps))
@@ -442,15 +443,15 @@ def _rows(plan: Plan, batch: Any, start: Any, steps: Any, hosts: Any, new: int) 
         begins[order[members]] = place + start[order[members]] - low
         place += high - low
 
-    def between(values: Count) -> Any:
+    def between(values: Count) -> Array:
         row = np.concatenate([[0.0], np.cumsum(np.broadcast_to(values, contexts.shape), dtype=np.longdouble)])
-        return (row[begins + steps] - row[begins]).astype(float).reshape(shape)
+        return np.asarray((row[begins + steps] - row[begins]).astype(float).reshape(shape))
 
     floor, expected, low_end, high_end = (between(v) for v in span.ends())
     return Span(floor, expected + added, low_end + added, high_end + added)
 
 
-def _runs(batch: Any, start: Any, end: Any) -> Iterator[tuple[int, int, int, slice]]:
+def _runs(batch: Array, start: Array, end: Array) -> Iterator[tuple[int, int, int, slice]]:
     """Of elements sorted by batch and start: the batch, the union of ranges that overlap, and whose they are."""
     first, low, high = 0, int(start[0]), int(end[0])
     for i in range(1, len(batch)):
@@ -462,7 +463,7 @@ def _runs(batch: Any, start: Any, end: Any) -> Iterator[tuple[int, int, int, sli
     yield int(batch[first]), low, high, slice(first, len(batch))
 
 
-def _every_step(plan: Plan, batch: Any, start: Any, steps: Any, hosts: Any, yields: float, new: int) -> Span:
+def _every_step(plan: Plan, batch: Array, start: Array, steps: Array, hosts: Array, yields: float, new: int) -> Span:
     """Every step of every element, along a first axis, in pieces; what an element has no more of counts nothing."""
     longest, piece = int(steps.max()), max(1, 2**18 // steps.size)
     sums: list[Any] = [np.zeros(steps.shape)] * 4
@@ -481,7 +482,7 @@ def decode_of(batch: Count, context: Count, new: int) -> Step:
 
 @question
 def generate(
-    model: Any,
+    model: Model | Source,
     where: Where,
     load: StaticBatch,
     *,

@@ -211,7 +211,7 @@ class Holding:
         streams = 2 if self.deployment.chip.kind == "cpu" else 1  # a CPU's buffer has the embeddings' rows too
         return activation_bytes(rank, wide, tokens, tokens, engine.sampled_bytes, streams, in_place=True)
 
-    def fits(self, batch: Count, tokens: Count) -> Any:
+    def fits(self, batch: Count, tokens: Count) -> Flag:
         """Whether so many sequences a replica fit."""
         return self.memory(((batch, tokens),)).fits
 

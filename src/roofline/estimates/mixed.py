@@ -68,19 +68,19 @@ def _tokens(number: Count) -> Step:
     return changed(decode(1, 1), (Queries(0, 1, number),))
 
 
-def _is_head(view: View[Any]) -> bool:
+def _is_head(view: View[Step]) -> bool:
     return view is logits_alone
 
 
-def _is_counted(view: View[Any]) -> bool:
+def _is_counted(view: View[Step]) -> bool:
     return view in COUNTED
 
 
-def _is_not(view: View[Any]) -> bool:
+def _is_not(view: View[Step]) -> bool:
     return view not in COUNTED
 
 
-def _views(plan: Plan, wanted: Callable[[View[Any]], bool]) -> Callable[[Step], Array]:
+def _views(plan: Plan, wanted: Callable[[View[Step]], bool]) -> Callable[[Step], Array]:
     """Seconds of the modules that see so much of a step."""
     return lambda step: np.asarray(_launched(plan, sum(plan.by_view(step, wanted).values(), EMPTY)))
 

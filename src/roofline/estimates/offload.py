@@ -54,7 +54,7 @@ from roofline.machine.chip import Chip, figure_named
 from roofline.machine.engine import Engine, engine_named
 from roofline.machine.named_chip import chip_named
 from roofline.machine.target import Mode, mode_named
-from roofline.model.load import model_of
+from roofline.model.load import Source, model_of
 from roofline.model.model import Block, Model
 from roofline.model.modules import Experts, Module
 from roofline.model.precision import Precision
@@ -326,7 +326,7 @@ def _cuts(sizes: Sequence[float], layers: int) -> list[tuple[int, int]]:
 
 @question()
 def offload(
-    model: Any,
+    model: Model | Source,
     where: CardSettings,
     host: Host,
     load: OffloadBatch = USUAL_BATCH,

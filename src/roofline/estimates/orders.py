@@ -9,24 +9,26 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
 
-from roofline.distinct import Array
+from roofline.arrays import Array
 from roofline.estimates.waves import Waves
 
 PassKind: TypeAlias = Literal["F", "B", "W"]
 KINDS: tuple[PassKind, ...] = ("F", "B", "W")
 FORWARD, BACKWARD, WEIGHT = range(3)
+StageNumber = TypeVar("StageNumber", int, Array)
+"""The number of a stage, or of several."""
 
 
-def warm_up(schedule: str, stage: Any, p: int, v: int) -> Any:
+def warm_up(schedule: str, stage: StageNumber, p: int, v: int) -> StageNumber:
     """Forwards of a stage before its first gradient, where there are enough micro-batches; GPipe's are all of them."""
     return {"interleaved": 2 * (p - stage - 1) + (v - 1) * p, "zb-h2": 2 * (p - stage - 1)}.get(schedule, p - stage - 1)
 
 
-def lag(schedule: str, stage: Any) -> Any:
+def lag(schedule: str, stage: StageNumber) -> StageNumber:
     """Micro-batches by which a stage's weight gradients stay behind: as its neighbours' in-flight forwards allow."""
     return {"zb-h1": stage, "zb-h2": 2 * stage}.get(schedule, 0 * stage)
 

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
+from roofline.arrays import Array
 from roofline.declared.maths import Count, is_array, most, root, where
 from roofline.distinct import Array, Distinct, distinct, everyone
 from roofline.machine.deviation import PARTS, Deviation
@@ -97,7 +98,7 @@ class Total:
         """The upper end."""
         return self.expected + self.error.above
 
-    def at(self, places: Any) -> Total:
+    def at(self, places: Array | slice | int) -> Total:
         """The sums at some elements; numbers that all elements share stay what they are."""
         return self.mapped(lambda v: v[places] if _is_many(v) else v)
 
@@ -147,7 +148,7 @@ class Placed:
     places: tuple[tuple[str, Count, Count], ...]
 
     @cached_property
-    def view(self) -> View[Any]:
+    def view(self) -> View[Step]:
         """What it sees of a step."""
         return view_of(self.module)
 
@@ -210,11 +211,11 @@ class Plan:
         return tuple(Placed(modules[key], key[1], each[key]) for key in modules)  # type: ignore[index]
 
     @cached_property
-    def _views(self) -> Mapping[View[Any], Sequence[Placed]]:
+    def _views(self) -> Mapping[View[Step], Sequence[Placed]]:
         return _by_view(self.entries)
 
     @cached_property
-    def _named_views(self) -> Mapping[View[Any], Sequence[Placed]]:
+    def _named_views(self) -> Mapping[View[Step], Sequence[Placed]]:
         return _by_view(self.named_entries)
 
     def totals(self, step: Step, by: Sorter = together) -> Mapping[Hashable, Total]:
@@ -232,14 +233,16 @@ class Plan:
         """The sum over all ops of a step."""
         return self.totals(step).get("", EMPTY)
 
-    def by_view(self, step: Step, wanted: Callable[[View[Any]], bool] = lambda view: True) -> Mapping[View[Any], Total]:
+    def by_view(
+        self, step: Step, wanted: Callable[[View[Step]], bool] = lambda view: True
+    ) -> Mapping[View[Step], Total]:
         """The sums over the modules that see the same of a step: those of a whole step in parts that add up."""
         step = step.as_floats()
         views = {view: entries for view, entries in self._views.items() if wanted(view)}
         each = {view: _sums([(entries, view(step))], self.target, together) for view, entries in views.items()}
         return {view: sums.get("", EMPTY) for view, sums in each.items()}
 
-    def _seen(self, view: View[Any], entries: Sequence[Placed], step: Step, by: Sorter) -> Mapping[Hashable, Total]:
+    def _seen(self, view: View[Step], entries: Sequence[Placed], step: Step, by: Sorter) -> Mapping[Hashable, Total]:
         """The sums of modules that see the same of a step of numbers."""
         if isinstance(step, Training):
             return _at(entries, step, self.target, by)
@@ -251,7 +254,7 @@ class Plan:
         return self._known[key]
 
     def _near(
-        self, view: View[Any], entries: Sequence[Placed], step: Step, by: Sorter
+        self, view: View[Step], entries: Sequence[Placed], step: Step, by: Sorter
     ) -> Iterator[tuple[Hashable, Mapping[Hashable, Total]]]:
         """The times of a step, and of its like with other small numbers of tokens, which cost next to nothing more."""
         query = step.queries[0]
@@ -270,8 +273,8 @@ class Plan:
             yield (view, by, (replace(query, **{varying: number}),), step.logits), one
 
 
-def _by_view(entries: Iterable[Placed]) -> Mapping[View[Any], Sequence[Placed]]:
-    views: dict[View[Any], list[Placed]] = {}
+def _by_view(entries: Iterable[Placed]) -> Mapping[View[Step], Sequence[Placed]]:
+    views: dict[View[Step], list[Placed]] = {}
     for entry in entries:
         views.setdefault(entry.view, []).append(entry)
     return views
@@ -426,10 +429,10 @@ def _entry(entry: Placed, step: Step, target: Target, by: Sorter) -> dict[Hashab
     return sums
 
 
-def grade_of(graded: Mapping[str, Count], expected: Count) -> Any:
+def grade_of(graded: Mapping[str, Count], expected: Count) -> str | Array:
     """The worst grade of constants that, with those of worse grades, make up more than a tenth of the expected time."""
     worse: Count = 0.0
-    grade: Any = "-" if set(graded) <= {"-"} else "A"
+    grade: str | Array = "-" if set(graded) <= {"-"} else "A"
     bad = {g: graded.get(g, 0.0) for g in ("C", "B")}
     for letter in ("B", "C"):
         worse = bad["C"] + (bad["B"] if letter == "B" else 0.0)

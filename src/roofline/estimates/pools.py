@@ -38,7 +38,7 @@ from roofline.estimates.transfer import moved_bytes, networks
 from roofline.machine.engine import Engine
 from roofline.machine.fabric import MOST, cluster_named
 from roofline.model.images import Images
-from roofline.model.load import model_of
+from roofline.model.load import Source, model_of
 from roofline.model.model import Model
 from roofline.work.step import prefill
 
@@ -226,7 +226,7 @@ def pools_serving(
 
 @question
 def pools(
-    model: Any, where: Where, load: Load, pools: PoolSizes, *, speculation: Speculation | None = None,
+    model: Model | Source, where: Where, load: Load, pools: PoolSizes, *, speculation: Speculation | None = None,
     images: Images | None = None, bill: Bill | None = None,
 ) -> Pools:  # fmt: skip
     """`serve` of replicas that do one phase each."""
@@ -282,7 +282,7 @@ def _answer(pair: Pair, load: Load) -> Pools:
     shape, s = pair.shape(load), settled_pools(pair, load)
     t, p = s.tandem, s.passage
 
-    def back(value: Array) -> Any:
+    def back(value: Array) -> Array:
         whole = np.broadcast_to(value, s.prefills.shape).reshape(shape)
         return whole if shape else whole.item()
 

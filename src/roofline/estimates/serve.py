@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from roofline.declared.errors import InputError
 from roofline.declared.groups import Load, PoolSizes, Where
@@ -17,7 +17,8 @@ from roofline.estimates.server import Server, Serving
 from roofline.estimates.settings import Setup, broadcast, question, setup
 from roofline.estimates.step import check_context
 from roofline.model.images import Images
-from roofline.model.load import model_of
+from roofline.model.load import Source, model_of
+from roofline.model.model import Model
 from roofline.work.step import prefill
 
 
@@ -41,7 +42,7 @@ class SteadyState:
 
 @question
 def serve(
-    model: Any,
+    model: Model | Source,
     where: Where,
     load: Load,
     *,

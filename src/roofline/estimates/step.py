@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
+from roofline.arrays import Array
 from roofline.declared.checks import flag
 from roofline.declared.errors import InputError
 from roofline.declared.maths import Count, is_array, least, most
@@ -108,7 +109,7 @@ class OpTime(Figured):
         return bound(self.each.compute, memory, self.each.fixed, self.each.expected, self.each.network)
 
 
-def bound(compute: Count, memory: Count, fixed: Count, expected: Count, network: Count = 0.0) -> Any:
+def bound(compute: Count, memory: Count, fixed: Count, expected: Count, network: Count = 0.0) -> str | Array:
     """What limits an op: compute, memory, network or latency (launches and other fixed costs)."""
     if not any(is_array(v) for v in (compute, memory, fixed, expected, network)):
         if 2 * fixed > expected:

@@ -26,6 +26,8 @@ from roofline.estimates.training_sharing import Shared
 from roofline.estimates.training_traffic import check_sharded
 from roofline.estimates.training_update import update_of
 from roofline.layout.layout import Layout
+from roofline.model.load import Source
+from roofline.model.model import Model
 from roofline.work.training import Training
 
 
@@ -52,8 +54,8 @@ class _Asked:
 
 
 def family_beside(
-    shared: Shared, model: Any, recomputed: Sequence[str | Sequence[str]], zeros: Sequence[int], *, layout: Layout,
-    points: int, **options: Any,
+    shared: Shared, model: Model | Source, recomputed: Sequence[str | Sequence[str]], zeros: Sequence[int], *,
+    layout: Layout, points: int, **options: Any,
 ) -> TrainingFamily:  # fmt: skip
     """The steps of a layout and micro-batches of so many points, under every ZeRO and recomputation.
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from roofline.arrays import Array
 from roofline.declared.maths import Count, most, some
 from roofline.estimates.contention import Contention
 from roofline.estimates.deployment import Deployment
@@ -114,7 +114,7 @@ def between_replicas(
     return _worst(reduction + sent.apart, exposed(gathered, forward).times(times.forward))
 
 
-def _along(values: Sequence[Count], axes: int) -> Any:
+def _along(values: Sequence[Count], axes: int) -> Array:
     """Numbers or arrays of the stages along a first axis, before so many others."""
     stacked = np.stack(np.broadcast_arrays(*values)).astype(float)
     return stacked.reshape(len(values), *(1 for _ in range(axes + 1 - stacked.ndim)), *stacked.shape[1:])

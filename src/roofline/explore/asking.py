@@ -11,6 +11,7 @@ import numpy as np
 
 from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.groups import PlaceSettings, Where
+from roofline.declared.maths import Count
 from roofline.declared.question import OLD_NAMES, Setting, group_settings, question_settings
 from roofline.estimates.deployment import deploy, is_several
 from roofline.estimates.serve import serve
@@ -19,6 +20,7 @@ from roofline.explore.knobs import HARDWARE
 from roofline.explore.open_question import ALL_SIZES, NUMBERS, SERVED, OpenQuestion, subject_of
 from roofline.machine.engine import trainer_named
 from roofline.machine.target import mode_named
+from roofline.model.model import Model
 from roofline.model.quantization.asked import formats_of
 from roofline.work.training import TrainingOptions
 
@@ -28,7 +30,7 @@ SIDES = tuple(name for name, setting in group_settings(Where).items() if setting
 """Settings in which the other side of a comparison may differ."""
 
 
-def question_of(model: Any, find: str, strict: bool, settings: Mapping[str, Any]) -> OpenQuestion:
+def question_of(model: Model, find: str, strict: bool, settings: Mapping[str, Any]) -> OpenQuestion:
     """The question of settings and numbers. Raises InputError for what is unknown, missing or does not go together."""
     renamed = {OLD_NAMES.get(name, name): value for name, value in settings.items() if value is not None}
     given = PlaceSettings.fully(renamed)
@@ -61,7 +63,7 @@ def question_of(model: Any, find: str, strict: bool, settings: Mapping[str, Any]
     return OpenQuestion(subject, asked, numbers, machine=on, strict=strict, others=others)
 
 
-def _number(name: str, value: Any) -> Any:
+def _number(name: str, value: Count) -> Count:
     """One number, checked by its kind. Raises InputError for several."""
     number = NUMBERS[name].check(name, value)
     if np.shape(number):

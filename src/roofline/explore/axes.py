@@ -31,7 +31,7 @@ from roofline.machine.chip import Chip
 from roofline.machine.engine import engine_named
 from roofline.machine.fabric import Cluster
 from roofline.machine.target import mode_named
-from roofline.model.load import model_of
+from roofline.model.load import Source, model_of
 from roofline.model.model import Model
 from roofline.model.precision import Precision
 from roofline.model.quantization.asked import formats_of
@@ -52,7 +52,7 @@ CHECKPOINT = "checkpoint"
 """What the formats of the checkpoint itself are called."""
 
 
-def space_of(model: Any, phase: str, axes: Mapping[str, Any]) -> Space:
+def space_of(model: Model | Source | Sequence[Model | Source], phase: str, axes: Mapping[str, Any]) -> Space:
     """The space of axes as `sweep` takes them. Raises InputError for what is not understood."""
     question = question_named(phase)
     known = ("on", *SETTINGS, *DEGREES, *question.axes, *question.options)

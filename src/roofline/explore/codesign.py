@@ -25,7 +25,8 @@ from roofline.explore.knobs import KNOBS
 from roofline.explore.open_question import OpenQuestion
 from roofline.explore.questions import all_in_memory
 from roofline.extras import install_line
-from roofline.model.load import model_of
+from roofline.model.load import Source, model_of
+from roofline.model.model import Model
 
 TERA, GIGA, MIB, GIB = 1e12, 1e9, 2.0**20, 2.0**30
 POPULATION, GENERATIONS, MOST_GENERATIONS = 32, 40, 1000
@@ -194,7 +195,7 @@ class Codesign(Deployed):
 
 
 def codesign(
-    model: Any, *, bounds: Bounds | None = None, process: Process | None = None, of: str | None = None,
+    model: Model | Source, *, bounds: Bounds | None = None, process: Process | None = None, of: str | None = None,
     against: str = "usd", where: str | Sequence[str] = (), seed: int = 1, generations: int = GENERATIONS,
     **settings: Any,
 ) -> Codesign:  # fmt: skip
@@ -247,7 +248,7 @@ def codesign(
 
 
 def drawing_board(
-    model: Any, of: str | None, against: str, settings: Mapping[str, Any], where: str | Sequence[str] = ()
+    model: Model | Source, of: str | None, against: str, settings: Mapping[str, Any], where: str | Sequence[str] = ()
 ) -> tuple[OpenQuestion, str]:
     """The question that every chip is asked with the condition that it meets, and its figure."""
     q = question_of(model_of(model), "", False, settings).knowing()

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from roofline.arrays import Array
+
 if TYPE_CHECKING:
     from polars import DataFrame
 
@@ -67,7 +69,7 @@ def joined_values(parts: Sequence[ColumnValues]) -> ColumnValues:
     return Words(np.concatenate(list(maps)), names)
 
 
-def at_rows(values: ColumnValues, rows: Any) -> ColumnValues:
+def at_rows(values: ColumnValues, rows: Array) -> ColumnValues:
     """The values of some rows."""
     return Words(values.codes[rows], values.names) if isinstance(values, Words) else values[rows]
 

@@ -26,7 +26,8 @@ from roofline.explore.knobs import KNOBS, RATES, Knob, KnobSide
 from roofline.explore.open_question import OpenQuestion
 from roofline.explore.sweep import map_decode
 from roofline.machine.kernels import is_matrix
-from roofline.model.load import model_of
+from roofline.model.load import Source, model_of
+from roofline.model.model import Model
 
 STEP = 1e-3
 """Of the logarithm of a rate, to either side."""
@@ -145,7 +146,7 @@ class Sensitivity(Deployed):
         raise not_one_of("knob", knob, (e.knob for e in self.elasticities))
 
 
-def sensitivity(model: Any, *, of: str | None = None, map: bool = False, **settings: Any) -> Sensitivity:
+def sensitivity(model: Model | Source, *, of: str | None = None, map: bool = False, **settings: Any) -> Sensitivity:
     """The elasticities of a figure to the knobs of chip, work and model, and the regime of every op.
 
     of: a figure such as `time`, `tpot`, `latency` or `usd_per_million_tokens`; where not given the time of a step or of

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from roofline.arrays import Array
 from roofline.declared.errors import InputError, nearest
 from roofline.declared.result import Result
 from roofline.explore.columns import ColumnValues, Rows, Words, at_rows, joined_values, words_of
@@ -180,10 +181,10 @@ class Sweeper:
         plans = np.broadcast_to(np.reshape(family.plans, (-1, *(1,) * (rows.ndim - 1))), rows.shape)
         return columns, plans[rows]
 
-    def _answer(self, family: PlanFamily, point: Coordinates, rows: Any) -> _Answer:
+    def _answer(self, family: PlanFamily, point: Coordinates, rows: Array) -> _Answer:
         return _Answer(self, family, self.space.labels(family.plans[0]), point, rows.shape)
 
-    def _met(self, parts: Sequence[Clause], answer: _Answer, rows: Any) -> Any:
+    def _met(self, parts: Sequence[Clause], answer: _Answer, rows: Array) -> Array:
         """The rows that meet some parts of the condition."""
 
         def look(name: str) -> ColumnValues:
@@ -217,7 +218,7 @@ class _Answer:
     def _figures(self) -> dict[str, dict[str, Any]]:
         return {}
 
-    def column(self, column: ColumnKind, rows: Any, size: int) -> ColumnValues:
+    def column(self, column: ColumnKind, rows: Array | None, size: int) -> ColumnValues:
         """A column at some rows of the box, or at all of it."""
         if column.name == "layout" and self.family.layouts:
             codes = np.arange(len(self.family.layouts), dtype=np.uint32).reshape(-1, *(1,) * (len(self.shape) - 1))

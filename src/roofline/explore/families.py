@@ -16,7 +16,7 @@ import numpy as np
 
 from roofline.declared.errors import InputError
 from roofline.declared.maths import is_array
-from roofline.estimates.deployment import deploy
+from roofline.estimates.deployment import Machine, deploy
 from roofline.estimates.settings import LISTED, Setup, setup
 from roofline.estimates.step import check_formats
 from roofline.explore.questions import Compiled
@@ -67,7 +67,7 @@ def _asked(model: Model, **where: Any) -> Setup:
 
 
 @remembered(KEPT_PLANS)
-def turned_chip(on: Any, figures: str) -> Any:
+def turned_chip(on: Machine, figures: str) -> Machine:
     """A chip with some figures changed, as in `like=h100-sxm,bw=4.8T`. Raises InputError where it is no chip."""
     if not isinstance(on, str):
         raise InputError("figures", figures, "chips by name or by figures, whose figures then change")

@@ -12,6 +12,7 @@ from roofline.declared.groups import MachineSettings
 from roofline.declared.kinds import EngineName, Names, count_kind
 from roofline.declared.question import group, question, question_settings
 from roofline.declared.result import Figured, Result, Units
+from roofline.estimates.deployment import Machine
 from roofline.estimates.fit import fit
 from roofline.estimates.generate import generate
 from roofline.estimates.offload import Host, offload
@@ -155,7 +156,7 @@ def _listed(formats: str | Sequence[str]) -> Sequence[str]:
     return names or LADDER
 
 
-def usual_engine(on: Any, format: str) -> Engine:
+def usual_engine(on: Machine, format: str) -> Engine:
     """The engine that a format runs in where none is given: the chip's default of every other command.
 
     llama.cpp for the mixes of GGUF files (`q4_k_m`), and on chips that have no engine by default, such as Apple's.
@@ -168,7 +169,7 @@ def usual_engine(on: Any, format: str) -> Engine:
 
 
 def _rows(
-    model: Model, room: SequenceRoom, formats: Sequence[str], engine: Any, host: Host | None = None
+    model: Model, room: SequenceRoom, formats: Sequence[str], engine: str | Engine | None, host: Host | None = None
 ) -> Iterator[Running]:
     """A row for each format that there is for the model; a format that the engine or the chip lacks has none."""
     on, context = room.on, room.context
@@ -207,12 +208,12 @@ def _rows(
         yield row
 
 
-def _widest(model: Model, room: SequenceRoom, formats: Sequence[str], engine: Any) -> Iterator[Running]:
+def _widest(model: Model, room: SequenceRoom, formats: Sequence[str], engine: str | Engine | None) -> Iterator[Running]:
     if not model.context or model.context >= room.context:
         yield from islice((row for row in _rows(model, room, formats, engine) if row.fits), 1)
 
 
-def _known(on: Any, engine: Any) -> str:
+def _known(on: Machine, engine: str | Engine | None) -> str:
     """How the machine is called. Raises InputError where it or the engine is not known."""
     if engine is not None:
         engine_named(engine)

@@ -40,7 +40,7 @@ from roofline.explore.serving_space import Looked, SiteSpace
 from roofline.layout.layout import Layout, layout_named
 from roofline.machine.fabric import MOST, cluster_named
 from roofline.machine.target import mode_named
-from roofline.model.load import model_of
+from roofline.model.load import Source, model_of
 from roofline.model.model import Model
 
 KINDS = ("aggregated", "disaggregated")
@@ -212,7 +212,7 @@ def _limit(seconds: float) -> float | None:
 
 @question()
 def search(
-    model: Any,
+    model: Model | Source,
     demand: Load,
     limits: Limits = Limits(),  # noqa: B008
     *,

@@ -32,7 +32,8 @@ from roofline.explore.open_question import ALL_SIZES, OpenQuestion
 from roofline.explore.questions import AXIS_NAMES
 from roofline.explore.seeking import searched
 from roofline.explore.solution import Solution
-from roofline.model.load import model_of
+from roofline.model.load import Source, model_of
+from roofline.model.model import Model
 
 FINDS = (*WORK, *HARDWARE, "chips", *MONEY)
 """What can be looked for."""
@@ -42,7 +43,7 @@ TRIED_VALUES = 4
 
 @question(beside={**ASKED, **TRAINED})
 def solve(
-    model: Any,
+    model: Model | Source,
     *,
     find: Annotated[
         Text,

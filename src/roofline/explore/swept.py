@@ -15,6 +15,8 @@ from roofline.explore.columns import ColumnValues, Rows, Words, frame_of, joined
 from roofline.explore.evaluate import PieceRows, Sweeper, sweeper_of
 from roofline.explore.space import Space
 from roofline.explore.workers import each_in_order
+from roofline.model.load import Source
+from roofline.model.model import Model
 from roofline.simulation.checkpoint import digest_of
 from roofline.version import __version__
 
@@ -114,7 +116,7 @@ def axis_sizes(space: Space) -> Mapping[str, int]:
 
 
 def sweep(
-    model: Any, *, phase: str = "decode", where: str = "", columns: Sequence[str] | None = None,
+    model: Model | Source, *, phase: str = "decode", where: str = "", columns: Sequence[str] | None = None,
     cluster: str | None = None, **axes: Any,
 ) -> Sweep:  # fmt: skip
     """A table over every combination of its axes, each of them one value or many: a `Sweep`.

@@ -36,7 +36,7 @@ from roofline.explore.training_points import (
 from roofline.layout.layout import Layout
 from roofline.machine.engine import trainer_named
 from roofline.machine.target import mode_named
-from roofline.model.load import model_of
+from roofline.model.load import Source, model_of
 from roofline.model.model import Model
 from roofline.model.quantization.asked import formats_of
 from roofline.work.recipe import Recipe
@@ -132,7 +132,7 @@ AS_FAST_AS_CAN_BE, AS_IT_IS = ChosenOptions(), Learner()
 
 @question()
 def search_training(
-    model: Any,
+    model: Model | Source,
     where: TrainingMachine,
     *,
     batch: Annotated[OneSequences, "Sequences of one step, over all replicas."],

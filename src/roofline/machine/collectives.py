@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from roofline.arrays import Array
 from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.maths import Count, is_array, least, most, where
 from roofline.machine.constants import UNKNOWN, Grade, worse
@@ -451,7 +452,7 @@ def _flat(way: Route) -> tuple[object, tuple[float, ...]]:
     return form(plain), tuple(leaves(plain))
 
 
-def many(routes: Sequence[Route], index: Any) -> Route:
+def many(routes: Sequence[Route], index: Array) -> Route:
     """Routes of one form as one whose numbers are arrays: element i has those of routes[index[i]]."""
     numbers = np.array([_flat(r)[1] for r in routes]).T[:, index]
     return rebuilt(replace(routes[0], moved=()), iter(numbers))
@@ -549,7 +550,7 @@ def _of_few(
 
 
 def _of_many(
-    op: str, size: Any, ranks: Any, stride: Any, cluster: Cluster, software: str, routing: Routing | None
+    op: str, size: Array, ranks: Array, stride: Array, cluster: Cluster, software: str, routing: Routing | None
 ) -> Transfer:
     """The times of the collectives of many groups."""
     groups, index = np.unique(ranks.ravel() * (MOST + 1) + stride.ravel(), return_inverse=True)
@@ -558,7 +559,7 @@ def _of_many(
     return _merged(routes, index.ravel(), size)
 
 
-def _merged(routes: Sequence[Route | None], index: Any, size: Any) -> Transfer:
+def _merged(routes: Sequence[Route | None], index: Array, size: Array) -> Transfer:
     """The times of many groups, element i those of routes[index[i]]: routes of one form are timed together."""
     flat, names = size.ravel().astype(float), ("floor", "expected", "low", "high", "fixed")
     results = {name: np.zeros(flat.shape) for name in names}

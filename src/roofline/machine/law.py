@@ -273,7 +273,7 @@ def tiled(m: Number, n: Number, k: Number, groups: Number, memory: Number, chip:
 def tiling(
     tile: Number, split: Number, m: Number, n: Number, k: Number, groups: Number, memory: Number, chip: Roof,
     c: MatmulLaw,
-) -> Any:  # fmt: skip
+) -> Number:  # fmt: skip
     """Seconds in output tiles of edge τ = `tile` whose k loops s = `split` blocks share.
 
     blocks = groups·⌈m/τ⌉·⌈n/τ⌉·s;  arithmetic = waves(blocks)·2·τ·η·(k/s)·units/(compute·peak),

@@ -33,7 +33,8 @@ from roofline.estimates.spending import PhasePool, SteadyLoad, pools_spending, s
 from roofline.estimates.step import check_context
 from roofline.model.adapters import with_lora
 from roofline.model.images import Images, ImageTokens, image_tokens
-from roofline.model.load import model_of
+from roofline.model.load import Source, model_of
+from roofline.model.model import Model
 from roofline.simulation.arrivals import Closed, arrivals_named
 from roofline.simulation.checkpoint import Ledger, digest_of, restore, state_of
 from roofline.simulation.lengths import Longer, lengths_named
@@ -158,7 +159,7 @@ def _each(run: Callable[..., Any], settings: Mapping[str, Any], names: Sequence[
 
 @question(_each)
 def simulate(
-    model: Any,
+    model: Model | Source,
     where: Where,
     traffic: Requested = Requested(),
     extent: Extent = Extent(),

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from roofline.arrays import Array
 from roofline.declared.errors import InputError
 from roofline.declared.spelling import LONGEST_TIME
 from roofline.model.untrusted import printable
@@ -88,7 +89,7 @@ class TraceRows:
         """Those that there are."""
         return {name: array for name, array in vars(self).items() if array is not None}
 
-    def at(self, index: Any) -> TraceRows:
+    def at(self, index: Array | slice) -> TraceRows:
         """Those of a slice, a mask or an order."""
         return TraceRows(**{name: array[index] for name, array in self.arrays().items()})
 

@@ -42,13 +42,13 @@ class Lowering:
     """`ops`: a module at a step → what it does. `sees`: what of a step decides how long that takes (`step.View`)."""
 
     ops: Ops
-    sees: View[Any]
+    sees: View[Step]
 
 
 LOWERINGS: KindTable[Lowering] = KindTable("lowerings", m.Module)
 
 
-def lowers(kind: type[m.Module], sees: View[Any]) -> Callable[[Ops], Ops]:
+def lowers(kind: type[m.Module], sees: View[Step]) -> Callable[[Ops], Ops]:
     """Registers the lowering of a kind of module, and what it sees of a step."""
 
     def register(function: Ops) -> Ops:
@@ -69,7 +69,7 @@ def lower(module: m.Module, step: Step) -> tuple[o.Op, ...]:
     return tuple(ops) if module.format is None else tuple(replace(op, format=module.format) for op in ops)
 
 
-def view_of(module: m.Module) -> View[Any]:
+def view_of(module: m.Module) -> View[Step]:
     """What of a step decides how long the module takes: the head sees the logits, others what their kind does."""
     if isinstance(module, m.Linear) and module.part == "head":
         return logits_alone

@@ -574,7 +574,7 @@ def product_format(op: o.Op, step: Training) -> Format:
     return weights if weights.compute is not None and weights.bits < 16 else step.precision.activations
 
 
-def _restarted(width: Any, op: o.Op) -> bool:
+def _restarted(width: Count, op: o.Op) -> bool:
     """Whether an op starts another stream of a width."""
     if isinstance(op, o.Sum):
         return not op.weighted

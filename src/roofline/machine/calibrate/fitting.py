@@ -145,33 +145,33 @@ def predicted(kind: str, rows: Sequence[Measurement], chip: Chip, record: Any) -
 Both: TypeAlias = tuple[Any, Any]
 
 
-def _matmul_law(c: Floats, width: float, roof: law.Roof, record: Any) -> Both:
+def _matmul_law(c: Floats, width: float, roof: law.Roof, record: law.MatmulLaw) -> Both:
     m, n, k = c
     floor = np.maximum(2 * m * n * k / roof.peak, n * k * width / roof.bandwidth)
     return law.matmul_seconds(m, n, k, width, width, width, roof, record), floor
 
 
-def _stream_law(c: Floats, width: float, roof: law.Roof, record: Any) -> Both:
+def _stream_law(c: Floats, width: float, roof: law.Roof, record: law.StreamLaw) -> Both:
     """Two norms, RoPE and an activation, in and out; two sums that ride on them and pay for their bytes alone."""
     tokens, hidden, heads, kv_heads, head, inner = c
     per_token = (2 * hidden, 2 * hidden, 2 * (heads + kv_heads) * head, 3 * inner, 2 * hidden, 2 * hidden)
     return sum(law.stream(n * tokens * width, roof, record) for n in per_token) - SUMS * record.t0, 0.0
 
 
-def _prefill_law(c: Floats, width: float, roof: law.Roof, record: Any) -> Both:
+def _prefill_law(c: Floats, width: float, roof: law.Roof, record: law.PrefillLaw) -> Both:
     batch, new, heads, kv_heads, head = c
     floor = 4 * batch * heads * head * new * (new + 1) / 2 / roof.peak
     zero = np.zeros_like(new)
     return law.prefill_seconds(batch, new, zero, heads, kv_heads, head, head, 0.0, 2.0, width, roof, record), floor
 
 
-def _decode_law(c: Floats, width: float, roof: law.Roof, record: Any) -> Both:
+def _decode_law(c: Floats, width: float, roof: law.Roof, record: law.DecodeLaw) -> Both:
     batch, length, heads, kv_heads, head = c
     floor = 2 * batch * kv_heads * head * length * width / roof.bandwidth
     return law.decode_seconds(batch, length, heads, kv_heads, head, 0.0, width, roof, record), floor
 
 
-def _experts_law(c: Floats, width: float, roof: law.Roof, record: Any) -> Both:
+def _experts_law(c: Floats, width: float, roof: law.Roof, record: law.ExpertsLaw) -> Both:
     tokens, top_k, experts, hidden, inner = c
     rows, touched = tokens * top_k, experts * (1 - (1 - top_k / experts) ** tokens)
     floor = np.maximum(6 * rows * hidden * inner / roof.peak, 3 * touched * hidden * inner * width / roof.bandwidth)

@@ -19,6 +19,7 @@ from roofline.show.plots.style import Style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import XAxis, YAxis
     from matplotlib.figure import Figure
 
 FONT = {
@@ -131,7 +132,7 @@ PARTS = (tuple(map(float, range(1, 10))), (1.0, 2.0, 3.0, 5.0), (1.0, 2.0, 5.0),
 """Ticks within a decade, from many to few."""
 
 
-def log_axis(axis: Any, unit: str = "", most: int = 40) -> None:
+def log_axis(axis: XAxis | YAxis, unit: str = "", most: int = 40) -> None:
     """A logarithmic axis with plain figures at its decades, and between them where it is short; as many as have room.
 
     The axes have their place and limits already.
@@ -156,7 +157,7 @@ def log_axis(axis: Any, unit: str = "", most: int = 40) -> None:
     axis.set_major_locator(FixedLocator(ticks[len(ticks) // 2 :][:1]))
 
 
-def _legible(axis: Any) -> bool:
+def _legible(axis: XAxis | YAxis) -> bool:
     """Whether an axis has ticks whose labels do not meet, each of them the tick's own value in three figures."""
     boxes, ticks = tick_boxes(axis), ticks_in_view(axis)
     return (
@@ -166,19 +167,19 @@ def _legible(axis: Any) -> bool:
     )
 
 
-def view(axis: Any) -> tuple[float, float]:
+def view(axis: XAxis | YAxis) -> tuple[float, float]:
     """The limits of an axis."""
     low, high = axis.axes.get_xlim() if axis.axis_name == "x" else axis.axes.get_ylim()
     return float(low), float(high)
 
 
-def ticks_in_view(axis: Any) -> list[float]:
+def ticks_in_view(axis: XAxis | YAxis) -> list[float]:
     """Where an axis has its major ticks."""
     low, high = view(axis)
     return [float(v) for v in axis.get_majorticklocs() if low <= v <= high]
 
 
-def tick_boxes(axis: Any) -> list[tuple[float, float]]:
+def tick_boxes(axis: XAxis | YAxis) -> list[tuple[float, float]]:
     """From where to where the major ticks' labels of a logarithmic axis reach along it, in pixels of the page."""
     low, high = view(axis)
     frame, across = axis.axes.get_window_extent(), axis.axis_name == "x"

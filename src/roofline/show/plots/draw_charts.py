@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from roofline.declared.units import brief, tokens_text
 from roofline.show.plots.canvas import MARGIN, axes, context_ticks, folded, legend, log_axis, sheet
@@ -11,6 +11,7 @@ from roofline.show.plots.labels import Rectangle, extent, overlap, write_labels
 from roofline.show.plots.style import Style, colours_of, hatches_of
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 LEGEND = 1.5
@@ -142,7 +143,7 @@ def draw_memory(plot: MemoryPlot, style: Style) -> Figure:
     return figure
 
 
-def _name_line(ax: Any, level: float, text: str, taken: list[Rectangle], style: Style) -> None:
+def _name_line(ax: Axes, level: float, text: str, taken: list[Rectangle], style: Style) -> None:
     """A text at the left or right end of a level line, above it, below it or further up: where no other is."""
     from matplotlib.patheffects import withStroke
 

@@ -12,6 +12,7 @@ from roofline.show.plots.labels import fitting
 from roofline.show.plots.style import GROUP_ORDER, Style
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 WIDE, TALL, GAP, BETWEEN, HEAD = 2.15, 0.34, 0.12, 0.55, 0.34
@@ -54,7 +55,7 @@ def _wide(column: Stack) -> float:
     return column.lanes * (WIDE + BESIDE) - BESIDE
 
 
-def _draw(ax: Any, s: Strokes, style: Style) -> None:
+def _draw(ax: Axes, s: Strokes, style: Style) -> None:
     from matplotlib.collections import LineCollection, PatchCollection
 
     theme = style.colours
@@ -67,7 +68,7 @@ def _draw(ax: Any, s: Strokes, style: Style) -> None:
         ax.scatter([x for x, _ in points], [y for _, y in points], s=9, marker=marker, color=theme.muted, zorder=2.5)
 
 
-def _column(ax: Any, strokes: Strokes, column: Stack, x: float, style: Style) -> None:
+def _column(ax: Axes, strokes: Strokes, column: Stack, x: float, style: Style) -> None:
     theme = style.colours
     ax.text(
         x,
@@ -98,7 +99,7 @@ def _column(ax: Any, strokes: Strokes, column: Stack, x: float, style: Style) ->
         _box(ax, strokes, box, left, y, style)
 
 
-def _box(ax: Any, strokes: Strokes, box: Box, x: float, y: float, style: Style) -> None:
+def _box(ax: Axes, strokes: Strokes, box: Box, x: float, y: float, style: Style) -> None:
     from matplotlib.patches import FancyBboxPatch, Rectangle
 
     theme = style.colours

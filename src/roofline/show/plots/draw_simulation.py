@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from roofline.declared.units import brief, seconds
 from roofline.show.plots.canvas import MARGIN, axes, legend, log_axis, sheet
@@ -11,6 +11,7 @@ from roofline.show.plots.data import Distributed, SimulationPlot, Traced
 from roofline.show.plots.style import Style
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 MARKED = (0.5, 0.9, 0.99)
@@ -59,7 +60,7 @@ def draw_simulation(plot: SimulationPlot, style: Style) -> Figure:
 
 
 def _over_time(
-    ax: Any, times: Sequence[float], quantities: Sequence[Traced], style: Style, first: int, scale: float
+    ax: Axes, times: Sequence[float], quantities: Sequence[Traced], style: Style, first: int, scale: float
 ) -> None:
     """Steps of the mean in each piece of time."""
     from matplotlib.ticker import FuncFormatter
@@ -74,7 +75,7 @@ def _over_time(
         axis.set_major_formatter(FuncFormatter(lambda v, _: brief(v) if v >= 1000 else f"{v:g}"))
 
 
-def _distribution(ax: Any, drawn: Distributed, style: Style, first: bool) -> None:
+def _distribution(ax: Axes, drawn: Distributed, style: Style, first: bool) -> None:
     """The share of requests over the time that they do not exceed; some of them written in, and what was asked for."""
     theme = style.colours
     known = [(x, share) for x, share in zip(drawn.seconds, drawn.shares, strict=True) if x > 0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from roofline.declared.units import brief
 from roofline.show.plots.canvas import MARGIN, axes, legend, sheet
@@ -10,6 +10,7 @@ from roofline.show.plots.data import StageMemory, StepMemoryPlot
 from roofline.show.plots.style import Style
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 WIDE, HIGH, BETWEEN = 6.6, 1.35, 0.42
@@ -42,7 +43,7 @@ def draw_step_memory(plot: StepMemoryPlot, style: Style) -> Figure:
     return figure
 
 
-def _panel(ax: Any, stage: StageMemory, plot: StepMemoryPlot, style: Style, most: float) -> None:
+def _panel(ax: Axes, stage: StageMemory, plot: StepMemoryPlot, style: Style, most: float) -> None:
     """One stage: its state, what is above it while the passes run, and what the chip has."""
     from matplotlib.ticker import FuncFormatter
 

@@ -14,6 +14,7 @@ from roofline.show.plots.draw_charts import on_colour
 from roofline.show.plots.style import MAP_COLOURS, Style
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 LETTERS = {"memory": "M", "compute": "C", "latency": "L", "network": "N"}
@@ -69,7 +70,7 @@ def draw_sweep(plot: SweepPlot, style: Style) -> Figure:
     return figure
 
 
-def _memory_ends(ax: Any, curve: Curve, y: tuple[float, ...], colour: str, dash: Any) -> None:
+def _memory_ends(ax: Axes, curve: Curve, y: tuple[float, ...], colour: str, dash: Any) -> None:
     """A curve as far as its steps fit in memory; faint beyond a bar across it."""
     n, end = curve.fitting, curve.unfit_from
     ax.plot(curve.values[:n], y[:n], color=colour, linewidth=1.8, linestyle=dash, zorder=3)
@@ -81,7 +82,7 @@ def _memory_ends(ax: Any, curve: Curve, y: tuple[float, ...], colour: str, dash:
     ax.plot([end], [height], marker="|", markersize=15, markeredgewidth=2.2, color=colour, linestyle="none", zorder=5)
 
 
-def _widen(ax: Any) -> None:
+def _widen(ax: Axes) -> None:
     """A logarithmic y axis that spans at least LEAST, what it spans already in the middle."""
     low, high = ax.get_ylim()
     if high / low < LEAST:
@@ -89,7 +90,7 @@ def _widen(ax: Any) -> None:
         ax.set_ylim(low / more, high * more)
 
 
-def _crossings(ax: Any, plot: SweepPlot, style: Style) -> None:
+def _crossings(ax: Axes, plot: SweepPlot, style: Style) -> None:
     """A ring on the curve where its limit changes: filled for the floor's, hollow for the expected one's."""
     theme = style.colours
     taken = labels.Taken()
@@ -163,7 +164,7 @@ def draw_map(plot: MapPlot, style: Style) -> Figure:
     return figure
 
 
-def _bounds(ax: Any, plot: MapPlot, colour: str) -> None:
+def _bounds(ax: Axes, plot: MapPlot, colour: str) -> None:
     """A line between cells that different things limit."""
     rows = plot.rows
     for i, row in enumerate(rows):
@@ -176,7 +177,7 @@ def _bounds(ax: Any, plot: MapPlot, colour: str) -> None:
                 ax.plot([j, j + 1], [i + 1] * 2, color=colour, linewidth=2.2, solid_capstyle="round", zorder=4)
 
 
-def _map_legend(figure: Any, plot: MapPlot, style: Style, x: float, y: float, filled: Any) -> None:
+def _map_legend(figure: Figure, plot: MapPlot, style: Style, x: float, y: float, filled: Any) -> None:
     theme = style.colours
     cells = [c for row in plot.rows for c in row]
     entries: list[tuple[str, str, Any]] = [("tokens/s, and\ntime per token", "patch", filled)]

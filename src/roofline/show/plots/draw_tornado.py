@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from roofline.show.plots.canvas import MARGIN, axes, sheet
 from roofline.show.plots.data import TornadoPanel, TornadoPlot
@@ -10,6 +10,7 @@ from roofline.show.plots.labels import write_labels
 from roofline.show.plots.style import Style
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 LEFT, WIDE, ROW, HEAD, GAP = 1.5, 3.1, 0.3, 0.34, 0.3
@@ -37,7 +38,7 @@ def draw_tornado(plot: TornadoPlot, style: Style) -> Figure:
     return figure
 
 
-def _panel(ax: Any, panel: TornadoPanel, span: tuple[float, float], rows: int, style: Style) -> None:
+def _panel(ax: Axes, panel: TornadoPanel, span: tuple[float, float], rows: int, style: Style) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     theme = style.colours

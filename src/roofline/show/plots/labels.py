@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from roofline.arrays import Array
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -81,7 +83,7 @@ class Spot:
     label: Label
     box: Rectangle
     leader: list[Rectangle]
-    ends: Any
+    ends: Array
     cost: float
 
 
@@ -130,11 +132,11 @@ class Around:
     `covered`, `crossed`: whether a place lies on a text or mark, or on a line, of what is drawn already, [m].
     """
 
-    at: Any
-    boxes: Any
+    at: Array
+    boxes: Array
     places: tuple[tuple[Rectangle, float], ...]
-    covered: Any
-    crossed: Any
+    covered: Array
+    crossed: Array
 
     @classmethod
     def of(cls, ax: Axes, label: Label, size: tuple[float, float], taken: Taken) -> Around:
@@ -171,7 +173,7 @@ def _placed(labels: Sequence[Label], taken: Taken, around: Mapping[Label, Around
     return spots
 
 
-def _spot(label: Label, near: Around, blocked: Any, stops: list[Rectangle], cost: float = 0.0) -> Spot | None:
+def _spot(label: Label, near: Around, blocked: Array, stops: list[Rectangle], cost: float = 0.0) -> Spot | None:
     """The first place around the label's point that is not `blocked`, [m], its leader hitting none of `stops`."""
     at = near.at
     way = [b for b in stops if not (b[0] <= at[0] <= b[2] and b[1] <= at[1] <= b[3])]
@@ -180,11 +182,11 @@ def _spot(label: Label, near: Around, blocked: Any, stops: list[Rectangle], cost
         edge = (min(max(at[0], box[0]), box[2]), min(max(at[1], box[1]), box[3]))
         leader = straight(at, edge, 1.0) if radius - label.clear >= LEADER else []
         if not leader or not _hit(np.array(leader), way).any():
-            return Spot(label, box, leader, [at, edge], cost + radius - label.clear)
+            return Spot(label, box, leader, np.array([at, edge]), cost + radius - label.clear)
     return None
 
 
-def _hit(boxes: Any, others: Sequence[Rectangle]) -> Any:
+def _hit(boxes: Array, others: Sequence[Rectangle]) -> Array:
     """Of boxes [m, 4] whether each shares a place with any of others; those out of reach of all are left out first."""
     if not len(boxes) or not others:
         return np.zeros(len(boxes), dtype=bool)
@@ -194,7 +196,7 @@ def _hit(boxes: Any, others: Sequence[Rectangle]) -> Any:
     mine, theirs = boxes[:, None, :], near[None, :, :]
     beside = (theirs[..., 0] >= mine[..., 2]) | (theirs[..., 2] <= mine[..., 0])
     above = (theirs[..., 1] >= mine[..., 3]) | (theirs[..., 3] <= mine[..., 1])
-    return (~(beside | above)).any(axis=1)
+    return np.asarray((~(beside | above)).any(axis=1))
 
 
 def write_labels(ax: Axes, x: float, y: float, text: str, colour: str, size: float, halo: str, **place: Any) -> Any:
@@ -243,7 +245,7 @@ def along(ax: Axes, start: tuple[float, float], end: tuple[float, float], width:
     return straight(a, b, width)
 
 
-def straight(start: Any, end: Any, width: float) -> list[Rectangle]:
+def straight(start: Array | tuple[float, float], end: Array | tuple[float, float], width: float) -> list[Rectangle]:
     """Boxes that cover a straight line between two places in pixels."""
     (x0, y0), (x1, y1) = start, end
     steps = max(1, int(hypot(x1 - x0, y1 - y0) / 4))
@@ -251,7 +253,7 @@ def straight(start: Any, end: Any, width: float) -> list[Rectangle]:
     return [(x - width, y - width, x + width, y + width) for x, y in spots]
 
 
-def _around(at: Any, width: float, height: float, clear: float, scale: float) -> Iterator[tuple[Rectangle, float]]:
+def _around(at: Array, width: float, height: float, clear: float, scale: float) -> Iterator[tuple[Rectangle, float]]:
     """Places for a box around a point, nearest first; the box hangs by the side that faces the point."""
     for more in RADII:
         radius = clear + more

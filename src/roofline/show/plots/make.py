@@ -22,7 +22,7 @@ from roofline.explore.sensitivity import OperatingPoint, answers
 from roofline.explore.sweep import AXES, Swept, longest_context, map_decode, sweep_steps
 from roofline.layout.layout import layout_named
 from roofline.layout.shard import shard
-from roofline.model.load import model_of
+from roofline.model.load import Source, model_of
 from roofline.model.model import Model
 from roofline.show.plots import build
 from roofline.show.plots import data as d
@@ -113,7 +113,7 @@ ANYWHERE, USUAL_PLOT = DrawnOn(), PlotOptions()
 
 @question()
 def plot(
-    model: Any,
+    model: Model | Source,
     steps: Mapping[str, Step] | None = None,
     where: DrawnOn = ANYWHERE,
     *,
