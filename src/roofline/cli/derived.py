@@ -24,7 +24,7 @@ from cyclopts import Parameter, Token
 from roofline.cli.common import Headers, ModelArgument, Revision
 from roofline.declared.errors import InputError
 from roofline.declared.kinds import ValueKind
-from roofline.declared.question import NEEDED, Function, Setting, declaration_of, question_settings
+from roofline.declared.question import NEEDED, Function, Setting, Settings, declaration_of, question_settings
 
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 WHAT_IS_LEFT = inspect.Parameter.VAR_KEYWORD
@@ -161,6 +161,6 @@ def _list_reader(kind: ValueKind) -> Callable[[Any, Sequence[Token]], Any]:
     return read
 
 
-def options_given(given: Mapping[str, Any]) -> dict[str, Any]:
+def options_given(given: Settings) -> dict[str, Any]:
     """The options that say something."""
     return {name: value for name, value in given.items() if value is not None}

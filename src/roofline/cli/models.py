@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from roofline.cli.common import Form, Headers, Revision, Switch, progress_bar, refuse, warn
 from roofline.cli.derived import option_name, options_given, with_settings
 from roofline.declared.errors import InputError
-from roofline.declared.question import question_settings
+from roofline.declared.question import Settings, question_settings
 from roofline.explore.running import OF_ONE, formats_that_run, what_runs
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def models(
         refuse(not result.refused)
 
 
-def _running(name: str | None, asked: Mapping[str, Any], filters: Mapping[str, str | None]) -> WhatRuns:
+def _running(name: str | None, asked: Settings, filters: Mapping[str, str | None]) -> WhatRuns:
     """What runs on a machine, of one model or of those of the catalog that are wanted; with progress on a terminal."""
     from roofline.model.choice import chosen_models
     from roofline.model.load import load

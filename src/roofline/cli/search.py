@@ -24,7 +24,7 @@ from roofline.cli.defaults import is_default
 from roofline.cli.derived import option_name, options_given, with_settings
 from roofline.declared.errors import InputError
 from roofline.declared.groups import PlaceSettings
-from roofline.declared.question import Setting, group_settings, question_settings
+from roofline.declared.question import Setting, Settings, group_settings, question_settings
 from roofline.declared.result import Result
 from roofline.explore.plan_place import rank_plan
 from roofline.explore.search import Search
@@ -202,7 +202,7 @@ def _fill(content: bytes, path: Path) -> None:
     path.write_bytes(content)
 
 
-def _refuse_the_rest(settings: Mapping[str, Setting], train: bool, asked: Mapping[str, Any]) -> None:
+def _refuse_the_rest(settings: Mapping[str, Setting], train: bool, asked: Settings) -> None:
     """Raises InputError for an option of serving in a search of training, and the other way round."""
     for name, value in options_given(asked).items():
         unsaid = name in OF_SERVING and value == OF_SERVING[name].default
@@ -210,7 +210,7 @@ def _refuse_the_rest(settings: Mapping[str, Setting], train: bool, asked: Mappin
             raise InputError(option_name(name), value, "no such option with --train" if train else "--train beside it")
 
 
-def _train(built: Model, asked: Mapping[str, Any], to: _Where) -> None:
+def _train(built: Model, asked: Settings, to: _Where) -> None:
     """The search of layouts of training."""
     chosen = {name: value for name, value in options_given(asked).items() if name in OF_LAYOUTS}
     for name in ("batch", "tokens"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from time import monotonic
@@ -27,7 +27,7 @@ from roofline.cli.derived import with_settings
 from roofline.cli.servers import with_its_drafts
 from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.groups import SLO
-from roofline.declared.question import group_settings
+from roofline.declared.question import Settings, group_settings
 from roofline.simulation.simulate import simulate as question
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def _print(result: Simulation, told: Model, json: bool) -> None:
 
 
 # -- what is spelled -----------------------------------------------------------------------------------------------
-def _limits_named(text: str, asked: Mapping[str, Any]) -> dict[str, str]:
+def _limits_named(text: str, asked: Settings) -> dict[str, str]:
     """`ttft=2s,tpot=50ms` → the settings. Raises InputError for other names, and for one that is given twice."""
     known = group_settings(SLO)
     limits: dict[str, str] = {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
 from io import StringIO
 from typing import Any
 
@@ -11,14 +10,14 @@ from roofline.comparison.benchmarks import ComparedResults
 from roofline.comparison.comparison import Comparison
 from roofline.comparison.results import Measured
 from roofline.declared.groups import RequestFlow
-from roofline.declared.question import ungrouped
+from roofline.declared.question import Settings, ungrouped
 
 FIRST = ("quantity", "model", "on", "seconds")
 """The columns that such a table has in any case."""
 _SERVED = {"ttft": "served-ttft", "tpot": "served-tpot", "latency": "served-latency"}
 
 
-def accuracy_table(answer: Comparison | ComparedResults, asked: Mapping[str, Any], group: str) -> str:
+def accuracy_table(answer: Comparison | ComparedResults, asked: Settings, group: str) -> str:
     """A CSV file with a row for each measurement that has a place there.
 
     `asked`: model, on, layout, engine and precision as they were given; `group`: what the rows are scored under.

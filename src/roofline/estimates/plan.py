@@ -16,7 +16,6 @@ from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
-from roofline.arrays import Array
 from roofline.declared.maths import Count, is_array, most, root, where
 from roofline.distinct import Array, Distinct, distinct, everyone
 from roofline.machine.deviation import PARTS, Deviation

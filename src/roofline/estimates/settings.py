@@ -18,7 +18,7 @@ from roofline.declared.checks import lengths_differ
 from roofline.declared.errors import InputError
 from roofline.declared.groups import Where
 from roofline.declared.maths import Count, is_array, some
-from roofline.declared.question import group_settings
+from roofline.declared.question import Settings, group_settings
 from roofline.declared.question import question as declared_question
 from roofline.declared.result import Axis, Grid, Leaf, Result, Units
 from roofline.estimates.bill import PLAIN_BILL, Bill
@@ -199,7 +199,7 @@ LISTED = ("model", *(name for name, setting in group_settings(Where).items() if 
 """Settings of every estimate that may be lists: none of them is a list or a tuple itself."""
 
 
-def each(run: Callable[..., Any], options: Mapping[str, Any], names: Sequence[str] = LISTED) -> Any:
+def each(run: Callable[..., Any], options: Settings, names: Sequence[str] = LISTED) -> Any:
     """`run(**options)`, or a Grid of it where one of the `names` is a list: one run for each combination.
 
     In a layout that is a mapping, what is no number (stages, ZeRO, …) may be a list too. Raises InputError for an

@@ -12,7 +12,7 @@ import numpy as np
 from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.groups import PlaceSettings, Where
 from roofline.declared.maths import Count
-from roofline.declared.question import OLD_NAMES, Setting, group_settings, question_settings
+from roofline.declared.question import OLD_NAMES, Setting, Settings, group_settings, question_settings
 from roofline.estimates.deployment import deploy, is_several
 from roofline.estimates.serve import serve
 from roofline.estimates.settings import Setup, setup
@@ -30,7 +30,7 @@ SIDES = tuple(name for name, setting in group_settings(Where).items() if setting
 """Settings in which the other side of a comparison may differ."""
 
 
-def question_of(model: Model, find: str, strict: bool, settings: Mapping[str, Any]) -> OpenQuestion:
+def question_of(model: Model, find: str, strict: bool, settings: Settings) -> OpenQuestion:
     """The question of settings and numbers. Raises InputError for what is unknown, missing or does not go together."""
     renamed = {OLD_NAMES.get(name, name): value for name, value in settings.items() if value is not None}
     given = PlaceSettings.fully(renamed)
@@ -63,11 +63,11 @@ def question_of(model: Model, find: str, strict: bool, settings: Mapping[str, An
     return OpenQuestion(subject, asked, numbers, machine=on, strict=strict, others=others)
 
 
-def _number(name: str, value: Count) -> Count:
+def _number(name: str, value: Count) -> float:
     """One number, checked by its kind. Raises InputError for several."""
-    number = NUMBERS[name].check(name, value)
+    number: float = NUMBERS[name].check(name, value)
     if np.shape(number):
-        raise InputError(name, number.tolist(), "one number")
+        raise InputError(name, np.asarray(number).tolist(), "one number")
     return number
 
 

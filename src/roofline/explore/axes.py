@@ -17,7 +17,7 @@ from roofline.declared.checks import requests_a_second
 from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.groups import Where
 from roofline.declared.kinds import ValueKind, text_kind
-from roofline.declared.question import Setting, group_settings, question_settings
+from roofline.declared.question import Setting, Settings, group_settings, question_settings
 from roofline.estimates.deployment import machine_chip
 from roofline.estimates.serve import serve
 from roofline.estimates.settings import setting_labels
@@ -148,7 +148,7 @@ def figures_named(text: str) -> list[str]:
     return [",".join(words) for words in product(*keys)]
 
 
-def _layouts(given: Mapping[str, Any]) -> list[Any] | None:
+def _layouts(given: Settings) -> list[Any] | None:
     """Every layout asked for, each once; None where there is none."""
     degrees = {name: given[name] for name in DEGREES if name in given}
     if degrees and "layout" in given:
@@ -184,7 +184,7 @@ def _named(layouts: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[str, ...]]:
     return tuple(by_name.values()), tuple(by_name)
 
 
-def _numbers(question: Question, given: Mapping[str, Any]) -> tuple[Numbers, ...]:
+def _numbers(question: Question, given: Settings) -> tuple[Numbers, ...]:
     """The numeric axes of a question, in its order."""
     if question.name == "serve" and ("concurrency" in given) == ("rate" in given):
         got = "both" if "rate" in given else "neither"

@@ -6,7 +6,7 @@ constants are a `Process`, whose defaults are public figures or what these leave
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial, reduce
 from math import pi, sqrt
@@ -16,6 +16,7 @@ import numpy as np
 
 from roofline.declared.checks import count, numbers
 from roofline.declared.errors import InputError, not_one_of
+from roofline.declared.question import Settings
 from roofline.declared.result import Figured, Units
 from roofline.declared.units import seconds_power
 from roofline.estimates.settings import Deployed, Setup
@@ -248,7 +249,7 @@ def codesign(
 
 
 def drawing_board(
-    model: Model | Source, of: str | None, against: str, settings: Mapping[str, Any], where: str | Sequence[str] = ()
+    model: Model | Source, of: str | None, against: str, settings: Settings, where: str | Sequence[str] = ()
 ) -> tuple[OpenQuestion, str]:
     """The question that every chip is asked with the condition that it meets, and its figure."""
     q = question_of(model_of(model), "", False, settings).knowing()

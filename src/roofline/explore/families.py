@@ -8,7 +8,7 @@ the model.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeAlias
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from roofline.declared.errors import InputError
 from roofline.declared.maths import is_array
+from roofline.declared.question import Settings
 from roofline.estimates.deployment import Machine, deploy
 from roofline.estimates.settings import LISTED, Setup, setup
 from roofline.estimates.step import check_formats
@@ -157,7 +158,7 @@ class _Possible:
     clusters: dict[Any, Cluster | InputError]
     cuts: dict[Any, InputError | None]
 
-    def key(self, settings: Mapping[str, Any], rest: tuple[int, ...]) -> Any:
+    def key(self, settings: Settings, rest: tuple[int, ...]) -> Any:
         """Plans with the same key may be answered together; None of one that is alone.
 
         `rest`: the places of its settings but the layout. Raises InputError where the plan cannot be.
@@ -183,7 +184,7 @@ class _Possible:
         if wrong is not None:
             raise wrong
 
-    def _cluster(self, settings: Mapping[str, Any]) -> Cluster:
+    def _cluster(self, settings: Settings) -> Cluster:
         """The chips that it runs on, of so many."""
         key = id(settings["on"]), settings.get("figures"), settings["layout"].chips
         if key not in self.clusters:

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.groups import Load, StaticBatch, one_load
 from roofline.declared.kinds import ValueKind, count_kind
-from roofline.declared.question import arguments_of, declaration_of, group_settings, question_settings
+from roofline.declared.question import Settings, arguments_of, declaration_of, group_settings, question_settings
 from roofline.distinct import Array
 from roofline.estimates.fit import fit
 from roofline.estimates.generate import generate, generation
@@ -56,7 +56,7 @@ FOLLOWED, BLOCK = 8, 2048
 """Whole numbers worked out together: of requests that are followed from step to step, and of formulas."""
 
 
-def subject_of(numbers: Mapping[str, Any], find: str) -> Subject:
+def subject_of(numbers: Mapping[str, float], find: str) -> Subject:
     """The estimate that numbers are of, one of them left open.
 
     Raises InputError where numbers do not go together, or one is missing.
@@ -96,12 +96,12 @@ class OpenQuestion:
 
     subject: Subject
     asked: Setup
-    numbers: Mapping[str, Any]
+    numbers: Mapping[str, float]
     condition: Condition = field(default_factory=Condition)
     machine: Any = None
     strict: bool = False
-    others: Mapping[str, Any] = field(default_factory=dict)
-    more: Mapping[str, Any] = field(default_factory=dict)
+    others: Settings = field(default_factory=dict)
+    more: Settings = field(default_factory=dict)
     other: OpenQuestion | None = None
     known: Mapping[str, ColumnKind] = field(default_factory=dict)
     within: bool = True

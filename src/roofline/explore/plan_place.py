@@ -10,6 +10,7 @@ import numpy as np
 
 from roofline.declared.checks import count
 from roofline.declared.errors import InputError, not_one_of
+from roofline.declared.question import Settings
 from roofline.estimates.span import Span
 from roofline.estimates.tails import Percentiles, Tail
 from roofline.explore.demand import NAMES
@@ -77,13 +78,13 @@ def _judged(s: Search, blank: ServingPlan) -> PlanPlace:
     return PlanPlace(plan, 1 + better, len(s.looked.plans), "")
 
 
-def _group(site: Site, asked: Mapping[str, Any], number: str, layout: str) -> Group:
+def _group(site: Site, asked: Settings, number: str, layout: str) -> Group:
     spelled = asked.get(layout, ALONE)
     replicas = count(f"plan {number}", _number(asked, number), 1)
     return Group(site, Layout() if spelled == ALONE else layout_named(spelled), replicas)
 
 
-def _number(asked: Mapping[str, Any], name: str) -> int:
+def _number(asked: Settings, name: str) -> int:
     value = asked.get(name)
     if value is None:
         raise InputError("plan", ", ".join(asked) or "nothing", f"a plan with {name}")

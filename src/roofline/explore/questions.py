@@ -15,7 +15,14 @@ import numpy as np
 from roofline.declared.errors import not_one_of
 from roofline.declared.groups import Load, StaticBatch
 from roofline.declared.maths import Count, where
-from roofline.declared.question import OLD_NAMES, arguments_of, declaration_of, group_settings, question_settings
+from roofline.declared.question import (
+    OLD_NAMES,
+    Settings,
+    arguments_of,
+    declaration_of,
+    group_settings,
+    question_settings,
+)
 from roofline.declared.result import Result
 from roofline.estimates.generate import Generation, changed_step, of_total, pipeline_group, prompts_span
 from roofline.estimates.serve import serve, server_of, serving
@@ -37,7 +44,7 @@ class Compiled:
     """A plan of a space: the model and the settings of `Settings`; `asked`: these understood, None in training."""
 
     model: Model
-    settings: Mapping[str, Any]
+    settings: Settings
     asked: Setup | None = None
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from roofline.declared.errors import InputError
 from roofline.declared.groups import LawSettings, MachineSettings
 from roofline.declared.kinds import OneChipCount, OneSequences, OneTokens, TrainingAim, Whole, Word, Words
-from roofline.declared.question import group, question, ungrouped
+from roofline.declared.question import Settings, group, question, ungrouped
 from roofline.declared.result import Figured, Result, Units
 from roofline.distinct import Array
 from roofline.estimates.bill import BY_ENERGY, Bill, MeanPower
@@ -326,7 +326,7 @@ def _first(timed: Sequence[_Timed], aim: Callable[[Any], tuple[Any, ...]], top: 
 
 
 def _families(
-    model: Model, alike: _Alike, options: Mapping[str, Any], left_out: Counter[str], beside: Shared
+    model: Model, alike: _Alike, options: Settings, left_out: Counter[str], beside: Shared
 ) -> Iterator[tuple[_Alike, TrainingFamily]]:
     """The steps of points that are legal, in halves around those that are not."""
     points, (pp, vp) = alike.points, alike.pipeline

@@ -20,7 +20,7 @@ class Record:
     """What all records share. `values`: the fields by name, those without a default at least."""
 
     def __init__(self, **values: Any) -> None:
-        kind: Any = type(self)
+        kind: type = type(self)
         own = self.__dict__
         own.update(_defaults(kind))
         own.update(values)
@@ -34,7 +34,7 @@ class Record:
         raise FrozenInstanceError(f"cannot delete field {name!r}")
 
     def __repr__(self) -> str:
-        kind: Any = type(self)
+        kind: type = type(self)
         return f"{kind.__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in _names(kind))})"
 
 
@@ -42,14 +42,14 @@ class Value(Record):
     """A record that equals another of its kind with the same fields."""
 
     def __eq__(self, other: object) -> bool:
-        kind: Any = type(self)
+        kind: type = type(self)
         if type(other) is not type(self):
             return NotImplemented
         values = _values(kind)
         return bool(values(self) == values(other))
 
     def __hash__(self) -> int:
-        kind: Any = type(self)
+        kind: type = type(self)
         return hash(_values(kind)(self))
 
 

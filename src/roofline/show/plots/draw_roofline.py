@@ -240,7 +240,7 @@ def longest(points: Sequence[RooflinePoint], most: int = MOST_NAMED) -> list[Roo
 
 def _merged(ax: Axes, points: Sequence[RooflinePoint]) -> list[tuple[RooflinePoint, str]]:
     """One label for points whose marks lie on each other, the largest share first."""
-    figure: Any = ax.figure
+    figure = ax.figure
     scale = figure.dpi / 72
     groups: list[tuple[RooflinePoint, list[str]]] = []
     for point in sorted(points, key=lambda p: -p.share):
@@ -265,7 +265,7 @@ def _name_roof(
     Returns the peaks for which there is no room at their ceilings.
     """
     theme, span, low = style.colours, ax.get_xlim(), ax.get_ylim()[0]
-    figure: Any = ax.figure
+    figure = ax.figure
     scale = figure.dpi / 72
     for slope in roof.slopes if first else ():
         _name_slope(ax, style, slope.label, slope.bandwidth, roof.ceilings[0].peak, taken)
@@ -287,7 +287,7 @@ def _name_roof(
 
 def _name_ceiling(ax: Axes, style: Style, ceiling: Ceiling, taken: labels.Taken) -> labels.Label | None:
     """Writes a peak along its ceiling, on one line or two, where nothing is; else the label to put elsewhere."""
-    figure: Any = ax.figure
+    figure = ax.figure
     scale, right = figure.dpi / 72, ax.get_xlim()[1]
     px, py = ax.transData.transform((right, ceiling.peak))
     left = ax.transData.transform((max(ceiling.ridge, ax.get_xlim()[0]), ceiling.peak))[0]

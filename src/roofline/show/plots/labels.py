@@ -141,7 +141,7 @@ class Around:
     @classmethod
     def of(cls, ax: Axes, label: Label, size: tuple[float, float], taken: Taken) -> Around:
         """Of a label of a size in pixels."""
-        figure: Any = ax.figure
+        figure = ax.figure
         frame = ax.get_window_extent()
         bounds = (frame.x0, frame.y0, frame.x1, frame.y1)
         at = ax.transData.transform((label.x, label.y))
@@ -226,14 +226,14 @@ def fitting(ax: Axes, text: str, size: float, room: float) -> float:
     """The size of a text, smaller where it takes more than `room` inches."""
     if len(text) * size * WIDEST / 72 <= room:
         return size
-    figure: Any = ax.figure
+    figure = ax.figure
     wide = extent(ax, text, size)[0] / figure.dpi
     return size if wide <= room else max(3.5, 0.94 * size * room / wide)
 
 
 def around_point(ax: Axes, x: float, y: float, radius: float) -> Rectangle:
     """The box of a mark of a radius in points."""
-    figure: Any = ax.figure
+    figure = ax.figure
     px, py = ax.transData.transform((x, y))
     r = radius * figure.dpi / 72
     return (px - r, py - r, px + r, py + r)
