@@ -36,7 +36,7 @@ class SequenceRoom(MachineSettings):
 
 
 TriedFormats: TypeAlias = Annotated[
-    Names, "Formats that are tried, the widest first: the checkpoint's own, then llama.cpp's mixes."
+    Names | None, "Formats that are tried, the widest first: the checkpoint's own, then llama.cpp's mixes."
 ]
 TriedEngine: TypeAlias = Annotated[
     EngineName | None,
@@ -108,7 +108,7 @@ class WhatRuns(Result):
 
 @question()
 def what_runs(
-    models: Iterable[str], room: SequenceRoom, *, formats: TriedFormats = (), engine: TriedEngine = None
+    models: Iterable[str], room: SequenceRoom, *, formats: TriedFormats = None, engine: TriedEngine = None
 ) -> WhatRuns:
     """Each model in the widest format that fits with one sequence of `context` tokens; the largest models first.
 
@@ -123,7 +123,7 @@ def what_runs(
 
 @question()
 def formats_that_run(
-    model: Model, room: SequenceRoom, host: Host | None = None, *, formats: TriedFormats = (),
+    model: Model, room: SequenceRoom, host: Host | None = None, *, formats: TriedFormats = None,
     engine: TriedEngine = None,
 ) -> WhatRuns:  # fmt: skip
     """One model in each format, the widest that fits first, then those that do not fit.
@@ -147,9 +147,9 @@ LOCAL = "llama.cpp"
 """The engine of GGUF files, and of every format where no other engine is the chip's."""
 
 
-def _listed(formats: str | Sequence[str]) -> Sequence[str]:
+def _listed(formats: str | Sequence[str] | None) -> Sequence[str]:
     """The formats, the usual ones where there are none. Raises InputError for one that is not known."""
-    names = [name.strip() for name in formats.split(",")] if isinstance(formats, str) else formats
+    names = [name.strip() for name in formats.split(",")] if isinstance(formats, str) else formats or ()
     for value in (part.rpartition("=")[2].strip() for name in names for part in name.split(",")):
         if value != CHECKPOINT and mix_named(value) is None and scheme_named(value) is None:
             format_named(value, "formats")
