@@ -159,10 +159,12 @@ def test_every_folder_of_the_house_is_described() -> None:
     assert sorted(table) == sorted(folders)
 
 
+@pytest.mark.drawn(0)
 @pytest.mark.skipif(
     importlib.util.find_spec("mkdocs") is None, reason="the docs extra (mkdocs-material) is not installed"
 )
 def test_the_site_builds(tmp_path: Path) -> None:
+    """Half a minute, most of it pictures: `.ci/full` installs what it needs and runs it in the step of the site."""
     words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=240)
     assert done.returncode == 0, done.stderr

@@ -101,17 +101,17 @@ class Account(Result):
         """Tokens of the step."""
         return int(self.work.step.tokens)
 
-    @property
+    @cached_property
     def flops(self) -> float:
         """F."""
         return self.sum("flops")
 
-    @property
+    @cached_property
     def realizable(self) -> float:
         """FLOPs in units of peak, category by category."""
         return self.sum("realizable")
 
-    @property
+    @cached_property
     def bytes(self) -> float:
         """Bytes that cross memory."""
         return self.sum("bytes")
@@ -127,28 +127,28 @@ class Account(Result):
         sent = sum(c.layers * c.op.elements for c in self.work.ops if isinstance(c.op, o.Communicate))
         return float(self.rules.activation_bytes * sent)
 
-    @property
+    @cached_property
     def network_bytes(self) -> float:
         """Those of them that go to other chips, (ep − 1) / ep."""
         ep = self.convention.ep
         return self.dispatch_bytes * (ep - 1) / ep if self.rules.network else 0.0
 
-    @property
+    @cached_property
     def compute(self) -> float:
         """Seconds of arithmetic."""
         return self.realizable / self.on.peak
 
-    @property
+    @cached_property
     def memory(self) -> float:
         """Seconds of traffic."""
         return self.bytes / self.on.bandwidth
 
-    @property
+    @cached_property
     def network(self) -> float:
         """Seconds of what goes to other chips."""
         return self.network_bytes / self.on.link if self.network_bytes and self.on.link else 0.0
 
-    @property
+    @cached_property
     def time(self) -> float:
         """The greatest of the three sums: a lower bound, as if everything overlapped."""
         return max(self.compute, self.memory, self.network)

@@ -20,6 +20,8 @@ from roofline.work.step import decode
 
 KNOBS = ("kv_dtype_bytes", "top_k", "kv_rank_scale", "hidden_scale", "cache_len")
 CACHE_LENGTHS = (2048, 4096, 8192, 16384)
+EXPERTS, LATENTS, WIDTHS = (2, 4, 8), (0.5, 1.0, 1.5), (0.75, 1.0, 1.25)
+"""Experts a token visits, and what the cache's width and the stream's are multiplied by."""
 COLUMNS = (
     "exec_model", "kv_dtype_bytes", "top_k", "kv_rank_scale", "hidden_scale", "cache_len", "ai_hbm", "ai_total",
     "t_est_ms", "mfu_est", "regime",
@@ -79,12 +81,13 @@ def knob_grid(
 ) -> Iterator[KnobPoint]:
     """Decode steps of 216 combinations of five knobs under both sets of rules, whose cache's width is a knob."""
     ranks = checked_ranks(model, ep)
-    for r, bytes_each, k, latent, hidden, length in product(
-        rules, (1, 2), (2, 4, 8), (0.5, 1.0, 1.5), (0.75, 1.0, 1.25), CACHE_LENGTHS
-    ):
+    outlines = {
+        (k, latent, hidden): outline(scaled_model(model, hidden, k), decoding=True, ranks=ranks, latent=latent)
+        for k, latent, hidden in product(EXPERTS, LATENTS, WIDTHS)
+    }
+    for r, bytes_each, (k, latent, hidden), length in product(rules, (1, 2), outlines, CACHE_LENGTHS):
         c = Convention(replace(r, cache_bytes=float(bytes_each)), ranks, hidden * max(hidden, latent))
-        seen = outline(scaled_model(model, hidden, k), decoding=True, ranks=ranks, latent=latent)
-        step = accounted(seen, "decode", decode(batch, length), c, on)
+        step = accounted(outlines[k, latent, hidden], "decode", decode(batch, length), c, on)
         yield KnobPoint(r.name, bytes_each, k, latent, hidden, length, step)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import cos, hypot, pi, sin
+from math import cos, hypot, inf, pi, sin
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +37,8 @@ LEADER = 8.0
 """From this distance, in points, a line leads from the label to its point."""
 SHUFFLES = 24
 """Orders to try beside those by place."""
+ROUNDING = 1e-6
+"""By which sums of costs in different orders may differ."""
 CROSSING, DROPPED, NEEDED = 150.0, 6e3, 6e4
 """What a label on a line, one left out, and one left out that is needed cost beside the points of distance."""
 
@@ -101,9 +103,13 @@ def place(ax: Axes, labels: Sequence[Label], taken: Taken, halo: str) -> list[La
     orders += [sorted(labels, key=key, reverse=back) for key in (_across, _up) for back in (False, True)]
     shuffle = Random(0)  # the same picture every time
     orders += [shuffle.sample(list(labels), len(labels)) for _ in range(SHUFFLES)]
-    tried = [_placed(order, taken, around) for order in orders]
     every = sum(label.worth for label in labels)
-    best = min(tried, key=lambda spots: every + sum(s.cost - s.label.worth for s in spots))
+    best: list[Spot] = []
+    least = inf
+    for order in orders:
+        spots = _placed(order, taken, around, least)
+        if spots is not None and (cost := every + sum(s.cost - s.label.worth for s in spots)) < least:
+            best, least = spots, cost
     back = ax.transData.inverted()
     for spot in best:
         taken.texts.append(spot.box)
@@ -137,6 +143,19 @@ class Around:
     places: tuple[tuple[Rectangle, float], ...]
     covered: Array
     crossed: Array
+    leaders: dict[int, list[Rectangle]] = field(default_factory=dict)
+
+    def leader(self, place: int, clear: float) -> list[Rectangle]:
+        """Boxes that cover the line from its point to a place, none where that is next to it; kept for other orders."""
+        if place not in self.leaders:
+            far = self.places[place][1] - clear >= LEADER
+            self.leaders[place] = straight(self.at, self.edge(place), 1.0) if far else []
+        return self.leaders[place]
+
+    def edge(self, place: int) -> tuple[float, float]:
+        """Where the line to a place meets its box."""
+        (left, low, right, high), (x, y) = self.places[place][0], self.at
+        return min(max(x, left), right), min(max(y, low), high)
 
     @classmethod
     def of(cls, ax: Axes, label: Label, size: tuple[float, float], taken: Taken) -> Around:
@@ -151,11 +170,12 @@ class Around:
         return cls(at, boxes, places, _hit(boxes, [*taken.texts, *taken.marks]), _hit(boxes, taken.lines))
 
 
-def _placed(labels: Sequence[Label], taken: Taken, around: Mapping[Label, Around]) -> list[Spot]:
-    """The labels that find a place in this order."""
+def _placed(labels: Sequence[Label], taken: Taken, around: Mapping[Label, Around], most: float) -> list[Spot] | None:
+    """The labels that find a place in this order; None as soon as they cost more than `most`."""
     texts: list[Rectangle] = []
     leaders: list[Rectangle] = []
     spots: list[Spot] = []
+    spent = 0.0
     for label in labels:
         near = around[label]
         hard = near.covered | _hit(near.boxes, [*texts, *leaders])
@@ -170,27 +190,29 @@ def _placed(labels: Sequence[Label], taken: Taken, around: Mapping[Label, Around
             spots.append(spot)
             texts.append(spot.box)
             leaders += spot.leader
+        spent += label.worth if spot is None else spot.cost
+        if spent > most + ROUNDING:
+            return None
     return spots
 
 
 def _spot(label: Label, near: Around, blocked: Array, stops: list[Rectangle], cost: float = 0.0) -> Spot | None:
     """The first place around the label's point that is not `blocked`, [m], its leader hitting none of `stops`."""
     at = near.at
-    way = [b for b in stops if not (b[0] <= at[0] <= b[2] and b[1] <= at[1] <= b[3])]
-    for i in np.flatnonzero(~blocked):
-        box, radius = near.places[i]
-        edge = (min(max(at[0], box[0]), box[2]), min(max(at[1], box[1]), box[3]))
-        leader = straight(at, edge, 1.0) if radius - label.clear >= LEADER else []
+    way = np.array([b for b in stops if not (b[0] <= at[0] <= b[2] and b[1] <= at[1] <= b[3])])
+    for i in np.flatnonzero(~blocked).tolist():
+        leader = near.leader(i, label.clear)
         if not leader or not _hit(np.array(leader), way).any():
-            return Spot(label, box, leader, np.array([at, edge]), cost + radius - label.clear)
+            box, radius = near.places[i]
+            return Spot(label, box, leader, np.array([at, near.edge(i)]), cost + radius - label.clear)
     return None
 
 
-def _hit(boxes: Array, others: Sequence[Rectangle]) -> Array:
+def _hit(boxes: Array, others: Array | Sequence[Rectangle]) -> Array:
     """Of boxes [m, 4] whether each shares a place with any of others; those out of reach of all are left out first."""
-    if not len(boxes) or not others:
+    if not len(boxes) or not len(others):
         return np.zeros(len(boxes), dtype=bool)
-    every = np.array(others)
+    every = np.asarray(others)
     low, high = boxes[:, :2].min(axis=0), boxes[:, 2:].max(axis=0)
     near = every[((every[:, 2:] > low) & (every[:, :2] < high)).all(axis=1)]
     mine, theirs = boxes[:, None, :], near[None, :, :]
