@@ -104,10 +104,7 @@ class Page:
         """Does it, and waits until the page has answered whatever that asked."""
         before = int(self.tab.evaluate(READY))
         do()
-        end = monotonic() + 30
-        while int(self.tab.evaluate(READY)) <= before:
-            assert monotonic() < end, "no answer"
-            self.tab.wait_for_timeout(15)
+        self.tab.wait_for_function(f"before => ({READY}) > before", arg=before, timeout=30_000, polling=30)
         assert not self.tab.is_visible("#problem"), self.tab.inner_text("#problem")
 
     def open(self, view: str) -> None:

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -72,7 +72,7 @@ def load(source: Source, *, revision: str | None = None, headers: bool = False, 
     Raises InputError (HubError where the Hub or the way to it fails) with one line that says what to do.
     """
     origin = origin_of(source, revision=revision)
-    model = model_from(origin)
+    model = _of_catalog(origin.name) if origin.catalogued else model_from(origin)
     if headers and origin.gguf is None:  # whose tensors speak already
         from roofline.model.checkpoint import tensors_of
         from roofline.model.stored import as_stored, placed_tensors
@@ -97,6 +97,12 @@ def model_from(origin: Origin) -> Model:
     if rule is not None:
         model = replace(model, images=rule)
     return replace(model, warnings=(*model.warnings, *origin.notes)) if origin.notes else model
+
+
+@lru_cache(maxsize=128)
+def _of_catalog(id: str) -> Model:
+    """A model of the catalog, the same one each time, by which what was worked out for it is found again at once."""
+    return model_from(Origin(id, catalog_config(id)))
 
 
 def model_of(model: Model | Source) -> Model:
@@ -193,7 +199,7 @@ def _states_elsewhere(raw: Mapping[str, Any]) -> bool:
 def _from_name(name: str, revision: str | None) -> Origin:
     known = _find(name)
     if known is not None and revision is None:
-        return Origin(known, catalog_config(known))
+        return Origin(known, catalog_config(known), catalogued=True)
     name = known or name
     if not _HUB_ID.fullmatch(name) or name.endswith(("-", ".", ".git")) or "--" in name or ".." in name:
         raise InputError("model", name, SOURCES, _near(name))

@@ -69,10 +69,7 @@ class Model:
     images: ImageRule | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        names = _names_apart(self.layers)
-        if names:
-            layers = tuple(replace(b, name=names[id(b)]) if id(b) in names else b for b in self.layers)
-            object.__setattr__(self, "layers", layers)
+        object.__setattr__(self, "layers", _told_apart(self.layers))
 
     @cached_property
     def _hash(self) -> int:
@@ -203,18 +200,21 @@ class Model:
         return sum(n * precision.weight_bytes(m) for m, n in self.modules())
 
 
-def _names_apart(layers: tuple[Block, ...]) -> dict[int, str]:
-    """New names for blocks that are called as another is, which differs: `dense`, `dense 2`; by their identity."""
-    known: dict[str, list[Block]] = {}
-    names: dict[int, str] = {}
+def _told_apart(layers: tuple[Block, ...]) -> tuple[Block, ...]:
+    """The layers, equal ones as one block; one that is called as another is, which differs, by a new name: `dense 2`.
+
+    What counts layers then finds a block by its identity, without a look at its modules.
+    """
+    known: dict[str, list[tuple[Block, Block]]] = {}
+    standing: dict[int, Block] = {}
     for block in {id(b): b for b in layers}.values():
         alike = known.setdefault(block.name, [])
-        number = next((i for i, other in enumerate(alike) if other == block), len(alike))
-        if number == len(alike):
-            alike.append(block)
-        if number:
-            names[id(block)] = f"{block.name} {number + 1}"
-    return names
+        named = next((named for other, named in alike if other == block), None)
+        if named is None:
+            named = replace(block, name=f"{block.name} {len(alike) + 1}") if alike else block
+            alike.append((block, named))
+        standing[id(block)] = named
+    return tuple(standing[id(b)] for b in layers)
 
 
 def stored_state(module: Module, precision: Precision) -> Count:

@@ -16,7 +16,7 @@ class Origin:
     """A config, its name, and where it was.
 
     `folder`: that of a config.json, or `repository` and `commit` of the Hub; neither for a dict, the catalog and files
-    of other names. `notes`: what could not be learned on the way.
+    of other names. `catalogued`: it is a config of the catalog. `notes`: what could not be learned on the way.
     """
 
     name: str
@@ -24,6 +24,7 @@ class Origin:
     folder: Path | None = None
     repository: str = ""
     commit: str = ""
+    catalogued: bool = False
     notes: tuple[str, ...] = ()
     gguf: GgufHeader | None = None
 
