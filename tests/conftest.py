@@ -17,6 +17,8 @@ import folded
 
 settings.register_profile("tests", deadline=None)  # how long a case takes hangs on what else runs
 settings.load_profile("tests")
+SHARED = ("watched", "shared_app", "page_server")
+"""What a test's module imports that has a browser, or a server and its processes, for all its tests."""
 ALL_ORACLE = "\npytestmark = pytest.mark.oracle\n"
 
 
@@ -42,7 +44,11 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keeps of each test that is marked `drawn(n)` n cases, always the same; `--whole` keeps all."""
+    """Keeps of each test that is marked `drawn(n)` n cases, always the same; `--whole` keeps all.
+
+    Tests with a browser or a server come first: an idle worker takes over what stands last, and would start its own.
+    """
+    items.sort(key=lambda item: not any(hasattr(getattr(item, "module", None), name) for name in SHARED))
     if config.getoption("--whole"):
         return
     cases: dict[str, list[pytest.Item]] = {}

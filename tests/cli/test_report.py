@@ -32,14 +32,6 @@ PICTURES = 9
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of DeepSeek-V3 on eight chips."""
-    path = tmp_path_factory.mktemp("report") / "report.html"
-    main(["report", "deepseek-ai/DeepSeek-V3", "--on", "8xh200-sxm", "--layout", "tp=8", "--out", str(path)])
-    return path
-
-
-@pytest.fixture(scope="module")
 def llama() -> Finished:
     """Llama on one chip, compared with one that can and one that cannot run it."""
     model = rl.load(LLAMA)
@@ -74,8 +66,8 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 
 # -- forms ---------------------------------------------------------------------------------------------------------
-def test_the_page_stands_alone(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
+def test_the_page_stands_alone(v3_page: Path) -> None:
+    text = v3_page.read_text(encoding="utf-8")
     assert len(text.encode()) < 3e6
     assert not re.findall(r'(?:src|href)="(?!#|data:)', text)
     assert "@import" not in text
@@ -93,8 +85,8 @@ def test_the_page_stands_alone(page: Path) -> None:
         assert f">{heading}</h2>" in text
 
 
-def test_every_table_of_the_page_can_be_saved(page: Path) -> None:
-    saved = dict(re.findall(r'download="(\w+)\.csv" href="data:text/csv;base64,([^"]+)"', page.read_text("utf-8")))
+def test_every_table_of_the_page_can_be_saved(v3_page: Path) -> None:
+    saved = dict(re.findall(r'download="(\w+)\.csv" href="data:text/csv;base64,([^"]+)"', v3_page.read_text("utf-8")))
     assert {"guidance", "terms", "regimes", "sensitivity", "grid", "fingerprint"} <= set(saved)
     rows = list(csv.reader(io.StringIO(base64.b64decode(saved["grid"]).decode())))
     assert rows[0][:4] == ["Weights", "Cache", "Experts per token", "Keys and values"]
@@ -314,16 +306,16 @@ def test_bad_input(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
 
 # -- a real browser ------------------------------------------------------------------------------------------------
 @needs_chromium
-def test_a_real_browser_draws_it_without_a_word_or_a_request(page: Path) -> None:
+def test_a_real_browser_draws_it_without_a_word_or_a_request(v3_page: Path) -> None:
     with watched() as seen:
-        seen.tab.goto(page.as_uri())
+        seen.tab.goto(v3_page.as_uri())
         sizes = seen.tab.eval_on_selector_all("figure svg", "all => all.map(x => x.getBoundingClientRect().width)")
         wide = seen.tab.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
         with seen.tab.expect_download() as saved:
             seen.tab.click("a[download='grid.csv']")
         lines = Path(saved.value.path()).read_text(encoding="utf-8").splitlines()
     assert seen.said == []
-    assert seen.asked == [page.as_uri()]
+    assert seen.asked == [v3_page.as_uri()]
     assert len(sizes) == PICTURES
     assert min(sizes) > 300
     assert wide
@@ -331,7 +323,7 @@ def test_a_real_browser_draws_it_without_a_word_or_a_request(page: Path) -> None
 
 
 @needs_chromium
-def test_chromium_alone_can_print_it(tmp_path: Path, page: Path) -> None:
+def test_chromium_alone_can_print_it(tmp_path: Path, v3_page: Path) -> None:
     shot = tmp_path / "shot.png"
     words = [
         str(CHROMIUM),
@@ -341,5 +333,5 @@ def test_chromium_alone_can_print_it(tmp_path: Path, page: Path) -> None:
         f"--screenshot={shot}",
         "--window-size=1200,4000",
     ]
-    subprocess.run([*words, page.as_uri()], check=True, capture_output=True, timeout=120)
+    subprocess.run([*words, v3_page.as_uri()], check=True, capture_output=True, timeout=120)
     assert shot.stat().st_size > 100_000

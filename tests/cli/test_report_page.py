@@ -15,7 +15,6 @@ from folded import folded
 from plain import LONGEST, length, spoken
 from roofline.show.report.finished import Finished
 from roofline.show.report.first_screen import best_changes, cards, changes_table, slower_phase, verdict_lines
-from roofline.show.report.page import html
 from roofline.show.report.picture import theme_styles
 from roofline.show.report.subject import report_on
 
@@ -55,10 +54,10 @@ def llama_page(llama: Finished, written: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def tab(llama_page: str, v3: Finished, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def tab(llama_page: str, v3_page: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A tab, and the pages of both models in a folder."""
     folder = tmp_path_factory.mktemp("pages")
-    for name, text in (("llama", llama_page), ("v3", html(v3))):
+    for name, text in (("llama", llama_page), ("v3", v3_page.read_text(encoding="utf-8"))):
         (folder / f"{name}.html").write_text(text, encoding="utf-8")
     with watched() as seen:
         seen.tab.folder = folder
