@@ -15,8 +15,6 @@ from hypothesis import settings
 
 import folded
 
-settings.register_profile("tests", deadline=None)  # how long a case takes hangs on what else runs
-settings.load_profile("tests")
 SHARED = ("watched", "shared_app", "page_server")
 """What a test's module imports that has a browser, or a server and its processes, for all its tests."""
 ALL_ORACLE = "\npytestmark = pytest.mark.oracle\n"
@@ -29,6 +27,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--whole"):
         os.environ[folded.WHOLE] = "1"
+    # no deadline: how long a case takes hangs on what else runs
+    settings.register_profile("tests", deadline=None, max_examples=folded.by_day(30, 100))
+    settings.load_profile("tests")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

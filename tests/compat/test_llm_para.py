@@ -222,6 +222,7 @@ def test_a_prompt_of_one_token_reads_all_experts(tmp_path: Path) -> None:
     assert cell(table, "Decode", "FFN-2(with MoE)").weight_shape == (8, 1000, 2048)
 
 
+@pytest.mark.usefixtures("no_charts_by_day")
 def test_bitnet_with_fractional_bits(tmp_path: Path) -> None:
     table = run(tmp_path, **BITNET)
     row = cell(table, "Prefill", "FFN-2")
@@ -230,6 +231,7 @@ def test_bitnet_with_fractional_bits(tmp_path: Path) -> None:
     assert cell(table, "Decode", "Q × Kᵀ").second == 5 * 128 * 2049
 
 
+@pytest.mark.usefixtures("no_charts_by_day")
 def test_rope_only_where_asked(tmp_path: Path) -> None:
     without = run(tmp_path, **{**LLAMA, "use_rope": None, "rope_theta": None})
     assert not [r for r in without if r.operation.startswith("RoPE")]

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import roofline as rl
-from folded import folded
+from folded import by_day, folded
 from roofline.bracketing import real_end, whole_end
 from roofline.cli.main import main
 from roofline.explore.asking import side_named
@@ -36,7 +36,7 @@ def solved(**options: Any) -> rl.Solution:
 
 
 # -- the search itself ---------------------------------------------------------------------------------------------
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=by_day(60, 200), deadline=None)
 @given(st.integers(1, 50), st.integers(51, 5000), st.integers(0, 6000), st.booleans(), st.integers(2, 600))
 def test_a_threshold_is_what_counting_gives(low: int, high: int, limit: int, greatest: bool, block: int) -> None:
     def use(values: Any) -> Any:
@@ -61,7 +61,7 @@ def test_what_holds_in_several_stretches_is_said() -> None:
     assert whole_end(1, 1000, holds, False, 2048).value == 1
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=by_day(30, 100), deadline=None)
 @given(st.floats(1e-3, 1e3), st.floats(0.2, 3.0), st.booleans(), st.booleans())
 def test_a_root_is_where_the_power_says(limit: float, power: float, greatest: bool, steps: bool) -> None:
     def use(x: float) -> float:  # (x / limit)^±p reaches 1 at the limit; `steps`: yes or no alone

@@ -28,12 +28,12 @@ bf16 = 1000
 def refused(path: Path, *parts: str) -> None:
     for named in (chip_named, cluster_named):
         tracemalloc.start()
-        begin = time.monotonic()
+        begin = time.process_time()
         with pytest.raises(InputError) as caught:
             named(path)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        assert time.monotonic() - begin < 2
+        assert time.process_time() - begin < 2
         assert peak < 100e6
         line = str(caught.value)
         assert line.isprintable()

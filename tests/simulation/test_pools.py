@@ -201,7 +201,7 @@ def sendings(draw: st.DrawFn) -> list[Request]:
     return all_of
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=by_day(20, 60), deadline=None)
 @given(
     sendings(), st.integers(1, 3), st.integers(1, 3), st.booleans(), st.sampled_from(["round-robin", "least-loaded"]),
     st.sampled_from([0.0, 0.3, 20.0]),

@@ -445,9 +445,10 @@ def test_struck_out_figures_can_be_read(page: Page, address: str, theme: str) ->
     assert not wrong
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_nothing_serious_for_readers_of_screens(page: Page, address: str, theme: str, whole: bool) -> None:
-    """Every view in both colours, at every width; by day in one of the colours, and axe looks at one of the widths."""
+    """Every view in both colours, at every width; by day half of the views in one, and axe at one of the widths."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe, of the test extra, is missing").Axe
     page.tab.emulate_media(color_scheme=theme)
     page.fresh(address)
