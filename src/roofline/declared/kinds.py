@@ -18,6 +18,8 @@ from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.maths import Count, is_array
 from roofline.declared.spelling import amount_named, bandwidth_named, real_named, seconds_named, whole_named
 
+LARGEST_VARIATION = 100.0
+
 Given: TypeAlias = Any
 """A text of a person, or what it stands for in the library: a `Chip`, a `Layout`, a distribution of lengths."""
 ReadWords: TypeAlias = Callable[[str, str], Given]
@@ -157,6 +159,10 @@ Attained: TypeAlias = Annotated[
     float, share_kind(0.5, 1, "a share of requests from 0.5 up to, but not including, 1", below=True)
 ]
 PlainNumber: TypeAlias = Annotated[float, ValueKind((float,), "", real_named)]
+Variation: TypeAlias = Annotated[
+    Count, share_kind(0, LARGEST_VARIATION, f"a coefficient of variation from 0 to {LARGEST_VARIATION:g}")
+]
+"""A standard deviation over its mean."""
 Switch: TypeAlias = Annotated[bool, ValueKind((bool,), check=flag)]
 Text: TypeAlias = Annotated[str, text_kind()]
 TokensOfRun: TypeAlias = Annotated[Count, amount_kind("tokens", 1, "a number, at least 1", varies=True)]

@@ -67,7 +67,7 @@ class ClosedLoop:
             middle = (low + high) / 2
             fits = self._fits(middle)
             low, high = np.where(fits, middle, low), np.where(fits, high, middle)
-        best = self._around(low)
+        best = self._between(self._around(low), self._around(high))
         serial = 1 / (self.late / self.users + self._alone)
         return replace(best, rate=np.where(self.company > 0, best.rate, np.maximum(best.rate, serial)))
 
@@ -113,8 +113,27 @@ class ClosedLoop:
     def _fits(self, load: Array) -> Array:
         """Whether the users are enough for a load, and the places and the steps."""
         a = self._around(load)
-        users = a.rate * (self.late + a.waits + a.inside)
-        return np.asarray((users <= self.users) & (a.load <= 1) & (a.rate * a.inside <= self.places))
+        return np.asarray((self._needed(a) <= self.users) & self._runs(a))
+
+    def _needed(self, a: Circulation) -> Array:
+        """Users that go round, by Little's law."""
+        return np.asarray(a.rate * (self.late + a.waits + a.inside))
+
+    def _runs(self, a: Circulation) -> Array:
+        """Whether there are steps and places enough."""
+        return np.asarray((a.load <= 1) & (a.rate * a.inside <= self.places))
+
+    def _between(self, fewer: Circulation, more: Circulation) -> Circulation:
+        """What the users go round with, of neighbours that take fewer and more of them.
+
+        Where batches grow at once to another size, so do the users that a load takes: the server is at either for a
+        part of the time.
+        """
+        low, high = self._needed(fewer), self._needed(more)
+        part = np.where(self._runs(more) & (high > low), (self.users - low) / np.maximum(high - low, 1e-300), 0.0)
+        part = np.clip(np.where(np.isfinite(part), part, 0.0), 0.0, 1.0)
+        pairs = ((getattr(fewer, f.name), getattr(more, f.name)) for f in fields(Circulation))
+        return Circulation(*(a + part * (b - a) for a, b in pairs))
 
     def _around(self, load: Array) -> Circulation:
         load = np.maximum(load, 1e-12)

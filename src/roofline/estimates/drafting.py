@@ -142,17 +142,16 @@ MOST_IN_FLIGHT = 2**20
 """No server is looked at with more requests of a replica in its memory."""
 
 
-def places_of(asked: Setup, drafting: Drafting | None, input: Count, output: Count, whole: Count) -> Count:
+def places_of(asked: Setup, drafting: Drafting | None, context: Count, whole: Count) -> Count:
     """Requests of a group of ranks that run at once: those that the engine runs and the memory holds.
 
     An engine that `reserves` holds `whole`, as many as there is memory for at their last token. Another lets one begin
-    where there is memory for its prompt: as many run as there is memory for in the middle of their answers. Where not
-    one fits, as many as on chips with more.
+    where there is memory for its prompt: as many run as there is memory for with the mean `context` of those that
+    decode. Where not one fits, as many as on chips with more.
     """
     groups, width = asked.layout.pp, 1 if drafting is None else drafting.width
     running = least(MOST_IN_FLIGHT, running_at_once(asked.engine, groups, width))
-    middle = input + output // 2
-    fitting = whole if asked.engine.reserves else sequences_held(asked, drafting, middle, MOST_IN_FLIGHT)
+    fitting = whole if asked.engine.reserves else sequences_held(asked, drafting, context, MOST_IN_FLIGHT)
     return where(whole < 1, running, most(1, least(running, fitting // groups)))
 
 

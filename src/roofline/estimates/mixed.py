@@ -26,11 +26,43 @@ COUNTED = (tokens_alone, tokens_and_phase, logits_alone)
 
 @dataclass(frozen=True)
 class Prompts:
-    """Chunks of prompts, of `new` tokens after `cached` ones on average; `longest`: tokens of the longest chunk."""
+    """Chunks of prompts, of `new` tokens after `cached` ones on average; `longest`: tokens of the longest chunk.
+
+    `varied`: squared coefficient of variation of both.
+    """
 
     new: Count
     cached: Count
     longest: Count
+    varied: Count = 0.0
+
+    def drawn(self, together: Count) -> tuple[Count, Count]:
+        """`cached` and `new` of three chunks that stand for the mean of so many, along a first axis."""
+        if not np.any(self.varied):
+            return self.cached, self.new
+        factors = unequal(np.asarray(self.varied) / together)
+        return np.rint(self.cached * factors), np.maximum(np.rint(self.new * factors), 1)
+
+
+WEIGHTS = np.array([1 / 6, 2 / 3, 1 / 6])
+"""Of three points of a normal distribution, −√3, 0 and √3 standard deviations from its mean (Gauss and Hermite)."""
+
+
+def unequal(varied: Count) -> Array:
+    """Lengths over their mean at three points of a lognormal distribution, [3, …], by the squared variation.
+
+    >>> unequal(0.0).tolist(), float(WEIGHTS @ unequal(0.25))
+    ([1.0, 1.0, 1.0], 1.0)
+    """
+    square = np.log1p(np.asarray(varied, dtype=float))
+    points = np.sqrt(3.0) * np.arange(-1.0, 2.0).reshape(-1, *(1 for _ in square.shape))
+    factors = np.exp(points * np.sqrt(square) - square / 2)
+    return np.asarray(factors / np.tensordot(WEIGHTS, factors, 1))
+
+
+def mean_of(values: Array, varied: Count) -> Array:
+    """The mean over such points, of what there is one value of where lengths do not vary."""
+    return np.tensordot(WEIGHTS, values, 1) if np.any(varied) else values
 
 
 def mixed_seconds(plan: Plan, chunks: Prompts, prompts: Count, context: Count, decodes: Count, width: int = 1) -> Array:
@@ -40,7 +72,7 @@ def mixed_seconds(plan: Plan, chunks: Prompts, prompts: Count, context: Count, d
     logits.
     """
     engine, one = plan.target.engine, decode(1, 1)
-    chunk = Queries(chunks.cached, chunks.new, prompts)
+    chunk, single = (Queries(*chunks.drawn(n), n) for n in (prompts, 1))
     beside = Queries(context, width, decodes)
     step = changed(one, (chunk, beside))
     added = engine.host(prompts + decodes, prompts * chunks.new + width * decodes)
@@ -48,14 +80,16 @@ def mixed_seconds(plan: Plan, chunks: Prompts, prompts: Count, context: Count, d
         head = _views(plan, _is_head)
         added = added + head(_tokens(prompts + width * decodes)) - head(_tokens(prompts + decodes))
     if isinstance(plan, OverlappedPlan):
-        return np.asarray(_launched(plan, plan.total(step)) + added)
+        return np.asarray(mean_of(_launched(plan, plan.total(step)), chunks.varied) + added)
     counted, rest = (_views(plan, wanted) for wanted in (_is_counted, _is_not))
-    first = rest(changed(one, (replaced(chunk, 1),)))
+    first = mean_of(rest(changed(one, (single,))), chunks.varied)
     long = (Queries(0, chunks.longest, 1), Queries(0, np.maximum(chunks.longest - 1, 1), 1))
     once = sum(rest(changed(one, (query,))) for query in long) - rest(changed(one, long))
     attention = first + (prompts - 1) * np.maximum(first - once, 0.0)
     others = rest(changed(one, (replaced(beside, np.maximum(decodes, 1)),)))
-    return np.asarray(counted(step) + attention + np.where(np.asarray(decodes) > 0, others, 0.0) + added)
+    return np.asarray(
+        mean_of(counted(step), chunks.varied) + attention + np.where(np.asarray(decodes) > 0, others, 0.0) + added
+    )
 
 
 def replaced(query: Queries, count: Count) -> Queries:

@@ -103,7 +103,7 @@ class Pair:
     @cached_property
     def places(self) -> Count:
         """Sequences of a decode group, of data-parallel ranks and of those that take turns in a pipeline."""
-        return places_of(self.then, self.drafting, self.input, self.output, self.whole)
+        return places_of(self.then, self.drafting, self.requests.context, self.whole)
 
     @cached_property
     def whole(self) -> Count:
@@ -124,7 +124,7 @@ class Pair:
 
     def decoded(self, sequences: Count) -> Span:
         """A decode step of so many sequences of a group, in the middle of their answers, and the drafts before it."""
-        context, host = self.input + self.output // 2, self.then.engine.host(sequences, sequences * self.width)
+        context, host = self.requests.context, self.then.engine.host(sequences, sequences * self.width)
         step = launched(self.then.plan, decode_of(sequences, context, self.width), host)
         return step if self.drafting is None else step + self.drafting.proposed(sequences, context)
 
@@ -237,6 +237,7 @@ class Columns:
             flat(pair.transfer.expected)[part],
             max(1, len(pair.first.model.layers)),
             flat(pair.first.engine.before(pair.input))[part],
+            flat(pair.requests.prompts_vary)[part],
         )  # fmt: skip
 
     def of(self, places: Array, prefills: Array, decodes: Array) -> Tandem:

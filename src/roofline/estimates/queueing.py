@@ -7,7 +7,7 @@ numbers of decodes that a table of step times stands at, and the others are thos
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -28,6 +28,8 @@ CROWD = 16.0
 LARGE = 600.0
 """Logarithm of what counts as without end."""
 
+TOGETHER_ROUNDS = 6
+"""Times that it is worked out how long steps are that wait for other ranks."""
 TOGETHER = 2**12
 """Numbers between neighbouring points that are worked out together."""
 
@@ -61,8 +63,10 @@ class ReplicaTimes:
     `mixed[b]`: seconds of a step with b prompts' chunks at each k; without the decodes where the engine does not `mix`
     them. `room`: most prompts of a step at each k, 1 where a prompt takes several `chunks`.
     `per_step`: prompts that the tokens of a step are worth, less than 1 where a prompt takes several.
-    `partly`: as `mixed`, of parts of one prompt, or of a step full of one. `ahead`: a step is put together while the
-    one before runs. `again`: the part of its prompt that a request computes again where all places are always taken.
+    `partly`: as `mixed`, of parts of one prompt, or of a step full of one, from the smallest to the whole. `ahead`: a
+    step is put together while the one before runs. `again`: the part of its prompt that a request computes again where
+    all places are always taken. `squared`: the part of a prompt's seconds that grow with the square of its length,
+    where it takes several chunks.
     """
 
     decodes: Array
@@ -76,6 +80,21 @@ class ReplicaTimes:
     mixes: bool
     ahead: bool = False
     again: Array | float = 0.0
+    squared: Array | float = 0.0
+
+    def varied(self, lengths: Array | float) -> Array:
+        """Squared coefficient of variation of a prompt's seconds beside each number of decodes, by that of lengths.
+
+        Of lognormal lengths E[Lⁿ] = mⁿ·(1 + v)^(n(n − 1)/2). A prompt of one chunk takes some seconds whatever its
+        length is.
+        """
+        v = np.asarray(lengths, dtype=float)
+        if not v.any():
+            return v
+        square, rest = self.squared, 1 - np.asarray(self.squared)
+        several = rest**2 * v + 2 * rest * square * ((1 + v) ** 2 - 1) + square**2 * ((1 + v) ** 4 - 1)
+        growing = np.clip((self.partly[-1] - self.partly[0]) / np.maximum(self.partly[-1], 1e-300), 0.0, 1.0)
+        return np.asarray(np.where(self.chunks > 1, several, v * growing**2))
 
     @cached_property
     def base(self) -> Array:
@@ -121,6 +140,16 @@ def geometric(logarithm: Array, number: Array) -> tuple[Array, Array]:
 
 
 # -- at random ------------------------------------------------------------------------------------------------------
+def largest_of(number: Array, varied: Array) -> Array:
+    """The mean of the largest of so many lognormal numbers, over their mean, by their squared coefficient of variation.
+
+    That of normal ones has a mean of (3/4)·ln(n)^0.78 and a variance of 1/(1 + (3/4)·ln n), within 7 %.
+    """
+    logarithm, square = 0.75 * np.log(number), np.log1p(varied)
+    mean = 0.75**0.22 * logarithm**0.78
+    return np.asarray(np.exp(mean * np.sqrt(square) - square / 2 * logarithm / (1 + logarithm)))
+
+
 @dataclass(frozen=True)
 class Prompting:
     """What prompts do to a replica that decodes k: mean TTFT, and `excess`, the seconds by which all decode steps of a
@@ -136,7 +165,8 @@ class Open:
 
     `uneven`: squared variation of the gaps between requests: 1 at random, 1/R where R replicas take turns, whose gaps
     are sums of R at random. Waits shrink with it (Kingman). `fastest`: the most that it takes a second.
-    `varied`: squared variation of the prompts' lengths, 0 of equal ones.
+    `varied`: squared variation of the prompts' lengths, 0 of equal ones. `company`: other ranks that run every step
+    together with this one.
 
     From one decode step to the next, prompts included, X(k) seconds pass: a queue whose speed hangs on the number k in
     it, so that the number's distribution hangs on the mean length alone: π(n) ∝ Π λ·more·X(j)/j (Kelly, Reversibility
@@ -150,7 +180,46 @@ class Open:
     more: Array
     uneven: Array
     fastest: Array
-    varied: float = 0.0
+    varied: Array | float = 0.0
+    company: Array | float = 0.0
+
+    # -- ranks in step ---------------------------------------------------------------------------------------------
+    @property
+    def beside_others(self) -> Open:
+        """One of the ranks, whose steps are as long as the slowest rank's, where a prompt takes several.
+
+        It has prompts in a share p of its steps, so that 1 − (1 − p)^company of those without any have others'.
+        """
+        t, rank = self.table, self
+        for _ in range(TOGETHER_ROUNDS):
+            begun = self.rate * (rank.interval if t.mixes else rank.table.alone)
+            others = 1 - (1 - np.minimum(begun * self.turns, 1.0)) ** self.company
+            alone = t.alone + others * np.maximum(t.mixed[0] - t.alone, 0.0)
+            mixed = t.mixed + others * np.maximum(t.partly[-1] - t.mixed, 0.0)
+            rank = replace(self, table=replace(t, alone=alone, mixed=mixed), company=0.0)
+        return rank
+
+    @property
+    def all_ranks(self) -> Open:
+        """All ranks as one server.
+
+        Requests go to them in turn, so that of n prompts the fullest has (n + (ranks − 1)/2)/ranks, one at least; where
+        lengths vary, the step is that of the longest, at most a full one.
+        """
+        t, ranks = self.table, 1 + np.asarray(self.company)
+        numbers = t.prompts * ranks - (ranks - 1) / 2
+        prompts = np.concatenate([np.ones_like(numbers[:1]), numbers, t.prompts[-1:] * ranks])
+        mixed = np.concatenate([t.mixed[:1], t.mixed, t.mixed[-1:]])
+        if np.any(np.asarray(self.varied) > 0):
+            each = np.maximum(prompts / ranks, 1.0)[:, np.newaxis]
+            longest = largest_of(np.minimum(prompts, ranks)[:, np.newaxis], t.varied(self.varied) / each)
+            mixed = np.minimum(mixed * longest, np.maximum(mixed, t.mixed[-1]))
+        room, per_step, decodes = (each * ranks for each in (t.room, t.per_step, t.decodes))
+        table = replace(t, decodes=decodes, prompts=prompts, mixed=mixed, room=room, per_step=per_step)
+        uneven = np.minimum(self.uneven * ranks, 1.0)
+        return replace(
+            self, table=table, rate=self.rate * ranks, uneven=uneven, fastest=self.fastest * ranks, company=0.0
+        )
 
     # -- prompts one after another ---------------------------------------------------------------------------------
     @cached_property
@@ -253,6 +322,11 @@ class Open:
         return np.asarray((self.table.chunks * self.table.step(np.ones_like(self.table.alone)))[0])
 
     @cached_property
+    def _varied(self) -> Array:
+        """Squared variation of a prompt's seconds at each node."""
+        return np.asarray(self.table.varied(self.varied) + 0 * self.table.alone)
+
+    @cached_property
     def load(self) -> Array:
         """The rate over the highest."""
         return np.asarray(np.minimum(self.rate / self.fastest, NEARLY))
@@ -269,6 +343,10 @@ class Open:
 
     def answer(self) -> tuple[Array, Array]:
         """Mean TTFT and TPOT."""
+        if np.any(np.asarray(self.company) > 0):
+            one, every = self.beside_others.answer(), self.all_ranks.answer()
+            ttft, tpot = (np.where(self.table.chunks > 1, *pair) for pair in zip(one, every, strict=True))
+            return ttft, tpot
         t, rate, more, load = self.table, self.rate, self.more, self.load
         steps = np.maximum(more, 1.0)
         points, widths = self.numbers
@@ -292,7 +370,7 @@ class Open:
             tpot, convoy = self._in_places(tpot)
             ends = rate * (more * t.alone[-1]) ** 2 / t.decodes[-1] / (2 * np.maximum(1 - self.apart, 0.02))
             places = np.maximum(places, convoy * (last + waiting) / everything * ends * self.uneven)
-        return prompting.ttft + places, np.where(more > 0, tpot, t.alone[1])
+        return prompting.ttft + places, np.where(more > 0, np.maximum(tpot, t.alone[1]), t.alone[1])
 
     def _in_places(self, tpot: Array) -> tuple[Array, Array]:
         """A TPOT with which no more decode than have places, and the share of the time in which these are being filled.
@@ -331,7 +409,8 @@ class Open:
         calm = np.exp(-rate * plain * more)
         crowded = more / (more + CROWD) * (more < turns * t.decodes[-1])
         bound = busy + crowded * np.maximum(self.load - busy, 0.0)
-        wait = busy * turns * full / 2 / np.sqrt((1 - busy) * (1 - bound)) * self.uneven * (1 + self.varied)
+        varied = self._beside(self._varied, beside)
+        wait = busy * turns * full / 2 / np.sqrt((1 - busy) * (1 - bound)) * (self.uneven + varied)
         wait = wait + np.where(self.shared, busy * full / 2, 0.0)  # it ends with a step that is the next one's too
         met = (1 - calm) * plain * (0.5 + (1 - busy if t.ahead else 0.0))
         idle = (1 - busy) * calm
@@ -402,11 +481,14 @@ class Open:
         idle, finds = nobody / cycle, shares * seconds / cycle
         bound = np.where(more * room < t.decodes[-1], np.maximum(load, self.load), load)
         over = load ** np.sqrt(2 * (room + 1)) / (2 * (1 - bound)) * seconds[-1] / room
-        over = over * self.uneven * (1 + self.varied) * np.sqrt(shares[-1] * seconds[-1] / busy)
+        varied = self._beside(self._varied, beside)
+        over = over * (self.uneven + varied / room) * np.sqrt(shares[-1] * seconds[-1] / busy)
 
         own = np.stack([step(1 + np.maximum(m - (1 - self.uneven), 0.0)) for m in means])
         ttft = (
-            idle * self.cold + decoding / cycle * (plain / 2 + own[0]) + (finds * (seconds / 2 + own[1:])).sum(axis=0)
+            idle * self.cold
+            + decoding / cycle * (plain / 2 + own[0])
+            + (finds * (seconds / 2 * (1 + varied / numbers) + own[1:])).sum(axis=0)
         )
         ttft = ttft + over
         mean = (busy + decoding) / (1 + (shares * chance[1:, 0]).sum(axis=0) * quiet * decode_steps)

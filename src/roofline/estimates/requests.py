@@ -8,8 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from roofline.declared.groups import Load
+from roofline.declared.groups import LengthSpread, Load
 from roofline.declared.maths import Count, is_array
+from roofline.declared.question import group_settings
 from roofline.declared.result import Units
 from roofline.estimates.drafting import Drafting
 from roofline.estimates.generate import Speculation
@@ -19,15 +20,21 @@ from roofline.model.model import Model
 
 LENGTHS: Units = dict.fromkeys(("input", "output"), "")
 """Figures of every answer about requests."""
+CUT = 1.4
+"""Power of the lengths' variance over the room up to the longest, by which that cuts it; within 0.06 of simulated."""
 
 
 @dataclass(frozen=True)
 class ServedLoad:
-    """The requests of a load; `images`: those of each request, whose tokens come on top of its prompt."""
+    """The requests of a load; `images`: those of each request, whose tokens come on top of its prompt.
+
+    `longest`: tokens of the longest request that the model takes, None where that is not known.
+    """
 
     load: Load
     speculation: Speculation | None = None
     images: ImageTokens | None = None
+    longest: int | None = None
 
     @property
     def input(self) -> Count:
@@ -47,7 +54,37 @@ class ServedLoad:
     @property
     def sizes(self) -> dict[str, Count]:
         """What may be arrays, by name."""
-        return {"input": self.input, "output": self.output, "prefix": self.load.prefix}
+        vary = {name: getattr(self.load, name) for name in group_settings(LengthSpread)}
+        return {"input": self.input, "output": self.output, "prefix": self.load.prefix, **vary}
+
+    @property
+    def context(self) -> Count:
+        """Tokens in the cache of a request that decodes, in the mean: longer answers are there for longer.
+
+        Σ O·(I + O/2) / Σ O = I + (1 + v)·O/2 of answers with the squared coefficient of variation v.
+        """
+        if not np.any(self.answers_vary):
+            return self.input + self.output // 2
+        return rounded_down(self.input + (1 + self.answers_vary) * self.output / 2)
+
+    @cached_property
+    def prompts_vary(self) -> Count:
+        """Squared coefficient of variation of the prompts' lengths."""
+        return self._varied(self.load.input_cv, self.input)
+
+    @cached_property
+    def answers_vary(self) -> Count:
+        """The same of the answers'."""
+        return self._varied(self.load.output_cv, self.output)
+
+    def _varied(self, cv: Count, tokens: Count) -> Count:
+        """Lengths of one token are equal. None is longer than as many times the mean as whole requests of the mean fit
+        into the model's context, which leaves 1/(1 + (cv²/(n − 1))^1.4) of the square for n times (`About`)."""
+        square = np.where(np.asarray(tokens) > 1, np.asarray(cv, dtype=float) ** 2, 0.0)
+        if self.longest is not None:
+            room = np.maximum(self.longest / np.asarray(self.input + self.output) - 1, 1e-9)
+            square = square / (1 + (square / room) ** CUT)
+        return square if square.shape else float(square)
 
     def drafting(self, asked: Setup) -> Drafting | None:
         """What drafts tokens of a server in a place."""
@@ -59,14 +96,14 @@ def requests_of(
 ) -> ServedLoad:
     """The requests of a load for a model. Raises InputError for images that the model does not take."""
     tokens = None if images is None else image_tokens(model.images, model.name, images)
-    return ServedLoad(load, speculation, tokens)
+    return ServedLoad(load, speculation, tokens, None if model.context is None else model.context + 1)
 
 
 class LoadAnswer(Deployed):
     """An answer about requests in a deployment: what all of them say of what was asked."""
 
     PLACE: ClassVar[Units] = dict.fromkeys(("model", "deployment", "engine", "law", "formats"), "")
-    LENGTHS: ClassVar[Units] = {**LENGTHS, "cached_prefix": ""}
+    LENGTHS: ClassVar[Units] = {**LENGTHS, "cached_prefix": "", **dict.fromkeys(group_settings(LengthSpread), "")}
     TRAITS: ClassVar[Units] = dict.fromkeys(("speculation", "images"), "")
 
     requests: ServedLoad
@@ -85,6 +122,16 @@ class LoadAnswer(Deployed):
     def cached_prefix(self) -> Count:
         """Tokens of a prompt that are found in the prefix cache."""
         return self.requests.cached
+
+    @property
+    def input_cv(self) -> Count:
+        """Coefficient of variation of the prompts' lengths."""
+        return self.requests.load.input_cv
+
+    @property
+    def output_cv(self) -> Count:
+        """Coefficient of variation of the answers' lengths."""
+        return self.requests.load.output_cv
 
     @property
     def speculation(self) -> Speculation | None:

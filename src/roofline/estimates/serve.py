@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from roofline.declared.errors import InputError
@@ -33,11 +33,10 @@ class SteadyState:
         "opening. Without it, TTFT is that of the steady state.",
     ] = None
     formula: Annotated[
-        Switch | None,
-        "Use a formula of means, for requests of varying length; its percentiles are approximations. It is the default "
-        "at a concurrency. Without it equally long requests are followed step by step; at a concurrency all begin at "
-        "once.",
-    ] = None
+        Switch,
+        "Use a formula of means; its percentiles are approximations. Without it requests are equally long and followed "
+        "step by step; at a concurrency all begin at once.",
+    ] = True
 
 
 @question
@@ -57,11 +56,11 @@ def serve(
     It always has `concurrency` requests, or receives `rate` requests a second, at random; those of all replicas
     together. Each has a prompt of `input` tokens and generates `output_tokens`. `prefix`: share of a prompt found in
     the prefix cache, which is attended to but not computed again. Requests beyond what memory holds wait in the queue.
-    `formula`: requests in no order, by a formula of means, which serves many points at once and whose percentiles are
-    an approximation; so it is at a concurrency where nothing is said, since lengths of real requests vary. Without it,
-    and so at a rate, requests are equally long and followed from step to step: at a rate a fixed sample of some
-    thousands, in about a tenth of a second for each rate; at a concurrency all begin together and go on in step for
-    ever, which measured servers do not (of 199 rows TTFT then comes out 76 % too long in the median).
+    `input_cv`, `output_cv`: by how much their lengths vary about these means, as in served conversations where nothing
+    is said. `formula`: a formula of means, which serves many points at once and whose percentiles are an approximation.
+    Without it requests are equally long and followed from step to step: at a rate a fixed sample of some thousands, in
+    about a tenth of a second for each rate; at a concurrency all begin together and go on in step for ever, which
+    measured servers do not (of 199 rows TTFT then comes out 76 % too long in the median).
     `speculation`: decode steps verify drafts; how many of them are right varies by the law that `simulate` draws from.
     With a `prefill_layout` some replicas only prefill and the others only decode: the answer is then `Pools`.
     `model`: a Model, its name, path or config. Numbers may be arrays, which broadcast.
@@ -72,8 +71,8 @@ def serve(
     """
     load, rounds, formula = load.needed(), how.rounds, how.formula
     if pools is not None and pools.apart:
-        if formula:
-            raise InputError("formula", "with prefill_layout", "one pool; two are a formula in any case")
+        if not formula:
+            raise InputError("formula", "false, with prefill_layout", "one pool, or the formula")
         if rounds is not None:
             raise InputError("rounds", "with prefill_layout", "one pool")
         return pools_serving(model_of(model), where, load, pools, speculation, images, bill)
@@ -85,12 +84,12 @@ def serving(
     images: Images | None = None,
 ) -> Serving:  # fmt: skip
     """`serve` of replicas that do both phases, in a place that is understood already."""
-    if how.rounds is not None and (load.concurrency is None or how.formula is False):
+    if how.rounds is not None and (load.concurrency is None or not how.formula):
         raise InputError("rounds", how.rounds, "a concurrency beside it, by the formula of means")
     server = server_of(asked, load, how, speculation, images)
     if load.rate is not None:
-        return server.at_rate(load.rate, bool(how.formula))
-    return server.together(load.concurrency) if how.formula is False else server.at(load.concurrency)
+        return server.at_rate(load.rate, how.formula)
+    return server.at(load.concurrency) if how.formula else server.together(load.concurrency)
 
 
 def server_of(
@@ -98,6 +97,7 @@ def server_of(
     images: Images | None = None,
 ) -> Server:  # fmt: skip
     """The server that a load meets. Raises InputError for lengths beyond the model's context."""
+    load = load if how.formula else replace(load, input_cv=0.0, output_cv=0.0)
     requests = requests_of(asked.model, load, speculation, images)
     broadcast(**requests.sizes)
     check_context(asked.model, prefill(1, requests.input + requests.output - 1))

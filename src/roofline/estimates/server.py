@@ -10,7 +10,7 @@ lengths; `benchmarks/serve_against_simulate.py` compares them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -35,7 +35,7 @@ from roofline.estimates.drafting import (
 from roofline.estimates.first_token import scattered
 from roofline.estimates.generate import decode_of, launched
 from roofline.estimates.memory import Memory
-from roofline.estimates.mixed import Prompts, mixed_seconds
+from roofline.estimates.mixed import Prompts, mean_of, mixed_seconds
 from roofline.estimates.queueing import Open, ReplicaTimes, opening
 from roofline.estimates.requests import LoadAnswer, ServedLoad, rounded_down
 from roofline.estimates.settings import Setup
@@ -119,7 +119,7 @@ class Serving(Spent, LoadAnswer):
         """Requests of all replicas that run at once."""
         layout = self.asked.layout
         whole = self.capacity // layout.dp
-        return places_of(self.asked, self.drafting, self.input, self.output, whole) * layout.pp * layout.dp
+        return places_of(self.asked, self.drafting, self.requests.context, whole) * layout.pp * layout.dp
 
     @property
     def running(self) -> Count:
@@ -136,7 +136,7 @@ class Serving(Spent, LoadAnswer):
     def decode(self) -> Estimate:
         """The decode step of one group of requests, at the mean context: of the model that verifies, where any does."""
         group = ceil_div(self.running, self.asked.layout.pp) * self.asked.layout.dp
-        step = decode_of(group, self.input + self.output // 2, 1 if self.drafting is None else self.drafting.width)
+        step = decode_of(group, self.requests.context, 1 if self.drafting is None else self.drafting.width)
         return step_estimate(self.asked, step, within=False)
 
     @cached_property
@@ -225,7 +225,7 @@ class Server:
     def places(self) -> Count:
         """Requests of a group that run at once."""
         whole = self.capacity // self.asked.layout.dp
-        return places_of(self.asked, self.drafting, self.input, self.output, whole)
+        return places_of(self.asked, self.drafting, self.context, whole)
 
     @cached_property
     def again(self) -> Array:
@@ -244,7 +244,7 @@ class Server:
     @cached_property
     def nodes(self) -> Any:
         """Numbers of decodes at which steps are timed: none, one, and on to those that run at once."""
-        parts = (self.input, self.output, self.cached, self.places, self.groups)
+        parts = (self.context, self.cached, self.requests.prompts_vary, self.places, self.groups)
         shape = np.broadcast_shapes((1,) * self.axes, self.asked.layout.shape, *map(np.shape, parts))
         highest = np.broadcast_to(np.asarray(self.places, dtype=float), shape)
         return np.concatenate([np.zeros((1, *shape)), _spaced(highest, DECODES)])
@@ -269,7 +269,7 @@ class Server:
     @property
     def context(self) -> Count:
         """Tokens in the cache of a request that decodes, in the mean."""
-        return self.input + self.output // 2
+        return self.requests.context
 
     @cached_property
     def proposed(self) -> Span:
@@ -300,23 +300,30 @@ class Server:
         room = np.where(chunks > 1, 1.0, np.maximum(per_step, 1.0))
         batches = _spaced(np.ceil(room.max(axis=0)), BATCHES)
         longest = np.minimum(engine.chunk, self.input + self.output)
-        chunk = Prompts(new, self.cached + np.floor((fresh - new) / 2), longest)
+        varied = np.broadcast_to(self.requests.prompts_vary, (1, 1, *shape))
+        # a prompt of several chunks: where one of them begins, of which longer prompts have more
+        begun = np.floor(np.where(chunks > 1, (1 + varied[0, 0]) * fresh - new, 0.0) / 2)
+        chunk = Prompts(new, self.cached + begun, longest, np.where(chunks > 1, 0.0, varied))
         beside = nodes if engine.mixes else np.zeros((1, *shape))
         mixed = mixed_seconds(plan, chunk, batches[:, np.newaxis], context, beside[np.newaxis], width)
         before = np.where(beside > 0, self.proposed.expected, 0.0)
         mixed = np.broadcast_to(mixed + before, (BATCHES, *nodes.shape))
         parts = np.asarray(PARTS).reshape(-1, *(1 for _ in nodes.shape))
         tokens = np.maximum(np.ceil(np.where(chunks > 1, engine.chunk, fresh) * parts), 1.0)
-        later = (fresh - tokens) / 2  # where it stands in its prompt: anywhere, or what is left over at the end
+        later = ((1 + varied[0]) * fresh - tokens) / 2  # where it stands in its prompt: anywhere, or what is left over
         if not engine.splits:
             full = (np.floor(fresh / engine.chunk + 1 / 4) - 1) / 2 * engine.chunk  # a nearly full rest is one of them
             later = np.where(parts < 1, fresh - tokens, np.maximum(full, 0.0))
         some = Prompts(tokens, self.cached + np.floor(np.where(chunks > 1, later, 0.0)), longest)
         partly = mixed_seconds(plan, some, 1, context, beside[np.newaxis], width) + before
         partly = np.broadcast_to(partly, (len(PARTS), *nodes.shape))
-        alone = np.where(nodes > 0, self.alone.expected, 0.0)
+        alone, squared = np.where(nodes > 0, self.alone.expected, 0.0), np.zeros(())
+        if np.any((chunks > 1) & (varied > 0)):
+            first = mixed_seconds(plan, replace(some, cached=self.cached), 1, context, 0, width)[-1, 0]
+            squared = np.where(chunks > 1, np.clip(1 - first / partly[-1, 0], 0.0, 1.0), 0.0)
         return ReplicaTimes(
             nodes, alone, batches, mixed, room, per_step, chunks, partly, engine.mixes, engine.ahead, self.again,
+            squared,
         )  # fmt: skip
 
     @cached_property
@@ -404,8 +411,8 @@ class Server:
         engine, users = self.asked.engine, np.asarray(self.asked.deployment.share(everyone))
         return engine.before(self.input) * np.maximum(users - 1, 0) / 2 if engine.queues else 0.0
 
-    def at_rate(self, rate: Count, formula: bool, turns: Count = 1) -> Serving:
-        """So many requests a second, at random: by the formula of means, or followed from step to step.
+    def at_rate(self, rate: Count, formula: bool = True, turns: Count = 1) -> Serving:
+        """So many requests a second, at random: by the formula of means, or equally long and followed step by step.
 
         `turns`: deployments like this one that take turns, of whose requests these are its own.
         """
@@ -434,13 +441,17 @@ class Server:
     def _open(self, rate: Count, turns: Count) -> Open:
         groups = np.asarray(self.groups)
         uneven, fastest = np.asarray(1 / (groups * turns)), np.asarray(self.fastest / groups)
-        return Open(self.table, np.asarray(rate / groups), self.steps, uneven, fastest)
+        varied = np.asarray(self.requests.prompts_vary)
+        company = np.asarray(self.asked.layout.in_step - 1)
+        return Open(self.table, np.asarray(rate / groups), self.steps, uneven, fastest, varied, company)
 
     def _approximate(self, others: Count, ttft: Count, tpot: Count, rate: Count, round: Count) -> Percentiles:
         """Percentiles about the means of the formula."""
         more = self.output - 1
         varied = 0.0 if self.drafting is None else self.drafting.varied(more)
-        numbers = (others, self.asked.engine.before(self.input), ttft, tpot, more, varied, tpot / self.share, round)
+        vary = (self.requests.prompts_vary, self.requests.answers_vary)
+        before = self.asked.engine.before
+        numbers = (others, before(self.input), before(1), ttft, tpot, more, varied, tpot / self.share, round, *vary)
         steady = Steady(np.asarray(rate / self.groups), *(np.asarray(n, dtype=float) for n in numbers))
         shape = np.broadcast_shapes(self.table.decodes.shape[1:], np.shape(ttft), np.shape(rate))
         return Chances(self.table, steady).percentiles.shaped(shape)
@@ -478,7 +489,9 @@ class Server:
         prompt = launched(asked.plan, changed(decode(1, 1), queries[: 2 if engine.mixes else 1]), engine.host(decodes))
         share = np.clip(rate / self.groups * t.chunks * t.at(t.mixed[0] - t.base, busy), 0.0, 1.0)
         between = steps.times((1 - share) * tpot / steps.expected) + prompt.times(share * tpot / prompt.expected)
-        own = asked.plan.total(changed(decode(1, 1), queries[:1])).floor
+        varied = np.broadcast_to(self.requests.prompts_vary, t.decodes.shape[1:])
+        lone = Prompts(self.input - self.cached, self.cached, self.input, varied).drawn(1)
+        own = mean_of(np.asarray(asked.plan.total(changed(decode(1, 1), (Queries(*lone, 1),))).floor), varied)
         host, alone = engine.before(self.input), t.chunks * t.mixed[0][0]
 
         def first_token(whole: Count) -> Span:

@@ -149,20 +149,24 @@ class Varied:
 class Steady:
     """Requests of a group in steady state: `rate` a second; of one alone `others` is 0, of many 1.
 
-    `late`: seconds until the scheduler sees one; `ttft`: from there; `tpot`: for each of `more` tokens. `varied`: the
-    variance of the steps that a request needs, over the square of their mean. `step`: mean seconds of one. `round`:
-    seconds after which each user sends again, infinite where requests come at random.
+    `late`: seconds until the scheduler sees one, `soonest` the shortest; `ttft`: from there; `tpot`: for each of `more`
+    tokens. `varied`: the variance of the steps that a request needs, over the square of their mean. `step`: mean
+    seconds of one. `round`: seconds after which each user sends again, infinite where requests come at random.
+    `prompts_vary`, `answers_vary`: the variance of lengths, over the square of their mean.
     """
 
     rate: Array
     others: Array
     late: Array
+    soonest: Array
     ttft: Array
     tpot: Array
     more: Array
     varied: Array
     step: Array
     round: Array
+    prompts_vary: Array
+    answers_vary: Array
 
 
 @dataclass(frozen=True)
@@ -175,8 +179,18 @@ class Chances:
     @cached_property
     def percentiles(self) -> Percentiles:
         """Of TTFT, TPOT and latency."""
-        latency = self.first + self.following.times(self.steady.more)
+        latency = self.first + self._answering
         return Percentiles(self.first.tail(), self.following.tail(), latency.tail(), True)
+
+    @property
+    def _answering(self) -> Varied:
+        """Seconds after the first token: a TPOT for each token of an answer, which is a few at least."""
+        s = self.steady
+        varied, all_equal = s.answers_vary, self.following.times(s.more)
+        variance = all_equal.variance / (1 + varied) + varied * all_equal.mean**2
+        some = varied > 0
+        least, greatest = np.where(some, 0.0, all_equal.least), np.where(some, inf, all_equal.greatest)
+        return Varied(least, all_equal.mean, variance, greatest)
 
     # -- an ordinary step ------------------------------------------------------------------------------------------
     @cached_property
@@ -199,6 +213,20 @@ class Chances:
     def own(self) -> Array:
         """Seconds that a prompt takes."""
         return self.table.chunks * self.full
+
+    @cached_property
+    def shortest(self) -> Array:
+        """The part of that which the shortest prompt takes too."""
+        if not np.any(self.steady.prompts_vary > 0):
+            return self.own
+        growing = np.sqrt(self.varied / np.maximum(self.steady.prompts_vary, 1e-12))
+        return np.asarray(self.own * np.clip(1 - growing, 0.0, 1.0))
+
+    @cached_property
+    def varied(self) -> Array:
+        """Squared variation of the seconds of a prompt."""
+        each = self.table.varied(self.steady.prompts_vary)
+        return self.table.at(each + 0 * self.table.alone, self.decodes)
 
     @property
     def rate(self) -> Array:
@@ -244,12 +272,17 @@ class Chances:
         more = t.at(t.step(np.asarray(2.0)) - t.step(np.asarray(1.0)), self.decodes)
         each, together = np.where(self.several, more, own), self.rate * self._met
         waits = np.maximum(s.ttft - own - (left + together * each) * s.others, 0.0)
-        variance = (variance + together * each**2) * s.others + 2 / 3 * np.minimum(waits, own) * own
-        queue = (QUEUED * own) ** 2
+        longer = 1 + self.varied
+        variance = (variance + together * each**2 * longer) * s.others + 2 / 3 * np.minimum(waits, own) * own * longer
+        queue = (QUEUED * own) ** 2 * longer
         variance = variance + waits**2 * queue / (waits**2 + queue)
+        with_host = np.sqrt(self.varied) * own + np.sqrt(s.prompts_vary) * (s.late - s.soonest)
+        variance = variance + with_host**2
         ahead = self.plain * (1 + t.ahead)
-        greatest = s.late + ahead + own * np.where(self._placed, self._users, inf)
-        return Varied(np.minimum(own, s.ttft) + s.late, s.ttft + s.late, variance, greatest)
+        bound = self._placed & (s.prompts_vary <= 0)
+        greatest = s.late + ahead + own * np.where(bound, self._users, inf)
+        least = np.minimum(self.shortest, s.ttft) + np.where(s.prompts_vary > 0, s.soonest, s.late)
+        return Varied(least, s.ttft + s.late, variance, greatest)
 
     @property
     def _users(self) -> Array:
@@ -288,8 +321,10 @@ class Chances:
         least = np.where(s.varied > 0, 0.0, np.minimum(self.plain, s.tpot))
         t = self.table
         slowest = np.maximum(t.at(t.step(self._users), self.decodes), self.plain)  # of which a token takes one
-        greatest = np.where(self._placed & (s.varied <= 0) & t.mixes, slowest, inf)
-        return Varied(least, s.tpot, self._prompts_beside + self._crowd + s.varied * s.tpot**2, greatest)
+        equal = (s.varied <= 0) & (s.prompts_vary <= 0)
+        greatest = np.where(self._placed & equal & t.mixes, slowest, inf)
+        over_answer = (self._prompts_beside * (1 + self.varied) + s.varied * s.tpot**2) * (1 + s.answers_vary)
+        return Varied(least, s.tpot, over_answer + self._crowd, greatest)
 
     @property
     def _prompts_beside(self) -> Array:

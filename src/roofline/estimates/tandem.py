@@ -18,8 +18,6 @@ from roofline.estimates.queueing import interpolated, neighbours
 
 NEARLY = 1 - 1e-6
 """Load at which a queue that would grow without end is cut off."""
-VARIED = 0.25
-"""Squared coefficient of variation of lengths, of users who wait for answers: `serve` takes them to be in no order."""
 SINGLE, FARTHER = 32, 160
 """Numbers of sequences whose probability is summed one by one, and points that stand for those beyond."""
 
@@ -37,7 +35,7 @@ def balance(nodes: Array, excess: Array) -> Array:
     return np.asarray(result)
 
 
-def regularity(load: Array, uneven: Array, varied: float = 0.0) -> Array:
+def regularity(load: Array, uneven: Array, varied: Array | float = 0.0) -> Array:
     """What is left of a wait where gaps vary less than at random, as a share of that at random.
 
     (c² + v)/(1 + v) times the factor of Kraemer and Langenbach-Belz (1976), exp(−2(1 − ρ)(1 − c²)²/(3ρ(c² + v))):
@@ -87,7 +85,7 @@ class Batches:
         """Prompts a second of full batches."""
         return np.asarray(self.sizes[-1] / self.occupied[-1])
 
-    def wait(self, rate: Array, uneven: Array, varied: float = 0.0) -> tuple[Array, Array]:
+    def wait(self, rate: Array, uneven: Array, varied: Array | float = 0.0) -> tuple[Array, Array]:
         """Seconds until a prompt's batch begins, and the prompts of that batch, at a rate of the group.
 
         A batch of n prompts takes s(n) = s(0) + n·Δ, in which x = rate·s(n) come on average, and with probability p
@@ -211,7 +209,7 @@ class Tandem:
     """Pools of `prefills` groups that compute prompts and `decodes` groups that decode, and `links` between them.
 
     `transfer`: seconds that a prompt's cache keeps a link; it goes layer by layer, of so many `layers`.
-    `before`: seconds before a scheduler sees a request.
+    `before`: seconds before a scheduler sees a request. `varied`: squared coefficient of variation of prompts' lengths.
     """
 
     batches: Batches
@@ -222,6 +220,7 @@ class Tandem:
     transfer: Array
     layers: int
     before: Array
+    varied: Array | float = 0.0
 
     @cached_property
     def capacity(self) -> Array:
@@ -239,7 +238,7 @@ class Tandem:
 
     def at(self, rate: Array) -> Passage:
         """Requests that come at random, so many a second."""
-        return self._passage(rate, np.ones(()), self.running.place(rate / self.decodes, 1 / self.decodes), 0.0)
+        return self._passage(rate, np.ones(()), self.running.place(rate / self.decodes, 1 / self.decodes))
 
     def always(self, population: Array) -> Passage:
         """So many requests, each of which comes when another one is done.
@@ -269,19 +268,19 @@ class Tandem:
         number = np.full(np.broadcast_shapes(np.shape(rate), self.capacity.shape), np.inf)
         for _ in range(3):
             others = np.where(np.isinf(number), 1.0, 1 - 1 / np.maximum(number, 1.0))
-            p = self._passage(rate, others, np.zeros(()), VARIED)
+            p = self._passage(rate, others, np.zeros(()))
             number = np.maximum(rate * self.latency(p), 1.0)
         return number, p
 
     def _closed(self, rate: Array, population: Array) -> Passage:
-        return self._passage(rate, (population - 1) / population, np.zeros(()), VARIED)
+        return self._passage(rate, (population - 1) / population, np.zeros(()))
 
-    def _passage(self, rate: Array, others: Array, place: Array, varied: float) -> Passage:
+    def _passage(self, rate: Array, others: Array, place: Array) -> Passage:
         """At a rate, where a request meets that share of what there is on average, and lengths that vary.
 
         That is (N − 1)/N of a population of N; so few also come less unevenly.
         """
-        met = rate * others
+        met, varied = rate * others, self.varied
         wait, prompts = self.batches.wait(met / self.prefills, np.maximum(others, 1e-9) / self.prefills, varied)
         prefill = interpolated(self.batches.sizes, self.batches.seconds, prompts)
         prompts = of_rank(prompts, self.batches.sizes, self.batches.in_step)

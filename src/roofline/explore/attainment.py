@@ -5,6 +5,7 @@ Both come from percentiles of a server, and of pools from the variance of their 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from statistics import NormalDist
 
 import numpy as np
@@ -12,7 +13,6 @@ import numpy as np
 from roofline.declared.maths import Count
 from roofline.distinct import Array
 from roofline.estimates.tails import DEVIATIONS, Percentiles, Tail, Varied
-from roofline.estimates.tandem import VARIED
 
 UNEVEN = 0.03
 """Deviation of TPOT in a pool that only decodes, over its mean."""
@@ -45,16 +45,20 @@ def _roots(tail: Tail) -> Array:
     return np.asarray(np.cbrt(np.stack(every)))
 
 
-def pool_percentiles(ttft: Count, tpot: Count, more: Count, waits: tuple[Count, Count]) -> Percentiles:
+def pool_percentiles(
+    ttft: Count, tpot: Count, more: Count, waits: tuple[Count, Count], varied: tuple[Count, Count]
+) -> Percentiles:
     """Percentiles of requests that pass two pools, of means; `waits`: those for prefill and for a decode step.
 
-    A prompt varies by its length. A wait for prefill varies by more than its mean, as that of a queue that is often
-    empty does; one for a decode step is of any part of it.
+    `varied`: squared coefficients of variation of the lengths of prompts and answers. A prompt varies by its length. A
+    wait for prefill varies by more than its mean, as that of a queue that is often empty does; one for a decode step is
+    of any part of it.
     """
     mean, each = np.asarray(ttft), np.asarray(tpot)
     queue, joining = map(np.asarray, waits)
     own = mean - queue - joining
-    first = Varied(np.zeros_like(mean), mean, VARIED * own**2 + 3 * queue**2 + joining**2 / 3)
+    first = Varied(np.zeros_like(mean), mean, varied[0] * own**2 + 3 * queue**2 + joining**2 / 3)
     following = Varied(np.zeros_like(each), each, (UNEVEN * each) ** 2)
-    latency = first + following.times(more)
+    whole = following.times(more)
+    latency = first + replace(whole, variance=whole.variance + varied[1] * whole.mean**2)
     return Percentiles(first.tail(), following.tail(), latency.tail(), True)

@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from roofline.declared.checks import numbers as checked_numbers
-from roofline.declared.checks import requests_a_second
 from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.groups import Where
 from roofline.declared.kinds import ValueKind, text_kind
@@ -202,10 +200,9 @@ def _numbers(question: Question, given: Settings) -> tuple[Numbers, ...]:
 
 def _in_range(name: str, values: Any) -> Any:
     """The numbers of an axis. Raises InputError for those that it cannot have."""
-    if name == "prefix":
-        return checked_numbers(name, values, 0.0, 1.0, "shares from 0 up to, but not including, 1")
-    if name == "rate":
-        return requests_a_second(name, values)
+    served = question_settings(serve).get(name)
+    if served is not None and float in served.kind.json:
+        return served.kind.check(name, values)
     least = 0 if name == "context" else 1
     if values.dtype.kind == "f" or values.min() < least or values.max() > 2**40:
         raise InputError(name, values.tolist() if values.size < 9 else values.min(), f"whole numbers from {least}")

@@ -8,9 +8,9 @@ from math import sqrt
 from typing import Any, ClassVar
 
 from roofline.declared.errors import InputError
-from roofline.declared.groups import SLO
+from roofline.declared.groups import SLO, LengthSpread
+from roofline.declared.question import group_settings
 from roofline.declared.result import Figured, Units
-from roofline.estimates.tandem import VARIED
 from roofline.explore.demand import NAMES
 from roofline.explore.ranking import Ranked
 from roofline.explore.serving_plans import Group, ServingPlan
@@ -21,12 +21,8 @@ from roofline.simulation.simulation import Simulation
 
 EACH, FEWEST = 20, 1000
 """Requests that count, for each in flight, and at least."""
-SPREAD = sqrt(VARIED)
-"""Deviation of lengths over their mean where requests are always as many: `serve` takes them to be in no order."""
 TOLERANCE = 0.02
 """Share by which a mean may exceed its limit, which is about what a simulation's own 95 % confidence allows."""
-SHORTEST = 4
-"""Tokens from which lengths vary."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +45,7 @@ class Confirmation(Figured):
 def confirmed(plan: ServingPlan, seed: int = 0) -> ServingPlan:
     """The plan with its confirmation: of replicas that do both phases one is simulated, of two pools all.
 
-    The load is that of `serve`: at a rate requests are equally long; where they are always as many, lengths are
-    log-normal about those asked for, since equal ones would go on in step for ever.
+    The load is that of `serve`.
 
     Limits are kept where the simulation's means are within `TOLERANCE` of them, or where as many requests keep them as
     were asked for, less two standard errors. Pools of several replicas whose ranks share experts cannot be simulated
@@ -105,12 +100,10 @@ def recommended(ranked: Ranked, number: int) -> ServingPlan | None:
 
 def _simulation(plan: ServingPlan, seed: int) -> Simulation:
     demand, group, first = plan.demand, plan.group, plan.prefill
-    varied = demand.rate is None
     settings: dict[str, Any] = {
-        "input": _lengths(int(demand.input), varied),
-        "output_tokens": _lengths(int(demand.output_tokens), varied),
-        "bill": group.site.bill,
-    }
+        "input": int(demand.input), "output_tokens": int(demand.output_tokens), "bill": group.site.bill,
+        **{name: getattr(demand, name) for name in group_settings(LengthSpread)},
+    }  # fmt: skip
     pool = None if first is None else PrefillPool(first.site.on, replicas_of(first), first.site.where.engine)
     if demand.rate is None:
         flight = plan.batch if first is None else plan.concurrency
@@ -130,8 +123,3 @@ def _simulation(plan: ServingPlan, seed: int) -> Simulation:
 def replicas_of(group: Group) -> Layout:
     """The layout of all replicas of a pool; one whose ranks share experts is alone."""
     return replace(group.layout, dp=int(group.layout.dp) * group.replicas)
-
-
-def _lengths(tokens: int, varied: bool) -> int | str:
-    """Lengths of so many tokens, as a simulation takes them."""
-    return f"lognormal({tokens},{SPREAD})" if varied and tokens >= SHORTEST else tokens

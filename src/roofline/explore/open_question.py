@@ -114,9 +114,8 @@ class OpenQuestion:
     @property
     def block(self) -> int:
         """Whole numbers that are worked out together."""
-        formula = self.more.get("formula")
-        followed = formula is False if "concurrency" in self.numbers else not formula
-        return FOLLOWED if self.subject == "serve" and followed else BLOCK
+        followed = self.subject == "serve" and self.more.get("formula") is False
+        return FOLLOWED if followed else BLOCK
 
     def sized(self, **numbers: Any) -> OpenQuestion:
         """The same with other numbers."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -49,7 +48,6 @@ def rank_plan(s: Search, given: str | Mapping[str, Any]) -> PlanPlace:
     group = _group(site, asked, *REPLICAS)
     first = _group(site, asked, *PREFILLS) if set(PREFILLS) & set(asked) else None
     blank = ServingPlan(s.space.model, s.demand, s.limits, group, first, flight or 1, 0, UNKNOWN, UNKNOWN, TAILS, 1.0)
-    blank = replace(blank, formula=first is not None or s.demand.rate is None)
     return _judged(s, blank)
 
 

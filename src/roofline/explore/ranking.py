@@ -15,11 +15,9 @@ from roofline.explore.demand import Limits
 from roofline.explore.figures import Aim
 from roofline.explore.serving_plans import ServingPlan
 from roofline.explore.serving_pools import disaggregated, pool_pairs
-from roofline.explore.serving_replicas import aggregated, followed
+from roofline.explore.serving_replicas import aggregated
 from roofline.explore.serving_space import Looked, SiteSpace, all_looked
 
-MOST_FOLLOWED = 64
-"""Ways at a rate whose requests are followed at most."""
 SURE, FEWER = 0.9, 25
 """The chance of keeping the limits beyond which a recommended plan takes no fewer requests, and numbers of these that
 are looked at."""
@@ -87,10 +85,10 @@ class Ranked:
     def recommended(self) -> ServingPlan | None:
         """The simplest plan within the error that has room for what a simulation differs by, of the simplest few.
 
-        Where none of them has, that with most room; at a rate the simplest, as no requests of others are followed.
+        Where none of them has, that with most room.
         """
         plans, roomiest, least = self.as_good[:MOST_EASED], None, inf
-        for plan in plans[: 1 if plans and plans[0].demand.rate is not None else None]:
+        for plan in plans:
             eased = self.eased(plan)
             longer = (span.times(room) for span, room in zip(eased.limited, ROOM, strict=True))
             used = float(eased.limits.spans(*longer).max())
@@ -129,28 +127,11 @@ def plans_to_look_at(space: SiteSpace, demand: Load, limits: Limits, kinds: Sequ
 
 
 def ranked_plans(
-    space: SiteSpace, demand: Load, limits: Limits, kinds: Sequence[str], aim: Aim, top: int = 1
+    space: SiteSpace, demand: Load, limits: Limits, kinds: Sequence[str], aim: Aim
 ) -> Ranked:  # fmt: skip
-    """What keeps the limits, the best of an aim first, the simplest of equals, and all that was looked at.
-
-    At a rate requests of the `top` plans, of the simplest as good and of the best of every machine are followed, as
-    `serve` does; the others' times are the closed form's.
-    """
+    """What keeps the limits, the best of an aim first, the simplest of equals, and all that was looked at."""
     looked = all_looked(list(_looked(space, demand, limits, kinds, aim)))
-    ranked = _sorted(aim, looked.plans, looked)
-    for _ in range(MOST_FOLLOWED if demand.rate is not None else 0):
-        told = (*ranked.plans[:top], *ranked.as_good[:1], *(plan for _, plan in ranked.of_machines(space)))
-        first = next((p for p in told if p.formula and p.prefill is None), None)
-        if first is None:
-            break
-        better = followed(first, space.room(first.group.site), aim.faster)
-        others = [p for p in ranked.plans if p is not first]
-        ranked = _sorted(aim, others if better is None else [*others, better], looked)
-    return ranked
-
-
-def _sorted(aim: Aim, plans: Sequence[ServingPlan], looked: Looked) -> Ranked:
-    return Ranked(aim, tuple(sorted(plans, key=lambda p: (aim.least(p), *simplicity(p)))), looked)
+    return Ranked(aim, tuple(sorted(looked.plans, key=lambda p: (aim.least(p), *simplicity(p)))), looked)
 
 
 def _looked(space: SiteSpace, demand: Load, limits: Limits, kinds: Sequence[str], aim: Aim) -> Iterator[Looked]:

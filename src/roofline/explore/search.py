@@ -226,8 +226,7 @@ def search(
     Replicas × layouts (tensor, pipeline, data-parallel attention, expert parallelism) × machines × formats × engines;
     of two pools every split of the chips. Without a load each has the most requests in flight that keep the limits, in
     a closed loop, as `serve` and `pools` have it. With one, each has as few replicas as keep them. A plan's figures are
-    those of `serve` and `pools`: at a concurrency by mean values, at a rate those of requests that are followed, where
-    the closed form has chosen the plans to list.
+    those of `serve` and `pools`.
     `on`, `precision`, `engine` and `layout` are one or several to choose from. `counted` is given the number of plans
     to look at, before any is worked out.
     Raises InputError for what is not understood; where nothing keeps the limits, `plans` is empty.
@@ -246,7 +245,7 @@ def search(
     if counted is not None:
         counted(plans_to_look_at(space, demand, limits, kinds))
     aim = OBJECTIVES[objective]
-    ranked = ranked_plans(space, demand, limits, kinds, aim, ranking.top)
+    ranked = ranked_plans(space, demand, limits, kinds, aim)
     if ranked.plans and aim.least(ranked.plans[0]) == inf:
         raise InputError("objective", objective, aim.needs)
     missed: tuple[ServingPlan, ...] = ()

@@ -17,7 +17,7 @@ from roofline.estimates.bill import Bill
 from roofline.estimates.cost import Cost, Spending, Spent, tariff
 from roofline.estimates.deployment import Machine, machine_chip
 from roofline.estimates.pools import Pools, pools_serving
-from roofline.estimates.requests import ServedLoad
+from roofline.estimates.requests import requests_of
 from roofline.estimates.serve import server_of
 from roofline.estimates.settings import Setup, bill_of, setup
 from roofline.estimates.span import Span, exactly
@@ -87,10 +87,9 @@ class ServingPlan(Spent, Figured):
 
     `group`: replicas that serve, or that decode what those of `prefill` have computed. `concurrency`: requests in
     flight in all, of a rate their mean; `capacity`: requests that replicas which serve hold and
-    run at once, 0 where each phase has its own. `limit`: what more load would
-    exceed first, `used`: how much of it is. `formula`: its times are means in closed form; where not, requests are
-    followed from step to step. `chance`: that all limits hold; `attained`: the share of requests that keep them, by
-    their percentiles. USD and J are of generated tokens.
+    run at once, 0 where each phase has its own. `limit`: what more load would exceed first, `used`: how much of it is.
+    `chance`: that all limits hold; `attained`: the share of requests that keep them, by their percentiles. USD and J
+    are of generated tokens.
     """
 
     FIGURES: ClassVar[Units] = {
@@ -113,7 +112,6 @@ class ServingPlan(Spent, Figured):
     tpot: Span
     tails: Percentiles
     requests_per_second: float
-    formula: bool = True
     why: str = ""
     """How far it is from the first of those that were looked for, and what stops it there."""
     confirmation: Any = None
@@ -188,6 +186,11 @@ class ServingPlan(Spent, Figured):
 
     # -- figures ---------------------------------------------------------------------------------------------------
     @property
+    def formula(self) -> bool:
+        """That its times are those of a formula of means; kept for a release, in which every plan's are."""
+        return True
+
+    @property
     def batch(self) -> int:
         """Requests in flight of a replica that serves or decodes, the busiest one."""
         return -(-self.concurrency // self.replicas)
@@ -234,7 +237,7 @@ class ServingPlan(Spent, Figured):
         if self.prefill is not None:
             both: Spending = self.evaluated().spending
             return both
-        r = ServedLoad(self.demand)
+        r = requests_of(self.model, self.demand)
         asked = self.group.site.setup(self.model, self.group.layout)
         load = SteadyLoad(self.requests_per_second, r.input, r.output, r.cached)
         return server_spending(asked, load, float(self.tpot.expected), self.replicas)
@@ -302,7 +305,7 @@ class ServingPlan(Spent, Figured):
             share = flight / number if np.any(np.asarray(flight) % number) else flight // number
             load = self.demand if rate is not None else replace(self.demand, concurrency=flight)
             server = server_of(site.setup(self.model, self.group.layout), load)
-            return server.at(share) if rate is None else server.at_rate(rate / number, self.formula, turns=number)
+            return server.at(share) if rate is None else server.at_rate(rate / number, turns=number)
         load = replace(self.demand, concurrency=flight if rate is None else None)
         sizes = pool_sizes((self.prefill.site, site), self.prefill.layout, (self.prefills, self.decodes))
         return pools_serving(self.model, site.under(self.group.layout), load, sizes, bill=site.bill)
@@ -346,8 +349,9 @@ class PlanPlace(Figured):
 def tails_of(answer: Any) -> Percentiles:
     """Percentiles of a server, or of pools."""
     if isinstance(answer, Pools):
-        waits = answer.prefill_wait, answer.decode_wait
-        return pool_percentiles(answer.ttft.expected, answer.tpot.expected, answer.output - 1, waits)
+        waits, r = (answer.prefill_wait, answer.decode_wait), answer.requests
+        means = (answer.ttft.expected, answer.tpot.expected, answer.output - 1)
+        return pool_percentiles(*means, waits, (r.prompts_vary, r.answers_vary))
     percentiles: Percentiles = answer.percentiles
     return percentiles
 

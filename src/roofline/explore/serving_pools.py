@@ -18,7 +18,7 @@ from roofline.declared.groups import Load
 from roofline.distinct import Array
 from roofline.estimates.pool_replicas import Columns, Pair, Replicas
 from roofline.estimates.pools import Pools, pools_serving
-from roofline.estimates.requests import ServedLoad
+from roofline.estimates.requests import requests_of
 from roofline.estimates.span import Span, exactly
 from roofline.estimates.tandem import Passage, Tandem
 from roofline.estimates.transfer import moved_bytes, networks
@@ -130,7 +130,9 @@ class _PoolPair:
         means = exactly(ttft), exactly(p.step), exactly(ttft + more * p.step)
         expected = replace(self.limits, strict=False)
         if self.limits.attainment is not None:
-            tails = pool_percentiles(ttft, p.step, more, (p.prefill_wait, p.decode_wait))
+            asked = requests_of(self.space.model, self.demand)
+            vary = (asked.prompts_vary, asked.answers_vary)
+            tails = pool_percentiles(ttft, p.step, more, (p.prefill_wait, p.decode_wait), vary)
             means = self.limits.limited(*means, tails)
         return np.asarray(expected.spans(*means).max(axis=0) <= 1)
 
@@ -285,7 +287,7 @@ def _pair(space: SiteSpace, sites: tuple[Site, Site], demand: Load, degrees: tup
     size = moved_bytes(first, then, demand.input)
     ways = (network.seconds(size) for network in networks(sites[1].on, sites[0].on, room))
     replicas = Replicas(room, None, None, room, (room, room))
-    return Pair(first, then, ServedLoad(demand), replicas, reduce(Span.most, ways))
+    return Pair(first, then, requests_of(space.model, demand), replicas, reduce(Span.most, ways))
 
 
 def _exactly(

@@ -1,14 +1,14 @@
 """Replicas that do both phases: the most requests in flight, or the fewest replicas, that keep the limits.
 
 Times are those of the server that `serve` answers with, of all layouts side by side. Where requests are always as many,
-it is asked at a grid of numbers, then between the best that keeps the limits and its neighbour. At a rate the closed
-form looks at all numbers of replicas, and requests of those that are listed are followed afterwards, as `serve` does.
+it is asked at a grid of numbers, then between the best that keeps the limits and its neighbour. At a rate all
+numbers of replicas are looked at.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -164,7 +164,7 @@ def _arriving(asked: _Question, kinds: ReplicaKinds, most: Array) -> Looked:
         if asked.faster:
             replicas = last[:, np.newaxis]
         rates = rate / replicas
-        s = server.at_rate(np.minimum(rates, fastest * (1 - 1e-9)), formula=True, turns=replicas)
+        s = server.at_rate(np.minimum(rates, fastest * (1 - 1e-9)), turns=replicas)
         keeps = (asked.used(s) <= 1) & (rates < fastest)
         considered += layouts if asked.faster else int(np.sum(np.maximum(0, np.minimum(end - 1, last) - start + 1)))
         for i in open_:
@@ -175,33 +175,3 @@ def _arriving(asked: _Question, kinds: ReplicaKinds, most: Array) -> Looked:
                 first[i] = asked.plan(kinds, i, (number, part(s.in_flight, at) * number), times, rate)
         start = end
     return Looked(tuple(first[i] for i in sorted(first)), int(np.sum(most)), considered)
-
-
-def followed(plan: ServingPlan, room: int, faster: bool = False) -> ServingPlan | None:
-    """The same plan at its rate with requests that are followed, and the fewest replicas that keep the limits so.
-
-    A `faster` one has the most already. None where the `room` of so many chips does not suffice.
-    """
-    rate, most = plan.demand.rate, room // int(plan.group.layout.chips)
-    if plan.prefill is not None or rate is None or not plan.formula:
-        return plan
-
-    def kept(replicas: int) -> ServingPlan | None:
-        more = replace(plan, group=replace(plan.group, replicas=replicas), formula=False)
-        try:
-            s = more.evaluated()
-        except InputError:  # a rate beyond what they take
-            return None
-        capacity, tails = plan.capacity // plan.group.replicas * replicas, s.percentiles
-        more = replace(
-            more, ttft=s.ttft, tpot=s.tpot, tails=tails, concurrency=s.in_flight * replicas, capacity=capacity
-        )
-        return more if more.keeps else None
-
-    replicas = plan.group.replicas
-    best = kept(replicas)
-    if best is None:
-        return next((more for n in range(replicas + 1, most + 1) if (more := kept(n)) is not None), None)
-    while not faster and replicas > 1 and (fewer := kept(replicas - 1)) is not None:
-        best, replicas = fewer, replicas - 1
-    return best

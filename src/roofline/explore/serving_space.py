@@ -12,7 +12,7 @@ from roofline.declared.groups import Load
 from roofline.distinct import Array
 from roofline.estimates.deployment import is_several
 from roofline.estimates.pool_replicas import Columns
-from roofline.estimates.requests import ServedLoad
+from roofline.estimates.requests import requests_of
 from roofline.estimates.server import Server
 from roofline.estimates.step import check_context
 from roofline.explore.serving_layouts import Degrees, by_stages, serving_layouts
@@ -79,7 +79,7 @@ class SiteSpace:
         """The layouts that a replica can have there, in groups of equal pipelines. Raises InputError for too many."""
 
         def holds(layout: Layout) -> bool:
-            server = Server(site.setup(self.model, layout), ServedLoad(replace(demand, prefix=0.0)), 0)
+            server = Server(site.setup(self.model, layout), requests_of(self.model, replace(demand, prefix=0.0)), 0)
             return bool(server.capacity >= 1)
 
         layouts = self.layouts
@@ -95,7 +95,7 @@ class SiteSpace:
 
 
 def _server(model: Model, site: Site, degrees: Degrees, demand: Load) -> Server:
-    return Server(site.setup(model, degrees.layout(1)), ServedLoad(demand), 2)
+    return Server(site.setup(model, degrees.layout(1)), requests_of(model, demand), 2)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from roofline.declared.units import seconds
 from roofline.explore.search import Search
 from roofline.explore.serving_plans import PlanPlace, ServingPlan
+from roofline.show.serve import spread_text
 from roofline.show.tables import Column, Table
 
 COLUMNS = (
@@ -108,9 +109,8 @@ def limits_text(s: Search) -> str:
 
 def _assumed(s: Search) -> str:
     """What the times take the load to be."""
-    if s.demand.rate is None:
-        return "mean times, of requests whose lengths vary, always as many; as serve has them"
-    return "requests at random, of equal lengths: followed for the plans listed, as serve does"
+    when = "always as many" if s.demand.rate is None else "at random times"
+    return f"mean times, as serve has them, of requests {when}; {spread_text(s.demand)}"
 
 
 def _best_by(s: Search) -> str:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from roofline.declared.groups import LengthSpread
 from roofline.declared.units import seconds, si
 from roofline.estimates.pools import Pools
 from roofline.estimates.server import Serving
@@ -43,14 +46,22 @@ def serving_text(s: Serving) -> str:
 
 
 def _assumed(s: Serving) -> str:
-    """When requests come and whether they are equally long, which decides TTFT."""
-    means = s.percentiles.approximate
-    if s.requests.load.rate is not None:
-        how = "means; a formula" if means else "followed step by step"
-        return f"requests at random times, equally long ({how})"
-    return "requests in no order, as their lengths vary (means; a formula)" if means else (
-        "requests all equally long, that began together and stay in step"
-    )  # fmt: skip
+    """When requests come and by how much their lengths vary, which decides TTFT."""
+    load = s.requests.load
+    when = "in no order" if load.rate is None else "at random times"
+    if s.percentiles.approximate:
+        return f"requests {when}, {spread_text(load)} (means; a formula)"
+    if load.rate is None:
+        return "requests all equally long, that began together and stay in step"
+    return f"requests {when}, all equally long (followed step by step)"
+
+
+def spread_text(load: LengthSpread) -> str:
+    """By how much the lengths of requests vary."""
+    if not np.any(load.input_cv) and not np.any(load.output_cv):
+        return "all equally long"
+    first, then = (f"{100 * cv:.0f} %" if np.ndim(cv) == 0 else "some" for cv in (load.input_cv, load.output_cv))
+    return f"lengths ± {first} in, ± {then} out"
 
 
 def _tails(s: Serving) -> list[str]:
@@ -61,7 +72,7 @@ def _tails(s: Serving) -> list[str]:
         tail, low, high = (getattr(tails, key) for tails in (p, p.low, p.high))
         each = ", ".join(f"{part} {seconds(getattr(tail, part))}" for part in tail.FIGURES)
         lines.append(f"{name:<8} {each} ({seconds(low.p99)} to {seconds(high.p99)})")
-    return [*lines, *(["         approximations, of requests in no order"] if p.approximate else [])]
+    return [*lines, *(["         approximations, by the variance of what hangs on chance"] if p.approximate else [])]
 
 
 _TAILED = {"ttft": "TTFT", "tpot": "TPOT", "latency": "latency"}
@@ -86,7 +97,7 @@ def pools_text(p: Pools) -> str:
     engines = p.prefill_engine.titled, p.engine.titled
     first, then = ("", "") if engines[0] == engines[1] else (f" by {name}" for name in engines)
     lines = [
-        f"{p.input} in{prefix}, {p.output} out, {p.in_flight:,.4g} in flight",
+        f"{p.input} in{prefix}, {p.output} out ({spread_text(p.requests.load)}), {p.in_flight:,.4g} in flight",
         f"{p.prefills} × prefill on {deployment_text(p.prefill)}{first}, "
         f"{p.decodes} × decode on {deployment_text(p.decode)}{then}: {p.chips} chips",
         *([drafts_text(p.speculation)] if p.speculation else []),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from math import erfc, isinf, log, log1p, sqrt
+from functools import cached_property
+from math import erfc, exp, isinf, log, log1p, sqrt
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +19,10 @@ from roofline.simulation.spelling import MOST_TOKENS, Spelled, number_above, spe
 LARGEST_LENGTHS_CV = 100.0
 MOST_VALUES = 2**24
 """Lengths of a file."""
-SUMMED = 4096
+SUMMED = 128
 """Lengths of a lognormal that are summed one by one for its mean; those above are integrated."""
+FARTHEST, HALVED = 1e3, 32
+"""Center of lengths over the longest at most, and the times that it is sought between too small and too large."""
 
 
 class Lengths(ABC):
@@ -155,7 +158,7 @@ class Lognormal(Lengths):
     def mean(self) -> float:
         """Σ P(length ≥ n) over n ≥ 1, with P(length ≥ n) = P(X ≥ n − ½) from n = 2 to the most.
 
-        Beyond 4,096 the sum is the integral of P(X ≥ x), by the midpoint rule.
+        Beyond 128 the sum is the integral of P(X ≥ x), by the midpoint rule.
         """
         last = float("inf") if self.most is None else float(self.most)
         near = min(last, float(SUMMED))
@@ -186,6 +189,44 @@ class Lognormal(Lengths):
             return self.center
         z = (log(x) - self.mu) / self.sigma
         return self.center * _tail(self.sigma - z) + x * _tail(z)
+
+
+@dataclass(frozen=True)
+class About(Lengths):
+    """Lognormal lengths of so many `tokens` on average exactly, none above `most`; `cv` is that of uncut lengths."""
+
+    tokens: int
+    cv: float
+    most: int
+
+    def __post_init__(self) -> None:
+        if not 1 < _tokens("length", self.tokens) < self.most:
+            raise InputError("length", self.tokens, f"more than 1 and fewer than {self.most} tokens")
+
+    @cached_property
+    def law(self) -> Lognormal:
+        """The lognormal lengths: those of the center that gives the mean, found by halves of its logarithm."""
+        low, high = 0.0, log(FARTHEST * self.most)
+        for _ in range(HALVED):
+            middle = (low + high) / 2
+            short = Lognormal(exp(middle), self.cv, self.most).mean < self.tokens
+            low, high = (middle, high) if short else (low, middle)
+        return Lognormal(exp(high), self.cv, self.most)
+
+    @property
+    def mean(self) -> float:
+        return float(self.tokens)
+
+    @property
+    def largest(self) -> int | None:
+        return self.most
+
+    @property
+    def text(self) -> str:
+        return f"{self.tokens} (cv {self.cv:g})"
+
+    def draw(self, random: np.random.Generator, number: int) -> NDArray[np.int64]:
+        return self.law.draw(random, number)
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,6 +270,15 @@ def _tokens(field: str, value: object) -> int:
     if number is None or not 1 <= number <= MOST_TOKENS:
         raise InputError(field, value, f"a whole number from 1 to {MOST_TOKENS}")
     return number
+
+
+def about(tokens: int, cv: float, most: int) -> Lengths:
+    """Lengths of so many tokens on average, that vary unless all have to be equal.
+
+    >>> about(256, 0.0, 4096), about(1, 0.8, 4096)
+    (Fixed(tokens=256), Fixed(tokens=1))
+    """
+    return About(tokens, cv, most) if cv > 0 and 1 < tokens < most else Fixed(tokens)
 
 
 DISTRIBUTIONS = ("uniform", "lognormal", "file")

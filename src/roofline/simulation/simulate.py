@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from roofline.declared.checks import integer, real
 from roofline.declared.errors import InputError, not_one_of
-from roofline.declared.groups import SLO, Where
+from roofline.declared.groups import SLO, LengthSpread, Where
 from roofline.declared.kinds import (
     ArrivalsText,
     FileName,
@@ -22,7 +22,8 @@ from roofline.declared.kinds import (
     TimeText,
     Whole,
 )
-from roofline.declared.question import group, question
+from roofline.declared.maths import Count, is_array
+from roofline.declared.question import group, group_settings, question
 from roofline.declared.spelling import whole_named
 from roofline.estimates.bill import Bill
 from roofline.estimates.cost import Spending
@@ -37,7 +38,7 @@ from roofline.model.load import Source, model_of
 from roofline.model.model import Model
 from roofline.simulation.arrivals import Closed, arrivals_named
 from roofline.simulation.checkpoint import Ledger, digest_of, restore, state_of
-from roofline.simulation.lengths import Longer, lengths_named
+from roofline.simulation.lengths import About, Fixed, Longer, about, lengths_named
 from roofline.simulation.lockstep import join_steps, locked_steps
 from roofline.simulation.policy import Room, policy_of, room_of
 from roofline.simulation.pooled import (
@@ -84,12 +85,13 @@ UNBOUNDED = 2**20
 
 @group
 @dataclass(frozen=True, kw_only=True)
-class DrawnLengths:
-    """Tokens of requests, each of a length of its own."""
+class DrawnLengths(LengthSpread):
+    """Tokens of requests, each of a length of its own: those given as a number vary about it (`LengthSpread`)."""
 
     input: Annotated[
         LengthsText | None,
-        "Prompt tokens: a number, `uniform(100,2000)`, `lognormal(1024,0.8)` (mean, cv), `file(lengths.csv,column)`.",
+        "Prompt tokens: a number, the mean, or `uniform(100,2000)`, `lognormal(1024,0.8)` (mean, cv), "
+        "`file(lengths.csv,column)`.",
     ] = None
     output_tokens: Annotated[LengthsText | None, "Generated tokens, likewise."] = None
 
@@ -199,9 +201,9 @@ def simulate(
     built = model_of(model)
     asked = setup(built if lora is None else with_lora(built, lora), where, bill)
     drafting = None if speculation is None else Drafting(asked, speculation)
-    stream, seen = stream_of(traffic), None
-    if images is not None:
-        seen = image_tokens(asked.model.images, asked.model.name, images)
+    seen = None if images is None else image_tokens(asked.model.images, asked.model.name, images)
+    stream = stream_of(traffic, (asked.model.context or UNBOUNDED) - (0 if seen is None else seen.tokens))
+    if seen is not None:
         stream = with_tokens(stream, seen.tokens)
     if router != ROUTERS[0] and isinstance(stream, Workload) and isinstance(stream.arrivals, Closed):
         raise InputError("router", router, "no router beside a concurrency: users stay with their replica")
@@ -210,9 +212,13 @@ def simulate(
     return run.simulated(written, progress)
 
 
-def stream_of(traffic: Requested) -> Workload | Trace:
-    """The requests asked for. Raises InputError for what is missing, too much, or not understood."""
-    given = {name: value for name, value in vars(traffic).items() if value is not None}
+def stream_of(traffic: Requested, context: int) -> Workload | Trace:
+    """The requests asked for, none of which is longer than the context where lengths vary about a mean.
+
+    Raises InputError for what is missing, too much, or not understood.
+    """
+    vary = group_settings(LengthSpread)
+    given = {name: value for name, value in vars(traffic).items() if value is not None and name not in vary}
     if traffic.trace is not None:
         other = next((name for name in given if name not in ("trace", "speed")), None)
         if other is not None:
@@ -228,7 +234,19 @@ def stream_of(traffic: Requested) -> Workload | Trace:
         think=0.0 if traffic.think is None else traffic.think, ramp=0.0 if traffic.ramp is None else traffic.ramp,
     )  # fmt: skip
     new, out = lengths_named(traffic.input, "input"), lengths_named(traffic.output_tokens, "output_tokens")
+    times = (context + 1) / (new.mean + out.mean)
+    if isinstance(new, Fixed):
+        new = about(new.tokens, one_number("input_cv", traffic.input_cv), int(new.tokens * times))
+    if isinstance(out, Fixed):
+        out = about(out.tokens, one_number("output_cv", traffic.output_cv), int(out.tokens * times))
     return Workload(new, out, arrivals, prefixes_named(traffic.prefixes))
+
+
+def one_number(field: str, value: Count) -> float:
+    """A number that is no array. Raises InputError for an array."""
+    if is_array(value):
+        raise InputError(field, value, "one number")
+    return float(value)
 
 
 def prefixes_named(value: Prefixes | str | None) -> Prefixes | None:
@@ -356,23 +374,35 @@ class SimulationRun:
 
     @property
     def certain(self) -> int | None:
-        """Tokens of the longest request of lengths that are drawn from so many at most; None of others.
+        """Tokens of the longest request of lengths that are drawn from so many at most; None of others, and where
+        lengths vary about a mean, of which few are much longer.
 
         Raises InputError where that is longer than the context.
         """
         if not isinstance(self.stream, Workload):
             return None
-        new, out = self.stream.lengths_in.largest, self.stream.lengths_out.largest
+        lengths = (self.stream.lengths_in, self.stream.lengths_out)
+        new, out = (None if isinstance(each, About) else each.largest for each in lengths)
         if new is None or out is None:
             return None
         check_context(self.asked.model, prefill_step(1, new + out - 1))
         return new + out
 
+    @property
+    def fitting(self) -> int | None:
+        """Tokens of a request that memory has to hold: of the longest, or of the mean where lengths vary about that."""
+        stream = self.stream
+        if not isinstance(stream, Workload) or not any(
+            isinstance(x, About) for x in (stream.lengths_in, stream.lengths_out)
+        ):
+            return self.certain
+        return round(stream.lengths_in.mean + stream.lengths_out.mean)
+
     def _replicas(self, recorder: Recorder) -> list[Replica]:
         asked, groups, drafting = self.asked, int(self.asked.layout.pp), self.drafting
         width, draft = (1, None) if drafting is None else (drafting.width, drafting.plan)
         block = asked.engine.block
-        room = room_of(asked, groups, self.certain or block, drafting)
+        room = room_of(asked, groups, self.fitting or block, drafting)
         policy = policy_of(asked, groups, room, width)
         if self.pool is not None:
             policy = replace(policy, caches=False)
@@ -387,7 +417,7 @@ class SimulationRun:
         """Both pools; those that prefill hold prompts alone."""
         first = travel.first
         groups, block, deliveries = int(first.layout.pp), first.engine.block, list[tuple[float, int, Request]]()
-        room = room_of(first, groups, self.certain or block)
+        room = room_of(first, groups, self.fitting or block)
         policy = replace(policy_of(first, groups, room), reserves=False)
         times = step_times(first.plan, policy.tokens, min(policy.running, policy.tokens), self.longest)
         prefills = []

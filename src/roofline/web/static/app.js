@@ -150,10 +150,10 @@ const loaded = (s) => (s.rate ? `${plain(s.rate)} ${t("rates")}` : `${whole(s.co
 const deployed = (served) => served.deployment?.layout ?? `${whole(served.prefills)} × ${served.prefill.layout} (prefill) + ${whole(served.decodes)} × ${served.decode.layout}`;
 // By which rule a server's times are worked out; pools have one of their own.
 function assumedLoad(s, served) {
-  const formula = s.formula ?? !s.rate;
+  const formula = s.formula ?? true;
   if (!served.deployment) return loaded(s);
   if (s.rate) return `${plain(s.rate)} ${t(formula ? "assumerateformula" : "assumerate")}`;
-  return formula ? `${whole(s.concurrency)} ${t("assumeload")}` : `${loaded(s)} · ${t("assumesim")}`;
+  return formula ? `${whole(s.concurrency)} ${t("assumeload")}` : `${loaded(s)} · ${t("assumeinstep")}`;
 }
 
 function complain(text) {
