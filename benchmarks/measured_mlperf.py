@@ -52,6 +52,11 @@ class DataSet:
     output_cv: float
     most_output: int
 
+    @property
+    def spread(self) -> dict[str, float]:
+        """How much lengths vary, as `serve` and `simulate` take it."""
+        return {"input_cv": self.input_cv, "output_cv": self.output_cv}
+
     def prompts(self) -> str:
         """As `simulate` takes them."""
         return f"lognormal({self.input},{self.input_cv},max={self.most_input})"
@@ -218,7 +223,7 @@ class Trial:
         contest, data = self.contest, self.contest.data
         return simulate(  # type: ignore[no-any-return]
             model_of_row(data.model), input=data.prompts(), output=data.answers(contest.output),
-            extent=Extent(requests=requests, warmup=warmup), **self.settings(), **traffic,
+            extent=Extent(requests=requests, warmup=warmup), **data.spread, **self.settings(), **traffic,
         )  # fmt: skip
 
     def full(self) -> float:
@@ -234,7 +239,12 @@ class Trial:
         contest, data = self.contest, self.contest.data
         traffic: dict[str, float] = {"concurrency": FULL} if contest.ttft == inf else {"rate": rate / self.replicas}
         return serve(  # type: ignore[no-any-return]
-            model_of_row(data.model), input=data.input, output=contest.output, **self.settings(), **traffic
+            model_of_row(data.model),
+            input=data.input,
+            output=contest.output,
+            **data.spread,
+            **self.settings(),
+            **traffic,
         ).tpot
 
     def meets(self, rate: float) -> bool:

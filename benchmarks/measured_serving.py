@@ -211,6 +211,8 @@ def gpt_of(width: int, layers: int, heads: int, vocabulary: int) -> rl.Model:
 
 UNTOLD = "ttft,users alone"
 """The group of TTFTs of which nothing is said but machine, lengths and users."""
+EVENLY = 0.2 / 12**0.5 / 0.9
+"""Coefficient of variation of lengths drawn evenly from [0.8·L, L]."""
 CAPPED = 2
 """Times its decode that a request waits where no more than a third of all are in the steps, by Little's law."""
 CAPPED_FROM = 512
@@ -235,7 +237,7 @@ def servers(r: TableRow) -> Iterator[MeasuredRun]:
     concurrency = r.whole("concurrency")
     if theirs and concurrency >= CAPPED_FROM and r.number("ttft_ms") > CAPPED * r.whole("osl") * r.number("tpot_ms"):
         raise LeftOutError("ambiguous: a server that holds a third or less of what it was sent")
-    share, mode = 0.9 if theirs else 1.0, r.text("gemm_quant_mode")
+    (share, varied), mode = (0.9, EVENLY) if theirs else (1.0, 0.0), r.text("gemm_quant_mode")
     if problem := contradiction(r, model, layout, theirs):
         raise LeftOutError(f"ambiguous: {problem}")
     dense = "dense" if model.active_parameters == model.parameters else "moe"
@@ -257,7 +259,7 @@ def servers(r: TableRow) -> Iterator[MeasuredRun]:
             on=several(chip, layout.chips), input=max(1, int(share * r.whole("isl"))),
             output=max(2, int(share * r.whole("osl"))), concurrency=concurrency, engine=runs, system=chip,
             precision=formats, rounds=sent if what == "ttft" and not in_step else None,
-            formula=False if in_step else None,
+            formula=False if in_step else None, input_cv=varied, output_cv=varied,
             slices=(*slices, f"{what},{dense},tp={layout.tp}") if spread and dense == "dense" else slices,
         )  # fmt: skip
     if r.text("ttft_ms"):

@@ -4,9 +4,9 @@
 
 Models × chips × engines × layouts (`tp`, `dp`, `dp,ep`, pools) × lengths × spreads × load. Half of the cases have a
 rate, LOW to HIGH (0.05 to 0.98) of what `serve` says the server takes at most, and half 1 to 512 users; with `users`
-all have, of lengths that vary. One answer in eight is one token. Lengths are equal, or lognormal with a coefficient of
-variation of 0.4 or 1, of which `serve` knows the means; users of equal lengths begin at once and are followed, others
-are in no order, which is `serve`'s formula. One server of one pool in ten verifies drafts.
+all have, of lengths that vary. One answer in eight is one token. Lengths are equal, or vary with a coefficient of 0.4,
+1, or those of the defaults; users of equal lengths begin at once and are followed, others are in no order, which is
+`serve`'s formula. One server of one pool in ten verifies drafts.
 
 Errors are what lies beyond the simulation's own 95 % confidence. A simulation goes on until it knows its mean TTFT
 within 5 %, up to 200,000 requests; where it does not then, the case is undecided. One that it calls overloaded is
@@ -25,6 +25,7 @@ from typing import Any
 
 import roofline as rl
 from machine_description import describe
+from roofline.declared.groups import ANSWERS_VARY, PROMPTS_VARY
 from roofline.simulation.simulate import Extent, simulate
 
 PLACES = (
@@ -40,7 +41,7 @@ PLACES = (
 )
 """Models, chips and layouts of a replica, or of one of either pool where the chips are enough."""
 ENGINES = ("vllm", "sglang", "trtllm")
-SPREADS = (None, 0.4, 1.0)
+SPREADS = ((0.0, 0.0), (0.4, 0.4), (1.0, 1.0), (PROMPTS_VARY, ANSWERS_VARY))
 REQUESTS, MOST, SURE = 4_000, 200_000, 0.05
 """Requests of a simulation at first and at most, and the share of the mean TTFT within which it is to be known."""
 ALLOWED = {"throughput": 0.03, "tpot": 0.05, "ttft": 0.15, "p99": 0.25}
@@ -78,12 +79,12 @@ class Compared:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A server, mean lengths, their coefficient of variation, and its load: a share of the most, or users."""
+    """A server, mean lengths, their coefficients of variation, and its load: a share of the most, or users."""
 
     where: dict[str, Any]
     kind: str
-    lengths: dict[str, int]
-    spread: float | None
+    lengths: dict[str, float]
+    spread: tuple[float, float]
     load: float | None
     users: int
 
@@ -99,8 +100,9 @@ def drawn(rng: random.Random, low: float, high: float, only_users: bool) -> Draw
     elif rng.random() < 1 / 10:
         where["speculation"] = rl.Speculation(round(rng.uniform(0.3, 0.95), 2), rng.randint(1, 6))
     out = 1 if rng.random() < 1 / 8 else round(10 ** rng.uniform(0.3, 3.1))
-    lengths = {"input": round(10 ** rng.uniform(1.7, 4.3)), "output_tokens": out}
+    lengths: dict[str, float] = {"input": round(10 ** rng.uniform(1.7, 4.3)), "output_tokens": out}
     spread = rng.choice(SPREADS[only_users:])
+    lengths |= {"input_cv": spread[0], "output_cv": spread[1]}
     load, users = rng.uniform(low, high), max(1, round(10 ** rng.uniform(0, 2.71)))
     return Drawn(where, kind, lengths, spread, None if only_users or rng.random() < 1 / 2 else load, users)
 
@@ -112,7 +114,7 @@ def compared(case: Drawn) -> Compared | None:
         most = rl.serve(**case.where, **number, **case.lengths, concurrency=2**20)
         if not most.fits:
             return None
-        how: dict[str, Any] = {} if number or case.load or case.spread else {"formula": False}
+        how: dict[str, Any] = {} if number or case.load or any(case.spread) else {"formula": False}
         load = {"rate": case.load * float(most.requests_per_second)} if case.load else {"concurrency": case.users}
         predicted = rl.serve(**case.where, **number, **case.lengths, **load, **how)
         s, decided = simulated(case, load)
@@ -122,7 +124,7 @@ def compared(case: Drawn) -> Compared | None:
     text = " ".join((
         *(str(case.where[name]) for name in ("model", "on", "engine", "layout")),
         *([f"prefill {case.where['prefill_layout']}"] if number else []),
-        "{input}/{output_tokens}".format(**case.lengths), *([f"cv {case.spread}"] if case.spread else []),
+        "{input}/{output_tokens}".format(**case.lengths), *([_spread(case.spread)] if any(case.spread) else []),
         f"load {case.load:.2f}" if case.load else f"users {case.users}",
         *([f"{drafts.length} drafts right with {drafts.acceptance}"] if drafts else []),
     ))  # fmt: skip
@@ -139,22 +141,19 @@ def compared(case: Drawn) -> Compared | None:
 
 def simulated(case: Drawn, load: dict[str, Any]) -> tuple[rl.Simulation, bool]:
     """What requests saw, and whether their mean TTFT is known well enough."""
-    sent: dict[str, Any] = dict(case.lengths)
-    if case.spread:
-        sent = {name: f"lognormal({n},{case.spread})" if n > 1 else n for name, n in case.lengths.items()}
-    certain = not (case.load or case.spread or case.where.get("speculation"))
+    certain = not (case.load or any(case.spread) or case.where.get("speculation"))
     requests = max(2000, 10 * case.users) if certain else max(REQUESTS, 0 if case.load else 20 * case.users)
     while True:
         warmup = {"warmup": 5 * case.users} if certain else {}
-        s = simulate(**case.where, **sent, **load, extent=Extent(requests=requests, seed=1, **warmup))
+        s = simulate(**case.where, **case.lengths, **load, extent=Extent(requests=requests, seed=1, **warmup))
         decided = certain or s.overloaded or s.ttft.half_width <= SURE * s.ttft.mean
         if decided or requests >= MOST:
             return s, decided
         requests = min(MOST, 4 * requests)
 
 
-def _spread(spread: float | None) -> str:
-    return "equal lengths" if spread is None else f"lognormal, cv {spread}"
+def _spread(spread: tuple[float, float]) -> str:
+    return "cv {:g}, {:g}".format(*spread) if any(spread) else "equal lengths"
 
 
 def _tails(predicted: rl.Serving, s: rl.Simulation) -> float:
