@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import roofline as rl
+from alike import EQUAL
 from folded import folded
 from roofline.declared.errors import InputError
 from roofline.estimates.generate import Speculation, generate
@@ -85,7 +86,7 @@ def test_serving_obeys_littles_law() -> None:
 
 
 def test_one_request_meets_no_other_prompt() -> None:
-    s = serve(LLAMA, on=H100, input=1000, output=200, concurrency=1)
+    s = serve(LLAMA, on=H100, input=1000, output=200, concurrency=1, **EQUAL)
     assert s.tpot.expected == pytest.approx(rl.estimate(LLAMA, rl.decode(batch=1, context=1100), on=H100).time)
 
 
@@ -172,7 +173,7 @@ def test_a_rate_beyond_the_peak_is_refused() -> None:
 
 
 def test_a_lone_user_is_served_as_a_batch_of_one() -> None:
-    s = serve(LLAMA, on=H100, input=1024, output=257, concurrency=1)
+    s = serve(LLAMA, on=H100, input=1024, output=257, concurrency=1, **EQUAL)
     g = generate(LLAMA, on=H100, batch=1, input=1024, output=257)
     assert s.ttft.expected == pytest.approx(g.ttft.expected + s.engine.before(1024))
     assert s.tpot.expected == pytest.approx(g.tpot.expected, rel=0.01)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import roofline as rl
+from alike import EQUAL
 from folded import folded
 from roofline.cli.main import main
 from roofline.estimates.fit import fit
@@ -109,16 +110,16 @@ def test_without_an_engine_memory_bounds_what_runs() -> None:
     held, begun = int(left // (5120 * 131072)), int(left // (4608 * 131072))
     assert (held, begun) == (9, 10)
     assert fit(LLAMA, on=FIGURES, context=5120, engine="none").largest_batch == held
-    s = rl.serve(LLAMA, on=FIGURES, engine="none", input=4096, output=1024, concurrency=500)
+    s = rl.serve(LLAMA, on=FIGURES, engine="none", input=4096, output=1024, concurrency=500, **EQUAL)
     assert (s.capacity, s.places, s.fits) == (held, begun, True)
     assert "500 in flight; memory holds 10, 9 to their last token; 490 wait" in serving_text(s)
-    full = rl.serve(LLAMA, on=FIGURES, engine="none", input=4096, output=1024, concurrency=begun)
+    full = rl.serve(LLAMA, on=FIGURES, engine="none", input=4096, output=1024, concurrency=begun, **EQUAL)
     assert s.tpot.expected == pytest.approx(full.tpot.expected, rel=0.02)
     assert s.requests_per_second == pytest.approx(full.requests_per_second, rel=0.02)
     g = rl.generate(LLAMA, on=FIGURES, engine="none", input=4096, output=1024, batch=100)
     assert (g.first_wave, g.waves, g.fits) == (held, 12, True)
     apart = {"chips": 2, "prefill_layout": "tp=1", "decode_layout": "tp=1"}
-    p = rl.pools(LLAMA, on="8xl4", engine="none", input=4096, output=1024, concurrency=500, **apart)
+    p = rl.pools(LLAMA, on="8xl4", engine="none", input=4096, output=1024, concurrency=500, **apart, **EQUAL)
     left += chips()["l4"].capacity - 24e9
     assert (p.running, p.prompts, p.fits) == (left // (4608 * 131072), 2, True)
 
@@ -143,7 +144,7 @@ def test_no_more_run_at_once_than_the_scheduler_takes() -> None:
     assert server.capacity == 1024
     one = rl.serve(small, on="b200", input=1024, output=256, concurrency=8)
     assert "8 in flight of 1024 that vLLM runs at once" in serving_text(one)
-    held = rl.serve(LLAMA, on="l4", input=1024, output=256, concurrency=40)
+    held = rl.serve(LLAMA, on="l4", input=1024, output=256, concurrency=40, **EQUAL)
     assert "40 in flight; memory holds 26, 23 to their last token; 14 wait" in serving_text(held)
     more = fit(small, on="2xb200", layout="dp=2", context=1280, engine="vllm(max_num_seqs=3000)")
     assert more.largest_batch == 6000

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import roofline as rl
+from alike import EQUAL
 from folded import by_day, folded
 from roofline.estimates.drafting import expected_steps
 from roofline.estimates.transfer import moved_bytes, rank_cache
@@ -71,7 +72,7 @@ def test_a_cache_travels_in_the_parts_that_ranks_hold(layout: str, parts: int) -
 
 # -- one request ---------------------------------------------------------------------------------------------------
 def test_a_request_alone_waits_for_nobody() -> None:
-    p = pools_of(concurrency=1)
+    p = pools_of(concurrency=1, **EQUAL)
     alone = rl.generate(LLAMA, on="2xdgx-h100", layout="tp=2", batch=1, input=2048, output=1)
     step = rl.generate(LLAMA, on="2xdgx-h100", layout="tp=4", batch=1, input=2048 + 128, output=2)
     host = p.engine.before(2048)
@@ -112,8 +113,8 @@ def test_prompts_are_batched_up_to_the_chunk() -> None:
 
 
 def test_decode_holds_what_all_its_places_yield() -> None:
-    p = pools_of(prefills=2, decodes=3, chips=None)
-    served = rl.serve(LLAMA, on="2xdgx-h100", layout="tp=4", input=2048, output=256, concurrency=10**6)
+    p = pools_of(prefills=2, decodes=3, chips=None, **EQUAL)
+    served = rl.serve(LLAMA, on="2xdgx-h100", layout="tp=4", input=2048, output=256, concurrency=10**6, **EQUAL)
     step = rl.generate(LLAMA, on="2xdgx-h100", layout="tp=4", batch=served.running, input=2048 + 128, output=2)
     assert served.running > served.capacity
     between_nodes = 0.01
@@ -194,6 +195,7 @@ def test_unlike_chips_each_do_their_own_work() -> None:
     p = rl.pools(
         LLAMA, on="h200-sxm", prefill_on="a100-sxm-80gb", prefills=1,
         decodes=1, input=1024, output=64, concurrency=1, prefill_layout="tp=1", decode_layout="tp=1",
+        **EQUAL,
     )  # fmt: skip
     alone = rl.generate(LLAMA, on=p.prefill.chip, batch=1, input=1024, output=1)
     step = rl.generate(LLAMA, on="h200-sxm", batch=1, input=1024 + 32, output=2)

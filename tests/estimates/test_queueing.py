@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import roofline as rl
+from alike import EQUAL
 from roofline.estimates.batches import excess, poisson_shares, spread_points, stationary
 from roofline.estimates.queueing import Open, ReplicaTimes
 
@@ -94,7 +95,7 @@ def test_the_formula_is_what_requests_see_that_are_followed(
     model: str, place: dict[str, Any], new: int, out: int
 ) -> None:
     """At loads from 0.01 to 0.9, and neither TTFT nor TPOT ever falls."""
-    given = {"input": new, "output_tokens": out, **place}
+    given = {"input": new, "output_tokens": out, **EQUAL, **place}
     most = rl.serve(model, concurrency=2**20, formula=True, **given).requests_per_second
     loads = np.array([0.01, 0.4, 0.6, 0.9])
     by_formula, followed = (rl.serve(model, rate=loads * most, formula=f, **given) for f in (True, False))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import roofline as rl
+from alike import EQUAL
 
 
 @pytest.mark.parametrize("concurrency", [2, 3, 8])
@@ -35,7 +36,7 @@ def test_requests_that_end_make_room_for_the_next() -> None:
     A prompt is in a step with 0.07 others; 1 − 0.99⁷ = 6.79 % of a request's decode steps have prompts of others, 1.03
     in the mean.
     """
-    s = rl.serve(LLAMA, input=1000, output=100, concurrency=8, formula=True, **H100)
+    s = rl.serve(LLAMA, input=1000, output=100, concurrency=8, **EQUAL, **H100)
     alone = float(rl.estimate(LLAMA, rl.decode(batch=8, context=1050), **H100).time)
     share = 1 - 0.99**7
     one, two = step(1, 7), step(2, 7)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import roofline as rl
+from alike import EQUAL
 from folded import by_day
 from roofline.estimates.tails import SHARES, Tail, Varied
 from roofline.simulation.simulate import Extent, simulate
@@ -51,7 +52,7 @@ def test_in_order_and_never_below_the_least(least: float, added: float, variance
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm", "none"])
 def test_one_user_sees_the_mean(engine: str) -> None:
-    s = rl.serve(LLAMA, input=800, output=50, concurrency=1, on="h100-sxm", engine=engine)
+    s = rl.serve(LLAMA, input=800, output=50, concurrency=1, on="h100-sxm", engine=engine, **EQUAL)
     for name in ("ttft", "tpot", "latency"):
         for part in PARTS:
             assert getattr(getattr(s.percentiles, name), part) == pytest.approx(getattr(s, name).expected, rel=0.01)
@@ -60,7 +61,7 @@ def test_one_user_sees_the_mean(engine: str) -> None:
 @pytest.mark.parametrize("input", [1000, 8192, 32768])
 def test_one_of_two_users_waits_for_one_prompt_at_most(input: int) -> None:
     """The other's whole prompt, and a step of decodes that was put together already and one under way."""
-    alone, both = (rl.serve(LLAMA, input=input, output=2, concurrency=n, on="h100-sxm") for n in (1, 2))
+    alone, both = (rl.serve(LLAMA, input=input, output=2, concurrency=n, on="h100-sxm", **EQUAL) for n in (1, 2))
     most = 2 * alone.ttft.expected + 2 * alone.tpot.expected
     assert both.percentiles.ttft.p50 < both.percentiles.ttft.p99 <= most
     assert both.percentiles.latency.p99 <= most + both.percentiles.tpot.p99 * (1 + 1e-9)
@@ -104,7 +105,7 @@ def test_users_in_no_order(engine: str, new: int, out: int, users: int, drafts: 
 
     A latency is compared as that of an answer of the mean length, with the TPOT that its request saw.
     """
-    where = {"on": "h100-sxm", "engine": engine, "concurrency": users, "speculation": drafts}
+    where = {"on": "h100-sxm", "engine": engine, "concurrency": users, "speculation": drafts, **EQUAL}
     rows: list[Any] = []
     lengths = {"input": new, "output": f"uniform({out // 2},{out + out // 2})"}
     simulate(LLAMA, **lengths, extent=Extent(requests=4000, warmup=400, seed=2), written=rows.append, **where)
@@ -119,7 +120,7 @@ def test_users_in_no_order(engine: str, new: int, out: int, users: int, drafts: 
 @pytest.mark.parametrize(("engine", "load"), [("vllm", 0.4), ("sglang", 0.3), ("trtllm", 0.6)])
 def test_at_random(engine: str, load: float) -> None:
     """Of the formula at a rate, against requests that are followed: p90 within 15 %, p99 within 25 %."""
-    given_ = {"input": 1500, "output": 200, "on": "h100-sxm", "engine": engine}
+    given_ = {"input": 1500, "output": 200, "on": "h100-sxm", "engine": engine, **EQUAL}
     rate = load * rl.serve(LLAMA, concurrency=2**20, **given_).requests_per_second
     about, followed = (rl.serve(LLAMA, rate=rate, formula=f, **given_).percentiles for f in (True, False))
     assert about.approximate

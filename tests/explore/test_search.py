@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import roofline as rl
+from alike import EQUAL
 from folded import by_day, folded
 from roofline.estimates.span import Span
 from roofline.explore.demand import Demand, Limits
@@ -239,7 +240,7 @@ def test_plans_of_another_tool_are_in_the_space() -> None:
     limits = Limits(ttft=0.3, tpot=0.010)
     layouts, fewest = by_day((["tp=4"], 30), (None, 10_000))
     asked: dict[str, Any] = {"on": "h200-sxm", "chips": 32, "precision": "weights=fp8", "layouts": layouts}
-    s = search("Qwen/Qwen3-32B", Demand(4000, 500), limits, **asked)
+    s = search("Qwen/Qwen3-32B", Demand(4000, 500, **EQUAL), limits, **asked)
     assert s.considered >= fewest
     pooled = rank_plan(s, "prefills=5,prefill_layout=tp=4,replicas=3,layout=tp=4,concurrency=192")
     assert pooled.rejected.startswith("tpot at 11")

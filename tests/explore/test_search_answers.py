@@ -163,7 +163,7 @@ def test_simulations_rank_the_plans_that_they_confirm(whole: bool) -> None:
 def test_a_simulation_has_the_load_of_the_search() -> None:
     """Lengths that vary, of as many requests as are in flight."""
     best = searched(kind="aggregated", layout="tp=1", ttft=0.2, tpot=0.006, chips=1, confirm=1).best
-    load = {"input": "lognormal(1000,0.5)", "output_tokens": "lognormal(100,0.5)", "concurrency": best.concurrency}
+    load = {"input": 1000, "output_tokens": 100, "concurrency": best.concurrency}
     one = rl.simulate(SMALL, on=ON, requests=max(1000, 20 * best.concurrency), seed=0, **load)
     c = best.confirmation
     assert (c.ttft, c.tpot, c.latency) == (one.ttft.mean, one.tpot.mean, one.latency.mean)

@@ -19,9 +19,9 @@ LLAMA = "meta-llama/Llama-3.1-8B"
 def answer() -> rl.Simulation:
     """Two replicas, half a second of objective, one request longer than the context."""
     result = rl.simulate(
-        LLAMA, on="2xh100-sxm", layout="dp=2", input="uniform(100,900)", output=50, rate=12, arrivals="constant",
-        extent=rl.Extent(requests=640, warmup=10, seed=3), objective=rl.Objective(ttft=0.5, latency=60),
-        prefixes=rl.Prefixes(3, 64),
+        LLAMA, on="2xh100-sxm", layout="dp=2", input="uniform(100,900)", output=50, output_cv=0, rate=12,
+        arrivals="constant", extent=rl.Extent(requests=640, warmup=10, seed=3),
+        objective=rl.Objective(ttft=0.5, latency=60), prefixes=rl.Prefixes(3, 64),
     )  # fmt: skip
     assert isinstance(result, rl.Simulation)
     return result

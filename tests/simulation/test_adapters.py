@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from alike import EQUAL
 from roofline.estimates.settings import setup
 from roofline.model.adapters import with_lora
 from roofline.model.load import model_of
@@ -31,8 +32,9 @@ def test_a_step_reads_it() -> None:
     times = [step_times(setup(m, on="h100-sxm").plan, 64, 8, 4096) for m in (plain, with_lora(plain, RANK))]
     steps = [t.row(1).step(1000.0) for t in times]
     assert steps[1] - steps[0] > 2 * PARAMETERS / 3.35e12
+    extent = Extent(requests=5, warmup=1)
     seen = [
-        simulate(m, input=500, output=64, concurrency=1, on="h100-sxm", extent=Extent(requests=5, warmup=1))
+        simulate(m, input=500, output=64, concurrency=1, on="h100-sxm", extent=extent, **EQUAL)
         for m in (plain, with_lora(plain, RANK))
     ]
     assert seen[1].tpot.mean - seen[0].tpot.mean == pytest.approx(steps[1] - steps[0], rel=0.02)

@@ -9,7 +9,7 @@ import pytest
 
 from folded import folded
 from roofline.declared.errors import InputError
-from roofline.simulation.lengths import Empirical, Fixed, Lengths, Lognormal, Uniform, lengths_named
+from roofline.simulation.lengths import About, Empirical, Fixed, Lengths, Lognormal, Uniform, about, lengths_named
 
 MANY = 400_000
 
@@ -52,6 +52,61 @@ def test_wide_lognormals_stay_whole_numbers() -> None:
     values = drawn(Lognormal(1e9, 100))
     assert values.min() >= 1
     assert values.max() <= 2**31 - 1
+
+
+@pytest.mark.parametrize(
+    ("tokens", "cv", "most"),
+    [(1024, 0.96, 100_000), (256, 0.78, 25_000), (1024, 0.96, 2048), (256, 0.78, 400), (3, 2, 50), (2, 0.96, 3)],
+)
+def test_lengths_about_a_mean_have_it_although_the_longest_are_cut(tokens: int, cv: float, most: int) -> None:
+    law = About(tokens, cv, most)
+    values = drawn(law)
+    assert law.mean == tokens
+    assert law.law.mean == pytest.approx(tokens, rel=1e-8)
+    assert values.mean() == pytest.approx(tokens, abs=5 * values.std() / np.sqrt(MANY))
+    assert 1 <= values.min() <= values.max() <= law.largest == most
+
+
+@pytest.mark.parametrize(("tokens", "cv"), [(1024, 0.96), (256, 0.78), (1000, 0.1)])
+def test_lengths_about_a_mean_vary_as_asked_where_few_are_cut(tokens: int, cv: float) -> None:
+    """Those that are cut at 100 times the mean are one in a million or none."""
+    law = About(tokens, cv, 100 * tokens)
+    values = drawn(law)
+    assert law.law.center == pytest.approx(tokens, rel=1e-4)
+    assert values.std() / values.mean() == pytest.approx(cv, rel=0.01)
+
+
+def test_what_a_cut_takes_from_the_longest_the_others_have() -> None:
+    """At twice the mean the uncut lengths are longer on average, and the cut ones vary less."""
+    law = About(1024, 0.96, 2048)
+    values = drawn(law)
+    assert law.law.center > 1.1 * 1024
+    assert (values == 2048).mean() > 0.1
+    assert values.std() / values.mean() < 0.7
+
+
+def test_lengths_about_a_mean_in_text() -> None:
+    assert About(1024, 0.96, 4096).text == "1024 (cv 0.96)"
+    assert About(256, 1.0, 4096).text == "256 (cv 1)"
+
+
+@folded(
+    ("tokens", "cv", "most", "law"),
+    [
+        (256, 0.78, 4096, About(256, 0.78, 4096)),
+        (256, 0.0, 4096, Fixed(256)),
+        (1, 0.78, 4096, Fixed(1)),
+        (256, 0.78, 256, Fixed(256)),
+    ],
+)
+def test_lengths_vary_where_they_can(tokens: int, cv: float, most: int, law: Lengths) -> None:
+    assert about(tokens, cv, most) == law
+
+
+@folded(("tokens", "most"), [(1, 10), (0, 10), (10, 10), (11, 10), (2.5, 10)])
+def test_a_mean_between_one_token_and_the_longest(tokens: int, most: int) -> None:
+    with pytest.raises(InputError, match="length"):
+        About(tokens, 0.5, most)
 
 
 def test_empirical_draws_what_was_seen() -> None:

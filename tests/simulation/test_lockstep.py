@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import roofline as rl
+from alike import EQUAL
 from folded import folded
 from roofline.layout.layout import layout_named
 from roofline.simulation.lockstep import join_steps, locked_steps
@@ -126,7 +127,7 @@ def test_all_requests_are_done_and_none_sooner_than_alone(
 def test_a_layout_with_shared_experts_steps_together() -> None:
     """Prompts to one rank hold up the others' decodes: p99 of the time between tokens has a prefill in it."""
     options: dict[str, Any] = {
-        "on": "8xh200-sxm", "input": 4000, "output": 200, "rate": 6.0, "extent": rl.Extent(requests=300),
+        "on": "8xh200-sxm", "input": 4000, "output": 200, "rate": 6.0, "extent": rl.Extent(requests=300), **EQUAL,
     }  # fmt: skip
     shared = rl.simulate("deepseek-ai/DeepSeek-V3", layout="dp=8,ep=8", **options)
     assert shared.requests == 300
@@ -143,7 +144,7 @@ def test_a_layout_with_shared_experts_steps_together() -> None:
 @folded("users", [3, 6, 12])
 def test_serve_follows_users_of_ranks_in_step(users: int) -> None:
     """Also where some ranks have one user more, so that their steps are those of all."""
-    case = {"on": "4xh100-sxm", "layout": "dp=4,ep=4", "engine": "vllm", "input": 1024, "output_tokens": 64}
+    case = {"on": "4xh100-sxm", "layout": "dp=4,ep=4", "engine": "vllm", "input": 1024, "output_tokens": 64, **EQUAL}
     p = rl.serve(MOE, concurrency=users, formula=False, **case)
     s = rl.simulate(MOE, concurrency=users, extent=rl.Extent(requests=40 * users, warmup=10 * users), **case)
     assert p.requests_per_second == pytest.approx(users / s.latency.mean, rel=0.01)
@@ -153,17 +154,18 @@ def test_serve_follows_users_of_ranks_in_step(users: int) -> None:
 @folded("users, off", [(4, 0.02), (64, 0.05), (300, 0.25)], drawn=2)
 def test_prompts_that_run_apart_hold_up_the_ranks_in_step(users: int, off: float) -> None:
     """Without the others' prompts the formula had up to 42 % more requests a second than the simulation."""
-    case = {"on": "4xh100-sxm", "layout": "dp=4,ep=4", "engine": "sglang", "concurrency": users}
-    p = rl.serve(MOE, input=1024, output_tokens=128, **case)
+    lengths = {"input": 1024, "output_tokens": 128, "input_cv": 0.4, "output_cv": 0.4}
+    case = {"on": "4xh100-sxm", "layout": "dp=4,ep=4", "engine": "sglang", "concurrency": users, **lengths}
+    p = rl.serve(MOE, **case)
     extent = rl.Extent(requests=max(1500, 5 * users))
-    s = rl.simulate(MOE, input="lognormal(1024,0.4)", output_tokens="lognormal(128,0.4)", extent=extent, **case)
+    s = rl.simulate(MOE, extent=extent, **case)
     assert p.requests_per_second == pytest.approx(users / s.latency.mean, rel=off)
 
 
 @folded("load", [0.1, 0.5], drawn=1)
 def test_pools_whose_ranks_run_in_step(load: float) -> None:
     """A prompt waits for those of other ranks: without them its TTFT was 12 and 21 % too short."""
-    case = {"on": "8xh100-sxm", "engine": "vllm", "input": 1024, "output_tokens": 128, "layout": "dp=4,ep=4"}
+    case = {"on": "8xh100-sxm", "engine": "vllm", "input": 1024, "output_tokens": 128, "layout": "dp=4,ep=4", **EQUAL}
     pools = {"prefill_layout": "dp=4,ep=4", "prefills": 1, "decodes": 1}
     most = rl.serve(MOE, concurrency=4000, **pools, **case).requests_per_second
     p = rl.serve(MOE, rate=load * most, **pools, **case)

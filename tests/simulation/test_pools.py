@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from alike import EQUAL
 from folded import by_day
 from roofline.declared.errors import InputError
 from roofline.estimates.pools import pools
@@ -240,7 +241,7 @@ def test_caches_are_divided_by_ranks_that_hold_parts_alone() -> None:
 def test_one_request_at_a_time_as_pools_has_it() -> None:
     """TTFT is the prompt's time, the exposed part of the transfer and a step; TPOT that step."""
     name = "meta-llama/Llama-3.1-8B"
-    asked: dict[str, Any] = {"input": 4000, "output": 64}
+    asked: dict[str, Any] = {"input": 4000, "output": 64, **EQUAL}
     seen = simulate(
         name, concurrency=1, on="h100-sxm", prefill=PrefillPool("h100-sxm"), engine="none", **asked,
         extent=Extent(requests=20, warmup=1),

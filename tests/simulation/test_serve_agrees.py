@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import roofline as rl
+from alike import EQUAL
 from confidence import width
 from folded import by_day
 from roofline.simulation.simulate import Extent, simulate
@@ -21,9 +22,9 @@ OPEN = [
 @pytest.mark.parametrize(("engine", "new", "out", "load"), OPEN)
 def test_requests_at_random(engine: str, new: int, out: int, load: float) -> None:
     """TPOT within 5 %, TTFT within 15 %, beyond the simulation's own confidence."""
-    given = {"input": new, "output": out, "on": "h100-sxm", "engine": engine}
-    most = rl.serve(LLAMA, concurrency=2**20, formula=True, **given).requests_per_second
-    s = rl.serve(LLAMA, rate=load * most, **given)
+    given = {"input": new, "output": out, "on": "h100-sxm", "engine": engine, **EQUAL}
+    most = rl.serve(LLAMA, concurrency=2**20, **given).requests_per_second
+    s = rl.serve(LLAMA, rate=load * most, formula=False, **given)
     seen = simulate(LLAMA, rate=load * most, extent=Extent(requests=5000, seed=3), **given)
     assert s.tpot.expected == pytest.approx(seen.tpot.mean, abs=0.05 * seen.tpot.mean + width(seen.tpot))
     assert s.ttft.expected == pytest.approx(seen.ttft.mean, abs=0.15 * seen.ttft.mean + width(seen.ttft))
@@ -36,7 +37,7 @@ def test_requests_at_random(engine: str, new: int, out: int, load: float) -> Non
 ])  # fmt: skip
 def test_always_as_many(engine: str, new: int, out: int, users: int) -> None:
     """Throughput within 3 %, TPOT within 5 %, TTFT within 15 %, of users who all begin at once."""
-    given = {"input": new, "output": out, "on": "h100-sxm", "engine": engine, "concurrency": users}
+    given = {"input": new, "output": out, "on": "h100-sxm", "engine": engine, "concurrency": users, **EQUAL}
     s = rl.serve(LLAMA, formula=False, **given)
     seen = simulate(LLAMA, extent=Extent(requests=60 * users + 400, warmup=4 * users, seed=3), **given)
     assert s.requests_per_second == pytest.approx(seen.requests_per_second, rel=0.03)
@@ -51,7 +52,7 @@ def test_always_as_many(engine: str, new: int, out: int, users: int) -> None:
 def test_a_server_whose_memory_is_full(on: str, model: str, new: int, out: int) -> None:
     """It runs as many as fit in the middle of their answers, and computes prompts again: no queue below, and above it a
     throughput and a TPOT that are less by that."""
-    given = {"on": on, "engine": "vllm"}
+    given = {"on": on, "engine": "vllm", **EQUAL}
     lengths = {"input": new, "output": out}
     sizes = {name: f"uniform({0.8 * n:.0f},{1.2 * n:.0f})" for name, n in lengths.items()}
     full = rl.serve(model, input=new, output=out, concurrency=2**20, **given)
@@ -65,7 +66,7 @@ def test_a_server_whose_memory_is_full(on: str, model: str, new: int, out: int) 
         assert s.requests_per_second == pytest.approx(seen.requests_per_second, rel=0.03)
         assert s.tpot.expected == pytest.approx(seen.tpot.mean, rel=0.05)
         assert s.ttft.expected == pytest.approx(seen.ttft.mean, rel=0.15)
-    s = rl.serve(model, input=new, output=out, rate=0.9 * full.requests_per_second, **given)
+    s = rl.serve(model, input=new, output=out, rate=0.9 * full.requests_per_second, formula=False, **given)
     extent = Extent(requests=by_day(3000, 6000), seed=3)
     seen = simulate(model, rate=0.9 * full.requests_per_second, extent=extent, **sizes, **given)
     assert not seen.overloaded
@@ -84,9 +85,9 @@ def test_an_engine_that_keeps_room_for_whole_answers_runs_no_more_than_those() -
 
 def test_replicas_that_take_turns() -> None:
     """Gaps between the requests of one of four are more even than at random, and waits shorter."""
-    given = {"input": 2000, "output": 50, "on": "4xh100-sxm", "layout": "dp=4"}
-    rate = 0.6 * rl.serve(LLAMA, concurrency=2**20, formula=True, **given).requests_per_second
-    s = rl.serve(LLAMA, rate=rate, **given)
+    given = {"input": 2000, "output": 50, "on": "4xh100-sxm", "layout": "dp=4", **EQUAL}
+    rate = 0.6 * rl.serve(LLAMA, concurrency=2**20, **given).requests_per_second
+    s = rl.serve(LLAMA, rate=rate, formula=False, **given)
     seen = simulate(LLAMA, rate=rate, extent=Extent(requests=6000, seed=3), **given)
     assert s.ttft.expected == pytest.approx(seen.ttft.mean, abs=0.15 * seen.ttft.mean + width(seen.ttft))
     assert s.tpot.expected == pytest.approx(seen.tpot.mean, abs=0.05 * seen.tpot.mean + width(seen.tpot))
@@ -96,9 +97,9 @@ def test_replicas_that_take_turns() -> None:
 @pytest.mark.parametrize(("engine", "load"), [("vllm", 0.5), ("sglang", 0.3), ("trtllm", 0.8)])
 def test_percentiles_at_random(engine: str, load: float) -> None:
     """p90 within 15 %, p99 within 25 %."""
-    given = {"input": 1500, "output": 30, "on": "h100-sxm", "engine": engine}
-    rate = load * rl.serve(LLAMA, concurrency=2**20, formula=True, **given).requests_per_second
-    told = rl.serve(LLAMA, rate=rate, **given).percentiles
+    given = {"input": 1500, "output": 30, "on": "h100-sxm", "engine": engine, **EQUAL}
+    rate = load * rl.serve(LLAMA, concurrency=2**20, **given).requests_per_second
+    told = rl.serve(LLAMA, rate=rate, formula=False, **given).percentiles
     seen = simulate(LLAMA, rate=rate, extent=Extent(requests=8000, seed=3), **given)
     for name in ("ttft", "tpot", "latency"):
         mine, theirs = getattr(told, name), getattr(seen, name)
@@ -109,10 +110,10 @@ def test_percentiles_at_random(engine: str, load: float) -> None:
 
 def test_the_formula_is_of_users_in_no_order() -> None:
     """Lengths that vary bring users out of step: the waits of requests at random, and percentiles by their variance."""
-    given = {"on": "h100-sxm", "engine": "vllm", "concurrency": 40}
-    s = rl.serve(LLAMA, input=1000, output=200, formula=True, **given)
-    lengths = {"input": "lognormal(1000,0.4)", "output": "lognormal(200,0.4)"}
-    seen = simulate(LLAMA, **lengths, extent=Extent(requests=4000, warmup=400, seed=3), **given)
+    lengths = {"input": 1000, "output": 200, "input_cv": 0.4, "output_cv": 0.4}
+    given = {"on": "h100-sxm", "engine": "vllm", "concurrency": 40, **lengths}
+    s = rl.serve(LLAMA, **given)
+    seen = simulate(LLAMA, extent=Extent(requests=4000, warmup=400, seed=3), **given)
     assert s.percentiles.approximate
     assert s.to_dict()["percentiles"]["ttft"]["p99"] == s.percentiles.ttft.p99
     assert s.requests_per_second == pytest.approx(seen.requests_per_second, rel=0.05)
@@ -127,10 +128,10 @@ def test_the_formula_is_of_users_in_no_order() -> None:
 ])  # fmt: skip
 def test_users_in_no_order(model: str, chip: str, engine: str, new: int, out: int, users: int) -> None:
     """Lengths that vary by two fifths: what few users and short answers see, whose requests wait for the host."""
-    given = {"on": chip, "engine": engine, "concurrency": users}
-    s = rl.serve(model, input=new, output=out, formula=True, **given)
-    lengths = {"input": f"lognormal({new},0.4)", "output": f"lognormal({out},0.4)"}
-    seen = simulate(model, **lengths, extent=Extent(requests=2500, warmup=200, seed=3), **given)
+    lengths = {"input": new, "output": out, "input_cv": 0.4, "output_cv": 0.4}
+    given = {"on": chip, "engine": engine, "concurrency": users, **lengths}
+    s = rl.serve(model, **given)
+    seen = simulate(model, extent=Extent(requests=2500, warmup=200, seed=3), **given)
     assert s.requests_per_second == pytest.approx(seen.requests_per_second, rel=0.03)
     assert s.tpot.expected == pytest.approx(seen.tpot.mean, abs=0.05 * seen.tpot.mean + width(seen.tpot))
     assert s.ttft.expected == pytest.approx(seen.ttft.mean, abs=0.15 * seen.ttft.mean + width(seen.ttft))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import roofline as rl
+from alike import EQUAL
 from confidence import width
 from folded import by_day
 from roofline.simulation.simulate import Extent, simulate
@@ -22,7 +23,7 @@ def drawn(seed: int) -> tuple[dict[str, Any], rl.Speculation, float]:
     where = {
         "model": rng.choice(models), "on": rng.choice(("h100-sxm", "b200")),
         "engine": rng.choice(("vllm", "sglang", "trtllm")), "input": round(10 ** rng.uniform(2, 3.7)),
-        "output": round(10 ** rng.uniform(0.8, 2.7)),
+        "output": round(10 ** rng.uniform(0.8, 2.7)), **EQUAL,
     }  # fmt: skip
     draft = rl.load("meta-llama/Llama-3.2-1B") if rng.random() < 0.5 else None
     return where, rl.Speculation(round(rng.uniform(0.3, 0.95), 2), rng.randint(1, 6), draft), rng.uniform(0.1, 0.75)
@@ -34,7 +35,7 @@ def test_at_random(seed: int) -> None:
     """TPOT within 5 %, TTFT within 15 %, beyond the simulation's own confidence."""
     where, drafts, load = drawn(seed)
     rate = load * rl.serve(**where, speculation=drafts, concurrency=2**20).requests_per_second
-    s = rl.serve(**where, speculation=drafts, rate=rate)
+    s = rl.serve(**where, speculation=drafts, rate=rate, formula=False)
     seen = simulate(**where, speculation=drafts, rate=rate, extent=Extent(requests=by_day(2000, 4000), seed=3))
     assert s.tpot.expected == pytest.approx(seen.tpot.mean, abs=0.05 * seen.tpot.mean + width(seen.tpot))
     assert s.ttft.expected == pytest.approx(seen.ttft.mean, abs=0.15 * seen.ttft.mean + width(seen.ttft))
@@ -56,7 +57,7 @@ def test_always_as_many(seed: int) -> None:
 
 def test_one_request_at_a_time() -> None:
     """Of a draft model: both take the mean number of steps."""
-    given = {"input": 1000, "output": 256, "concurrency": 1, "on": "h100-sxm"}
+    given = {"input": 1000, "output": 256, "concurrency": 1, "on": "h100-sxm", **EQUAL}
     drafts = rl.Speculation(0.7, 3, rl.load("meta-llama/Llama-3.2-1B"))
     seen = simulate(LLAMA, **given, speculation=drafts, extent=Extent(requests=600, warmup=1))
     for formula in (True, False):
@@ -66,7 +67,7 @@ def test_one_request_at_a_time() -> None:
 
 def test_draft_layers() -> None:
     """On the ranks of the model."""
-    given = {"input": 1000, "output": 128, "concurrency": 12, "on": "8xh200", "layout": "tp=8"}
+    given = {"input": 1000, "output": 128, "concurrency": 12, "on": "8xh200", "layout": "tp=8", **EQUAL}
     drafts = rl.Speculation(0.85, 1, mtp=True)
     seen = simulate("deepseek-ai/DeepSeek-V3", **given, speculation=drafts, extent=Extent(requests=800, warmup=200))
     for formula in (True, False):

@@ -7,6 +7,7 @@ from math import sqrt
 import numpy as np
 import pytest
 
+from alike import EQUAL
 from folded import folded
 from roofline.declared.errors import InputError
 from roofline.estimates.drafting import Drafting
@@ -76,14 +77,15 @@ def test_one_request_at_a_time_takes_what_generate_says(draft: str | None) -> No
     apart = generate(LARGE, batch=1, input=1000, output=1024, speculation=speculation, on="h100-sxm")
     seen = simulate(
         LARGE, input=1000, output=1024, concurrency=1, on="h100-sxm", speculation=speculation,
-        extent=Extent(requests=200, warmup=1),
+        extent=Extent(requests=200, warmup=1), **EQUAL,
     )  # fmt: skip
     assert seen.tpot.mean == pytest.approx(apart.tpot.expected, rel=0.01)
 
 
 def test_draft_layers_propose_on_the_ranks_of_the_model() -> None:
     """Their step is longer than a free one by three passes of one layer and the head."""
-    one = {"input": 1000, "output": 256, "concurrency": 1, "on": "8xh200", "extent": Extent(requests=20, warmup=1)}
+    extent = Extent(requests=20, warmup=1)
+    one = {"input": 1000, "output": 256, "concurrency": 1, "on": "8xh200", "extent": extent, **EQUAL}
     name = "deepseek-ai/DeepSeek-V3"
     free, own = (simulate(name, speculation=Speculation(0.8, 3, mtp=mtp), **one) for mtp in (False, True))  # type: ignore[arg-type]
     apart = [

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import roofline as rl
+from alike import EQUAL
 from roofline.show.simulate import simulation_text, times_table
 from roofline.simulation.statistics import Means
 
@@ -19,7 +20,7 @@ LLAMA = "meta-llama/Llama-3.1-8B"
 def long_answers(requests: int) -> rl.Simulation:
     """1,024 in and 2,000 out at 2.5 a second, of which 70 are in flight, each for half a minute."""
     extent = rl.Extent(requests=requests)
-    answer = rl.simulate(LLAMA, on="h100-sxm", input=1024, output=2000, rate=2.5, extent=extent)
+    answer = rl.simulate(LLAMA, on="h100-sxm", input=1024, output=2000, rate=2.5, extent=extent, **EQUAL)
     assert isinstance(answer, rl.Simulation)
     return answer
 
@@ -43,7 +44,7 @@ def test_throughput_is_that_of_a_server_that_has_filled_up() -> None:
 def test_a_rate_that_is_not_the_one_that_comes_is_not_told() -> None:
     """Of a thousand requests drawn by another seed 2.34 a second are done of the 2.5 that come."""
     extent = rl.Extent(requests=1000, seed=7)
-    s = rl.simulate(LLAMA, on="h100-sxm", input=1024, output=2000, rate=2.5, extent=extent)
+    s = rl.simulate(LLAMA, on="h100-sxm", input=1024, output=2000, rate=2.5, extent=extent, **EQUAL)
     assert s.requests_per_second < 0.97 * 2.5
     assert (s.overloaded, s.settled) == (False, False)
     assert "too short to tell: 1,000 requests count" in simulation_text(s)
@@ -51,12 +52,12 @@ def test_a_rate_that_is_not_the_one_that_comes_is_not_told() -> None:
 
 def test_nothing_is_plus_or_minus_where_nothing_is_left_to_chance() -> None:
     """Equal requests of users who wait: every run is this one, whatever the seed."""
-    s = rl.simulate(LLAMA, on="h100-sxm", input=1024, output=256, concurrency=32, extent=rl.Extent(requests=400))
+    users = {"on": "h100-sxm", "input": 1024, "output": 256, "concurrency": 32, **EQUAL}
+    s = rl.simulate(LLAMA, extent=rl.Extent(requests=400), **users)
     assert [d["half_width"] for d in (s.to_dict()["ttft"], s.to_dict()["tpot"], s.to_dict()["latency"])] == [None] * 3
     assert [column.name for column in times_table(s).columns] == ["", "mean", "p50", "p90", "p95", "p99"]
     assert "±" not in simulation_text(s)
-    other = rl.simulate(LLAMA, on="h100-sxm", input=1024, output=256, concurrency=32,
-                        extent=rl.Extent(requests=400, seed=7))  # fmt: skip
+    other = rl.simulate(LLAMA, extent=rl.Extent(requests=400, seed=7), **users)
     assert (other.ttft.mean, other.tpot.mean) == (s.ttft.mean, s.tpot.mean)
 
 
@@ -72,10 +73,10 @@ def test_an_interval_that_the_digits_of_the_mean_do_not_show_is_not_printed() ->
 
 def test_of_equal_values_no_interval_is_told() -> None:
     """A request at a time that meets no other takes what all do, whenever it comes."""
-    extent = rl.Extent(requests=200)
-    s = rl.simulate(LLAMA, on="h100-sxm", input=100, output=5, rate=0.001, extent=extent, engine="none")
+    lone = {"on": "h100-sxm", "input": 100, "output": 5, "rate": 0.001, **EQUAL}
+    s = rl.simulate(LLAMA, extent=rl.Extent(requests=200), engine="none", **lone)
     assert s.to_dict()["latency"]["half_width"] is None
-    sure = rl.simulate(LLAMA, on="h100-sxm", input=100, output=5, rate=0.001, extent=rl.Extent(until=0.02))
+    sure = rl.simulate(LLAMA, extent=rl.Extent(until=0.02), **lone)
     assert sure.requests < 512
 
 

@@ -154,7 +154,7 @@ def test_every_setting_goes_into_the_address_and_the_body(page: Page, address: s
     for name, setting in question_settings(rl.serve).items():
         kind = setting.kind
         value: SettingValue = (
-            True if bool in kind.json else "x" if str in kind.json else 0.5 if float in kind.json else 3
+            not setting.default if bool in kind.json else "x" if str in kind.json else 0.5 if float in kind.json else 3
         )
         kept, body = page.sees(SET_ALL, {"model": MODEL, name: value})
         assert (kept[name], body[name]) == (value, value), name
@@ -373,9 +373,9 @@ def test_cards_say_what_they_assume(page: Page, address: str) -> None:
         "Assumed: 1,024 → 256 tokens · 32 requests always in flight, of varying length (means; a formula) · vllm"
     )
     page.set_to("rate", "2.5")
-    assert "2.5 requests/s at random times, all equally long, followed step by step" in page.tab.inner_text(".assumed")
+    assert "2.5 requests/s at random times, of varying length (means; a formula)" in page.tab.inner_text(".assumed")
     page.open("simulation")
-    assert "All requests are equally long and each is followed" in page.tab.inner_text("#view .assumed")
+    assert "Each request is followed; lengths vary as in served conversations." in page.tab.inner_text("#view .assumed")
 
 
 def test_what_cannot_be_is_said_and_left(page: Page, address: str) -> None:
