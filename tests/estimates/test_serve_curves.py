@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import roofline as rl
+from alike import EQUAL
 
 CURVES = [
     ("meta-llama/Llama-3.1-8B", "l40s", "vllm", 700, 6), ("Qwen/Qwen3-30B-A3B", "b200", "trtllm", 9000, 20),
@@ -64,7 +65,7 @@ def test_rounds_of_a_benchmark_have_its_opening(
     model: str, chip: str, engine: str, new: int, out: int, users: int
 ) -> None:
     """Ten requests of each user, from 0.8 of a length to all of it, all users beginning at once, against `simulate`."""
-    given = {"on": chip, "engine": engine, "concurrency": users}
+    given = {"on": chip, "engine": engine, "concurrency": users, **EQUAL}
     mean = {"input": int(0.9 * new), "output": int(0.9 * out)}
     steady = rl.serve(model, **given, **mean)
     ten, hundred = (rl.serve(model, rounds=n, **given, **mean) for n in (10, 100))
