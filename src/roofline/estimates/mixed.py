@@ -51,8 +51,8 @@ WEIGHTS = np.array([1 / 6, 2 / 3, 1 / 6])
 def unequal(varied: Count) -> Array:
     """Lengths over their mean at three points of a lognormal distribution, [3, …], by the squared variation.
 
-    >>> unequal(0.0).tolist(), float(WEIGHTS @ unequal(0.25))
-    ([1.0, 1.0, 1.0], 1.0)
+    >>> unequal(0.25).round(3).tolist(), round(float(WEIGHTS @ unequal(0.25)), 9)
+    ([0.395, 0.895, 2.027], 1.0)
     """
     square = np.log1p(np.asarray(varied, dtype=float))
     points = np.sqrt(3.0) * np.arange(-1.0, 2.0).reshape(-1, *(1 for _ in square.shape))

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Annotated
 
+import numpy as np
+
 from roofline.declared.errors import InputError
-from roofline.declared.groups import Load, PoolSizes, Where
+from roofline.declared.groups import LengthSpread, Load, PoolSizes, Where
 from roofline.declared.kinds import Requests, Switch
-from roofline.declared.question import group
+from roofline.declared.question import group, group_settings
 from roofline.estimates.bill import Bill
 from roofline.estimates.generate import Speculation
 from roofline.estimates.pools import Pools, pools_serving
@@ -92,12 +94,21 @@ def serving(
     return server.at(load.concurrency) if how.formula else server.together(load.concurrency)
 
 
+def _equal(load: Load) -> Load:
+    """The load of equally long requests. Raises InputError for a spread that is neither the default nor 0."""
+    for name, setting in group_settings(LengthSpread).items():
+        value = np.asarray(getattr(load, name))
+        if np.any((value != 0) & (value != setting.default)):
+            raise InputError(name, getattr(load, name), "0: without the formula requests are equally long")
+    return replace(load, input_cv=0.0, output_cv=0.0)
+
+
 def server_of(
     asked: Setup, load: Load, how: SteadyState = SteadyState(), speculation: Speculation | None = None,
     images: Images | None = None,
 ) -> Server:  # fmt: skip
     """The server that a load meets. Raises InputError for lengths beyond the model's context."""
-    load = load if how.formula else replace(load, input_cv=0.0, output_cv=0.0)
+    load = load if how.formula else _equal(load)
     requests = requests_of(asked.model, load, speculation, images)
     broadcast(**requests.sizes)
     check_context(asked.model, prefill(1, requests.input + requests.output - 1))

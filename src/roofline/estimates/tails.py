@@ -115,12 +115,16 @@ class Percentiles(Tails):
 
 @dataclass(frozen=True)
 class Varied:
-    """Seconds that vary: never below `least` nor beyond `greatest`, with this mean and variance; numbers or arrays."""
+    """Seconds that vary: never below `least` nor beyond `greatest`, with this mean and variance; numbers or arrays.
+
+    `by_length`: the part of the variance that lengths of requests make.
+    """
 
     least: Array
     mean: Array
     variance: Array
     greatest: Array | float = inf
+    by_length: Array | float = 0.0
 
     def __add__(self, other: Varied) -> Varied:
         """The sum of two that have nothing to do with each other."""
@@ -129,20 +133,29 @@ class Varied:
     def times(self, factor: Count) -> Varied:
         """So many times as long."""
         greatest = np.where(np.asarray(factor) > 0, self.greatest * np.maximum(factor, 1e-12), 0.0)
-        return Varied(self.least * factor, self.mean * factor, self.variance * factor * factor, greatest)
+        square = np.asarray(factor) * factor
+        variance, by_length = self.variance * square, self.by_length * square
+        return Varied(self.least * factor, self.mean * factor, variance, greatest, by_length)
 
     def tail(self) -> Tail:
         """What the `SHARES` do not exceed.
 
-        Of k = mean²/variance the gamma quantile mean·(1 − 1/9k + z/3√k)³ (Wilson and Hilferty, PNAS 17, 1931).
+        Of k = mean²/variance the gamma quantile mean·(1 − 1/9k + z/3√k)³ (Wilson and Hilferty, PNAS 17, 1931), and the
+        lognormal one mean·exp(zσ − σ²/2), σ² = ln(1 + 1/k), each by the part of the variance that it stands for.
         """
         added = np.maximum(self.mean - self.least, 0.0)
         over = np.minimum(self.variance / np.maximum(added**2, 1e-300), MOST_VARIED)
         least = self.mean - added
         root = np.sqrt(over) / 3
         greatest = np.maximum(self.greatest, self.mean)
-        beyond = (added * np.maximum(1 - over / 9 + z * root, 0.0) ** 3 for z in DEVIATIONS)
-        return Tail(*(np.minimum(least + more, greatest) for more in beyond))
+        square = np.log1p(over)
+        part = np.clip(self.by_length / np.maximum(self.variance, 1e-300), 0.0, 1.0)
+
+        def beyond(z: float) -> Array:
+            gamma, lognormal = np.maximum(1 - over / 9 + z * root, 0.0) ** 3, np.exp(z * np.sqrt(square) - square / 2)
+            return np.asarray(np.minimum(least + added * ((1 - part) * gamma + part * lognormal), greatest))
+
+        return Tail(*map(beyond, DEVIATIONS))
 
 
 @dataclass(frozen=True)
@@ -187,10 +200,11 @@ class Chances:
         """Seconds after the first token: a TPOT for each token of an answer, which is a few at least."""
         s = self.steady
         varied, all_equal = s.answers_vary, self.following.times(s.more)
-        variance = all_equal.variance / (1 + varied) + varied * all_equal.mean**2
+        by_length = varied * all_equal.mean**2
+        variance = all_equal.variance / (1 + varied) + by_length
         some = varied > 0
         least, greatest = np.where(some, 0.0, all_equal.least), np.where(some, inf, all_equal.greatest)
-        return Varied(least, all_equal.mean, variance, greatest)
+        return Varied(least, all_equal.mean, variance, greatest, by_length)
 
     # -- an ordinary step ------------------------------------------------------------------------------------------
     @cached_property
@@ -277,12 +291,16 @@ class Chances:
         queue = (QUEUED * own) ** 2 * longer
         variance = variance + waits**2 * queue / (waits**2 + queue)
         with_host = np.sqrt(self.varied) * own + np.sqrt(s.prompts_vary) * (s.late - s.soonest)
-        variance = variance + with_host**2
+        # what is left of a step with a long prompt is long: λ·E[S³]/3 of its seconds S, and so is the one that follows
+        heavy = self.rate * each**3 * ((1 + s.prompts_vary) ** 3 - 1) / 3
+        following = self.some * each**2 * s.prompts_vary if t.ahead else 0.0
+        by_length = with_host**2 + (heavy + following) * s.others
+        variance = variance + by_length
         ahead = self.plain * (1 + t.ahead)
         bound = self._placed & (s.prompts_vary <= 0)
         greatest = s.late + ahead + own * np.where(bound, self._users, inf)
         least = np.minimum(self.shortest, s.ttft) + np.where(s.prompts_vary > 0, s.soonest, s.late)
-        return Varied(least, s.ttft + s.late, variance, greatest)
+        return Varied(least, s.ttft + s.late, variance, greatest, by_length)
 
     @property
     def _users(self) -> Array:

@@ -60,5 +60,6 @@ def pool_percentiles(
     first = Varied(np.zeros_like(mean), mean, varied[0] * own**2 + 3 * queue**2 + joining**2 / 3)
     following = Varied(np.zeros_like(each), each, (UNEVEN * each) ** 2)
     whole = following.times(more)
-    latency = first + replace(whole, variance=whole.variance + varied[1] * whole.mean**2)
+    by_length = varied[1] * whole.mean**2
+    latency = first + replace(whole, variance=whole.variance + by_length, by_length=by_length)
     return Percentiles(first.tail(), following.tail(), latency.tail(), True)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from roofline.declared.errors import InputError, not_one_of
-from roofline.declared.groups import Where
+from roofline.declared.groups import LengthSpread, Where
 from roofline.declared.kinds import ValueKind, text_kind
 from roofline.declared.question import Setting, Settings, group_settings, question_settings
 from roofline.estimates.deployment import machine_chip
@@ -187,9 +187,11 @@ def _numbers(question: Question, given: Settings) -> tuple[Numbers, ...]:
     if question.name == "serve" and ("concurrency" in given) == ("rate" in given):
         got = "both" if "rate" in given else "neither"
         raise InputError("concurrency", got, "either a concurrency or a rate")
-    axes = []
+    axes, equal = [], given.get("formula") is False  # requests that are followed are equally long
     for name in question.axes:
         value = given.get(name, question.given.get(name))
+        if equal and name in group_settings(LengthSpread):
+            value = 0.0
         if value is None:
             if name not in question.given:
                 raise InputError(name, None, f"numbers: {question.name} is asked over {', '.join(question.axes)}")
