@@ -155,7 +155,7 @@ def test_without_a_chip_a_layout_is_one_ranks(capsys: pytest.CaptureFixture[str]
         (f"{LLAMA}:on=", "on"),
         (f"{LLAMA}:train=0", "train"),
         (f"{LLAMA}:batch=1,batch=2", "spec"),
-        (f"{LLAMA}:engine=bogus", "engine"),
+        (f"{LLAMA}:engine=bogus", "--engine"),
     ],
 )
 def test_a_side_that_is_not_understood(spec: str, field: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import roofline as rl
+from alike import EQUAL
 from folded import folded
 from roofline.declared.errors import InputError
 from roofline.model.images import Images, ImageTiles, MergedPatches, PatchRows, image_rule, image_tokens
@@ -98,7 +99,7 @@ def test_too_narrow() -> None:
 
 def test_images_are_a_longer_prompt() -> None:
     """Of a server, and of a simulation, in every respect but what they say."""
-    given_ = {"output": 50, "on": "h100-sxm", "engine": "vllm"}
+    given_ = {"output": 50, "on": "h100-sxm", "engine": "vllm", **EQUAL}
     seen = {"images": Images(2, 1024, 768)}
     s, longer = (rl.serve(QWEN3, input=n, concurrency=8, **given_, **k) for n, k in ((100, seen), (1640, {})))
     assert (s.ttft, s.tpot, s.input) == (longer.ttft, longer.tpot, 1640)

@@ -69,8 +69,8 @@ class ServedLoad:
 
     @cached_property
     def prompts_vary(self) -> Count:
-        """Squared coefficient of variation of the prompts' lengths."""
-        return self._varied(self.load.input_cv, self.input)
+        """Squared coefficient of variation of the prompts' lengths. Images are always as many tokens."""
+        return self._varied(self.load.input_cv * (self.load.input / self.input), self.input)
 
     @cached_property
     def answers_vary(self) -> Count:
