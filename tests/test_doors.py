@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import random
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -320,6 +321,10 @@ class RefusedError(Exception):
     """A door said no, in these words."""
 
 
+CUT = 60
+"""Letters of a line that is cut, which every door shows."""
+
+
 def plain(answer: Any) -> Any:
     """As JSON has it."""
     return json.loads(json.dumps(answer))
@@ -332,7 +337,9 @@ def told(door: Callable[[Drawn], Any], asked: Drawn) -> Any:
         return {name: value for name, value in answer.items() if name not in ALONE.get(asked.name, ())}
     except (InputError, RefusedError) as error:
         line = error_line(error) if isinstance(error, InputError) else str(error)
-        return {"refused": line.partition(": expected ")[2].partition(", got ")[0]}
+        words = line.partition(": expected ")[2].partition(", got ")[0]
+        words = words[:CUT] if words.endswith("...") else words  # a long list is cut to the length of the line
+        return {"refused": re.sub(r"--[a-z-]+", lambda option: option[0][2:].replace("-", "_"), words)}
 
 
 DOORS: Mapping[str, tuple[Callable[[Drawn], Any], ...]] = {

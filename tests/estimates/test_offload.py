@@ -42,6 +42,13 @@ def test_nothing_on_the_card_takes_what_the_host_takes() -> None:
     assert none.tiers[0].needed == plain.memory.total
 
 
+def test_one_token_is_that_of_the_prompt() -> None:
+    """No token follows, of which a rate could be told."""
+    given_ = {"on": "h100-sxm", "host": "ryzen-9-7950x", "engine": "vllm", "precision": "q4_k_m"}
+    o = rl.offload("google/gemma-3-4b-it", input=500, output_tokens=1, batch=2, **given_)
+    assert o.tokens_per_second == pytest.approx(2 / o.ttft.expected)
+
+
 def test_half_a_model_by_hand() -> None:
     """17 of 33 on the card: 16 layers and the output there, 16 layers and the embedding on the host."""
     half, every, none, output = split(17), split(33), split(0), split(1)

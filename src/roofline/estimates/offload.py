@@ -221,8 +221,9 @@ class Offload(Result):
 
     @property
     def tokens_per_second(self) -> float:
-        """Generated tokens of all sequences while they are generated: batch / TPOT."""
-        return self.batch / float(self.tpot.expected)
+        """Generated tokens of all sequences while they are generated: batch / TPOT; batch / TTFT of one token alone."""
+        each = self.tpot if self.output > 1 else self.ttft
+        return self.batch / float(each.expected)
 
     @property
     def fits(self) -> bool:
@@ -389,7 +390,8 @@ def _best(asked: _Asked) -> Placement:
         else:
             ways.append((_largest(most, lambda k: held(k, asked.layers)), asked.layers))
     placed = [Placement(*way) for way in ways]
-    return min(placed, key=lambda way: float(_timed(asked, way, chosen=True).tpot.expected))
+    seconds = ((way, _timed(asked, way, chosen=True)) for way in placed)
+    return min(seconds, key=lambda each: (float(each[1].tpot.expected), float(each[1].ttft.expected)))[0]
 
 
 def _largest(most: int, allowed: Callable[[int], bool], start: int = 0) -> int:
