@@ -473,7 +473,8 @@ def rates(r: TableRow) -> Iterator[MeasuredRun]:
         yield measured_run(
             quantity=f"served-{what}", seconds=r.number(f"{what}_mean_ms") / 1e3, model=model_of_row(r.text("model")),
             on=several(chip, tp), layout=f"tp={tp}", engine=engine, input=prompt,
-            output=r.whole("tokens_generated_each"), rate=r.number("requested_rate"), system=chip, slices=(what,),
+            output=r.whole("tokens_generated_each"), rate=r.number("requested_rate"), output_cv=0.0, system=chip,
+            slices=(what,),
             prefix=(known + 0.5) / prompt,
         )  # fmt: skip
 
@@ -548,7 +549,7 @@ def saturated(r: TableRow) -> Iterator[MeasuredRun]:
     yield measured_run(
         quantity="served-token", seconds=1 / r.number("output_tokens_per_s"), model=model, on=several(chip, chips),
         layout=layout, engine="trtllm", precision=formats, input=r.whole("in_len"), output=r.whole("out_len"),
-        concurrency=SATURATING * layout.dp, system=chip,
+        concurrency=SATURATING * layout.dp, input_cv=0.0, output_cv=0.0, system=chip,
         slices=("one chip" if chips == 1 else "many chips", f"{name},{'fp4' if fp4 else 'fp8'}"),
     )  # fmt: skip
 
