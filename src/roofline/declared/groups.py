@@ -196,7 +196,7 @@ class LengthSpread:
         "Standard deviation of the prompts' lengths over their mean; 0: all equally long. Default: that of a public "
         "trace of conversations.",
     ] = PROMPTS_VARY
-    output_cv: Annotated[Variation, "The same of the answers."] = ANSWERS_VARY
+    output_cv: Annotated[Variation, "Standard deviation of the answers' lengths over their mean."] = ANSWERS_VARY
 
 
 @group

@@ -99,7 +99,7 @@ def _equal(load: Load) -> Load:
     for name, setting in group_settings(LengthSpread).items():
         value = np.asarray(getattr(load, name))
         if np.any((value != 0) & (value != setting.default)):
-            raise InputError(name, getattr(load, name), "0: without the formula requests are equally long")
+            raise InputError(name, float(value.max()), "0: without the formula requests are equally long")
     return replace(load, input_cv=0.0, output_cv=0.0)
 
 

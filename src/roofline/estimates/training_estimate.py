@@ -70,7 +70,7 @@ class Stage(Figured):
 
 @dataclass(frozen=True)
 class TrainingSetup(Setup):
-    """The same of training. `precision`: the formats asked for beside its recipe, as they were written."""
+    """Settings of training, understood. `precision`: the formats asked for beside its recipe, as they were written."""
 
     precision: object = field(default=None, compare=False)
 

@@ -190,7 +190,7 @@ def _numbers(question: Question, given: Settings) -> tuple[Numbers, ...]:
     axes, equal = [], given.get("formula") is False  # requests that are followed are equally long
     for name in question.axes:
         value = given.get(name, question.given.get(name))
-        if equal and name in group_settings(LengthSpread):
+        if equal and name in group_settings(LengthSpread) and name not in given:
             value = 0.0
         if value is None:
             if name not in question.given:
