@@ -297,7 +297,7 @@ def test_what_pools_with_drafts_spend_is_the_work_of_their_steps() -> None:
 def test_images_are_tokens_of_the_prompt_and_their_cache_travels() -> None:
     given: dict[str, Any] = {
         "on": "h100-sxm", "prefill_layout": "tp=1", "decode_layout": "tp=1", "prefills": 1, "decodes": 1, "output": 64,
-        "rate": 1.0,
+        "rate": 1.0, **EQUAL,  # images do not vary with the text beside them
     }  # fmt: skip
     seen = rl.pools("Qwen/Qwen3.5-9B", input=300, images=rl.Images(2, 1024, 768), **given)
     alike = rl.pools("Qwen/Qwen3.5-9B", input=300 + seen.images.tokens, **given)
