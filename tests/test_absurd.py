@@ -29,7 +29,7 @@ def test_a_rate_has_a_least_and_a_most(rate: float) -> None:
     """At 1e-9 a clock of seconds no longer told microseconds, and TTFT was 1 % off."""
     asked = {"on": "h100-sxm", "input": 64, "output": 8, "rate": rate}
     for ask in (rl.serve, rl.simulate):
-        with pytest.raises(rl.InputError, match="requests a second, from 1e-06 up to 1e\\+09"):
+        with pytest.raises(rl.InputError, match="requests a second, at least 1e-06 and below 1e\\+09"):
             ask("openai-community/gpt2", **asked)
 
 

@@ -158,7 +158,7 @@ def _sent(concurrency: int | None, rate: float | None) -> RequestFlow:
     """How many requests a server got; a number that is none of a server says nothing."""
     return RequestFlow(
         concurrency if concurrency and concurrency <= LARGEST else None,
-        rate if rate and RAREST <= rate <= FASTEST else None,
+        rate if rate and RAREST <= rate < FASTEST else None,
     )
 
 

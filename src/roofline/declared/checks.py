@@ -127,4 +127,4 @@ def lengths_differ(field: str, shapes: Mapping[str, tuple[int, ...]]) -> InputEr
 
 def requests_a_second(field: str, value: Count) -> Count:
     """A rate at which requests arrive, or an array of such. Raises InputError for one beyond `RAREST` and `FASTEST`."""
-    return numbers(field, value, RAREST, FASTEST, f"requests a second, from {RAREST:g} up to {FASTEST:g}")
+    return numbers(field, value, RAREST, FASTEST, f"requests a second, at least {RAREST:g} and below {FASTEST:g}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from roofline.distinct import Array
+from roofline.estimates.interpolation import interpolated
 
 POINTS = 16
 """Numbers of prompts of a step that are looked at."""
@@ -26,24 +27,26 @@ def spread_points(room: Array) -> Array:
 
 
 def excess(mean: Array, number: Array) -> Array:
-    """E max(N − number, 0) of Poisson numbers N of a mean.
+    """E max(N − number, 0) of Poisson numbers N, [means, numbers, …].
 
     Exact up to `FEW`, linear between whole numbers; beyond that σ·φ(z) + (mean − number)·Φ(z), as of normal ones.
     """
-    shape = np.broadcast_shapes(mean.shape, number.shape)
-    small, left = np.zeros(shape), np.broadcast_to(mean, shape)
     chance = upto = np.exp(-mean)
+    beyond = [mean]
     for j in range(FEW):
-        following = left - 1 + upto
-        small = np.where((number >= j) & (number < j + 1), left + (following - left) * (number - j), small)
-        left, chance = following, chance * mean / (j + 1)
+        beyond.append(beyond[-1] - 1 + upto)
+        chance = chance * mean / (j + 1)
         upto = upto + chance
-    deviation = np.sqrt(np.maximum(mean, 1e-12))
-    z = (mean - number) / deviation
-    density = np.exp(-np.minimum(z * z / 2, 700.0)) / np.sqrt(2 * np.pi)
-    below = 1 / (1 + np.exp(-np.clip(1.5976 * z + 0.07056 * z**3, -500.0, 500.0)))  # Φ(z) to 2e-4
-    large = np.maximum(deviation * density + (mean - number) * below, np.maximum(mean - number, 0.0))
-    return np.where(number < FEW, small, large)
+    over = np.array(interpolated(np.arange(FEW + 1.0), np.stack(beyond), number))
+    many = (number >= FEW).any(axis=tuple(i for i in range(number.ndim) if i != 1))
+    if many.any():
+        deviation, number = np.sqrt(np.maximum(mean, 1e-12)), number[:, many]
+        z = (mean - number) / deviation
+        density = np.exp(-np.minimum(z * z / 2, 700.0)) / np.sqrt(2 * np.pi)
+        below = 1 / (1 + np.exp(-np.clip(1.5976 * z + 0.07056 * z**3, -500.0, 500.0)))  # Φ(z) to 2e-4
+        large = np.maximum(deviation * density + (mean - number) * below, np.maximum(mean - number, 0.0))
+        over[:, many] = np.where(number < FEW, over[:, many], large)
+    return over
 
 
 def poisson_shares(means: Array, points: Array) -> Array:

@@ -12,9 +12,11 @@ from functools import cached_property
 
 import numpy as np
 
+from roofline.bracketing import halved
 from roofline.declared.maths import Count
 from roofline.distinct import Array
-from roofline.estimates.queueing import NEARLY, ReplicaTimes, interpolated
+from roofline.estimates.interpolation import interpolated
+from roofline.estimates.queueing import NEARLY, ReplicaTimes
 
 ROUNDS, INNER, BEHIND = 30, 10, 6
 """Times that a load is sought between too little and too much, the prompts of a step, and what comes behind one."""
@@ -62,11 +64,7 @@ class ClosedLoop:
         The largest load at which no more users are needed than there are, nor more places: a scheduler keeps nobody
         waiting because a smaller batch is faster. It takes no less than one request after another.
         """
-        low, high = np.zeros_like(self.most), self.most
-        for _ in range(ROUNDS):
-            middle = (low + high) / 2
-            fits = self._fits(middle)
-            low, high = np.where(fits, middle, low), np.where(fits, high, middle)
+        low, high = halved(self._fits, np.zeros_like(self.most), self.most, ROUNDS)
         best = self._between(self._around(low), self._around(high))
         serial = 1 / (self.late / self.users + self._alone)
         return replace(best, rate=np.where(self.company > 0, best.rate, np.maximum(best.rate, serial)))

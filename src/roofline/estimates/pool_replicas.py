@@ -14,7 +14,7 @@ from roofline.declared.maths import Count, ceil_div, least, most, where
 from roofline.distinct import Array
 from roofline.estimates.drafting import MOST_IN_FLIGHT, Drafting, places_of, sequences_held
 from roofline.estimates.generate import changed_step, decode_of, launched
-from roofline.estimates.queueing import interpolated
+from roofline.estimates.interpolation import interpolated
 from roofline.estimates.requests import ServedLoad
 from roofline.estimates.settings import Setup
 from roofline.estimates.span import Span

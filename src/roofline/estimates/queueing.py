@@ -6,14 +6,15 @@ numbers of decodes that a table of step times stands at, and the others are thos
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
+from roofline.bracketing import halved
 from roofline.distinct import Array
 from roofline.estimates.batches import poisson_shares, solved, spread_points, stationary
+from roofline.estimates.interpolation import interpolated, neighbour, taken
 
 NEARLY = 0.9999
 """Load at which a queue that grows without end is cut off."""
@@ -30,28 +31,6 @@ LARGE = 600.0
 
 TOGETHER_ROUNDS = 6
 """Times that it is worked out how long steps are that wait for other ranks."""
-TOGETHER = 2**12
-"""Numbers between neighbouring points that are worked out together."""
-
-
-def interpolated(grid: Array, values: Array, at: Array) -> Array:
-    """The values at places between the points of a grid, both along the first axis, linear between, flat beyond."""
-    result = values[0]
-    axes = max(at.ndim, grid.ndim - 1, values.ndim - 1)
-    grid, values = (x.reshape(len(x), *(1,) * (axes + 1 - x.ndim), *x.shape[1:]) for x in (grid, values))
-    for left, right in neighbours(len(grid), max(grid[0].size, values[0].size, at.size)):
-        start, width = grid[left], grid[right] - grid[left]
-        part = np.minimum(np.maximum((at - start) / np.where(width > 0, width, 1.0), 0.0), 1.0)
-        result = result + ((values[right] - values[left]) * part).sum(axis=0)
-    return np.asarray(result)
-
-
-def neighbours(points: int, size: int) -> Iterator[tuple[slice, slice]]:
-    """Where neighbouring points begin and end, as many of them together as stay in a processor's cache."""
-    step = max(1, TOGETHER // max(1, size))
-    for i in range(0, points - 1, step):
-        end = min(i + step, points - 1)
-        yield slice(i, end), slice(i + 1, end + 1)
 
 
 @dataclass(frozen=True)
@@ -108,8 +87,12 @@ class ReplicaTimes:
 
     def with_prompts(self, prompts: Array, decodes: Array) -> Array:
         """Seconds of a step of so many prompts, one at least, and decodes, 0 of them allowed."""
-        values = interpolated(self.prompts[:, np.newaxis], self.mixed, prompts)
-        return interpolated(self.decodes, values, decodes)
+        (i, more), (k, part) = neighbour(self.prompts, prompts), neighbour(self.decodes, decodes)
+        few, many = (
+            start + (taken(self.mixed, row, k + 1) - start) * part
+            for row, start in ((row, taken(self.mixed, row, k)) for row in (i, i + 1))
+        )
+        return np.asarray(few + (many - few) * more)
 
     def at(self, values: Array, decodes: Array) -> Array:
         """What is known at the nodes from k = 1 on, at another number of decodes."""
@@ -262,11 +245,7 @@ class Open:
         least = np.minimum(full, plain / np.maximum(1 - rate * each, 1e-9))
         if self.single.all():
             return np.asarray(least)
-        low, high = plain, full
-        for _ in range(20):
-            middle = (low + high) / 2
-            longer = self._mean_step(rate * middle) > middle
-            low, high = np.where(longer, middle, low), np.where(longer, high, middle)
+        low, high = halved(lambda middle: self._mean_step(rate * middle) > middle, plain + 0 * rate, full, 20)
         return np.asarray(np.where(self.single, least, np.maximum(least, (low + high) / 2)))
 
     def _mean_step(self, mean: Array) -> Array:
@@ -279,7 +258,7 @@ class Open:
     def batches(self) -> tuple[Array, Array]:
         """Numbers of prompts of a step without decodes, and its seconds."""
         numbers = spread_points(np.maximum(self.table.room[0] + 0 * self.rate, 1.0))
-        return numbers, np.stack([self._alone(n) for n in numbers])
+        return numbers, self._alone(numbers)
 
     def _alone(self, prompts: Array) -> Array:
         return interpolated(self.table.prompts, self.table.mixed[:, 0], prompts)
@@ -445,7 +424,7 @@ class Open:
             return t.with_prompts(prompts, beside) if t.mixes else self._alone(prompts)
 
         numbers = spread_points(np.maximum(room + 0 * rate, 1.0))
-        seconds = np.stack([step(n) for n in numbers])
+        seconds = step(numbers)
         means = rate * np.concatenate([plain[np.newaxis] + 0 * seconds[:1], seconds])
         calm = np.exp(-rate * plain * more)
         sooner = np.asarray(t.ahead & (more == 0))
@@ -484,7 +463,7 @@ class Open:
         varied = self._beside(self._varied, beside)
         over = over * (self.uneven + varied / room) * np.sqrt(shares[-1] * seconds[-1] / busy)
 
-        own = np.stack([step(1 + np.maximum(m - (1 - self.uneven), 0.0)) for m in means])
+        own = step(1 + np.maximum(means - (1 - self.uneven), 0.0))
         ttft = (
             idle * self.cold
             + decoding / cycle * (plain / 2 + own[0])

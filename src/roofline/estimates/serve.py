@@ -21,6 +21,7 @@ from roofline.estimates.step import check_context
 from roofline.model.images import Images
 from roofline.model.load import Source, model_of
 from roofline.model.model import Model
+from roofline.remember import remembered
 from roofline.work.step import prefill
 
 
@@ -109,8 +110,12 @@ def server_of(
 ) -> Server:  # fmt: skip
     """The server that a load meets. Raises InputError for lengths beyond the model's context."""
     load = load if how.formula else _equal(load)
-    requests = requests_of(asked.model, load, speculation, images)
+    requests = requests_of(asked.model, replace(load, concurrency=None, rate=None), speculation, images)
     broadcast(**requests.sizes)
     check_context(asked.model, prefill(1, requests.input + requests.output - 1))
     sizes = {**requests.sizes, "rounds": 1 if how.rounds is None else how.rounds, **load.given}
-    return Server(asked, requests, len(broadcast(**sizes, layout=asked.layout)), how.rounds)
+    return _known_server(asked, requests, len(broadcast(**sizes, layout=asked.layout)), how.rounds)
+
+
+_known_server = remembered(64)(Server)
+"""Of requests that are known already, however many there are: its steps are tabled."""

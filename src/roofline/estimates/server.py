@@ -327,6 +327,13 @@ class Server:
         )  # fmt: skip
 
     @cached_property
+    def own_prompt(self) -> Array:
+        """Seconds of a prompt by itself at the speed of light, in the mean over lengths."""
+        varied = np.broadcast_to(self.requests.prompts_vary, self.table.decodes.shape[1:])
+        lone = Prompts(self.input - self.cached, self.cached, self.input, varied).drawn(1)
+        return mean_of(np.asarray(self.asked.plan.total(changed(decode(1, 1), (Queries(*lone, 1),))).floor), varied)
+
+    @cached_property
     def fastest(self) -> Count:
         """Requests a second of all replicas that all have as many as they run: no server takes more."""
         late, company = self.asked.engine.before(self.input), self.asked.layout.in_step - 1
@@ -489,15 +496,12 @@ class Server:
         prompt = launched(asked.plan, changed(decode(1, 1), queries[: 2 if engine.mixes else 1]), engine.host(decodes))
         share = np.clip(rate / self.groups * t.chunks * t.at(t.mixed[0] - t.base, busy), 0.0, 1.0)
         between = steps.times((1 - share) * tpot / steps.expected) + prompt.times(share * tpot / prompt.expected)
-        varied = np.broadcast_to(self.requests.prompts_vary, t.decodes.shape[1:])
-        lone = Prompts(self.input - self.cached, self.cached, self.input, varied).drawn(1)
-        own = mean_of(np.asarray(asked.plan.total(changed(decode(1, 1), (Queries(*lone, 1),))).floor), varied)
         host, alone = engine.before(self.input), t.chunks * t.mixed[0][0]
 
         def first_token(whole: Count) -> Span:
             seconds = whole - host
             span = prompt.times(seconds / prompt.expected).steeper(steeper[0]) + exactly(host)
-            return scattered(span, asked, host, most(seconds - alone, 0.0)).resting_on(own)
+            return scattered(span, asked, host, most(seconds - alone, 0.0)).resting_on(self.own_prompt)
 
         first = first_token(host + ttft).shaped(shape)
         between = between.steeper(steeper[1]).resting_on(steps.floor * step_share).shaped(shape)

@@ -8,18 +8,29 @@ groups, whose gaps are Erlang's.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from roofline.distinct import Array
-from roofline.estimates.queueing import interpolated, neighbours
+from roofline.estimates.interpolation import interpolated
 
 NEARLY = 1 - 1e-6
 """Load at which a queue that would grow without end is cut off."""
+TOGETHER = 2**12
+"""Numbers between neighbouring points that are worked out together."""
 SINGLE, FARTHER = 32, 160
 """Numbers of sequences whose probability is summed one by one, and points that stand for those beyond."""
+
+
+def neighbours(points: int, size: int) -> Iterator[tuple[slice, slice]]:
+    """Where neighbouring points begin and end, as many of them together as stay in a processor's cache."""
+    step = max(1, TOGETHER // max(1, size))
+    for i in range(0, points - 1, step):
+        end = min(i + step, points - 1)
+        yield slice(i, end), slice(i + 1, end + 1)
 
 
 def balance(nodes: Array, excess: Array) -> Array:
