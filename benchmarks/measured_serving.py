@@ -249,7 +249,7 @@ def servers(r: TableRow) -> Iterator[MeasuredRun]:
         settings = script.settings.format(input=2 * r.whole("isl"), concurrency=concurrency)
         formats, runs = _with_formats(formats, script.formats), f"{engine}({settings})"
     sent = SENT if script is None else script.sent
-    in_step = (name, r.text("system")) == EQUAL and not engine_named(engine).mixes
+    in_step = (name, r.text("system")) == EQUAL and engine_named(engine).keeps_step
     for what in ("tpot", "ttft"):
         if what == "ttft" and not r.text("ttft_ms"):
             continue
@@ -258,8 +258,7 @@ def servers(r: TableRow) -> Iterator[MeasuredRun]:
             quantity=f"served-{what}", seconds=r.number(f"{what}_ms") / 1e3, model=model, layout=layout,
             on=several(chip, layout.chips), input=max(1, int(share * r.whole("isl"))),
             output=max(2, int(share * r.whole("osl"))), concurrency=concurrency, engine=runs, system=chip,
-            precision=formats, rounds=sent if what == "ttft" and not in_step else None,
-            formula=False if in_step else None, input_cv=varied, output_cv=varied,
+            precision=formats, rounds=None if in_step else sent, input_cv=varied, output_cv=varied,
             slices=(*slices, f"{what},{dense},tp={layout.tp}") if spread and dense == "dense" else slices,
         )  # fmt: skip
     if r.text("ttft_ms"):
@@ -318,8 +317,9 @@ PREDICTING = "sglang:v0.5.9-cu130"
 """The image of InferenceX's runs of Qwen3.5 with multi-token prediction, on four chips without expert parallelism;
 those without it ran on four with it, or on eight, in images for amd64 (its pull requests 804, 897, 898 and 918)."""
 EQUAL = ("Qwen/Qwen3-32B", "h100_sxm")
-"""Model and system of rows of fixed lengths, as the tables' notes say. Users who begin together go on in step there
-where prompts run apart, as in SGLang: TTFT grows with all their prompts. vLLM's rows show none of it."""
+"""Model and system of rows of fixed lengths, as the tables' notes say: users stay in step there in SGLang, not in vLLM.
+Of other rows it is not known how much lengths vary; they are taken to be in no order, with the opening of a benchmark.
+"""
 SENT = 10
 """Requests that each user of these tables sent, as InferenceMAX's benchmarks do: num_prompts = 10 · concurrency."""
 NODE = 8

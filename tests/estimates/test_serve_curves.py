@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import roofline as rl
-from alike import EQUAL
 
 CURVES = [
     ("meta-llama/Llama-3.1-8B", "l40s", "vllm", 700, 6), ("Qwen/Qwen3-30B-A3B", "b200", "trtllm", 9000, 20),
@@ -52,6 +51,8 @@ def test_a_step_of_many_short_prompts_takes_time() -> None:
     assert s.tpot.expected == pytest.approx(seen.tpot.mean, rel=0.1)
 
 
+EVENLY = 0.2 / 12**0.5 / 0.9
+"""Coefficient of variation of lengths drawn evenly from [0.8·L, L]."""
 ROUNDS = [
     ("meta-llama/Llama-3.1-8B", "h100-sxm", "vllm", 1024, 1024, 64),
     ("openai/gpt-oss-120b", "b200", "sglang", 1024, 1024, 128),
@@ -65,8 +66,8 @@ def test_rounds_of_a_benchmark_have_its_opening(
     model: str, chip: str, engine: str, new: int, out: int, users: int
 ) -> None:
     """Ten requests of each user, from 0.8 of a length to all of it, all users beginning at once, against `simulate`."""
-    given = {"on": chip, "engine": engine, "concurrency": users, **EQUAL}
-    mean = {"input": int(0.9 * new), "output": int(0.9 * out)}
+    given = {"on": chip, "engine": engine, "concurrency": users}
+    mean = {"input": int(0.9 * new), "output": int(0.9 * out), "input_cv": EVENLY, "output_cv": EVENLY}
     steady = rl.serve(model, **given, **mean)
     ten, hundred = (rl.serve(model, rounds=n, **given, **mean) for n in (10, 100))
     drawn = {"input": f"uniform({int(0.8 * new)},{new})", "output": f"uniform({int(0.8 * out)},{out})"}

@@ -146,7 +146,8 @@ def test_serve_follows_users_of_ranks_in_step(users: int) -> None:
     """Also where some ranks have one user more, so that their steps are those of all."""
     case = {"on": "4xh100-sxm", "layout": "dp=4,ep=4", "engine": "vllm", "input": 1024, "output_tokens": 64, **EQUAL}
     p = rl.serve(MOE, concurrency=users, formula=False, **case)
-    s = rl.simulate(MOE, concurrency=users, extent=rl.Extent(requests=40 * users, warmup=10 * users), **case)
+    extent = rl.Extent(requests=40 * users, warmup=10 * users)
+    s = rl.simulate(MOE, concurrency=users, ramp=0.0, extent=extent, **case)
     assert p.requests_per_second == pytest.approx(users / s.latency.mean, rel=0.01)
     assert (p.ttft.expected, p.tpot.expected) == pytest.approx((s.ttft.mean, s.tpot.mean), rel=0.01)
 

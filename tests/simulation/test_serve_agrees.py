@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import roofline as rl
 from alike import EQUAL
 from confidence import width
-from folded import by_day
+from folded import by_day, folded
 from roofline.simulation.simulate import Extent, simulate
 
 LLAMA = "meta-llama/Llama-3.1-8B"
@@ -39,10 +40,34 @@ def test_always_as_many(engine: str, new: int, out: int, users: int) -> None:
     """Throughput within 3 %, TPOT within 5 %, TTFT within 15 %, of users who all begin at once."""
     given = {"input": new, "output": out, "on": "h100-sxm", "engine": engine, "concurrency": users, **EQUAL}
     s = rl.serve(LLAMA, formula=False, **given)
-    seen = simulate(LLAMA, extent=Extent(requests=60 * users + 400, warmup=4 * users, seed=3), **given)
+    seen = simulate(LLAMA, ramp=0.0, extent=Extent(requests=60 * users + 400, warmup=4 * users, seed=3), **given)
     assert s.requests_per_second == pytest.approx(seen.requests_per_second, rel=0.03)
     assert out == 1 or s.tpot.expected == pytest.approx(seen.tpot.mean, rel=0.05)
     assert s.ttft.expected == pytest.approx(seen.ttft.mean, rel=0.15)
+
+
+@folded("engine, users, new, out", [
+    ("vllm", 16, 1024, 256), ("vllm", 64, 256, 1024), ("trtllm", 16, 1024, 256), ("none", 64, 1024, 256),
+    ("sglang", 16, 1024, 256), ("sglang", 64, 4096, 128),
+], drawn=3)  # fmt: skip
+def test_equally_long_requests_do_what_the_engine_does_with_them(engine: str, users: int, new: int, out: int) -> None:
+    """SGLang's users stay in step in both, those of other engines in neither; nothing is said of it."""
+    given = {"input": new, "output_tokens": out, "on": "h100-sxm", "engine": engine, "concurrency": users, **EQUAL}
+    s, seen = rl.serve(LLAMA, **given), rl.simulate(LLAMA, extent=Extent(requests=30 * users), **given)
+    assert s.requests_per_second == pytest.approx(seen.requests_per_second, rel=0.03)
+    assert s.tpot.expected == pytest.approx(seen.tpot.mean, rel=0.05)
+    assert s.ttft.expected == pytest.approx(seen.ttft.mean, rel=0.15)
+    marched = rl.serve(LLAMA, formula=False, **given).ttft.expected
+    assert (s.ttft.expected == marched) == (engine == "sglang")
+    assert marched > 1.2 * s.ttft.expected or engine == "sglang"
+
+
+def test_a_sweep_over_the_spread_has_both() -> None:
+    given = {"input": 1024, "output_tokens": 128, "on": "h100-sxm", "engine": "sglang", "concurrency": 16}
+    both = rl.serve(LLAMA, input_cv=np.array([0.0, 0.5]), output_cv=np.array([0.0, 0.5]), **given)
+    alone = [rl.serve(LLAMA, input_cv=cv, output_cv=cv, **given) for cv in (0.0, 0.5)]
+    assert both.ttft.expected == pytest.approx([s.ttft.expected for s in alone])
+    assert both.percentiles.tpot.p99 == pytest.approx([s.percentiles.tpot.p99 for s in alone])
 
 
 @pytest.mark.drawn(1)

@@ -161,7 +161,7 @@ class Pools(Spent, LoadAnswer):
     def spending(self) -> Spending:
         """What both take in a second."""
         running = rounded(most(1, self.running / (self.asked.layout.dp * self.asked.layout.pp)))
-        load = SteadyLoad(self.requests_per_second, self.input, self.output, self.cached_prefix)
+        load = SteadyLoad(self.requests_per_second, self.input, self.output, self.requests.context, self.cached_prefix)
         places = self.decodes * self.asked.layout.dp * self.asked.layout.pp
         steps = self.output if self.drafting is None else self.drafting.steps(self.output)
         awake = least(1.0, self.requests_per_second * steps * self.step.expected / places)

@@ -172,13 +172,33 @@ class Serving(Spent, LoadAnswer):
     @cached_property
     def spending(self) -> Spending:
         """What it takes in a second."""
-        load = SteadyLoad(self.requests_per_second, self.input, self.output, self.cached_prefix)
+        load = SteadyLoad(self.requests_per_second, self.input, self.output, self.requests.context, self.cached_prefix)
         return server_spending(self.asked, load, self.tpot.expected, drafting=self.drafting)
 
     @property
     def grade(self) -> Word:
         """The grade of the decode step."""
         return self.decode.grade
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """What requests go through: mean seconds of TTFT, from when the scheduler sees one, and of TPOT, `rate` requests a
+    second, percentiles, and how many decode steps they take for each token after the first."""
+
+    ttft: Count
+    tpot: Count
+    rate: Count
+    percentiles: Percentiles
+    step_share: Count
+
+    def chosen(self, these: Array, others: Circumstances) -> Circumstances:
+        """Its own where that is said, elsewhere those of others."""
+        percentiles = self.percentiles.chosen(these, others.percentiles)
+        ttft, tpot, rate, share = (
+            where(these, getattr(self, name), getattr(others, name)) for name in ("ttft", "tpot", "rate", "step_share")
+        )
+        return Circumstances(ttft, tpot, rate, percentiles, share)
 
 
 @dataclass(frozen=True)
@@ -362,8 +382,20 @@ class Server:
 
         return shape, elements()
 
+    @property
+    def in_step(self) -> Array:
+        """Whether users who began together stay in step: where their requests are equally long and the engine does it.
+
+        Not where their first rounds are looked at apart.
+        """
+        equal = (np.asarray(self.requests.prompts_vary) == 0) & (np.asarray(self.requests.answers_vary) == 0)
+        return np.asarray(equal & (self.asked.engine.keeps_step and self.rounds is None))
+
     def together(self, everyone: Count) -> Serving:
         """Always so many requests, which all began together and are equally long."""
+        return self._serving(everyone, self._together(everyone))
+
+    def _together(self, everyone: Count) -> Circumstances:
         shape, elements = self._rules(everyone)
         layout = self.asked.layout
         together = (np.broadcast_to(v, shape).reshape(-1).tolist() for v in (layout.in_step, layout.pp))
@@ -373,7 +405,7 @@ class Server:
         ]
         rate = _shaped([s.number.sum() for s, _ in seen], shape)
         _, tpot, percentiles, drawn = self._told(seen, shape)
-        return self._serving(everyone, self._first(everyone / rate, tpot), tpot, rate, percentiles, drawn)
+        return Circumstances(self._first(everyone / rate, tpot), tpot, rate, percentiles, drawn)
 
     def _first(self, latency: Count, tpot: Count) -> Count:
         """TTFT, from when the scheduler sees a request, of what is left of a request's time."""
@@ -398,7 +430,14 @@ class Server:
         return ttft, tpot, Percentiles(first, following, whole), where(self.output > 1, drawn, self.share)
 
     def at(self, everyone: Count) -> Serving:
-        """Always so many requests, in no order."""
+        """Always so many requests, in no order but where equally long ones stay in step."""
+        together = self.in_step
+        if together.all():
+            return self.together(everyone)
+        means = self._in_no_order(everyone)
+        return self._serving(everyone, self._together(everyone).chosen(together, means) if together.any() else means)
+
+    def _in_no_order(self, everyone: Count) -> Circumstances:
         mine = np.asarray(most(1.0, everyone / self.groups))
         in_step = self.asked.layout.in_step
         company = np.maximum(np.minimum(in_step, everyone / self.groups * in_step) - 1, 0.0)
@@ -411,7 +450,7 @@ class Server:
             ttft = ttft + self._queued_at_host(everyone) / self.rounds
         alone = np.maximum(1 - 1 / np.maximum(everyone / self.groups, 1.0), 0.0)
         percentiles = self._approximate(alone, ttft, tpot, every, latency)
-        return self._serving(everyone, ttft, tpot, every, percentiles, self.share)
+        return Circumstances(ttft, tpot, every, percentiles, self.share)
 
     def _queued_at_host(self, everyone: Count) -> Count:
         """Mean seconds that the first requests of users who begin together wait for the host of their replica."""
@@ -443,7 +482,7 @@ class Server:
         present = np.ceil(rate * whole - 1e-9).astype(np.int64)
         shape = np.broadcast_shapes(np.shape(ttft), np.shape(rate))
         flight = np.broadcast_to(present, shape) if shape else int(present)
-        return self._serving(flight, ttft, tpot, rate, percentiles, share, steeper)
+        return self._serving(flight, Circumstances(ttft, tpot, rate, percentiles, share), steeper)
 
     def _open(self, rate: Count, turns: Count) -> Open:
         groups = np.asarray(self.groups)
@@ -476,18 +515,16 @@ class Server:
             seen.append((at_random(rules, table, arriving / groups, *counts), rules))
         return self._told(seen, shape)
 
-    def _serving(
-        self, flight: Count, ttft: Count, tpot: Count, rate: Count, percentiles: Percentiles, step_share: Count,
-        steeper: Sequence[Count] = (1.0, 1.0),
-    ) -> Serving:  # fmt: skip
+    def _serving(self, flight: Count, means: Circumstances, steeper: Sequence[Count] = (1.0, 1.0)) -> Serving:
         """The answer, whose uncertainty is that of a decode step and of one with a prompt.
 
         `steeper`: the power of the seconds of steps by which TTFT and TPOT grow. Users who wait for answers are faster
         with their steps; where requests come at a rate, slower steps are a higher load too.
         The speed of light has neither host nor waits: of the TTFT it is the prompt alone, of the TPOT the decode steps
-        that a token takes, `step_share`.
+        that a token takes.
         """
         asked, engine, t = self.asked, self.asked.engine, self.table
+        ttft, tpot, rate, percentiles = means.ttft, means.tpot, means.rate, means.percentiles
         shape = np.broadcast_shapes(np.shape(ttft), np.shape(tpot), np.shape(flight), np.shape(rate))
         busy = np.minimum(np.maximum(1.0, rate / self.groups * (self.output - 1) * tpot), t.decodes[-1])
         decodes = rounded_down(busy + 0.5) if np.shape(busy) else int(busy + 0.5)
@@ -504,7 +541,7 @@ class Server:
             return scattered(span, asked, host, most(seconds - alone, 0.0)).resting_on(self.own_prompt)
 
         first = first_token(host + ttft).shaped(shape)
-        between = between.steeper(steeper[1]).resting_on(steps.floor * step_share).shaped(shape)
+        between = between.steeper(steeper[1]).resting_on(steps.floor * means.step_share).shaped(shape)
         percentiles = percentiles.within(first_token, between, first + between.times(self.output - 1)).shaped(shape)
         return Serving(
             asked, self.requests, flight, self.capacity, first, between, shaped(share, shape), shaped(rate, shape),

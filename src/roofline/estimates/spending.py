@@ -26,11 +26,15 @@ HALF = 0.5 - 1e-6
 
 @dataclass(frozen=True)
 class SteadyLoad:
-    """Requests a second in all, of `input` tokens of which `cached` are known, with answers of `output` tokens."""
+    """Requests a second in all, of `input` tokens of which `cached` are known, with answers of `output` tokens.
+
+    `context`: tokens in the cache of a request that decodes, in the mean.
+    """
 
     rate: Count
     input: Count
     output: Count
+    context: Count
     cached: Count = 0
 
 
@@ -48,7 +52,7 @@ def server_spending(
     chips, groups = layout.chips * replicas, layout.dp * layout.pp * replicas
     each = load.rate / groups
     running = most(1.0, each * (load.output - 1) * tpot)
-    decodes, context, steps, width = rounded(running), load.input + load.output // 2, load.output - 1, 1
+    decodes, context, steps, width = rounded(running), load.context, load.output - 1, 1
     if drafting is not None:
         steps, width = drafting.steps(load.output - 1), drafting.width
     queries = Queries(load.cached, load.input - load.cached, 1), Queries(context, width, decodes)
@@ -91,7 +95,7 @@ def pools_spending(first: PhasePool, then: PhasePool, load: SteadyLoad, drafting
     A batch of prompts is a step of its own; every token but a request's first is one of a decode step's sequences, and
     so is its first, which the pool that decodes computes once more. With `drafting` there are fewer of these steps.
     """
-    new, context = load.input - load.cached, load.input + load.output // 2
+    new, context = load.input - load.cached, load.context
     batch = step_busy(first.asked.plan, Queries(load.cached, new, first.sequences))
     if drafting is None:
         steps: Count = load.output

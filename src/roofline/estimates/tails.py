@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from roofline.declared.maths import Count, most
+from roofline.declared.maths import Count, most, where
 from roofline.declared.result import Figured, Leaf, Units
 from roofline.distinct import Array
 from roofline.estimates.queueing import ReplicaTimes
@@ -99,6 +99,16 @@ class Percentiles(Tails):
         low, high = (None if tails is None else tails.shaped(shape) for tails in (self.low, self.high))
         tails = Tails.shaped(self, shape)
         return Percentiles(tails.ttft, tails.tpot, tails.latency, self.approximate, low, high)
+
+    def chosen(self, these: Array, others: Percentiles) -> Percentiles:
+        """Its own where that is said, elsewhere those of others."""
+
+        def tail(figure: str) -> Tail:
+            own, other = getattr(self, figure), getattr(others, figure)
+            return Tail(*(where(these, getattr(own, part), getattr(other, part)) for part in Tail.FIGURES))
+
+        ttft, tpot, latency = map(tail, Tails.FIGURES)
+        return Percentiles(ttft, tpot, latency, self.approximate or others.approximate)
 
     def within(self, first: Callable[[Count], Span], following: Span, whole: Span) -> Percentiles:
         """With intervals: `first` gives those of TTFTs; of TPOT and latency they are as wide as those of the means."""

@@ -239,7 +239,7 @@ class ServingPlan(Spent, Figured):
             return both
         r = requests_of(self.model, self.demand)
         asked = self.group.site.setup(self.model, self.group.layout)
-        load = SteadyLoad(self.requests_per_second, r.input, r.output, r.cached)
+        load = SteadyLoad(self.requests_per_second, r.input, r.output, r.context, r.cached)
         return server_spending(asked, load, float(self.tpot.expected), self.replicas)
 
     @property

@@ -193,6 +193,15 @@ class Engine:
         """Host seconds of a step of that many sequences and new tokens."""
         return self.step_s + self.sequence_s * sequences + self.token_s * new
 
+    @property
+    def keeps_step(self) -> bool:
+        """Whether users whose requests are equally long and who began together stay in step.
+
+        Where prompts go first, who comes meanwhile catches up with who is ahead: measured servers of SGLang do it,
+        those of vLLM and TensorRT-LLM, whose prompts share steps with decodes, do not (`docs/accuracy.md`).
+        """
+        return not self.mixes
+
     def before(self, tokens: Count) -> Count:
         """Seconds from the arrival of a prompt of so many tokens until the scheduler sees it."""
         return self.request_s + self.request_token_s * tokens

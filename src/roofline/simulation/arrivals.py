@@ -105,25 +105,27 @@ class Gamma(Arrivals):
 class Closed(Arrivals):
     """As many users as `concurrency`, each of whom sends its next request `think` seconds after its last is done.
 
-    The first request of user i comes at i · ramp / concurrency. Times depend on the server, so that the blocks of such
-    a workload carry NaN as arrival and whoever simulates it sets them.
+    The first request of user i comes at i · ramp / concurrency; None: as the server's engine and the lengths have it.
+    Times depend on the server, so that the blocks of such a workload carry NaN as arrival and whoever simulates it sets
+    them.
     """
 
     concurrency: int
     think: float = 0.0
-    ramp: float = 0.0
+    ramp: float | None = None
     RANDOM: ClassVar[bool] = False
     rate: None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         _users(self.concurrency)
         seconds_named("think", self.think)
-        seconds_named("ramp", self.ramp)
+        if self.ramp is not None:
+            seconds_named("ramp", self.ramp)
 
     @property
     def text(self) -> str:
         think = f", {self.think:g} s apart" if self.think else ""
-        ramp = f", the first within {self.ramp:g} s" if self.ramp else ""
+        ramp = f", the first within {self.ramp:.3g} s" if self.ramp else ""
         return f"{self.concurrency} always in flight{think}{ramp}"
 
     def times(self, random: np.random.Generator, first: int, number: int, before: float) -> NDArray[np.float64]:
@@ -146,7 +148,7 @@ EXPECTED = "constant, poisson or gamma(cv) beside a rate, or constant(rate), poi
 
 
 def arrivals_named(
-    value: object = None, *, rate: object = None, concurrency: object = None, think: object = 0.0, ramp: object = 0.0
+    value: object = None, *, rate: object = None, concurrency: object = None, think: object = 0.0, ramp: object = None
 ) -> Arrivals:
     """How requests arrive, of what a person says.
 
@@ -156,14 +158,15 @@ def arrivals_named(
     with a unit. Raises InputError for anything else, for both a rate and a concurrency, or neither.
     """
     closed = concurrency is not None
-    if not closed and (seconds_named("think", think), seconds_named("ramp", ramp)) != (0.0, 0.0):
+    within = None if ramp is None else seconds_named("ramp", ramp)
+    if not closed and (seconds_named("think", think) or within):
         raise InputError("think or ramp", think if think else ramp, "a concurrency beside it")
     if closed:
         if rate is not None or value is not None:
             raise InputError(
                 "concurrency", concurrency, "no rate and no arrivals beside it: requests come as others end"
             )
-        return Closed(_users(concurrency), seconds_named("think", think), seconds_named("ramp", ramp))
+        return Closed(_users(concurrency), seconds_named("think", think), within)
     if value is None:
         if rate is None:
             raise InputError("arrivals", "nothing", "a rate, a concurrency or a trace")
@@ -219,5 +222,5 @@ def _closed(text: str, rate: float | None) -> Closed:
         raise InputError("arrivals", text, expected)
     if rate is not None:
         raise InputError("rate", rate, "no rate beside a concurrency: requests come as others end")
-    think, ramp = (0.0 if texts[name] is None else seconds_named(name, texts[name]) for name in ("think", "ramp"))
-    return Closed(int(users), think, ramp)
+    think, ramp = (None if texts[name] is None else seconds_named(name, texts[name]) for name in ("think", "ramp"))
+    return Closed(int(users), think or 0.0, ramp)

@@ -329,7 +329,7 @@ def run_pools_closed(
 
     _tell(pools.decodes, done)
     for user in range(0 if at.number else clients.concurrency):
-        send(user, clients.ramp * user / clients.concurrency)
+        send(user, (clients.ramp or 0.0) * user / clients.concurrency)
     while not enough():
         following = coming[0] if coming else None
         if following is None and not pools.present:

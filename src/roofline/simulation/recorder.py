@@ -51,6 +51,7 @@ class Recorder:
     the first and the last that count, where throughput is counted; the end is infinite while it is not known.
     `written`: takes the rows of requests, where anything does. `sent`, `answered`: requests so far, counted or not.
     `flow`: of every `apart`th request from the first that counts on, how many were sent and answered before it.
+    `contexts`: tokens in the cache of those that finished, summed over the tokens of their answers.
     """
 
     first: float
@@ -76,6 +77,7 @@ class Recorder:
     met: int = 0
     finished: int = 0
     tokens: int = 0
+    contexts: int = 0
     prompts_done: int = 0
     cached: int = 0
     preempted: int = 0
@@ -119,6 +121,7 @@ class Recorder:
         if self.start < request.finished <= self.end:  # of users who march together, as many groups as intervals
             self.finished += 1
             self.tokens += request.output
+            self.contexts += request.output * (request.input + request.output // 2)
         if not self.first <= request.number < self.last:
             return
         ttft, latency = request.first - request.arrival, request.finished - request.arrival

@@ -208,7 +208,7 @@ def run_closed(
         assert isinstance(replica.watcher, Watch)
         replica.watcher.finished = lambda request: send(request.source, request.finished + clients.think)
     for user in range(0 if at.number else clients.concurrency):
-        send(user, clients.ramp * user / clients.concurrency)
+        send(user, (clients.ramp or 0.0) * user / clients.concurrency)
     while not enough():
         following = coming[0] if coming else None
         if following is None and not any(replica.present for replica in replicas):

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from roofline.declared.checks import integer, real
 from roofline.declared.errors import InputError, not_one_of
-from roofline.declared.groups import SLO, LengthSpread, Where
+from roofline.declared.groups import SLO, LengthSpread, Load, Where
 from roofline.declared.kinds import (
     ArrivalsText,
     FileName,
@@ -29,6 +29,7 @@ from roofline.estimates.bill import Bill
 from roofline.estimates.cost import Spending
 from roofline.estimates.drafting import Drafting
 from roofline.estimates.generate import Speculation
+from roofline.estimates.serve import serving
 from roofline.estimates.settings import Setup, each, setup
 from roofline.estimates.spending import PhasePool, SteadyLoad, pools_spending, server_spending
 from roofline.estimates.step import check_context
@@ -110,7 +111,11 @@ class Requested(DrawnLengths):
         "Instead of a rate: users each of whom sends the next request when the last one is answered.",
     ] = None
     think: Annotated[TimeText | None, "Time between an answer and the same user's next request, such as `1s`."] = None
-    ramp: Annotated[TimeText | None, "Time within which users send their first requests."] = None
+    ramp: Annotated[
+        TimeText | None,
+        "Time within which users send their first requests. Default: 0s; where all requests are equally long and "
+        "prompts share steps with decodes, as long as one answer takes.",
+    ] = None
     prefixes: Annotated[
         PrefixesText | None, "Prompts begin with one of so many prefixes of so many tokens, such as `10x2048`."
     ] = None
@@ -207,6 +212,8 @@ def simulate(
         stream = with_tokens(stream, seen.tokens)
     if router != ROUTERS[0] and isinstance(stream, Workload) and isinstance(stream.arrivals, Closed):
         raise InputError("router", router, "no router beside a concurrency: users stay with their replica")
+    if isinstance(stream, Workload):
+        stream = begun(stream, asked)
     pool = None if prefill is None else prefilling_setup(asked, prefill, where, bill)
     run = SimulationRun(asked, stream, extent, router, slo, drafting, pool, lora, seen)
     return run.simulated(written, progress)
@@ -231,7 +238,7 @@ def stream_of(traffic: Requested, context: int) -> Workload | Trace:
             raise InputError(name, "nothing", "tokens, or a distribution of them")
     arrivals = arrivals_named(
         traffic.arrivals, rate=traffic.rate, concurrency=traffic.concurrency,
-        think=0.0 if traffic.think is None else traffic.think, ramp=0.0 if traffic.ramp is None else traffic.ramp,
+        think=0.0 if traffic.think is None else traffic.think, ramp=traffic.ramp,
     )  # fmt: skip
     new, out = lengths_named(traffic.input, "input"), lengths_named(traffic.output_tokens, "output_tokens")
     times = (context + 1) / (new.mean + out.mean)
@@ -240,6 +247,24 @@ def stream_of(traffic: Requested, context: int) -> Workload | Trace:
     if isinstance(out, Fixed):
         out = about(out.tokens, one_number("output_cv", traffic.output_cv), int(out.tokens * times))
     return Workload(new, out, arrivals, prefixes_named(traffic.prefixes))
+
+
+def begun(stream: Workload, asked: Setup) -> Workload:
+    """The requests of users who begin as they do at an engine where nothing is said of it.
+
+    Users whose requests are equally long and who begin together would go on in step for ever. Where prompts go first,
+    as in SGLang, measured ones do; where prompts and decodes share steps, hosts and clients break it, as `serve` has
+    it: these begin over the time in which each is answered once.
+    """
+    clients = stream.arrivals
+    if not isinstance(clients, Closed) or clients.ramp is not None:
+        return stream
+    ramp = 0.0
+    if stream.equally_long and not asked.engine.keeps_step:
+        new, out = (int(each.mean) for each in (stream.lengths_in, stream.lengths_out))
+        load = Load(input=new, output_tokens=out, concurrency=clients.concurrency, input_cv=0.0, output_cv=0.0)
+        ramp = clients.think + float(serving(asked, load).latency.expected)
+    return replace(stream, arrivals=replace(clients, ramp=ramp))
 
 
 def one_number(field: str, value: Count) -> float:
@@ -517,7 +542,8 @@ class SimulationRun:
             return None
         prompt = max(1, round(recorder.prompts_done / counted))
         known = min(prompt - 1, round(recorder.cached / counted))
-        load = SteadyLoad(done / seconds, prompt, max(1, round(recorder.tokens / done)), known)
+        answer, context = max(1, round(recorder.tokens / done)), round(recorder.contexts / recorder.tokens)
+        load = SteadyLoad(done / seconds, prompt, answer, context, known)
         if self.pool is None or pools is None:
             tpot = recorder.tpot.mean
             return server_spending(self.asked, load, tpot if tpot == tpot else 0.0, drafting=self.drafting)

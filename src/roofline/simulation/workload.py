@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from roofline.declared.checks import count, integer
 from roofline.declared.errors import InputError
-from roofline.simulation.arrivals import Arrivals
+from roofline.simulation.arrivals import Arrivals, Closed
 from roofline.simulation.lengths import Lengths
 from roofline.simulation.spelling import MOST_TOKENS
 
@@ -106,11 +106,12 @@ class Workload:
     def text(self) -> str:
         """What traffic it is, such as `2 requests/s (poisson), input uniform(100,2000), output 256`.
 
-        Users whose requests are all equally long go on in step, which decides their TTFT: so it is said.
+        Users whose requests are all equally long and who begin together go on in step, which decides their TTFT: so it
+        is said.
         """
         prefix = "" if self.prefix is None else f", {self.prefix.text}"
-        closed = self.arrivals.rate is None
-        in_step = " (all equally long: users stay in step)" if closed and self.equally_long else ""
+        begun = isinstance(self.arrivals, Closed) and not self.arrivals.ramp
+        in_step = " (all equally long: users stay in step)" if begun and self.equally_long else ""
         return f"{self.arrivals.text}, input {self.lengths_in.text}, output {self.lengths_out.text}{prefix}{in_step}"
 
     def blocks(self, requests: int | None, seed: int, size: int = BLOCK) -> Iterator[Requests]:
