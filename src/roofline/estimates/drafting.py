@@ -19,10 +19,12 @@ from roofline.estimates.generate import Speculation, decode_of, draft_plan, laun
 from roofline.estimates.memory import Memory, largest
 from roofline.estimates.plan import Plan
 from roofline.estimates.settings import Setup
-from roofline.estimates.span import NOTHING, Span
+from roofline.estimates.span import Span
 from roofline.machine.energy import Busy
 from roofline.machine.engine import Engine
 from roofline.model.precision import Precision
+from roofline.work.step import Queries, decode
+from roofline.work.step import replace as replaced
 
 SUMMED = 4096
 """Tokens up to which the law of the steps is summed; beyond, it is its limit."""
@@ -34,8 +36,8 @@ QUANTILES = 512
 class Drafting:
     """A server that speculates: `asked` is the model that verifies.
 
-    The tokens are proposed before a decode step, each by a decode step of the draft; its prompts are free, as in
-    `generate`.
+    The tokens are proposed before a decode step, each by a decode step of the draft, which takes prompts too when the
+    model does.
     """
 
     asked: Setup
@@ -53,14 +55,15 @@ class Drafting:
 
     @cached_property
     def plan(self) -> Plan | None:
-        """The plan of a step that proposes; None where that is free."""
+        """The plan of a step that proposes; None where n-grams do."""
         return draft_plan(self.asked, self.speculation)
 
     # -- time ------------------------------------------------------------------------------------------------------
     def proposed(self, decodes: Count, context: Count) -> Span:
         """Seconds in which all drafts of a step are proposed to so many sequences."""
         if self.plan is None:
-            return NOTHING
+            seconds = self.asked.engine.looks_up(decodes, context)
+            return Span(0.0, seconds, seconds, seconds)
         step = launched(self.plan, decode_of(decodes, context, 1), self.asked.engine.host(decodes))
         return step.times(self.speculation.length)
 
@@ -70,6 +73,13 @@ class Drafting:
             return Busy()
         ranks = 1 if self.speculation.draft is not None else ranks_of(self.asked)
         return busy_of(self.plan.total(decode_of(decodes, context, 1))).times(self.speculation.length * ranks)
+
+    def prompt_work(self, cached: Count, new: Count) -> Busy:
+        """The same of a prompt of so many new tokens."""
+        if self.plan is None:
+            return Busy()
+        ranks = 1 if self.speculation.draft is not None else ranks_of(self.asked)
+        return busy_of(self.plan.total(replaced(decode(1, 1), (Queries(cached, new, 1),)))).times(ranks)
 
     def steps(self, tokens: Count) -> Count:
         """The mean number of steps in which so many tokens come."""

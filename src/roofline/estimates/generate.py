@@ -34,8 +34,12 @@ from roofline.model.model import Model
 from roofline.work.step import Step, decode, prefill
 from roofline.work.step import replace as changed
 
-DRAFT_LENGTH, ACCEPTANCE = 3, 0.7
-"""Tokens proposed a step and the probability that one is right, where tokens are drafted and neither is given."""
+DRAFT_LENGTH = 3
+"""Tokens proposed a step, where tokens are drafted and nothing is said."""
+DRAFT_RIGHT, MTP_RIGHT, NGRAM_RIGHT = 0.7, 0.85, 0.5
+"""The probability that one is right, where nothing is said, by what proposes it: a small model of the same family (0.53
+to 0.75 with T5-small, arXiv:2211.17192, §4), draft layers of the model's own (second tokens 0.85 to 0.9, DeepSeek-V3,
+arXiv:2412.19437, §5.4.3), and n-grams (0.54, 0.36 and 0.26 for the first three in a log of vLLM, its issue 19254)."""
 
 
 @group
@@ -44,7 +48,8 @@ class Speculation(Figured):
     """Drafted decoding (arXiv:2211.17192): `length` tokens proposed a step, each right with probability `acceptance`.
 
     `draft`: the model that proposes them, on one chip; `mtp`: the model's own first draft layer does, on its ranks,
-    once for each token (arXiv:2412.19437). Neither where proposing is free (n-grams). Raises InputError out of range.
+    once for each token (arXiv:2412.19437). Neither: n-grams of the text so far, which the host looks up. Prompts go
+    through the draft too. Raises InputError out of range.
     """
 
     FIGURES: ClassVar[Units] = dict.fromkeys(("draft", "length", "acceptance", "tokens_per_step"), "")
@@ -69,11 +74,14 @@ class Speculation(Figured):
         *,
         draft: Annotated[
             ModelName | None,
-            "A model that proposes tokens for this one to verify; `none` where proposing is free (n-grams).",
+            "A model that proposes tokens for this one to verify; `none`: n-grams of the text so far do.",
         ] = None,
         mtp: Annotated[Switch, "The model's own multi-token-prediction layer proposes them."] = False,
         draft_length: Annotated[Whole | None, "Tokens proposed a step (3 where tokens are drafted)."] = None,
-        acceptance: Annotated[Probability | None, "Probability that a proposed token is right (0.7)."] = None,
+        acceptance: Annotated[
+            Probability | None,
+            "Probability that a proposed token is right (0.7 of a draft model, 0.85 of `mtp`, 0.5 of n-grams).",
+        ] = None,
     ) -> Speculation | None:
         """Drafts as settings, None where nothing is drafted.
 
@@ -87,10 +95,8 @@ class Speculation(Figured):
         if mtp and draft is not None:
             raise InputError("draft", draft, "either a draft model or mtp")
         proposer = None if draft in (None, "none") else model_of(draft)
-        given = (
-            ACCEPTANCE if acceptance is None else acceptance,
-            DRAFT_LENGTH if draft_length is None else draft_length,
-        )
+        usual = MTP_RIGHT if mtp else DRAFT_RIGHT if proposer is not None else NGRAM_RIGHT
+        given = (usual if acceptance is None else acceptance, DRAFT_LENGTH if draft_length is None else draft_length)
         return cls(*given, proposer, mtp)
 
     @property
@@ -200,10 +206,13 @@ class Generation(Spent, Deployed):
         first = prompts_span(
             self.asked, size, self.input, plan.total(changed_step(prefill(1, 1), 0, self.input, group))
         )
-        rest = self._decoded(plan, group, engine.host(size))
-        speculation = self.speculation
+        speculation, host = self.speculation, engine.host(size)
         draft = None if speculation is None else draft_plan(self.asked, speculation)
+        if speculation is not None and draft is None:
+            host = host + engine.looks_up(size, self.input + self.output // 2)
+        rest = self._decoded(plan, group, host)
         if speculation is not None and draft is not None:
+            first = first + of_total(draft.total(changed_step(prefill(1, 1), 0, self.input, size)), draft, 0.0)
             rest = rest + self._decoded(draft, size, engine.host(size), verified=1).times(speculation.length)
         return Wave(size, first, rest)
 
@@ -330,16 +339,18 @@ class Generation(Spent, Deployed):
         if self.speculation is not None:
             yields, new = self.speculation.tokens_per_step, self.speculation.length + 1
         steps, context = np.ceil((self.output - 1) / yields), self.input + most(0, self.output - 2) // 2
-        prompts = busy_of(self.asked.plan.total(changed_step(prefill(1, 1), 0, self.input, group)))
+        prompts = busy_of(self.asked.plan.total(changed_step(prefill(1, 1), 0, self.input, group))).times(ranks)
         answers = busy_of(self.asked.plan.total(decode_of(group, context, new))).times(steps * ranks)
         draft = None if self.speculation is None else draft_plan(self.asked, self.speculation)
         if self.speculation is not None and draft is not None:
             proposed = busy_of(draft.total(decode_of(size, context, 1))).times(steps * self.speculation.length)
-            drafting = 1 if self.speculation.draft is not None else ranks_of(self.asked)
-            answers = answers + proposed.times(active * drafting)
+            drafting = active * (1 if self.speculation.draft is not None else ranks_of(self.asked))
+            answers = answers + proposed.times(drafting)
+            drafted = busy_of(draft.total(changed_step(prefill(1, 1), 0, self.input, size)))
+            prompts = prompts + drafted.times(drafting)
         awake = active * ranks_of(self.asked) * layout.pp
         return (
-            changed_model(prompts.times(ranks), running=wave.first.expected * awake),
+            changed_model(prompts, running=wave.first.expected * awake),
             changed_model(answers, running=wave.rest.expected * awake),
         )
 
@@ -362,7 +373,7 @@ def _rank(grade: Any) -> Any:
 def draft_plan(asked: Setup, speculation: Speculation) -> Plan | None:
     """The plan of what proposes a token: a draft model on one chip, a draft layer on the model's ranks.
 
-    None where proposing is free. Raises InputError for a model without draft layers where they are asked for.
+    None where n-grams propose. Raises InputError for a model without draft layers where they are asked for.
     """
     draft, deployment, model = speculation.draft, asked.deployment, asked.model
     if draft is not None:

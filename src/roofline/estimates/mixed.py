@@ -65,20 +65,37 @@ def mean_of(values: Array, varied: Count) -> Array:
     return np.tensordot(WEIGHTS, values, 1) if np.any(varied) else values
 
 
-def mixed_seconds(plan: Plan, chunks: Prompts, prompts: Count, context: Count, decodes: Count, width: int = 1) -> Array:
+def mixed_seconds(
+    plan: Plan,
+    chunks: Prompts,
+    prompts: Count,
+    context: Count,
+    decodes: Count,
+    width: int = 1,
+    draft: Plan | None = None,
+) -> Array:
     """Expected seconds of steps of so many prompts' chunks, one at least, and decodes, maybe 0; host included.
 
     Arguments broadcast, those of the layout at the end. `width`: tokens that each decode brings, all of which have
-    logits.
+    logits. `draft`: the plan of what drafts tokens, which takes the prompts too.
     """
-    engine, one = plan.target.engine, decode(1, 1)
+    engine = plan.target.engine
+    seconds = _step_seconds(plan, chunks, prompts, context, decodes, width)
+    if draft is not None:
+        seconds = seconds + _step_seconds(draft, chunks, prompts, context, 0, 1)
+    return seconds + engine.host(prompts + decodes, prompts * chunks.new + width * decodes)
+
+
+def _step_seconds(plan: Plan, chunks: Prompts, prompts: Count, context: Count, decodes: Count, width: int) -> Array:
+    """The same without the host."""
+    one = decode(1, 1)
     chunk, single = (Queries(*chunks.drawn(n), n) for n in (prompts, 1))
     beside = Queries(context, width, decodes)
     step = changed(one, (chunk, beside))
-    added = engine.host(prompts + decodes, prompts * chunks.new + width * decodes)
+    added: Count = 0.0
     if width > 1:
         head = _views(plan, _is_head)
-        added = added + head(_tokens(prompts + width * decodes)) - head(_tokens(prompts + decodes))
+        added = head(_tokens(prompts + width * decodes)) - head(_tokens(prompts + decodes))
     if isinstance(plan, OverlappedPlan):
         return np.asarray(mean_of(_launched(plan, plan.total(step)), chunks.varied) + added)
     counted, rest = (_views(plan, wanted) for wanted in (_is_counted, _is_not))

@@ -325,7 +325,8 @@ class Server:
         begun = np.floor(np.where(chunks > 1, (1 + varied[0, 0]) * fresh - new, 0.0) / 2)
         chunk = Prompts(new, self.cached + begun, longest, np.where(chunks > 1, 0.0, varied))
         beside = nodes if engine.mixes else np.zeros((1, *shape))
-        mixed = mixed_seconds(plan, chunk, batches[:, np.newaxis], context, beside[np.newaxis], width)
+        draft = None if self.drafting is None else self.drafting.plan
+        mixed = mixed_seconds(plan, chunk, batches[:, np.newaxis], context, beside[np.newaxis], width, draft)
         before = np.where(beside > 0, self.proposed.expected, 0.0)
         mixed = np.broadcast_to(mixed + before, (BATCHES, *nodes.shape))
         parts = np.asarray(PARTS).reshape(-1, *(1 for _ in nodes.shape))
@@ -335,11 +336,11 @@ class Server:
             full = (np.floor(fresh / engine.chunk + 1 / 4) - 1) / 2 * engine.chunk  # a nearly full rest is one of them
             later = np.where(parts < 1, fresh - tokens, np.maximum(full, 0.0))
         some = Prompts(tokens, self.cached + np.floor(np.where(chunks > 1, later, 0.0)), longest)
-        partly = mixed_seconds(plan, some, 1, context, beside[np.newaxis], width) + before
+        partly = mixed_seconds(plan, some, 1, context, beside[np.newaxis], width, draft) + before
         partly = np.broadcast_to(partly, (len(PARTS), *nodes.shape))
         alone, squared = np.where(nodes > 0, self.alone.expected, 0.0), np.zeros(())
         if np.any((chunks > 1) & (varied > 0)):
-            first = mixed_seconds(plan, replace(some, cached=self.cached), 1, context, 0, width)[-1, 0]
+            first = mixed_seconds(plan, replace(some, cached=self.cached), 1, context, 0, width, draft)[-1, 0]
             squared = np.where(chunks > 1, np.clip(1 - first / partly[-1, 0], 0.0, 1.0), 0.0)
         return ReplicaTimes(
             nodes, alone, batches, mixed, room, per_step, chunks, partly, engine.mixes, engine.ahead, self.again,

@@ -63,6 +63,7 @@ def server_spending(
     answers = step.times(each * steps / running * ranks)
     if drafting is not None:
         answers = verified_busy(asked, drafting, decodes, context).times(groups * each * steps / running)
+        prompts = prompts + drafting.prompt_work(load.cached, load.input - load.cached).times(load.rate)
     awake = least(1.0, each * (load.output - 1) * tpot) * ranks
     answers = dataclass_replace(answers, running=most(answers.running, awake - prompts.running))
     costs = shared(asked, chips, 1.0, prompts, answers)

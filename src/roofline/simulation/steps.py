@@ -127,7 +127,8 @@ class StepTimes:
     A step with a prompt stays within the scheduler's tokens, up to which products and heads are worked out.
     `decodes`: attention by decodes and mean context; `prompts`: by new and cached tokens of a chunk. `shared`: what
     each chunk after the first does not pay again. `width`: tokens that each decode brings, more than one where drafts
-    are verified; `drafting`: the steps of the draft, of which one proposes each but the last; None where that is free.
+    are verified; `drafting`: the steps of the draft, of which one proposes each but the last, and which takes prompts
+    too; None where n-grams do, of which a host looks up those of a context of one token in `lookup_s`.
     """
 
     products: Counted
@@ -141,6 +142,7 @@ class StepTimes:
     step_s: float
     width: int = 1
     drafting: StepTimes | None = None
+    lookup_s: float = 0.0
     _rows: dict[int, Decodes] = field(default_factory=dict, init=False, repr=False)
 
     def row(self, decodes: int) -> Decodes:
@@ -156,9 +158,8 @@ class StepTimes:
         products = self.decoding.at(tokens) if self.width == 1 else self.products.at(tokens)
         fixed = products + self.heads.at(tokens) + self._host(decodes, tokens)
         seconds = [fixed + t for t in self.decodes.row(decodes)]
-        if self.drafting is not None:
-            draft = self.drafting.row(decodes)
-            seconds = [t + self._proposed * draft.step(c) for t, c in zip(seconds, contexts, strict=True)]
+        if self.width > 1:
+            seconds = [t + self._proposed(decodes, c) for t, c in zip(seconds, contexts, strict=True)]
         parts = np.diff(contexts) * (np.array(seconds[:-1]) + np.array(seconds[1:])) / 2
         return Decodes(contexts, seconds, [0.0, *np.cumsum(parts).tolist()])
 
@@ -166,21 +167,29 @@ class StepTimes:
         """Seconds of a step of prompts' chunks, each (cached, new), and decodes of that mean context."""
         tokens, sequences = decodes * self.width, len(chunks) + decodes * self.width
         seconds = self.decodes.at(decodes, context) if decodes else 0.0
-        if decodes and self.drafting is not None:
-            seconds += self._proposed * self.drafting.row(decodes).step(context)
-        once = 0.0
+        if decodes and self.width > 1:
+            seconds += self._proposed(decodes, context)
+        new = sum(new for _, new in chunks)
+        seconds += self._attending(chunks) + self.products[tokens + new] + self.heads[sequences]
+        if self.drafting is not None:
+            seconds += self.drafting._attending(chunks) + self.drafting.products[new] + self.drafting.heads[len(chunks)]
+        return seconds + self._host(len(chunks) + decodes, tokens + new)
+
+    def _attending(self, chunks: Sequence[tuple[int, int]]) -> float:
+        """Seconds of the attention of prompts' chunks."""
+        seconds = once = 0.0
         for cached, new in chunks:
             alone = self.prompts.at(new, cached)
             shared = min(alone, self.shared)  # found of long chunks; a short one takes no less than nothing
             once = max(once, shared)
             seconds += alone - shared
-            tokens += new
-        seconds += once + self.products[tokens] + self.heads[sequences]
-        return seconds + self._host(len(chunks) + decodes, tokens)
+        return seconds + once
 
-    @property
-    def _proposed(self) -> int:
-        return self.width - 1
+    def _proposed(self, decodes: int, context: float) -> float:
+        """Seconds in which drafts are proposed to so many sequences."""
+        if self.drafting is None:
+            return self.lookup_s * decodes * context
+        return (self.width - 1) * self.drafting.row(decodes).step(context)
 
     def _host(self, sequences: int, tokens: int) -> float:
         return self.step_s + self.sequence_s * sequences + self.token_s * tokens
@@ -213,7 +222,8 @@ def step_times(
         _surface(plan, attending, running, contexts, lambda b, length: Queries(length, width, b)),
         _surface(plan, attending, new, cached, lambda fresh, before: Queries(before, fresh, 1)),
         _paid_once(plan, attending, min(most_tokens, longest)), engine.sequence_s, engine.token_s, engine.step_s, width,
-        None if draft is None else step_times(draft, 1, most_running, longest),
+        None if draft is None else step_times(draft, most_tokens, most_running, longest),
+        float(engine.looks_up(1, 1)) if width > 1 and draft is None else 0.0,
     )  # fmt: skip
 
 
