@@ -3,9 +3,9 @@
     python benchmarks/replay.py FOLDER
 
 FOLDER holds `requests_llmservingsim.csv` (github.com/casys-kaist/LLMServingSim, MIT): 300 requests of two servers each,
-of ShareGPT lengths, with the times at which vLLM 0.19 queued them and sent the first and the last token. Printed are the
-medians, simulated over measured, and those of TTFT and latency over that of TPOT, which leaves the scheduler: how fast
-steps are on these cards is not what is compared.
+of ShareGPT lengths, with the times at which vLLM 0.19 queued them and sent the first and the last token. Printed are
+the medians, simulated over measured, and those of TTFT and latency over that of TPOT, which leaves the scheduler: how
+fast steps are on these cards is not what is compared.
 """
 
 from __future__ import annotations
