@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 
 from roofline.declared.errors import InputError, error_line, not_one_of
+from roofline.declared.trees import JsonValue
 from roofline.machine.chip import chips
 from roofline.machine.engine import engines
 from roofline.machine.fabric import clusters
@@ -40,7 +41,7 @@ from roofline.web.questions import (
     first_fault,
     invalid_body,
 )
-from roofline.web.scenario import FIRST_VIEW, JsonValue, Scenario
+from roofline.web.scenario import FIRST_VIEW, Scenario
 
 API = "/api/v1"
 QUICK = tuple(name for name, question in QUESTIONS.items() if not question.heavy)
