@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, fields
 from itertools import groupby
-from typing import Any
 
 from roofline.declared.units import counted, si, whole
 from roofline.model import modules as m
@@ -25,7 +24,7 @@ for _group, _kinds in (
     ("scan", (m.Wkv, m.MatrixMemory)),
 ):  # fmt: skip
     GROUPS.add(_group, *_kinds)
-WORDS: KindTable[Callable[[Any], str]] = KindTable("words", m.Module)
+WORDS: KindTable[Callable[..., str]] = KindTable("words", m.Module)
 """Kind of module → its sizes as a diagram says them."""
 
 
