@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-JsonValue: TypeAlias = bool | int | float | str | Sequence["JsonValue"] | Mapping[str, "JsonValue"] | None
-"""A value of JSON."""
+if TYPE_CHECKING:
+    JsonValue: TypeAlias = bool | int | float | str | Sequence["JsonValue"] | Mapping[str, "JsonValue"] | None
+else:
+
+    class JsonValue:
+        """A value of JSON."""
+
+
 JsonObject: TypeAlias = Mapping[str, JsonValue]
 """An object of JSON: its members by name."""
 TomlTable: TypeAlias = Mapping[str, Any]

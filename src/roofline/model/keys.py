@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from roofline.declared.errors import InputError
+from roofline.declared.trees import JsonObject
 
 # Ids, and lists of them.
 _TOKENS = """
@@ -105,7 +106,7 @@ num_expert_group num_hash_layers
 Check: TypeAlias = Callable[[str, object], None]
 Checks: TypeAlias = Mapping[str, Check]
 
-NEUTRAL: Mapping[str, Any] = MappingProxyType({
+NEUTRAL: JsonObject = MappingProxyType({
     # Features that a family either always has or never has: harmless at the value that says so.
     "attention_bias": False, "mlp_bias": False, "qkv_bias": False, "add_bias_linear": False, "use_bias": False,
     "attn_output_gate": True, "rms_norm": True, "norm_before_gate": True, "rotary": True, "qk_norm": True,
@@ -209,7 +210,7 @@ HARMLESS_QUANTIZATION = _checks(
         _anything,
     ),
 )
-NEUTRAL_QUANTIZATION: Mapping[str, Any] = MappingProxyType({
+NEUTRAL_QUANTIZATION: JsonObject = MappingProxyType({
     "zero_point": True, "dequantize": False, "sparsity_config": {}, "dynamic": {}, "modules_in_block_to_quantize": [],
     "lm_head": False,
 })  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 from roofline.declared.errors import InputError, nearest
 from roofline.declared.maths import Count
+from roofline.declared.question import Settings
 from roofline.model import modules as m
 from roofline.model.formats import Format, format_named
 from roofline.model.modules import PARTS, Part
@@ -162,7 +163,7 @@ ROLES: tuple[str, ...] = tuple(f.name for f in fields(Precision) if f.name not i
 
 def uniform(chosen: Format) -> Precision:
     """Every role in one format."""
-    roles: dict[str, Any] = dict.fromkeys(ROLES, chosen) | {"dispatch": None}
+    roles: Settings = dict.fromkeys(ROLES, chosen) | {"dispatch": None}
     return Precision(**roles)
 
 
