@@ -34,7 +34,7 @@ class ReadKeys:
 
     read: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
-    assumed: dict[str, object] = field(default_factory=dict)
+    assumed: dict[str, JsonValue] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +103,7 @@ class Config:
             pair for pair in (*((key, alias) for alias, key in aliases), *back) if self.raw.get(pair[1]) is not None
         ]
 
-    def note_assumed(self, key: str, value: object) -> None:
+    def note_assumed(self, key: str, value: JsonValue) -> None:
         """Notes a missing key's value that the family knows."""
         self.note(f"{self.field(key)} is missing; {value}, the default of this model_type, was used")
 

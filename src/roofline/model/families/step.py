@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
-from roofline.declared.kinds import Given
 from roofline.model.config import Config
 from roofline.model.families.blocks.attention import attention, layer_windows, rotary
 from roofline.model.families.blocks.feed_forward import activation, mlp, mlp_layer_types, moe
@@ -44,7 +44,7 @@ def _factorised(c: Config, d: Dims) -> Modules:
 
 def _step3_sparse(c: Config, layers: int, first: int) -> list[bool]:
     """Which layers hold experts: those that `moe_layers_enum` lists or names, with commas; else from `first`."""
-    listed: Given = c.value("moe_layers_enum", list(range(first, layers)))[1]
+    listed: Any = c.value("moe_layers_enum", list(range(first, layers)))[1]
     parts = listed.split(",") if isinstance(listed, str) else listed
     try:
         numbers = {int(part) for part in parts}
