@@ -185,7 +185,7 @@ def chip_from(id: str, table: object) -> Chip:
     )  # fmt: skip
 
 
-def _usable(id: str, flat: TomlTable, usable: float, nominal: float) -> dict[str, Given]:
+def _usable(id: str, flat: TomlTable, usable: float, nominal: float) -> dict[str, float]:
     """The capacities, in bytes, of a chip of which not all memory can be used."""
     if usable > nominal:
         key = next(key for key in flat if key.startswith("memory.usable_"))
