@@ -232,7 +232,7 @@ def codesign(
         def __init__(self) -> None:
             super().__init__(n_var=4, n_obj=2, n_ieq_constr=3, xl=np.log(low), xu=np.log(high))
 
-        def _evaluate(self, x: Array, out: dict[str, list[float]], *_: Array) -> None:
+        def _evaluate(self, x: Array, out: dict[str, list[float]], *args: Array, **kwargs: Array) -> None:
             d = designed(np.exp(x), made_by)
             ok = d.area <= made_by.reticle and d.power <= within.power
             key = (d.peak, d.stacks, d.cache, d.link)

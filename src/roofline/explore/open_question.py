@@ -176,7 +176,7 @@ class OpenQuestion:
             raise InputError("figure", name, "one that is known there")
         return value
 
-    def look(self, name: str) -> FigureValue:
+    def look(self, name: str) -> ClauseValue:
         """A figure of this side; behind `against ` of the other."""
         side, _, figure = name.rpartition(" ")
         value: ClauseValue = (self.other if side == AGAINST and self.other is not None else self).figure(figure)
