@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 from loose_types import loose_types  # noqa: E402
 
-MOST = {"Any": 956, "cast": 2, "object": 204, "type: ignore": 53}
+MOST = {"Any": 271, "cast": 2, "object": 191, "type: ignore": 52}
 """Lines of the package with each at most. They go down alone; the aim for `Any` is 400."""
 
 

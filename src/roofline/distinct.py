@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 from roofline.arrays import Array as Array
 from roofline.arrays import np
-from roofline.declared.maths import is_array
+from roofline.declared.maths import Count, is_array
 
 FEW = 64
 """Arrays of up to so many elements are taken as they are."""
@@ -68,14 +67,14 @@ def everyone(shape: tuple[int, ...]) -> Distinct:
     return Distinct(shape, numbers, numbers.reshape(shape))
 
 
-def on_distinct(function: Callable[..., Any], *arguments: Any) -> Any:
+def on_distinct(function: Callable[..., Count], *arguments: Count) -> Count:
     """`function` of numbers and arrays, worked out once for each distinct combination of what the arrays hold."""
     arrays = [v for v in arguments if is_array(v) and v.ndim]
     kinds = distinct(arrays) if arrays else None
     if kinds is None:
         return function(*arguments)
     result = function(*(kinds.take(v) if is_array(v) and v.ndim else v for v in arguments))
-    return result[kinds.index]
+    return np.asarray(result)[kinds.index]
 
 
 def _factors(values: Array) -> tuple[Array, Array]:

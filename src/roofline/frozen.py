@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from roofline.declared.trees import TomlTable
+
 Key = TypeVar("Key")
 Entry = TypeVar("Entry")
 
@@ -21,7 +23,7 @@ def frozen(values: Mapping[Key, Entry]) -> Mapping[Key, Entry]:
     return MappingProxyType(dict(values))
 
 
-def frozen_tree(values: Mapping[str, Any]) -> Mapping[str, Any]:
+def frozen_tree(values: TomlTable) -> TomlTable:
     """The same of a mapping of mappings."""
     return frozen({k: frozen_tree(v) if isinstance(v, Mapping) else v for k, v in values.items()})
 

@@ -16,9 +16,10 @@ from itertools import pairwise
 from json import dumps
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from roofline.declared.maths import Count
+from roofline.declared.question import Hint
 from roofline.declared.result import Figured, Flag, Result, Word
 
 RESULTS = {
@@ -59,6 +60,8 @@ RESULTS = {
     "declared.result": "Grid",
 }
 """Module → the kinds of result in it."""
+Schema: TypeAlias = dict[str, Any]
+"""A JSON Schema, or some by name."""
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 COUNT = {
     "description": "A number, or an array of them as nested lists; null where there is none, or it is infinite.",
@@ -72,15 +75,15 @@ FLAG = {
     "description": "Yes or no, or an array of these as nested lists.",
     "anyOf": [{"type": "boolean"}, {"type": "array", "items": {"$ref": "#/$defs/Flag"}}],
 }
-MARKERS: Mapping[Any, Mapping[str, Any]] = {Count: COUNT, Word: WORD, Flag: FLAG}
-PLAIN: Mapping[Any, Mapping[str, Any]] = {
+MARKERS: Mapping[Hint, Schema] = {Count: COUNT, Word: WORD, Flag: FLAG}
+PLAIN: Mapping[Hint, Schema] = {
     str: {"type": "string"}, bool: {"type": "boolean"}, int: {"type": "integer"}, float: {"type": ["number", "null"]},
     NoneType: {"type": "null"}, Any: {},
 }  # fmt: skip
 """A float is null where it is infinite."""
 
 
-def schemas() -> Mapping[str, Mapping[str, Any]]:
+def schemas() -> Mapping[str, Schema]:
     """Name of a schema, without its version → the schema."""
     together: dict[str, list[type[Result]]] = {}
     for kind in results():
@@ -99,8 +102,8 @@ def _short(name: str) -> str:
     return name.removeprefix("roofline.").partition("/")[0]
 
 
-def _document(name: str, kinds: Sequence[type[Result]]) -> Mapping[str, Any]:
-    definitions: dict[str, Any] = {}
+def _document(name: str, kinds: Sequence[type[Result]]) -> Schema:
+    definitions: Schema = {}
     bodies = [_object(kind, definitions) for kind in kinds]
     for body in bodies:
         body["properties"] = {"schema": {"const": name}, **body["properties"]}
@@ -109,7 +112,7 @@ def _document(name: str, kinds: Sequence[type[Result]]) -> Mapping[str, Any]:
     return {"$schema": DIALECT, "title": name, **whole, "$defs": dict(sorted(definitions.items()))}
 
 
-def _object(kind: type, definitions: dict[str, Any]) -> dict[str, Any]:
+def _object(kind: type, definitions: Schema) -> Schema:
     """The schema of a class: its figures, or the fields of one that has none."""
     units: Mapping[str, str] = getattr(kind, "FIGURES", None) or dict.fromkeys((f.name for f in fields(kind)), "")
     properties = {}
@@ -122,7 +125,7 @@ def _object(kind: type, definitions: dict[str, Any]) -> dict[str, Any]:
     return {**about, "type": "object", "properties": properties, "required": list(properties)}
 
 
-def figure_type(kind: type, name: str) -> tuple[Any, str]:
+def figure_type(kind: type, name: str) -> tuple[Hint, str]:
     """The type of a figure of a class, and what its docstring says."""
     attribute = getattr(kind, "NAMES", {}).get(name, name)
     member = inspect.getattr_static(kind, attribute, None)
@@ -135,7 +138,7 @@ def figure_type(kind: type, name: str) -> tuple[Any, str]:
     return figure_type(kind.OF, name)  # type: ignore[attr-defined]
 
 
-def schema_of(type_: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+def schema_of(type_: Any, definitions: Schema) -> Schema:
     """The schema of a type; what is an object or a marker goes into the definitions. Raises TypeError for others."""
     if type_ in MARKERS:
         definitions[type_.__name__] = MARKERS[type_]
@@ -167,13 +170,13 @@ def schema_of(type_: Any, definitions: dict[str, Any]) -> dict[str, Any]:
 
 
 @cache
-def _hints(kind: type) -> Mapping[str, Any]:
+def _hints(kind: type) -> Mapping[str, Hint]:
     """The types of a class's fields, evaluated once: a schema asks for them field by field."""
     return get_type_hints(kind, localns=_later())
 
 
 @cache
-def _later() -> dict[str, Any]:
+def _later() -> dict[str, Hint]:
     """Types that modules name without importing them."""
     from roofline.estimates.step import Estimate
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from io import StringIO
 from math import isfinite
 from pathlib import Path
-from typing import Any
 
 from roofline.accuracy.measurements import ALL_SETTINGS, QUANTITIES, SIZES, MeasuredRun, checked, measured_run
 from roofline.declared.errors import InputError, nearest, not_one_of
+from roofline.declared.kinds import Given
 from roofline.declared.question import OLD_NAMES, Setting
 from roofline.model.untrusted import LARGEST_TABLE, printable, read_text
 
@@ -110,10 +110,10 @@ def measurement(r: TableRow) -> MeasuredRun:
     return checked(measured_run(quantity, r.number("seconds"), r.text("model"), slices=slices, system=on, **settings))
 
 
-def _settings(r: TableRow) -> dict[str, Any]:
+def _settings(r: TableRow) -> dict[str, Given]:
     """The settings of a row. Raises InputError for one that its quantity's question does not have."""
     known = QUANTITIES[r.text("quantity")].settings if r.text("quantity") in QUANTITIES else ALL_SETTINGS
-    settings: dict[str, Any] = {}
+    settings: dict[str, Given] = {}
     for name, setting in ALL_SETTINGS.items():
         if words := r.text(name):
             if name not in known:
@@ -122,7 +122,7 @@ def _settings(r: TableRow) -> dict[str, Any]:
     return settings
 
 
-def _read(r: TableRow, name: str, setting: Setting) -> Any:
+def _read(r: TableRow, name: str, setting: Setting) -> Given:
     words = r.text(name)
     if name in SIZES:
         return r.whole(name) if int in setting.kind.json else r.number(name)

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import file_digest
 from pathlib import Path
-from typing import Any
 
 from roofline.accuracy.measurements import MeasuredRun, model_named
+from roofline.declared.question import Settings
+from roofline.declared.trees import TomlTable
 from roofline.estimates.deployment import deploy
 from roofline.machine.engine import Engine, default_engine, engine_named
 from roofline.model.model import Model
@@ -74,7 +75,7 @@ def _model_of(run: MeasuredRun) -> Model:
 
 
 @cache
-def _declared() -> Mapping[str, Any]:
+def _declared() -> TomlTable:
     with FILE.open("rb") as file:
         return tomllib.load(file)
 
@@ -91,8 +92,8 @@ def fitted_table(path: Path) -> str | None:
 def fits_of(engine: Engine) -> tuple[FittedRows, ...]:
     """What is declared beside an engine's values."""
 
-    def rows(entry: Mapping[str, Any]) -> FittedRows:
-        given: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in entry.items()}
+    def rows(entry: TomlTable) -> FittedRows:
+        given: Settings = {key: tuple(v) if isinstance(v, list) else v for key, v in entry.items()}
         return FittedRows(**given)
 
     return tuple(map(rows, engine.fitted_on))

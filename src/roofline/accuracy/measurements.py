@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from roofline.accuracy.scoring import Scored
 from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.groups import DEGREES, PlaceSettings, StaticBatch
-from roofline.declared.question import OLD_NAMES, Setting, Settings, group_settings, question_settings, ungrouped
+from roofline.declared.kinds import Given
+from roofline.declared.question import (
+    OLD_NAMES,
+    Function,
+    Setting,
+    Settings,
+    group_settings,
+    question_settings,
+    ungrouped,
+)
 from roofline.estimates.bill import Bill
 from roofline.estimates.estimate import estimate
 from roofline.estimates.generate import generate
@@ -76,7 +85,7 @@ class MeasuredRun:
 
 def measured_run(
     quantity: str, seconds: float, model: str | Model, *, slices: tuple[str, ...] = ("all",), system: str = "",
-    software: str = "", **settings: Any,
+    software: str = "", **settings: Given,
 ) -> MeasuredRun:  # fmt: skip
     """A run of settings that are given flat; those of None are left to the question."""
     given = {OLD_NAMES.get(name, name): value for name, value in settings.items() if value is not None}
@@ -101,7 +110,7 @@ class Quantity:
     needs: tuple[str, ...]
     predict: Predict
     says: str
-    asks: Callable[..., Any] | None = None
+    asks: Function | None = None
 
     @property
     def settings(self) -> Mapping[str, Setting]:
@@ -109,7 +118,7 @@ class Quantity:
         return PLAIN_SETTINGS if self.asks is None else PLAIN_SETTINGS | run_settings(self.asks)
 
 
-def run_settings(question: Callable[..., Any]) -> dict[str, Setting]:
+def run_settings(question: Function) -> dict[str, Setting]:
     """The settings of a question that a run may have, by name.
 
     Degrees stand in the layout, and no time depends on the bill.
@@ -237,7 +246,7 @@ def model_named(name: str) -> Model:
 def predictions(measurements: Sequence[MeasuredRun]) -> list[Span | InputError]:
     """What is predicted for each, or why nothing is. Those that differ in sizes alone are predicted at once."""
     answers: list[Span | InputError] = [InputError("row", "", "a prediction")] * len(measurements)
-    groups: dict[Any, list[int]] = {}
+    groups: dict[Hashable, list[int]] = {}
     for i, m in enumerate(measurements):
         try:
             checked(m)

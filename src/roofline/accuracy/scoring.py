@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from roofline.declared.maths import Count
 from roofline.declared.result import Figured, Units
 
 RowValues: TypeAlias = NDArray[np.float64]
@@ -128,7 +129,7 @@ def _joined(words: Iterable[str]) -> str:
     return ", ".join(each)
 
 
-def _percent(share: Any) -> float:
+def _percent(share: Count) -> float:
     """A share in percent."""
     return 100 * float(share)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from roofline.cli.common import (
     Form,
@@ -25,7 +25,8 @@ from roofline.cli.defaults import is_default
 from roofline.cli.derived import with_settings
 from roofline.declared.errors import InputError
 from roofline.declared.groups import Where
-from roofline.declared.question import group_settings, question_settings
+from roofline.declared.kinds import Given
+from roofline.declared.question import Settings, group_settings, question_settings
 from roofline.work.analysis import analyze as question
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def analyze(
     md: Form = False,
     out: OutFile = None,
     force: Switch = False,
-    **given: Any,
+    **given: Given,
 ) -> None:
     """Op by op: FLOPs, bytes and arithmetic intensity of a step; on a chip its time and what limits it.
 
@@ -124,7 +125,7 @@ def _traced(name: str, revision: str | None) -> Model:
     return trace(name, revision=revision)
 
 
-def _counted(model: Model, steps: list[tuple[str, Step]], options: dict[str, Any]) -> tuple[NamedStep, ...]:
+def _counted(model: Model, steps: list[tuple[str, Step]], options: Settings) -> tuple[NamedStep, ...]:
     """The steps' analyses, of one rank of the layout."""
     from roofline.show.analysis import NamedStep
 
@@ -142,7 +143,7 @@ def _counted(model: Model, steps: list[tuple[str, Step]], options: dict[str, Any
     return tuple(NamedStep(name, question(rank, s.of_replica(spread.dp), **options)) for name, s in steps)
 
 
-def _timed(model: Model, steps: list[tuple[str, Step]], options: dict[str, Any]) -> tuple[NamedStep, ...]:
+def _timed(model: Model, steps: list[tuple[str, Step]], options: Settings) -> tuple[NamedStep, ...]:
     """The steps' estimates, and their analyses."""
     from roofline.estimates.estimate import estimate
     from roofline.show.analysis import NamedStep

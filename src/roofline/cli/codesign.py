@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from roofline.cli.common import Headers, Json, ModelArgument, Revision, Whole, warn
 from roofline.cli.derived import with_settings
 from roofline.declared.errors import InputError, not_one_of
+from roofline.declared.kinds import Given
 from roofline.explore.asking import ASKED
 from roofline.explore.codesign import codesign as question
 from roofline.model.load import load
@@ -50,7 +51,7 @@ class BoundOptions:
         def figure(name: str) -> Callable[[str], float]:
             return lambda text: figure_named(f"--{name}", text, UNITS[name])
 
-        given: dict[str, Any] = {
+        given: dict[str, Given] = {
             name: _pair(f"--{name}", text, figure(name))
             for name in ("peak", "cache", "link")
             if (text := getattr(self, name)) is not None
@@ -77,7 +78,7 @@ def codesign(
     revision: Revision = None,
     headers: Headers = False,
     json: Json = False,
-    **asked: Any,
+    **asked: Given,
 ) -> None:
     """Design a hypothetical chip for a model: the Pareto front of time against area, power or price.
 
@@ -116,7 +117,7 @@ def codesign(
     warn(built)
 
 
-def _pair(field: str, text: str, number: Callable[[str], Any]) -> tuple[Any, Any]:
+def _pair(field: str, text: str, number: Callable[[str], float]) -> tuple[float, float]:
     """The least and the most, or one number as both."""
     low, dots, high = text.partition("..")
     pair = number(low), number(high if dots else low)

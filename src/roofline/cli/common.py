@@ -6,13 +6,14 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Group, Parameter, Token, validators
 
 from roofline.declared.errors import InputError
 from roofline.declared.groups import MachineSettings
-from roofline.declared.question import group_settings
+from roofline.declared.kinds import Given
+from roofline.declared.question import Hint, group_settings
 from roofline.declared.spelling import whole_named
 from roofline.inert import inert_line, inert_lines, shortened
 from roofline.model.model import Model
@@ -28,17 +29,17 @@ LONGEST_WARNING = 400
 """Characters of a warning, which names what a config says."""
 
 
-def _whole(type_: Any, tokens: Sequence[Token]) -> list[int]:
+def _whole(type_: Hint, tokens: Sequence[Token]) -> list[int]:
     """The whole numbers of an option, with k for 1,000 and Ki for 1,024; anything else is an error, not rounded."""
     del type_
     return [whole_named(token.keyword or "value", token.value) for token in tokens]
 
 
-def _one(type_: Any, tokens: Sequence[Token]) -> int:
+def _one(type_: Hint, tokens: Sequence[Token]) -> int:
     return _whole(type_, tokens)[0]
 
 
-def _amount(type_: Any, tokens: Sequence[Token]) -> float:
+def _amount(type_: Hint, tokens: Sequence[Token]) -> float:
     """A number as a person writes it: `15e12`, `15T`, `400G`."""
     del type_
     (token,) = tokens
@@ -84,7 +85,7 @@ STEP = group_settings(Step)
 """Settings that say which step; without any of them a prefill and a decode."""
 
 
-def steps_asked(settings: dict[str, Any], longest: int | None = None) -> list[tuple[str, Step]]:
+def steps_asked(settings: dict[str, Given], longest: int | None = None) -> list[tuple[str, Step]]:
     """The steps that settings ask for, which are taken out, with a name for each.
 
     Without lengths a prefill and a decode, no longer than a context of `longest` tokens allows.

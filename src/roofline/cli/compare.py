@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -11,6 +11,7 @@ from roofline.cli.common import Form, ModelArgument, Switch, keep
 from roofline.cli.derived import with_settings
 from roofline.comparison.read import compare as question
 from roofline.declared.groups import PlaceSettings
+from roofline.declared.kinds import Given
 from roofline.declared.question import group_settings
 
 
@@ -22,7 +23,7 @@ def compare(
     rows: Annotated[Path | None, Parameter(help="Writes what was measured as a table for `roofline accuracy`.")] = None,
     force: Switch = False,
     json: Form = False,
-    **given: Any,
+    **given: Given,
 ) -> None:
     """Measured beside predicted: a profile op by op, or a benchmark's results; what is lost where.
 

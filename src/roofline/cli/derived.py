@@ -3,7 +3,7 @@
     serve = command(question, show, "…docstring…")
 
     @with_settings(question)
-    def simulate(model: ModelArgument, /, *, out: OutFile = None, **asked: Any) -> None: ...
+    def simulate(model: ModelArgument, /, *, out: OutFile = None, **asked: Given) -> None: ...
 
 A command that only prints its answer is made by `command`; one that does more takes the settings as keywords, beside
 options of its own.
@@ -13,18 +13,18 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from math import inf
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter, Token
 
 from roofline.cli.common import Headers, ModelArgument, Revision
 from roofline.declared.errors import InputError
-from roofline.declared.kinds import ValueKind
-from roofline.declared.question import NEEDED, Function, Setting, Settings, declaration_of, question_settings
+from roofline.declared.kinds import Given, ValueKind
+from roofline.declared.question import NEEDED, Function, Hint, Setting, Settings, declaration_of, question_settings
 
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 WHAT_IS_LEFT = inspect.Parameter.VAR_KEYWORD
@@ -38,7 +38,7 @@ def command(question: Function, show: Callable[..., None], about: str) -> Callab
     """
     own = list(inspect.signature(show, eval_str=True).parameters.values())[1:]
 
-    def run(model: ModelArgument, /, *, revision: Revision = None, headers: Headers = False, **given: Any) -> None:
+    def run(model: ModelArgument, /, *, revision: Revision = None, headers: Headers = False, **given: Given) -> None:
         from roofline.model.load import load
 
         shown = {p.name: given.pop(p.name) for p in own if p.name in given}
@@ -72,7 +72,7 @@ def with_settings(
                    if s.name not in named]  # fmt: skip
 
         @wraps(function)
-        def run(*args: Any, **given: Any) -> None:
+        def run(*args: Given, **given: Given) -> None:
             with in_options(settings):
                 function(*args, **given)
 
@@ -87,7 +87,7 @@ def with_settings(
 
 # -- errors --------------------------------------------------------------------------------------------------------
 @contextmanager
-def in_options(settings: Container[str]) -> Any:
+def in_options(settings: Container[str]) -> Iterator[None]:
     """Within it errors name settings as options."""
     try:
         yield
@@ -131,17 +131,17 @@ def annotation(setting: Setting, several: bool, default: object) -> object:
         return Annotated[bool | None if optional else bool, said]
     if several:
         whole = kind.several and int in kind.json
-        hint: Any = list[int] if whole else list[str]
+        hint: Hint = list[int] if whole else list[str]
         converter = _list_reader(kind) if whole else None
         said = Parameter(help=setting.help, consume_multiple=True, negative="", converter=converter)
         return Annotated[hint | None if optional else hint, said]
-    plain: Any = Literal[kind.words] if kind.words else kind.json[0]
+    plain: Hint = Literal[kind.words] if kind.words else kind.json[0]
     converter = None if kind.words or kind.json[0] is str else _reader(kind)
     return Annotated[plain | None if optional else plain, Parameter(help=setting.help, converter=converter)]
 
 
-def _reader(kind: ValueKind) -> Callable[[Any, Sequence[Token]], Any]:
-    def read(type_: Any, tokens: Sequence[Token]) -> Any:
+def _reader(kind: ValueKind) -> Callable[[Hint, Sequence[Token]], Given]:
+    def read(type_: Hint, tokens: Sequence[Token]) -> Given:
         del type_
         if len(tokens) != 1:
             raise InputError(tokens[0].keyword or "value", " ".join(t.value for t in tokens), "one value")
@@ -150,8 +150,8 @@ def _reader(kind: ValueKind) -> Callable[[Any, Sequence[Token]], Any]:
     return read
 
 
-def _list_reader(kind: ValueKind) -> Callable[[Any, Sequence[Token]], Any]:
-    def read(type_: Any, tokens: Sequence[Token]) -> Any:
+def _list_reader(kind: ValueKind) -> Callable[[Hint, Sequence[Token]], Given]:
+    def read(type_: Hint, tokens: Sequence[Token]) -> Given:
         del type_
         name = tokens[0].keyword or "value"
         values = [kind.read(name, token.value) for token in tokens]
@@ -161,6 +161,6 @@ def _list_reader(kind: ValueKind) -> Callable[[Any, Sequence[Token]], Any]:
     return read
 
 
-def options_given(given: Settings) -> dict[str, Any]:
+def options_given(given: Settings) -> dict[str, Given]:
     """The options that say something."""
     return {name: value for name, value in given.items() if value is not None}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from roofline.cli.common import Switch, refuse, warn
 from roofline.cli.derived import with_settings
+from roofline.declared.kinds import Given
 from roofline.explore.difference import Difference
 from roofline.explore.difference import diff as question
 
@@ -23,7 +24,7 @@ Spec = Annotated[
 
 
 @with_settings(question)
-def diff(a: Spec, b: Spec, /, *, json: Switch = False, **given: Any) -> None:
+def diff(a: Spec, b: Spec, /, *, json: Switch = False, **given: Given) -> None:
     """Two models, chips, formats, layouts or steps side by side: what changes, and what the change comes from.
 
     `--engine` is for the sides that name none themselves. Exits with 1 where a side does not fit.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from roofline.cli.common import Headers, Json, ModelArgument, Revision, steps_asked, warn
 from roofline.cli.derived import with_settings
 from roofline.declared.errors import InputError
+from roofline.declared.kinds import Given
 from roofline.declared.question import question_settings
 from roofline.work.analysis import analyze
 
@@ -25,7 +26,7 @@ def explain(
     revision: Revision = None,
     headers: Headers = False,
     json: Json = False,
-    **asked: Any,
+    **asked: Given,
 ) -> None:
     """The formulas of one op's FLOPs and bytes, the numbers put in, and their sources.
 

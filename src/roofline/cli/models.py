@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from roofline.cli.common import Form, Headers, Revision, Switch, progress_bar, refuse, warn
 from roofline.cli.derived import option_name, options_given, with_settings
 from roofline.declared.errors import InputError
+from roofline.declared.kinds import Given
 from roofline.declared.question import Settings, question_settings
 from roofline.explore.running import OF_ONE, formats_that_run, what_runs
 
@@ -45,7 +46,7 @@ def models(
     headers: Headers = False,
     json: Form = False,
     md: Form = False,
-    **runs: Any,
+    **runs: Given,
 ) -> None:
     """The catalog of published models, one model's modules, tensors and parameters, or a check of many configs.
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from roofline.cli.common import Headers, ModelArgument, Revision, Switch, refuse, warn
 from roofline.cli.derived import with_settings
+from roofline.declared.kinds import Given
 from roofline.estimates.offload import Offload
 from roofline.estimates.offload import offload as question
 
@@ -18,7 +17,7 @@ def offload(
     revision: Revision = None,
     headers: Headers = False,
     json: Switch = False,
-    **given: Any,
+    **given: Given,
 ) -> None:
     """A model too large for its cards: layers on cards, the rest on the CPU, as llama.cpp splits it.
 

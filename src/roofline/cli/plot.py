@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from roofline.cli.common import (
     STEP,
@@ -27,6 +27,7 @@ from roofline.cli.defaults import is_default
 from roofline.cli.derived import option_name, with_settings
 from roofline.declared.errors import InputError
 from roofline.declared.groups import Where
+from roofline.declared.kinds import Given
 from roofline.declared.question import group_settings, question_settings
 from roofline.work.analysis import analyze
 
@@ -59,7 +60,7 @@ def plot(
     headers: Headers = False,
     json: Json = False,
     force: Switch = False,
-    **asked: Any,
+    **asked: Given,
 ) -> None:
     """A picture: roofline, shares, sweeps, memory, parameters, decode map, tornado or diagram; PNG, SVG, PDF or HTML.
 

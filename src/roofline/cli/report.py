@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from roofline.cli.common import Headers, Json, ModelArgument, OutFile, Revision, Switch, progress_bar, refuse, warn
 from roofline.cli.derived import with_settings
 from roofline.declared.errors import InputError
+from roofline.declared.kinds import Given
 from roofline.show.report.finished import Finished
 from roofline.show.report.make import report as question
 
@@ -26,7 +27,7 @@ def report(
     headers: Headers = False,
     json: Json = False,
     force: Switch = False,
-    **asked: Any,
+    **asked: Given,
 ) -> None:
     """The whole story of a model on a machine: one HTML page, or Markdown with pictures and tables beside it.
 

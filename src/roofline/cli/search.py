@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from roofline.cli.common import (
     Headers,
@@ -24,6 +24,7 @@ from roofline.cli.defaults import is_default
 from roofline.cli.derived import option_name, options_given, with_settings
 from roofline.declared.errors import InputError
 from roofline.declared.groups import PlaceSettings
+from roofline.declared.kinds import Given
 from roofline.declared.question import Setting, Settings, group_settings, question_settings
 from roofline.declared.result import Result
 from roofline.explore.plan_place import rank_plan
@@ -65,7 +66,7 @@ def search(
     revision: Revision = None,
     headers: Headers = False,
     json: Json = False,
-    **asked: Any,
+    **asked: Given,
 ) -> None:
     """The best ways to serve a model within limits: layouts, replicas, pools, machines, formats, engines; or to train.
 

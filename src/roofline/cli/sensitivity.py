@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from roofline.cli.common import Headers, Json, ModelArgument, Revision, Switch, warn
 from roofline.cli.derived import with_settings
+from roofline.declared.kinds import Given
 from roofline.explore.asking import ASKED
 from roofline.explore.elasticity import sensitivity as question
 from roofline.model.load import load
@@ -23,7 +22,7 @@ def sensitivity(
     revision: Revision = None,
     headers: Headers = False,
     json: Json = False,
-    **asked: Any,
+    **asked: Given,
 ) -> None:
     """Percent of change in a time or a cost for 1 % of change in a parameter of chip, work or model; what limits it.
 

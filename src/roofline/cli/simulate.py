@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -27,6 +27,7 @@ from roofline.cli.derived import with_settings
 from roofline.cli.servers import with_its_drafts
 from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.groups import SLO
+from roofline.declared.kinds import Given
 from roofline.declared.question import Settings, group_settings
 from roofline.simulation.simulate import simulate as question
 
@@ -52,7 +53,7 @@ def simulate(
     theme: Literal["light", "dark"] = "light",
     force: Switch = False,
     json: Json = False,
-    **asked: Any,
+    **asked: Given,
 ) -> None:
     """A server under traffic, request by request: percentiles of TTFT, TPOT and latency, goodput, batch over time.
 

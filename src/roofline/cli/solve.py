@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from roofline.cli.common import Headers, Json, ModelArgument, Revision, refuse, warn
 from roofline.cli.derived import options_given, with_settings
+from roofline.declared.kinds import Given
 from roofline.declared.question import question_settings
 from roofline.explore.solution import Solution
 from roofline.explore.solve import solve as question
@@ -25,7 +26,7 @@ def solve(
     revision: Revision = None,
     headers: Headers = False,
     json: Json = False,
-    **asked: Any,
+    **asked: Given,
 ) -> None:
     """The value of one setting at which a target is met: batch, context, rate, bandwidth, chips, break-even price.
 

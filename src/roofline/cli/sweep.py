@@ -28,12 +28,14 @@ from roofline.cli.common import (
 )
 from roofline.cli.derived import options_given, with_settings
 from roofline.declared.errors import InputError
+from roofline.declared.kinds import Given
 from roofline.explore.axes import AXES, NUMBERS
 
 if TYPE_CHECKING:
     from polars import DataFrame
 
     from roofline.explore.evaluate import Sweeper
+    from roofline.explore.swept import Sweep
     from roofline.show.sweep import Order
 
 PATIENCE = 1.0
@@ -62,7 +64,7 @@ def sweep(
     headers: Headers = False,
     force: Switch = False,
     json: Json = False,
-    **axes: Any,
+    **axes: Given,
 ) -> None:
     """A table of anything over anything: models, chips, layouts, formats, engines, batches, contexts, rates.
 
@@ -257,7 +259,7 @@ def _check_picture(path: Path, force: bool) -> None:
     check_file(path, force, "--plot")
 
 
-def _draw(result: Any, shown: _Shown) -> None:
+def _draw(result: Sweep, shown: _Shown) -> None:
     from roofline.show.plots.rows import rows_plot
     from roofline.show.plots.style import Style
     from roofline.show.plots.write import write

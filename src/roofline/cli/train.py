@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from roofline.cli.common import Headers, Json, ModelArgument, OutFile, Revision, Switch, deliver, refuse, say, warn
 from roofline.cli.derived import with_settings
 from roofline.declared.errors import InputError
+from roofline.declared.kinds import Given
 from roofline.declared.question import question_settings
 from roofline.estimates.run import run
 from roofline.estimates.train import TrainingEstimate
@@ -37,7 +38,7 @@ def train(
     out: OutFile = None,
     json: Json = False,
     force: Switch = False,
-    **asked: Any,
+    **asked: Given,
 ) -> None:
     """A training step under a layout: memory of every stage, step time, bubble, communication, MFU; days and cost.
 

@@ -16,7 +16,8 @@ from roofline.estimates.serve import serve
 from roofline.extras import install_line
 
 if TYPE_CHECKING:
-    from roofline.web.scenario import JsonValue, SettingValue
+    from roofline.declared.trees import JsonValue
+    from roofline.web.scenario import SettingValue
 
 AXES = ("on", "input", "concurrency")
 """Settings that can be moved in an exported folder."""

@@ -7,12 +7,12 @@ number alone; the median of all is kept, and a row is held out with the median o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import product
 from math import exp, log
 from statistics import median
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from roofline.comparison.benchmarks import compared_results
 from roofline.comparison.results import Measured
@@ -155,7 +155,7 @@ class _Question:
 
     def chip_of(self, memory: float, compute: float, width: float | None, id: str) -> Chip:
         """The chip with constants of its own, no share above 1; a `width` of None keeps the backend's intervals."""
-        tree: dict[str, dict[str, Any]] = {}
+        tree: dict[str, dict[str, dict[str, dict[str, float]]]] = {}
         for dtype, kind in product(DTYPES, RECORDS):
             base = constants_for(self.chip, dtype, kind, self.software)
             values = {f.name: float(getattr(base.record, f.name)) for f in fields(base.record)}
@@ -172,7 +172,7 @@ class _Question:
         return constants_for(self.chip, "bf16", "matmul", self.software).large
 
 
-def _middle(shares: Any) -> float:
+def _middle(shares: Iterable[float]) -> float:
     """The median, 1 of nothing."""
     known = list(shares)
     return median(known) if known else 1.0

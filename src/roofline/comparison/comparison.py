@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from roofline.comparison.kernels import ProfiledKernel
 from roofline.comparison.match import matched_ops
@@ -217,7 +217,7 @@ def step_of_kernels(kernels: Sequence[ProfiledKernel]) -> Step:
 
     Raises InputError where no kernel says them.
     """
-    sizes: Any = next(filter(None, map(attention_sizes, kernels)), None)
+    sizes = next(filter(None, map(attention_sizes, kernels)), None)
     if sizes is None:
         raise InputError("measured", "no shapes of attention", "`input` or `context`, which say the step")
     sequences, new, keys = sizes

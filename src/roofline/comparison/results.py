@@ -10,12 +10,12 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from roofline.declared.checks import FASTEST, LARGEST, RAREST
 from roofline.declared.errors import InputError
 from roofline.declared.groups import Load, RequestFlow
 from roofline.declared.question import ungrouped
+from roofline.declared.trees import JsonObject, JsonValue
 
 MOST_ROWS = 10_000
 
@@ -78,7 +78,7 @@ def _rows(text: str, name: str) -> Iterator[Measured]:
                 yield from _server(part)
 
 
-def _trees(text: str, name: str) -> Iterator[Any]:
+def _trees(text: str, name: str) -> Iterator[JsonValue]:
     """One JSON value, or one on each line."""
     try:
         try:
@@ -90,7 +90,7 @@ def _trees(text: str, name: str) -> Iterator[Any]:
         raise InputError(name, "broken JSON", f"a result file of {TOOLS}") from error
 
 
-def _llama(row: Mapping[str, Any]) -> Iterator[Measured]:
+def _llama(row: JsonObject) -> Iterator[Measured]:
     """A row of `llama-bench -o json`: n_prompt or n_gen tokens after n_depth, avg_ts tokens a second."""
     speed, prompt, answer = (_number(row.get(key)) for key in ("avg_ts", "n_prompt", "n_gen"))
     depth = _whole(row.get("n_depth")) or 0
@@ -113,7 +113,7 @@ def _llama_csv(text: str, name: str) -> Iterator[Measured]:
 _MILLI = {"ttft": "mean_ttft_ms", "tpot": "mean_tpot_ms", "latency": "mean_e2el_ms"}
 
 
-def _server(row: Mapping[str, Any]) -> Iterator[Measured]:
+def _server(row: JsonObject) -> Iterator[Measured]:
     """A result of `vllm bench serve --save-result` or of sglang.bench_serving: means in milliseconds."""
     count = _number(row.get("completed"))
     tokens = [_number(row.get(key)) for key in ("total_input_tokens", "total_output_tokens")]
@@ -138,7 +138,7 @@ _GENAI = {"ttft": "time_to_first_token", "tpot": "inter_token_latency", "latency
 _TIMES = {"ms": 1e-3, "s": 1.0, "us": 1e-6, "ns": 1e-9}
 
 
-def _genai(tree: Mapping[str, Any]) -> Iterator[Measured]:
+def _genai(tree: JsonObject) -> Iterator[Measured]:
     """A profile_export_genai_perf.json: averages with their units; the concurrency in the input's configuration."""
     sizes = [_number(_part(tree, key, "avg")) for key in ("input_sequence_length", "output_sequence_length")]
     if not all(sizes):
@@ -162,7 +162,7 @@ def _sent(concurrency: int | None, rate: float | None) -> RequestFlow:
     )
 
 
-def _concurrency(tree: Mapping[str, Any]) -> int | None:
+def _concurrency(tree: JsonObject) -> int | None:
     config = tree.get("input_config")
     if not isinstance(config, Mapping):
         return None
@@ -171,7 +171,7 @@ def _concurrency(tree: Mapping[str, Any]) -> int | None:
     return direct or (_whole(stimulus.get("concurrency")) if isinstance(stimulus, Mapping) else None)
 
 
-def _part(tree: Mapping[str, Any], *keys: str) -> Any:
+def _part(tree: JsonObject, *keys: str) -> JsonValue:
     for key in keys:
         value = tree.get(key)
         if not isinstance(value, Mapping):
@@ -180,19 +180,21 @@ def _part(tree: Mapping[str, Any], *keys: str) -> Any:
     return tree
 
 
-def _number(value: Any) -> float | None:
+def _number(value: JsonValue) -> float | None:
     """A positive, finite number, or the text of one."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
     try:
-        number = float(value) if not isinstance(value, bool) and value is not None else 0.0
-    except (TypeError, ValueError, OverflowError):
+        number = float(value)
+    except (ValueError, OverflowError):
         return None
     return number if 0 < number < 1e15 else None
 
 
-def _whole(value: Any) -> int | None:
+def _whole(value: JsonValue) -> int | None:
     number = _number(value)
     return int(number) if number is not None and number == int(number) else None
 
 
-def _text(value: Any) -> str:
+def _text(value: JsonValue) -> str:
     return value[:200] if isinstance(value, str) else ""

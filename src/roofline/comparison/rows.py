@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from io import StringIO
-from typing import Any
 
 from roofline.comparison.benchmarks import ComparedResults
 from roofline.comparison.comparison import Comparison
@@ -32,7 +31,7 @@ def accuracy_table(answer: Comparison | ComparedResults, asked: Settings, group:
     return text.getvalue()
 
 
-def _step(c: Comparison) -> dict[str, Any]:
+def _step(c: Comparison) -> Settings:
     """The step of a profile."""
     query = c.predicted.step.queries[0]
     if query.new == 1 and query.cached:
@@ -41,7 +40,7 @@ def _step(c: Comparison) -> dict[str, Any]:
     return {"quantity": "prefill", "batch": query.count, "input": query.new, "seconds": c.measured, **more}
 
 
-def _sizes(m: Measured) -> dict[str, Any]:
+def _sizes(m: Measured) -> Settings:
     """A benchmark's measurement in seconds; nothing of a server without a load."""
     if m.quantity == "prompt":
         more = {"cached": m.depth} if m.depth else {}

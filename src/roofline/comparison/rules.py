@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from roofline.comparison.kernels import ProfiledKernel
 from roofline.frozen import frozen
@@ -87,7 +86,7 @@ def is_shared(kernel: ProfiledKernel) -> bool:
     return bool(SHARED.search(kernel.words))
 
 
-def attention_sizes(kernel: ProfiledKernel) -> Any:
+def attention_sizes(kernel: ProfiledKernel) -> tuple[int, int, int] | None:
     """Sequences, new tokens and keys of attention by the shapes of its queries and keys, [b, h, s, d]; None without."""
     dims = [d for d in kernel.shapes if len(d) == 4]
     if "scaled_dot_product" not in kernel.call or len(dims) < 2:

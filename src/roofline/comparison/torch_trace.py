@@ -12,14 +12,26 @@ import zlib
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, TypeGuard
 
 from roofline.comparison.kernels import LARGEST_PROFILE, MOST_KERNELS, ProfiledKernel, Shapes
 from roofline.declared.errors import InputError
+from roofline.declared.trees import JsonObject, JsonValue
 from roofline.model.untrusted import read_bytes
 
 _GPU = ("kernel", "gpu_memcpy", "gpu_memset")
 _MICRO = 1e-6
+
+
+class TraceEvent(TypedDict, total=False):
+    """A complete event: what it is of, its thread, when it starts and how long it takes in microseconds, and more."""
+
+    cat: str
+    name: str
+    tid: int | str
+    ts: float
+    dur: float
+    args: JsonValue
 
 
 def unpacked(path: Path) -> bytes:
@@ -48,7 +60,7 @@ def torch_kernels(content: bytes, name: str) -> tuple[ProfiledKernel, ...]:
     Raises InputError for what is no trace of PyTorch's, has no kernel and no operator, or too many.
     """
     try:
-        tree: Any = json.loads(content)
+        tree = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise InputError(name, "broken JSON", "a whole trace of torch.profiler") from error
     events = tree.get("traceEvents") if isinstance(tree, dict) else tree
@@ -67,14 +79,14 @@ def torch_kernels(content: bytes, name: str) -> tuple[ProfiledKernel, ...]:
     return tuple(sorted(kernels, key=lambda k: k.start))
 
 
-def _is_time(event: Mapping[str, Any]) -> bool:
+def _is_time(event: JsonObject) -> TypeGuard[TraceEvent]:
     times = (event.get("ts"), event.get("dur", 0))
     return all(isinstance(t, (int, float)) and not isinstance(t, bool) and 0 <= t < 1e18 for t in times)
 
 
-def _outermost(operators: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _outermost(operators: list[TraceEvent]) -> list[TraceEvent]:
     """Operators of `aten` and of extensions that stand in no other one of their thread, in order of start."""
-    end: dict[Any, float] = {}
+    end: dict[str, float] = {}
     outer = []
     for event in sorted(operators, key=lambda e: (e["ts"], -e.get("dur", 0))):
         if "::" not in str(event.get("name")):
@@ -86,9 +98,7 @@ def _outermost(operators: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return outer
 
 
-def _of_gpu(
-    launched: list[dict[str, Any]], outer: list[dict[str, Any]], timed: list[dict[str, Any]]
-) -> Iterator[ProfiledKernel]:
+def _of_gpu(launched: list[TraceEvent], outer: list[TraceEvent], timed: list[TraceEvent]) -> Iterator[ProfiledKernel]:
     """Kernels with the outermost operator within which each was launched, by correlation, else by External id."""
     calls = {_argument(e, "correlation"): e for e in timed if e.get("cat") in ("cuda_runtime", "cuda_driver")}
     inner = {_argument(e, "External id"): e for e in timed if e.get("cat") == "cpu_op"}
@@ -103,19 +113,19 @@ def _of_gpu(
         yield _kernel(event, around)
 
 
-def _argument(event: Mapping[str, Any], key: str) -> Any:
+def _argument(event: TraceEvent, key: str) -> int | str | None:
     arguments = event.get("args")
     value = arguments.get(key) if isinstance(arguments, Mapping) else None
     return value if isinstance(value, (int, str)) else None
 
 
-def _kernel(event: Mapping[str, Any], call: Mapping[str, Any] | None) -> ProfiledKernel:
+def _kernel(event: TraceEvent, call: TraceEvent | None) -> ProfiledKernel:
     named = str(call.get("name", ""))[:200] if call is not None else ""
     name = "" if event is call else str(event.get("name", ""))[:500]
     return ProfiledKernel(name, event["ts"] * _MICRO, event.get("dur", 0) * _MICRO, named, _shapes(call))
 
 
-def _shapes(call: Mapping[str, Any] | None) -> Shapes:
+def _shapes(call: TraceEvent | None) -> Shapes:
     arguments = call.get("args") if call is not None else None
     dims = arguments.get("Input Dims", arguments.get("Input dims")) if isinstance(arguments, Mapping) else None
     if not isinstance(dims, list):

@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from roofline.compat.llm_para_table import COLUMNS, Layer, Operation, para_outline, para_rows
 from roofline.compat.numbers import number, whole_number
@@ -37,7 +37,7 @@ def compute_and_plot_transformer_analysis(
     seq_len: int,
     batch_size: int,
     num_layers: int,
-    quant_config: Mapping[str, Any],
+    quant_config: Mapping[str, float],
     intermediate_size: int | None = None,
     num_key_value_heads: int | None = None,
     num_experts_per_tok: int | None = None,
@@ -86,7 +86,7 @@ def compute_and_plot_transformer_analysis(
 
 def analyze_from_csv(
     csv_path: str | os.PathLike[str],
-    hardware_config: Mapping[str, Any],
+    hardware_config: Mapping[str, float | str],
     output_path: str | os.PathLike[str] = "roofline_model.png",
 ) -> list[Path]:
     """Draws the roofline of a table as above on a machine, with a broken x axis, and its legend as `…_legend`.
@@ -134,7 +134,7 @@ def _path(field: str, value: object) -> Path:
     return path
 
 
-def _hardware(config: Mapping[str, Any]) -> Chip:
+def _hardware(config: Mapping[str, float | str]) -> Chip:
     from roofline.compat.chips import chip_of
 
     if not isinstance(config, Mapping):
@@ -233,7 +233,7 @@ RIDING = ("norm", "elementwise", "embedding", "optimizer")
 """Groups of ops that ride on others, or run at another peak than the matrix units'."""
 
 
-def _group(line: Mapping[str, Any], operation: str) -> str:
+def _group(line: Mapping[str, str], operation: str) -> str:
     """The group of our own kinds of op; of another table the operation itself."""
     from roofline.explore.points import GROUPS
     from roofline.work.ops import NAMES
@@ -242,7 +242,7 @@ def _group(line: Mapping[str, Any], operation: str) -> str:
     return groups.get(line.get("kind", "")) or str(line[operation])
 
 
-def _number(line: int, cells: Mapping[str, Any], column: str) -> float:
+def _number(line: int, cells: Mapping[str, str], column: str) -> float:
     try:
         value = float(cells[column])
     except (TypeError, ValueError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from roofline.declared.checks import real
 from roofline.declared.errors import InputError
@@ -82,7 +82,7 @@ class Operation:
 
 
 # -- the outline ---------------------------------------------------------------------------------------------------
-def para_outline(layer: Layer, layers: int, bits: Mapping[str, Any]) -> Model:
+def para_outline(layer: Layer, layers: int, bits: Mapping[str, float]) -> Model:
     """The model whose ops are LLM-para's operations, in their order; q·kᵀ and the product with v stand apart."""
     h, d, n, g = layer.hidden, layer.head_dim, layer.heads, layer.kv_heads
 
@@ -125,7 +125,7 @@ ROWS: Mapping[str, tuple[str, ...]] = {
 """Operation → the ops that it is, in the order of the table."""
 
 
-def precision(bits: Mapping[str, Any]) -> Precision:
+def precision(bits: Mapping[str, float]) -> Precision:
     """Formats of that many bits by role; RoPE's angles have `rope_bit`. Raises InputError for a key or a width."""
     if not isinstance(bits, Mapping):
         raise InputError("quant_config", bits, f"bits of {', '.join(QUANT_KEYS)}")
@@ -136,7 +136,7 @@ def precision(bits: Mapping[str, Any]) -> Precision:
     )  # fmt: skip
 
 
-def _format(bits: Mapping[str, Any], key: str) -> Format:
+def _format(bits: Mapping[str, float], key: str) -> Format:
     value = bits.get(key)
     number = real(value)
     if number is None or not 0 < number <= 64:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from roofline.declared.checks import LARGEST, integer, real
 from roofline.declared.errors import InputError
+from roofline.declared.kinds import Given
 
 
-def number(field: str, value: Any, *, zero: bool = False) -> float:
+def number(field: str, value: Given, *, zero: bool = False) -> float:
     """A finite number above 0, or from 0 on with `zero`. Raises InputError naming `field`."""
     known = real(value)
     if known is None or not 0 <= known < float("inf") or (known == 0 and not zero):
@@ -16,7 +15,7 @@ def number(field: str, value: Any, *, zero: bool = False) -> float:
     return known
 
 
-def whole_number(field: str, value: Any, most: int = LARGEST) -> int:
+def whole_number(field: str, value: Given, most: int = LARGEST) -> int:
     """A single whole number from 1 on. Raises InputError naming `field`."""
     known = integer(value)
     if known is None or not 1 <= known <= most:

@@ -12,9 +12,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from roofline.declared.errors import InputError, nearest
+from roofline.declared.trees import JsonObject
 from roofline.model.config import MOST_LAYERS, Config
 from roofline.model.families.blocks.feed_forward import mlp
 from roofline.model.families.blocks.layers import layer
@@ -23,7 +23,7 @@ from roofline.model.families.blocks.sizes import split
 from roofline.model.formats import Format, format_named
 from roofline.model.load import config_of
 from roofline.model.model import Block, Model
-from roofline.model.modules import Add, Attention, Linear, Modules, Norm, Rope
+from roofline.model.modules import Add, Attention, Linear, Module, Modules, Norm, Rope
 from roofline.model.precision import Precision, uniform
 from roofline.show.stdout import printing
 from roofline.work.analysis import Analysis, analyze
@@ -87,7 +87,7 @@ class Outline:
 
 
 # -- the outline ---------------------------------------------------------------------------------------------------
-def analyzer_outline(raw: dict[str, Any]) -> Outline:
+def analyzer_outline(raw: JsonObject) -> Outline:
     """The layers as the old tool sees them. Raises InputError for another model_type or a bad size."""
     outer = Config(raw)
     model_type = outer.text("model_type")
@@ -147,7 +147,7 @@ def _feed_forward(width: int, inner: int, prefix: str = "", suffix: str = "") ->
 
 def _block(name: str, width: int, attn: Modules, ffn: Modules) -> Block:
     """A pre-norm layer, its modules labelled by the half they stand in."""
-    named: list[Any] = []
+    named: list[Module] = []
     half = "Attn"
     for module in layer(name, width, attn, ffn, norm=rms).modules:
         label = module.name
@@ -306,8 +306,8 @@ def _run(argv: Sequence[str] | None) -> None:
     )
 
 
-def _json(counting: str, layers: int, table: Sequence[Line], summed: Line, stored: Storage) -> dict[str, Any]:
-    def entry(row: Line) -> dict[str, Any]:
+def _json(counting: str, layers: int, table: Sequence[Line], summed: Line, stored: Storage) -> JsonObject:
+    def entry(row: Line) -> JsonObject:
         return {**row.__dict__, "intensity": row.intensity}
 
     return {

@@ -22,7 +22,7 @@ from types import MappingProxyType, NoneType, UnionType
 from typing import Annotated, Any, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from roofline.declared.errors import InputError, nearest
-from roofline.declared.kinds import ValueKind, as_written, text_kind
+from roofline.declared.kinds import Given, ValueKind, as_written, text_kind
 
 T = TypeVar("T")
 Function: TypeAlias = Callable[..., Any]
@@ -30,7 +30,7 @@ Function: TypeAlias = Callable[..., Any]
 Hint: TypeAlias = Any
 """A type, with what is said of it."""
 Settings: TypeAlias = Mapping[str, Any]
-"""Settings by name."""
+"""Settings by name, or fields of a frozen dataclass, as `replace` takes them."""
 NEEDED = inspect.Parameter.empty
 """The default of a setting that has to be given."""
 OLD_NAMES: Mapping[str, str] = MappingProxyType(
@@ -55,7 +55,7 @@ class Setting:
     name: str
     kind: ValueKind
     help: str
-    default: Any
+    default: Given
     hint: Hint
     parameter: str = ""
 
@@ -99,7 +99,7 @@ def group(cls: type[T]) -> type[T]:
         kind: type = cls
 
         @wraps(own)
-        def checked(self: Any, *args: Any, **settings: Any) -> None:
+        def checked(self: Any, *args: Given, **settings: Given) -> None:
             own(self, *args, **settings)
             for name, setting in _checked_settings(kind):
                 value = getattr(self, name)
@@ -111,7 +111,7 @@ def group(cls: type[T]) -> type[T]:
     return cls
 
 
-def is_list(setting: Setting, value: Any) -> bool:
+def is_list(setting: Setting, value: Given) -> bool:
     """Whether a value of a setting that varies is a list of them."""
     return setting.kind.varies and isinstance(value, (list, tuple))
 
@@ -199,7 +199,7 @@ def _kind(hint: Hint) -> ValueKind | None:
     return next((note for note in _parts(hint)[1] if isinstance(note, ValueKind)), None)
 
 
-def _setting(name: str, hint: Hint, default: Any) -> Setting:
+def _setting(name: str, hint: Hint, default: Given) -> Setting:
     plain, notes = _parts(hint)
     kind = next((note for note in notes if isinstance(note, ValueKind)), text_kind())
     help = next((note for note in reversed(notes) if isinstance(note, str)), "")
@@ -235,7 +235,7 @@ def makes_grids(function: Function) -> bool:
     return getattr(function, "__makes_grids__", False)
 
 
-Over = Callable[[Function, Settings, tuple[str, ...]], Any]
+Over = Callable[[Function, Settings, tuple[str, ...]], Given]
 """Asks a question once for each combination of the lists among its settings, of which it is told the names."""
 
 
@@ -254,11 +254,11 @@ def question(
         vars(function).update(__former_names__=former, __settings_beside__=beside)
 
         @wraps(function)
-        def asked(*args: Any, **given: Any) -> Any:
+        def asked(*args: Given, **given: Given) -> Given:
             declared = declaration_of(function)
             flat = flattened(declared, args, given)
 
-            def one(**settings: Any) -> Any:
+            def one(**settings: Given) -> Given:
                 return function(**arguments_of(declared, settings))
 
             return one(**flat) if over is None else over(one, flat, declared.varied)
@@ -270,7 +270,7 @@ def question(
     return declared_by
 
 
-def flattened(declared: Declaration, args: tuple[Any, ...], given: Settings) -> dict[str, Any]:
+def flattened(declared: Declaration, args: tuple[Given, ...], given: Settings) -> dict[str, Given]:
     """The settings of a call, all flat; parameters that are no settings by their own names.
 
     Raises TypeError for names that the question does not have, InputError for a setting that is given twice.
@@ -278,7 +278,7 @@ def flattened(declared: Declaration, args: tuple[Any, ...], given: Settings) -> 
     parameters, settings = declared.parameters, declared.settings
     if len(args) > len(parameters):
         raise TypeError(f"{declared.name}() takes at most {len(parameters)} arguments, got {len(args)}")
-    flat: dict[str, Any] = {}
+    flat: dict[str, Given] = {}
     for name, value in (*zip(parameters, args, strict=False), *given.items()):
         new = declared.renamed.get(name, name)
         if new != name and name not in settings:
@@ -309,7 +309,7 @@ def _unknown(declared: Declaration, name: str) -> TypeError:
     return TypeError(f"{declared.name}() has no setting {name!r}{hint}")
 
 
-def ungrouped(value: Any, kind: type) -> dict[str, Any]:
+def ungrouped(value: Given, kind: type) -> dict[str, Given]:
     """The settings that a value of a group holds, without those at their defaults; whole, where it holds more."""
     if hasattr(kind, "asked") or not {f.name for f in fields(value)} <= group_settings(kind).keys():
         return {WHOLE + kind.__name__: value}
@@ -320,13 +320,13 @@ WHOLE = "whole "
 """Before the name of a group that is passed as it is."""
 
 
-def arguments_of(declared: Declaration, flat: Settings) -> dict[str, Any]:
+def arguments_of(declared: Declaration, flat: Settings) -> dict[str, Given]:
     """The arguments of a question's function: settings put into their groups, each checked by its kind.
 
     Raises TypeError for one that is missing, InputError for one that its kind refuses, or that another must be beside.
     """
-    grouped: dict[str, dict[str, Any]] = {parameter: {} for parameter in declared.groups}
-    alone, arguments = dict[str, Any](), dict[str, Any]()
+    grouped: dict[str, dict[str, Given]] = {parameter: {} for parameter in declared.groups}
+    alone, arguments = dict[str, Given](), dict[str, Given]()
     for name, value in flat.items():
         setting = declared.settings.get(name)
         if setting is None or not setting.parameter:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from roofline.arrays import np
 from roofline.declared.errors import InputError
 from roofline.declared.maths import is_array
+from roofline.declared.trees import JsonValue
 from roofline.declared.units import BARE, TEXTS, whole
 
 if TYPE_CHECKING:
@@ -40,7 +41,9 @@ else:
         """Yes or no, or an array of these."""
 
 
-Leaf: TypeAlias = tuple[str, Any, str]
+FigureValue: TypeAlias = Any
+"""What a figure may be: a number, a word, an array of either, a result, or a list or mapping of these."""
+Leaf: TypeAlias = tuple[str, FigureValue, str]
 """A name, a number or word (or an array of them), and its unit."""
 
 
@@ -52,7 +55,7 @@ class Figured:
     NAMES: ClassVar[Mapping[str, str]] = {}
     """Figures that are attributes of another name."""
 
-    def figure(self, name: str) -> Any:
+    def figure(self, name: str) -> FigureValue:
         """The value of a figure."""
         return getattr(self, self.NAMES.get(name, name))
 
@@ -68,7 +71,7 @@ class Result(Figured):
         every = (leaf for name, unit in self.FIGURES.items() for leaf in leaves_of(name, self.figure(name), unit))
         return iter({leaf[0]: leaf for leaf in every}.values())
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, FigureValue]:
         """Its fields, without what was worked out from them: what another process or a copy needs."""
         known: Any = self
         return {f.name: getattr(self, f.name) for f in fields(known)}
@@ -78,7 +81,7 @@ class Result(Figured):
         """The broadcast shape of its arrays, () where it has none."""
         return np.broadcast_shapes(*(np.shape(value) for _, value, _ in self.leaves()))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, JsonValue]:
         """The JSON of the schema `docs/schema/NAME.json`, as Python's own types."""
         return {"schema": self.SCHEMA, **{name: plain(self.figure(name)) for name in self.FIGURES}}
 
@@ -88,7 +91,7 @@ class Result(Figured):
 
         return polars.DataFrame(self.columns(), strict=False)
 
-    def columns(self) -> dict[str, list[Any]]:
+    def columns(self) -> dict[str, list[FigureValue]]:
         """The frame's columns, each with one value for each element."""
         shape = self.shape
         return {name: np.broadcast_to(value, shape).reshape(-1).tolist() for name, value, _ in self.leaves()}
@@ -115,7 +118,7 @@ class Result(Figured):
         return f"<table><caption>{escape(type(self).__name__)}</caption>{rows}</table>"
 
 
-def leaves_of(name: str, value: Any, unit: str) -> Iterator[Leaf]:
+def leaves_of(name: str, value: FigureValue, unit: str) -> Iterator[Leaf]:
     """The numbers and words of a figure, of a result within a result under its name; lists of things have none."""
     if isinstance(value, Result):
         yield from ((f"{name}_{leaf}", number, unit) for leaf, number, unit in value.leaves())
@@ -140,7 +143,7 @@ def _grouped(leaves: Sequence[Leaf]) -> Iterator[Leaf]:
             yield name, value, unit
 
 
-def _says_something(name: str, value: Any) -> bool:
+def _says_something(name: str, value: FigureValue) -> bool:
     """Whether it is there: nothing, no word and a term of memory that is 0 are left out."""
 
     if value is None or (isinstance(value, str) and not value):
@@ -149,7 +152,7 @@ def _says_something(name: str, value: Any) -> bool:
 
 
 # -- JSON ----------------------------------------------------------------------------------------------------------
-def plain(value: Any) -> Any:
+def plain(value: FigureValue) -> JsonValue:
     """A value in the types of JSON. Raises TypeError for what has no such form."""
     if hasattr(value, "plain"):
         return plain(value.plain())
@@ -171,14 +174,14 @@ def plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} has no form in JSON")
 
 
-def _listed(value: Any) -> Any:
+def _listed(value: FigureValue) -> JsonValue:
     if isinstance(value, list):
         return [_listed(item) for item in value]
     return plain(value)
 
 
 # -- text ----------------------------------------------------------------------------------------------------------
-def text(value: Any, unit: str) -> str:
+def text(value: FigureValue, unit: str) -> str:
     """A figure for a person: a number with its unit, an interval in brackets, of an array its least and its most."""
     if isinstance(value, tuple):
         expected, low, high, floor = value
@@ -256,12 +259,12 @@ class Grid(Result):
         axes = tuple(axis for axis in self.axes if axis.name not in labels)
         return Grid(axes, tuple(kept)) if axes else kept[0]
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> FigureValue:
         if name.startswith("_") or name in ("axes", "results"):
             raise AttributeError(name)
         return self._stacked([getattr(result, name) for result in self.results])
 
-    def _stacked(self, values: list[Any], points: tuple[int, ...] = ()) -> Any:
+    def _stacked(self, values: list[FigureValue], points: tuple[int, ...] = ()) -> FigureValue:
         """The values of all results as one, of the axes' shape and that of the points."""
         first = values[0]
         if hasattr(first, "leaves") and is_dataclass(first) and not isinstance(first, type):
@@ -273,9 +276,9 @@ class Grid(Result):
         stacked = np.stack([np.broadcast_to(v, points) for v in values])
         return stacked.reshape(*self._lengths, *points)
 
-    def columns(self) -> dict[str, list[Any]]:
+    def columns(self) -> dict[str, list[FigureValue]]:
         """The axes' labels and the columns of every result, with a row for each element."""
-        columns: dict[str, list[Any]] = {}
+        columns: dict[str, list[FigureValue]] = {}
         for names, result in zip(product(*(axis.labels for axis in self.axes)), self.results, strict=True):
             rows = result.columns()
             labels = {a.name: [n] * prod(result.shape) for a, n in zip(self.axes, names, strict=True)}
@@ -293,7 +296,7 @@ class Grid(Result):
         ]
         return axes + [(n, text(v, unit)) for n, v, unit in _grouped(leaves) if n not in names]
 
-    def _flat(self, values: list[Any]) -> Any:
+    def _flat(self, values: list[FigureValue]) -> FigureValue:
         if any(v is None for v in values):
             return None
         return np.concatenate([np.asarray(v).reshape(-1) for v in values])

@@ -6,10 +6,11 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from roofline.declared.question import Settings
 from roofline.emit.sizes import ConfigEntry, OptionValue
 
 
-def nested(settings: Iterable[ConfigEntry]) -> dict[str, Any]:
+def nested(settings: Iterable[ConfigEntry]) -> Settings:
     """Settings with dots in their names as tables in tables.
 
     >>> nested([ConfigEntry("a.b", 1), ConfigEntry("a.c", True), ConfigEntry("d", "e")])
@@ -35,7 +36,7 @@ def yaml_text(settings: Iterable[ConfigEntry]) -> str:
     return _yaml(nested(settings), 0)
 
 
-def _yaml(table: Mapping[str, Any], depth: int) -> str:
+def _yaml(table: Settings, depth: int) -> str:
     lines = []
     for name, value in table.items():
         if isinstance(value, Mapping):

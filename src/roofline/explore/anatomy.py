@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import MISSING, fields
 from itertools import groupby
-from typing import Any
 
 from roofline.declared.units import counted, si, whole
 from roofline.model import modules as m
 from roofline.model.model import Model
-from roofline.model.table import KindTable
+from roofline.model.table import KindTable, OfKind
 
 GROUPS: KindTable[str] = KindTable("groups of modules", m.Module)
 """Kind of module → the group of ops that pictures draw it in."""
@@ -25,7 +24,7 @@ for _group, _kinds in (
     ("scan", (m.Wkv, m.MatrixMemory)),
 ):  # fmt: skip
     GROUPS.add(_group, *_kinds)
-WORDS: KindTable[Callable[[Any], str]] = KindTable("words", m.Module)
+WORDS: KindTable[OfKind[str]] = KindTable("words", m.Module)
 """Kind of module → its sizes as a diagram says them."""
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
@@ -39,7 +38,7 @@ def question_of(model: Model, find: str, strict: bool, settings: Settings) -> Op
     more = {name: given.pop(name) for name in SERVED if name in given}
     if subject != "serve" and more:
         raise InputError(*next(iter(more.items())), f"nothing: it is of a server, not of {subject}")
-    others: dict[str, Any] = given
+    others = given
     if others.get("on") is None:
         raise InputError("on", None, "a chip or a cluster")
     if subject != "train":
@@ -108,7 +107,7 @@ def other_side(q: OpenQuestion, against: object) -> OpenQuestion:
     return q.under(setup(q.model, **{**q.others, **changes}))
 
 
-def side_named(against: object) -> dict[str, Any]:
+def side_named(against: object) -> Settings:
     """Settings of the other side. Raises InputError for others than those of `SIDES`.
 
     >>> side_named("on=b200,layout=tp=2,pp=2,precision=fp8")

@@ -8,13 +8,13 @@ from dataclasses import replace
 from itertools import product
 from math import prod
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
+from roofline.arrays import Array
 from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.groups import LengthSpread, Where
-from roofline.declared.kinds import ValueKind, text_kind
+from roofline.declared.kinds import Given, ValueKind, text_kind
 from roofline.declared.question import Setting, Settings, group_settings, question_settings
 from roofline.estimates.deployment import machine_chip
 from roofline.estimates.serve import serve
@@ -50,7 +50,7 @@ CHECKPOINT = "checkpoint"
 """What the formats of the checkpoint itself are called."""
 
 
-def space_of(model: Model | Source | Sequence[Model | Source], phase: str, axes: Mapping[str, Any]) -> Space:
+def space_of(model: Model | Source | Sequence[Model | Source], phase: str, axes: Settings) -> Space:
     """The space of axes as `sweep` takes them. Raises InputError for what is not understood."""
     question = question_named(phase)
     known = ("on", *SETTINGS, *DEGREES, *question.axes, *question.options)
@@ -72,7 +72,7 @@ def space_of(model: Model | Source | Sequence[Model | Source], phase: str, axes:
     return Space(phase, tuple(settings), _numbers(question, given))
 
 
-def several(value: Any, one: tuple[type, ...]) -> list[Any]:
+def several(value: Given, one: tuple[type, ...]) -> list[Given]:
     """One value or a list of them as a list. Raises InputError for an empty one."""
     values = [value] if value is None or isinstance(value, one) else list(value)
     if not values:
@@ -80,16 +80,16 @@ def several(value: Any, one: tuple[type, ...]) -> list[Any]:
     return values
 
 
-def _choice(name: str, values: Sequence[Any]) -> Choice:
+def _choice(name: str, values: Sequence[Given]) -> Choice:
     names = [CHECKPOINT if name == "precision" and value is None else value for value in values]
     return Choice(name, tuple(values), setting_labels(name, names))
 
 
-def _checked(name: str, value: Any, models: Sequence[Model]) -> list[Any]:
+def _checked(name: str, value: Given, models: Sequence[Model]) -> list[Given]:
     """The settings of an axis, each of which is one. Raises InputError for one that is none."""
     if name == "figures":
         return [text for word in several(value, (str,)) for text in figures_named(word)]
-    kinds: Mapping[str, Callable[[Any], object]] = {
+    kinds: Mapping[str, Callable[[Given], object]] = {
         "precision": lambda v: any(_has_formats(m, v, m is models[-1]) for m in models),
         "engine": lambda v: engine_named(v) if v is not None else None, "law": mode_named,
     }  # fmt: skip
@@ -103,7 +103,7 @@ def _checked(name: str, value: Any, models: Sequence[Model]) -> list[Any]:
     return values
 
 
-def _of_word(name: str, kind: ValueKind, word: str) -> Any:
+def _of_word(name: str, kind: ValueKind, word: str) -> Given:
     """A value as a person writes it; yes and no where it is one of these."""
     if bool not in kind.json:
         return kind.read(name, word)
@@ -112,7 +112,7 @@ def _of_word(name: str, kind: ValueKind, word: str) -> Any:
     return word == "yes"
 
 
-def _has_formats(model: Model, spec: Any, last: bool) -> bool:
+def _has_formats(model: Model, spec: Given, last: bool) -> bool:
     """Whether a model can be had in these formats. Raises InputError where the last one cannot either."""
     try:
         formats_of(model, spec)
@@ -146,7 +146,7 @@ def figures_named(text: str) -> list[str]:
     return [",".join(words) for words in product(*keys)]
 
 
-def _layouts(given: Settings) -> list[Any] | None:
+def _layouts(given: Settings) -> list[Layout | InputError | None] | None:
     """Every layout asked for, each once; None where there is none."""
     degrees = {name: given[name] for name in DEGREES if name in given}
     if degrees and "layout" in given:
@@ -156,7 +156,7 @@ def _layouts(given: Settings) -> list[Any] | None:
         return list(layouts_named("layout", ",".join(texts)))
     if "layout" not in given:
         return None
-    layouts: list[Any] = []
+    layouts: list[Layout | InputError | None] = []
     for spec in several(given["layout"], (str, Mapping, Layout)):
         if isinstance(spec, str):
             layouts += layouts_named("layout", spec)
@@ -171,9 +171,11 @@ def _layouts(given: Settings) -> list[Any] | None:
     return layouts
 
 
-def _named(layouts: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[str, ...]]:
+def _named(
+    layouts: Sequence[Layout | InputError | None],
+) -> tuple[tuple[Layout | InputError | None, ...], tuple[str, ...]]:
     """Layouts and their names, each once; one that cannot be is its error."""
-    by_name: dict[str, Any] = {}
+    by_name: dict[str, Layout | InputError | None] = {}
     for layout in layouts:
         text = "whole machine" if layout is None else layout.text() if isinstance(layout, Layout) else str(layout)
         while isinstance(layout, InputError) and text in by_name:
@@ -200,11 +202,12 @@ def _numbers(question: Question, given: Settings) -> tuple[Numbers, ...]:
     return tuple(axes)
 
 
-def _in_range(name: str, values: Any) -> Any:
+def _in_range(name: str, values: Array) -> Array:
     """The numbers of an axis. Raises InputError for those that it cannot have."""
     served = question_settings(serve).get(name)
     if served is not None and float in served.kind.json:
-        return served.kind.check(name, values)
+        checked: Array = served.kind.check(name, values)
+        return checked
     least = 0 if name == "context" else 1
     if values.dtype.kind == "f" or values.min() < least or values.max() > 2**40:
         raise InputError(name, values.tolist() if values.size < 9 else values.min(), f"whole numbers from {least}")

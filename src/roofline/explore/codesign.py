@@ -6,18 +6,20 @@ constants are a `Process`, whose defaults are public figures or what these leave
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial, reduce
 from math import pi, sqrt
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from roofline.arrays import Array
 from roofline.declared.checks import count, numbers
 from roofline.declared.errors import InputError, not_one_of
+from roofline.declared.kinds import Given
 from roofline.declared.question import Settings
-from roofline.declared.result import Figured, Units
+from roofline.declared.result import Figured, FigureValue, Units
 from roofline.declared.units import seconds_power
 from roofline.estimates.settings import Deployed, Setup
 from roofline.explore.asking import question_of
@@ -142,7 +144,7 @@ class Design(Figured):
         die = p.wafer / p.dies(self.area) / p.yielded(self.area)
         return die + self.capacity / GIGA * p.memory_usd + p.rest_usd
 
-    def figure_of(self, q: OpenQuestion, name: str) -> Any:
+    def figure_of(self, q: OpenQuestion, name: str) -> FigureValue:
         """What a condition says of it: its area and price, else a figure of the question asked of it."""
         return getattr(self, name) if name in MADE else q.figure(name)
 
@@ -198,7 +200,7 @@ class Codesign(Deployed):
 def codesign(
     model: Model | Source, *, bounds: Bounds | None = None, process: Process | None = None, of: str | None = None,
     against: str = "usd", where: str | Sequence[str] = (), seed: int = 1, generations: int = GENERATIONS,
-    **settings: Any,
+    **settings: Given,
 ) -> Codesign:  # fmt: skip
     """The front of hypothetical chips, by NSGA-II: a figure against what a chip takes (`usd`, `power` or `area`).
 
@@ -230,7 +232,7 @@ def codesign(
         def __init__(self) -> None:
             super().__init__(n_var=4, n_obj=2, n_ieq_constr=3, xl=np.log(low), xu=np.log(high))
 
-        def _evaluate(self, x: Any, out: dict[str, Any], *args: Any, **kwargs: Any) -> None:
+        def _evaluate(self, x: Array, out: dict[str, list[float]], *args: Array, **kwargs: Array) -> None:
             d = designed(np.exp(x), made_by)
             ok = d.area <= made_by.reticle and d.power <= within.power
             key = (d.peak, d.stacks, d.cache, d.link)
@@ -270,7 +272,7 @@ def towards(q: OpenQuestion, of: str) -> int:
     return 1 if seconds_power(q.known[of].unit) > 0 else -1
 
 
-def designed(x: Sequence[float] | Any, process: Process) -> Design:
+def designed(x: Iterable[float], process: Process) -> Design:
     """A design of four numbers; stacks are whole."""
     peak, stacks, cache, link = (float(v) for v in x)
     return Design(peak, max(1, round(stacks)), cache, link, process)

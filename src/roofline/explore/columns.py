@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roofline.arrays import Array
+from roofline.declared.result import FigureValue
 
 if TYPE_CHECKING:
-    from polars import DataFrame
+    from polars import DataFrame, Series
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Words:
     def __len__(self) -> int:
         return len(self.codes)
 
-    def text(self) -> NDArray[Any]:
+    def text(self) -> Array:
         """The words themselves."""
         return np.array(self.names, dtype=object)[self.codes]
 
@@ -35,12 +36,12 @@ class Words:
         return np.equal(self.codes, code)
 
 
-ColumnValues: TypeAlias = NDArray[Any] | Words
+ColumnValues: TypeAlias = Array | Words
 Rows: TypeAlias = Mapping[str, ColumnValues]
 """Name of a column → its values, all equally many."""
 
 
-def words_of(value: Any, size: int) -> Words:
+def words_of(value: FigureValue, size: int) -> Words:
     """A word for all of so many rows, or an array of one for each."""
     if isinstance(value, str):
         return Words(np.zeros(size, dtype=np.uint32), (value,))
@@ -78,7 +79,7 @@ def frame_of(rows: Rows) -> DataFrame:
     """A Polars frame: numbers, flags, and words as text."""
     import polars
 
-    def series(name: str, values: ColumnValues) -> Any:
+    def series(name: str, values: ColumnValues) -> Series:
         if isinstance(values, Words):
             names = polars.Series(name, values.names, dtype=polars.String)
             return names.gather(polars.Series(values.codes)) if len(values) else names.clear()

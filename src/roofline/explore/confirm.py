@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import sqrt
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from roofline.declared.errors import InputError
 from roofline.declared.groups import SLO, LengthSpread
+from roofline.declared.kinds import Given
 from roofline.declared.question import group_settings
 from roofline.declared.result import Figured, Units
 from roofline.explore.demand import NAMES
@@ -100,7 +101,7 @@ def recommended(ranked: Ranked, number: int) -> ServingPlan | None:
 
 def _simulation(plan: ServingPlan, seed: int) -> Simulation:
     demand, group, first = plan.demand, plan.group, plan.prefill
-    settings: dict[str, Any] = {
+    settings: dict[str, Given] = {
         "input": int(demand.input), "output_tokens": int(demand.output_tokens), "bill": group.site.bill,
         **{name: getattr(demand, name) for name in group_settings(LengthSpread)},
     }  # fmt: skip

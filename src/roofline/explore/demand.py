@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import erf, inf, log, sqrt
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
 from roofline.declared.groups import SLO, Load
-from roofline.declared.kinds import Attained, Switch
+from roofline.declared.kinds import Attained, Given, Switch
 from roofline.declared.maths import Count
 from roofline.declared.question import OLD_NAMES, group, group_settings
 from roofline.distinct import Array
@@ -21,7 +21,7 @@ TENTH = DEVIATIONS[1]
 """Standard deviations from the median of a normal distribution to its 90 % point."""
 
 
-def Demand(*sizes: Count, **settings: Any) -> Load:  # noqa: N802
+def Demand(*sizes: Count, **settings: Given) -> Load:  # noqa: N802
     """A `Load` by its former name, taken for a release."""
     return Load(*sizes, **{OLD_NAMES.get(name, name): value for name, value in settings.items()})
 

@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from roofline.declared.errors import InputError, nearest
 from roofline.declared.groups import DEGREES, PlaceSettings, Where
-from roofline.declared.kinds import EngineName, MachineName, OneSequences, OneTokens, OneTokensOrNone, StepName
+from roofline.declared.kinds import EngineName, Given, MachineName, OneSequences, OneTokens, OneTokensOrNone, StepName
 from roofline.declared.question import group, group_settings, question
 from roofline.declared.result import Figured, Result, Units
 from roofline.declared.units import written
@@ -258,7 +258,7 @@ def side(spec: str) -> Side:
     """
     head, _, rest = spec.partition(":")
     name, at, chip = head.partition("@")
-    given: dict[str, Any] = {"on": chip} if at else {}
+    given: dict[str, Given] = {"on": chip} if at else {}
     left = re.sub(r"\s*([^=,\[\]]+)=(?:\[[^\]]*\]|[^,\[\]]*)\s*(?:,|$)", "", rest)
     if left:
         raise InputError("spec", left, "`key=value` pairs separated by commas, values with commas in brackets")

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import inf, log
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from roofline.declared.checks import flag
 from roofline.declared.errors import InputError, not_one_of
+from roofline.declared.kinds import Given
 from roofline.declared.result import Figured, Units
 from roofline.declared.units import seconds_power
 from roofline.estimates.settings import Deployed, Setup
@@ -146,7 +147,7 @@ class Sensitivity(Deployed):
         raise not_one_of("knob", knob, (e.knob for e in self.elasticities))
 
 
-def sensitivity(model: Model | Source, *, of: str | None = None, map: bool = False, **settings: Any) -> Sensitivity:
+def sensitivity(model: Model | Source, *, of: str | None = None, map: bool = False, **settings: Given) -> Sensitivity:
     """The elasticities of a figure to the knobs of chip, work and model, and the regime of every op.
 
     of: a figure such as `time`, `tpot`, `latency` or `usd_per_million_tokens`; where not given the time of a step or of

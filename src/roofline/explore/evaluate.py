@@ -6,13 +6,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from roofline.arrays import Array
 from roofline.declared.errors import InputError, nearest
-from roofline.declared.result import Result
+from roofline.declared.result import FigureValue, Result
 from roofline.explore.columns import ColumnValues, Rows, Words, at_rows, joined_values, words_of
 from roofline.explore.condition import Clause, Condition, condition_of
 from roofline.explore.families import KEPT_PLANS, PlanFamily, compiled, plan_families, reason_of
@@ -47,7 +46,7 @@ class Sweeper:
     condition: Condition
     _compiled: dict[int, Compiled | InputError] = field(default_factory=dict, init=False, compare=False, repr=False)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type[Sweeper], tuple[Space, tuple[ColumnKind, ...], tuple[ColumnKind, ...], str]]:
         """Without what is compiled, which each process does by itself."""
         return Sweeper, (self.space, self.known, self.columns, self.condition.text)
 
@@ -107,7 +106,7 @@ class Sweeper:
             rows = {name: at_rows(values, order) for name, values in rows.items()}
         return PieceRows(rows, size, dict(dropped))
 
-    def all_of(self, family: PlanFamily, dropped: Counter[str]) -> Iterator[tuple[Rows, Any]]:
+    def all_of(self, family: PlanFamily, dropped: Counter[str]) -> Iterator[tuple[Rows, Array]]:
         """The columns of the rows of plans that differ in their degrees alone, and the plan of each row."""
         counts: Counter[str] = Counter()
         try:
@@ -147,7 +146,7 @@ class Sweeper:
         if rows is not None:
             yield rows[0]
 
-    def _box(self, family: PlanFamily, dropped: Counter[str]) -> tuple[Rows, Any] | None:
+    def _box(self, family: PlanFamily, dropped: Counter[str]) -> tuple[Rows, Array] | None:
         """The columns of a box of points of each plan, and the plans of the rows; None where there is no row."""
         question, plan, point = self.space.question, family.compiled, family.point(self.space)
         shape = (len(family.plans), *(stop - start for start, stop in family.box))
@@ -215,7 +214,7 @@ class _Answer:
         return self.sweeper.space.question.answer(self.family.compiled, self.point)
 
     @cached_property
-    def _figures(self) -> dict[str, dict[str, Any]]:
+    def _figures(self) -> dict[str, dict[str, FigureValue]]:
         return {}
 
     def column(self, column: ColumnKind, rows: Array | None, size: int) -> ColumnValues:
@@ -232,7 +231,7 @@ class _Answer:
         whole = np.broadcast_to(np.nan if value is None else value, self.shape)
         return typed_values(column, whole.reshape(-1) if rows is None else whole[rows], size)
 
-    def _value(self, column: ColumnKind) -> Any:
+    def _value(self, column: ColumnKind) -> FigureValue:
         if not column.figure:
             return self.point[column.name] if column.name in self.point else self._label(column.name)
         if column.figure not in self._figures:
@@ -240,7 +239,7 @@ class _Answer:
             self._figures[column.figure] = {name: value for name, value, _ in leaves}
         return self._figures[column.figure].get(column.name)
 
-    def _label(self, name: str) -> Any:
+    def _label(self, name: str) -> FigureValue:
         if name == "layout":
             return self.result.deployment.text  # type: ignore[attr-defined]
         return self.labels[name]
@@ -274,7 +273,7 @@ def halves(segment: Segment) -> tuple[Segment, Segment]:
     return replace(segment, box=low), replace(segment, box=high)
 
 
-def trimmed(point: Mapping[str, Any], rows: Any) -> tuple[dict[str, Any], Any]:
+def trimmed(point: Mapping[str, Array], rows: Array) -> tuple[dict[str, Array], Array]:
     """A box without the numbers of an axis at which there is no row; the first axis of `rows` is that of plans."""
     numbers, left = dict(point), rows
     if rows.all() or not rows.any():

@@ -8,13 +8,15 @@ the model.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
+from roofline.arrays import Array
 from roofline.declared.errors import InputError
+from roofline.declared.kinds import Given
 from roofline.declared.maths import is_array
 from roofline.declared.question import Settings
 from roofline.estimates.deployment import Machine, deploy
@@ -53,7 +55,7 @@ def compiled(space: Space, plan: int) -> Compiled:
     return Compiled(model, settings, asked)
 
 
-def _settings(space: Space, plan: int) -> dict[str, Any]:
+def _settings(space: Space, plan: int) -> dict[str, Given]:
     """The settings of a plan, the chip with its figures changed."""
     settings = dict(space.settings(plan))
     figures = settings.pop("figures", None)
@@ -63,7 +65,7 @@ def _settings(space: Space, plan: int) -> dict[str, Any]:
 
 
 @remembered(KEPT_PLANS)
-def _asked(model: Model, **where: Any) -> Setup:
+def _asked(model: Model, **where: Given) -> Setup:
     return setup(model, **where)
 
 
@@ -93,7 +95,7 @@ class PlanFamily:
     compiled: Compiled
     layouts: tuple[str, ...] = ()
 
-    def point(self, space: Space) -> dict[str, Any]:
+    def point(self, space: Space) -> dict[str, Array]:
         """The numbers of the box, each array along an axis of its own behind that of the plans."""
         return {name: v[np.newaxis] for name, v in space.point(Segment(self.plans[0], self.box)).items()}
 
@@ -101,7 +103,7 @@ class PlanFamily:
         """The plans in two."""
         middle, layout = len(self.plans) // 2, self.setup.layout
         for part in (slice(None, middle), slice(middle, None)):
-            degrees: dict[str, Any] = {name: v[part] for name in VARIED if is_array(v := getattr(layout, name))}
+            degrees: Settings = {name: v[part] for name in VARIED if is_array(v := getattr(layout, name))}
             spread = with_layout(self.compiled, replace(layout, **degrees))
             yield replace(self, plans=self.plans[part], layouts=self.layouts[part], compiled=spread)
 
@@ -129,7 +131,7 @@ def plan_families(
     if len(segments) < FEWEST_TOGETHER or len(places) == len(space.choices):
         return segments, ()
     alone, families = list[Segment](), list[PlanFamily]()
-    keyed: dict[Any, list[Segment]] = {}
+    keyed: dict[Hashable, list[Segment]] = {}
     possible = _Possible({}, {})
     for segment in segments:
         try:
@@ -155,10 +157,10 @@ def plan_families(
 class _Possible:
     """What was found out of plans: the chips that so many of a machine are, and which degrees cut a model."""
 
-    clusters: dict[Any, Cluster | InputError]
-    cuts: dict[Any, InputError | None]
+    clusters: dict[Hashable, Cluster | InputError]
+    cuts: dict[Hashable, InputError | None]
 
-    def key(self, settings: Settings, rest: tuple[int, ...]) -> Any:
+    def key(self, settings: Settings, rest: tuple[int, ...]) -> Hashable:
         """Plans with the same key may be answered together; None of one that is alone.
 
         `rest`: the places of its settings but the layout. Raises InputError where the plan cannot be.
@@ -171,7 +173,7 @@ class _Possible:
         self._check_cut(settings["model"], layout, (rest[0], like))
         return rest, like, layout.ep > 1, cluster
 
-    def _check_cut(self, model: Model, layout: Layout, like: Any) -> None:
+    def _check_cut(self, model: Model, layout: Layout, like: Hashable) -> None:
         """Raises InputError where the degrees do not divide the model; replicas never decide that."""
         cut = like, layout.tp, layout.cp, layout.ep, layout.expert_tp
         if cut not in self.cuts:

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import inf
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from roofline.declared.result import Figured, Leaf, Result, leaves_of
+from roofline.declared.result import Figured, FigureValue, Leaf, Result, leaves_of
 
 if TYPE_CHECKING:
     from roofline.explore.questions import Question
@@ -39,7 +39,7 @@ class Aim:
         value = answer.figure(self.figure)
         if value is None:
             return inf
-        expected = float(getattr(value, "expected", value))
+        expected = float(value.expected if hasattr(value, "expected") else value)
         return -expected if self.most else expected
 
     def far(self, answer: Figured, best: Figured) -> str:
@@ -100,7 +100,7 @@ def figure_leaves(question: Question, result: Result, figure: str) -> Iterable[L
     return leaves_of(figure, result.figure(figure), result.FIGURES[figure])
 
 
-def _kind_of(value: Any, unit: str) -> Kind | None:
+def _kind_of(value: FigureValue, unit: str) -> Kind | None:
     """What the values of a column are; None of what is there for some plans alone."""
     if value is None:
         return "float" if unit else None

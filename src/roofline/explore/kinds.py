@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from itertools import islice, product
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from roofline.declared.errors import InputError
 from roofline.declared.result import Result
@@ -51,7 +51,7 @@ def first_answer(space: Space) -> Result:
     raise first
 
 
-def typed_values(column: ColumnKind, values: Any, size: int) -> ColumnValues:
+def typed_values(column: ColumnKind, values: ArrayLike, size: int) -> ColumnValues:
     """Values as the column has them."""
     match column.kind:
         case "word":

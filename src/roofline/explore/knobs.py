@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from roofline.declared.checks import RAREST
 from roofline.declared.errors import InputError
+from roofline.declared.kinds import Given
+from roofline.declared.question import Settings
 from roofline.explore import variants
 from roofline.explore.open_question import (
     ALL_SIZES,
@@ -33,7 +35,7 @@ KnobSide: TypeAlias = Literal["hardware", "work", "model"]
 """What a knob is of: the machine, the numbers asked, the architecture."""
 KnobRead: TypeAlias = Callable[[OpenQuestion], float | None]
 """The value of a knob in a question; None where the question has none."""
-KnobTurn: TypeAlias = Callable[[OpenQuestion, Any], OpenQuestion]
+KnobTurn: TypeAlias = Callable[[OpenQuestion, Given], OpenQuestion]
 """The question with another value of a knob, or an array of them. Raises InputError for one that cannot be."""
 WIDER, NARROWER = 2.0**12, 2.0**-12
 """How far from the chip's own figures others are looked at."""
@@ -75,8 +77,8 @@ def _rates(name: str, now: KnobRead) -> tuple[KnobRead, KnobTurn]:
 
     def turned(q: OpenQuestion, value: float) -> OpenQuestion:
         chip, factor = q.asked.deployment.chip, value / (now(q) or value)
-        rates: Any = frozen({f: factor * v for f, v in getattr(chip, name).items()})
-        return q.on(replace(chip, **{name: rates}))
+        rates: Settings = {name: frozen({f: factor * v for f, v in getattr(chip, name).items()})}
+        return q.on(replace(chip, **rates))
 
     return now, turned
 
@@ -138,10 +140,10 @@ def _of_work(name: str) -> Knob:
 
 # -- the architecture ----------------------------------------------------------------------------------------------
 def _of_model(
-    name: str, get: Callable[[Model], float | None], set: Callable[[Model, Any], Model | None],
+    name: str, get: Callable[[Model], float | None], set: Callable[[Model, Given], Model | None],
     ends: tuple[float, float], grain: Callable[[Model], int] = lambda model: 1,
 ) -> Knob:  # fmt: skip
-    def turned(q: OpenQuestion, value: Any) -> OpenQuestion:
+    def turned(q: OpenQuestion, value: Given) -> OpenQuestion:
         if value == get(q.model):
             return q
         changed = set(q.model, value)
@@ -293,7 +295,7 @@ class Sought:
         """Whether its values are whole numbers, of which arrays are asked at once."""
         return self.knob.grain(self.q) > 0
 
-    def at(self, value: Any) -> OpenQuestion:
+    def at(self, value: Given) -> OpenQuestion:
         """The question, and that of the other side, with a value."""
         value = value * self.step if self.whole else value
         there = self.knob.set(self.q, value)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from roofline.bracketing import spread
 from roofline.declared.checks import count
+from roofline.declared.kinds import Given
 from roofline.declared.maths import Count
 from roofline.estimates.deployment import Deployment, Machine
 from roofline.estimates.fit import Fit
@@ -60,7 +60,7 @@ class MemoryCurve:
 
 def memory_over_context(
     model: Model, *, on: Sequence[Machine] = (), layout: object = None, batch: int = 1, most: int | None = None,
-    **options: Any,
+    **options: Given,
 ) -> MemoryCurve:  # fmt: skip
     """Weights, activations with the engine's overhead, recurrent state and KV cache, over context up to `most`.
 

@@ -10,9 +10,11 @@ from typing import Any, Literal, TypeAlias
 
 from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.groups import Load, StaticBatch, one_load
-from roofline.declared.kinds import ValueKind, count_kind
+from roofline.declared.kinds import Given, ValueKind, count_kind
 from roofline.declared.question import Settings, arguments_of, declaration_of, group_settings, question_settings
+from roofline.declared.result import FigureValue, Result
 from roofline.distinct import Array
+from roofline.estimates.deployment import Machine
 from roofline.estimates.fit import fit
 from roofline.estimates.generate import generate, generation
 from roofline.estimates.serve import serve, server_of, serving
@@ -98,7 +100,7 @@ class OpenQuestion:
     asked: Setup
     numbers: Mapping[str, float]
     condition: Condition = field(default_factory=Condition)
-    machine: Any = None
+    machine: Machine | None = None
     strict: bool = False
     others: Settings = field(default_factory=dict)
     more: Settings = field(default_factory=dict)
@@ -117,7 +119,7 @@ class OpenQuestion:
         followed = self.subject == "serve" and self.more.get("formula") is False
         return FOLLOWED if followed else BLOCK
 
-    def sized(self, **numbers: Any) -> OpenQuestion:
+    def sized(self, **numbers: float) -> OpenQuestion:
         """The same with other numbers."""
         return replace(self, numbers={**self.numbers, **numbers})
 
@@ -143,7 +145,7 @@ class OpenQuestion:
         """The same at another price of a chip hour."""
         return self.under(self._where(chip=replace(self.asked.deployment.chip, price=Price(usd_per_hour))))
 
-    def _where(self, **deployment: Any) -> Setup:
+    def _where(self, **deployment: Given) -> Setup:
         return replace(self.asked, deployment=replace(self.asked.deployment, **deployment))
 
     @property
@@ -156,7 +158,7 @@ class OpenQuestion:
         """The same, of which figures can be asked by name: all those that its answer has."""
         return replace(self, known=in_conditions(figure_columns(self.question, self.answer)))
 
-    def figure(self, name: str) -> Any:
+    def figure(self, name: str) -> FigureValue:
         """A figure of the answer; where `strict` and there is an interval, its far end.
 
         Raises InputError for a name that no figure has, and for a figure that is not known there.
@@ -202,7 +204,7 @@ class OpenQuestion:
             case "train":
                 return self._trained(batch)
 
-    def _served(self) -> dict[str, Any]:
+    def _served(self) -> Settings:
         """What the server is asked, in groups."""
         flat = {"on": self.machine, **self.numbers, **self.more}
         groups = arguments_of(declaration_of(serve), flat)
@@ -213,6 +215,7 @@ class OpenQuestion:
         """Of a question about one: the server."""
         return server_of(self.asked, **self._served())
 
-    def _trained(self, batch: Any) -> Any:
+    def _trained(self, batch: float) -> Result:
         place = {"on": self.machine, **{name: getattr(self.asked, name) for name in ("layout", "engine", "law")}}
-        return train(self.model, batch=batch, tokens=self.numbers["tokens"], **place, **self.others)
+        estimate: Result = train(self.model, batch=batch, tokens=self.numbers["tokens"], **place, **self.others)
+        return estimate

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from roofline.declared.checks import count
@@ -26,7 +23,7 @@ UNKNOWN = Span(1.0, 1.0, 1.0, 1.0)
 TAILS = Percentiles(*(Tail(1.0, 1.0, 1.0, 1.0),) * 3)
 
 
-def rank_plan(s: Search, given: str | Mapping[str, Any]) -> PlanPlace:
+def rank_plan(s: Search, given: str | Settings) -> PlanPlace:
     """A plan such as `prefills=5,prefill_layout=tp=4,replicas=3,layout=tp=4,concurrency=192`, in a search's own space.
 
     It serves the demand's load; where there is none, `concurrency` requests in all. Raises InputError for what is not

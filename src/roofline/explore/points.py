@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 from roofline.declared.errors import not_one_of
 from roofline.declared.maths import Count
@@ -78,7 +78,7 @@ def points(estimate: Estimate, by: By = "ops") -> tuple[Point, ...]:
     """
     if by not in get_args(By):
         raise not_one_of("points", by, get_args(By))
-    together: dict[Any, list[OpTime]] = {}
+    together: dict[Hashable, list[OpTime]] = {}
     for op in estimate.ops:
         if by != "ops" or _stands_alone(op, estimate):
             together.setdefault(_key(op, by), []).append(op)
@@ -92,7 +92,7 @@ def _stands_alone(op: OpTime, estimate: Estimate) -> bool:
     return not (work.rides or fused)
 
 
-def _key(op: OpTime, by: By) -> object:
+def _key(op: OpTime, by: By) -> Hashable:
     if by == "ops":
         return id(op.cost)
     return op.cost.block if by == "layers" else ""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from roofline.declared.errors import not_one_of
 from roofline.declared.groups import Load, StaticBatch
@@ -23,7 +24,7 @@ from roofline.declared.question import (
     group_settings,
     question_settings,
 )
-from roofline.declared.result import Result
+from roofline.declared.result import FigureValue, Result
 from roofline.estimates.generate import Generation, changed_step, of_total, pipeline_group, prompts_span
 from roofline.estimates.serve import serve, server_of, serving
 from roofline.estimates.settings import Setup
@@ -65,8 +66,8 @@ class Question:
     columns: tuple[str, ...]
     longest: Callable[[Coordinates], Count]
     answer: Callable[[Compiled, Coordinates], Result]
-    allowed: Callable[[Compiled, Coordinates], Any] = lambda plan, point: np.True_
-    more: Mapping[str, tuple[str, Callable[[Any], Any]]] = field(default_factory=dict)
+    allowed: Callable[[Compiled, Coordinates], ArrayLike] = lambda plan, point: np.True_
+    more: Mapping[str, tuple[str, Callable[..., FigureValue]]] = field(default_factory=dict)
     options: tuple[str, ...] = ()
     together: bool = True
 
@@ -125,7 +126,7 @@ def _generate(plan: Compiled, point: Coordinates) -> Generation:
     return Generation(_setup(plan), StaticBatch(point["input"], point["output"], point["batch"]))
 
 
-def _serve_settings(plan: Compiled, point: Coordinates) -> dict[str, Any]:
+def _serve_settings(plan: Compiled, point: Coordinates) -> Settings:
     """What the server is asked at a point, in groups: the numbers of the point beside the settings of the plan."""
     own = {name: value for name, value in plan.settings.items() if name in SERVED}
     numbers = {OLD_NAMES.get(name, name): value for name, value in point.items()}
@@ -142,7 +143,7 @@ def _serve(plan: Compiled, point: Coordinates) -> Result:
     return serving(_setup(plan), **{**asked, "load": replace(asked["load"], rate=taken)})
 
 
-def _served(plan: Compiled, point: Coordinates) -> Any:
+def _served(plan: Compiled, point: Coordinates) -> ArrayLike:
     """Whether the server takes the rate."""
     if "rate" not in point:
         return np.True_
@@ -154,7 +155,7 @@ SERVED = tuple(name for name, s in question_settings(serve).items() if s.paramet
 
 
 def _train(plan: Compiled, point: Coordinates) -> Result:
-    options: dict[str, Any] = {**plan.settings, **point}
+    options: Settings = {**plan.settings, **point}
     result: Result = train(plan.model, **options)
     return result
 

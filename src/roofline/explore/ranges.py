@@ -6,11 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import product
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from roofline.arrays import Array
 from roofline.declared.checks import LARGEST
 from roofline.declared.errors import InputError
 from roofline.layout.layout import FLAGS, Layout, layout_named
@@ -27,7 +26,7 @@ _NUMBER = r"([0-9]{1,15})(?:\.([0-9]{1,9}))?(k|M|G|Ki|Mi|Gi)?"
 _RANGE = re.compile(rf"{_NUMBER}(?:\.\.{_NUMBER}(?::([x+]){_NUMBER})?)?")
 
 
-def numbers_named(field: str, text: str) -> NDArray[Any]:
+def numbers_named(field: str, text: str) -> Array:
     """The numbers that a text names, in its order: int64 where all are whole, else float64.
 
     `a..b` is every whole number from a to b; `a..b:x2` goes on by a factor and `a..b:+16` by a step while it does not
@@ -48,13 +47,13 @@ def numbers_named(field: str, text: str) -> NDArray[Any]:
     return values
 
 
-def _repeats(values: NDArray[Any]) -> bool:
+def _repeats(values: Array) -> bool:
     """Whether a number is there twice."""
     rising = bool((values[1:] > values[:-1]).all())
     return not rising and len(np.unique(values)) < len(values)
 
 
-def _part(field: str, text: str) -> NDArray[Any]:
+def _part(field: str, text: str) -> Array:
     match = _RANGE.fullmatch(text)
     if match is None:
         raise InputError(field, text, EXPECTED)
@@ -96,13 +95,13 @@ def _value(groups: Sequence[str | None]) -> Fraction | None:
     return Fraction(int(whole + places), 10 ** len(places)) * PREFIXES[prefix or ""]
 
 
-def _array(values: list[Fraction]) -> NDArray[Any]:
+def _array(values: list[Fraction]) -> Array:
     if all(v.denominator == 1 for v in values) and max(values) <= LARGEST:
         return np.array([int(v) for v in values], dtype=np.int64)
     return np.array([float(v) for v in values])
 
 
-def values_of(field: str, value: object) -> NDArray[Any]:
+def values_of(field: str, value: object) -> Array:
     """The numbers of an axis: a number, a text as in `numbers_named`, a list, a range or an array of one dimension.
 
     Raises InputError for anything else, nothing, and what is not finite.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Annotated, Any, ClassVar, TypeAlias
+from typing import Annotated, ClassVar, TypeAlias
 
 from roofline.declared.errors import InputError
 from roofline.declared.groups import MachineSettings
-from roofline.declared.kinds import EngineName, Names, count_kind
+from roofline.declared.kinds import EngineName, Given, Names, count_kind
 from roofline.declared.question import group, question, question_settings
 from roofline.declared.result import Figured, Result, Units
 from roofline.estimates.deployment import Machine
@@ -176,7 +176,7 @@ def _rows(
     for name in formats:
         precision = None if name == CHECKPOINT else name
         chosen = usual_engine(on, name) if engine is None else engine_named(engine)
-        where: dict[str, Any] = {"on": on, "precision": precision, "engine": chosen}
+        where: dict[str, Given] = {"on": on, "precision": precision, "engine": chosen}
         try:
             answer = fit(model, batch=1, context=context, **where)
             if not answer.fits and host is not None and engine is None:  # card and host together are llama.cpp's

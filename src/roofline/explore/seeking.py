@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
-from typing import Any
 
 import numpy as np
 
 from roofline.bracketing import real_end, whole_end
 from roofline.declared.errors import InputError
+from roofline.declared.maths import Count
 from roofline.declared.units import counted
 from roofline.distinct import Array
 from roofline.explore.knobs import Sought
@@ -22,7 +22,7 @@ def searched(of: Sought, extreme: str, against: str) -> Solution:
     """The greatest or least value at which all holds; the other side is asked at the same value."""
     greatest, q = extreme == "greatest", of.q
 
-    def use(value: Any) -> Array:
+    def use(value: Count) -> Array:
         try:
             return np.asarray(of.at(value).use)
         except InputError:

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from roofline.declared.errors import InputError
+from roofline.declared.kinds import Given
 from roofline.estimates.settings import Setup
 from roofline.estimates.step import Estimate, step_estimate
 from roofline.explore import variants
@@ -74,7 +75,7 @@ class OperatingPoint:
         size = {"input": self.prompted} if phase == "prefill" else {"context": self.context}
         return OpenQuestion(phase, self.asked, {"batch": self.batch, **size}, within=False).knowing()
 
-    def under(self, **changes: Any) -> OperatingPoint:
+    def under(self, **changes: Given) -> OperatingPoint:
         """The same with another model or other formats."""
         return replace(self, asked=replace(self.asked, **changes))
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from roofline.declared.errors import InputError
 from roofline.declared.result import Figured, Units
 from roofline.estimates.settings import Deployed, Setup
-from roofline.explore.condition import Clause, Compared, FigureName
+from roofline.explore.condition import Clause, ClauseValue, Compared, FigureName
 from roofline.explore.open_question import OpenQuestion
 
 
@@ -97,7 +97,7 @@ def requirement_rows(q: OpenQuestion, beyond: OpenQuestion | None) -> tuple[Met,
         return requirement_rows(q, None)
 
 
-def _plain(value: Any) -> float | str:
+def _plain(value: ClauseValue) -> float | str:
     value = np.asarray(value)
     return str(value.item()) if value.dtype.kind in "US" else float(value.item())
 

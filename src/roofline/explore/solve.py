@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
 from roofline.declared.errors import InputError, not_one_of
-from roofline.declared.kinds import ExtremeName, Names, OneChipCount, OtherSide, PlainNumber, Switch, Text
+from roofline.declared.kinds import ExtremeName, Given, Names, OneChipCount, OtherSide, PlainNumber, Switch, Text
 from roofline.declared.question import OLD_NAMES, question
 from roofline.explore.asking import ASKED, MONEY, TRAINED, other_side, question_of, side_text
 from roofline.explore.break_even import break_even, owned_named
@@ -64,7 +64,7 @@ def solve(
     extreme: Annotated[ExtremeName | None, "The greatest or the least value, where it is not the usual one."] = None,
     most_chips: Annotated[OneChipCount | None, "As far as chips are looked at (512, or those of the cluster)."] = None,
     strict: Annotated[Switch, "Times at the far end of their 80 % intervals."] = False,
-    **settings: Any,
+    **settings: Given,
 ) -> Solution:
     """The value of one setting, `find`, at which what `where` says holds.
 

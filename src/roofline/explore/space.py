@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from roofline.arrays import Array
 from roofline.declared.errors import InputError
+from roofline.declared.kinds import Given
+from roofline.declared.question import Settings
 from roofline.explore.questions import Question, question_named
 
 PIECE_POINTS = 2**17
@@ -30,7 +31,7 @@ class Choice:
     """An axis of settings: its name, the settings, and what each is called. One may be the error that it is."""
 
     name: str
-    settings: tuple[Any, ...]
+    settings: tuple[Given, ...]
     labels: tuple[str, ...]
 
 
@@ -39,7 +40,7 @@ class Numbers:
     """An axis of numbers of one dimension."""
 
     name: str
-    values: NDArray[Any]
+    values: Array
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ class Space:
             places.append(place)
         return tuple(reversed(places))
 
-    def settings(self, plan: int) -> Mapping[str, Any]:
+    def settings(self, plan: int) -> Settings:
         """The settings of a plan. Raises InputError where one of them cannot be."""
         pairs = zip(self.choices, self.places(plan), strict=True)
         chosen = {choice.name: choice.settings[i] for choice, i in pairs}
@@ -158,7 +159,7 @@ class Space:
         """All of them, piece by piece."""
         return (segment for number in range(self.pieces) for segment in self.piece(number))
 
-    def point(self, segment: Segment) -> dict[str, NDArray[Any]]:
+    def point(self, segment: Segment) -> dict[str, Array]:
         """The numbers of a segment, each array along an axis of its own."""
         axes = len(self.numbers)
         return {

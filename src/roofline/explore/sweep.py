@@ -11,6 +11,7 @@ import numpy as np
 from roofline.bracketing import adjacent, spread, whole_end
 from roofline.declared.checks import count
 from roofline.declared.errors import not_one_of
+from roofline.declared.kinds import Given
 from roofline.estimates.deployment import Machine
 from roofline.estimates.fit import Fit
 from roofline.estimates.settings import setup
@@ -123,7 +124,7 @@ def sweep_steps(
     batch: int = 1,
     context: int = 1024,
     most: int | None = None,
-    **options: Any,
+    **options: Given,
 ) -> StepSweep:
     """Steps over batch (1 … `most`, 1024 where not given, at `context`) or over context (1 … `most` at `batch`).
 
@@ -162,7 +163,7 @@ def map_decode(
     most_context: int | None = None,
     counting: str = "standard",
     traffic: str = "fused",
-    **options: Any,
+    **options: Given,
 ) -> DecodeMap:
     """Decode over batch (powers of two up to `most_batch`, 1024) × context (powers of two from 256 up, and the last).
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
+from roofline.arrays import Array
 from roofline.declared.errors import InputError, not_one_of
-from roofline.declared.result import Result, Units
+from roofline.declared.kinds import Given
+from roofline.declared.result import FigureValue, Result, Units
 from roofline.estimates.deployment import machine_chip
 from roofline.explore.axes import space_of
 from roofline.explore.columns import ColumnValues, Rows, Words, frame_of, joined_values
@@ -82,7 +84,7 @@ class Sweep(Result):
         return {column.name: column.unit for column in self.sweeper.columns}
 
     @property
-    def table(self) -> Mapping[str, Any]:
+    def table(self) -> Mapping[str, FigureValue]:
         """Every column, a value for each row."""
         return self.columns()
 
@@ -90,13 +92,13 @@ class Sweep(Result):
     def shape(self) -> tuple[int, ...]:
         return (self.rows,)
 
-    def columns(self) -> dict[str, list[Any]]:
+    def columns(self) -> dict[str, list[FigureValue]]:
         return {name: _listed(values) for name, values in self.values.items()}
 
     def to_frame(self) -> DataFrame:
         return frame_of(self.values)
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> Array:
         """A column as an array. Raises InputError for one that is not there."""
         if name not in self.values:
             raise not_one_of("column", name, self.values)
@@ -104,8 +106,8 @@ class Sweep(Result):
         return values.text() if isinstance(values, Words) else values
 
 
-def _listed(values: ColumnValues) -> list[Any]:
-    plain: list[Any] = (values.text() if isinstance(values, Words) else values).tolist()
+def _listed(values: ColumnValues) -> list[FigureValue]:
+    plain: list[FigureValue] = (values.text() if isinstance(values, Words) else values).tolist()
     return plain
 
 
@@ -117,7 +119,7 @@ def axis_sizes(space: Space) -> Mapping[str, int]:
 
 def sweep(
     model: Model | Source, *, phase: str = "decode", where: str = "", columns: Sequence[str] | None = None,
-    cluster: str | None = None, **axes: Any,
+    cluster: str | None = None, **axes: Given,
 ) -> Sweep:  # fmt: skip
     """A table over every combination of its axes, each of them one value or many: a `Sweep`.
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, TypeAlias
+from typing import Annotated, ClassVar, TypeAlias
 
 import numpy as np
 
 from roofline.declared.errors import InputError
 from roofline.declared.groups import LawSettings, MachineSettings
-from roofline.declared.kinds import OneChipCount, OneSequences, OneTokens, TrainingAim, Whole, Word, Words
+from roofline.declared.kinds import Given, OneChipCount, OneSequences, OneTokens, TrainingAim, Whole, Word, Words
+from roofline.declared.maths import Count
 from roofline.declared.question import Settings, group, question, ungrouped
 from roofline.declared.result import Figured, Result, Units
 from roofline.distinct import Array
@@ -82,7 +83,7 @@ class TrainingPlan(Figured):
         return self.chips * self.seconds
 
 
-TRAINING_AIMS: Mapping[str, Callable[[Any], tuple[Any, ...]]] = {
+TRAINING_AIMS: Mapping[str, Callable[[TrainingPlan | _Timed], tuple[Count, Count]]] = {
     "time": lambda p: (p.seconds, p.chips), "cost": lambda p: (p.chip_seconds, p.chips),
     "chips": lambda p: (p.chips, p.seconds),
 }  # fmt: skip
@@ -209,7 +210,7 @@ def _understood(model: Model, work: tuple[int, int], where: TrainingMachine, how
     """What is chosen from. Raises InputError for a word that `train` does not know."""
     batch, tokens = work
     orders: tuple[str, ...] = SCHEDULED if how.schedule is None else _several("schedule", how.schedule)
-    again: tuple[Any, ...] = RECOMPUTED if how.recompute is None else _several("recompute", how.recompute)
+    again: tuple[Given, ...] = RECOMPUTED if how.recompute is None else _several("recompute", how.recompute)
     recipes = _several("recipe", how.recipe)
     mode_named(where.law)
     for order in orders:
@@ -228,7 +229,7 @@ def _understood(model: Model, work: tuple[int, int], where: TrainingMachine, how
     return _Choices(orders, tuple(dict.fromkeys(step.recompute for step in steps)), recipes)
 
 
-def _several(name: str, value: Any) -> tuple[Any, ...]:
+def _several(name: str, value: Given) -> tuple[Given, ...]:
     """One value or a list of them. Raises InputError for an empty one."""
     values = tuple(value) if isinstance(value, (list, tuple)) and not is_one(name, value) else (value,)
     if not values:
@@ -263,10 +264,8 @@ class _Alike:
         for name in ("zeros", "recomputed"):
             half = len(getattr(self, name)) // 2
             if half:
-                parts: tuple[dict[str, Any], ...] = tuple(
-                    {name: getattr(self, name)[part]} for part in (slice(half), slice(half, None))
-                )
-                return replace(self, **parts[0]), replace(self, **parts[1])
+                parts = getattr(self, name)[:half], getattr(self, name)[half:]
+                return replace(self, **{name: parts[0]}), replace(self, **{name: parts[1]})
         half = len(self.points) // 2
         first, second = (self.points.where(part) for part in (slice(half), slice(half, None)))
         return replace(self, points=first), replace(self, points=second)
@@ -314,7 +313,9 @@ class _Timed:
         )  # fmt: skip
 
 
-def _first(timed: Sequence[_Timed], aim: Callable[[Any], tuple[Any, ...]], top: int) -> Iterator[tuple[_Timed, int]]:
+def _first(
+    timed: Sequence[_Timed], aim: Callable[[TrainingPlan | _Timed], tuple[Count, Count]], top: int
+) -> Iterator[tuple[_Timed, int]]:
     """Which are least of an aim, and their numbers within, the least first; of equals in the order they came."""
     if not timed:
         return

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from roofline.declared.errors import InputError
+from roofline.declared.kinds import Given
 from roofline.extras import install_line
 
 Done = TypeVar("Done")
@@ -20,7 +21,7 @@ RETRIES = 5
 """Times that a piece is begun again where its worker is lost."""
 
 
-def each_in_order(task: Callable[[int], Done], numbers: Iterable[int], cluster: Any = None) -> Iterator[Done]:
+def each_in_order(task: Callable[[int], Done], numbers: Iterable[int], cluster: Given = None) -> Iterator[Done]:
     """`task(number)` for each of the numbers, in their order.
 
     `cluster`: None for this process, `local` for workers on this machine, the address of a Dask scheduler, or what a
@@ -32,7 +33,7 @@ def each_in_order(task: Callable[[int], Done], numbers: Iterable[int], cluster: 
     return _on_workers(task, numbers, cluster)
 
 
-def _on_workers(task: Callable[[int], Done], numbers: Iterable[int], cluster: Any) -> Iterator[Done]:
+def _on_workers(task: Callable[[int], Done], numbers: Iterable[int], cluster: Given) -> Iterator[Done]:
     with _client(cluster) as client:
         shared = client.scatter(task, broadcast=True, hash=False)
         waiting: deque[Any] = deque()
@@ -50,10 +51,10 @@ def _call(task: Callable[[int], Done], number: int) -> Done:
 
 
 @contextmanager
-def _client(cluster: Any) -> Iterator[Any]:
+def _client(cluster: Given) -> Iterator[Any]:
     """A client of the cluster; of `local` with workers of its own, one for each core."""
     try:
-        dask: Any = import_module("distributed")
+        dask = import_module("distributed")
     except ImportError:
         raise InputError("cluster", cluster, f"Dask beside this package: {install_line('cluster')}") from None
     own = None

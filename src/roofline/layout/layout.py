@@ -10,12 +10,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal, TypeAlias, get_args
+from typing import ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from roofline.declared.checks import first_where, flag, lengths_differ
 from roofline.declared.errors import InputError, nearest, not_one_of
+from roofline.declared.kinds import Given
 from roofline.declared.maths import Count, ceil_div, is_array, least, most, some, where
 from roofline.declared.result import Figured, Units
 from roofline.model.popularity import Popularity, popularity_given
@@ -261,7 +262,7 @@ def _spread(layers: int, chunks: int) -> list[int]:
     return counts
 
 
-def layout_named(spec: Any) -> Layout:
+def layout_named(spec: Given) -> Layout:
     """A layout as it is, from text such as `tp=8,pp=4,sp,zero=1` (`tp8 pp4` too), or a mapping; None is one chip.
 
     Raises InputError for a degree that does not exist or is not a whole number.
@@ -281,7 +282,7 @@ def layout_named(spec: Any) -> Layout:
     return replace(Layout(), **spec)
 
 
-def _pair(word: str) -> tuple[str, Any]:
+def _pair(word: str) -> tuple[str, Given]:
     if word in FLAGS:
         return word, True
     pair = re.fullmatch(r"([a-z]+)=?(.*)", word)
@@ -307,12 +308,12 @@ def _pair(word: str) -> tuple[str, Any]:
     return name, int(text)
 
 
-def _number(value: Any) -> Any:
+def _number(value: Given) -> Given:
     """A number of NumPy's as Python's own."""
     return value.item() if is_array(value) and not value.ndim else value
 
 
-def _degree(name: str, value: Any) -> Count:
+def _degree(name: str, value: Given) -> Count:
     value = _number(value)
     if is_array(value) or isinstance(value, (list, tuple)):
         try:
@@ -330,7 +331,7 @@ def _degree(name: str, value: Any) -> Count:
     return value
 
 
-def _at_least_one(name: str, value: Any) -> Count:
+def _at_least_one(name: str, value: Given) -> Count:
     value = _number(value)
     if is_array(value) or isinstance(value, (list, tuple)):
         array = np.asarray(value)

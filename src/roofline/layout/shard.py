@@ -16,11 +16,12 @@ from typing import Any
 
 from roofline.declared.errors import InputError
 from roofline.declared.maths import Count, ceil_div, is_array, least, most, some
+from roofline.declared.question import Settings
 from roofline.layout.layout import Layout, check_divides, does_not_divide
 from roofline.model import modules as m
 from roofline.model.model import Block, Model
 from roofline.model.popularity import busiest
-from roofline.model.table import KindTable
+from roofline.model.table import KindTable, OfKind
 
 ONE_CHIP = Layout()
 PIPELINE = "pipeline"
@@ -265,7 +266,7 @@ class Stream:
 ShardingRule = Callable[[Any, _Rank, Stream], tuple[Iterable[m.Module], Stream]]
 """A module, its rank and the stream that comes in → its modules on the rank, collectives included, and the stream."""
 SHARDING: KindTable[ShardingRule] = KindTable("sharding", m.Module)
-Sizes = Callable[[Any, _Rank, str], dict[str, Any]]
+Sizes = Callable[[Any, _Rank, str], Settings]
 """A module, the rank and what to call the module in errors → the sizes that change."""
 
 
@@ -407,8 +408,8 @@ def _add(a: m.Add, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Str
     One inside the pieces is shared out as they are.
     """
     if stream.pieces:
-        width: Any = ceil_div(a.width, rank.layout.tp)
-        mine = replace(a, width=width, split=rank.layout.cp)
+        width: Settings = {"width": ceil_div(a.width, rank.layout.tp)}
+        mine = replace(a, **width, split=rank.layout.cp)
         return (replace(mine, copies=rank.layout.cp * rank.layout.dp),), stream
     before = reduction(a.name, rank, (stream.partial == 1) * 1)
     return (*before, on_every_rank(a, rank)), Stream(partial=most(stream.partial - 1, 0))
@@ -425,16 +426,16 @@ def _shift(s: m.TokenShift, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Mod
 @SHARDING.of(m.Delay)
 def _delay(d: m.Delay, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
     """Values are shared out with the heads they belong to."""
-    width: Any = d.width // least(rank.layout.tp, d.kv_groups)
-    return (replace(d, width=width, split=rank.layout.cp, copies=rank.layout.cp * rank.layout.dp),), stream
+    width: Settings = {"width": d.width // least(rank.layout.tp, d.kv_groups)}
+    return (replace(d, **width, split=rank.layout.cp, copies=rank.layout.cp * rank.layout.dp),), stream
 
 
 @SHARDING.of(m.RelativeBias)
 def _relative(b: m.RelativeBias, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
     """Each rank has the whole table and its share of the heads."""
     check_divides("tp", rank.layout.tp, f"{b.name} heads", b.heads)
-    heads: Any = b.heads // rank.layout.tp
-    return (replace(b, heads=heads, split=rank.layout.cp, copies=rank.layout.ranks),), stream
+    heads: Settings = {"heads": b.heads // rank.layout.tp}
+    return (replace(b, **heads, split=rank.layout.cp, copies=rank.layout.ranks),), stream
 
 
 @SHARDING.of(m.Norm)
@@ -449,7 +450,7 @@ def _norm(n: m.Norm, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], S
     copies = layout.ranks if n.repeats > 1 and not n.per_repeat else layout.cp * layout.dp
     if per_kv and n.repeats == 1:
         copies = layout.ranks // least(layout.tp, kv_heads)
-    sizes: dict[str, Any] = {"repeats": part} if n.repeats > 1 else {"width": part}
+    sizes: Settings = {"repeats": part} if n.repeats > 1 else {"width": part}
     return (replace(n, **sizes, split=layout.cp, copies=copies),), stream
 
 
@@ -458,8 +459,8 @@ def _rope(r: m.Rope, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], S
     """Heads of queries, and of keys as the attention beside it has them."""
     keys = max(0, r.heads - getattr(rank.mixer, "heads", r.heads))
     kept = rank.kv(keys) if keys > 1 else keys
-    heads: Any = ceil_div(r.heads - keys, rank.layout.tp) + kept
-    return (replace(r, heads=heads, split=rank.layout.cp),), stream
+    heads: Settings = {"heads": ceil_div(r.heads - keys, rank.layout.tp) + kept}
+    return (replace(r, **heads, split=rank.layout.cp),), stream
 
 
 # -- mixers --------------------------------------------------------------------------------------------------------
@@ -473,7 +474,7 @@ class Mixes:
     """
 
     sizes: Sizes
-    keys: Callable[[Any], Count] | None
+    keys: OfKind[Count] | None
     latent: bool = False
 
     def __call__(self, module: Any, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
@@ -490,13 +491,13 @@ class Mixes:
             yield mixer
             return
         keys = self.keys(mixer)
-        place: dict[str, Any] = {"stride": layout.tp, "axis": "cp", "split": layout.cp, "ranks": layout.cp}
+        place: Settings = {"stride": layout.tp, "axis": "cp", "split": layout.cp, "ranks": layout.cp}
         if layout.exchange == "ulysses" and isinstance(mixer, m.Attention):
             check_divides("cp", layout.cp, "the attention heads of a tensor-parallel rank", mixer.heads)
             queries, values = mixer.heads * mixer.head_dim, mixer.heads * mixer.v_head_dim
             yield m.Collective(name=f"{name}_spread", op="all_to_all", width=queries + keys, **place)
             few = least(layout.cp, mixer.kv_heads)
-            sizes: dict[str, Any] = {"heads": mixer.heads // layout.cp, "kv_heads": mixer.kv_heads // few}
+            sizes: Settings = {"heads": mixer.heads // layout.cp, "kv_heads": mixer.kv_heads // few}
             yield replace(mixer, **sizes, split=1)
             yield m.Collective(name=f"{name}_return", op="all_to_all", width=values, **place)
             return
@@ -589,10 +590,10 @@ def _exchanged_experts(e: m.Experts, rank: _Rank) -> Iterator[m.Module]:
     _check_slots(e.experts, redundant, layout.ep)
     check_divides("etp" if layout.etp is not None else "tp", etp, "the experts' inner size", e.inner)
     stays, owned = _stays(layout), layout.cp * layout.tp
-    inner: Any = e.inner // etp
+    inner: Settings = {"inner": e.inner // etp}
     routed = replace(e, redundant=redundant, popularity=layout.popularity)
     mine = replace(
-        routed, inner=inner, ranks=layout.ep, gathered=layout.ep * etp, split=owned,
+        routed, **inner, ranks=layout.ep, gathered=layout.ep * etp, split=owned,
         copies=layout.ranks // (layout.ep * etp), load=_load(routed, layout),
     )  # fmt: skip
     sends, spans = _if(stays, 1, layout.ep), _if(stays, 1, etp)

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from roofline.declared.errors import InputError, nearest, not_one_of
+from roofline.declared.kinds import Given
+from roofline.declared.trees import TomlTable
 from roofline.frozen import frozen, frozen_tree
 from roofline.machine.files import Tables, only_known, plain_name
 from roofline.machine.series import ChipRows
@@ -75,7 +76,7 @@ class Chip:
     date: str = ""
     note: str = ""
     like: str | None = None
-    constants: Mapping[str, Any] | None = None
+    constants: TomlTable | None = None
 
     def __hash__(self) -> int:
         return hash(self.id)
@@ -149,7 +150,7 @@ def chip_from(id: str, table: object) -> Chip:
         *(f"{k}.{f}" for k in ("peak", "vector") for f in FORMATS),
     ]
     only_known(id, flat, known)
-    values: dict[str, Any] = {}
+    values: dict[str, Given] = {}
     for key, (name, factor) in _NUMBERS.items():
         if key in flat:
             if name in values:
@@ -184,7 +185,7 @@ def chip_from(id: str, table: object) -> Chip:
     )  # fmt: skip
 
 
-def _usable(id: str, flat: Mapping[str, Any], usable: float, nominal: float) -> dict[str, Any]:
+def _usable(id: str, flat: TomlTable, usable: float, nominal: float) -> dict[str, float]:
     """The capacities, in bytes, of a chip of which not all memory can be used."""
     if usable > nominal:
         key = next(key for key in flat if key.startswith("memory.usable_"))
@@ -192,7 +193,7 @@ def _usable(id: str, flat: Mapping[str, Any], usable: float, nominal: float) -> 
     return {"capacity": usable, "nominal_capacity": nominal}
 
 
-def _flattened(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _flattened(table: TomlTable) -> Iterator[tuple[str, Given]]:
     for key, value in table.items():
         if isinstance(value, Mapping):
             yield from ((f"{key}.{inner}", v) for inner, v in value.items())
@@ -204,7 +205,7 @@ _INTERVAL = ("low", "high", "low_small", "high_small")
 _KNOWN_OF_FIT = (*_INTERVAL, "rows", "mape", "median", "bias", "software")
 
 
-def _constants(key: str, table: object) -> Mapping[str, Any]:
+def _constants(key: str, table: object) -> TomlTable:
     """Fitted laws: dtype → kind of op → software → the fields of the kind's record and the interval of its error.
 
     Raises InputError naming the key that is missing, unknown, negative or not a number.
@@ -212,7 +213,7 @@ def _constants(key: str, table: object) -> Mapping[str, Any]:
     from roofline.machine.law import RECORDS
 
     names = {kind: tuple(record.__dataclass_fields__) for kind, record in RECORDS.items()}
-    read: dict[str, Any] = {}
+    read: dict[str, Given] = {}
     for dtype, kinds in _tables(key, table):
         read[dtype] = {}
         for kind, softwares in _tables(f"{key}.{dtype}", kinds):
@@ -223,7 +224,7 @@ def _constants(key: str, table: object) -> Mapping[str, Any]:
     return frozen_tree(read)
 
 
-def _tables(key: str, table: object) -> list[tuple[str, Mapping[str, Any]]]:
+def _tables(key: str, table: object) -> list[tuple[str, TomlTable]]:
     if not isinstance(table, Mapping):
         raise InputError(key, table, "a table")
     for name, value in table.items():
@@ -232,7 +233,7 @@ def _tables(key: str, table: object) -> list[tuple[str, Mapping[str, Any]]]:
     return list(table.items())
 
 
-def _entry(key: str, entry: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+def _entry(key: str, entry: TomlTable, names: Iterable[str]) -> dict[str, Given]:
     known = (*names, *_KNOWN_OF_FIT)
     for name, value in entry.items():
         if name not in known:
@@ -293,7 +294,7 @@ class ChipCatalog(Mapping[str, Chip]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def head(self, id: str) -> Mapping[str, Any]:
+    def head(self, id: str) -> TomlTable:
         """The name and the aliases of a chip, without its figures."""
         return self._tables.head(id) if id in self._tables else self._rows.head(id)
 
@@ -361,7 +362,7 @@ def chip_of_figures(spec: str, like: Callable[[str], Chip] | None = None) -> Chi
     if "=" in given.get("like", ""):
         raise InputError("chip like", given["like"], "a chip of the catalog or its file")
     base = like(given.pop("like")) if like and "like" in given else None
-    values: dict[str, Any] = {}
+    values: dict[str, Given] = {}
     peaks = {f: figure_named(f"chip {f}", given[f], _RATE_UNITS) for f in FORMATS if f in given}
     if "peak" in given:
         peak = figure_named("chip peak", given["peak"], _RATE_UNITS)

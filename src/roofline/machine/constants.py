@@ -10,13 +10,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from roofline.declared.maths import Count, is_array, where
+from roofline.declared.trees import TomlTable
 from roofline.machine.chip import Chip, chips
 from roofline.machine.deviation import COMMON, Deviation
 from roofline.machine.files import Tables, raw
 from roofline.machine.law import CHOSEN, RECORDS, ExpertsLaw, PrefillLaw
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 FOLDER = Path(__file__).with_name("constants")
 UNKNOWN = (0.5, 2.0)
@@ -33,6 +37,7 @@ WHOLE: Mapping[str, str] = {"ada": "l40s", "ampere": "a100-sxm-80gb", "hopper": 
 """Of generations, the chip that was fitted whose matrix units are whole."""
 COMPUTED: Mapping[str, str] = {"fp8": "fp8", "nvfp4": "fp4", "w4a8_mxfp4": "fp8"}
 """What products of a dtype are computed in, by how its name begins; else bf16."""
+Record = TypeVar("Record", bound="DataclassInstance")
 Grade: TypeAlias = Any
 """How well constants are known, a letter or an array of them: A fitted on this chip, B on its generation, C on others;
 "-" where there are none."""
@@ -154,7 +159,7 @@ class Either:
 
 
 @cache
-def _table(name: str) -> Mapping[str, Any]:
+def _table(name: str) -> TomlTable:
     return Tables(raw, FOLDER / f"{name}.toml") if name in _measured() else {}
 
 
@@ -238,9 +243,9 @@ def _wide(kind: str) -> str:
     return "bf16_kv_bf16" if kind.startswith("latent") else "bf16"
 
 
-def _by_cores(record: Any, cores: Mapping[str, Any], chip: Chip) -> Any:
+def _by_cores(record: Any, cores: TomlTable, chip: Chip) -> Any:
     """A record's fractions of a chip's bandwidth and peak, limited by what its cores do in a clock."""
-    values: dict[str, Any] = {}
+    values: dict[str, float] = {}
     if chip.units and chip.clock:
         most_of = chip.units * chip.clock * cores["clocked"] / chip.bandwidth
         values["memory"] = (record.memory**-CORES_SHARP + most_of**-CORES_SHARP) ** (-1 / CORES_SHARP)
@@ -318,13 +323,13 @@ def _plain(kind: str) -> str:
     return "matmul" if kind == "quantised_matmul" else kind
 
 
-def _as(record: type[Any], base: Any) -> Any:
+def _as(record: type[Record], base: DataclassInstance) -> Record:
     """The same constants in another record; what it has besides stays at its default."""
     shared = {f.name for f in fields(record)} & {f.name for f in fields(base)}
     return record(**{name: getattr(base, name) for name in shared})
 
 
-def _record(node: Mapping[str, Any], kind: str, software: str | None, grade: str) -> Constants | None:
+def _record(node: TomlTable, kind: str, software: str | None, grade: str) -> Constants | None:
     entry = node.get(software or "default") or node.get("default")
     if not entry:
         return None
@@ -336,13 +341,13 @@ def _record(node: Mapping[str, Any], kind: str, software: str | None, grade: str
     )  # fmt: skip
 
 
-def _later(entry: Mapping[str, Any]) -> tuple[tuple[float, float], tuple[float, float]] | None:
+def _later(entry: TomlTable) -> tuple[tuple[float, float], tuple[float, float]] | None:
     if "later_low" not in entry:
         return None
     small, large = ((entry[f"later_low{k}"], entry[f"later_high{k}"]) for k in ("_small", ""))
     return small, large
 
 
-def _pair(entry: Mapping[str, Any], name: str) -> tuple[float, float]:
+def _pair(entry: TomlTable, name: str) -> tuple[float, float]:
     low, high = entry.get(name, (1.0, 1.0))
     return float(low), float(high)

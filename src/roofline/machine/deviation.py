@@ -13,8 +13,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
+from roofline.arrays import Array
 from roofline.declared.maths import Count, root, where
 
 COMMON: Mapping[str, float] = {"A": 0.10, "B": 0.25, "C": 0.75, "-": 0.0}
@@ -80,7 +80,7 @@ EXACT = Deviation()
 """Of what is known."""
 
 
-def deviation_between(expected: Count, low: Count, high: Count, grade: Any) -> Deviation:
+def deviation_between(expected: Count, low: Count, high: Count, grade: str | Array) -> Deviation:
     """The deviation of an op whose interval is known, of constants of a grade or of an array of them."""
     share: Count = COMMON[grade] if isinstance(grade, str) else 0.0
     if not isinstance(grade, str):

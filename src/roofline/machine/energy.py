@@ -12,10 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from roofline.declared.maths import Count, least
 from roofline.declared.result import Figured, Units
+from roofline.declared.trees import TomlTable
 from roofline.machine.chip import Chip
 from roofline.machine.files import Tables, raw
 
@@ -88,7 +89,7 @@ def draw_of(chip: Chip) -> Draw | None:
     if chip.tdp is None:
         return None
     tables = _shares()
-    s: dict[str, Any] = {**tables["default"], **tables.get(chip.generation, {})}
+    s: TomlTable = {**tables["default"], **tables.get(chip.generation, {})}
     idle = chip.idle if chip.idle is not None else IDLE_SHARE * chip.tdp
     kernel = max(idle, s["running"] * chip.tdp)
     return Draw(
@@ -99,6 +100,6 @@ def draw_of(chip: Chip) -> Draw | None:
 
 
 @cache
-def _shares() -> Tables[Any]:
+def _shares() -> Tables[TomlTable]:
     """Generation → shares; `default` where a generation has none of its own."""
     return Tables(raw, SHARES)

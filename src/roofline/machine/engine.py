@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from roofline.declared.errors import not_one_of
 from roofline.declared.maths import Count, ceil_div, where
+from roofline.declared.question import Settings
+from roofline.declared.trees import TomlTable
 from roofline.machine.chip import Chip
 from roofline.machine.engine_settings import CHIP_SETTINGS, asked_settings, chip_settings, fields_of, static_share
 from roofline.machine.files import Tables
@@ -158,9 +160,9 @@ class Engine:
     between_s: float = 0.0
     spread: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
     words: Mapping[str, str] = field(default_factory=dict)
-    by_chip: Sequence[Mapping[str, Any]] = ()
+    by_chip: Sequence[TomlTable] = ()
     asked: tuple[tuple[str, str], ...] = ()
-    fitted_on: Sequence[Mapping[str, Any]] = ()
+    fitted_on: Sequence[TomlTable] = ()
     source: str = ""
 
     def __hash__(self) -> int:
@@ -269,7 +271,7 @@ class Engine:
         fp16 = format_named("fp16")
         half = fp16 if "fp16" in chip.peaks else replace(fp16, compute="fp32")
         stored = {f.name: getattr(formats, f.name) for f in fields(formats)}
-        changed: dict[str, Any] = {k: half for k, f in stored.items() if isinstance(f, Format) and f.name in _HALVES}
+        changed: Settings = {k: half for k, f in stored.items() if isinstance(f, Format) and f.name in _HALVES}
         return replace(formats, **changed)
 
     def dispatching(self, formats: Precision) -> Precision:
@@ -314,7 +316,7 @@ def _widened(formats: Precision, chip: Chip) -> Precision:
     """The formats, of which those of 16 bits that a CPU does not multiply in are widened to fp32 as they are loaded."""
     stored = {f.name: getattr(formats, f.name) for f in fields(formats)}
     halves = {k: f for k, f in stored.items() if isinstance(f, Format) and f.compute in _HALVES}
-    wider: dict[str, Any] = {k: replace(f, compute="fp32") for k, f in halves.items() if f.compute not in chip.peaks}
+    wider: Settings = {k: replace(f, compute="fp32") for k, f in halves.items() if f.compute not in chip.peaks}
     return replace(formats, **wider) if wider and chip.kind == "cpu" and "fp32" in chip.peaks else formats
 
 

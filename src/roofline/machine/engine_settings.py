@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from roofline.declared.errors import InputError, nearest
+from roofline.declared.kinds import Given
+from roofline.declared.trees import TomlTable
 from roofline.machine.chip import Chip
 
 OF_SOME = ("captured", "cold", "dispatcher", "flash", "marlin")
@@ -55,7 +56,7 @@ def _bytes(text: str) -> float | None:
 
 
 # general name: (field of Engine, how its value is read, what it must be)
-GENERAL: Mapping[str, tuple[str, Callable[[str], Any], str]] = {
+GENERAL: Mapping[str, tuple[str, Callable[[str], Given], str]] = {
     "share": ("share", _share, "a share in (0, 1]"),
     "chunk": ("chunk", _whole_number, "a whole number from 1 to 2^24"),
     "most_running": ("most_running", _whole_number, "a whole number from 1 to 2^24"),
@@ -72,7 +73,7 @@ GENERAL: Mapping[str, tuple[str, Callable[[str], Any], str]] = {
 }
 
 
-def asked_settings(spec: str, inside: str, words: Mapping[str, str]) -> tuple[Asked, dict[str, Any]]:
+def asked_settings(spec: str, inside: str, words: Mapping[str, str]) -> tuple[Asked, dict[str, Given]]:
     """What stands in the brackets of `spec`, as written, and the fields of the engine that it sets.
 
     `words`: the engine's own words, and the general name of each.
@@ -83,7 +84,7 @@ def asked_settings(spec: str, inside: str, words: Mapping[str, str]) -> tuple[As
         raise InputError("engine", spec, "a name, or a name and settings in brackets: vllm(max_num_seqs=128)")
     known = {**{name: name for name in GENERAL if name not in OF_SOME}, **words}
     asked: list[tuple[str, str]] = []
-    values: dict[str, Any] = {}
+    values: dict[str, Given] = {}
     for part in inside[:-1].split(",") if inside[:-1].strip() else ():
         written, equals, text = (piece.strip() for piece in part.partition("="))
         key = written.removeprefix("--").replace("-", "_")
@@ -105,7 +106,7 @@ def fields_of(asked: Asked, words: Mapping[str, str]) -> frozenset[str]:
     return frozenset(GENERAL[words.get(key, key)][0] for key, _ in asked)
 
 
-def chip_settings(rows: Sequence[Mapping[str, Any]], chip: Chip) -> dict[str, Any]:
+def chip_settings(rows: Sequence[TomlTable], chip: Chip) -> dict[str, Given]:
     """The settings of the first row that is for a chip, none where no row is.
 
     A row is for kinds of chips (GPUs where it does not say), named chips or all but some, and those whose memory is
@@ -114,7 +115,7 @@ def chip_settings(rows: Sequence[Mapping[str, Any]], chip: Chip) -> dict[str, An
     gib = chip.capacity / 2**30
     ids = (chip.id, chip.like or "")
 
-    def suits(row: Mapping[str, Any]) -> bool:
+    def suits(row: TomlTable) -> bool:
         if "chips" in row:
             return any(id.startswith(name) for id in ids for name in row["chips"])
         if chip.kind not in row.get("kinds", ("gpu", "npu")) or not row.get("least_gib", 0) <= gib:
@@ -123,7 +124,7 @@ def chip_settings(rows: Sequence[Mapping[str, Any]], chip: Chip) -> dict[str, An
             i.startswith(n) for i in ids for n in row.get("but", ())
         )
 
-    first: Mapping[str, Any] = next((row for row in rows if suits(row)), {})
+    first: TomlTable = next((row for row in rows if suits(row)), {})
     return {key: value for key, value in first.items() if key not in CONDITIONS}
 
 

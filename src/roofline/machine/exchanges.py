@@ -19,17 +19,17 @@ S·(g−1)/n and S·(N−1)/N. `exchange_constants.toml` holds α and e, fitted 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from math import comb
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
 from roofline.declared.errors import not_one_of
 from roofline.declared.maths import ceil_div
+from roofline.declared.trees import TomlTable
 from roofline.machine.constants import Grade, places
 from roofline.machine.files import Tables, raw
 from roofline.machine.links import WIDER
@@ -103,7 +103,7 @@ class ExchangeConstants:
 
 
 @cache
-def _tables() -> Mapping[str, Any]:
+def _tables() -> TomlTable:
     return Tables(raw, FILE) if FILE.exists() else {}
 
 
@@ -116,7 +116,7 @@ def exchange_constants(chip: str, op: str, kernel: str, nodes: int) -> ExchangeC
     return None
 
 
-def constants_of(entry: Mapping[str, Any], nodes: int, grade: str) -> ExchangeConstants:
+def constants_of(entry: TomlTable, nodes: int, grade: str) -> ExchangeConstants:
     """The constants of an entry on a number of nodes; grade B at best beyond those `measured`.
 
     α follows log₂ of the nodes, and beyond those of the entry goes on rising as it did. The interval is wider by WIDER

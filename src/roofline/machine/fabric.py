@@ -15,11 +15,13 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from roofline.declared.checks import names_a_file
 from roofline.declared.errors import InputError, MachineNameWarning, nearest, not_one_of
+from roofline.declared.kinds import Given
 from roofline.declared.maths import ceil_div
+from roofline.declared.trees import TomlTable
 from roofline.machine.chip import LARGEST_FIGURE, Chip, chip_id, chips
 from roofline.machine.files import Tables, one_table, only_known, plain_name
 from roofline.machine.named_chip import chip_named
@@ -246,7 +248,7 @@ def cluster_from(id: str, table: object) -> Cluster:
     return Cluster(id, chip.id, levels, **words)
 
 
-def _words(id: str, table: Mapping[str, Any]) -> dict[str, Any]:
+def _words(id: str, table: TomlTable) -> dict[str, Given]:
     """What is said of a machine: aliases, its name for people last, source, date and note."""
     for key in ("source", "date", "note", "name"):
         if not isinstance(table.get(key, ""), str):
@@ -258,7 +260,7 @@ def _words(id: str, table: Mapping[str, Any]) -> dict[str, Any]:
     return {"aliases": every, **{key: table[key] for key in ("source", "date", "note") if key in table}}
 
 
-def _preset(id: str, table: Mapping[str, Any]) -> Cluster:
+def _preset(id: str, table: TomlTable) -> Cluster:
     """A machine of `fabrics.toml`: one box with the network that joins several of it, or so many of another one."""
     if "of" in table:
         only_known(id, table, _POD)
@@ -279,7 +281,7 @@ def _level(where: str, row: object, chip: Chip | None) -> Level:
     for key in ("name", "size", "kind"):
         if key not in row:
             raise InputError(f"{where}.{key}", "nothing (missing key)", "a value")
-    given: dict[str, Any] = {"name": row["name"], "size": row["size"], "kind": row["kind"]}
+    given: dict[str, Given] = {"name": row["name"], "size": row["size"], "kind": row["kind"]}
     if not isinstance(row["kind"], str):
         raise InputError(f"{where}.kind", row["kind"], f"one of {', '.join(KINDS)}")
     for key, field, factor in (("bandwidth_gbs", "bandwidth", 1e9), ("latency_us", "latency", 1e-6)):

@@ -7,9 +7,10 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from roofline.declared.errors import InputError, nearest
+from roofline.declared.trees import TomlTable
 from roofline.model.untrusted import LARGEST_MACHINE, parse_toml, printable, read_text
 
 Entry = TypeVar("Entry")
@@ -22,11 +23,11 @@ class Tables(Mapping[str, Entry]):
     Their names stand bare at the start of a line, as in `[h100-sxm.memory]`. `build`: name, table → entry.
     """
 
-    def __init__(self, build: Callable[[str, Any], Entry], *paths: Path) -> None:
+    def __init__(self, build: Callable[[str, TomlTable], Entry], *paths: Path) -> None:
         self._build = build
         self._texts: dict[str, str] = {}
         self._entries: dict[str, Entry] = {}
-        self._heads: dict[str, Mapping[str, Any]] = {}
+        self._heads: dict[str, TomlTable] = {}
         for text in (path.read_text(encoding="utf-8") for path in paths):
             headers = [(h[1], h.start()) for h in _HEADER.finditer(text)]
             for (name, start), (_, end) in pairwise([*headers, ("", len(text))]):
@@ -46,7 +47,7 @@ class Tables(Mapping[str, Entry]):
     def __len__(self) -> int:
         return len(self._texts)
 
-    def head(self, name: str) -> Mapping[str, Any]:
+    def head(self, name: str) -> TomlTable:
         """What stands in a table itself, without the tables within it, or lists of them."""
         if name not in self._heads:
             text = "\n" + self._texts[name]
@@ -55,12 +56,12 @@ class Tables(Mapping[str, Entry]):
         return self._heads[name]
 
 
-def raw(name: str, table: Mapping[str, Any]) -> Mapping[str, Any]:
+def raw(name: str, table: TomlTable) -> TomlTable:
     """A table as it stands in its file."""
     return table
 
 
-def one_table(noun: str, path: Path) -> tuple[str, Any]:
+def one_table(noun: str, path: Path) -> tuple[str, TomlTable]:
     """The name and the table of the one machine in a file; `noun` says what it should be, in errors.
 
     Raises InputError for a file that cannot be read, is too large, is no TOML, or holds none or several.
@@ -73,7 +74,7 @@ def one_table(noun: str, path: Path) -> tuple[str, Any]:
     return name, table
 
 
-def only_known(where: str, table: Mapping[str, Any], known: Iterable[str]) -> None:
+def only_known(where: str, table: TomlTable, known: Iterable[str]) -> None:
     """An InputError with the nearest for a key of the table that means nothing."""
     known = tuple(known)
     for key in table:

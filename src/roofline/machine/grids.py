@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from roofline.declared.checks import real
 from roofline.declared.errors import InputError, nearest
+from roofline.declared.trees import TomlTable
 from roofline.machine.files import Tables
 
 GRIDS = Path(__file__).with_name("grids.toml")
@@ -30,7 +30,7 @@ class PowerGrid:
 def grids() -> Tables[PowerGrid]:
     """Country code → its grid."""
 
-    def build(code: str, table: Any) -> PowerGrid:
+    def build(code: str, table: TomlTable) -> PowerGrid:
         return PowerGrid(table["name"], table["kg"], f"{table['name']} {YEAR}, Our World in Data (Ember)")
 
     return Tables(build, GRIDS)

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from roofline.arrays import Array
 from roofline.declared.maths import Count, is_array, least, most, some, where
 from roofline.distinct import on_distinct
 from roofline.machine import law
@@ -380,7 +381,7 @@ def shape_of(op: o.Op) -> tuple[int, ...]:
     return np.broadcast_shapes(*shapes, *(shape_of(v) for v in values if isinstance(v, o.Op)))
 
 
-def restricted(op: o.Op, shape: tuple[int, ...], places: Any) -> o.Op:
+def restricted(op: o.Op, shape: tuple[int, ...], places: Array) -> o.Op:
     """The op at some elements of its arrays, flattened from `shape`; queries that none of them has are left out."""
 
     def at(value: Any) -> Any:
@@ -412,5 +413,5 @@ def _plainer(queries: Iterable[Queries]) -> tuple[Queries, ...]:
     )
 
 
-def _alike(values: Any) -> bool:
+def _alike(values: Array) -> bool:
     return bool((values == values.flat[0]).all())

@@ -10,15 +10,14 @@ and p = 0.7: the exponent stands for the protocols. `collective_constants.toml` 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from roofline.declared.maths import Count, where
+from roofline.declared.trees import TomlTable
 from roofline.machine.constants import UNKNOWN, Grade, places
 from roofline.machine.fabric import Level
 from roofline.machine.files import Tables, raw
@@ -71,7 +70,7 @@ class Link:
 
 
 @cache
-def _tables() -> Mapping[str, Any]:
+def _tables() -> TomlTable:
     return Tables(raw, FILE) if FILE.exists() else {}
 
 
@@ -91,9 +90,10 @@ def measured(chip: str, kind: str, op: str, software: str, ranks: int) -> Link |
     return None
 
 
-def _entry(place: str, kind: str, op: str, software: str) -> Any:
+def _entry(place: str, kind: str, op: str, software: str) -> TomlTable | None:
     node = _tables().get(place, {}).get(kind, {}).get(op, {})
-    return node.get(software) or node.get(software.partition(" ")[0])
+    entry: TomlTable | None = node.get(software) or node.get(software.partition(" ")[0])
+    return entry
 
 
 def held_out_error(chip: str, kind: str, op: str, software: str) -> float | None:
@@ -102,7 +102,7 @@ def held_out_error(chip: str, kind: str, op: str, software: str) -> float | None
     return None if not entry else entry.get("mape")
 
 
-def link_of(entry: Mapping[str, Any], ranks: int, grade: str, software: str | None = None) -> Link:
+def link_of(entry: TomlTable, ranks: int, grade: str, software: str | None = None) -> Link:
     """The constants of an entry at a number of ranks; grade B at best beyond those measured.
 
     The interval is that of the rows that were fitted where these are of the `software` asked for (or it is None), else

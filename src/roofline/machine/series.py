@@ -16,8 +16,8 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
+from roofline.declared.trees import TomlTable
 from roofline.frozen import frozen
 
 PCIE_LANE_GBS: Mapping[str, float] = frozen({"3": 1.0, "4": 2.0, "5": 4.0})
@@ -27,7 +27,7 @@ _TABLES = "series.toml"
 _NICKNAMES = re.compile(r"^(gtx|rtx|rx|core|ryzen-\d(?=-\d+x)|threadripper(?:-pro)?)-(?=.*\d)")
 
 
-class ChipRows(Mapping[str, Mapping[str, Any]]):
+class ChipRows(Mapping[str, TomlTable]):
     """id → the table of each chip that is a row of a folder's .csv files, in the units of chip files."""
 
     def __init__(self, folder: Path) -> None:
@@ -42,17 +42,24 @@ class ChipRows(Mapping[str, Mapping[str, Any]]):
         return rows
 
     @cached_property
-    def _series(self) -> Mapping[str, Mapping[str, Any]]:
+    def _series(self) -> Mapping[str, TomlTable]:
         return tomllib.loads((self._folder / _TABLES).read_text(encoding="utf-8"))
 
-    def __getitem__(self, id: str) -> Mapping[str, Any]:
+    def __getitem__(self, id: str) -> TomlTable:
         row = self._rows[id]
         series = self._series[row["series"]]
         thousands = float(row["units"]) * float(row["clock_mhz"]) / 1e6
-        table: dict[str, Any] = {
+        power = {"idle_w": series["idle_w"], "idle_assumed": True}
+        if row["tdp_w"]:
+            power |= {"tdp_w": float(row["tdp_w"]), **({"tdp_assumed": True} if series.get("tdp_assumed") else {})}
+        vendor = row["vendor"] or series["vendor"]
+        sources = {"figures": f"{series['source']}: {row['name']}", "date": row["date"]}
+        if row["usable_mib"]:
+            sources |= {"usable": _USABLE[vendor], "usable_date": "2025-11"}
+        return {
             **self.head(id),
             **{key: series[key] for key in ("generation", "kind")},
-            "vendor": row["vendor"] or series["vendor"],
+            "vendor": vendor,
             "note": " ".join(filter(None, (row["note"], series["note"]))),
             "peak": {fmt: thousands * rate for fmt, rate in series["rate"].items()},
             "vector": {fmt: thousands * rate for fmt, rate in series["vector"].items()},
@@ -65,19 +72,12 @@ class ChipRows(Mapping[str, Mapping[str, Any]]):
                 **{key: float(row[name]) for key, name in _OPTIONAL if row[name]},
                 **({"capacity_assumed": True} if series.get("capacity_assumed") else {}),
             },
-            "power": {"idle_w": series["idle_w"], "idle_assumed": True},
-            "sources": {"figures": f"{series['source']}: {row['name']}", "date": row["date"]},
+            "power": power,
+            "sources": sources,
+            **({"link": {"host": row["host"], "host_gbs": host_gbs(row["host"])}} if row["host"] else {}),
         }
-        if row["tdp_w"]:
-            table["power"] |= {"tdp_w": float(row["tdp_w"])}
-            table["power"] |= {"tdp_assumed": True} if series.get("tdp_assumed") else {}
-        if row["host"]:
-            table["link"] = {"host": row["host"], "host_gbs": host_gbs(row["host"])}
-        if row["usable_mib"]:
-            table["sources"] |= {"usable": _USABLE[table["vendor"]], "usable_date": "2025-11"}
-        return table
 
-    def head(self, id: str) -> Mapping[str, Any]:
+    def head(self, id: str) -> TomlTable:
         """The name and the aliases of a chip."""
         row = self._rows[id]
         bare = _NICKNAMES.sub("", id)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from roofline.declared.errors import InputError
+from roofline.declared.trees import JsonObject
 from roofline.model.headers import LARGEST_INDEX, Tensor, check_index, header_tensors, index_files
 from roofline.model.hub import hub_file_if_any, hub_ranges, in_cache, local_range
 from roofline.model.origin import Origin
@@ -59,7 +59,7 @@ def _of_repository(origin: Origin) -> tuple[Tensor, ...]:
 
 
 def _of_index(
-    index: Mapping[str, Any], field: str, headers: Callable[[Iterable[str]], list[tuple[Tensor, ...]]]
+    index: JsonObject, field: str, headers: Callable[[Iterable[str]], list[tuple[Tensor, ...]]]
 ) -> tuple[Tensor, ...]:
     files = index_files(index, field)
     names = sorted(set(files.values()))

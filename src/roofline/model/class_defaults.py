@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+
+from roofline.declared.trees import JsonObject
 
 FILE = Path(__file__).with_name("families") / "class_defaults.json"
 
@@ -25,7 +26,7 @@ class PartClass:
 
     type: str
     fixed: bool
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: JsonObject = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class ClassDefaults:
     `parts`; the `bases`, its models without a head.
     """
 
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: JsonObject = field(default_factory=dict)
     aliases: Mapping[str, str] = field(default_factory=dict)
     parts: Mapping[str, PartClass] = field(default_factory=dict)
     bases: tuple[str, ...] = ()

@@ -10,13 +10,15 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 from roofline.declared.errors import LONGEST_LIKENED, MOST_LIKENED, InputError, nearest, not_one_of
+from roofline.declared.trees import JsonObject, JsonValue
 from roofline.inert import LONGEST_WORD, shortened
 from roofline.model.class_defaults import ClassDefaults, class_defaults
 from roofline.model.keys import HARMLESS, NEUTRAL, Checks
 
+T = TypeVar("T")
 _REQUIRED: Any = object()
 
 LARGEST_SIZE = 2**26
@@ -32,7 +34,7 @@ class ReadKeys:
 
     read: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
-    assumed: dict[str, object] = field(default_factory=dict)
+    assumed: dict[str, JsonValue] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +46,7 @@ class Config:
     for the type `kind` has it; which ones were, `record.assumed` remembers.
     """
 
-    raw: Mapping[str, Any]
+    raw: JsonObject
     path: str = ""
     parent: Config | None = None
     record: ReadKeys = field(default_factory=ReadKeys, repr=False)
@@ -55,7 +57,7 @@ class Config:
             if not isinstance(key, str) or not key.isprintable():
                 raise InputError(self.path or "config", key, "keys that are printable text")
 
-    def with_values(self, **values: Any) -> Config:
+    def with_values(self, **values: JsonValue) -> Config:
         """This config with these values, where the architecture says them in another way; one record for both."""
         return replace(self, raw={**self.raw, **values})
 
@@ -101,7 +103,7 @@ class Config:
             pair for pair in (*((key, alias) for alias, key in aliases), *back) if self.raw.get(pair[1]) is not None
         ]
 
-    def note_assumed(self, key: str, value: object) -> None:
+    def note_assumed(self, key: str, value: JsonValue) -> None:
         """Notes a missing key's value that the family knows."""
         self.note(f"{self.field(key)} is missing; {value}, the default of this model_type, was used")
 
@@ -114,11 +116,13 @@ class Config:
         """Whether the key has a value other than null, here or by its class."""
         return self.get(key) is not None
 
-    def get(self, key: str, default: Any = None) -> Any:
+    def get(self, key: str, default: JsonValue = None) -> JsonValue:
         """The unchecked value of a key, here or by its class; it does not count as read."""
         return self.raw[key] if key in self.raw else self.defaults.values.get(key, default)
 
-    def value(self, keys: str, default: Any = _REQUIRED, expected: str = "a value") -> tuple[str, Any]:
+    def value(
+        self, keys: str, default: JsonValue | T = _REQUIRED, expected: str = "a value"
+    ) -> tuple[str, JsonValue | T]:
         """The first of `keys` ("n_embd|hidden_size") that is there, else the class's value, else the default.
 
         null counts as not there, and leaves the default. Of two that the class keeps apart the first counts, here or
@@ -148,7 +152,7 @@ class Config:
             return names
         return names[: names.index(given)] if self.defaults.values.get(given) is not None else []
 
-    def _assume(self, key: str, default: Any) -> Any:
+    def _assume(self, key: str, default: JsonValue | T) -> JsonValue:
         """The class's value of a missing key; one that the family does not take anyway, and any size, is remembered.
 
         Raises InputError where the key seems to be there, misspelt, and nothing can be counted without it.
@@ -166,7 +170,7 @@ class Config:
         unknown = [k for k in self.raw if not any(k in keys for keys in known) and not self.defaults.knows(k)]
         return _misspelt(key, unknown) if unknown else []
 
-    def _checked(self, keys: str, default: Any, expected: str, valid: Callable[[Any], bool]) -> Any:
+    def _checked(self, keys: str, default: JsonValue | T, expected: str, valid: Callable[[JsonValue], bool]) -> Any:
         """The value of the first name that is there; the other names' values have to be valid, too."""
         used, value = self.value(keys, default, expected)
         for name in keys.split("|"):
@@ -182,10 +186,11 @@ class Config:
         """The error for a key whose value is not what it should be."""
         return InputError(self.field(key), self.get(key), expected, near)
 
-    def size(self, keys: str, default: Any = _REQUIRED, *, least: int = 1, most: int = LARGEST_SIZE) -> Any:
+    def size(self, keys: str, default: int | T = _REQUIRED, *, least: int = 1, most: int = LARGEST_SIZE) -> int | T:
         """A whole number from `least` to `most`; null or missing gives the default, if there is one."""
         expected = f"a whole number from {least} to {most}"
-        return self._checked(keys, default, expected, lambda v: type(v) is int and least <= v <= most)
+        size: int | T = self._checked(keys, default, expected, lambda v: type(v) is int and least <= v <= most)
+        return size
 
     def assumed(self, key: str, default: int, *, least: int = 1) -> Any:
         """A size whose absence means the architecture's own default; using it leaves a note. null is None."""
@@ -216,6 +221,7 @@ class Config:
 
     def number(self, key: str, default: float | None = None, *, least: float = 0.0, most: float = 1e12) -> Any:
         """A finite number from `least` to `most`."""
+        value: Any
         name, value = self.value(key, default, f"a number from {least:g}")
         if value is default:
             return default
@@ -256,7 +262,7 @@ class Config:
             raise InputError(self.field(key), value, "an object")
         return Config(value, self.field(key), self)
 
-    def per_layer(self, key: str, layers: int, kinds: Sequence[Any], default: Sequence[Any] | None = None) -> list[Any]:
+    def per_layer(self, key: str, layers: int, kinds: Sequence[T], default: Sequence[T] | None = None) -> list[T]:
         """One of `kinds` for each layer; the default where the key is missing."""
         _, value = self.value(key, default)
         if not isinstance(value, (list, tuple)):
@@ -284,7 +290,7 @@ class Config:
         return list(value)
 
     # -- what was not read -----------------------------------------------------------------------------------------
-    def leftovers(self, harmless: Checks = HARMLESS, neutral: Mapping[str, Any] = NEUTRAL) -> list[str]:
+    def leftovers(self, harmless: Checks = HARMLESS, neutral: JsonObject = NEUTRAL) -> list[str]:
         """A warning for each key that is neither read nor known to be harmless; harmless ones are type-checked.
 
         A key that is null sets nothing, and is passed over.

@@ -11,9 +11,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from roofline.declared.errors import InputError, nearest
+from roofline.declared.trees import JsonObject
 from roofline.model.untrusted import parse_json
 
 LARGEST_HEADER = 100_000_000
@@ -79,7 +80,7 @@ def header_tensors(file: str, read: Read) -> tuple[Tensor, ...]:
     return tuple(tensor for tensor, _ in placed)
 
 
-def index_files(index: Mapping[str, Any], field: str) -> dict[str, str]:
+def index_files(index: JsonObject, field: str) -> dict[str, str]:
     """Tensor → the file that holds it, of a `model.safetensors.index.json`; `field` stands for it in errors.
 
     Raises InputError for an index without tensors or with files that are not beside it.

@@ -10,10 +10,10 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 from urllib.parse import urljoin, urlsplit
 
 PATIENCE = 60.0
@@ -97,8 +97,7 @@ def _asked(method: str, url: str, most: int, timeout: float, wanted: Mapping[str
     hub = _origin(url)
     for _ in range(MOST_REDIRECTS):
         headers = {**_own_headers(with_token=_origin(url) == hub), **wanted, "accept-encoding": "identity"}
-        options: dict[str, Any] = {"headers": headers, "timeout": timeout, "follow_redirects": False}
-        with get_session().stream(method, url, **options) as response:
+        with get_session().stream(method, url, headers=headers, timeout=timeout, follow_redirects=False) as response:
             target = response.headers.get("location") if 300 <= response.status_code < 400 else None
             if target is not None:
                 beyond = _origin(urljoin(url, target)) != hub
@@ -106,7 +105,7 @@ def _asked(method: str, url: str, most: int, timeout: float, wanted: Mapping[str
                     url = urljoin(url, target)
                     continue
             refused = response.status_code >= 400
-            body, longer = _bounded(response, LARGEST_REFUSAL if refused else most, until)
+            body, longer = _bounded(response.iter_raw(_PIECE), LARGEST_REFUSAL if refused else most, until)
             packed = response.headers.get("content-encoding", "identity").lower() != "identity"
             if packed and not refused and method != "HEAD":
                 raise LyingHubError("a packed body that was not asked for")
@@ -122,10 +121,10 @@ def _asked(method: str, url: str, most: int, timeout: float, wanted: Mapping[str
     raise LyingHubError(f"more than {MOST_REDIRECTS} redirects")
 
 
-def _bounded(response: Any, most: int, until: float) -> tuple[bytes, bool]:
+def _bounded(sent: Iterable[bytes], most: int, until: float) -> tuple[bytes, bool]:
     """At most `most` bytes of a body as it was sent, and whether there were more."""
     pieces, size = [], 0
-    for piece in response.iter_raw(_PIECE):
+    for piece in sent:
         pieces.append(piece)
         size += len(piece)
         if size > most:

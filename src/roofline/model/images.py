@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil, floor, sqrt
-from typing import Annotated, Any, ClassVar, Protocol
+from typing import Annotated, ClassVar, Protocol
 
 from roofline.declared.checks import integer
 from roofline.declared.errors import InputError
@@ -18,6 +18,7 @@ from roofline.declared.kinds import ImageSize, Whole
 from roofline.declared.question import group
 from roofline.declared.result import Figured, Units
 from roofline.declared.spelling import pixels_named
+from roofline.declared.trees import JsonObject
 
 LARGEST_SIDE = 2**16
 """Pixels of a side."""
@@ -131,7 +132,7 @@ STATED = "Qwen-VL, Qwen3.5, Gemma 3, Llama 4, Mistral 3, Pixtral, LLaVA 1.5"
 """Models whose rules are known."""
 
 
-def image_rule(raw: Mapping[str, Any]) -> ImageRule | None:
+def image_rule(raw: JsonObject) -> ImageRule | None:
     """The rule of a config's model; None where none is known or sizes are missing."""
     vision = raw.get("vision_config")
     kind = raw.get("model_type")
@@ -159,7 +160,7 @@ def image_rule(raw: Mapping[str, Any]) -> ImageRule | None:
     return None
 
 
-def _size(raw: Mapping[str, Any], key: str) -> int:
+def _size(raw: JsonObject, key: str) -> int:
     """A size that is there; 0 where it is not, or is none."""
     number = integer(raw.get(key))
     return number if number is not None and 0 < number <= LARGEST_SIDE else 0

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from roofline.declared.errors import InputError
+from roofline.declared.trees import JsonObject, JsonValue
 
 # Ids, and lists of them.
 _TOKENS = """
@@ -102,10 +103,10 @@ time_step_rank sliding_window_size n_ctx seq_length moe_layer_num_skipped expert
 num_expert_group num_hash_layers
 """
 
-Check: TypeAlias = Callable[[str, object], None]
+Check: TypeAlias = Callable[[str, JsonValue], None]
 Checks: TypeAlias = Mapping[str, Check]
 
-NEUTRAL: Mapping[str, Any] = MappingProxyType({
+NEUTRAL: JsonObject = MappingProxyType({
     # Features that a family either always has or never has: harmless at the value that says so.
     "attention_bias": False, "mlp_bias": False, "qkv_bias": False, "add_bias_linear": False, "use_bias": False,
     "attn_output_gate": True, "rms_norm": True, "norm_before_gate": True, "rotary": True, "qk_norm": True,
@@ -121,43 +122,43 @@ NEUTRAL: Mapping[str, Any] = MappingProxyType({
 })  # fmt: skip
 
 
-def _number(field: str, value: object, expected: str, valid: Callable[[float], bool]) -> None:
+def _number(field: str, value: JsonValue, expected: str, valid: Callable[[float], bool]) -> None:
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not valid(value):
         raise InputError(field, value, expected)
 
 
-def _fraction(field: str, value: object) -> None:
+def _fraction(field: str, value: JsonValue) -> None:
     _number(field, value, "a number from 0 to 1", lambda v: 0 <= v <= 1)
 
 
-def _rate(field: str, value: object) -> None:
+def _rate(field: str, value: JsonValue) -> None:
     _number(field, value, "a number from 0", lambda v: 0 <= v <= 1e9)
 
 
-def _positive(field: str, value: object) -> None:
+def _positive(field: str, value: JsonValue) -> None:
     _number(field, value, "a number above 0", lambda v: 0 < v <= 1e12)
 
 
-def _scale(field: str, value: object) -> None:
+def _scale(field: str, value: JsonValue) -> None:
     _number(field, value, "a number other than 0", lambda v: 0 < abs(v) <= 1e12)
 
 
-def _count(field: str, value: object) -> None:
+def _count(field: str, value: JsonValue) -> None:
     if type(value) is not int or not 0 <= value <= 2**40:
         raise InputError(field, value, "a whole number from 0")
 
 
-def _flag(field: str, value: object) -> None:
+def _flag(field: str, value: JsonValue) -> None:
     if not isinstance(value, bool):
         raise InputError(field, value, "true or false")
 
 
-def _switch(field: str, value: object) -> None:
+def _switch(field: str, value: JsonValue) -> None:
     if not isinstance(value, bool) and value != "auto":
         raise InputError(field, value, "true, false or auto")
 
 
-def _token(field: str, value: object) -> None:
+def _token(field: str, value: JsonValue) -> None:
     if isinstance(value, list):
         for i, entry in enumerate(value):
             _token(f"{field}[{i}]", entry)
@@ -165,12 +166,12 @@ def _token(field: str, value: object) -> None:
         raise InputError(field, value, "a token id or a list of them")
 
 
-def _text(field: str, value: object) -> None:
+def _text(field: str, value: JsonValue) -> None:
     if not isinstance(value, str):
         raise InputError(field, value, "text")
 
 
-def _anything(field: str, value: object) -> None:
+def _anything(field: str, value: JsonValue) -> None:
     del field, value
 
 
@@ -209,7 +210,7 @@ HARMLESS_QUANTIZATION = _checks(
         _anything,
     ),
 )
-NEUTRAL_QUANTIZATION: Mapping[str, Any] = MappingProxyType({
+NEUTRAL_QUANTIZATION: JsonObject = MappingProxyType({
     "zero_point": True, "dequantize": False, "sparsity_config": {}, "dynamic": {}, "modules_in_block_to_quantize": [],
     "lm_head": False,
 })  # fmt: skip

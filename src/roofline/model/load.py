@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from roofline.declared.errors import InputError, nearest
+from roofline.declared.trees import JsonObject, JsonValue
 from roofline.model.families import build
 from roofline.model.hub import CONFIG_NAME, SOURCES, HubError, commit_of, hub_file, hub_file_if_any
 from roofline.model.images import image_rule
@@ -114,7 +115,7 @@ def model_of(model: Model | Source) -> Model:
     raise InputError("model", model, "a Model, or its name, path or config")
 
 
-def config_of(source: Source, *, revision: str | None = None) -> tuple[str, dict[str, Any]]:
+def config_of(source: Source, *, revision: str | None = None) -> tuple[str, dict[str, JsonValue]]:
     """The name and the unchecked contents of the config.json that `source` means; see `load`.
 
     A dict has the name "". A folder gives its own name, so does a config.json; any other file its name without the
@@ -156,7 +157,7 @@ def catalog() -> Mapping[str, CatalogEntry]:
     return MappingProxyType({name: CatalogEntry(id=name, **entry) for name, entry in entries.items()})
 
 
-def catalog_config(id: str) -> dict[str, Any]:
+def catalog_config(id: str) -> dict[str, JsonValue]:
     """The config.json of a catalog model, named by its exact Hub id. Raises InputError for any other name."""
     if id not in catalog():
         raise InputError("model", id, "the id of a model in the catalog", _near(id))
@@ -188,7 +189,7 @@ def _from_path(source: str) -> Origin:
     return Origin(printable(path.absolute().parent.name), raw, folder=path.parent)
 
 
-def _states_elsewhere(raw: Mapping[str, Any]) -> bool:
+def _states_elsewhere(raw: JsonObject) -> bool:
     """Whether NVIDIA's file beside a config may say what it does not: its quantisation, or that of the cache."""
     stated = raw.get("quantization_config")
     if not isinstance(stated, Mapping):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from roofline.declared.trees import JsonObject
 
 if TYPE_CHECKING:
     from roofline.model.gguf.header import GgufHeader
@@ -20,7 +21,7 @@ class Origin:
     """
 
     name: str
-    raw: Mapping[str, Any]
+    raw: JsonObject
     folder: Path | None = None
     repository: str = ""
     commit: str = ""

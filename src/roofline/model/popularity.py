@@ -7,10 +7,11 @@ that every expert got in some count. It changes the experts that a step visits, 
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from roofline.arrays import np
 from roofline.declared.errors import InputError
+from roofline.declared.kinds import Given
 from roofline.declared.maths import Count, is_array, is_symbol
 
 Popularity: TypeAlias = float | tuple[float, ...]
@@ -19,7 +20,7 @@ STEEPEST = 16.0
 """The largest exponent: beyond it one expert has all but a few of the tokens."""
 
 
-def popularity_given(field: str, value: Any) -> Popularity:
+def popularity_given(field: str, value: Given) -> Popularity:
     """A popularity as it is, checked. Raises InputError for what is neither an exponent nor counts of tokens."""
     if isinstance(value, (list, tuple)):
         if all(_is_number(v) and 0 <= v < float("inf") for v in value) and any(value):
@@ -31,7 +32,7 @@ def popularity_given(field: str, value: Any) -> Popularity:
     return float(value)
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Given) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 

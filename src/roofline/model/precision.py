@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, get_args
+from typing import get_args
 
 from roofline.declared.errors import InputError, nearest
 from roofline.declared.maths import Count
+from roofline.declared.question import Settings
 from roofline.model import modules as m
 from roofline.model.formats import Format, format_named
 from roofline.model.modules import PARTS, Part
-from roofline.model.table import KindTable
+from roofline.model.table import KindTable, OfKind
 
 WEIGHTS: tuple[Part, ...] = ("attention", "ffn", "experts")
 """The roles that `weights` stands for."""
@@ -162,11 +163,11 @@ ROLES: tuple[str, ...] = tuple(f.name for f in fields(Precision) if f.name not i
 
 def uniform(chosen: Format) -> Precision:
     """Every role in one format."""
-    roles: dict[str, Any] = dict.fromkeys(ROLES, chosen) | {"dispatch": None}
+    roles: Settings = dict.fromkeys(ROLES, chosen) | {"dispatch": None}
     return Precision(**roles)
 
 
-PARTS_OF: KindTable[Callable[[Any], Part]] = KindTable("roles", m.Module)
+PARTS_OF: KindTable[OfKind[Part]] = KindTable("roles", m.Module)
 """Kind of module → the role of its weights."""
 PARTS_OF.add(lambda x: x.part, m.Linear)
 PARTS_OF.add(lambda _: "experts", m.Experts, m.ExpertLinear)

@@ -12,6 +12,8 @@ from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from roofline.declared.kinds import Given
+
 __all__ = ["Record", "Value", "record"]
 Kind = TypeVar("Kind")
 
@@ -19,7 +21,7 @@ Kind = TypeVar("Kind")
 class Record:
     """What all records share. `values`: the fields by name, those without a default at least."""
 
-    def __init__(self, **values: Any) -> None:
+    def __init__(self, **values: Given) -> None:
         kind: type = type(self)
         own = self.__dict__
         own.update(_defaults(kind))
@@ -54,21 +56,21 @@ class Value(Record):
 
 
 @cache
-def _names(kind: Any) -> Mapping[str, None]:
+def _names(kind: type) -> Mapping[str, None]:
     return dict.fromkeys(f.name for f in fields(kind))
 
 
 @cache
-def _defaults(kind: Any) -> Mapping[str, Any]:
+def _defaults(kind: type) -> Mapping[str, Any]:
     return {f.name: f.default for f in fields(kind) if f.default is not MISSING}
 
 
 @cache
-def _values(kind: Any) -> Callable[[object], Any]:
+def _values(kind: type) -> Callable[[object], Any]:
     return attrgetter(*_names(kind))
 
 
-def _refuse(kind: Any, values: Mapping[str, Any]) -> None:
+def _refuse(kind: type, values: Mapping[str, Any]) -> None:
     missing = [name for name in _names(kind) if name not in _defaults(kind) and name not in values]
     unknown = [name for name in values if name not in _names(kind)]
     raise TypeError(f"{kind.__name__}: missing {missing}, unknown {unknown}")

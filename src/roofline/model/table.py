@@ -15,9 +15,11 @@ roofline.model.table.MissingKindError: KeyError has no entry in the table of wor
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 Entry = TypeVar("Entry")
+OfKind: TypeAlias = Callable[[Any], Entry]
+"""A function in a table: of a value of the kind that it stands for."""
 
 
 class MissingKindError(LookupError):

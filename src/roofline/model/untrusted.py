@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from roofline.declared.errors import InputError, nearest
+from roofline.declared.trees import JsonValue, TomlTable
 
 LARGEST_FILE = 16 * 2**20
 """Bytes of a config or a quantisation; a larger file is refused."""
@@ -33,7 +34,7 @@ STDIN = "/dev/stdin"
 """The one path that is no regular file and may be read all the same."""
 
 
-def read_config(path: Path, field: str = "", largest: int = LARGEST_FILE) -> dict[str, Any]:
+def read_config(path: Path, field: str = "", largest: int = LARGEST_FILE) -> dict[str, JsonValue]:
     """The JSON object in a file nobody vouches for; `field` stands for the path in errors.
 
     Raises InputError for what `read_bytes` refuses, and for anything but one JSON object in UTF-8, without a key given
@@ -94,7 +95,7 @@ def read_text(path: Path, largest: int, field: str = "") -> str:
         raise InputError(field, wrong, "text in UTF-8") from error
 
 
-def parse_toml(text: str, field: str) -> dict[str, Any]:
+def parse_toml(text: str, field: str) -> TomlTable:
     """The tables of a TOML text nobody vouches for; `field` says whose.
 
     Raises InputError for what is no TOML, for lines of more than 4,096 characters or 64 dots and braces, which could
@@ -135,11 +136,11 @@ def _short_float(text: str) -> float:
     return float(text)
 
 
-def parse_json(content: bytes, field: str) -> dict[str, Any]:
+def parse_json(content: bytes, field: str) -> dict[str, JsonValue]:
     """The JSON object in some bytes; `field` says whose. Raises InputError, for what `read_config` names."""
 
-    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        values: dict[str, Any] = {}
+    def members(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+        values: dict[str, JsonValue] = {}
         for key, value in pairs:
             if key in values:
                 raise InputError(field, f"{key!r} twice", "each key once")

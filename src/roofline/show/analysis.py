@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from roofline.declared.result import Figured, Result, Units
+from roofline.declared.result import Figured, FigureValue, Result, Units
 from roofline.declared.units import share, si, whole
 from roofline.model.model import Model
 from roofline.model.precision import Precision
@@ -129,7 +129,7 @@ class NamedStep(Figured):
     analysis: Analysis
     estimate: Estimate | None = None
 
-    def figure(self, name: str) -> Any:
+    def figure(self, name: str) -> FigureValue:
         """The step's name and estimate; else the analysis' own."""
         return getattr(self, name) if name in ("name", "estimate") else self.analysis.figure(name)
 

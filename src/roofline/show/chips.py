@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from roofline.declared.result import Figured, Result, Units
+from roofline.declared.result import Figured, FigureValue, Result, Units
 from roofline.declared.units import seconds, si
 from roofline.machine.chip import Chip
 from roofline.machine.fabric import Cluster, Level
@@ -36,7 +36,7 @@ class ChipFacts(Figured):
         """Peak over bandwidth, by format."""
         return {f: self.of.ridge(f) for f in self.of.peaks}
 
-    def figure(self, name: str) -> Any:
+    def figure(self, name: str) -> FigureValue:
         """The chip's own, but for the ridge points."""
         return getattr(self if name == "ridge" else self.of, name)
 
@@ -62,7 +62,7 @@ class ClusterFacts(Figured):
 
     of: Cluster
 
-    def figure(self, name: str) -> Any:
+    def figure(self, name: str) -> FigureValue:
         """The cluster's own."""
         return getattr(self.of, name)
 

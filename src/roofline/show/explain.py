@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from roofline.declared.result import Figured, Result, Units
+from roofline.declared.result import Figured, FigureValue, Result, Units
 from roofline.declared.units import ratio, whole
 from roofline.model.model import Model
 from roofline.show.analysis import step_text
@@ -23,7 +23,7 @@ class NamedExplanation(Figured):
     name: str
     explanation: Explanation
 
-    def figure(self, name: str) -> Any:
+    def figure(self, name: str) -> FigureValue:
         """The step's name; else the explanation's own."""
         return self.name if name == "name" else self.explanation.figure(name)
 

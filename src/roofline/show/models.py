@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from roofline.declared.result import Figured, Result, Units
+from roofline.declared.result import Figured, FigureValue, Result, Units
 from roofline.declared.units import share
 from roofline.explore.anatomy import sizes
 from roofline.explore.running import Running, WhatRuns
@@ -66,7 +66,7 @@ class ModuleFacts(Figured):
         return self.of.parameters
 
     @property
-    def sizes(self) -> Mapping[str, Any]:
+    def sizes(self) -> Mapping[str, FigureValue]:
         """Its sizes by name."""
         return {f.name: getattr(self.of, f.name) for f in fields(self.of) if f.name != "name"}
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from roofline.declared.units import binary, seconds, whole
 from roofline.explore.elasticity import Elasticity, RegimeMap, Sensitivity
-from roofline.show.tables import Column, Table
+from roofline.show.tables import Column, Table, TableCell
 
 KNOBS = (Column("knob"), Column("of"), Column("elasticity", "elasticity"), Column("between"), Column("how"))
 REGIMES = (
@@ -43,5 +41,5 @@ def map_table(m: RegimeMap) -> Table:
     return Table(columns, rows, name="map")
 
 
-def _row(e: Elasticity) -> tuple[Any, ...]:
+def _row(e: Elasticity) -> tuple[TableCell, ...]:
     return e.knob, e.side, e.value, f"× {e.low:.4g} … × {e.high:.4g}" if e.low < e.high else "", e.method

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from roofline.declared.groups import LengthSpread
+from roofline.declared.maths import Count
 from roofline.declared.units import seconds, si
 from roofline.estimates.pools import Pools
 from roofline.estimates.server import Serving
@@ -131,7 +130,7 @@ def _steps(p: Pools) -> str:
     return f"decode steps of {seconds(p.step.expected)} over the tokens that they yield"
 
 
-def _used(share: Any, most: Any) -> str:
+def _used(share: Count, most: Count) -> str:
     return f"{100 * share:.0f} % of the {most:,.3g} requests/s that it holds"
 
 

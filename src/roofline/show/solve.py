@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from roofline.declared.units import counted, si, written
 from roofline.explore.knobs import KNOBS
 from roofline.explore.solution import Met, Solution
-from roofline.show.tables import Column, Table
+from roofline.show.tables import Column, Table, TableCell
 
 COLUMNS = (Column("figure"), Column("limit"), Column("at the answer"), Column("beyond it"), Column(""))
 
@@ -53,12 +51,12 @@ def _extreme(s: Solution) -> str:
     return "fewest" if s.find == "chips" else {"greatest": "largest", "least": "smallest"}[s.extreme]
 
 
-def _row(k: Met) -> tuple[Any, ...]:
+def _row(k: Met) -> tuple[TableCell, ...]:
     limit = f"{k.sign} {_text(k.limit, k.unit)}"
     return k.metric, limit, _text(k.value, k.unit), _text(k.beyond, k.unit), "" if k.use is None else f"{k.use:.4%}"
 
 
-def _text(value: Any, unit: str) -> str:
+def _text(value: float | str | None, unit: str) -> str:
     if value is None or isinstance(value, str):
         return value or "–"
     text = f"{1000 * value:,.6g} ms" if unit == "s" and value < 1 else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from roofline.declared.errors import not_one_of
 from roofline.declared.units import TEXTS, counted, whole
@@ -15,7 +15,7 @@ from roofline.explore.figures import ColumnKind
 from roofline.explore.space import Space
 from roofline.explore.swept import axis_sizes
 from roofline.show.sweep_file import encoded
-from roofline.show.tables import Column, Table
+from roofline.show.tables import Column, Table, TableCell
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -100,7 +100,7 @@ def _column(kind: ColumnKind, place: int) -> Column:
     return Column(kind.name, unit if unit in TEXTS else "", place if kind.figure else 0)
 
 
-def _cell(value: Any, column: Column) -> Any:
+def _cell(value: str | float | None, column: Column) -> TableCell:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if value is None or (isinstance(value, float) and math.isnan(value)):

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from io import BytesIO
 from json import dumps
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO, TypedDict, TypeGuard
 
 from polars import CompatLevel, DataFrame
 
 from roofline.declared.checks import integer, names_a_file
 from roofline.declared.errors import InputError
+from roofline.declared.trees import JsonObject
 from roofline.explore.columns import Rows, frame_of
 from roofline.model.untrusted import parse_json, read_bytes
 from roofline.show.files import check_ending, check_file
@@ -45,13 +45,20 @@ def encoded(rows: Rows, ending: str) -> bytes:
     return content.getvalue()
 
 
-@dataclass(frozen=True)
-class Resumed:
-    """Where a run goes on: the next piece, the rows so far, what was left out, and what else was kept."""
+class KeptRows(TypedDict, total=False):
+    """What is to be known where a sweep goes on: how many points were left out and why, and the rows that are shown."""
 
-    pieces: int
+    dropped: Mapping[str, int]
+    best: Sequence[JsonObject]
+
+
+class LogLine(TypedDict):
+    """A line of the log: where a piece ends, its rows, its entry in the footer, and what else was kept."""
+
+    end: int
     rows: int
-    kept: Mapping[str, Any]
+    entry: str
+    kept: KeptRows
 
 
 class SweepFile:
@@ -75,33 +82,33 @@ class SweepFile:
         check_file(path, force or self.done, self.field)
         if not resume and not force and self.part.exists():
             raise InputError(self.field, self.part.name, "--resume to go on where it was killed, or --force")
-        self.kept: Mapping[str, Any] = {}
+        self.kept: KeptRows = {}
         self._open(kept)
 
     # -- going on --------------------------------------------------------------------------------------------------
-    def _kept(self) -> list[dict[str, Any]]:
+    def _kept(self) -> list[LogLine]:
         """The lines of the log that are whole, those of this sweep.
 
         Raises InputError where they are another's, are none that a sweep writes, or are more than a sweep writes.
         """
         if not names_a_file(self.log):
             return []
-        lines = []
-        for line in read_bytes(self.log, LARGEST_LOG, self.field).split(b"\n"):
-            digest, _, text = line.partition(b" ")
+        lines: list[JsonObject] = []
+        for content in read_bytes(self.log, LARGEST_LOG, self.field).split(b"\n"):
+            digest, _, text = content.partition(b" ")
             if sha256(text).hexdigest().encode() != digest:
                 break
             lines.append(parse_json(text, self.field))
         if lines and lines[0].get("fingerprint") != self.fingerprint:
             raise InputError(self.field, self.part.name, "the part of this same sweep, or --force to begin anew")
-        ends = [0]
-        for kept in lines[1:]:
-            if not _is_line(kept) or kept["end"] < ends[-1]:
+        kept: list[LogLine] = []
+        for line in lines[1:]:
+            if not _is_line(line) or (kept and line["end"] < kept[-1]["end"]):
                 raise InputError(self.field, self.log.name, "the log of this sweep, or --force to begin anew")
-            ends.append(kept["end"])
-        return lines[1:]
+            kept.append(line)
+        return kept
 
-    def _open(self, kept: list[dict[str, Any]]) -> None:
+    def _open(self, kept: list[LogLine]) -> None:
         """The part and the log, cut to what both have."""
         if self.done:
             self._restore(kept)
@@ -124,12 +131,12 @@ class SweepFile:
             self.file.write(self._head())
         self._settle()
 
-    def _restore(self, kept: list[dict[str, Any]]) -> None:
+    def _restore(self, kept: list[LogLine]) -> None:
         self.entries = [bytes.fromhex(line["entry"]) for line in kept if line["entry"]]
         self.pieces, self.rows = len(kept), sum(line["rows"] for line in kept)
         self.kept = kept[-1]["kept"] if kept else {}
 
-    def _line(self, values: Mapping[str, Any]) -> None:
+    def _line(self, values: JsonObject | LogLine) -> None:
         text = dumps(values)
         self.lines.write(f"{sha256(text.encode()).hexdigest()} {text}\n".encode())
 
@@ -146,7 +153,7 @@ class SweepFile:
             return MAGIC
         return self.empty if self.ending == ".csv" else self.empty[: _schema_end(self.empty)]
 
-    def add(self, content: bytes, rows: int, kept: Mapping[str, Any]) -> None:
+    def add(self, content: bytes, rows: int, kept: KeptRows) -> None:
         """The next piece, as `encoded` gives it; `kept`: what is to be known where the sweep goes on behind it."""
         entry = b""
         try:
@@ -186,7 +193,7 @@ class SweepFile:
             self.lines.close()
 
 
-def _is_line(kept: Mapping[str, Any]) -> bool:
+def _is_line(kept: JsonObject) -> TypeGuard[LogLine]:
     """Whether an object is what `add` writes of a piece."""
     entry, sizes = kept.get("entry"), (integer(kept.get("end")), integer(kept.get("rows")))
     whole = all(size is not None and size >= 0 for size in sizes) and isinstance(kept.get("kept"), dict)
@@ -198,6 +205,6 @@ def _schema_end(stream: bytes) -> int:
     return 8 + int.from_bytes(stream[4:8], "little")
 
 
-def rows_of(frame: DataFrame) -> list[dict[str, Any]]:
+def rows_of(frame: DataFrame) -> Sequence[JsonObject]:
     """The rows of a small frame, for a log."""
     return frame.to_dicts()

@@ -8,12 +8,16 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar, TypeAlias, TypeVar
 
+from roofline.declared.maths import Count
 from roofline.declared.result import Figured, Units
 from roofline.declared.units import written
 from roofline.inert import csv_cell, inert_line, inert_lines, inert_markdown, markdown_cell
 
+T = TypeVar("T")
+TableCell: TypeAlias = Count | str | tuple[Count, Count] | None
+"""A value under a column: a number of its unit, a word, an interval, or nothing."""
 GAP = 2
 """Blanks between two columns."""
 WRAPPED = 24
@@ -53,8 +57,8 @@ class Table(Figured):
     FIGURES: ClassVar[Units] = dict.fromkeys(("name", "columns", "rows", "total"), "")
 
     columns: tuple[Column, ...]
-    rows: tuple[tuple[Any, ...], ...]
-    total: tuple[tuple[Any, ...], ...] = ()
+    rows: tuple[tuple[TableCell, ...], ...]
+    total: tuple[tuple[TableCell, ...], ...] = ()
     title: str = ""
     name: str = ""
     hidden: bool = False
@@ -69,7 +73,7 @@ class Table(Figured):
         """The total rows as a person reads them."""
         return tuple(map(self._texts, self.total))
 
-    def _texts(self, row: tuple[Any, ...]) -> tuple[str, ...]:
+    def _texts(self, row: tuple[TableCell, ...]) -> tuple[str, ...]:
         return tuple(inert_line(written(v, c.unit)) for v, c in zip(row, self.columns, strict=True))
 
     @property
@@ -92,7 +96,7 @@ class Table(Figured):
             return self
         first = max(range(len(self.columns)), key=lambda i: self.columns[i].drop)
 
-        def rest(row: tuple[Any, ...]) -> tuple[Any, ...]:
+        def rest(row: tuple[T, ...]) -> tuple[T, ...]:
             return row[:first] + row[first + 1 :]
 
         rows, total = tuple(map(rest, self.rows)), tuple(map(rest, self.total))
@@ -171,8 +175,10 @@ def _print_rich(table: Table, width: int) -> None:
     console = Console(width=max(width, sum(least) + GAP * (len(least) - 1)))
     drawn = RichTable(box=box.SIMPLE_HEAD, padding=(0, GAP - 1, 0, 0), pad_edge=False, show_edge=False)
     for column, needs in zip(table.columns, least, strict=True):
-        fixed: dict[str, Any] = {"overflow": "fold"} if column.wrap else {"no_wrap": True, "min_width": needs}
-        drawn.add_column(column.name, justify="right" if column.right else "left", header_style="bold", **fixed)
+        drawn.add_column(
+            column.name, justify="right" if column.right else "left", header_style="bold", no_wrap=not column.wrap,
+            overflow="fold" if column.wrap else "ellipsis", min_width=None if column.wrap else needs,
+        )  # fmt: skip
     for row in table.cells:
         drawn.add_row(*map(Text, row))
     for i, row in enumerate(table.total_cells):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
+from roofline.declared.trees import JsonObject
 from roofline.declared.units import seconds
 from roofline.estimates.schedule import Item, Timeline
 from roofline.estimates.train import TrainingEstimate
@@ -48,17 +49,24 @@ def _draw(cells: list[str], item: Item, scale: float) -> None:
             cells[start + i] = mark
 
 
-def chrome_trace(t: Timeline, name: str) -> dict[str, Any]:
+def chrome_trace(t: Timeline, name: str) -> JsonObject:
     """The Trace Event Format: a complete event for each item, in microseconds, a thread for each stage."""
-    events: list[dict[str, Any]] = [{"ph": "M", "pid": 0, "tid": 0, "name": "process_name", "args": {"name": name}}]
-    for stage in range(t.stages):
-        args = {"name": f"stage {stage}"}
-        events.append({"ph": "M", "pid": 0, "tid": stage, "name": "thread_name", "args": args})
-    events += [_event(item) for item in sorted(t.items, key=lambda i: (i.stage, i.start))]
+    return _trace(_passes(t, name))
+
+
+def _trace(events: Sequence[JsonObject]) -> JsonObject:
     return {"traceEvents": events, "displayTimeUnit": "ms"}
 
 
-def _event(item: Item) -> dict[str, Any]:
+def _passes(t: Timeline, name: str) -> list[JsonObject]:
+    events: list[JsonObject] = [{"ph": "M", "pid": 0, "tid": 0, "name": "process_name", "args": {"name": name}}]
+    for stage in range(t.stages):
+        args = {"name": f"stage {stage}"}
+        events.append({"ph": "M", "pid": 0, "tid": stage, "name": "thread_name", "args": args})
+    return events + [_event(item) for item in sorted(t.items, key=lambda i: (i.stage, i.start))]
+
+
+def _event(item: Item) -> JsonObject:
     return {
         "ph": "X", "pid": 0, "tid": item.stage, "cat": NAMES[item.kind], "cname": COLOURS[item.kind],
         "name": f"{MARKS[item.kind]}{item.micro_batch}", "ts": item.start * 1e6, "dur": (item.end - item.start) * 1e6,
@@ -67,7 +75,7 @@ def _event(item: Item) -> dict[str, Any]:
 
 
 # -- a whole step --------------------------------------------------------------------------------------------------
-def training_trace(e: TrainingEstimate, name: str) -> dict[str, Any]:
+def training_trace(e: TrainingEstimate, name: str) -> JsonObject:
     """The trace of a step: passes and optimizer of each stage, and beside them a track with its exposed collectives.
 
     Within a pass the communication that nothing hides stands at its end. What data parallelism sends follows the
@@ -75,8 +83,7 @@ def training_trace(e: TrainingEstimate, name: str) -> dict[str, Any]:
     of both. The last event ends with the step.
     """
     line, shares = e.timeline, _exposed_shares(e)
-    trace = chrome_trace(line, name)
-    events = trace["traceEvents"]
+    events = _passes(line, name)
     for stage in range(line.stages):
         args = {"name": f"stage {stage} collectives"}
         events.append({"ph": "M", "pid": 0, "tid": line.stages + stage, "name": "thread_name", "args": args})
@@ -96,7 +103,7 @@ def training_trace(e: TrainingEstimate, name: str) -> dict[str, Any]:
             now += float(span.expected)
         if between(e) > 0:
             events.append(_slice(stage, "slowest rank, next step", now, between(e)))
-    return trace
+    return _trace(events)
 
 
 def _exposed_shares(e: TrainingEstimate) -> list[dict[str, float]]:
@@ -121,7 +128,7 @@ def _exposed_shares(e: TrainingEstimate) -> list[dict[str, float]]:
     ]
 
 
-def _slice(track: int, name: str, start: float, length: float, micro_batch: int | None = None) -> dict[str, Any]:
+def _slice(track: int, name: str, start: float, length: float, micro_batch: int | None = None) -> JsonObject:
     args = {} if micro_batch is None else {"micro_batch": micro_batch}
     return {
         "ph": "X", "pid": 0, "tid": track, "cat": name, "name": name, "ts": start * 1e6, "dur": length * 1e6,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from roofline.declared.result import Result, Units
+from roofline.declared.result import FigureValue, Result, Units
 from roofline.declared.units import percent, seconds, share, si, tokens_text
 from roofline.estimates.run import Run
 from roofline.estimates.train import Stage, TrainingEstimate
@@ -47,7 +47,7 @@ class Trained(Result):
         """Whether the fullest rank has room."""
         return bool(self.estimate.fits)
 
-    def figure(self, name: str) -> Any:
+    def figure(self, name: str) -> FigureValue:
         """Its own; else the estimate's."""
         own = ("fits", "changes", "run", "breakdown", "modules")
         return getattr(self, name) if name in own else self.estimate.figure(name)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from roofline.declared.errors import InputError
+from roofline.declared.trees import JsonObject, JsonValue
 from roofline.extras import install_line
 from roofline.model.config import MOST_LAYERS, Config
 from roofline.model.load import Source, config_of
@@ -48,7 +49,7 @@ def trace(source: Source, *, revision: str | None = None) -> Model:
     return _model(name or model_type, model_type, c, passes(model_type, settings_of(raw), SHAPES))
 
 
-def settings_of(raw: Mapping[str, Any]) -> dict[str, Any]:
+def settings_of(raw: JsonObject) -> dict[str, JsonValue]:
     """The settings without those that say where code comes from, and in which formats weights are stored."""
     return {
         key: settings_of(value) if isinstance(value, Mapping) else value

@@ -14,11 +14,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from math import prod
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from roofline.declared.errors import InputError
+from roofline.declared.trees import JsonObject
 from roofline.model.modules import Attention, Embedding, Experts, Linear, Module
 
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+    from torch._ops import OpOverload
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from transformers import Cache, PretrainedConfig, PreTrainedModel
+
+Operand: TypeAlias = Any
+"""What torch hands to an operator or gets of it: a tensor, a number, a list of these."""
+Operands: TypeAlias = tuple[Operand, ...]
+NamedOperands: TypeAlias = Mapping[str, Operand]
 _KERNEL = "roofline_trace"
 _LAYER = re.compile(r"^((?:.*?\.)?\d+)\.(.+)$")
 _PLACE = re.compile(r"^([^.]+\.[^.*]+(?:\.[^.*]+\.\*\.[^.]+)?).*$")
@@ -61,7 +73,7 @@ class Pass:
     version: str
 
 
-def passes(model_type: str, settings: Mapping[str, Any], shapes: Sequence[tuple[int, int, bool]]) -> list[Pass]:
+def passes(model_type: str, settings: JsonObject, shapes: Sequence[tuple[int, int, bool]]) -> list[Pass]:
     """What the real code of a type does with so many sequences, each of so many new tokens, behind a cache or not.
 
     Raises InputError where transformers has no causal language model of that type, its code asks for values, or the
@@ -88,7 +100,7 @@ def passes(model_type: str, settings: Mapping[str, Any], shapes: Sequence[tuple[
         return ran
 
 
-def _refuse_half(config: Any, model: Any) -> None:
+def _refuse_half(config: PretrainedConfig, model: PreTrainedModel) -> None:
     """Raises InputError where the config describes an encoder-decoder, and the model is its decoder."""
     if getattr(config, "is_encoder_decoder", False):
         part = type(model).__name__
@@ -96,7 +108,9 @@ def _refuse_half(config: Any, model: Any) -> None:
         raise InputError("trace", config.model_type, expected)
 
 
-def _refuse_other(torch: Any, transformers: Any, config: Any, model: Any) -> None:
+def _refuse_other(
+    torch: ModuleType, transformers: ModuleType, config: PretrainedConfig, model: PreTrainedModel
+) -> None:
     """Raises InputError where `architectures` names another class of transformers than that of the model."""
     built = type(model).__name__
     named = next(iter(config.architectures or ()), built)
@@ -107,12 +121,12 @@ def _refuse_other(torch: Any, transformers: Any, config: Any, model: Any) -> Non
         raise InputError("architectures", named, f"{built}, the decoder that is traced ({sizes})")
 
 
-def _values(model: Any) -> int:
+def _values(model: PreTrainedModel) -> int:
     """Values of all parameters."""
     return sum(p.numel() for p in model.parameters())
 
 
-def _refuse_unused(model: Any, runs: Sequence[Pass]) -> None:
+def _refuse_unused(model: PreTrainedModel, runs: Sequence[Pass]) -> None:
     """Raises InputError where no pass over text uses all parameters of the class: what is left does work of its own."""
     unused = {key: n for key, n in runs[0].unused.items() if all(key in run.unused for run in runs)}
     if unused:
@@ -122,9 +136,10 @@ def _refuse_unused(model: Any, runs: Sequence[Pass]) -> None:
 
 
 @contextmanager
-def _quiet(torch: Any, transformers: Any) -> Iterator[None]:
+def _quiet(torch: ModuleType, transformers: ModuleType) -> Iterator[None]:
     """Weights in bf16, as grouped products need; nothing printed, and nothing fetched."""
-    hub: Any = import_module("huggingface_hub.constants")
+    from huggingface_hub import constants as hub
+
     before = torch.get_default_dtype()
     level, offline = transformers.logging.get_verbosity(), hub.HF_HUB_OFFLINE
     torch.set_default_dtype(torch.bfloat16)
@@ -138,11 +153,11 @@ def _quiet(torch: Any, transformers: Any) -> Iterator[None]:
         hub.HF_HUB_OFFLINE = offline
 
 
-def _built(torch: Any, transformers: Any, model_type: str, settings: Mapping[str, Any]) -> Any:
+def _built(torch: ModuleType, transformers: ModuleType, model_type: str, settings: JsonObject) -> PreTrainedModel:
     """The causal language model on the meta device, with our attention where it lets one choose."""
     _register(transformers, _untraced, _untraced)
 
-    def build(attention: str) -> Any:
+    def build(attention: str) -> PreTrainedModel:
         config = transformers.AutoConfig.for_model(model_type, **settings)
         config._experts_implementation = _KERNEL
         with torch.device("meta"):
@@ -155,17 +170,19 @@ def _built(torch: Any, transformers: Any, model_type: str, settings: Mapping[str
     return model.train(False)
 
 
-def _untraced(*args: Any, **kwargs: Any) -> Any:
+def _untraced(*args: Tensor, **kwargs: Tensor) -> NoReturn:
     raise RuntimeError("this runs in a trace only")
 
 
-def _register(transformers: Any, attend: Callable[..., Any], experts: Callable[..., Any]) -> None:
+def _register(
+    transformers: ModuleType, attend: Callable[..., tuple[Tensor, None]], experts: Callable[..., Tensor]
+) -> None:
     transformers.AttentionInterface.register(_KERNEL, attend)
     import_module("transformers.integrations.moe").ALL_EXPERTS_FUNCTIONS.register(_KERNEL, experts)
 
 
 def _behind_a_cache(
-    torch: Any, transformers: Any, model: Any, shapes: Sequence[tuple[int, int, bool]]
+    torch: ModuleType, transformers: ModuleType, model: PreTrainedModel, shapes: Sequence[tuple[int, int, bool]]
 ) -> Iterator[Pass]:
     """The passes that stand behind a cache; none of a model whose cache does not work without values."""
     for shape in shapes:
@@ -176,14 +193,14 @@ def _behind_a_cache(
                 return
 
 
-def _pass(torch: Any, transformers: Any, model: Any, shape: tuple[int, int, bool]) -> Pass:
+def _pass(torch: ModuleType, transformers: ModuleType, model: PreTrainedModel, shape: tuple[int, int, bool]) -> Pass:
     """One pass; where it stands behind a cache, of a prompt that is not watched."""
     sequences, tokens, cached = shape
     watch = _Watch(model, sequences * tokens)
     _register(transformers, watch.attend, watch.experts)
     ids = torch.zeros(sequences, tokens, dtype=torch.long, device="meta")
     with torch.no_grad():
-        given: dict[str, Any] = {"use_cache": False}
+        given: dict[str, bool | Cache] = {"use_cache": False}
         if cached:
             prompt = torch.zeros(sequences, 5, dtype=torch.long, device="meta")
             given = {"use_cache": True, "past_key_values": model(input_ids=prompt, use_cache=True).past_key_values}
@@ -201,10 +218,13 @@ def _pass(torch: Any, transformers: Any, model: Any, shape: tuple[int, int, bool
     )  # fmt: skip
 
 
-def _watching(dispatch: Callable[..., Any]) -> Any:
+def _watching(dispatch: Callable[[OpOverload, Operands, NamedOperands], Operand]) -> TorchDispatchMode:
     """A dispatch mode of that function; torch wants it plain, not a method."""
 
-    def run(mode: Any, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def run(
+        mode: TorchDispatchMode, function: OpOverload, types: tuple[type, ...], args: Operands = (),
+        kwargs: NamedOperands | None = None,
+    ) -> Operand:  # fmt: skip
         del mode, types
         return dispatch(function, args, kwargs or {})
 
@@ -212,7 +232,7 @@ def _watching(dispatch: Callable[..., Any]) -> Any:
     return type("Watching", (base,), {"__torch_dispatch__": run})()
 
 
-def _storage(tensor: Any) -> int:
+def _storage(tensor: Tensor) -> int:
     """What a tensor and its views have in common."""
     return int(tensor.untyped_storage()._cdata)
 
@@ -221,12 +241,12 @@ def _storage(tensor: Any) -> int:
 class _Watch:
     """Notes what a pass over so many tokens multiplies, in the order in which it does."""
 
-    model: Any
+    model: PreTrainedModel
     tokens: int
     steps: list[TracedStep] = field(default_factory=list)
     unknown: set[str] = field(default_factory=set)
     counted: set[str] = field(default_factory=set)
-    copies: list[Any] = field(default_factory=list)
+    copies: list[Tensor] = field(default_factory=list)
     """Copies of weights, kept so that no other storage takes their place."""
 
     def __post_init__(self) -> None:
@@ -236,10 +256,10 @@ class _Watch:
         self.head = "" if head is None else self.weights[_storage(head.weight)]
         self.shared = self.head == self.weights[_storage(table.weight)]
         self.used: set[str] = set()
-        self.leaves: Callable[[Any], list[Any]] = import_module("torch.utils._pytree").tree_leaves
+        self.leaves: Callable[[Operand], list[Operand]] = import_module("torch.utils._pytree").tree_leaves
 
     # -- what torch runs -----------------------------------------------------------------------------------------------
-    def dispatch(self, function: Any, args: Any, kwargs: Any) -> Any:
+    def dispatch(self, function: OpOverload, args: Operands, kwargs: NamedOperands) -> Operand:
         """Runs one function of torch, and notes it if it is a product."""
         name = str(function.overloadpacket)
         self._use(args, kwargs)
@@ -257,7 +277,7 @@ class _Watch:
             self.copies.append(out)
         return out
 
-    def _use(self, *values: Any) -> None:
+    def _use(self, *values: Operand) -> None:
         """Notes the parameters among these values, however nested."""
         tensors = (value for value in self.leaves(values) if hasattr(value, "untyped_storage"))
         self.used.update(owner for tensor in tensors if (owner := self._owner(tensor)))
@@ -267,11 +287,11 @@ class _Watch:
         owners = ((self._owner(p), p.numel()) for p in self.model.parameters())
         return {owner: values for owner, values in owners if owner not in self.used}
 
-    def _owner(self, tensor: Any) -> str:
+    def _owner(self, tensor: Tensor) -> str:
         """The parameter that a tensor is a view of, if any."""
         return self.weights.get(_storage(tensor), "")
 
-    def _product(self, a: Any, b: Any, added: Any) -> None:
+    def _product(self, a: Tensor, b: Tensor, added: Tensor | None) -> None:
         """a·b, of which one is a weight [in, out], or one such for each of its groups."""
         owner, weight, rows = self._owner(b), b, a.shape[-2]
         if not owner:
@@ -294,7 +314,7 @@ class _Watch:
                 tied=owner in self.counted,
             ))  # fmt: skip
 
-    def _lookup(self, table: Any) -> None:
+    def _lookup(self, table: Tensor) -> None:
         if (owner := self._owner(table)) and owner not in self.counted:
             rows, width = table.shape
             shared = self.shared and owner == self.head
@@ -302,8 +322,14 @@ class _Watch:
 
     # -- what transformers lets one choose -----------------------------------------------------------------------------
     def attend(
-        self, module: Any, query: Any, key: Any, value: Any, mask: Any = None, **kwargs: Any
-    ) -> tuple[Any, None]:
+        self,
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None = None,
+        **kwargs: Operand,
+    ) -> tuple[Tensor, None]:
         """Attention of [sequences, heads, tokens, head_dim] queries, its keys and values not repeated.
 
         Raises InputError where tokens attend to those behind them.
@@ -320,7 +346,7 @@ class _Watch:
         ))  # fmt: skip
         return query.new_empty(sequences, tokens, heads, value.shape[-1]), None
 
-    def experts(self, module: Any, states: Any, index: Any, weights: Any) -> Any:
+    def experts(self, module: nn.Module, states: Tensor, index: Tensor, weights: Tensor) -> Tensor:
         """Routed experts of [tokens, hidden] states, `index` [tokens, top_k] of them."""
         del weights
         self._use(list(module.parameters()))

@@ -10,22 +10,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated
 
 import anyio
 from mcp import types
+from mcp.server import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from roofline.declared.errors import InputError, error_line
+from roofline.declared.trees import JsonObject, JsonValue
 from roofline.machine.choice import chosen_chips
 from roofline.model.choice import chosen_models
 from roofline.schema import schemas
 from roofline.show.chips import ChipFacts, Chips
 from roofline.show.models import Catalog
 from roofline.version import __version__
+from roofline.web.bodies import PlainObject
 from roofline.web.choices import Allowed
 from roofline.web.questions import EXPECTED, QUESTIONS, invalid_body
 from roofline.web.workers import Workers
@@ -47,12 +50,12 @@ class FindAsked(BaseModel):
     find: Annotated[str, Field(max_length=80, description="A part of a name; nothing lists the first.")] = ""
 
 
-def models_answer(asked: FindAsked) -> dict[str, Any]:
+def models_answer(asked: FindAsked) -> dict[str, JsonValue]:
     """The first `MOST_NAMED` models of the catalog that have the text."""
     return Catalog(chosen_models(text=asked.find)[:MOST_NAMED]).to_dict()
 
 
-def chips_answer(asked: FindAsked) -> dict[str, Any]:
+def chips_answer(asked: FindAsked) -> dict[str, JsonValue]:
     """The first `MOST_NAMED` chips of the catalog that have the text."""
     return Chips(tuple(map(ChipFacts, chosen_chips(text=asked.find).values()))[:MOST_NAMED]).to_dict()
 
@@ -62,7 +65,7 @@ class Catalogue:
     """A tool that finds names: what it is asked and what answers it."""
 
     body: type[FindAsked]
-    answer: Callable[[FindAsked], dict[str, Any]]
+    answer: Callable[[FindAsked], dict[str, JsonValue]]
 
 
 CATALOGUES = MappingProxyType({
@@ -121,7 +124,7 @@ def tools() -> tuple[types.Tool, ...]:
     )
 
 
-def _taken(name: str) -> dict[str, Any]:
+def _taken(name: str) -> dict[str, JsonValue]:
     """The schema of what a tool takes: the body without its form."""
     schema = _body(name).model_json_schema()
     return {**schema, "properties": {n: field for n, field in schema["properties"].items() if n != "form"}}
@@ -131,7 +134,7 @@ def _body(name: str) -> type[BaseModel]:
     return CATALOGUES[name].body if name in CATALOGUES else QUESTIONS[name].body
 
 
-async def tool_answer(name: str, arguments: dict[str, Any], workers: Workers, allowed: Allowed) -> dict[str, Any]:
+async def tool_answer(name: str, arguments: JsonObject, workers: Workers, allowed: Allowed) -> dict[str, JsonValue]:
     """The JSON that a tool gives. Raises InputError; work ends when the call is cancelled."""
     form = TOOLS[name].form
     if form and "form" in arguments:
@@ -140,9 +143,8 @@ async def tool_answer(name: str, arguments: dict[str, Any], workers: Workers, al
         asked = _body(name).model_validate({**arguments, **({"form": form} if form else {})})
     except ValidationError as error:
         raise invalid_body(error, _body(name)) from error
-    if name in CATALOGUES:
-        catalogue: Any = CATALOGUES[name]
-        return dict(await anyio.to_thread.run_sync(catalogue.answer, asked))
+    if isinstance(asked, FindAsked):
+        return dict(await anyio.to_thread.run_sync(CATALOGUES[name].answer, asked))
     (answer,) = await workers.ask([(name, asked.model_dump_json(exclude_unset=True))], allowed, _never)
     if isinstance(answer, Exception):
         raise answer
@@ -153,16 +155,18 @@ async def _never() -> bool:
     return False
 
 
-def agent_server(workers: Workers, hub: bool = False) -> Server[Any]:
+def agent_server(workers: Workers, hub: bool = False) -> Server[PlainObject]:
     """The server and its tools. What cannot be answered is told in a result that says so, so that an agent can ask
     again; `hub`: whether Hub ids that are not in the catalog are looked up. `here` is this machine.
     """
     allowed = Allowed(hub, own_machine=True)
 
-    async def listed(_: Any, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+    async def listed(
+        _: ServerRequestContext[PlainObject], __: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
         return types.ListToolsResult(tools=list(await anyio.to_thread.run_sync(tools)))
 
-    async def called(_: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def called(_: ServerRequestContext[PlainObject], params: types.CallToolRequestParams) -> types.CallToolResult:
         if params.name not in TOOLS:
             raise MCPError(types.INVALID_PARAMS, f"no tool {params.name[:80]!r}; there are {', '.join(TOOLS)}")
         try:

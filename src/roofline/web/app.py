@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import cache
-from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -17,6 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 
 from roofline.declared.errors import InputError, error_line, not_one_of
+from roofline.declared.trees import JsonValue
 from roofline.machine.chip import chips
 from roofline.machine.engine import engines
 from roofline.machine.fabric import clusters
@@ -24,7 +24,7 @@ from roofline.model.choice import chosen_models
 from roofline.show.chips import ChipFacts, Chips, ClusterFacts, Clusters
 from roofline.show.models import Catalog
 from roofline.version import __version__
-from roofline.web.bodies import BatchAsked, Refusal
+from roofline.web.bodies import BatchAsked, Body, Refusal
 from roofline.web.choices import NOTHING_MORE, Allowed
 from roofline.web.desk import Desk
 from roofline.web.files import add_files
@@ -40,7 +40,7 @@ from roofline.web.questions import (
     first_fault,
     invalid_body,
 )
-from roofline.web.scenario import FIRST_VIEW, JsonValue, Scenario
+from roofline.web.scenario import FIRST_VIEW, Scenario
 
 API = "/api/v1"
 QUICK = tuple(name for name, question in QUESTIONS.items() if not question.heavy)
@@ -48,7 +48,7 @@ QUICK = tuple(name for name, question in QUESTIONS.items() if not question.heavy
 TOO_MUCH = (ArithmeticError, RecursionError, MemoryError)
 WORTH_PACKING = 8192
 """Bytes of an answer that is compressed."""
-PROBLEMS: dict[int | str, dict[str, Any]] = {
+PROBLEMS: dict[int | str, dict[str, type[Refusal] | str]] = {
     400: {"model": Refusal, "description": "What cannot be read"},
     401: {"model": Refusal, "description": "A token is needed"},
     413: {"model": Refusal, "description": "More than the server takes"},
@@ -96,10 +96,10 @@ def page_app(
     return Guard(app, token, hosts)
 
 
-def _route(name: str, question: ApiQuestion, desk: Desk) -> Any:
+def _route(name: str, question: ApiQuestion, desk: Desk) -> Callable[[Body, Request], Awaitable[Response]]:
     body_type = question.body
 
-    async def answer(body: Any, request: Request) -> Response:
+    async def answer(body: Body, request: Request) -> Response:
         (given,) = await desk.ask([(name, _sorted(body))], request.is_disconnected)
         if isinstance(given, Exception):
             raise given

@@ -9,13 +9,24 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from math import inf
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
 from roofline.declared.groups import Where
+from roofline.declared.kinds import Given
 from roofline.declared.maths import Count
-from roofline.declared.question import OLD_NAMES, Function, Setting, declaration_of, group_settings, question_settings
+from roofline.declared.question import (
+    OLD_NAMES,
+    Function,
+    Hint,
+    Setting,
+    Settings,
+    declaration_of,
+    group_settings,
+    question_settings,
+)
+from roofline.declared.trees import JsonValue
 from roofline.estimates.bill import Bill, MeanPower
 from roofline.estimates.estimate import estimate
 from roofline.estimates.fit import fit
@@ -38,6 +49,9 @@ from roofline.work.step import Step
 Text: TypeAlias = Annotated[str, Field(max_length=200)]
 Tokens: TypeAlias = Annotated[int, Field(ge=1, le=10_000_000)]
 
+PlainObject: TypeAlias = dict[str, Any]
+"""An object of JSON that is checked where it is read: a config, the body of another question."""
+
 
 class Body(BaseModel):
     """A body: every field is one that its question is answered by; any other is refused."""
@@ -46,9 +60,13 @@ class Body(BaseModel):
     declared: ClassVar[Mapping[str, Setting]] = MappingProxyType({})
     """Those of its fields that are settings of a question."""
 
+    if TYPE_CHECKING:  # fields are made of declarations
+
+        def __getattr__(self, name: str) -> Given: ...
+
     @model_validator(mode="before")
     @classmethod
-    def of_former_names(cls, given: Any) -> Any:
+    def of_former_names(cls, given: JsonValue) -> JsonValue:
         """Fields by their former names, for a release: `output`, and a `bill` whose settings stand alone now.
 
         A field of null is one that is not given.
@@ -73,7 +91,7 @@ class Body(BaseModel):
 class ModelAsked(Body):
     """A model: its catalog name, its Hub id where the server looks there, or its config."""
 
-    model: Text | dict[str, Any] = Field(description="A catalog name, a Hub id under --hub, or a config.json's object.")
+    model: Text | PlainObject = Field(description="A catalog name, a Hub id under --hub, or a config.json's object.")
 
 
 LARGEST: Mapping[str, float] = MappingProxyType({
@@ -87,16 +105,16 @@ MOST_VALUES = 64
 
 def body_of(
     question: Function | Mapping[str, Setting], about: str, *, base: type[Body] = ModelAsked,
-    without: Collection[str] = (), usual: Mapping[str, Any] = MappingProxyType({}),
+    without: Collection[str] = (), usual: Settings = MappingProxyType({}),
     largest: Mapping[str, float] = MappingProxyType({}), name: str = "", one: bool = False,
-) -> type[Any]:  # fmt: skip
+) -> type[Body]:  # fmt: skip
     """A body whose fields are the settings of a question, or these: every one, but for files, which it does not read.
 
     `base`: the fields beside them. `without`: settings that are asked for otherwise. `usual`: what those that are
     needed are where a body does not say. `largest`: numbers above which this question takes too long. `one`: whether
     it is asked of one number of each alone.
     """
-    fields: dict[str, Any] = {}
+    fields: dict[str, Given] = {}
     settings = question if isinstance(question, Mapping) else question_settings(question)
     for field, setting in settings.items():
         if field in without or setting.kind.names == "file":
@@ -105,20 +123,20 @@ def body_of(
         default = usual.get(field, ... if setting.needed else None if setting.default == inf else setting.default)
         fields[field] = (hint if default is not None else hint | None, Field(default, description=setting.help))
     own = name or (declaration_of(question).name.title() + "Asked" if callable(question) else "")
-    body: Any = create_model(own, __base__=base, **fields)
+    body = create_model(own, __base__=base, **fields)
     body.__doc__ = about
     body.declared = {**base.declared, **{name: settings[name] for name in fields}}
-    return body  # type: ignore[no-any-return]
+    return body
 
 
-def _json_type(setting: Setting, largest: float, one: bool) -> Any:
+def _json_type(setting: Setting, largest: float, one: bool) -> Hint:
     """What JSON has for a setting: a number within its range, a text, or true; a list where it may be several, and a
     number not `one` alone.
     """
     kind = setting.kind
     if kind.words:
         return Literal[kind.words]
-    number: Any = None
+    number: Hint = None
     for plain in kind.json:
         if plain in (int, float):
             most = largest if kind.most is None else min(kind.most, largest)
@@ -131,7 +149,7 @@ def _json_type(setting: Setting, largest: float, one: bool) -> Any:
             ]  # fmt: skip
     if number is not None and (kind.several or (setting.hint == Count and not one)):
         number |= Annotated[list[number], Field(min_length=1, max_length=MOST_VALUES)]
-    texts: Any = Text if str in kind.json else None
+    texts: Hint = Text if str in kind.json else None
     if texts is not None and kind.several:
         texts |= Annotated[list[Text], Field(max_length=MOST_VALUES)]
     if bool in kind.json:
@@ -270,7 +288,7 @@ LayoutsAsked = body_of(
 class PartAsked(Body):
     """`count` models of the catalog from the `start`-th on, or one model in every format."""
 
-    model: Text | dict[str, Any] | None = None
+    model: Text | PlainObject | None = None
     start: Annotated[int, Field(ge=0, le=100_000)] | None = Field(None, description="Without a model; 0 if not given.")
     count: Annotated[int, Field(ge=1, le=60)] | None = Field(None, description="Without a model; 40 if not given.")
 
@@ -289,7 +307,7 @@ class TableAsked(Body):
     """An answer as a table: the name of its route, its body, and the form of the file."""
 
     name: Annotated[str, Field(max_length=20)]
-    body: dict[str, Any]
+    body: PlainObject
     form: Literal["csv", "parquet"] = "parquet"
 
 
@@ -331,7 +349,7 @@ class QuestionAsked(Body):
     """A question of several: the name of its route, and the body that the route takes."""
 
     name: Annotated[str, Field(max_length=20)]
-    body: dict[str, Any]
+    body: PlainObject
 
 
 class BatchAsked(Body):

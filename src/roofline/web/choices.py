@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import Any
 
 from roofline.declared.errors import InputError, nearest
+from roofline.declared.trees import JsonObject
 from roofline.machine.chip import Chip, chip_id, chip_of_figures, chips
 from roofline.machine.fabric import Cluster, catalog_cluster, cluster_named, clusters, is_catalogued, is_cluster
 from roofline.machine.named_chip import chip_named
@@ -37,7 +37,7 @@ class Allowed:
 NOTHING_MORE = Allowed()
 
 
-def chosen_model(asked: str | dict[str, Any], allowed: Allowed = NOTHING_MORE) -> Model:
+def chosen_model(asked: str | JsonObject, allowed: Allowed = NOTHING_MORE) -> Model:
     """A model of the catalog, of a config, of a GGUF header, or, where `allowed`, of the Hub. Raises InputError."""
     if isinstance(asked, str):
         return _named(asked, allowed.hub)
@@ -69,7 +69,7 @@ def _named(name: str, hub: bool) -> Model:
     raise InputError("model", name, where, nearest(name, known.values()))
 
 
-def _built(config: dict[str, Any], name: str) -> Model:
+def _built(config: JsonObject, name: str) -> Model:
     """As `load` builds it, from a config that is read already."""
     from roofline.model.load import model_from
     from roofline.model.origin import Origin

@@ -11,13 +11,14 @@ from math import prod
 from pathlib import Path
 
 from roofline.declared.errors import InputError, error_line
+from roofline.declared.trees import JsonValue
 from roofline.show.files import check_folder
 from roofline.web.bundle import bundled
 from roofline.web.choices import Allowed
 from roofline.web.files import FORM, STATIC, plotly_file
 from roofline.web.page_form import form_text
 from roofline.web.questions import answered
-from roofline.web.scenario import INSTEAD, JsonValue, Scenario, SettingValue
+from roofline.web.scenario import INSTEAD, Scenario, SettingValue
 
 VIEWS = ("overview", "roofline", "memory", "serving", "sweep", "structure", "compare", "away")
 """Views that a folder can show: those whose questions are computed for every point of the grid."""

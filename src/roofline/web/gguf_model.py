@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from base64 import b64decode
 from math import isfinite, prod
-from typing import Any
+from typing import TypeGuard
 
 from roofline.declared.errors import InputError
+from roofline.declared.trees import JsonObject, JsonValue
 from roofline.model.families import build
 from roofline.model.gguf.header import (
     MOST_ENTRIES,
@@ -14,6 +15,7 @@ from roofline.model.gguf.header import (
     TENSOR_TYPES,
     ArrayLength,
     GgufHeader,
+    MetadataValue,
     TensorOfFile,
     gguf_header,
 )
@@ -27,7 +29,7 @@ LONGEST_HEAD = 16 * 2**20
 LONGEST_WORD = 256
 
 
-def dropped(head: str, size: int) -> dict[str, Any]:
+def dropped(head: str, size: int) -> JsonObject:
     """What the API answers of the first bytes of a file of `size` bytes, in base64. Raises InputError."""
     try:
         given = b64decode(head, validate=True)
@@ -40,26 +42,25 @@ def dropped(head: str, size: int) -> dict[str, Any]:
     return {"model": model, "name": built.name, "parameters": built.parameters, "warnings": list(built.warnings)}
 
 
-def small_header(given: bytes, size: int) -> dict[str, Any]:
+def small_header(given: bytes, size: int) -> dict[str, JsonValue]:
     """Of the first bytes of a file of `size` bytes: the metadata and tensors that `model_of_file` takes.
 
     Raises InputError for what is no header, and for one that is longer than what was given.
     """
     header = gguf_header(FILE, lambda offset, length: (given[offset : offset + length], size))
     metadata = {key: value for key, value in header.metadata.items() if _is_small(value)}
-    tensors = [[t.name, list(t.shape), t.type.number] for t in header.tensors]
+    tensors: list[JsonValue] = [[t.name, list(t.shape), t.type.number] for t in header.tensors]
     return {FILE: {"metadata": metadata, "tensors": tensors}}
 
 
-def _is_small(value: Any) -> bool:
+def _is_small(value: MetadataValue) -> TypeGuard[float | str | tuple[float, ...]]:
     """Whether it says something of the model's sizes: texts of tokenisers do not."""
-    if isinstance(value, str):
-        return len(value) <= LONGEST_WORD
-    numbers = value if isinstance(value, tuple) else (value,)
-    return not isinstance(value, ArrayLength) and all(isfinite(number) for number in numbers)
+    if isinstance(value, (str, ArrayLength)):
+        return isinstance(value, str) and len(value) <= LONGEST_WORD
+    return all(isfinite(number) for number in (value if isinstance(value, tuple) else (value,)))
 
 
-def model_of_file(given: Any) -> Model:
+def model_of_file(given: JsonValue) -> Model:
     """The model of a header's metadata and tensors, in the types of its tensors. Raises InputError."""
     if not isinstance(given, dict) or given.keys() != {"metadata", "tensors"}:
         raise InputError(FILE, "something else", "metadata and tensors")
@@ -79,11 +80,11 @@ def model_of_file(given: Any) -> Model:
     return as_in_file(build(config_of_gguf(header, FILE), name), header)
 
 
-def _tensor(given: Any) -> TensorOfFile:
+def _tensor(given: JsonValue) -> TensorOfFile:
     match given:
         case [str(name), [_, *_] as shape, int(number)] if number in TENSOR_TYPES and len(name) <= LONGEST_WORD:
             kind = TENSOR_TYPES[number]
-            whole = all(type(side) is int and side >= 1 for side in shape) and len(shape) <= 4
-            if whole and prod(shape) <= 2**60 and not shape[0] % kind.values:
-                return TensorOfFile(name, tuple(shape), kind)
+            sides = tuple(side for side in shape if type(side) is int and side >= 1)
+            if len(sides) == len(shape) <= 4 and prod(sides) <= 2**60 and not sides[0] % kind.values:
+                return TensorOfFile(name, sides, kind)
     raise InputError(f"{FILE}: tensors", str(given)[:80], "a name, up to four sizes, and the number of a type")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from io import BytesIO
-from typing import Any
 
 import polars
 
@@ -11,6 +10,7 @@ import roofline as rl
 from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.groups import PlaceSettings
 from roofline.declared.result import plain
+from roofline.declared.trees import JsonObject
 from roofline.emit.make import hand_over
 from roofline.emit.serving import launch_files
 from roofline.estimates.training_changes import fixes
@@ -24,7 +24,7 @@ from roofline.model.load import catalog
 from roofline.show.report.finished import Finished
 from roofline.show.report.page import html
 from roofline.web import bodies as b
-from roofline.web.answers import given_fields, given_search, train_answer
+from roofline.web.answers import ApiAnswer, given_fields, given_search
 from roofline.web.choices import Allowed, chosen_machine
 from roofline.web.gguf_model import dropped
 
@@ -36,9 +36,9 @@ TABLES = ("generate", "serve", "fit", "estimate", "simulate", "train")
 """Answers that are tables too: a row for each point."""
 
 
-def timeline_answer(asked: Any, allowed: Allowed) -> dict[str, Any]:
+def timeline_answer(asked: b.Body, allowed: Allowed) -> JsonObject:
     """When each stage works on which micro-batch: `items` of stage, kind, micro-batch, start and end in seconds."""
-    estimate: rl.TrainingEstimate = train_answer(asked, allowed)
+    estimate: rl.TrainingEstimate = rl.train(**given_fields(asked, allowed))
     layout = estimate.asked.layout
     passes = 3 * int(estimate.micro_batches) * int(layout.pp) * int(layout.vp)
     if passes > MOST_ITEMS:
@@ -48,7 +48,7 @@ def timeline_answer(asked: Any, allowed: Allowed) -> dict[str, Any]:
     return {"stages": course.stages, "length": course.length, "bubble": course.bubble, "items": items}
 
 
-def remedies_answer(asked: Any, allowed: Allowed) -> dict[str, Any]:
+def remedies_answer(asked: b.Body, allowed: Allowed) -> JsonObject:
     """`changes` that make an optimizer step fit, the least expensive first: `detail`, `chips`, a step's `time`, `cost`.
 
     `time` in seconds, `cost` in expected chip-seconds of a step. There are none where it fits, or nothing tried helps.
@@ -59,22 +59,22 @@ def remedies_answer(asked: Any, allowed: Allowed) -> dict[str, Any]:
     return {"fits": bool(estimate.fits), "changes": [plain(way) for way in ways]}
 
 
-def limits_answer(asked: b.ModelAsked, allowed: Allowed) -> dict[str, Any]:
+def limits_answer(asked: b.Body, allowed: Allowed) -> JsonObject:
     """`context`: the most tokens of prompt and answer together that a model takes; null where its config names none."""
     return {"context": given_fields(asked, allowed)["model"].context}
 
 
-def layouts_answer(asked: b.Body, allowed: Allowed) -> Any:
+def layouts_answer(asked: b.Body, allowed: Allowed) -> ApiAnswer:
     """`roofline.training-search`: layouts of a training step, the best first."""
     return rl.search_training(**given_fields(asked, allowed))
 
 
-def diff_answer(asked: Any, allowed: Allowed) -> Any:
+def diff_answer(asked: b.Body, allowed: Allowed) -> ApiAnswer:
     """`roofline.diff`: what changes from one side to the other, setting by setting and op by op."""
     return rl.diff(_side(asked.a, allowed), _side(asked.b, allowed), asked.engine)
 
 
-def _side(asked: Any, allowed: Allowed) -> Side:
+def _side(asked: b.Body, allowed: Allowed) -> Side:
     given = given_fields(asked, allowed)
     given = PlaceSettings.fully(given)
     if "on" in given and not isinstance(
@@ -86,7 +86,7 @@ def _side(asked: Any, allowed: Allowed) -> Side:
     return Side(**given)
 
 
-def solve_answer(asked: b.Body, allowed: Allowed) -> Any:
+def solve_answer(asked: b.Body, allowed: Allowed) -> ApiAnswer:
     """`roofline.solve`: the value of one setting at which what is asked for holds."""
     given = given_fields(asked, allowed)
     against = given.get("against")
@@ -98,7 +98,7 @@ def solve_answer(asked: b.Body, allowed: Allowed) -> Any:
     return rl.solve(**given)
 
 
-def runs_answer(asked: b.Body, allowed: Allowed) -> dict[str, Any]:
+def runs_answer(asked: b.Body, allowed: Allowed) -> JsonObject:
     """`roofline.running` of a part of the catalog, or of one model; `of`: how many models the catalog has."""
     given = given_fields(asked, allowed)
     part = {name: given.pop(name) for name in ("start", "count") if name in given}
@@ -114,12 +114,12 @@ def runs_answer(asked: b.Body, allowed: Allowed) -> dict[str, Any]:
     return {**what_runs(names[start : start + part.get("count", CATALOG_PART)], **given).to_dict(), "of": len(names)}
 
 
-def gguf_answer(asked: b.GgufAsked, allowed: Allowed) -> dict[str, Any]:
+def gguf_answer(asked: b.Body, allowed: Allowed) -> JsonObject:
     """`model`: what the API takes as a model, of the header of a GGUF file; its `name`, `parameters` and `warnings`."""
     return dropped(asked.head, asked.size)
 
 
-def launch_answer(asked: Any, allowed: Allowed) -> dict[str, Any]:
+def launch_answer(asked: b.Body, allowed: Allowed) -> JsonObject:
     """`files`: what starts the best server of a load, by `name` and `text`; `missing`: what they do not express."""
     given = given_fields(asked, allowed)
     launcher = given.pop("launcher", "")
@@ -131,7 +131,7 @@ def launch_answer(asked: Any, allowed: Allowed) -> dict[str, Any]:
     return {"launcher": emitted.launcher, "files": files, "missing": list(emitted.missing)}
 
 
-def recipe_answer(asked: b.Body, allowed: Allowed) -> dict[str, Any]:
+def recipe_answer(asked: b.Body, allowed: Allowed) -> JsonObject:
     """The `text` of a training framework's config, what is `missing` of the layout in it, and whether it `fits`."""
     given = given_fields(asked, allowed)
     framework = given.pop("framework", "")

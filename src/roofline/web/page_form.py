@@ -11,9 +11,10 @@ from types import MappingProxyType
 from roofline.declared.checks import LARGEST
 from roofline.declared.groups import DEGREES
 from roofline.declared.question import OLD_NAMES, Setting
+from roofline.declared.trees import JsonValue
 from roofline.machine.engine import engines
 from roofline.web.answers import MOST_EVENTS
-from roofline.web.scenario import ASKS, INSTEAD, LEAST_SWEPT, SETTINGS, SWEPT, JsonValue, Scenario, usual
+from roofline.web.scenario import ASKS, INSTEAD, LEAST_SWEPT, SETTINGS, SWEPT, Scenario, usual
 
 PARTS: Mapping[str, str] = MappingProxyType({"where": "machine", "load": "workload", "slo": "workload", "bill": "cost"})
 """Group → the part of the form that shows its settings at once; every other setting is in the part of all of them."""

@@ -7,16 +7,20 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from pydantic import BaseModel, ValidationError
 
 from roofline.declared.errors import InputError, nearest
 from roofline.declared.result import Result
+from roofline.declared.trees import JsonObject
 from roofline.web import answers as a
 from roofline.web import bodies as b
 from roofline.web import more_answers as more
 from roofline.web.choices import NOTHING_MORE, Allowed
+
+if TYPE_CHECKING:
+    from fastapi.exceptions import RequestValidationError
 
 AskedOfPage: TypeAlias = tuple[str, str]
 """A question's name, and its body as JSON."""
@@ -31,13 +35,13 @@ JSON, HTML, PARQUET, CSV = "application/json", "text/html", "application/vnd.apa
 class ApiQuestion:
     """A route: its body, what answers it, whether it is long, so that quick ones need not wait, and what it sends."""
 
-    body: type[BaseModel]
-    answer: Callable[[Any, Allowed], Any]
+    body: type[b.Body]
+    answer: Callable[[b.Body, Allowed], a.ApiAnswer]
     heavy: bool = False
     media: str = JSON
 
 
-def table_answer(asked: b.TableAsked, allowed: Allowed) -> bytes:
+def table_answer(asked: b.Body, allowed: Allowed) -> bytes:
     """An answer as a table, a row for each point: a CSV or a Parquet file."""
     more.check_table(asked.name)
     question = QUESTIONS[asked.name]
@@ -45,7 +49,9 @@ def table_answer(asked: b.TableAsked, allowed: Allowed) -> bytes:
         body = question.body.model_validate(asked.body)
     except ValidationError as error:
         raise invalid_body(error, question.body) from error
-    return more.table_bytes(question.answer(body, allowed).to_frame(), asked.form)
+    answer = question.answer(body, allowed)
+    assert isinstance(answer, Result)
+    return more.table_bytes(answer.to_frame(), asked.form)
 
 
 QUESTIONS = MappingProxyType({
@@ -86,7 +92,7 @@ _KIND = re.compile(r"constrained-.*|.*\[.*|int|float|str|bool")
 """Names of the types of which a field may have one, which the checker puts behind the field."""
 
 
-def first_fault(error: Any) -> tuple[str, str]:
+def first_fault(error: ValidationError | RequestValidationError) -> tuple[str, str]:
     """The field of a body that is wrong, and what it should be."""
     first, *others = error.errors()
     if isinstance(first["input"], list):  # of a number or a list of numbers: what is wrong with the list
@@ -96,7 +102,7 @@ def first_fault(error: Any) -> tuple[str, str]:
     return field, EXPECTED.get(first["type"]) or first["msg"].removeprefix("Input should be ")
 
 
-def invalid_body(error: Any, body: type[BaseModel]) -> InputError:
+def invalid_body(error: ValidationError | RequestValidationError, body: type[BaseModel]) -> InputError:
     """The one error of a body: in the library's words where a setting has a wrong value; nearest fields of one that is
     none.
     """
@@ -117,7 +123,7 @@ def invalid_body(error: Any, body: type[BaseModel]) -> InputError:
     return InputError(field, first.get("input"), expected)
 
 
-def answered(name: str, body: dict[str, Any], allowed: Allowed = NOTHING_MORE) -> Any:
+def answered(name: str, body: JsonObject, allowed: Allowed = NOTHING_MORE) -> JsonObject | bytes:
     """The answer to a question whose body is plain data: plain data, or the bytes of a file. Raises InputError."""
     question = QUESTIONS[name]
     answer = question.answer(question.body.model_validate(body), allowed)
@@ -129,7 +135,7 @@ def answered_all(asked: Sequence[AskedOfPage], allowed: Allowed) -> list[Answere
     return [_tried(name, body, allowed) for name, body in asked]
 
 
-def as_json(answer: Any) -> bytes:
+def as_json(answer: JsonObject) -> bytes:
     """The text that a client gets, without a blank too many."""
     return json.dumps(answer, allow_nan=False, separators=(",", ":")).encode()
 

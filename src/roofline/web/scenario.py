@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
@@ -12,13 +12,12 @@ from pydantic import BaseModel
 
 from roofline.declared.groups import DEGREES
 from roofline.declared.question import Setting, question_settings
+from roofline.declared.trees import JsonValue
 from roofline.estimates.serve import serve
 from roofline.simulation.simulate import simulate
 from roofline.web.choices import chosen_model
 from roofline.web.questions import QUESTIONS
 
-JsonValue: TypeAlias = "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
-"""What a body holds."""
 SettingValue: TypeAlias = str | float | bool | None
 """What a control holds: a text as commands take it, a number, yes or no; None where the default holds."""
 

@@ -7,7 +7,7 @@ import multiprocessing as mp
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
-from typing import Any
+from multiprocessing.process import BaseProcess
 
 from roofline.declared.errors import InputError
 from roofline.web.choices import NOTHING_MORE, Allowed
@@ -25,7 +25,7 @@ LOOK_S = 0.05
 class Worker:
     """A process that answers one list of questions after another, and the pipe to it."""
 
-    process: Any
+    process: BaseProcess
     pipe: Connection
     asked: int = 0
 

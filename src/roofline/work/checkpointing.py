@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Any
 
 from roofline.declared.checks import count
 from roofline.declared.errors import InputError
+from roofline.declared.kinds import Given
 from roofline.declared.maths import Count, ceil_div, some
 from roofline.work import ops as o
 
@@ -108,7 +108,7 @@ def _narrower(op: o.MatMul, n: Count) -> o.MatMul:
     return replace(op, n=n, weight=op.weight // op.n * n, vector=op.vector // op.n * n, output=rows * n)
 
 
-def packed(lengths: Any, tokens: Count) -> tuple[tuple[int, int], ...]:
+def packed(lengths: Given, tokens: Count) -> tuple[tuple[int, int], ...]:
     """Sequences packed into one: (length, how many), longest first, from a list of lengths or "4096,512x8"; () is one.
 
     Tokens attend within their own sequence. Raises InputError where lengths do not add up to `tokens`.
@@ -126,7 +126,7 @@ def packed(lengths: Any, tokens: Count) -> tuple[tuple[int, int], ...]:
     return merged
 
 
-def _entry(word: Any) -> tuple[int, int]:
+def _entry(word: Given) -> tuple[int, int]:
     """A length and how many: 512, "512", "512x8" or (512, 8)."""
     pair = word.strip().split("x") if isinstance(word, str) else word
     values = list(pair) if isinstance(pair, (list, tuple)) else [pair]

@@ -13,18 +13,17 @@ A formula is plain arithmetic on the fields of an op: ints give exact ints, arra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
 from roofline.declared.errors import not_one_of
 from roofline.declared.maths import Count, ceil_div, no_more
-from roofline.model.table import KindTable
+from roofline.model.table import KindTable, OfKind
 from roofline.work import ops as o
 from roofline.work.step import Queries, adds_one
 
-Formula = Callable[[Any], Count]
+Formula = OfKind[Count]
 
 ACTIVATION_FLOPS: Mapping[str, int] = MappingProxyType({
     "linear": 0, "relu": 1, "relu6": 2, "leaky_relu": 2, "prelu": 2, "relu2": 2, "relu_squared": 2,
@@ -45,7 +44,7 @@ class Counting:
     all_logits: bool = False
     layers_only: bool = False
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> str | tuple[object, ...]:
         """One of ours goes to another process by its name."""
         return (counting_named, (self.name,)) if COUNTINGS.get(self.name) is self else object.__reduce_ex__(self, 2)
 

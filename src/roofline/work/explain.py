@@ -30,7 +30,7 @@ class ExplainedFigure(Figured):
     NAMES: ClassVar[Mapping[str, str]] = {"formula": "text", "per_layer": "value"}
 
     name: str
-    formula: Any
+    formula: Count
     filled: str
     value: Count
     source: str
@@ -152,7 +152,7 @@ def _symbolic(analysis: Analysis, module: Module, name: str, values: dict[str, i
     return next(op for op in _ops(replace(module, **sizes), step) if op.name == name)
 
 
-def _figure(name: str, formula: Any, values: dict[str, int], value: Count, source: str) -> ExplainedFigure:
+def _figure(name: str, formula: Count, values: dict[str, int], value: Count, source: str) -> ExplainedFigure:
     import sympy
 
     if not isinstance(formula, sympy.Basic):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from roofline.declared.maths import Count, ceil_div, experts_visited, half, is_array, least, no_more, some
+from roofline.declared.question import Settings
 from roofline.model import modules as m
 from roofline.model.model import chosen
 from roofline.model.popularity import popular_visited
@@ -202,8 +203,8 @@ def _latent_form(a: m.LatentAttention, step: Step, expanded: bool) -> Iterator[o
     used = no_more(1, step.sequences)  # in a sweep, only the elements that run in this form read its weights
     square, pairs = step.square_pairs, step.share(step.total(lambda q: _latent_pairs(a, q)))
     read = step.cache_reads(a.window) if select is None else step.reads(lambda q: least(q.cached, q.new * select))
-    moved: dict[str, Any] = {"cache_read": a.cache_width * read, "cache_write": a.cache_width * t}
-    shared: dict[str, Any] = {
+    moved: Settings = {"cache_read": a.cache_width * read, "cache_write": a.cache_width * t}
+    shared: Settings = {
         "step": step,
         "pairs_of": lambda q: _latent_pairs(a, q),
         "sequences": step.sequences,
@@ -319,7 +320,7 @@ def _compressed_attention(a: m.CompressedAttention, step: Step) -> Iterator[o.Op
 
 
 def _activate(
-    name: str, width: int, rows: Any, function: str, gated: bool, learned: int = 0, rides: bool = False
+    name: str, width: int, rows: Count, function: str, gated: bool, learned: int = 0, rides: bool = False
 ) -> o.Op:
     return o.Activate(
         name=name, rides=rides, rows=rows, width=width, function=function, gated=gated, vector=learned,
@@ -457,7 +458,7 @@ def _collective(c: m.Collective, step: Step) -> Iterator[o.Op]:
     )  # fmt: skip
 
 
-def _state(size: Count, step: Step) -> dict[str, Any]:
+def _state(size: Count, step: Step) -> Settings:
     """Recurrent state of `size` elements a sequence: read where a sequence goes on, written for each."""
     return {"cache_read": size * step.continued, "cache_write": size * step.sequences}
 

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any
 
 from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.maths import Count
+from roofline.declared.question import Settings
 from roofline.model.formats import FORMATS, Format
 from roofline.model.precision import ROLES, Precision, uniform
 
@@ -174,7 +174,7 @@ def _changed(recipe: Recipe, inside: str) -> Recipe:
     if not new:
         return recipe
     settings = ",".join(f"{key}={value}" for key, value in new.items())
-    values: dict[str, Any] = {key: None if value == "none" else value for key, value in new.items()}
+    values: Settings = {key: None if value == "none" else value for key, value in new.items()}
     return replace(recipe, name=f"{recipe.name}({settings})", **values)
 
 

@@ -24,6 +24,8 @@ Logits: TypeAlias = Literal["last", "all"]
 Phase: TypeAlias = Literal["prefill", "decode"]
 PHASES: tuple[Phase, ...] = ("prefill", "decode")
 AnyStep = TypeVar("AnyStep", bound="Step")
+EachLength: TypeAlias = Count | Sequence[int] | None
+"""A length of all queries, or of each its own."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +58,10 @@ class Step:
 
     def __init__(
         self,
-        queries: Iterable[Any] | None = None,
+        queries: Iterable[Queries | Sequence[Count]] | None = None,
         *,
-        cached: Any = None,
-        new: Any = None,
+        cached: EachLength = None,
+        new: EachLength = None,
         batch: Count = None,
         logits: Logits = "last",
     ) -> None:
@@ -278,7 +280,7 @@ USUAL_TOKENS = 1024
 """Prompt or context length of a step where none is given."""
 
 
-def _listed(batch: Any, cached: Any, new: Any) -> Step:
+def _listed(batch: Count, cached: EachLength, new: EachLength) -> Step:
     """A step of queries of their own. Raises InputError for lists that do not go together."""
     name, first = ("new", new) if cached is None else ("cached", cached)
     size = len(first) if isinstance(first, (list, tuple)) else 1
@@ -387,7 +389,7 @@ def _field_names(kind: Any) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind))
 
 
-def _entry(query: Any) -> Queries:
+def _entry(query: Queries | Sequence[Count]) -> Queries:
     if isinstance(query, Queries):
         return query
     if isinstance(query, (tuple, list)) and len(query) in (2, 3):
@@ -395,7 +397,7 @@ def _entry(query: Any) -> Queries:
     raise InputError("queries", query, "pairs (cached, new) or triples (cached, new, count)")
 
 
-def _from_fields(cached: Any, new: Any, batch: Count) -> list[Queries]:
+def _from_fields(cached: EachLength, new: EachLength, batch: Count) -> list[Queries]:
     cached, new = 0 if cached is None else cached, 1 if new is None else new
     lists = [v for v in (cached, new) if isinstance(v, (list, tuple, range))]
     if not lists:

@@ -18,15 +18,14 @@ step to step, fusion beyond the usual. What comes out may be less than `floor`; 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
-from typing import Any
 
 from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.maths import Count, half, most
 from roofline.model.precision import Precision
-from roofline.model.table import KindTable
+from roofline.model.table import KindTable, OfKind
 from roofline.work import ops as o
 
 
@@ -63,7 +62,7 @@ class Moved:
         return self.weights + self.activations + self.cache
 
 
-TrafficRule = Callable[[Any], Moved]
+TrafficRule = OfKind[Moved]
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,7 @@ class Traffic:
     layers_only: bool = False
     factors: Factors | None = None
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> str | tuple[object, ...]:
         """One of ours goes to another process by its name."""
         ours = TRAFFICS.get(self.name.partition("(")[0])
         if ours is not None and ours.rules is self.rules:

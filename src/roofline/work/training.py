@@ -7,19 +7,19 @@ convention's: a product's two gradients cost as much as the product each; attent
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from typing import Annotated, Literal, TypeAlias, get_args
 
 from roofline.declared.checks import count
 from roofline.declared.errors import InputError, nearest, not_one_of
-from roofline.declared.kinds import Names, NamesOrLists, PackText, Sequences, Switch, Text, Whole, Word, Words
+from roofline.declared.kinds import Given, Names, NamesOrLists, PackText, Sequences, Switch, Text, Whole, Word, Words
 from roofline.declared.maths import Count, ceil_div, least, some
-from roofline.declared.question import group
+from roofline.declared.question import Settings, group
 from roofline.model.formats import Format
 from roofline.model.modules import Module
-from roofline.model.table import KindTable
+from roofline.model.table import KindTable, OfKind
 from roofline.work import ops as o
 from roofline.work.checkpointing import again_by_op, check_layers, check_offloaded, packed
 from roofline.work.lower import lower
@@ -205,7 +205,7 @@ class TrainingOptions(StepOptions, PassOptions):
 USUAL_OPTIONS = TrainingOptions()
 
 
-def training(batch: Count = 1, tokens: Count = None, **options: Any) -> Training:
+def training(batch: Count = 1, tokens: Count = None, **options: Given) -> Training:
     """`batch` sequences of `tokens` tokens each, forward and backward.
 
     The batch is that of all data-parallel replicas together; `options` are those of `TrainingOptions`.
@@ -240,7 +240,7 @@ def training_step(batch: Count, tokens: Count, how: TrainingOptions) -> Training
         if name not in OFFLOADS:
             raise not_one_of("offload", name, OFFLOADS)
     check_offloaded(how.offload_layers, away)
-    given: dict[str, Any] = {
+    given: Settings = {
         **{name: getattr(how, name) for name in AS_GIVEN},
         "queries": _queries(entry, lengths), "lengths": lengths, "logits": "all", "parts": 1, "recompute": again,
         "loss": "fused" if how.fused_loss else how.loss, "recipe": recipe_named(how.recipe),
@@ -253,7 +253,7 @@ def training_step(batch: Count, tokens: Count, how: TrainingOptions) -> Training
     return step
 
 
-def _axes(overlap: Any) -> tuple[str, ...] | None:
+def _axes(overlap: Given) -> tuple[str, ...] | None:
     """The axes named, in the order of OVERLAPS; None for the engine's. Raises InputError for what is no axis."""
     if overlap is None or overlap is True:
         return None
@@ -265,7 +265,7 @@ def _axes(overlap: Any) -> tuple[str, ...] | None:
     return tuple(axis for axis in OVERLAPS if axis in named)
 
 
-def _words(field: str, value: Any) -> tuple[str, ...]:
+def _words(field: str, value: Given) -> tuple[str, ...]:
     """Words listed, or separated by commas; none of None. Raises InputError for anything else."""
     parts = () if value is None else (value,) if isinstance(value, str) else value
     if not isinstance(parts, (list, tuple)) or not all(isinstance(part, str) for part in parts):
@@ -290,7 +290,7 @@ def with_batch(step: Training, batch: Count) -> Training:
     return changed(step, _queries(Queries(0, step.tokens_each, batch), step.lengths))
 
 
-def with_options(step: Training, **options: Any) -> Training:
+def with_options(step: Training, **options: Given) -> Training:
     """The same sequences with some options of `training` changed."""
     names = (
         "recompute", "recipe", "optimizer", "flash", "loss", "micro_batch", "schedule", "overlap", "offload", "lengths",
@@ -361,7 +361,7 @@ def loss(head: o.MatMul, step: Training) -> o.Op:
     )  # fmt: skip
 
 
-Gradients = Callable[[Any], Iterator[o.Op]]
+Gradients = OfKind[Iterator[o.Op]]
 GRADIENTS: KindTable[Gradients] = KindTable("gradients", o.Op)
 
 
@@ -373,11 +373,11 @@ def backward(op: o.Op) -> Iterator[o.Op]:
 @GRADIENTS.of(o.MatMul, o.ExpertMatMul)
 def _product(op: o.MatMul | o.ExpertMatMul) -> Iterator[o.Op]:
     """dX[m,k] = dY[m,n]·W[n,k]; dW[n,k] = dYᵀ[n,m]·X[m,k], added to the gradient kept so far."""
-    shared: dict[str, Any] = {"input": op.output, "output": op.input, "vector": 0, "bias": False}
+    shared: Settings = {"input": op.output, "output": op.input, "vector": 0, "bias": False}
     yield replace(op, name=f"{op.name}_dgrad", phase="backward", k=op.n, n=op.k, **shared)
     if op.frozen:
         return
-    gradient: dict[str, Any] = {
+    gradient: Settings = {
         "name": f"{op.name}_wgrad", "phase": "weight", "weight": 0, "vector": 0, "bias": False,
         "input": op.input + op.output, "output": 0, "store": "gradients", "cache_read": op.weight,
         "cache_write": op.weight,
@@ -391,7 +391,7 @@ def _product(op: o.MatMul | o.ExpertMatMul) -> Iterator[o.Op]:
 @GRADIENTS.of(o.Attend)
 def _attend(op: o.Attend) -> Iterator[o.Op]:
     """Reads q, k, v, the output and its gradient; writes dQ, dK, dV."""
-    moved: dict[str, Any] = {"input": op.input + 2 * op.output, "output": op.input, "vector": 0}
+    moved: Settings = {"input": op.input + 2 * op.output, "output": op.input, "vector": 0}
     yield o.Backward(name=f"{op.name}_backward", phase="backward", of=op, scratch=2 * op.scratch, **moved)
 
 
@@ -399,7 +399,7 @@ def _attend(op: o.Attend) -> Iterator[o.Op]:
 @GRADIENTS.of(o.Selective, o.Dual, o.Delta, o.LinearAttend, o.Recur, o.Memorise)
 def same_again(op: o.Op) -> Iterator[o.Op]:
     """Reads the inputs and the output's gradient, writes the inputs' gradients."""
-    moved: dict[str, Any] = {"input": op.input + op.output, "output": op.input, "vector": 2 * op.vector}
+    moved: Settings = {"input": op.input + op.output, "output": op.input, "vector": 2 * op.vector}
     yield o.Backward(name=f"{op.name}_backward", phase="backward", of=op, rides=op.rides, scratch=op.scratch, **moved)
 
 
@@ -453,7 +453,7 @@ class Kept:
     single: Count = 0
 
 
-Keeping = Callable[[Any], Kept]
+Keeping = OfKind[Kept]
 KEPT: KindTable[Keeping] = KindTable("kept activations", o.Op)
 
 
@@ -539,7 +539,7 @@ def kept_by(modules: Iterable[Module], step: Training) -> Iterator[tuple[o.Op, K
     is made again: whoever reads that keeps nothing. But of attention the output stays, and its scores and their sums
     do not.
     """
-    streams: dict[tuple[Any, bool], StreamRead] = {}
+    streams: dict[tuple[Hashable, bool], StreamRead] = {}
     own = False
     earlier: list[tuple[o.Op, bool]] = []
     ops = [op for op in forward_ops(modules, step) if not isinstance(op, o.Communicate)]

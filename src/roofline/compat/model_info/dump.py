@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypeVarTuple
 
 from roofline.compat.chips import ORIGINAL_CHIP
 from roofline.compat.model_info.knobs import COLUMNS, KnobPoint, knob_grid
@@ -13,14 +13,16 @@ from roofline.compat.model_info.picture import picture
 from roofline.compat.model_info.request import AnyPath, Options, ReportRequest, request
 from roofline.compat.model_info.rules import EFFICIENT, NAIVE, Rules
 from roofline.declared.errors import InputError
+from roofline.declared.kinds import Given
 from roofline.machine.chip import Chip
 
+Parameters = TypeVarTuple("Parameters")
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
 LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
 
 
 def dump_model_info(
-    model: Any,
+    model: Given,
     report_path: AnyPath | None = None,
     *,
     batch_size: int = 1,
@@ -65,7 +67,7 @@ def dump_model_info(
     return _report(given.pop("model"), Options(**given))
 
 
-def _report(model: Any, options: Options) -> str:
+def _report(model: Given, options: Options) -> str:
     from roofline.compat.model_info.sections import markdown_sections
     from roofline.show.tables import csv_text
 
@@ -107,7 +109,7 @@ def _paths(o: Options) -> dict[str, Path]:
     return paths
 
 
-def _for(name: str, path: Path, act: Callable[..., object], *arguments: Any) -> None:
+def _for(name: str, path: Path, act: Callable[[*Parameters], object], *arguments: *Parameters) -> None:
     """Does something to a file; an InputError about it names the parameter that asked for it."""
     try:
         act(*arguments)

@@ -15,10 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from roofline.compat.numbers import whole_number
 from roofline.declared.errors import InputError
+from roofline.declared.kinds import Given
 from roofline.model import modules as m
 from roofline.model.model import Block, Model, chosen
 
@@ -30,7 +31,7 @@ def every_experts(model: Model) -> list[m.Experts]:
     return list(dict.fromkeys(x for x, _ in model.modules() if isinstance(x, m.Experts)))
 
 
-def checked_ranks(model: Model, ep: Any, field: str = "ep") -> int:
+def checked_ranks(model: Model, ep: Given, field: str = "ep") -> int:
     """Ranks of expert parallelism: at most as many as experts, and 1 where there are none."""
     ranks, most = whole_number(field, ep), min((e.experts for e in every_experts(model)), default=1)
     if ranks > most:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from roofline.compat.chips import ORIGINAL_CHIP, Peaks, near_format, on_chip, wanted_format
 from roofline.compat.model_info.account import Account, account
@@ -14,6 +14,8 @@ from roofline.compat.model_info.outline import checked_ranks, every_experts
 from roofline.compat.model_info.rules import PHASES, ReportPhase, Rules, rules_named
 from roofline.compat.numbers import number, whole_number
 from roofline.declared.errors import InputError
+from roofline.declared.kinds import Given
+from roofline.declared.trees import JsonValue
 from roofline.machine.chip import Chip
 from roofline.machine.named_chip import chip_named
 from roofline.model.load import load
@@ -110,7 +112,7 @@ class ReportRequest:
     targets: tuple[Chip, ...]
     diagrams: bool
 
-    def account(self, phase: ReportPhase, rules: Rules, **changes: Any) -> Account:
+    def account(self, phase: ReportPhase, rules: Rules, **changes: Given) -> Account:
         """One step under the rules."""
         given = {"batch": self.batch, "length": self.length, "ep": self.ep, "on": self.on, **changes}
         return account(self.model, phase, rules, **given)
@@ -143,7 +145,7 @@ class ReportRequest:
         return [(self.chip, self.fmt, self.on), *((chip, fmt, on_chip(chip, fmt)) for chip, fmt in near)]
 
 
-def request(model: Any, o: Options) -> ReportRequest:
+def request(model: Given, o: Options) -> ReportRequest:
     """The options understood. Raises InputError for what is not understood or not possible."""
     o.check()
     built = report_model(model)
@@ -165,7 +167,7 @@ def request(model: Any, o: Options) -> ReportRequest:
     )  # fmt: skip
 
 
-def two_rules(rules: Any) -> tuple[Rules, Rules]:
+def two_rules(rules: Given) -> tuple[Rules, Rules]:
     """Two sets of rules, told apart by their names. Raises InputError for anything else."""
     if not isinstance(rules, (tuple, list)) or len(rules) != 2:
         raise InputError("rules", rules, "two sets of rules")
@@ -175,7 +177,7 @@ def two_rules(rules: Any) -> tuple[Rules, Rules]:
     return first, second
 
 
-def whole_numbers(field: str, values: Any) -> tuple[int, ...]:
+def whole_numbers(field: str, values: Given) -> tuple[int, ...]:
     """Whole numbers of at least 1, sorted, each once. Raises InputError naming `field` for none and anything else."""
     fine = isinstance(values, (Sequence, range)) and not isinstance(values, (str, bytes))
     if not fine or not len(values):
@@ -194,14 +196,14 @@ def _machine(roofline: str | Chip, weights: float, link: float | None) -> tuple[
     return chip, fmt, on if link is None else replace(on, link=1e9 * number("interconnect_bw_gbps", link))
 
 
-def _targets(targets: Any) -> tuple[Chip, ...]:
+def _targets(targets: Given) -> tuple[Chip, ...]:
     if isinstance(targets, (str, Chip)) or not isinstance(targets, Sequence):
         raise InputError("roofline_targets", targets, "a list of chips")
     return tuple(chip_named(c) for c in targets)
 
 
 # -- the model -----------------------------------------------------------------------------------------------------
-def report_model(given: Any) -> Model:
+def report_model(given: Given) -> Model:
     """A model as it is, what `load` takes, a config object, or an object with a `config`.
 
     A config may be a mapping, have a `to_dict`, be a dataclass or a plain object. Raises InputError for anything else.
@@ -214,10 +216,10 @@ def report_model(given: Any) -> Model:
     named = _named(given if config is None else config)
     if named is None:
         raise InputError("config", config, "a mapping, or an object with to_dict() or with fields")
-    return load(_plain(named, DEEPEST))
+    return load({str(key): _plain(value, DEEPEST - 1) for key, value in named.items()})
 
 
-def _named(value: Any) -> Mapping[Any, Any] | None:
+def _named(value: Given) -> Mapping[str, Given] | None:
     """What stands in a mapping or an object by name; None for what is neither."""
     if isinstance(value, Mapping):
         return value
@@ -231,7 +233,7 @@ def _named(value: Any) -> Mapping[Any, Any] | None:
     return {k: v for k, v in getattr(value, "__dict__", {}).items() if not k.startswith("_")} or None
 
 
-def _plain(value: Any, levels: int) -> Any:
+def _plain(value: Given, levels: int) -> JsonValue:
     """A value as a config.json has it: objects inside as dicts, names of types as text."""
     if levels == 0:
         raise InputError("config", "more", f"at most {DEEPEST} levels of nesting")

@@ -8,8 +8,7 @@ runs it.
 
 from __future__ import annotations
 
-from typing import Any
-
+from roofline.declared.kinds import Given
 from roofline.machine.calibrate.cases import (
     SHAPES,
     Calibration,
@@ -41,7 +40,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def calibrate(**options: Any) -> Calibration:
+def calibrate(**options: Given) -> Calibration:
     """Measures this machine and fits the laws to it; the options are those of `measure`.
 
     `chip_toml` writes the chip file that `on=` takes.

@@ -6,19 +6,23 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import count
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from roofline.arrays import Array
 from roofline.machine.calibrate.cases import BYTES, Case, Device, Runner
+
+if TYPE_CHECKING:
+    from torch import Tensor, dtype
 
 
 class NumpyBench:
     """Cases that NumPy can run."""
 
     def __init__(self, cache: float) -> None:
-        self.pools: dict[str, NDArray[Any]] = {}
+        self.pools: dict[str, Array] = {}
         self.least = int(4 * cache)
 
     def quiet(self) -> AbstractContextManager[object]:
@@ -52,10 +56,10 @@ class NumpyBench:
 class TorchBench:
     """Cases as eager PyTorch runs them. Weights and caches come from a pool too large for the last-level cache."""
 
-    def __init__(self, torch: Any, device: Device, cache: float) -> None:
+    def __init__(self, torch: ModuleType, device: Device, cache: float) -> None:
         self.torch, self.device = torch, device
         self.least = int(4 * cache)
-        self.pool: Any = None
+        self.pool: Tensor | None = None
         self.dtypes = {"fp64": torch.float64, "fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
     def quiet(self) -> AbstractContextManager[object]:
@@ -69,7 +73,7 @@ class TorchBench:
         run: Runner = getattr(self, f"_{case.kind}")(dtype, *case.shape)
         return run
 
-    def _cold(self, dtype: Any, *shape: int) -> Callable[[], Any]:
+    def _cold(self, dtype: dtype, *shape: int) -> Callable[[], Tensor]:
         """Tensors of a shape, each call from another place of the pool."""
         size = int(np.prod(shape))
         if self.pool is None or self.pool.dtype != dtype or self.pool.numel() < size:
@@ -78,38 +82,40 @@ class TorchBench:
             self.pool = self.torch.empty(elements, dtype=dtype, device=self.device).uniform_(-0.1, 0.1)
         pool, turn, places = self.pool, count(), max(1, self.pool.numel() // size)
 
-        def next_one() -> Any:
+        def next_one() -> Tensor:
             at = next(turn) % places * size
             return pool[at : at + size].view(*shape)
 
         return next_one
 
-    def _new(self, dtype: Any, *shape: int) -> Any:
+    def _new(self, dtype: dtype, *shape: int) -> Tensor:
         return self.torch.ones(*shape, dtype=dtype, device=self.device) / 8
 
-    def _read(self, dtype: Any, size: int) -> Runner:
+    def _read(self, dtype: dtype, size: int) -> Runner:
         data = self._new(dtype, size // dtype.itemsize)
         return lambda: data.sum()
 
-    def _copy(self, dtype: Any, size: int) -> Runner:
+    def _copy(self, dtype: dtype, size: int) -> Runner:
         data = self._new(dtype, size // dtype.itemsize // 2)
         other = data.clone()
         return lambda: other.copy_(data)
 
-    def _matmul(self, dtype: Any, m: int, n: int, k: int) -> Runner:
+    def _matmul(self, dtype: dtype, m: int, n: int, k: int) -> Runner:
         x, weight, linear = self._new(dtype, 1, m, k), self._cold(dtype, n, k), self.torch.nn.functional.linear
         return lambda: linear(x, weight())
 
-    def _rms(self, x: Any, weight: Any) -> Any:
+    def _rms(self, x: Tensor, weight: Tensor) -> Tensor:
         wide = x.to(self.torch.float32)
         wide = wide * self.torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6)
         return weight * wide.to(x.dtype)
 
-    def _turn(self, x: Any, cos: Any, sin: Any) -> Any:
+    def _turn(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         half = x.shape[-1] // 2
         return x * cos + self.torch.cat((-x[..., half:], x[..., :half]), dim=-1) * sin
 
-    def _stream(self, dtype: Any, tokens: int, hidden: int, heads: int, kv_heads: int, head: int, inner: int) -> Runner:
+    def _stream(
+        self, dtype: dtype, tokens: int, hidden: int, heads: int, kv_heads: int, head: int, inner: int
+    ) -> Runner:
         x, other, gate, up = (self._new(dtype, 1, tokens, n) for n in (hidden, hidden, inner, inner))
         query, key = (self._new(dtype, 1, tokens, n, head).transpose(1, 2) for n in (heads, kv_heads))
         cos, sin, weight = (
@@ -129,19 +135,19 @@ class TorchBench:
 
         return run
 
-    def _attend(self, query: Any, key: Any, value: Any, causal: bool) -> Any:
+    def _attend(self, query: Tensor, key: Tensor, value: Tensor, causal: bool) -> Tensor:
         attention = self.torch.nn.functional.scaled_dot_product_attention
         out = attention(query, key, value, is_causal=causal, enable_gqa=query.shape[1] != key.shape[1])
         return out.transpose(1, 2).contiguous()
 
-    def _prefill(self, dtype: Any, batch: int, new: int, heads: int, kv_heads: int, head: int) -> Runner:
+    def _prefill(self, dtype: dtype, batch: int, new: int, heads: int, kv_heads: int, head: int) -> Runner:
         query = self._new(dtype, batch, new, heads, head).transpose(1, 2)
         key, value = (self._new(dtype, batch, new, kv_heads, head).transpose(1, 2) for _ in range(2))
         nothing = self._new(dtype, 0)
         append = partial(self.torch.cat, dim=-2)
         return lambda: self._attend(query, append([nothing, key]), append([nothing, value]), True)
 
-    def _decode(self, dtype: Any, batch: int, length: int, heads: int, kv_heads: int, head: int) -> Runner:
+    def _decode(self, dtype: dtype, batch: int, length: int, heads: int, kv_heads: int, head: int) -> Runner:
         query = self._new(dtype, batch, 1, heads, head).transpose(1, 2)
         key, value = (self._new(dtype, batch, 1, kv_heads, head).transpose(1, 2) for _ in range(2))
         cached, append = self._cold(dtype, batch, kv_heads, length, head), partial(self.torch.cat, dim=-2)
@@ -159,7 +165,7 @@ class TorchBench:
             run()
         return run
 
-    def _experts(self, dtype: Any, tokens: int, top_k: int, experts: int, hidden: int, inner: int) -> Runner:
+    def _experts(self, dtype: dtype, tokens: int, top_k: int, experts: int, hidden: int, inner: int) -> Runner:
         """Sorted by expert, two grouped products (a loop where PyTorch has none), weighted and summed."""
         torch = self.torch
         x, silu = self._new(dtype, tokens, hidden), torch.nn.functional.silu
@@ -169,7 +175,7 @@ class TorchBench:
         weights, chosen = (t.contiguous() for t in scores.topk(top_k))
         grouped = getattr(torch.nn.functional, "grouped_mm", None)
 
-        def multiply(rows: Any, matrices: Any, ends: Any) -> Any:
+        def multiply(rows: Tensor, matrices: Tensor, ends: Tensor) -> Tensor:
             if grouped is not None:
                 return grouped(rows, matrices.transpose(-2, -1), offs=ends)
             out, start = rows.new_empty(rows.shape[0], matrices.shape[1]), 0
@@ -192,7 +198,9 @@ class TorchBench:
 
         return run
 
-    def _layer(self, dtype: Any, tokens: int, hidden: int, heads: int, kv_heads: int, head: int, inner: int) -> Runner:
+    def _layer(
+        self, dtype: dtype, tokens: int, hidden: int, heads: int, kv_heads: int, head: int, inner: int
+    ) -> Runner:
         """A decoder layer of modules, one token: what is left when there is next to nothing to compute."""
         nn, bench = self.torch.nn, self
         sizes = {
@@ -205,7 +213,7 @@ class TorchBench:
                 super().__init__()
                 self.weight = nn.Parameter(bench._new(dtype, hidden))
 
-            def forward(self, x: Any) -> Any:
+            def forward(self, x: Tensor) -> Tensor:
                 return bench._rms(x, self.weight)
 
         linear = nn.ModuleDict({
@@ -215,7 +223,7 @@ class TorchBench:
         x, cos = self._new(dtype, 1, tokens, hidden), self._new(dtype, 1, 1, tokens, head)
         cached = self._new(dtype, 1, kv_heads, 16, head)
 
-        def split(y: Any) -> Any:
+        def split(y: Tensor) -> Tensor:
             return y.view(1, tokens, -1, head).transpose(1, 2)
 
         def run() -> object:

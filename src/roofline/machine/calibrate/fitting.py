@@ -142,7 +142,7 @@ def predicted(kind: str, rows: Sequence[Measurement], chip: Chip, record: Any) -
     return np.asarray(np.maximum(seconds, floor), dtype=float)
 
 
-Both: TypeAlias = tuple[Any, Any]
+Both: TypeAlias = tuple[Floats | float, Floats | float]
 
 
 def _matmul_law(c: Floats, width: float, roof: law.Roof, record: law.MatmulLaw) -> Both:

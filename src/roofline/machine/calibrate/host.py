@@ -7,7 +7,7 @@ import platform
 import re
 import time
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 import numpy as np
 
@@ -25,11 +25,12 @@ _GENERATIONS = {
 }
 
 
-def describe(device: Device, torch: Any = None) -> MeasuredMachine:
+def describe(device: Device, torch: ModuleType | None = None) -> MeasuredMachine:
     """Name, cores, memory and last-level cache as the system gives them."""
     software = f"PyTorch {torch.__version__}" if torch else f"NumPy {np.__version__}"
     date = time.strftime("%Y-%m-%d")
     if device == "cuda":
+        assert torch is not None
         p = torch.cuda.get_device_properties(0)
         generation = _GENERATIONS.get((p.major, p.minor), "blackwell-rtx" if p.major == 12 else "")
         cache = float(getattr(p, "L2_cache_size", 0) or FALLBACK_CACHE)

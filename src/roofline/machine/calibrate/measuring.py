@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from types import ModuleType
 
 import numpy as np
 
@@ -28,7 +28,7 @@ class Clock:
     """
 
     now: Callable[[], float] = time.perf_counter
-    torch: Any = None
+    torch: ModuleType | None = None
     budget: float = 0.25
     least: int = 3
     most: int = 40
@@ -81,7 +81,7 @@ def measure(
     wall's, for a machine that is busy with other work. `progress` is called with cases done, cases in all, and the
     next. Raises InputError where the device is not there.
     """
-    torch: Any = import_module("torch") if find_spec("torch") else None
+    torch = import_module("torch") if find_spec("torch") else None
     if device == "cuda" and (torch is None or not torch.cuda.is_available()):
         raise InputError(
             "--device", device, "a CUDA device that PyTorch can use" if torch else "PyTorch, which is not installed"

@@ -10,8 +10,8 @@ import json
 import re
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
 
+from roofline.declared.trees import JsonValue
 from roofline.machine.here.devices import GIB, MIB, MOST_DEVICES, Dimms, Gpu, Processor
 
 _SIZES = {"b": 1, "k": 2**10, "m": MIB, "g": GIB, "t": 2**40}
@@ -100,7 +100,7 @@ def gpus_of_rocm_smi(text: str) -> tuple[Gpu, ...]:
 
 def _rocm_json(text: str) -> Iterator[Gpu]:
     try:
-        tree: Any = json.loads(text)
+        tree = json.loads(text)
     except (ValueError, RecursionError):
         return
     cards = tree if isinstance(tree, list) else [c for name, c in sorted(tree.items()) if name.startswith("card")]
@@ -111,7 +111,7 @@ def _rocm_json(text: str) -> Iterator[Gpu]:
             yield gpu
 
 
-def _leaves_of_tree(tree: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
+def _leaves_of_tree(tree: JsonValue, depth: int = 0) -> Iterator[tuple[str, JsonValue]]:
     if isinstance(tree, dict) and depth < 5:
         for key, value in tree.items():
             if isinstance(value, dict) and set(value) == {"value", "unit"}:
@@ -162,12 +162,12 @@ def gpus_of_system_profiler(text: str) -> tuple[Gpu, ...]:
 def _as_lines(text: str) -> str:
     """JSON of system_profiler as `key: value` lines, in order."""
     try:
-        tree: Any = json.loads(text)
+        tree = json.loads(text)
     except (ValueError, RecursionError):
         return ""
     lines: list[str] = []
 
-    def walk(value: Any, name: str, depth: int) -> None:
+    def walk(value: JsonValue, name: str, depth: int) -> None:
         if depth < 8 and isinstance(value, dict):
             for key, inner in value.items():
                 lines.append(f"{key}:" if isinstance(inner, (dict, list)) else "")
@@ -231,16 +231,13 @@ def processor_of_lscpu(text: str) -> Processor | None:
 
 def _lscpu_lines(text: str) -> str:
     try:
-        rows: Any = json.loads(text)["lscpu"]
         pairs: list[str] = []
-
-        def walk(rows: Any, depth: int = 0) -> None:
-            for row in rows:
-                pairs.append(f"{row['field']} {row.get('data')}")
-                if depth < 5:
-                    walk(row.get("children", ()), depth + 1)
-
-        walk(rows)
+        rows = [(row, 0) for row in reversed(json.loads(text)["lscpu"])]
+        while rows:
+            row, depth = rows.pop()
+            pairs.append(f"{row['field']} {row.get('data')}")
+            if depth < 5:
+                rows += [(inner, depth + 1) for inner in reversed(row.get("children", ()))]
         return "\n".join(pairs)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return ""

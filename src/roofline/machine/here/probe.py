@@ -11,11 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from roofline.declared.errors import InputError, nearest
+from roofline.declared.kinds import Given
 from roofline.machine.here.devices import LARGEST_OUTPUT, bounded_output
 from roofline.model.untrusted import read_text
 
@@ -63,7 +63,7 @@ _TEXTS = tuple(f.name for f in fields(Outputs) if f.type == "str")
 @cache
 def outputs_of_this_machine() -> Outputs:
     """What the tools that are installed say; asked once. One that fails says nothing."""
-    texts: dict[str, Any] = {name: _run(command) for name, command in _COMMANDS.items() if shutil.which(command[0])}
+    texts: dict[str, Given] = {name: _run(command) for name, command in _COMMANDS.items() if shutil.which(command[0])}
     texts |= {name: _file(path) for name, path in _FILES.items()}
     return replace(Outputs(**texts), cpus=_cpus(), memory_limit=_memory_limit())
 
@@ -76,7 +76,7 @@ def recorded_outputs(folder: Path) -> Outputs:
     if not folder.is_dir():
         raise InputError("--from", str(folder), "a folder with nvidia-smi.txt, lscpu.txt or others of the kind")
     names = {p.name: p for p in sorted(folder.iterdir())[:1000]}
-    texts: dict[str, Any] = {}
+    texts: dict[str, Given] = {}
     for field in _TEXTS:
         tool = field.replace("_", "-")
         path = next((names[n] for n in (f"{tool}.txt", f"{tool}.json", f"{tool}.csv", tool) if n in names), None)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 from roofline.declared.errors import InputError, nearest
+from roofline.declared.trees import JsonObject, JsonValue
 from roofline.model.adapters import drafts_note
 from roofline.model.config import Config
 from roofline.model.families import (  # noqa: F401  (importing a lineage registers its families)
@@ -56,7 +56,7 @@ _DRAFTS = ("num_nextn_predict_layers", "num_mtp_modules", "num_mtp_layers")
 _TRACED = " (of others that transformers has, analyze --traced counts the products)"
 
 
-def build(raw: Mapping[str, Any], name: str = "") -> Model:
+def build(raw: JsonObject, name: str = "") -> Model:
     """The model that a config.json describes.
 
     A multimodal config gives its language model; the other parts are named in `not_counted`. Keys that are left out
@@ -115,7 +115,7 @@ def _refuse_bare(outer: Config, given: Config) -> None:
         raise InputError(given.path or "config", dict(given.raw), "the model's sizes beside its model_type")
 
 
-def _keys(raw: Mapping[str, Any]) -> Iterator[str]:
+def _keys(raw: JsonObject) -> Iterator[str]:
     """The keys of a config and of the language model inside it."""
     for key, value in raw.items():
         if key in SECTIONS and isinstance(value, Mapping):
@@ -130,6 +130,6 @@ def _assumed(c: Config) -> list[str]:
     return [f"loaded with transformers' defaults: {listed}"] if listed else []
 
 
-def _by_class(c: Config, *keys: str) -> Any:
+def _by_class(c: Config, *keys: str) -> JsonValue:
     """The class's value for the first of these keys that it has, where none of them is here."""
     return None if any(key in c.raw for key in keys) else next((v for key in keys if (v := c.get(key))), None)

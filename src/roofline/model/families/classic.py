@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from roofline.model.config import Config
 from roofline.model.families.blocks.attention import attention, rotary, windowed
@@ -34,7 +35,7 @@ def gpt_neo(c: Config) -> Model:
 def _attention_layers(c: Config, layers: int) -> list[str]:
     """Global or local for each layer: `attention_types` holds patterns, each with the times it is repeated."""
     c.mark_read("attention_layers")
-    _, groups = c.value("attention_types", [[["global", "local"], layers // 2]])
+    groups: Any = c.value("attention_types", [[["global", "local"], layers // 2]])[1]
     try:
         kinds = [name for names, times in groups for _ in range(times) for name in names]
     except (TypeError, ValueError):

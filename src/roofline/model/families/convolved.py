@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from roofline.declared.maths import ceil_div
+from roofline.declared.question import Settings
 from roofline.model.config import Config
 from roofline.model.families.blocks.attention import rotary
 from roofline.model.families.blocks.feed_forward import activation, mlp, mlp_layer_types, moe
@@ -73,7 +73,7 @@ def _convolved(c: Config, d: Dims, kind: str, window: int | None, bias: bool) ->
     half of each value comes from the token before.
     """
     queries, keys = d.heads * d.head_dim, d.kv_heads * d.head_dim
-    shared: dict[str, Any] = {"channels": queries + keys, "bias": True, "kv": keys, "kv_groups": d.kv_heads}
+    shared: Settings = {"channels": queries + keys, "bias": True, "kv": keys, "kv_groups": d.kv_heads}
     first, second = c.size("cca_time0", 2), c.size("cca_time1", 2)
     return (
         column_product("qkv_proj", d.width, queries + 2 * keys, bias, kv=2 * keys, kv_groups=d.kv_heads),
@@ -153,7 +153,7 @@ def _inkling_kinds(c: Config, layers: int) -> list[str]:
 
 def _residual_conv(name: str, channels: int, kernel: int, kv_groups: int = 0, dynamic: int = 0) -> Modules:
     """x + conv(x)."""
-    kv: dict[str, Any] = {"kv": channels, "kv_groups": kv_groups} if kv_groups else {}
+    kv: Settings = {"kv": channels, "kv_groups": kv_groups} if kv_groups else {}
     return (
         Conv(name=name, channels=channels, kernel=kernel, dynamic=dynamic, **kv),
         Add(name=f"{name}_add", width=channels),

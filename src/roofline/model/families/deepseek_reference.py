@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from roofline.declared.trees import JsonObject
 from roofline.model.config import Config
 
 _SIZES: Mapping[str, str] = MappingProxyType({
@@ -25,7 +26,7 @@ def named_as_published(c: Config) -> Config:
     sizes = {theirs: c.size(ours) for ours, theirs in _SIZES.items()}
     groups = c.size("n_expert_groups", 1), c.size("n_limited_groups", 1)
     stored = c.text("dtype", "bf16", ("bf16", "fp8"))
-    fp8 = {"quant_method": "fp8", "weight_block_size": [128, 128]}
+    fp8: JsonObject = {"quant_method": "fp8", "weight_block_size": [128, 128]}
     c.mark_read("score_func", "route_scale", "mscale", "scale_fmt", "beta_fast", "beta_slow")
     model_type = "deepseek_v32" if c.has("index_topk") else "deepseek_v3"
     return c.of_kind(model_type).with_values(

@@ -140,7 +140,7 @@ def _nemotron_kinds(c: Config) -> str:
     letters = {"mamba": "M", "linear_attention": "M", "attention": "*", "full_attention": "*", "mlp": "-", "moe": "E"}
     key = "layers_block_type" if c.has("layers_block_type") else "layer_types"
     if c.has(key):
-        listed = c.get(key) if isinstance(c.get(key), list) else []
+        listed = value if isinstance(value := c.get(key), list) else []
         return "".join(letters[k] for k in c.per_layer(key, len(listed), tuple(letters)))
     if not c.has("hybrid_override_pattern"):
         c.note_assumed("hybrid_override_pattern", "ME*-")

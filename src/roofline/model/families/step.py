@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from roofline.model.config import Config
 from roofline.model.families.blocks.attention import attention, layer_windows, rotary
@@ -43,7 +44,7 @@ def _factorised(c: Config, d: Dims) -> Modules:
 
 def _step3_sparse(c: Config, layers: int, first: int) -> list[bool]:
     """Which layers hold experts: those that `moe_layers_enum` lists or names, with commas; else from `first`."""
-    _, listed = c.value("moe_layers_enum", list(range(first, layers)))
+    listed: Any = c.value("moe_layers_enum", list(range(first, layers)))[1]
     parts = listed.split(",") if isinstance(listed, str) else listed
     try:
         numbers = {int(part) for part in parts}
@@ -91,5 +92,5 @@ def _without_draft_layers(c: Config, layers: int) -> Config:
     """The config without the entries that its lists have for the draft layers behind the last one."""
     keys = ("layer_types", "mlp_layer_types", "partial_rotary_factors")
     longer = layers + c.size("num_nextn_predict_layers|num_mtp_layers", 0, least=0)
-    lists = {key: c.get(key) for key in keys if isinstance(c.get(key), list)}
+    lists = {key: value for key in keys if isinstance(value := c.get(key), list)}
     return c.with_values(**{key: each[:layers] for key, each in lists.items() if len(each) == longer})

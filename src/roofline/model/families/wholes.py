@@ -68,7 +68,7 @@ def _with_tie(outer: Config, c: Config) -> Config:
     else:
         tied = own if outer.defaults.values or inner is None else inner
     if tied is None and whole not in TIED_INSIDE | OWN_HEADS and type(outer.get(key)) is bool:
-        tied = outer.get(key)
+        tied = bool(outer.get(key))
         if tied != class_defaults(c.kind).values.get(key, False):
             c.record.assumed[key] = tied
     for x, said in ((c, inner), (outer, own)):

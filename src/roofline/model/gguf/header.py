@@ -67,11 +67,15 @@ class TensorOfFile:
         return self.values // self.type.values * self.type.bytes
 
 
+MetadataValue: TypeAlias = bool | int | float | str | tuple[float, ...] | ArrayLength
+"""What a key holds: a number or text, an array of numbers, of a longer one its length."""
+
+
 @dataclass(frozen=True)
 class GgufHeader:
     """What a GGUF file says of itself: metadata by key, and its tensors."""
 
-    metadata: Mapping[str, Any]
+    metadata: Mapping[str, MetadataValue]
     tensors: tuple[TensorOfFile, ...]
 
 
@@ -130,7 +134,7 @@ def gguf_header(file: str, read: ReadRange) -> GgufHeader:
     for what, count, most in (("tensors", tensors, MOST_TENSORS), ("metadata entries", entries, MOST_ENTRIES)):
         if count > most:
             raise InputError(file, f"{count} {what}", f"at most {most}")
-    metadata: dict[str, Any] = {}
+    metadata: dict[str, MetadataValue] = {}
     for _ in range(entries):
         key = cursor.text("a key", _LONGEST_NAME)
         if key in metadata:
@@ -139,18 +143,19 @@ def gguf_header(file: str, read: ReadRange) -> GgufHeader:
     return GgufHeader(metadata, _tensors(cursor, tensors, _alignment(file, metadata)))
 
 
-def _alignment(file: str, metadata: Mapping[str, Any]) -> int:
+def _alignment(file: str, metadata: Mapping[str, MetadataValue]) -> int:
     alignment = metadata.get("general.alignment", 32)
     if type(alignment) is not int or not 8 <= alignment <= 2**20 or alignment & (alignment - 1):
         raise InputError(f"{file}: general.alignment", alignment, "a power of two from 8")
     return alignment
 
 
-def _value(cursor: _Cursor, kind: int, key: str) -> Any:
+def _value(cursor: _Cursor, kind: int, key: str) -> MetadataValue:
     if kind == _TEXT:
         return cursor.text(key, _LONGEST_TEXT)
     if kind in _NUMBERS:
-        return cursor.number(_NUMBERS[kind], key)
+        number: float = cursor.number(_NUMBERS[kind], key)
+        return number
     if kind != _ARRAY:
         raise InputError(f"{cursor.file}: {key}", f"type {kind}", "a type of GGUF, 0 to 12")
     inner, length = cursor.number("I", key), cursor.number("Q", key)

@@ -11,8 +11,9 @@ from types import MappingProxyType
 from typing import Any
 
 from roofline.declared.errors import InputError, nearest
+from roofline.declared.trees import JsonValue, TomlTable
 from roofline.model.formats import GgmlType
-from roofline.model.gguf.header import ArrayLength, GgufHeader, TensorOfFile
+from roofline.model.gguf.header import ArrayLength, GgufHeader, MetadataValue, TensorOfFile
 from roofline.model.gguf.tensors import matrices_of, typed_model
 from roofline.model.model import Model
 from roofline.model.untrusted import parse_toml
@@ -28,14 +29,14 @@ _COMPUTED = re.compile(r"rope_(freqs|factors_long|factors_short)\.weight")
 
 
 @cache
-def architectures() -> Mapping[str, Mapping[str, Any]]:
+def architectures() -> Mapping[str, TomlTable]:
     """The architectures whose files are understood, each with its keys."""
-    tables = parse_toml(_TABLE.read_text("utf-8"), _TABLE.name)
+    tables = dict(parse_toml(_TABLE.read_text("utf-8"), _TABLE.name))
     common = tables.pop("common")
     return MappingProxyType({name: common | keys for name, keys in tables.items()})
 
 
-def config_of_gguf(header: GgufHeader, file: str) -> dict[str, Any]:
+def config_of_gguf(header: GgufHeader, file: str) -> dict[str, JsonValue]:
     """The config.json that a header's metadata amount to. Raises InputError for an architecture that is not known."""
     metadata, tensors = header.metadata, {t.name: t for t in header.tensors}
     name = metadata.get("general.architecture")
@@ -44,7 +45,7 @@ def config_of_gguf(header: GgufHeader, file: str) -> dict[str, Any]:
         raise InputError(f"{file}: general.architecture", name, "an architecture whose metadata are understood", known)
     keys = dict(architectures()[name])
     model_type, sparse = keys.pop("model_type"), keys.pop("with_experts", None)
-    raw: dict[str, Any] = {"model_type": model_type, "torch_dtype": "float16"}
+    raw: dict[str, JsonValue] = {"model_type": model_type, "torch_dtype": "float16"}
     for key, target in keys.items():
         value = metadata.get(f"{name}.{key}")
         if value is not None:
@@ -62,7 +63,9 @@ def config_of_gguf(header: GgufHeader, file: str) -> dict[str, Any]:
     return raw | _special(name, metadata, tensors)
 
 
-def _special(name: str, metadata: Mapping[str, Any], tensors: Mapping[str, TensorOfFile]) -> dict[str, Any]:
+def _special(
+    name: str, metadata: Mapping[str, MetadataValue], tensors: Mapping[str, TensorOfFile]
+) -> dict[str, JsonValue]:
     """What one key alone does not say."""
 
     def value(key: str) -> Any:
@@ -89,7 +92,7 @@ def _special(name: str, metadata: Mapping[str, Any], tensors: Mapping[str, Tenso
     return {}
 
 
-def _plain(value: Any, field: str) -> Any:
+def _plain(value: MetadataValue, field: str) -> JsonValue:
     """A number as it is; of one for each layer that of all. Raises InputError where layers differ."""
     if isinstance(value, tuple) and value and len(set(value)) == 1:
         return value[0]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from roofline.declared.errors import InputError
+from roofline.declared.question import Settings
 from roofline.model.formats import GGML_TYPES, Format, format_named
 from roofline.model.gguf.mixes import TypeMix, mix_named
 from roofline.model.model import Block, Model
@@ -102,9 +102,9 @@ def _by(model: Model, rules: tuple[Rule, ...]) -> tuple[Model, tuple[str, ...]]:
     return quantised(model, Scheme(rules, source="precision", strict=True))
 
 
-def _told_apart(asked: object) -> tuple[dict[str, Any], tuple[Rule, ...]]:
+def _told_apart(asked: object) -> tuple[Settings, tuple[Rule, ...]]:
     """The roles with their formats, and the rules of the patterns; no rules where none is asked for."""
-    pairs: Mapping[str, Any] = {}
+    pairs: Settings = {}
     if isinstance(asked, Mapping):
         pairs = asked
     elif isinstance(asked, str) and "=" in asked:

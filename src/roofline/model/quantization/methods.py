@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from math import log2
-from typing import Any
+from typing import TypeGuard
 
 from roofline.declared.errors import InputError, nearest
+from roofline.declared.trees import JsonValue
 from roofline.model.config import LARGEST_SIZE, Config
 from roofline.model.formats import ALIASES, FORMATS, Format, format_named, grouped, integers
 from roofline.model.keys import HARMLESS_QUANTIZATION, NEUTRAL_QUANTIZATION
@@ -137,7 +138,7 @@ def _method(q: Config) -> str:
 # -- what sections have in common ----------------------------------------------------------------------------------
 def _names(q: Config, key: str) -> list[str]:
     """A list of patterns, or none."""
-    value: Any = q.value(key, None)[1]
+    value = q.value(key, None)[1]
     if value is None:
         return []
     if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
@@ -163,12 +164,14 @@ def _all_but_spared(q: Config, fmt: Format, *more: Rule) -> Scheme:
 def _group(q: Config, keys: str, default: int) -> int:
     """Values that share a scale, -1 for a whole row."""
     name, group = q.value(keys, default)
-    if group != -1 and not _is_size(group):
+    if group == -1:
+        return -1
+    if not _is_size(group):
         raise InputError(q.field(name), group, f"a whole number from 1 to {LARGEST_SIZE}, or -1 for a whole row")
-    return int(group)
+    return group
 
 
-def _is_size(value: object) -> bool:
+def _is_size(value: object) -> TypeGuard[int]:
     return type(value) is int and 1 <= value <= LARGEST_SIZE
 
 
@@ -341,13 +344,14 @@ def _gptq_integers(bits: int, size: int) -> Format:
     return replace(integers(bits, size), input_bits=32)
 
 
-def _listed(q: Config, key: str, value: Any) -> list[list[str]]:
+def _listed(q: Config, key: str, value: JsonValue) -> list[list[str]]:
     """Lists of names, or names."""
     entries = value if isinstance(value, list) else [value]
-    lists: list[list[Any]] = [entry if isinstance(entry, list) else [entry] for entry in entries]
-    if not all(isinstance(name, str) for entry in lists for name in entry):
+    lists = [entry if isinstance(entry, list) else [entry] for entry in entries]
+    names = [[name for name in entry if isinstance(name, str)] for entry in lists]
+    if names != lists:
         raise InputError(q.field(key), value, "lists of module names")
-    return lists
+    return names
 
 
 def _overrides(q: Config, key: str, bits: int, size: int) -> Iterator[Rule]:

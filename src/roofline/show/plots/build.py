@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
+from roofline.declared.result import FigureValue
 from roofline.declared.units import share, whole
 from roofline.estimates.deployment import Deployment
 from roofline.estimates.step import Estimate
@@ -161,7 +162,7 @@ def shares_plot(steps: Sequence[tuple[str, Analysis]], timed: Sequence[NamedEsti
     return d.SharesPlot(_title(a), tuple(bars), note, all(t.fits for t in timed))
 
 
-def _drawn(parts: Any) -> tuple[tuple[str, float], ...]:
+def _drawn(parts: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
     return tuple((group, value) for group, value in parts.items() if value)
 
 
@@ -314,9 +315,9 @@ def _box(x: Module) -> d.Box:
     return d.Box(x.name, in_words(x), GROUPS[type(x)], isinstance(x, Add) and x.name.endswith("residual"))
 
 
-def _floats(values: Any) -> tuple[float, ...]:
+def _floats(values: FigureValue) -> tuple[float, ...]:
     return tuple(float(v) for v in values)
 
 
-def _ints(values: Any) -> tuple[int, ...]:
+def _ints(values: FigureValue) -> tuple[int, ...]:
     return tuple(int(v) for v in values)

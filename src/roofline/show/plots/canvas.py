@@ -18,9 +18,11 @@ from roofline.show.plots.labels import extent, text_box
 from roofline.show.plots.style import Style
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.axis import XAxis, YAxis
     from matplotlib.figure import Figure
+    from matplotlib.typing import ColorType
 
 FONT = {
     "font.family": "DejaVu Sans", "font.size": 9.0, "svg.fonttype": "path", "svg.hashsalt": "roofline",
@@ -32,7 +34,7 @@ TICK = 8
 """Points of a tick's label."""
 MOST_TICKS = 8
 """Of a linear axis of tokens."""
-METADATA: dict[str, dict[str, Any]] = {
+METADATA: dict[str, dict[str, None]] = {
     ".svg": {"Date": None},
     ".pdf": {"CreationDate": None},
     ".png": {"Software": None},
@@ -93,11 +95,11 @@ def sheet(style: Style, width: float, high: float, title: str = "", note: str = 
     return figure, top, bottom
 
 
-def folded(figure: Figure, text: str, room: float, most: int, **font: Any) -> list[str]:
+def folded(figure: Figure, text: str, room: float, most: int, size: float, weight: str = "normal") -> list[str]:
     """The lines of a text, none wider than `room` inches nor of more than so many characters."""
     while text:
         lines = textwrap.wrap(text, most, break_on_hyphens=False)
-        widest = max(text_box(figure, line, **font).width / figure.dpi for line in lines)
+        widest = max(text_box(figure, line, size, weight).width / figure.dpi for line in lines)
         if widest <= room or most == 1:
             return lines
         most = min(most - 1, max(1, int(most * room / widest)))
@@ -228,28 +230,29 @@ def power_ticks(ax: Axes, low: int, high: int) -> None:
     ax.xaxis.set_minor_locator(NullLocator())
 
 
-def handles(style: Style, entries: Sequence[tuple[str, str, str]]) -> list[Any]:
+def handles(style: Style, entries: Sequence[tuple[str, str, ColorType]]) -> list[Artist]:
     """Legend marks: (label, marker or `patch` or `line` or `hollow…`, colour)."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    handles: list[Any] = []
+    handles: list[Artist] = []
     for label, mark, colour in entries:
         if mark == "patch":
             handles.append(Patch(facecolor=colour, edgecolor="none", label=label))
         elif mark == "line":
             handles.append(Line2D([], [], color=colour, linewidth=1.6, label=label))
         elif mark.startswith("hollow"):
-            hollow: dict[str, Any] = {"marker": mark.removeprefix("hollow"), "markerfacecolor": style.colours.paper}
-            shape: dict[str, Any] = {"markersize": 5, "markeredgewidth": 0.9, "linestyle": "none"}
-            handles.append(Line2D([], [], color=colour, label=label, **hollow, **shape))
+            handles.append(Line2D(
+                [], [], color=colour, label=label, marker=mark.removeprefix("hollow"), linestyle="none",
+                markerfacecolor=style.colours.paper, markersize=5, markeredgewidth=0.9,
+            ))  # fmt: skip
         else:
             handles.append(Line2D([], [], color=colour, marker=mark, markersize=6, linestyle="none", label=label))
     return handles
 
 
 def legend(
-    figure: Figure, style: Style, entries: Sequence[tuple[str, str, str]], x: float, y: float, **place: Any
+    figure: Figure, style: Style, entries: Sequence[tuple[str, str, ColorType]], x: float, y: float, **place: Any
 ) -> Any:
     """A legend at a place in inches from the lower left."""
     across, up = figure.get_size_inches()

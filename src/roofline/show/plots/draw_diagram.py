@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from roofline.show.plots.canvas import MARGIN, axes, sheet
 from roofline.show.plots.data import Box, DiagramPlot, Stack
@@ -14,6 +14,7 @@ from roofline.show.plots.style import GROUP_ORDER, Style
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
 
 WIDE, TALL, GAP, BETWEEN, HEAD = 2.15, 0.34, 0.12, 0.55, 0.34
 """Inches: of a box, between two, between columns, of a column's title."""
@@ -25,8 +26,8 @@ BESIDE = 0.12
 class Strokes:
     """What is drawn in one go: boxes, their coloured edges, lines, and where they point down or to the right."""
 
-    boxes: list[Any] = field(default_factory=list)
-    edges: list[tuple[Any, str]] = field(default_factory=list)
+    boxes: list[Patch] = field(default_factory=list)
+    edges: list[tuple[Patch, str]] = field(default_factory=list)
     lines: list[list[tuple[float, float]]] = field(default_factory=list)
     down: list[tuple[float, float]] = field(default_factory=list)
     right: list[tuple[float, float]] = field(default_factory=list)

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from math import atan2, degrees, hypot, log10, sqrt
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from roofline.arrays import Array
 from roofline.declared.maths import ceil_div
 from roofline.declared.units import brief
 from roofline.show.plots import labels
@@ -19,6 +20,7 @@ from roofline.show.plots.style import Style, colours_of, marker_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import XAxis
     from matplotlib.figure import Figure
 
 Range = tuple[float, float]
@@ -137,7 +139,7 @@ def _panel(
         figure.text(left, above, spot.name, ha="left", va="bottom", color=ink, size=size)
 
 
-def _ticks_apart(left: Any, right: Any) -> None:
+def _ticks_apart(left: XAxis, right: XAxis) -> None:
     """The part of a broken axis with more ticks gives up the one next to the gap where their labels would meet."""
     from matplotlib.ticker import FixedLocator
 
@@ -153,12 +155,11 @@ def _ticks_apart(left: Any, right: Any) -> None:
 
 def _slashes(left: Axes, right: Axes, style: Style) -> None:
     """The marks of a broken axis, at the bottom of both parts."""
-    mark: dict[str, Any] = {
-        "marker": [(-0.6, -1), (0.6, 1)], "markersize": 9, "linestyle": "none", "color": style.colours.muted,
-        "mew": 1, "clip_on": False,
-    }  # fmt: skip
-    left.plot([1], [0], transform=left.transAxes, **mark)
-    right.plot([0], [0], transform=right.transAxes, **mark)
+    for ax, end in ((left, 1), (right, 0)):
+        ax.plot(
+            [end], [0], transform=ax.transAxes, marker=[(-0.6, -1), (0.6, 1)], markersize=9, linestyle="none",
+            color=style.colours.muted, mew=1, clip_on=False,
+        )  # fmt: skip
 
 
 def _fill(
@@ -330,7 +331,7 @@ def _free(
 
 
 def _write(
-    ax: Axes, style: Style, text: str, box: labels.Rectangle, taken: labels.Taken, colour: str, **how: Any
+    ax: Axes, style: Style, text: str, box: labels.Rectangle, taken: labels.Taken, colour: str, **how: str | float
 ) -> None:
     """Writes into a box, in pixels."""
     taken.texts.append(box)
@@ -364,7 +365,7 @@ def _name_slope(ax: Axes, style: Style, label: str, rate: float, peak: float, ta
         _write(ax, style, text, box, taken, style.colours.ink, rotation=90)
         return
 
-    def covered(at: Any) -> list[labels.Rectangle]:
+    def covered(at: Array) -> list[labels.Rectangle]:
         return labels.straight(at - half, at + half, height / 3)
 
     free = (at for at in (*above, *below) if not any(labels.overlap(x, y) for x in covered(at) for y in taken.all))

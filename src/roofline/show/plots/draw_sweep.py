@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from math import log2
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from roofline.declared.units import binary, brief, seconds, whole
 from roofline.show.plots import labels
@@ -16,6 +16,7 @@ from roofline.show.plots.style import MAP_COLOURS, Style
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.typing import ColorType, LineStyleType
 
 LETTERS = {"memory": "M", "compute": "C", "latency": "L", "network": "N"}
 """What limits a cell, in its corner; launches are latency."""
@@ -24,7 +25,7 @@ FAINT = 0.4
 """How much of its colour a curve keeps beyond the memory."""
 LEAST = 1.5
 """Factor that an axis spans, so that a curve that hardly changes is seen to."""
-DASHES = ("-", (0, (6, 1.5)), (0, (3, 1.2)), (0, (1, 1)))
+DASHES: tuple[LineStyleType, ...] = ("-", (0, (6, 1.5)), (0, (3, 1.2)), (0, (1, 1)))
 
 
 def draw_sweep(plot: SweepPlot, style: Style) -> Figure:
@@ -70,7 +71,7 @@ def draw_sweep(plot: SweepPlot, style: Style) -> Figure:
     return figure
 
 
-def _memory_ends(ax: Axes, curve: Curve, y: tuple[float, ...], colour: str, dash: Any) -> None:
+def _memory_ends(ax: Axes, curve: Curve, y: tuple[float, ...], colour: str, dash: LineStyleType) -> None:
     """A curve as far as its steps fit in memory; faint beyond a bar across it."""
     n, end = curve.fitting, curve.unfit_from
     ax.plot(curve.values[:n], y[:n], color=colour, linewidth=1.8, linestyle=dash, zorder=3)
@@ -177,10 +178,10 @@ def _bounds(ax: Axes, plot: MapPlot, colour: str) -> None:
                 ax.plot([j, j + 1], [i + 1] * 2, color=colour, linewidth=2.2, solid_capstyle="round", zorder=4)
 
 
-def _map_legend(figure: Figure, plot: MapPlot, style: Style, x: float, y: float, filled: Any) -> None:
+def _map_legend(figure: Figure, plot: MapPlot, style: Style, x: float, y: float, filled: ColorType) -> None:
     theme = style.colours
     cells = [c for row in plot.rows for c in row]
-    entries: list[tuple[str, str, Any]] = [("tokens/s, and\ntime per token", "patch", filled)]
+    entries: list[tuple[str, str, ColorType]] = [("tokens/s, and\ntime per token", "patch", filled)]
     if not all(c.fits for c in cells):
         entries.append((UNFIT, "patch", theme.paper))
     bounds = [b for b in LETTERS if any(c.bound == b for c in cells)]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import cos, hypot, inf, pi, sin
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from roofline.arrays import Array
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.text import Text
+    from matplotlib.transforms import Bbox
 
 Rectangle = tuple[float, float, float, float]
 """Left, bottom, right, top in pixels."""
@@ -221,24 +223,26 @@ def _hit(boxes: Array, others: Array | Sequence[Rectangle]) -> Array:
     return np.asarray((~(beside | above)).any(axis=1))
 
 
-def write_labels(ax: Axes, x: float, y: float, text: str, colour: str, size: float, halo: str, **place: Any) -> Any:
+def write_labels(
+    ax: Axes, x: float, y: float, text: str, colour: str, size: float, halo: str, **place: str | float
+) -> Text:
     """Text over the drawing, with a rim in the paper's colour."""
     from matplotlib.patheffects import withStroke
 
-    options = {"ha": "center", "va": "center", "zorder": 6, **place}
+    options: dict[str, str | float] = {"ha": "center", "va": "center", "zorder": 6, **place}
     rim = [withStroke(linewidth=2, foreground=halo)]
-    return ax.text(x, y, text, color=colour, size=size, path_effects=rim, **options)
+    return ax.text(x, y, text, None, color=colour, size=size, path_effects=rim, **options)
 
 
 def extent(ax: Axes, text: str, size: float) -> tuple[float, float]:
     """Pixels across and up that a text takes, with a little room."""
-    box, room = text_box(ax, text, size=size), ax.figure.dpi / 72
+    box, room = text_box(ax, text, size), ax.figure.dpi / 72
     return box.width + 2 * room, box.height + 2 * room
 
 
-def text_box(where: Axes | Figure, text: str, **font: Any) -> Any:
+def text_box(where: Axes | Figure, text: str, size: float, weight: str = "normal") -> Bbox:
     """The box of a text, in pixels, that is not drawn."""
-    probe = where.text(0, 0, text, transform=None, **font)
+    probe = where.text(0, 0, text, transform=None, size=size, weight=weight)
     box = probe.get_window_extent()
     probe.remove()
     return box

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from roofline.declared.checks import count
 from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.groups import DEGREES, CountingText, TrafficText, Where
 from roofline.declared.kinds import MachineName, Switch, Whole
-from roofline.declared.question import group, group_settings, question
+from roofline.declared.question import Settings, group, group_settings, question
 from roofline.estimates.deployment import Machine, machines
 from roofline.estimates.estimate import estimate
 from roofline.estimates.settings import setup
@@ -55,15 +55,15 @@ class Wanted:
     context: int
     most_batch: int | None
     most_context: int | None
-    work: Mapping[str, Any]
+    work: Settings
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Settings:
         """Settings of a step of inference, but for the machine."""
         return {name: getattr(self.where, name) for name in group_settings(Where) if name not in ("on", *DEGREES)}
 
     @property
-    def timed(self) -> dict[str, Any]:
+    def timed(self) -> Settings:
         """Options of `estimate` for a step of inference."""
         return {**self.work, **self.settings}
 

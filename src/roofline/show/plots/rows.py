@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
-from typing import Any
 
 import numpy as np
 
@@ -47,7 +47,7 @@ def _several(sweep: Sweep) -> dict[str, int]:
     return {name: len(_values(sweep, name)) for name in names}
 
 
-def _values(sweep: Sweep, name: str) -> list[Any]:
+def _values(sweep: Sweep, name: str) -> Sequence[str | float]:
     """The values that an axis has among the rows, in their order."""
     values = sweep.values[name]
     if isinstance(values, Words):
@@ -55,7 +55,7 @@ def _values(sweep: Sweep, name: str) -> list[Any]:
     return list(dict.fromkeys(values.tolist()))
 
 
-def _lines(sweep: Sweep, names: list[str], x: str, y: str) -> Any:
+def _lines(sweep: Sweep, names: list[str], x: str, y: str) -> list[RowsLine]:
     choices = [_values(sweep, name) for name in names]
     number = int(np.prod([len(c) for c in choices], dtype=float))
     if number > 64 * MOST_LINES:
@@ -65,7 +65,7 @@ def _lines(sweep: Sweep, names: list[str], x: str, y: str) -> Any:
         rows = np.ones(sweep.rows, dtype=bool)
         for name, value in zip(names, chosen, strict=True):
             values = sweep.values[name]
-            rows &= values.equal(value) if isinstance(values, Words) else values == value
+            rows &= values.equal(str(value)) if isinstance(values, Words) else values == value
         across, up = np.asarray(sweep.values[x])[rows], np.asarray(sweep.values[y])[rows]
         known = np.isfinite(up)
         order = np.argsort(across[known], kind="stable")
@@ -80,7 +80,7 @@ def _lines(sweep: Sweep, names: list[str], x: str, y: str) -> Any:
     return lines
 
 
-def _name(axis: str, value: Any) -> str:
+def _name(axis: str, value: str | float) -> str:
     return value if isinstance(value, str) else f"{axis} {whole(value)}"
 
 

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from html import escape
 from math import log10
 from textwrap import wrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from roofline.declared.errors import InputError
 from roofline.declared.maths import ceil_div
+from roofline.declared.trees import JsonObject, JsonValue
 from roofline.declared.units import binary, brief, seconds, share, whole
 from roofline.extras import install_line
 from roofline.inert import each_text, inert_html, inert_line
@@ -18,7 +19,9 @@ from roofline.show.plots.canvas import even_ticks, powers_of_two
 from roofline.show.plots.draw_roofline import Range, frame
 from roofline.show.plots.style import GROUP_ORDER, MAP_COLOURS, PLOTLY_MARKERS, Style, colours_of, marker_of
 
-Figure = Any
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
 TITLE, NOTE = 100, 150
 """Characters of a line of the title and of the note."""
 PLAIN = ",~r"
@@ -70,13 +73,13 @@ def _folded(text: str, characters: int, most: int | None = None) -> str:
     return "<br>".join(wrap(text, characters, max_lines=most, placeholder=" …", break_long_words=False))
 
 
-def _grid(rows: int, columns: int, **options: Any) -> Figure:
+def _grid(rows: int, columns: int, **options: JsonValue) -> Figure:
     from plotly.subplots import make_subplots
 
     return make_subplots(rows=rows, cols=columns, **options)
 
 
-def _log_axis(values: Iterable[float], most: int, tickformat: str = "~s") -> dict[str, Any]:
+def _log_axis(values: Iterable[float], most: int, tickformat: str = "~s") -> JsonObject:
     """A logarithmic axis of positive values: ticks at 1, 2 and 5 of a decade, or, where these are more than `most`, at
     its decades alone. On a part that is zoomed into Plotly finds finer ones.
     """
@@ -87,7 +90,7 @@ def _log_axis(values: Iterable[float], most: int, tickformat: str = "~s") -> dic
     return {"type": "log", "nticks": max(4 if decades < 1 else 2, int(decades / each)), "tickformat": tickformat}
 
 
-def _power_axis(low: int, high: int) -> dict[str, Any]:
+def _power_axis(low: int, high: int) -> JsonObject:
     """A logarithmic axis of whole numbers, with ticks at powers of two."""
     powers = powers_of_two(low, high)
     return {"type": "log", "tickvals": powers, "ticktext": [binary(p) for p in powers]}
@@ -398,7 +401,7 @@ def _cell(c: d.Cell) -> str:
 def simulation_page(plot: d.SimulationPlot, style: Style) -> Figure:
     """Requests and shares over time, and the distributions of times below."""
     columns, palette = len(plot.distributions), style.colours.palette
-    whole_row: list[Any] = [{"colspan": columns}, *[None] * (columns - 1)]
+    whole_row: list[JsonValue] = [{"colspan": columns}, *[None] * (columns - 1)]
     figure = _grid(
         3, columns, specs=[whole_row, whole_row, [{}] * columns], vertical_spacing=0.1, row_heights=[3, 2, 4]
     )

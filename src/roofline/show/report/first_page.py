@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from roofline.declared.errors import InputError
 from roofline.declared.units import percent
@@ -25,7 +24,7 @@ from roofline.show.report.first_screen import (
 from roofline.show.report.plots_of import report_plot
 from roofline.show.report.section import PHASE, Section
 from roofline.show.report.subject import Report
-from roofline.show.tables import Column, Table
+from roofline.show.tables import Column, Table, TableCell
 
 PHASES_PICTURE = "Roofline of the phases"
 
@@ -123,7 +122,7 @@ def chips_section(r: Report) -> Section | None:
     """The same on every machine, one line each; nothing where there is only one."""
     if not r.others:
         return None
-    rows: list[tuple[Any, ...]] = []
+    rows: list[tuple[TableCell, ...]] = []
     for machine, other in ((r.now.where.on, r), *r.elsewhere):
         if isinstance(other, InputError):
             rows.append((_name(machine), *(None,) * 10, str(other)))

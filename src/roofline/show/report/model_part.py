@@ -38,7 +38,8 @@ def _modules(model: Model) -> Table:
         Column("Block"), Column("Module"), Column("Sizes"), Column("Layers", "count"), Column("Each", "count"),
         Column("Parameters", "count"), Column("Share", "share"),
     )  # fmt: skip
-    return Table(fields, tuple(sorted(rows, key=lambda row: -row[5])), name="modules")
+    rows.sort(key=lambda row: -row[5])
+    return Table(fields, tuple(rows), name="modules")
 
 
 def _of_stages(r: Report) -> str:

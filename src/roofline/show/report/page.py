@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from roofline.inert import inert_line
 from roofline.show.report.finished import Finished, OnSection
@@ -53,7 +53,9 @@ def _asked(f: Finished) -> str:
     )
 
 
-def _shown(part: Section, pictures: list[InlinePicture]) -> dict[str, Any]:
+def _shown(
+    part: Section, pictures: list[InlinePicture]
+) -> Mapping[str, str | Sequence[str | InlinePicture | tuple[Table, str]]]:
     tables = [(table, _data(table)) for table in part.tables]
     return {"title": part.title, "text": part.text, "tables": tables, "pictures": pictures}
 

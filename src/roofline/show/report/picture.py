@@ -6,13 +6,16 @@ import re
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from roofline.declared.units import brief
 from roofline.inert import inert_line
 from roofline.show.plots import data as d
 from roofline.show.plots.style import DARK, LIGHT, Theme
 from roofline.show.plots.write import write
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 COLOUR = re.compile(r"#[0-9a-f]{6}\b")
 MOST_POINTS = 6
@@ -24,7 +27,7 @@ class InlinePicture:
     """A caption, an SVG as it stands in a page, and what it shows in words."""
 
     name: str
-    svg: Any
+    svg: Markup
     words: str
 
 

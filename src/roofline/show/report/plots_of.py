@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from roofline.declared.errors import InputError
+from roofline.declared.kinds import Given
 from roofline.show.plots import data as d
 from roofline.show.plots.make import DrawnOn, PictureKind, plot
 from roofline.show.report.subject import Report
 
 
-def report_plot(r: Report, kind: PictureKind, **options: Any) -> d.Plot:
+def report_plot(r: Report, kind: PictureKind, **options: Given) -> d.Plot:
     """A picture of this report's steps on its machine, sweeps and memory beside the other machines."""
     compared = kind in ("sweep", "memory")
     others = tuple(machine for machine, other in r.elsewhere if not isinstance(other, InputError))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 from roofline.declared.errors import InputError
 from roofline.declared.units import counted, percent, seconds, share, si, whole
@@ -14,7 +14,7 @@ from roofline.show.report.first_screen import critical_batch_text
 from roofline.show.report.plots_of import report_plot
 from roofline.show.report.section import PHASE, Section
 from roofline.show.report.subject import Report
-from roofline.show.tables import Column, Table
+from roofline.show.tables import Column, Table, TableCell
 from roofline.work.analysis import Analysis, OpCost, analyze
 from roofline.work.explain import explained
 from roofline.work.ops import Communicate
@@ -83,7 +83,7 @@ def terms(r: Report) -> Section:
 def regimes(r: Report) -> Section:
     """Prefill and decode on the roofline, and training where it is asked for."""
     chip, stages = r.deployment.chip, r.layout.pp
-    rows: list[tuple[Any, ...]] = []
+    rows: list[tuple[TableCell, ...]] = []
     t = r.training
     if t is not None and not isinstance(t, InputError):
         busy = t.micro(t.stages[0])
@@ -217,7 +217,7 @@ def heaviest(r: Report) -> Section:
     return Section("Where the time goes", tuple(lines), (Table(fields, rows, name="time"),))
 
 
-def _largest(shares: Any) -> str:
+def _largest(shares: Mapping[str, float]) -> str:
     name, value = max(shares.items(), key=lambda item: item[1])
     return f"{name} ({percent(value)})"
 

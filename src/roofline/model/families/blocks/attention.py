@@ -170,7 +170,7 @@ def latent_attention(
     )
     embedding = (Rope(name="rope", heads=heads + 1, dims=rotated),) if rope else ()
     select = None if index == "none" else c.size("index_topk")
-    indexer = _lightning_indexer(c, width, q_rank) if index == "full" else ()
+    indexer = () if index != "full" or q_rank is None else _lightning_indexer(c, width, q_rank)
     core = LatentAttention(
         name="attention", heads=heads, rank=rank, nope=nope, rope=rotated, v=v, select=select, window=window,
         sinks=sinks,
