@@ -86,6 +86,12 @@ def test_a_pool_without_its_tail_is_refused() -> None:
         )  # fmt: skip
 
 
+def test_a_null_where_a_size_is_assumed_is_an_input_error() -> None:
+    """It was a TypeError: only what a window or the heads may lack is nothing where it is null."""
+    with pytest.raises(rl.InputError, match="hc_mult"):
+        rl.load({**LONGCAT, "model_type": "glm5_next_text", "num_hidden_layers": 4, "hc_mult": None})
+
+
 @pytest.mark.parametrize("counting", ["standard", "torch"])
 def test_an_indexer_is_explained(counting: str) -> None:
     m3 = {

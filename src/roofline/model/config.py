@@ -192,10 +192,13 @@ class Config:
         size: int | T = self._checked(keys, default, expected, lambda v: type(v) is int and least <= v <= most)
         return size
 
-    def assumed(self, key: str, default: int, *, least: int = 1) -> Any:
-        """A size whose absence means the architecture's own default; using it leaves a note. null is None."""
+    def assumed(self, key: str, default: int, *, least: int = 1, null: bool = False) -> Any:
+        """A size whose absence means the architecture's own default; using it leaves a note.
+
+        `null`: one of null is None. Raises InputError for any other value that is no size.
+        """
         if key in self.raw or self.has(key):
-            return self.size(key, None, least=least)
+            return self.size(key, None, least=least) if null else self.size(key, least=least)
         self.mark_read(key)
         self.note_assumed(key, default)
         return default

@@ -24,7 +24,7 @@ def layer_windows(
     kinds = c.per_layer("layer_types", layers, ("full_attention", "sliding_attention"), default)
     sliding_layers = "sliding_attention" in kinds
     if sliding_layers and assumed is not None:
-        window = c.assumed("sliding_window", assumed, least=0)
+        window = c.assumed("sliding_window", assumed, least=0, null=True)
     else:
         window = c.size("sliding_window", None, least=0)
     if sliding_layers and not window:

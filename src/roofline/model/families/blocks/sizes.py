@@ -33,7 +33,7 @@ def dims(c: Config, *, head_dim: int | None = None, kv_key: str = "num_key_value
     if heads % kv_heads:
         divisors = [str(n) for n in range(1, min(heads, 1024) + 1) if heads % n == 0]
         raise c.error(kv_key, f"a divisor of num_attention_heads = {heads}", divisors[:8])
-    size = c.size("head_dim", None) if head_dim is None else c.assumed("head_dim", head_dim)
+    size = c.size("head_dim", None) if head_dim is None else c.assumed("head_dim", head_dim, null=True)
     if size is None:
         size = max(1, width // heads) if uneven else split(c, "num_attention_heads", width, heads, "hidden_size")
     return Dims(layers, width, heads, kv_heads, size)
