@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,14 @@ import pytest
 import roofline as rl
 from alike import EQUAL
 from folded import by_day, folded
-from roofline.estimates.span import Span
+from roofline.estimates.span import Span, exactly
+from roofline.estimates.tails import Percentiles, Tail, Tails
+from roofline.explore.attainment import seconds_of
 from roofline.explore.demand import Demand, Limits
 from roofline.explore.figures import OBJECTIVES
 from roofline.explore.plan_place import rank_plan
 from roofline.explore.search import Search, search
-from roofline.explore.serving_plans import ServingPlan
+from roofline.explore.serving_plans import ServingPlan, percentiles_of
 
 SMALL = {
     "model_type": "llama", "hidden_size": 2048, "intermediate_size": 8192, "vocab_size": 32000,
@@ -28,8 +31,8 @@ ON = "h100-sxm"
 
 
 def within(plan: ServingPlan, limits: Limits) -> bool:
-    times = (plan.ttft.expected, plan.tpot.expected, plan.latency.expected)
-    return all(t <= limit for t, limit in zip(times, (limits.ttft, limits.tpot, limits.latency), strict=True))
+    """Whether as many requests keep the limits as are to."""
+    return all(t.expected <= limit for t, limit in zip(plan.limited, limits.bounds, strict=True)) and plan.keeps
 
 
 @pytest.mark.drawn(1)
@@ -61,7 +64,8 @@ def brute(demand: Demand, limits: Limits, chips: int, layouts: list[str], object
 
     def look(answer: Any, used: int, rate: Any, holds: Any = True) -> None:
         nonlocal best
-        kept = (limits.spans(answer.ttft, answer.tpot, answer.latency).max(axis=0) <= 1) & answer.fits & holds
+        kept = limits.used((answer.ttft, answer.tpot, answer.latency), percentiles_of(answer)) <= 1
+        kept = kept & answer.fits & holds
         tokens = np.broadcast_to(rate * demand.output_tokens, kept.shape)
         latency = np.broadcast_to(answer.latency.expected, kept.shape)
         value = {"throughput": -tokens / used, "chips": np.full(kept.shape, float(used)), "latency": latency}
@@ -97,7 +101,9 @@ def test_brute_force_finds_nothing_better(seed: int) -> None:
     demand = Demand(
         draw.choice([500, 4000]), draw.choice([20, 100]), concurrency=draw.choice([4, 30]) if loaded else None
     )
-    limits = Limits(ttft=draw.uniform(0.1, 0.4), tpot=draw.uniform(0.003, 0.008))
+    limits = Limits(ttft=draw.uniform(0.1, 0.4), tpot=draw.uniform(0.003, 0.008), attainment="mean")
+    if seed % 2:  # of 99 % of the requests; about as many cases have a plan
+        limits = Limits(ttft=3 * limits.ttft, tpot=1.5 * limits.tpot)
     objective = draw.choice(["chips", "latency"]) if loaded else "throughput"
     s = search(MODEL, demand, limits, on=ON, chips=chips, layouts=layouts, objective=objective)
     best = brute(demand, limits, chips, layouts, objective)
@@ -110,7 +116,7 @@ def test_strict_is_stricter() -> None:
     loose = search(MODEL, Demand(1000, 100), Limits(tpot=0.006), **asked)
     strict = search(MODEL, Demand(1000, 100), Limits(tpot=0.006, strict=True), **asked)
     assert strict.best.tokens_per_second_per_chip < loose.best.tokens_per_second_per_chip
-    assert all(p.tpot.high <= 0.006 and p.chance >= 0.9 for p in strict.plans)
+    assert all(p.limited[1].high <= 0.006 and p.chance >= 0.9 for p in strict.plans)
 
 
 def test_a_load_takes_no_more_chips_than_it_needs() -> None:
@@ -182,15 +188,39 @@ def test_bad_demands(wrong: dict[str, Any]) -> None:
 
 
 def test_chance_by_hand() -> None:
-    span = Span(1.0, 2.0, 1.0, 4.0)
-    anything = Span(0.0, 1.0, 1.0, 1.0)
-    assert Limits(ttft=2.0).chance(span, anything, anything) == pytest.approx(0.5)
-    assert Limits(ttft=4.0).chance(span, anything, anything) == pytest.approx(0.9)
-    assert Limits(ttft=1.0).chance(span, anything, anything) == pytest.approx(0.1)
+    """Of means, and of 99 % of the requests: that of the time that they do not exceed."""
+    span, anything = Span(1.0, 2.0, 1.0, 4.0), Span(0.0, 1.0, 1.0, 1.0)
+    times, any_tail = (span, anything, anything), Tail(0.01, 0.01, 0.01, 0.01)
+    ends = {end: Tails(Tail(p99 / 4, p99 / 2, p99 / 1.5, p99), any_tail, any_tail)
+            for end, p99 in (("expected", 2.0), ("low", 1.0), ("high", 4.0))}  # fmt: skip
+    most = ends.pop("expected")
+    percentiles = Percentiles(most.ttft, most.tpot, most.latency, True, **ends)
+    for attainment in ("mean", 0.99):
+        for limit, chance in ((2.0, 0.5), (4.0, 0.9), (1.0, 0.1)):
+            limits = Limits(ttft=limit, tpot=1.0, attainment=attainment)
+            assert limits.chance(times, percentiles) == pytest.approx(chance, abs=1e-4)
+    assert Limits(tpot=0.001).chance(times, percentiles) == 0
+    assert Limits(tpot=1.0).chance(times, percentiles) == 1
+
+
+def test_errors_go_together_over_the_limits() -> None:
+    """Two limits each of which half of 1 % misses: both are missed by more where times are longer, by hand."""
+    tail = Tail(0.5, 0.8, 0.9, 1.0)
+    longer, shorter = tail.each(lambda t: 1.3 * t), tail.each(lambda t: t / 1.3)
+    ends = {"high": Tails(longer, longer, longer), "low": Tails(shorter, shorter, shorter)}
+    percentiles, second = Percentiles(tail, tail, tail, True, **ends), exactly(1.0)
+    limit = float(seconds_of(tail, 0.995))
+    times = (second, second, second)
+    both, one = Limits(ttft=limit, tpot=limit), Limits(ttft=limit)
+    assert both.used(times, percentiles) == pytest.approx(1, rel=1e-6)
+    assert both.chance(times, percentiles) == pytest.approx(0.5, abs=1e-6)
+    assert one.chance(times, percentiles) == pytest.approx(
+        NormalDist().cdf(1.2815515655446 * np.log(limit / 1.0) / np.log(1.3)), rel=1e-3
+    )
 
 
 def test_no_plan_dominates_one_of_the_front() -> None:
-    demand, limits, chips = Demand(1000, 20), Limits(ttft=0.1, tpot=0.004), 3
+    demand, limits, chips = Demand(1000, 20), Limits(ttft=0.3, tpot=0.004), 3
     front = search(MODEL, demand, limits, on=ON, chips=chips, layouts=["tp=1"]).front
     assert len(front.plans) > 3
     users = [p.tokens_per_second_per_user for p in front.plans]
@@ -204,7 +234,7 @@ def test_no_plan_dominates_one_of_the_front() -> None:
         )
         answers.append((pooled, x + y))
     for a, used in answers:
-        kept = a.ttft.expected <= limits.ttft
+        kept = percentiles_of(a).ttft.p99 <= limits.ttft
         each = np.broadcast_to(a.requests_per_second * demand.output_tokens / used, kept.shape)
         for p in front.plans:
             sooner = a.tpot.expected <= p.tpot.expected * (1 + 1e-9)
@@ -237,7 +267,7 @@ def test_where_a_plan_stands() -> None:
 
 def test_plans_of_another_tool_are_in_the_space() -> None:
     """aiconfigurator's best for its README's case: pools of 5 and 3 with 64 in flight each, and 8 replicas with 16."""
-    limits = Limits(ttft=0.3, tpot=0.010)
+    limits = Limits(ttft=0.3, tpot=0.010, attainment="mean")
     layouts, fewest = by_day((["tp=4"], 30), (None, 10_000))
     asked: dict[str, Any] = {"on": "h200-sxm", "chips": 32, "precision": "weights=fp8", "layouts": layouts}
     s = search("Qwen/Qwen3-32B", Demand(4000, 500, **EQUAL), limits, **asked)
@@ -249,7 +279,7 @@ def test_plans_of_another_tool_are_in_the_space() -> None:
 
 
 def test_a_simulation_confirms_the_best() -> None:
-    limits, layouts = Limits(ttft=0.2, tpot=0.006), by_day(["tp=1"], None)
+    limits, layouts = Limits(ttft=0.2, tpot=0.006, attainment="mean"), by_day(["tp=1"], None)
     for kind, chips in (("aggregated", by_day(1, 4)), ("disaggregated", by_day(3, 4))):
         best = search(MODEL, Demand(1000, 100), limits, on=ON, chips=chips, kinds=kind, layouts=layouts, confirm=1).best
         assert best.confirmation.keeps

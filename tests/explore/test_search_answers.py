@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -12,8 +13,9 @@ import pytest
 import roofline as rl
 from folded import by_day
 from roofline.declared.kinds import ObjectiveName
+from roofline.explore.confirm import confirmed
 from roofline.explore.figures import OBJECTIVES
-from roofline.explore.ranking import SURE, simplicity
+from roofline.explore.ranking import OFF, ROOM_OF_MOST, SURE, simplicity
 from roofline.explore.search import Search
 from roofline.explore.serving_plans import ServingPlan
 from roofline.explore.training_search import TRAINING_AIMS
@@ -59,7 +61,7 @@ def test_of_equal_plans_the_simpler_stands_first() -> None:
 
 
 def test_the_recommended_plan_is_the_simplest_within_the_error() -> None:
-    s = searched(ttft=0.2, tpot=0.006)
+    s = searched(ttft=0.2, tpot=0.006, attainment="mean")
     first, plan = s.best, s.recommended
     assert plan is not None
     assert s.error == pytest.approx(1 - first.tpot.low / first.tpot.expected, rel=1e-12)
@@ -73,6 +75,18 @@ def test_the_recommended_plan_is_the_simplest_within_the_error() -> None:
     alone = plan.evaluated()
     assert plan.ttft.ends() == pytest.approx(alone.ttft.ends(), rel=1e-9)
     assert plan.tokens_per_second == pytest.approx(alone.tokens_per_second, rel=1e-9)
+
+
+def test_a_plan_for_most_requests_has_room_for_a_simulation() -> None:
+    """The error has that of percentiles in it, and of the plans within it one with room is recommended."""
+    s = searched(ttft=0.4, tpot=0.007)
+    first, plan = s.best, s.recommended
+    assert plan is not None
+    assert s.error == pytest.approx(math.hypot(1 - first.tpot.low / first.tpot.expected, OFF), rel=1e-12)
+    assert plan.tokens_per_second_per_chip >= (1 - s.error) * first.tokens_per_second_per_chip * (1 - 1e-9)
+    assert first.used_with(ROOM_OF_MOST) > 1 >= plan.used_with(ROOM_OF_MOST)
+    assert plan.chance > 0.8 > first.chance
+    assert confirmed(plan).confirmation.keeps
 
 
 def test_a_recommended_plan_gives_up_no_more_than_makes_it_sure() -> None:
@@ -97,7 +111,7 @@ def test_a_budget_of_chips_has_the_most_tokens_in_all() -> None:
                           concurrency=flight, **sizes)  # fmt: skip
         kept = (pooled.ttft.expected <= 0.2) & (pooled.tpot.expected <= 0.006)
         most = max(most, float(np.max(np.where(kept, pooled.tokens_per_second, 0))))
-    s = searched(objective="total", chips=3, layout="tp=1", ttft=0.2, tpot=0.006)
+    s = searched(objective="total", chips=3, layout="tp=1", ttft=0.2, tpot=0.006, attainment="mean")
     assert s.best.tokens_per_second >= most * (1 - 1e-9)
     with pytest.raises(rl.InputError, match="objective"):
         searched(objective="total", rate=10.0)
@@ -148,7 +162,7 @@ def test_both_answers_are_in_the_json() -> None:
 def test_simulations_rank_the_plans_that_they_confirm(whole: bool) -> None:
     """First plans that keep their limits in the simulation, then plans without one, then plans that miss them."""
     top, confirm = (8, 6) if whole else (3, 3)
-    s = searched(ttft=0.2, tpot=0.006, chips=CHIPS, top=top, confirm=confirm)
+    s = searched(ttft=0.2, tpot=0.006, attainment="mean", chips=CHIPS, top=top, confirm=confirm)
     told = [p.confirmation for p in s.plans]
     kept = [c for c in told if c is not None and c.keeps]
     missed = [c for c in told if c is not None and not c.keeps]
@@ -162,11 +176,14 @@ def test_simulations_rank_the_plans_that_they_confirm(whole: bool) -> None:
 
 def test_a_simulation_has_the_load_of_the_search() -> None:
     """Lengths that vary, of as many requests as are in flight."""
-    best = searched(kind="aggregated", layout="tp=1", ttft=0.2, tpot=0.006, chips=1, confirm=1).best
-    load = {"input": 1000, "output_tokens": 100, "concurrency": best.concurrency}
-    one = rl.simulate(SMALL, on=ON, requests=max(1000, 20 * best.concurrency), seed=0, **load)
-    c = best.confirmation
+    limits = {"ttft": 0.4, "tpot": 0.007}
+    first = searched(kind="aggregated", layout="tp=1", chips=1, confirm=1, **limits).plans[0]
+    load = {"input": 1000, "output_tokens": 100, "concurrency": first.concurrency}
+    c = first.confirmation
+    assert c.requests == max(1000, 20 * first.concurrency, math.ceil(36 * 0.99 / 0.01))
+    one = rl.simulate(SMALL, on=ON, requests=c.requests, seed=0, **load, **limits)
     assert (c.ttft, c.tpot, c.latency) == (one.ttft.mean, one.tpot.mean, one.latency.mean)
+    assert (c.attained, c.attained_half_width, c.keeps) == (one.attained, one.attained_half_width, one.keeps)
 
 
 def test_limits_that_no_simulation_keeps_are_a_clear_answer(capsys: pytest.CaptureFixture[str]) -> None:
@@ -175,7 +192,7 @@ def test_limits_that_no_simulation_keeps_are_a_clear_answer(capsys: pytest.Captu
     words = ["search", "Qwen/Qwen2.5-0.5B", "--on", ON, "--chips", "2", "--input", "4000", "--output-tokens", "20",
              "--top", "1", "--kind", "disaggregated", "--layout", "tp=1", "--confirm", "1"]  # fmt: skip
     with pytest.raises(SystemExit) as left:
-        main([*words, "--ttft", "100ms"])
+        main([*words, "--ttft", "100ms", "--attainment", "mean"])
     printed = capsys.readouterr()
     assert left.value.code == 1
     assert "misses in the simulation: TTFT at" in printed.out

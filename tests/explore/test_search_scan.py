@@ -17,6 +17,6 @@ CASES = (1, 4, 8, 9, 13, 15, 17, 18, 20, 24, 34, 36)
 @pytest.mark.drawn(5)
 @pytest.mark.parametrize("seed", CASES)
 def test_a_search_finds_the_best_of_a_scan(seed: int) -> None:
-    case, found, best, apart = compared(seed)
-    assert found >= (1 - WITHIN) * best, case
-    assert apart <= SAME, case
+    one = compared(seed)
+    assert one.ours >= (1 - WITHIN) * one.scan, one.case
+    assert one.apart <= SAME, one.case

@@ -42,7 +42,8 @@ def drawn(seed: int) -> tuple[SiteSpace, tuple[Site, Site], Demand, Limits]:
     ]
     demand = Demand(draw.choice([100, 1000, 6000]), draw.choice([1, 2, 30, 200]), 0.0, **LOADS[seed % len(LOADS)])
     times = {"ttft": (0.02, 0.6), "tpot": (0.002, 0.02), "latency": (0.2, 3.0)}
-    limits = Limits(**{name: draw.uniform(*ends) for name, ends in times.items() if draw.random() < 0.6})
+    bounds = {name: draw.uniform(*ends) for name, ends in times.items() if draw.random() < 0.6}
+    limits = Limits(**bounds, attainment=("mean", 0.5, 0.99)[seed % 3])
     return SiteSpace(MODEL, sites, draw.choice([6, 9, 11]), layouts), sites, demand, limits
 
 

@@ -100,6 +100,29 @@ def test_every_control_changes_the_answer(page: Page, address: str) -> None:
     assert page.tab.inner_text("#view") != step
 
 
+def test_limits_are_of_most_requests_and_of_the_mean_on_request(page: Page, address: str) -> None:
+    """In the headline, in the picture of the server, and among the ways to serve."""
+    served: Any = rl.serve(MODEL, on=ON, input=1024, output=256, concurrency=32)
+    between = f"{1e3 * (served.tpot.expected + served.percentiles.tpot.p99) / 2:.3f}ms"
+    for attainment, of, sign, whose in (
+        (None, " p99", ">", "99.0 % of requests within"), ("0.9", " p90", ">", "90.0 % of requests within"),
+        ("mean", "", "≤", "means within"),
+    ):  # fmt: skip
+        page.fresh(address)
+        page.set_to("tpot", between if of != " p90" else f"{1e3 * served.tpot.expected:.3f}ms")
+        if attainment is not None:
+            page.set_to("attainment", attainment)
+        assert f"TPOT{of} {sign} " in page.tab.inner_text("#verdict .headline")
+        page.open("serving")
+        titles = page.sees("[...document.querySelectorAll('#view .plot')].map((p) => p.layout.xaxis.title.text)")
+        assert titles[0] == f"TPOT{of} (ms)"
+        page.open("advice")
+        assert whose in page.tab.inner_text("#view")
+        assert f"TPOT{of}" in page.sees("[...document.querySelectorAll('#view th')].map((cell) => cell.innerText)")
+    page.set_to("tpot", "1us")
+    assert "nearest to the limits: TPOT" in page.tab.inner_text("#view")
+
+
 def test_the_page_asks_what_its_export_computes(page: Page, address: str) -> None:
     page.fresh(address)
     more: dict[str, SettingValue] = {

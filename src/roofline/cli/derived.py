@@ -15,8 +15,9 @@ import inspect
 import re
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import wraps
+from functools import reduce, wraps
 from math import inf
+from operator import or_
 from typing import Annotated, Literal
 
 from cyclopts import Parameter, Token
@@ -137,6 +138,8 @@ def annotation(setting: Setting, several: bool, default: object) -> object:
         return Annotated[hint | None if optional else hint, said]
     plain: Hint = Literal[kind.words] if kind.words else kind.json[0]
     converter = None if kind.words or kind.json[0] is str else _reader(kind)
+    if converter is not None:
+        plain = reduce(or_, kind.json)  # what it reads a word into may be any of these
     return Annotated[plain | None if optional else plain, Parameter(help=setting.help, converter=converter)]
 
 

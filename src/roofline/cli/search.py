@@ -34,7 +34,7 @@ from roofline.explore.training_search import search_training
 from roofline.model.load import load
 from roofline.model.model import Model
 from roofline.show.cost import assumed_lines
-from roofline.show.search import answers_text, confirmed_text, place_text, search_table, search_text
+from roofline.show.search import answers_text, confirmed_text, nearest_text, place_text, search_table, search_text
 from roofline.show.tables import json_text, print_json, print_tables, print_text
 from roofline.show.training_search import training_search_table, training_search_text
 
@@ -71,10 +71,11 @@ def search(
     """The best ways to serve a model within limits: layouts, replicas, pools, machines, formats, engines; or to train.
 
     Without --concurrency or --rate each way has the most requests in flight that keep the limits; with one of them, as
-    few replicas as keep them. Exits with 1 where nothing does.
+    few replicas as keep them. 99 % of the requests are to keep --ttft, --tpot and --latency, or as large a share as
+    --attainment says, or their means. Exits with 1 where nothing keeps them, and says how near anything comes.
 
-    Example: `roofline search Qwen/Qwen3-32B --on h200-sxm --chips 32 --input 4000 --output-tokens 500 --ttft 300ms
-    --tpot 10ms --precision weights=fp8`
+    Example: `roofline search Qwen/Qwen3-32B --on h200-sxm --chips 32 --input 4000 --output-tokens 500 --ttft 1.2s
+    --tpot 15ms --precision weights=fp8`
 
     Parameters
     ----------
@@ -125,10 +126,12 @@ def search(
         if result.plans:
             notes = answers_text(result), confirmed_text(result), *assumed_lines(result.plans[0])
             print_tables((search_table(result), "\n".join(filter(None, notes))))
+        elif result.limits.limits:
+            print_text(f"{nearest_text(result)}\n")
         if plot is not None:
             print_text(f"{plot}\n")
     if result.asked_plan is not None:
-        say(place_text(result.asked_plan))
+        say(place_text(result, result.asked_plan))
     warn(built)
     kept = [plan for plan in result.plans if not plan.broken]
     refuse(kept, "" if kept else "nothing keeps these limits")

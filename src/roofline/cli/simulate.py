@@ -26,7 +26,7 @@ from roofline.cli.common import (
 from roofline.cli.derived import with_settings
 from roofline.cli.servers import with_its_drafts
 from roofline.declared.errors import InputError, not_one_of
-from roofline.declared.groups import SLO
+from roofline.declared.groups import LIMITED, SLO
 from roofline.declared.kinds import Given
 from roofline.declared.question import Settings, group_settings
 from roofline.simulation.simulate import simulate as question
@@ -57,8 +57,8 @@ def simulate(
 ) -> None:
     """A server under traffic, request by request: percentiles of TTFT, TPOT and latency, goodput, batch over time.
 
-    Requests that keep --ttft, --tpot and --latency count as goodput. Exits with 1 where it is overloaded, or its memory
-    does not hold one request.
+    Requests that keep --ttft, --tpot and --latency count as goodput. Exits with 1 where fewer of them do than
+    --attainment says, where it is overloaded, or its memory does not hold one request.
 
     Example: `roofline simulate meta-llama/Llama-3.1-8B --on h100-sxm --input 1024 --output-tokens 256 --rate 4`
 
@@ -103,7 +103,7 @@ def simulate(
 
 def _print(result: Simulation, told: Model, json: bool) -> None:
     from roofline.show.analysis import headline
-    from roofline.show.simulate import simulation_first, simulation_head, simulation_text, times_table
+    from roofline.show.simulate import kept_text, simulation_first, simulation_head, simulation_text, times_table
     from roofline.show.tables import print_json, print_tables, print_text
 
     if json:
@@ -114,12 +114,13 @@ def _print(result: Simulation, told: Model, json: bool) -> None:
         print_tables((times_table(result), simulation_text(result)))
     warn(told)
     refuse(result.requests and not result.overloaded, simulation_first(result) if json else "")
+    refuse(result.keeps is not False, kept_text(result) if json else "")
 
 
 # -- what is spelled -----------------------------------------------------------------------------------------------
 def _limits_named(text: str, asked: Settings) -> dict[str, str]:
     """`ttft=2s,tpot=50ms` → the settings. Raises InputError for other names, and for one that is given twice."""
-    known = group_settings(SLO)
+    known = {name: group_settings(SLO)[name] for name in LIMITED}
     limits: dict[str, str] = {}
     for part in text.split(","):
         name, _, value = (word.strip() for word in part.partition("="))

@@ -15,6 +15,8 @@ from typing import Annotated, Any, TypeAlias
 from roofline.declared.checks import count
 from roofline.declared.errors import InputError
 from roofline.declared.kinds import (
+    MEAN,
+    Attained,
     ChipCount,
     CountingName,
     EngineName,
@@ -297,14 +299,33 @@ class PoolSizes(PrefillReplicas):
         return self.prefill_layout is not None
 
 
+LIMITED = ("ttft", "tpot", "latency")
+"""What is limited, in the order of `SLO.bounds`."""
+KEPT_BY = 0.99
+"""Share of requests that keep their limits, where none is asked for."""
+
+
 @group
 @dataclass(frozen=True)
 class SLO:
-    """The most seconds of TTFT, TPOT and of a whole request; infinite where there is no limit."""
+    """The most seconds of TTFT, TPOT and of a whole request, infinite where there is no limit, and who keeps them."""
 
     ttft: Annotated[Seconds, "The longest time to first token, as in `300ms`."] = inf
     tpot: Annotated[Seconds, "The longest time between tokens."] = inf
     latency: Annotated[Seconds, "The longest time of a whole request."] = inf
+    attainment: Annotated[
+        Attained, "The share of requests that keep all of these limits, as in `0.95`; `mean`: their means do."
+    ] = KEPT_BY
+
+    @property
+    def share(self) -> float | None:
+        """The share of requests that keep all limits, None where limits are of means."""
+        return None if self.attainment == MEAN else float(self.attainment)
+
+    @property
+    def limits(self) -> Mapping[str, float]:
+        """The limits that there are, by name."""
+        return {name: limit for name, limit in zip(LIMITED, self.bounds, strict=True) if limit < inf}
 
     def met(self, ttft: float, tpot: float, latency: float) -> bool:
         """Whether a request keeps all of them."""

@@ -96,6 +96,23 @@ def share_kind(least: float, most: float, expected: str, above: bool = False, be
     return ValueKind((float,), "share", real_named, check, least, most, above, below)
 
 
+MEAN = "mean"
+"""In place of a share of requests: what holds is asked of their mean."""
+
+
+def _share_or_mean(field: str, value: Given) -> Given:
+    expected = f"a share of requests from 0.5 up to, but not including, 1, or `{MEAN}`"
+    if value == MEAN:
+        return MEAN
+    try:
+        number = real_named(field, value) if isinstance(value, str) else real(value)
+    except InputError:
+        number = None
+    if number is None or not 0.5 <= number < 1:
+        raise InputError(field, value, expected)
+    return number
+
+
 def amount_kind(unit: str, least: float, expected: str, above: bool = False, varies: bool = False) -> ValueKind:
     """A number of any size from `least`, which a person may write `15T`; an array too where it `varies`."""
 
@@ -156,8 +173,9 @@ Share: TypeAlias = Annotated[Count, share_kind(0, 1, "a share from 0 up to, but 
 Probability: TypeAlias = Annotated[float, share_kind(0, 1, "a probability from 0 to 1")]
 WorkedShare: TypeAlias = Annotated[float, share_kind(0, 1, "a share above 0, at most 1", above=True)]
 Attained: TypeAlias = Annotated[
-    float, share_kind(0.5, 1, "a share of requests from 0.5 up to, but not including, 1", below=True)
+    float | str, ValueKind((float, str), "share", _share_or_mean, _share_or_mean, 0.5, 1, below=True)
 ]
+"""A share of requests, or the word `mean`."""
 PlainNumber: TypeAlias = Annotated[float, ValueKind((float,), "", real_named)]
 Variation: TypeAlias = Annotated[
     Count, share_kind(0, LARGEST_VARIATION, f"a coefficient of variation from 0 to {LARGEST_VARIATION:g}")

@@ -118,6 +118,16 @@ def percent(value: Count) -> str:
     return f"{100 * value:.1f} %"
 
 
+def percent_known(share: float, half_width: float) -> str:
+    """A share with half of its confidence interval, where one digit shows that.
+
+    >>> percent_known(0.987, 0.004), percent_known(1.0, 0.0)
+    ('98.7 ± 0.4 %', '100.0 %')
+    """
+    known = f" ± {100 * half_width:.1f}" if 100 * half_width >= 0.05 else ""
+    return f"{100 * share:.1f}{known} %"
+
+
 def signed(value: Count, form: str) -> str:
     """A number with its sign, the minus as typeset; `form` is what is behind the sign, such as `.1f`.
 

@@ -351,27 +351,31 @@ class Chances:
         slowest = np.maximum(t.at(t.step(self._users), self.decodes), self.plain)  # of which a token takes one
         equal = (s.varied <= 0) & (s.prompts_vary <= 0)
         greatest = np.where(self._placed & equal & t.mixes, slowest, inf)
-        over_answer = (self._prompts_beside * (1 + self.varied) + s.varied * s.tpot**2) * (1 + s.answers_vary)
-        return Varied(least, s.tpot, over_answer + self._crowd, greatest)
+        over_answer = (self._prompts_beside + s.varied * s.tpot**2) * (1 + s.answers_vary)
+        by_length = np.where(s.prompts_vary + s.answers_vary > 0, over_answer, 0.0)
+        return Varied(least, s.tpot, over_answer + self._crowd, greatest, by_length)
 
     @property
     def _prompts_beside(self) -> Array:
         """Variance by prompts of others, of a Poisson number.
 
-        Of users who take turns half of it goes: each sends about once in a round. None is left where steps are always
-        full of prompts. At random prompts come after prompts, the more so where each has steps of its own.
+        Of users who take turns half of it goes: each sends about once in a round, the less so the more answers vary.
+        None is left where steps are always full of prompts. At random prompts come after prompts, the more so where
+        each has steps of its own. What a prompt adds varies by as many seconds as the prompt itself.
         """
         t, s = self.table, self.steady
         fresh = np.maximum(np.minimum(s.rate * s.step, t.at(t.room, self.decodes)), 1.0)
         added = t.chunks * np.maximum(t.at(t.step(fresh), self.decodes) - t.at(t.base, self.decodes), 0.0) / fresh
         decoding = s.more * s.tpot
-        number = self.rate * decoding * (1 - np.minimum(decoding / s.round, 1.0) / 2)
+        turns = 1 - np.minimum(s.answers_vary, 1.0)
+        number = self.rate * decoding * (1 - turns * np.minimum(decoding / s.round, 1.0) / 2)
         if t.mixes:
             most = np.maximum(t.at(t.per_step, self.decodes), 1e-12)
             number = number * (1 - np.minimum(s.rate * s.step / most, 1.0))
         idle = np.maximum(1 - self.prompts, IDLE)
         number = np.where(self.random, number / np.where(self.several, idle, idle**2), number)
-        return np.asarray(number * (added / np.maximum(s.more, 1.0)) ** 2)
+        square = added**2 + self.varied * self.own**2
+        return np.asarray(number * square / np.maximum(s.more, 1.0) ** 2)
 
     @property
     def _crowd(self) -> Array:

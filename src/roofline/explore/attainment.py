@@ -6,13 +6,14 @@ Both come from percentiles of a server, and of pools from the variance of their 
 from __future__ import annotations
 
 from dataclasses import replace
+from math import erfc, exp, log, sqrt
 from statistics import NormalDist
 
 import numpy as np
 
 from roofline.declared.maths import Count
 from roofline.distinct import Array
-from roofline.estimates.tails import DEVIATIONS, Percentiles, Tail, Varied
+from roofline.estimates.tails import DEVIATIONS, MOST_VARIED, Percentiles, Tail, Varied
 
 UNEVEN = 0.03
 """Deviation of TPOT in a pool that only decodes, over its mean."""
@@ -30,14 +31,28 @@ def seconds_of(tail: Tail, share: float) -> Array:
     return np.asarray(np.maximum(roots[i] + slope * (z - DEVIATIONS[i]), 0.0) ** 3)
 
 
-def share_within(tail: Tail, limit: float) -> float:
-    """The share of requests that do not exceed a limit: of `seconds_of` the inverse."""
-    roots, root = _roots(tail), np.cbrt(limit)
-    if root == np.inf or roots[-1] <= roots[0]:
-        return float(roots[-1] <= root)
-    i = int(np.clip(np.searchsorted(roots, root), 1, len(DEVIATIONS) - 1))
-    slope = max((roots[i] - roots[i - 1]) / (DEVIATIONS[i] - DEVIATIONS[i - 1]), 1e-12)
-    return NormalDist().cdf(float(DEVIATIONS[i] + (root - roots[i]) / slope))
+def share_beyond(tail: Tail, limit: float) -> Array:
+    """The share of requests that exceed a limit: what `seconds_of` leaves out."""
+    roots, root, normal = _roots(tail), np.cbrt(limit), np.asarray(DEVIATIONS)
+    i = np.clip(np.sum(roots < root, axis=0), 1, len(DEVIATIONS) - 1)
+    below, above = (np.take_along_axis(roots, place[np.newaxis], axis=0)[0] for place in (i - 1, i))
+    each = np.maximum((above - below) / (normal[i] - normal[i - 1]), 1e-12)
+    beyond = np.asarray(_ABOVE((normal[i] + (root - above) / each) / sqrt(2)), dtype=float) / 2
+    return np.asarray(np.where(roots[-1] <= roots[0], roots[-1] > root, beyond))
+
+
+_ABOVE = np.frompyfunc(erfc, 1, 1)
+
+
+def least_over_mean(share: float) -> float:
+    """What so many of the requests do not exceed, over the mean, at least: 1 of shares from 0.75 on.
+
+    Of distributions as `Varied` has them, gamma or lognormal, whose variance is at most `MOST_VARIED` times the mean
+    squared. Both are least at the ends: where nothing varies, and where all of it does.
+    """
+    z, deviation = NormalDist().inv_cdf(share), sqrt(log(1 + MOST_VARIED))
+    gamma = max(1 - MOST_VARIED / 9 + z * sqrt(MOST_VARIED) / 3, 0.0) ** 3
+    return min(1.0, gamma, exp(z * deviation - deviation**2 / 2))
 
 
 def _roots(tail: Tail) -> Array:
@@ -57,7 +72,8 @@ def pool_percentiles(
     mean, each = np.asarray(ttft), np.asarray(tpot)
     queue, joining = map(np.asarray, waits)
     own = mean - queue - joining
-    first = Varied(np.zeros_like(mean), mean, varied[0] * own**2 + 3 * queue**2 + joining**2 / 3)
+    prompts = varied[0] * own**2
+    first = Varied(np.zeros_like(mean), mean, prompts + 3 * queue**2 + joining**2 / 3, by_length=prompts)
     following = Varied(np.zeros_like(each), each, (UNEVEN * each) ** 2)
     whole = following.times(more)
     by_length = varied[1] * whole.mean**2

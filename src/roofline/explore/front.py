@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from math import inf
 
 import numpy as np
 
 from roofline.declared.groups import Load
-from roofline.explore.demand import Limits
+from roofline.distinct import Array
+from roofline.estimates.tails import Percentiles
+from roofline.explore.demand import Limits, ServedTimes
 from roofline.explore.figures import OBJECTIVES
 from roofline.explore.ranking import ranked_plans
 from roofline.explore.serving_plans import ServingPlan
@@ -19,16 +21,34 @@ STEPS = 12
 """Limits of TPOT at which the best plan is looked for, from that of no limit to that of a request alone."""
 
 
+@dataclass(frozen=True)
+class _Paced(Limits):
+    """Limits, and one of the mean TPOT, whatever the others are of."""
+
+    pace: float = inf
+
+    def used(self, means: ServedTimes, percentiles: Percentiles) -> Array:
+        """How much of all of them is used."""
+        return np.maximum(super().used(means, percentiles), np.asarray(means[1].expected) / self.pace)
+
+    @property
+    def loosest(self) -> tuple[float, float, float]:
+        """Means beyond which none is kept."""
+        ttft, tpot, latency = super().loosest
+        return ttft, min(tpot, self.pace), latency
+
+
 def front_plans(space: SiteSpace, demand: Load, limits: Limits, kinds: Sequence[str]) -> tuple[ServingPlan, ...]:
     """Plans that none beats both for a user and for a chip, from the slowest answers to the fastest.
 
-    `limits` have none of TPOT. Each has the most tokens per second and chip of all whose TPOT is no longer than one of
-    `STEPS` limits, of equals the least TPOT, so that no plan of the space dominates it.
+    `limits` have none of TPOT. Each has the most tokens per second and chip of all whose mean TPOT is no longer than
+    one of `STEPS` limits, of equals the least TPOT, so that no plan of the space dominates it.
     """
+    own = {field.name: getattr(limits, field.name) for field in fields(limits)}
 
     def best(tpot: float) -> ServingPlan | None:
         aim = OBJECTIVES["throughput"]
-        plans = ranked_plans(space, demand, replace(limits, tpot=tpot), kinds, aim).plans
+        plans = ranked_plans(space, demand, _Paced(**own, pace=tpot), kinds, aim).plans
         equal = (p for p in plans if aim.least(p) == aim.least(plans[0]))
         return min(equal, key=lambda p: (float(p.tpot.expected), p.chips), default=None)
 

@@ -6,21 +6,17 @@ import numpy as np
 
 from roofline.declared.checks import count
 from roofline.declared.errors import InputError, not_one_of
+from roofline.declared.groups import LIMITED
 from roofline.declared.question import Settings
-from roofline.estimates.span import Span
-from roofline.estimates.tails import Percentiles, Tail
-from roofline.explore.demand import NAMES
 from roofline.explore.figures import OBJECTIVES
 from roofline.explore.search import Search
-from roofline.explore.serving_plans import Group, PlanPlace, ServingPlan, Site
+from roofline.explore.serving_plans import Group, PlanPlace, ServingPlan, Site, unanswered
 from roofline.layout.layout import Layout, layout_named
 
 REPLICAS, PREFILLS = ("replicas", "layout"), ("prefills", "prefill_layout")
 KEYS = (*REPLICAS, *PREFILLS, "concurrency")
 """What a plan is given by; without prefills replicas do both phases."""
 ALONE = Layout().text()
-UNKNOWN = Span(1.0, 1.0, 1.0, 1.0)
-TAILS = Percentiles(*(Tail(1.0, 1.0, 1.0, 1.0),) * 3)
 
 
 def rank_plan(s: Search, given: str | Settings) -> PlanPlace:
@@ -44,8 +40,7 @@ def rank_plan(s: Search, given: str | Settings) -> PlanPlace:
     site = s.space.sites[0]
     group = _group(site, asked, *REPLICAS)
     first = _group(site, asked, *PREFILLS) if set(PREFILLS) & set(asked) else None
-    blank = ServingPlan(s.space.model, s.demand, s.limits, group, first, flight or 1, 0, UNKNOWN, UNKNOWN, TAILS, 1.0)
-    return _judged(s, blank)
+    return _judged(s, unanswered(s.space.model, s.demand, s.limits, (group, first), flight or 1))
 
 
 def _judged(s: Search, blank: ServingPlan) -> PlanPlace:
@@ -61,10 +56,12 @@ def _judged(s: Search, blank: ServingPlan) -> PlanPlace:
     over = [] if np.all(answer.fits) else ["memory, which holds not one request"]
     if blank.prefill is None and plan.concurrency > plan.capacity >= 1:
         over.append(f"{plan.concurrency} in flight with {plan.capacity} places")
-    used = s.limits.spans(*plan.limited)
+    used = s.limits.shares(plan.limited)
     over += [
-        f"{name} at {100 * share:.0f} % of its limit" for name, share in zip(NAMES, used, strict=True) if share > 1
+        f"{name} at {100 * share:.0f} % of its limit" for name, share in zip(LIMITED, used, strict=True) if share > 1
     ]
+    if not over and not plan.keeps:
+        over.append(f"{100 * plan.attained:.1f} % of requests keep the limits")
     if over:
         return PlanPlace(plan, None, len(s.looked.plans), "; ".join(over))
     aim = OBJECTIVES[s.objective]

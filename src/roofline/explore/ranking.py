@@ -6,25 +6,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import inf
+from itertools import product
+from math import hypot, inf
+from typing import ClassVar
 
 import numpy as np
 
-from roofline.declared.groups import Load
+from roofline.declared.groups import LIMITED, Load
+from roofline.declared.result import Figured, Units
 from roofline.explore.demand import Limits
 from roofline.explore.figures import Aim
-from roofline.explore.serving_plans import ServingPlan
-from roofline.explore.serving_pools import disaggregated, pool_pairs
-from roofline.explore.serving_replicas import aggregated
+from roofline.explore.serving_plans import ServingPlan, Site
+from roofline.explore.serving_pools import connected, disaggregated, lightest_pools, pool_pairs
+from roofline.explore.serving_replicas import aggregated, lightest
 from roofline.explore.serving_space import Looked, SiteSpace, all_looked
 
 SURE, FEWER = 0.9, 25
 """The chance of keeping the limits beyond which a recommended plan takes no fewer requests, and numbers of these that
 are looked at."""
 
-ROOM, MOST_EASED = (1.15, 1.02, 1.05), 8
-"""By how much a simulation's TTFT, TPOT and latency may be longer than the closed form's, for which a recommended plan
-has room, and how many plans are looked at for one that has."""
+OFF = 0.2
+"""How far percentiles of the formula are from those of a simulation, as a share of these."""
+ROOM, ROOM_OF_MOST, MOST_EASED = (1.15, 1.02, 1.05), (1.3, 1.3, 1.1), 5
+"""By how much a simulation's TTFT, TPOT and latency may be longer than the closed form's, in the mean and for most
+requests, for which a recommended plan has room, and how many plans are looked at for one that has."""
 
 
 def simplicity(plan: ServingPlan) -> tuple[float, ...]:
@@ -36,12 +41,19 @@ def simplicity(plan: ServingPlan) -> tuple[float, ...]:
 
 
 def error_of(plan: ServingPlan) -> float:
-    """The share by which steps may be shorter than is expected: at the near end of the 80 % interval of its TPOT.
+    """The share by which its throughput may be lower: by as much as steps may be shorter than is expected.
 
-    A plan that is worse by no more may be as good. The far end is wider, since more slows a step than speeds it up,
-    but it does so in other plans too. TTFT's interval is mostly that of waits.
+    That is at the near end of the 80 % interval of its TPOT. A plan that is worse by no more may be as good. The far
+    end is wider, since more slows a step than speeds it up, but it does so in other plans too. TTFT's interval is
+    mostly that of waits. Where limits are of most requests, `OFF` comes on top, as an independent error.
     """
-    return 1 - float(plan.tpot.low / plan.tpot.expected)
+    own = 1 - float(plan.tpot.low / plan.tpot.expected)
+    return own if plan.limits.share is None or not plan.limits.limits else hypot(own, OFF)
+
+
+def _use_with_room(plan: ServingPlan) -> float:
+    """How much of its limits a plan would use if times were as long as a simulation may have them."""
+    return plan.used_with(ROOM if plan.limits.share is None else ROOM_OF_MOST)
 
 
 @dataclass(frozen=True)
@@ -65,7 +77,8 @@ class Ranked:
         """The plan with fewer requests in flight, where their number is not asked for: of equally simple plans those
         stand first that are more likely to keep the limits.
 
-        As many as are kept with a chance of `SURE`, or as the error of the first plan allows.
+        As many as are kept with a chance of `SURE` and with room for a simulation's longer times, or as the error of
+        the first plan allows.
         """
         if plan.demand.given or plan.concurrency <= plan.replicas:
             return plan
@@ -78,8 +91,8 @@ class Ranked:
         answer = plan.evaluated(numbers)
         fewer = [replace(plan, concurrency=int(n)).answered(answer, i) for i, n in enumerate(numbers)]
         enough = [p for p in fewer if p.requests_per_second >= least_rate and p.keeps]
-        sure = [p for p in enough if p.chance >= SURE]
-        return sure[-1] if sure else min(enough, key=simplicity, default=plan)
+        sure = [p for p in enough if p.chance >= SURE and _use_with_room(p) <= 1]
+        return sure[-1] if sure else min(enough, key=_use_with_room, default=plan)
 
     @cached_property
     def recommended(self) -> ServingPlan | None:
@@ -90,8 +103,7 @@ class Ranked:
         plans, roomiest, least = self.as_good[:MOST_EASED], None, inf
         for plan in plans:
             eased = self.eased(plan)
-            longer = (span.times(room) for span, room in zip(eased.limited, ROOM, strict=True))
-            used = float(eased.limits.spans(*longer).max())
+            used = _use_with_room(eased)
             if roomiest is None or used < least:
                 roomiest, least = eased, used
             if used <= 1:
@@ -109,6 +121,41 @@ class Ranked:
         return tuple(best[machine] for machine in sorted(best))
 
 
+@dataclass(frozen=True)
+class NearestPlan(Figured):
+    """A limit, the least seconds of what it is of that any way to serve has, and the plan that has them.
+
+    Of the load, or where there is none of a request in each replica.
+    """
+
+    FIGURES: ClassVar[Units] = {"name": "", "limit": "s", "least": "s", "plan": ""}
+
+    name: str
+    limit: float
+    least: float
+    plan: ServingPlan
+
+
+def nearest_plans(space: SiteSpace, demand: Load, limits: Limits, kinds: Sequence[str]) -> tuple[NearestPlan, ...]:
+    """How near any way to serve comes to each limit; none where no way takes the load."""
+    plans = list[ServingPlan]()
+    for site in space.sites if "aggregated" in kinds else ():
+        plans += lightest(space, site, demand, limits)
+    if "disaggregated" in kinds:
+        both = [sites for sites in _pool_sites(space) if connected(space, *sites)]
+        plans += lightest_pools(space, both, demand, limits)
+
+    def nearest(name: str, limit: float) -> NearestPlan:
+        def seconds(plan: ServingPlan) -> float:
+            span = plan.limited[LIMITED.index(name)]
+            return float(span.high if limits.strict else span.expected)
+
+        plan = min(plans, key=seconds)
+        return NearestPlan(name, limit, seconds(plan), plan)
+
+    return tuple(nearest(name, limit) for name, limit in limits.limits.items()) if plans else ()
+
+
 def plans_to_look_at(space: SiteSpace, demand: Load, limits: Limits, kinds: Sequence[str]) -> int:
     """Layouts × numbers of replicas, and splits of two pools, counted before any of them is built or worked out.
 
@@ -119,11 +166,16 @@ def plans_to_look_at(space: SiteSpace, demand: Load, limits: Limits, kinds: Sequ
         if "aggregated" in kinds:
             fitting = space.replicas(site, demand)
             number += sum(int((space.room(site) // k.degrees.chips).sum()) for k in fitting.kinds)
-        for prefill in space.sites if "disaggregated" in kinds else ():
-            if prefill.how.id == site.how.id and prefill.where.precision == site.where.precision:
-                pairs = pool_pairs(space, (prefill, site), demand, limits)
-                number += sum(pair.splits.number for pair in pairs)
+    for sites in _pool_sites(space) if "disaggregated" in kinds else ():
+        number += sum(pair.splits.number for pair in pool_pairs(space, sites, demand, limits))
     return number
+
+
+def _pool_sites(space: SiteSpace) -> Iterator[tuple[Site, Site]]:
+    """Sites of which one can prefill for the other: of one engine and one set of formats."""
+    for site, prefill in product(space.sites, space.sites):
+        if prefill.how.id == site.how.id and prefill.where.precision == site.where.precision:
+            yield prefill, site
 
 
 def ranked_plans(

@@ -34,7 +34,7 @@ from roofline.estimates.settings import bill_of
 from roofline.explore.demand import Limits
 from roofline.explore.figures import OBJECTIVES, Aim
 from roofline.explore.front import front_plans
-from roofline.explore.ranking import error_of, plans_to_look_at, ranked_plans
+from roofline.explore.ranking import NearestPlan, error_of, nearest_plans, plans_to_look_at, ranked_plans
 from roofline.explore.serving_plans import PlanPlace, ServingPlan, Site
 from roofline.explore.serving_space import Looked, SiteSpace
 from roofline.layout.layout import Layout, layout_named
@@ -86,11 +86,12 @@ class Search(Result):
 
     `highest`: the first; `recommended`: the simplest of those that are within the `error` of it and have room for what
     a simulation differs by: fewest pools, then chips, then ranks of a replica, then the highest chance that the limits
-    hold; with fewer requests in flight where that gives room. `error`: the share by which steps of
-    the first may be shorter than is expected, at the near end of its TPOT's 80 % interval. All are null without a plan.
-    `machines`: the best plan of each machine alone, with its rank. `deployments`: layouts and numbers of replicas that
-    fit; `considered`: legal plans, each of these at the numbers in flight, or the rate, at which its times were worked
-    out; `left_out`: how many deployments were not, by reason.
+    hold; with fewer requests in flight where that gives room. `error`: the share by which the throughput of the first
+    may be lower, as by the near end of its TPOT's 80 % interval; where limits are of most requests, by the error of
+    percentiles too. All are null without a plan. `machines`: the best plan of each machine alone, with its rank.
+    `nearest`: where there is no plan, how near any way to serve comes to each limit. `deployments`: layouts and numbers
+    of replicas that fit; `considered`: legal plans, each of these at the numbers in flight, or the rate, at which its
+    times were worked out; `left_out`: how many deployments were not, by reason.
     """
 
     SCHEMA: ClassVar[str] = "roofline.search/2"
@@ -98,7 +99,8 @@ class Search(Result):
         "model": "", **LENGTHS, "chips": "", "law": "", "objective": "", "ttft_limit": "s",
         "tpot_limit": "s", "latency_limit": "s", "strict": "", "attainment": "share",
         "deployments": "", "considered": "", "left_out": "",
-        "plans": "", "highest": "", "recommended": "", "error": "share", "machines": "", "asked_plan": "",
+        "plans": "", "highest": "", "recommended": "", "error": "share", "machines": "", "nearest": "",
+        "asked_plan": "",
     }  # fmt: skip
 
     space: SiteSpace
@@ -161,7 +163,7 @@ class Search(Result):
     @property
     def attainment(self) -> float | None:
         """The share of requests that limits are for, None where they are of means."""
-        return self.limits.attainment
+        return self.limits.share
 
     @property
     def deployments(self) -> int:
@@ -187,6 +189,11 @@ class Search(Result):
         free = replace(self.limits, tpot=inf)
         plans = front_plans(self.space, self.demand, free, self.kinds)
         return replace(self, limits=free, objective="front", plans=plans, recommended=None, machines=())
+
+    @cached_property
+    def nearest(self) -> tuple[NearestPlan, ...]:
+        """Where no plan keeps the limits, the nearest that any way to serve comes to each."""
+        return () if self.plans else nearest_plans(self.space, self.demand, self.limits, self.kinds)
 
     @property
     def highest(self) -> ServingPlan | None:
@@ -226,7 +233,8 @@ def search(
     Replicas × layouts (tensor, pipeline, data-parallel attention, expert parallelism) × machines × formats × engines;
     of two pools every split of the chips. Without a load each has the most requests in flight that keep the limits, in
     a closed loop, as `serve` and `pools` have it. With one, each has as few replicas as keep them. A plan's figures are
-    those of `serve` and `pools`.
+    those of `serve` and `pools`. Limits are kept where 99 % of the requests keep them, by the percentiles of these, or
+    as large a share as `attainment` says; with `mean` there, where their means do.
     `on`, `precision`, `engine` and `layout` are one or several to choose from. `counted` is given the number of plans
     to look at, before any is worked out.
     Raises InputError for what is not understood; where nothing keeps the limits, `plans` is empty.

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from roofline.declared.groups import DEGREES, Load, PlaceSettings, PoolSizes, Where
+from roofline.declared.groups import DEGREES, LIMITED, Load, PlaceSettings, PoolSizes, Where
 from roofline.declared.maths import Count
 from roofline.declared.question import group_settings
 from roofline.declared.result import Figured, Units
@@ -22,9 +22,9 @@ from roofline.estimates.serve import server_of
 from roofline.estimates.settings import Setup, bill_of, setup
 from roofline.estimates.span import Span, exactly
 from roofline.estimates.spending import SteadyLoad, server_spending
-from roofline.estimates.tails import Percentiles, Tail
+from roofline.estimates.tails import Percentiles, Tail, Tails
 from roofline.explore.attainment import pool_percentiles
-from roofline.explore.demand import NAMES, Limits
+from roofline.explore.demand import Limits, ServedTimes
 from roofline.layout.layout import Layout
 from roofline.machine.chip import Chip
 from roofline.machine.engine import Engine, default_engine, engine_named
@@ -33,6 +33,8 @@ from roofline.model.model import Model
 HOUR, MILLION = 3600.0, 1e6
 PLACE = tuple(name for name in group_settings(PlaceSettings) if name not in DEGREES)
 """Settings of a place."""
+UNKNOWN_PERCENTILES = Percentiles(*(Tail(1.0, 1.0, 1.0, 1.0),) * 3)
+"""Of what is not worked out."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ class ServingPlan(Spent, Figured):
     FIGURES: ClassVar[Units] = {
         "kind": "", **dict.fromkeys(PLACE, ""), "replicas": "", **dict.fromkeys(group_settings(PoolSizes), ""),
         "concurrency": "", "batch": "", "ttft": "s", "tpot": "s",
-        "latency": "s", "requests_per_second": "requests/s", "tokens_per_second": "tokens/s",
+        "latency": "s", "percentiles": "s", "requests_per_second": "requests/s", "tokens_per_second": "tokens/s",
         "tokens_per_second_per_chip": "tokens/s", "tokens_per_second_per_user": "tokens/s",
         **Spent.BILLED, "limit": "", "used": "share", "chance": "share", "attained": "share", "formula": "", "why": "",
         "confirmation": "",
@@ -110,7 +112,7 @@ class ServingPlan(Spent, Figured):
     capacity: int
     ttft: Span
     tpot: Span
-    tails: Percentiles
+    percentiles: Percentiles
     requests_per_second: float
     why: str = ""
     """How far it is from the first of those that were looked for, and what stops it there."""
@@ -243,14 +245,19 @@ class ServingPlan(Spent, Figured):
         return server_spending(asked, load, float(self.tpot.expected), self.replicas)
 
     @property
-    def limited(self) -> tuple[Span, Span, Span]:
-        """The seconds that limits are of."""
-        return self.limits.limited(self.ttft, self.tpot, self.latency, self.tails)
+    def means(self) -> ServedTimes:
+        """The means of what can be limited."""
+        return self.ttft, self.tpot, self.latency
+
+    @property
+    def limited(self) -> ServedTimes:
+        """The seconds that each limit is of."""
+        return self.limits.limited(self.means, self.percentiles)
 
     @cached_property
     def _shares(self) -> Mapping[str, float]:
-        used = self.limits.spans(*self.limited)
-        shares = {name: float(share) for name, share in zip(NAMES, used, strict=True) if share > 0}
+        used = self.limits.shares(self.limited)
+        shares = {name: float(share) for name, share in zip(LIMITED, used, strict=True) if share > 0}
         places = {"places": self.concurrency / self.capacity} if self.capacity else {}
         return {**shares, **places}
 
@@ -267,7 +274,13 @@ class ServingPlan(Spent, Figured):
     @property
     def keeps(self) -> bool:
         """Whether the limits hold."""
-        return bool(self.limits.spans(*self.limited).max() <= 1)
+        return bool(self.limits.used(self.means, self.percentiles) <= 1)
+
+    def used_with(self, room: tuple[float, float, float]) -> float:
+        """How much of the limits would be used if TTFT, TPOT and latency were so many times as long."""
+        ttft, tpot, latency = (limit / longer for limit, longer in zip(self.limits.bounds, room, strict=True))
+        shorter = replace(self.limits, ttft=ttft, tpot=tpot, latency=latency)
+        return float(shorter.used(self.means, self.percentiles))
 
     @property
     def simulated(self) -> ServingPlan:
@@ -286,12 +299,12 @@ class ServingPlan(Spent, Figured):
     @property
     def chance(self) -> float:
         """The probability that all limits hold."""
-        return self.limits.chance(*self.limited)
+        return self.limits.chance(self.means, self.percentiles)
 
     @property
     def attained(self) -> float:
         """The share of requests that keep all limits, by their percentiles."""
-        return self.limits.attained(self.tails)
+        return self.limits.attained(self.percentiles)
 
     # -- once more -------------------------------------------------------------------------------------------------
     def evaluated(self, concurrency: Count | None = None) -> Any:
@@ -317,10 +330,18 @@ class ServingPlan(Spent, Figured):
         rate = self.concurrency / latency if self.demand.rate is None else float(self.demand.rate)
         flight = self.concurrency if self.demand.rate is None else max(1, round(rate * latency))
         capacity = part(answer.capacity, i) * self.replicas if self.prefill is None else 0
-        tails = part(tails_of(answer), i)
+        percentiles = part(percentiles_of(answer), i)
         return replace(
-            self, concurrency=flight, capacity=capacity, ttft=ttft, tpot=tpot, tails=tails, requests_per_second=rate
-        )
+            self, concurrency=flight, capacity=capacity, ttft=ttft, tpot=tpot, percentiles=percentiles,
+            requests_per_second=rate,
+        )  # fmt: skip
+
+
+def unanswered(
+    model: Model, demand: Load, limits: Limits, groups: tuple[Group, Group | None], flight: int
+) -> ServingPlan:
+    """A plan whose times are not worked out yet."""
+    return ServingPlan(model, demand, limits, *groups, flight, 0, exactly(1.0), exactly(1.0), UNKNOWN_PERCENTILES, 1.0)
 
 
 def pool_sizes(sites: tuple[Site, Site], layout: Layout, replicas: tuple[Count, Count]) -> PoolSizes:
@@ -346,12 +367,14 @@ class PlanPlace(Figured):
     rejected: str
 
 
-def tails_of(answer: Any) -> Percentiles:
-    """Percentiles of a server, or of pools."""
+def percentiles_of(answer: Any) -> Percentiles:
+    """Percentiles of a server, or of pools, whose intervals are as wide as those of the means."""
     if isinstance(answer, Pools):
         waits, r = (answer.prefill_wait, answer.decode_wait), answer.requests
         means = (answer.ttft.expected, answer.tpot.expected, answer.output - 1)
-        return pool_percentiles(*means, waits, (r.prompts_vary, r.answers_vary))
+        wide = answer.ttft.times(1 / answer.ttft.expected)
+        expected = pool_percentiles(*means, waits, (r.prompts_vary, r.answers_vary))
+        return expected.within(wide.times, answer.tpot, answer.latency)
     percentiles: Percentiles = answer.percentiles
     return percentiles
 
@@ -362,8 +385,11 @@ def part(value: Any, i: int) -> Any:
         return Span(*(part(end, i) for end in value.ends()))
     if isinstance(value, Tail):
         return Tail(*(part(getattr(value, name), i) for name in value.FIGURES))
-    if isinstance(value, Percentiles):
+    if isinstance(value, Tails):
         ttft, tpot, latency = (part(tail, i) for tail in (value.ttft, value.tpot, value.latency))
-        return Percentiles(ttft, tpot, latency, value.approximate)
+        if not isinstance(value, Percentiles):
+            return Tails(ttft, tpot, latency)
+        ends = (None if end is None else part(end, i) for end in (value.low, value.high))
+        return Percentiles(ttft, tpot, latency, value.approximate, *ends)
     flat = np.asarray(value).reshape(-1)
     return flat[i if flat.size > 1 else 0].item()

@@ -7,6 +7,7 @@ of more, those that a bound does not leave out (`serving_splits`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import product
@@ -20,13 +21,23 @@ from roofline.estimates.pool_replicas import Columns, Pair, Replicas
 from roofline.estimates.pools import Pools, pools_serving
 from roofline.estimates.requests import requests_of
 from roofline.estimates.span import Span, exactly
+from roofline.estimates.tails import Percentiles
 from roofline.estimates.tandem import Passage, Tandem
 from roofline.estimates.transfer import moved_bytes, networks
 from roofline.explore.attainment import pool_percentiles
-from roofline.explore.demand import Limits
+from roofline.explore.demand import Limits, ServedTimes
 from roofline.explore.figures import Aim
 from roofline.explore.serving_layouts import Degrees
-from roofline.explore.serving_plans import Group, ServingPlan, Site, part, pool_sizes, tails_of
+from roofline.explore.serving_plans import (
+    UNKNOWN_PERCENTILES,
+    Group,
+    ServingPlan,
+    Site,
+    part,
+    percentiles_of,
+    pool_sizes,
+    unanswered,
+)
 from roofline.explore.serving_space import Looked, ReplicaKinds, SiteSpace
 from roofline.explore.serving_splits import ROUNDING, BoundedSplits, PoolRates, Splits, SplitSpace, pool_rates
 
@@ -40,6 +51,8 @@ WHOLE, MOST_SPLITS = 2**14, 2**19
 """Splits of a pair of kinds that are all worked out, and that can be: about two minutes' worth."""
 SAMPLE, SHRINKS = 2**11, 0.7
 """Splits that say how good the best are at least, and the share left over by which such a sample is worth another."""
+LIGHTEST = 2**8
+"""Splits of a pair of kinds that are looked at where none keeps the limits."""
 LEAST = 1e-100
 """A score below that of any split that keeps the limits."""
 MOST_PAIRS = 2**18
@@ -56,9 +69,7 @@ def disaggregated(space: SiteSpace, prefill: Site, decode: Site, demand: Load, l
     if prefill.where.precision != decode.where.precision:
         return Looked((), 0, 0)
     sites = (prefill, decode)
-    try:
-        networks(decode.on, prefill.on, min(space.chips, space.room(decode)))
-    except InputError:
+    if not connected(space, prefill, decode):
         return Looked((), 0, 0, ((f"no network known between {prefill.chip.id} and {decode.chip.id}", 1),))
     least, every = 0.0, list[_Walked]()
     for pair in pool_pairs(space, sites, demand, limits):
@@ -81,6 +92,38 @@ def pool_pairs(space: SiteSpace, sites: tuple[Site, Site], demand: Load, limits:
         raise InputError("layouts", f"{layouts[0]} × {layouts[1]}", f"at most {MOST_PAIRS} pairs of them for two pools")
     pairs = (_PoolPair(space, sites, demand, limits, (first, then)) for first, then in product(*legal))
     return tuple(pair for pair in pairs if pair.splits.number)
+
+
+def connected(space: SiteSpace, prefill: Site, decode: Site) -> bool:
+    """Whether a network is known between the machines of two pools."""
+    try:
+        networks(decode.on, prefill.on, min(space.chips, space.room(decode)))
+    except InputError:
+        return False
+    return True
+
+
+def lightest_pools(
+    space: SiteSpace, sites: Sequence[tuple[Site, Site]], demand: Load, limits: Limits
+) -> tuple[ServingPlan, ...]:
+    """The pools that use least of each limit, under the load or with one request, of some of all splits."""
+    least: dict[int, tuple[float, _PoolPair, Splits]] = {}
+    flight = demand.concurrency or 1
+    for pair in (pair for both in sites for pair in pool_pairs(space, both, demand, limits)):
+        every = pair.bounded(0.0)
+        splits = every.sample(min(LIGHTEST, every.number))
+        tandem = pair.tandem(splits)
+        if demand.rate is None:
+            taken, p = np.ones(len(splits), dtype=bool), tandem.always(np.full(len(splits), float(flight)))
+        else:
+            most = tandem.capacity * 0.999
+            taken, p = demand.rate < most, tandem.at(np.minimum(demand.rate, most))
+        used = np.where(taken, limits.shares(limits.limited(*pair.times(tandem, p))), np.inf)
+        for limit, each in enumerate(used):
+            i = int(np.argmin(each))
+            if 0 < each[i] < least.get(limit, (np.inf,))[0]:
+                least[limit] = float(each[i]), pair, splits.where(np.array([i]))
+    return tuple(pair.alone(splits, int(flight)) for _, pair, splits in least.values())
 
 
 @dataclass(frozen=True)
@@ -126,15 +169,28 @@ class _PoolPair:
 
     def keeps(self, tandem: Tandem, p: Passage) -> Array:
         """Whether all limits are kept, by what is expected; `strict` is asked of those that come out best."""
+        expected = replace(self.limits, strict=False)
+        return np.asarray(expected.used(*self.times(tandem, p)) <= 1)
+
+    def times(self, tandem: Tandem, p: Passage) -> tuple[ServedTimes, Percentiles]:
+        """Means and percentiles, as they are expected."""
         ttft, more = tandem.first_token(p), self.demand.output_tokens - 1
         means = exactly(ttft), exactly(p.step), exactly(ttft + more * p.step)
-        expected = replace(self.limits, strict=False)
-        if self.limits.attainment is not None:
-            asked = requests_of(self.space.model, self.demand)
-            vary = (asked.prompts_vary, asked.answers_vary)
-            tails = pool_percentiles(ttft, p.step, more, (p.prefill_wait, p.decode_wait), vary)
-            means = self.limits.limited(*means, tails)
-        return np.asarray(expected.spans(*means).max(axis=0) <= 1)
+        if self.limits.share is None:
+            return means, UNKNOWN_PERCENTILES
+        asked = requests_of(self.space.model, self.demand)
+        vary = (asked.prompts_vary, asked.answers_vary)
+        return means, pool_percentiles(ttft, p.step, more, (p.prefill_wait, p.decode_wait), vary)
+
+    def alone(self, splits: Splits, flight: int) -> ServingPlan:
+        """The first of some splits as a plan, whatever limits it keeps."""
+        first, then = self.degrees[0].one(int(splits.first[0])), self.degrees[1].one(int(splits.then[0]))
+        groups = (
+            Group(self.sites[1], then, int(splits.decodes[0])),
+            Group(self.sites[0], first, int(splits.prefills[0])),
+        )
+        plan = unanswered(self.space.model, self.demand, self.limits, groups, flight)
+        return plan.answered(plan.evaluated())
 
     @cached_property
     def rates(self) -> tuple[PoolRates, PoolRates]:
@@ -152,8 +208,8 @@ class _PoolPair:
             needed = float(demand.rate)
         elif demand.concurrency is not None:  # as many leave as come: N = rate · latency
             more = int(demand.output_tokens) - 1
-            later = more * self.limits.tpot if more else 0.0
-            longest = min(self.limits.latency, self.limits.ttft + later)
+            ttft, tpot, latency = self.limits.loosest
+            longest = min(latency, ttft + (more * tpot if more else 0.0))
             needed = int(demand.concurrency) / longest
         return BoundedSplits(self.splits, self.rates, needed, least * ROUNDING)
 
@@ -301,28 +357,28 @@ def _exactly(
     first, then = degrees[0].where(splits.first), degrees[1].where(splits.then)
     sizes = pool_sizes(sites, first.layout(0), (splits.prefills, splits.decodes))
 
-    def answer(flights: Array) -> tuple[Pools, Array]:
+    def answer(flights: Array) -> tuple[Pools, Percentiles, Array]:
         load = demand if demand.given else replace(demand, concurrency=flights)
         p = pools_serving(space.model, sites[1].under(then.layout(0)), load, sizes, bill=sites[1].bill)
-        limited = limits.limited(p.ttft, p.tpot, p.latency, tails_of(p))
-        return p, np.broadcast_to(limits.spans(*limited).max(axis=0), (len(splits),))
+        percentiles = percentiles_of(p)
+        used = limits.used((p.ttft, p.tpot, p.latency), percentiles)
+        return p, percentiles, np.broadcast_to(used, (len(splits),))
 
-    p, used = answer(flights)
+    p, percentiles, used = answer(flights)
     if limits.strict and not demand.given:
         low, high = np.zeros_like(flights), flights
         while np.any(high > low):
             middle = (low + high + 1) // 2
-            p, used = answer(np.maximum(middle, 1))
+            p, percentiles, used = answer(np.maximum(middle, 1))
             keeps = (used <= 1) & (middle > 0)
             low, high = np.where(keeps, middle, low), np.where(keeps, high, np.maximum(middle - 1, low))
         flights = np.maximum(low, 1)
-        p, used = answer(flights)
-    tails = tails_of(p)
+        p, percentiles, used = answer(flights)
     return tuple(
         ServingPlan(
             space.model, demand, limits, Group(sites[1], then.one(i), int(splits.decodes[i])),
             Group(sites[0], first.one(i), int(splits.prefills[i])), int(flights[i]), 0,
-            part(p.ttft, i), part(p.tpot, i), part(tails, i), part(p.requests_per_second, i),
+            part(p.ttft, i), part(p.tpot, i), part(percentiles, i), part(p.requests_per_second, i),
         )
         for i in map(int, np.flatnonzero(used <= 1))
     )  # fmt: skip

@@ -53,7 +53,7 @@ class _Question:
 
     def used(self, s: Serving) -> Array:
         """How much of its limits an answer uses, at most."""
-        return np.asarray(self.limits.spans(*self.limits.limited(s.ttft, s.tpot, s.latency, s.percentiles)).max(axis=0))
+        return self.limits.used((s.ttft, s.tpot, s.latency), s.percentiles)
 
 
 def aggregated(space: SiteSpace, site: Site, demand: Load, limits: Limits, faster: bool = False) -> Looked:
@@ -73,6 +73,31 @@ def aggregated(space: SiteSpace, site: Site, demand: Load, limits: Limits, faste
         missed += len(kinds.degrees) - len({plan.group.layout for plan in looked.plans})
     reasons = {"memory": fitting.unfit, "limits": missed}
     return Looked(tuple(plans), deployments, considered, tuple((reason, n) for reason, n in reasons.items() if n))
+
+
+def lightest(space: SiteSpace, site: Site, demand: Load, limits: Limits) -> tuple[ServingPlan, ...]:
+    """Every layout of a replica under the least load: a request each, or the load on as many as there is room for.
+
+    At a rate those that take it.
+    """
+    asked, plans = _Question(space, site, demand, limits, True), list[ServingPlan]()
+    for kinds in space.replicas(site, demand).kinds:
+        most = space.room(site) // kinds.degrees.chips
+        if demand.rate is not None:
+            rates, fastest = demand.rate / most, np.broadcast_to(np.asarray(kinds.server.fastest), (len(most), 1))[:, 0]
+            taken, several = rates < fastest, most
+            s = kinds.server.at_rate(np.minimum(rates, fastest * (1 - 1e-9))[:, np.newaxis], turns=most[:, np.newaxis])
+        else:
+            several = most if demand.concurrency is None else np.minimum(most, int(demand.concurrency))
+            each = np.ones(len(most)) if demand.concurrency is None else demand.concurrency / several
+            taken = np.ceil(each) <= kinds.capacity
+            s = kinds.server.at(each[:, np.newaxis])
+        for i in map(int, np.flatnonzero(taken)):
+            replicas, times = int(several[i]), (part(s.ttft, i), part(s.tpot, i), part(s.percentiles, i))
+            flight = replicas * part(s.in_flight, i) if demand.concurrency is None else int(demand.concurrency)
+            rate = demand.rate if demand.rate is not None else part(s.requests_per_second, i) * replicas
+            plans.append(asked.plan(kinds, i, (replicas, round(flight)), times, float(rate)))
+    return tuple(plans)
 
 
 # -- always so many ------------------------------------------------------------------------------------------------

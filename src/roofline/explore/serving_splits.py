@@ -79,8 +79,9 @@ def pool_rates(each: Tandem, ranks: tuple[Array, Array], demand: Load, limits: L
     """
     shortest_batch, shortest_step = each.batches.seconds.min(axis=0), each.running.seconds.min(axis=0)
     spent, more = each.before + shortest_batch, demand.output_tokens - 1
-    step = np.minimum(limits.tpot, np.minimum(limits.ttft - spent, (limits.latency - spent) / demand.output_tokens))
-    batch = np.minimum(limits.ttft, limits.latency - more * shortest_step) - each.before - shortest_step
+    ttft, tpot, latency = limits.loosest
+    step = np.minimum(tpot, np.minimum(ttft - spent, (latency - spent) / demand.output_tokens))
+    batch = np.minimum(ttft, latency - more * shortest_step) - each.before - shortest_step
     extra = np.zeros_like(spent) if demand.rate is not None else 1 / (spent + demand.output_tokens * shortest_step)
     step, batch = step / ROUNDING, batch / ROUNDING
     prompts = _most_per_second(each.batches.sizes, each.batches.seconds, batch) * each.batches.depth

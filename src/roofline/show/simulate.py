@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import nan
 
-from roofline.declared.units import counted, percent, seconds, whole
+from roofline.declared.units import counted, percent, percent_known, seconds, whole
 from roofline.show.cost import cost_lines
 from roofline.show.estimate import chips_text, deployment_text
 from roofline.show.generate import drafts_text
@@ -118,13 +118,20 @@ def _unsettled(s: Simulation) -> list[str]:
 
 
 def _goodput(s: Simulation) -> list[str]:
-    if not s.objective:
+    if not s.objective or not s.requests:
         return []
     wanted = ", ".join(f"{_name(name)} {seconds(most)}" for name, most in s.objective.items())
+    within = percent_known(s.attained, s.attained_half_width)
     return [
-        f"goodput  {s.goodput:,.3g} requests/s: {percent(s.attained)} of requests within {wanted}",
-        "         TPOT is that of each request",
+        f"goodput  {s.goodput:,.3g} requests/s: {within} of requests within {wanted}",
+        f"         {kept_text(s)}; TPOT is that of each request",
     ]
+
+
+def kept_text(s: Simulation) -> str:
+    """Whether the limits are kept, and by whom they are to be."""
+    asked = "means" if s.attainment is None else f"{100 * s.attainment:g} % of requests"
+    return f"the limits are {'kept' if s.keeps else 'missed'}, which {asked} are to keep"
 
 
 def _name(objective: str) -> str:

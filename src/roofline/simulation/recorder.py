@@ -73,6 +73,7 @@ class Recorder:
     ttft_means: Means = field(default_factory=Means)
     tpot_means: Means = field(default_factory=Means)
     latency_means: Means = field(default_factory=Means)
+    met_means: Means = field(default_factory=Means)
     counted: int = 0
     met: int = 0
     finished: int = 0
@@ -140,7 +141,9 @@ class Recorder:
             tpot = (latency - ttft) / (request.output - 1)
             self.tpot.add(tpot)
             self.tpot_means.add(tpot)
-        self.met += self.objective.met(ttft, tpot or 0.0, latency)
+        met = self.objective.met(ttft, tpot or 0.0, latency)
+        self.met += met
+        self.met_means.add(float(met))
         if self.written is not None:
             self.written((
                 request.number, replica, request.arrival, request.input, request.output, request.hit, queue, ttft,

@@ -191,11 +191,11 @@ def simulate(
     """A server under traffic, request by request: a `Simulation`, of lists of settings a `Grid`.
 
     The engine's scheduler puts steps together: chunked prefill, most sequences and tokens, preemption by recompute,
-    prefix cache. Replicas share requests by the `router`. `slo`: what counts as goodput. `speculation`: decode steps
-    verify drafts; how many of them are right is drawn. `prefill`: prompts are computed by a pool of its own, and the
-    place is that of the one that decodes. `written` is given a row for each request that counts, in the order in which
-    they are done; where it is a `Ledger`, a simulation that was killed goes on from what it kept. `progress` is given
-    the number of those done. The same seed gives the same answer.
+    prefix cache. Replicas share requests by the `router`. `slo`: what counts as goodput, and how many requests are to.
+    `speculation`: decode steps verify drafts; how many of them are right is drawn. `prefill`: prompts are computed by a
+    pool of its own, and the place is that of the one that decodes. `written` is given a row for each request that
+    counts, in the order in which they are done; where it is a `Ledger`, a simulation that was killed goes on from what
+    it kept. `progress` is given the number of those done. The same seed gives the same answer.
     Replicas that share experts (`ep` over `dp`) step together, as long as the slowest of them takes; others each step
     by themselves.
     Raises InputError for what is not understood, lengths beyond the model's context, and a memory that does not hold
@@ -510,7 +510,6 @@ class SimulationRun:
         per = 1 / seconds if seconds > 0 else nan
         rate = recorder.finished * per
         before = recorder.sent if recorder.first == inf else int(recorder.first)
-        wanted = {name: value for name, value in vars(self.objective).items() if value < inf}
         return Simulation(
             asked=asked, traffic=stream.text, router=self.router, seed=self.extent.seed, warmup=before,
             requests=recorder.counted, seconds=seconds, offered=offered,
@@ -518,8 +517,10 @@ class SimulationRun:
             tpot=distribution(recorder.tpot, tpot if self.drawn else None), inter_token=distribution(recorder.gap),
             latency=distribution(recorder.latency, latency if self.drawn else None), queue=distribution(recorder.queue),
             requests_per_second=rate,
-            tokens_per_second=recorder.tokens * per, objective=wanted,
+            tokens_per_second=recorder.tokens * per, objective=dict(self.objective.limits),
+            attainment=self.objective.share if self.objective.limits else None,
             attained=recorder.met / recorder.counted if recorder.counted else nan,
+            attained_half_width=recorder.met_means.half_width,
             utilization=recorder.busy * per / len(replicas),
             running=recorder.decoding / recorder.busy if recorder.busy else 0.0, preemptions=recorder.preempted,
             cached_share=recorder.cached / max(1, recorder.prompts_done), steps=recorder.steps,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import isnan
 from typing import ClassVar
 
 import numpy as np
@@ -110,15 +111,17 @@ class Simulation(Spent, Deployed):
     (latency − TTFT) / (output − 1); `inter_token`: between any two tokens of a request, all tokens alike; `latency`:
     arrival to last token; `queue`: until its first step begins. Rates are of `seconds`, the time between the arrivals
     of the first and the last that count; `offered`: the requests that come in it, null where users wait for answers.
-    `objective`: the most seconds that were asked for, `attained`: the share of requests within all of them, `goodput`:
-    those a second. `utilization`: the share of the time in which a replica is busy; `running`: the requests in a busy
-    replica. `cached_share`: of the prompts' tokens, those found in the prefix cache. `overloaded`: the number in flight
-    grows for as long as requests come. `settled`: it did not, and as many requests count as tell the rates and what
-    hangs on them: ten times those in flight or more, three times where users wait for answers; and of an open stream as
-    many are done a second as come, within 3 %. `left_out`: why requests were not sent, and how many. `prefill`: the
-    pool that does, where there is one; the other figures of replicas are then of those that decode. `speculation`: what
-    drafts tokens for decode steps to verify, `lora`: the rank of the adapter that requests use, `images`: those of each
-    request, whose tokens are in its prompt; null where there is none.
+    `objective`: the most seconds that were asked for, `attainment`: the share of requests that are to be within all of
+    them, null where their means are; `attained`: the share that is, `goodput`: those a second. `keeps`: whether that is
+    enough, as far as the run tells; null where nothing was asked for. `utilization`: the share of the time in which a
+    replica is busy; `running`: the requests in a busy replica. `cached_share`: of the prompts' tokens, those found in
+    the prefix cache. `overloaded`: the number in flight grows for as long as requests come. `settled`: it did not, and
+    as many requests count as tell the rates and what hangs on them: ten times those in flight or more, three times
+    where users wait for answers; and of an open stream as many are done a second as come, within 3 %. `left_out`: why
+    requests were not sent, and how many. `prefill`: the pool that does, where there is one; the other figures of
+    replicas are then of those that decode. `speculation`: what drafts tokens for decode steps to verify, `lora`: the
+    rank of the adapter that requests use, `images`: those of each request, whose tokens are in its prompt; null where
+    there is none.
     """
 
     SCHEMA: ClassVar[str] = "roofline.simulate/3"
@@ -126,7 +129,8 @@ class Simulation(Spent, Deployed):
         **Deployed.PLACE, "traffic": "", "router": "", "seed": "", "warmup": "", "requests": "", "seconds": "s",
         "offered": "requests/s", "ttft": "s", "tpot": "s", "inter_token": "s", "latency": "s", "queue": "s",
         "requests_per_second": "requests/s", "tokens_per_second": "tokens/s",
-        "tokens_per_second_per_chip": "tokens/s", "objective": "", "attained": "share",
+        "tokens_per_second_per_chip": "tokens/s", "objective": "", "attainment": "share",
+        "attained": "share", "attained_half_width": "share", "keeps": "",
         "goodput": "requests/s", "utilization": "share", "running": "", "preemptions": "", "cached_share": "share",
         "steps": "", **Spent.BILLED, "overloaded": "", "settled": "", "left_out": "", "timeline": "", "prefill": "",
         "speculation": "", "lora": "", "images": "",
@@ -148,7 +152,10 @@ class Simulation(Spent, Deployed):
     requests_per_second: float
     tokens_per_second: float
     objective: dict[str, float]
+    attainment: float | None
     attained: float
+    attained_half_width: float
+    """Half of the 95 % confidence interval of the share, from the means of 32 parts; null of fewer requests."""
     utilization: float
     running: float
     preemptions: int
@@ -183,11 +190,33 @@ class Simulation(Spent, Deployed):
         return self.requests_per_second * self.attained
 
     @property
+    def keeps(self) -> bool | None:
+        """Whether the limits are kept, None where there is none or no request counts.
+
+        As large a share of the requests keeps them as was asked for, but for half of its 95 % confidence interval or of
+        what may miss them, whichever is less; or their means do, but for `TOLERANCE`. An overloaded server keeps none.
+        """
+        if not self.objective or not self.requests:
+            return None
+        if self.overloaded or self.attainment is None:
+            return not self.overloaded and not self.exceeded
+        width = 0.0 if isnan(self.attained_half_width) else self.attained_half_width
+        return self.attained + min(width, (1 - self.attainment) / 2) >= self.attainment
+
+    @property
+    def exceeded(self) -> dict[str, float]:
+        """The limits that means exceed by more than `TOLERANCE`, by how many times."""
+        shares = {name: getattr(self, name).mean / limit for name, limit in self.objective.items()}
+        return {name: share for name, share in shares.items() if share > 1 + TOLERANCE}
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """A single answer."""
         return ()
 
 
+TOLERANCE = 0.02
+"""Share by which a mean may exceed its limit, which is about what a simulation's own 95 % confidence allows."""
 CERTAIN = 3.0
 """Standard errors by which a growth is more than chance."""
 LASTING = 0.5

@@ -146,7 +146,8 @@ def lfm3(c: Config) -> Model:
     kinds = c.per_layer("layer_types", d.layers, ("full_attention", "sliding_attention", "conv"), default)
     gates, qkv_bias = d.heads * c.flag("use_attention_gate", True), c.flag("attention_bias")
     mixer = partial(attention, d, bias=qkv_bias, qk_norm=per_head, gates=gates)
-    window = c.assumed("sliding_window", 256, null=True) if "sliding_attention" in kinds else c.size("sliding_window", None)
+    slides = "sliding_attention" in kinds
+    window = c.assumed("sliding_window", 256, null=True) if slides else c.size("sliding_window", None)
     full, sliding = (rotary(c, d.head_dim, *each) for each in ((0.5, "full_attention"), (1.0, "sliding_attention")))
     mixers = {
         "full_attention": ("", mixer(rotary=full)),

@@ -1,7 +1,7 @@
 // The page: controls write the state, the state is asked, answers are shown; a newer question ends the older one.
 import { ask, list, Problem } from "./api.js";
 import { isDark } from "./colours.js";
-import { plotly } from "./draw.js";
+import { plotly, promised } from "./draw.js";
 import { exported } from "./exported.js";
 import * as controls from "./form.js";
 import { fitted, remedies } from "./kit.js";
@@ -164,7 +164,7 @@ function complain(text) {
 async function head(s, mine) {
   const [served, fit] = await Promise.all([ask("serve", asks.serve(s), mine.signal), ask("fit", asks.fit(s), mine.signal)]);
   if (mine !== running) return;
-  const fits = served.memory.fits, limits = Object.keys(form.settings).filter((name) => form.settings[name].group === "slo" && seconds(given(s, name))).map((name) => `${label(name).replace(/.SLO$/, "")} ${served[name].expected <= seconds(s[name]) ? "≤" : ">"} ${time(seconds(s[name]))}`);
+  const fits = served.memory.fits, limits = Object.keys(form.settings).filter((name) => form.settings[name].group === "slo" && form.settings[name].unit === "s" && seconds(given(s, name))).map((name) => { const is = promised(served, name, s); return `${label(name).replace(/.SLO$/, "")}${is.of} ${is.expected <= seconds(s[name]) ? "≤" : ">"} ${time(seconds(s[name]))}`; });
   const which = `${served.model || "config.json"} · ${s.on}`, verdict = fitted(fits);
   const line = make("h2", { class: "headline" }, ...(fits ? [`${which}: `, verdict] : [verdict, `: ${which}`]), make("small", {}, [deployed(served), served.engine, `${whole(s.input)} → ${whole(s.output_tokens)} tokens`, `${whole(served.in_flight)} ${t("inflight")}`, ...limits].join(" · "), make("span", { class: "was" }, ` · ${t("previous")}`)));
   const assumed = make("p", { class: "note assumed" }, `${t("assumed")}: `, [`${whole(s.input)} → ${whole(s.output_tokens)} tokens`, assumedLoad(s, served), served.engine].join(" · "));

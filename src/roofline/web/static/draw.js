@@ -1,5 +1,6 @@
 // Pictures: data of the API into Plotly's traces, in the page's colours.
 import { colour, css, palette } from "./colours.js";
+import { form, given } from "./state.js";
 import { make, seconds, separators, share, si, t, time, whole } from "./words.js";
 
 let loading = null;
@@ -73,9 +74,19 @@ function spaced(points) {
 const line = (given) => ({ type: "line", line: { color: css("--bad"), dash: "dash" }, ...given });
 const slo = (text, given) => ({ text, showarrow: false, font: { size: 11, color: css("--bad") }, ...given });
 
+// The seconds that an SLO is of, and which of a time's they are: what as many requests as are to keep it do not exceed, by
+// the nearest percentile above, where there is one; the means where these are asked for, without a limit and of pools.
+export function promised(served, name, s) {
+  const asked = given(s, "attainment") ?? form.settings.attainment.default, percentiles = served.percentiles;
+  if (!seconds(s[name]) || !percentiles || !Number.isFinite(Number(asked))) return { ...served[name], of: "" };
+  const of = ["p50", "p90", "p95", "p99"].find((q) => Number(q.slice(1)) >= 100 * asked - 1e-9) ?? "p99";
+  return { expected: percentiles[name][of], low: percentiles.low[name][of], high: percentiles.high[name][of], of: ` ${of}` };
+}
+
 // Points that keep both SLOs are full, the others open; `at`: the points that fit.
 export function front(node, served, s, at) {
-  const rows = at.map((i) => ({ n: served.in_flight[i], tpot: served.tpot.expected[i], low: served.tpot.low[i], high: served.tpot.high[i], ttft: served.ttft.expected[i], out: served.tokens_per_second_per_chip[i] }))
+  const [first, then] = ["ttft", "tpot"].map((name) => promised(served, name, s));
+  const rows = at.map((i) => ({ n: served.in_flight[i], tpot: then.expected[i], low: then.low[i], high: then.high[i], ttft: first.expected[i], out: served.tokens_per_second_per_chip[i] }))
     .filter((r) => Number.isFinite(r.tpot) && Number.isFinite(r.out));
   const highest = Math.max(...rows.map((r) => r.out)), widest = Math.max(...rows.map((r) => r.tpot));
   let last = null;
@@ -85,18 +96,18 @@ export function front(node, served, s, at) {
     x: rows.map((r) => r.tpot * 1e3), y: rows.map((r) => r.out), mode: "lines+markers+text", text: rows.map((r) => (roomy(r) ? whole(r.n) : "")), textposition: "top left", line: { shape: "spline", width: 2 },
     marker: { size: 9, symbol: rows.map((r) => (keeps(r) ? "circle" : "circle-open")) },
     error_x: { type: "data", symmetric: false, array: rows.map((r) => (r.high - r.tpot) * 1e3), arrayminus: rows.map((r) => (r.tpot - r.low) * 1e3), thickness: 1, color: css("--muted") },
-    customdata: rows.map((r) => [time(r.ttft), whole(r.n), time(r.tpot), whole(r.out)]), hovertemplate: "%{customdata[1]}: TPOT %{customdata[2]}, %{customdata[3]} tokens/s, TTFT %{customdata[0]}<extra></extra>",
+    customdata: rows.map((r) => [time(r.ttft), whole(r.n), time(r.tpot), whole(r.out)]), hovertemplate: `%{customdata[1]}: TPOT${then.of} %{customdata[2]}, %{customdata[3]} tokens/s, TTFT${first.of} %{customdata[0]}<extra></extra>`,
   }], {
-    showlegend: false, xaxis: { title: { text: "TPOT (ms)" }, rangemode: "tozero" }, yaxis: { title: { text: t("perchip") }, rangemode: "tozero" },
+    showlegend: false, xaxis: { title: { text: `TPOT${then.of} (ms)` }, rangemode: "tozero" }, yaxis: { title: { text: t("perchip") }, rangemode: "tozero" },
     shapes: tpot ? [line({ x0: limit, x1: limit, y0: 0, y1: 1, yref: "paper" })] : [],
     annotations: tpot ? [slo("TPOT SLO", { x: limit, y: 1, yref: "paper", yanchor: "top", xanchor: "right" })] : [],
   });
 }
 
 export function ttfts(node, served, s, at) {
-  const x = at.map((i) => served.in_flight[i]), ms = (span) => at.map((i) => span.expected[i] * 1e3);
+  const x = at.map((i) => served.in_flight[i]), lines = ["ttft", "tpot"].map((name) => ({ name: name.toUpperCase(), ...promised(served, name, s) }));
   const limits = [[seconds(s.ttft) * 1e3, "TTFT"], [seconds(s.tpot) * 1e3, "TPOT"]].filter(([v]) => v);
-  return picture(node, [{ x, y: ms(served.ttft), mode: "lines+markers", name: "TTFT" }, { x, y: ms(served.tpot), mode: "lines+markers", name: "TPOT" }], {
+  return picture(node, lines.map((each) => ({ x, y: at.map((i) => each.expected[i] * 1e3), mode: "lines+markers", name: `${each.name}${each.of}` })), {
     xaxis: { type: "log", title: { text: t("concurrency") } }, yaxis: { type: "log", title: { text: "ms" } },
     shapes: limits.map(([v]) => line({ x0: 0, x1: 1, xref: "paper", y0: v, y1: v })),
     annotations: limits.map(([v, name]) => slo(`${name} SLO`, { x: 1, xref: "paper", xanchor: "right", y: Math.log10(v), yanchor: "bottom" })),

@@ -46,6 +46,15 @@ export async function simulation(node, s, signal, changed) {
   return draw.course(plot, e.timeline);
 }
 
+// What ways to serve have to keep, and where none does, how near any comes.
+function limitsOf(ways) {
+  const named = [["TTFT", ways.ttft_limit], ["TPOT", ways.tpot_limit], [t("latency"), ways.latency_limit]].filter(([, most]) => most !== null).map(([name, most]) => `${name} ≤ ${time(most)}`);
+  if (!named.length) return [];
+  const whose = ways.attainment === null ? t("waysmean") : `${share(ways.attainment)} ${t("waysof")}`;
+  const near = ways.nearest.map((n) => `${n.name === "latency" ? t("latency") : n.name.toUpperCase()} ${time(n.least)}`);
+  return [` · ${whose} ${named.join(", ")}`, ...(near.length ? [` · ${t("nearest")}: ${near.join(", ")}`] : [])];
+}
+
 export async function advice(node, s, signal) {
   node.replaceChildren(panel(t("advice"), t("working")));
   const [best, ways, fit] = await Promise.all([ask("advice", asks.advice(s), signal), ask("search", asks.search(s), signal), ask("fit", asks.fit(s), signal)]);
@@ -54,7 +63,7 @@ export async function advice(node, s, signal) {
   const plans = [...(ways.recommended ? [{ ...ways.recommended, role: t("recommended") }] : []), ...ways.plans.map((plan, i) => ({ ...plan, role: i ? "" : t("highest") }))];
   node.replaceChildren(...(fit.fits ? [] : [misfit(fit.memory, remedies(fit))]), panel(t("advice"), t("factors"), cardsOf(...best.changes.slice(0, 3).map((c) => card(given(c.what), factor(c.per_chip), c.option))), make("p", { class: "note" }, t("adviceof")), command),
     panel(t("changes"), t("factors"), table([{ name: t("change"), of: (r) => r.what }, { name: t("option"), of: (r) => r.option }, { name: t("perchip"), of: (r) => r.per_chip, text: factor }, { name: "TPOT", of: (r) => r.tpot, text: factor }, { name: "TTFT", of: (r) => r.ttft, text: factor }, { name: t("memory"), of: (r) => r.memory, text: (v) => si(v, "B") }, ...(best.changes[0]?.grade ? [{ name: t("grade"), of: (r) => r.grade }] : [])], best.changes, { name: t("changes") })),
-    panel(t("ways"), [`${s.on}: ${whole(ways.considered)} ${t("considered")}`, ...(ways.plans.length ? [` · ${t("assumed")}: ${t("assumeways")}`] : [])], table([{ name: "", of: (r) => r.role }, { name: t("layout"), of: (r) => [r.prefill_layout ? `${whole(r.prefills)} × ${r.prefill_layout} (prefill)` : "", `${whole(r.replicas)} × ${r.layout}`].filter(Boolean).join(" + ") }, { name: t("chips"), of: (r) => r.chips, text: whole }, { name: "TTFT", of: (r) => r.ttft.expected, text: time }, { name: "TPOT", of: (r) => r.tpot.expected, text: time }, { name: t("perchip"), of: (r) => r.tokens_per_second_per_chip, text: whole }, { name: `USD ${t("price")}`, of: (r) => r.usd_per_million_tokens, text: usd }, { name: t("limit"), of: (r) => r.limit }], plans, { name: t("ways") })));
+    panel(t("ways"), [`${s.on}: ${whole(ways.considered)} ${t("considered")}`, ...limitsOf(ways), ...(ways.plans.length ? [` · ${t("assumed")}: ${t("assumeways")}`] : [])], table([{ name: "", of: (r) => r.role }, { name: t("layout"), of: (r) => [r.prefill_layout ? `${whole(r.prefills)} × ${r.prefill_layout} (prefill)` : "", `${whole(r.replicas)} × ${r.layout}`].filter(Boolean).join(" + ") }, { name: t("chips"), of: (r) => r.chips, text: whole }, ...["ttft", "tpot"].map((name) => { const of = draw.promised(ways.plans[0] ?? {}, name, s).of; return { name: `${name.toUpperCase()}${of}`, of: (r) => draw.promised(r, name, s).expected, text: time }; }), { name: t("perchip"), of: (r) => r.tokens_per_second_per_chip, text: whole }, { name: `USD ${t("price")}`, of: (r) => r.usd_per_million_tokens, text: usd }, { name: t("limit"), of: (r) => r.limit }], plans, { name: t("ways") })));
 }
 
 // What runs on a machine: this model in every format at once, the catalog in pieces as they are worked out.
