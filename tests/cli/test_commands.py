@@ -378,7 +378,7 @@ def test_pools_take_drafts_and_images(capsys: pytest.CaptureFixture[str]) -> Non
     data, text = json.loads(run(capsys, *words, "--json")[0]), run(capsys, *words)[0]
     p = rl.pools(
         rl.load("Qwen/Qwen3.5-9B"), on="8xh100-sxm", prefills=2, decodes=2, prefill_layout="tp=1",
-        decode_layout="tp=2", input=300, output=90, rate=2, speculation=rl.Speculation(0.7, 2),
+        decode_layout="tp=2", input=300, output=90, rate=2, speculation=rl.Speculation(0.5, 2),
         images=rl.Images(1, 640, 480),
     )  # fmt: skip
     assert (data["tpot"]["expected"], data["speculation"]["length"]) == (p.tpot.expected, 2)

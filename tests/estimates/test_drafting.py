@@ -142,7 +142,7 @@ def test_layers_of_its_own_that_are_not_there() -> None:
 
 
 def test_a_prompt_goes_through_the_draft_too() -> None:
-    """TTFT of one user, in `generate`, `serve` and `simulate`: later by the draft's own prefill, which no host begins."""
+    """TTFT of one user, in `generate`, `serve` and `simulate`: later by the draft's own prefill, without a host."""
     where = {"on": "h100-sxm", "engine": "vllm"}
     lengths = {"input": 2048, "output_tokens": 64}
     drafts = rl.Speculation(0.7, 3, draft=rl.load(SMALL))
