@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import Field, dataclass, fields, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 from roofline.declared.maths import Count, is_array, where
 from roofline.declared.trees import TomlTable
@@ -18,9 +18,6 @@ from roofline.machine.chip import Chip, chips
 from roofline.machine.deviation import COMMON, Deviation
 from roofline.machine.files import Tables, raw
 from roofline.machine.law import CHOSEN, RECORDS, ExpertsLaw, PrefillLaw
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 FOLDER = Path(__file__).with_name("constants")
 UNKNOWN = (0.5, 2.0)
@@ -37,7 +34,15 @@ WHOLE: Mapping[str, str] = {"ada": "l40s", "ampere": "a100-sxm-80gb", "hopper": 
 """Of generations, the chip that was fitted whose matrix units are whole."""
 COMPUTED: Mapping[str, str] = {"fp8": "fp8", "nvfp4": "fp4", "w4a8_mxfp4": "fp8"}
 """What products of a dtype are computed in, by how its name begins; else bf16."""
-Record = TypeVar("Record", bound="DataclassInstance")
+
+
+class LawRecord(Protocol):
+    """Constants of a law: a dataclass of numbers."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[float]]]
+
+
+Record = TypeVar("Record", bound=LawRecord)
 Grade: TypeAlias = Any
 """How well constants are known, a letter or an array of them: A fitted on this chip, B on its generation, C on others;
 "-" where there are none."""
@@ -323,7 +328,7 @@ def _plain(kind: str) -> str:
     return "matmul" if kind == "quantised_matmul" else kind
 
 
-def _as(record: type[Record], base: DataclassInstance) -> Record:
+def _as(record: type[Record], base: LawRecord) -> Record:
     """The same constants in another record; what it has besides stays at its default."""
     shared = {f.name for f in fields(record)} & {f.name for f in fields(base)}
     return record(**{name: getattr(base, name) for name in shared})
