@@ -262,17 +262,26 @@ class Open:
         least = np.minimum(full, plain / np.maximum(1 - rate * each, 1e-9))
         if self.single.all():
             return np.asarray(least)
-        low, high = plain, full
+        low, high = np.ones_like(plain), np.maximum(t.room, 1.0) + 0 * plain
+        begin = -np.expm1(-rate * plain)
         for _ in range(20):
             middle = (low + high) / 2
-            longer = self._mean_step(rate * middle) > middle
-            low, high = np.where(longer, middle, low), np.where(longer, high, middle)
-        return np.asarray(np.where(self.single, least, np.maximum(least, (low + high) / 2)))
+            mean, _ = self._alternating(t.step(middle), plain, begin)
+            more = mean > middle
+            low, high = np.where(more, middle, low), np.where(more, high, middle)
+        _, mean = self._alternating(t.step((low + high) / 2), plain, begin)
+        return np.asarray(np.where(self.single, least, np.clip(mean, least, full)))
 
-    def _mean_step(self, mean: Array) -> Array:
-        """Mean seconds of a step with a Poisson number of prompts of that mean."""
-        some = -np.expm1(-mean)
-        return np.asarray((1 - some) * self.table.alone + some * self.table.step(mean / np.maximum(some, 1e-12)))
+    def _alternating(self, some: Array, plain: Array, begin: Array) -> tuple[Array, Array]:
+        """Prompts of a step that has any, and mean seconds of all steps, where steps with `some` last so long.
+
+        Prompts that come in a step are in the next one, so that long steps follow long ones: a chain of two states, of
+        chances 1 − e^(−λ·s) that a step of s seconds has prompts after it; `begin` is that of a step without.
+        """
+        ends = np.exp(-self.rate * some)
+        share = begin / np.maximum(begin + ends, 1e-300)
+        mean = share * some + (1 - share) * plain
+        return self.rate * mean / np.maximum(share, 1e-300), mean
 
     # -- prompts that run apart ------------------------------------------------------------------------------------
     @cached_property
