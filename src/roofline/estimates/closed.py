@@ -14,7 +14,7 @@ import numpy as np
 
 from roofline.declared.maths import Count
 from roofline.distinct import Array
-from roofline.estimates.queueing import NEARLY, ReplicaTimes, interpolated
+from roofline.estimates.queueing import NEARLY, ReplicaTimes, interpolated, largest_of
 
 ROUNDS, INNER, BEHIND = 30, 10, 6
 """Times that a load is sought between too little and too much, the prompts of a step, and what comes behind one."""
@@ -81,6 +81,12 @@ class ClosedLoop:
     def sources(self) -> Array:
         """Users that can be in the steps at once."""
         return np.asarray(np.minimum(self.users, self.places))
+
+    @property
+    def dealt(self) -> Array:
+        """Whether requests of ranks in step begin as they were dealt out to these, in turn: where all places are taken
+        and answers equally long, one begins where one ends, which began as long ago as the others that end."""
+        return np.asarray((self.company > 0) & np.isinf(self.users) & self.table.alike)
 
     @property
     def others(self) -> Array:
@@ -171,10 +177,8 @@ class ClosedLoop:
             begins = np.where(t.chunks > 1, np.minimum(begun * turns, 1.0), -np.expm1(-begun))
             begins = np.clip(np.where(np.asarray(more) > 0, begins, 1.0), 0.0, 1.0)
             share = 1 - (1 - share) * (1 - begins) ** self.company
-            most_begun = np.clip(
-                fullest(np.minimum(begun, room), self.company + 1) / np.maximum(share, 1e-12), 1.0, room
-            )
-            batch = np.where(self.company > 0, np.maximum(batch, most_begun), batch)
+            most_begun = np.clip(self._slowest(begun, share), 1.0, room)
+            batch = np.where(self.dealt, most_begun, np.where(self.company > 0, np.maximum(batch, most_begun), batch))
             alone = np.where(
                 t.chunks > 1, 1.0, np.maximum(np.clip(1 + met * (1 + wait), 1.0, room), most_begun * share)
             )
@@ -189,6 +193,19 @@ class ClosedLoop:
         waits = self._waits(rate, self._left(step, uneven), step, step)
         following = np.where(np.asarray(more) > 0, after / np.maximum(more, 1e-12), t.alone[1])
         return Circulation(rate, waits, inside, following, turns * np.maximum(begun, rate * full))
+
+    def _slowest(self, begun: Array, share: Array) -> Array:
+        """Prompts that the slowest of ranks in step has of so many that begin in each on average, where any has some.
+
+        Those that are not `dealt` are Poisson numbers n, whose tokens vary by (1 + v)·n where those of a prompt do by v.
+        """
+        ranks, mean, varied = self.company + 1, np.maximum(begun, 1e-12), self.table.lengths
+        total = mean * ranks / np.maximum(share, 1e-12)
+        longer = largest_of(ranks, (1 + varied) / mean) / largest_of(ranks, 1 / mean)
+        drawn = fullest(np.minimum(mean, self.table.room.max(axis=0)), ranks) / np.maximum(share, 1e-12) * longer
+        dealt = np.maximum((total + (ranks - 1) / 2) / ranks, 1.0)
+        dealt = dealt * largest_of(np.clip(total, 1.0, ranks), varied / np.maximum(total / ranks, 1.0))
+        return np.where(self.dealt, dealt, drawn)
 
     # -- prompts apart ---------------------------------------------------------------------------------------------
     def _apart(self, rate: Array) -> Circulation:

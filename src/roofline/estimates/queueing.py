@@ -66,7 +66,8 @@ class ReplicaTimes:
     `partly`: as `mixed`, of parts of one prompt, or of a step full of one, from the smallest to the whole. `ahead`: a
     step is put together while the one before runs. `again`: the part of its prompt that a request computes again where
     all places are always taken. `squared`: the part of a prompt's seconds that grow with the square of its length,
-    where it takes several chunks.
+    where it takes several chunks. `lengths`: squared variation of the prompts' lengths; `alike`: answers are all as
+    long.
     """
 
     decodes: Array
@@ -81,6 +82,8 @@ class ReplicaTimes:
     ahead: bool = False
     again: Array | float = 0.0
     squared: Array | float = 0.0
+    lengths: Array | float = 0.0
+    alike: Array | bool = False
 
     def varied(self, lengths: Array | float) -> Array:
         """Squared coefficient of variation of a prompt's seconds beside each number of decodes, by that of lengths.

@@ -323,7 +323,7 @@ class Server:
             squared = np.where(chunks > 1, np.clip(1 - first / partly[-1, 0], 0.0, 1.0), 0.0)
         return ReplicaTimes(
             nodes, alone, batches, mixed, room, per_step, chunks, partly, engine.mixes, engine.ahead, self.again,
-            squared,
+            squared, self.requests.prompts_vary, np.asarray(self.requests.answers_vary) == 0,
         )  # fmt: skip
 
     @cached_property
