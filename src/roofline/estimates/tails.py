@@ -340,7 +340,8 @@ class Chances:
         t = self.table
         slowest = np.maximum(t.at(t.step(self._users), self.decodes), self.plain)  # of which a token takes one
         equal = (s.varied <= 0) & (s.prompts_vary <= 0)
-        greatest = np.where(self._placed & equal & t.mixes, slowest, inf)
+        fullest = np.maximum(t.at(np.maximum(t.partly[-1], t.mixed[-1]), self.decodes), s.tpot)
+        greatest = np.where(t.mixes & (s.varied <= 0), np.where(self._placed & equal, slowest, fullest), inf)
         over_answer = (self._prompts_beside * (1 + self.varied) + s.varied * s.tpot**2) * (1 + s.answers_vary)
         return Varied(least, s.tpot, over_answer + self._crowd, greatest)
 
