@@ -31,19 +31,27 @@ def excess(mean: Array, number: Array) -> Array:
     Exact up to `FEW`, linear between whole numbers; beyond that σ·φ(z) + (mean − number)·Φ(z), as of normal ones.
     """
     shape = np.broadcast_shapes(mean.shape, number.shape)
-    small, left = np.zeros(shape), np.broadcast_to(mean, shape)
+    mean = mean.reshape(*(1 for _ in shape[mean.ndim :]), *mean.shape)
     chance = upto = np.exp(-mean)
+    levels = np.empty((FEW + 1, *mean.shape))  # at 0, 1, …
+    levels[0] = mean
     for j in range(FEW):
-        following = left - 1 + upto
-        small = np.where((number >= j) & (number < j + 1), left + (following - left) * (number - j), small)
-        left, chance = following, chance * mean / (j + 1)
+        np.add(levels[j], upto - 1, out=levels[j + 1])
+        chance = chance * mean / (j + 1)
         upto = upto + chance
-    deviation = np.sqrt(np.maximum(mean, 1e-12))
-    z = (mean - number) / deviation
-    density = np.exp(-np.minimum(z * z / 2, 700.0)) / np.sqrt(2 * np.pi)
-    below = 1 / (1 + np.exp(-np.clip(1.5976 * z + 0.07056 * z**3, -500.0, 500.0)))  # Φ(z) to 2e-4
-    large = np.maximum(deviation * density + (mean - number) * below, np.maximum(mean - number, 0.0))
-    return np.where(number < FEW, small, large)
+    few = np.minimum(number, FEW - 1).astype(np.int64)
+    at, levels = np.broadcast_to(few, shape)[np.newaxis], np.broadcast_to(levels, (FEW + 1, *shape))
+    low, high = (np.take_along_axis(levels, index, 0)[0] for index in (at, at + 1))
+    result = low + (high - low) * (number - few)
+    many = np.broadcast_to(number >= FEW, shape)
+    if many.any():
+        mean, number = np.broadcast_to(mean, shape)[many], np.broadcast_to(number, shape)[many]
+        deviation = np.sqrt(np.maximum(mean, 1e-12))
+        z = (mean - number) / deviation
+        density = np.exp(-np.minimum(z * z / 2, 700.0)) / np.sqrt(2 * np.pi)
+        below = 1 / (1 + np.exp(-np.clip(1.5976 * z + 0.07056 * z**3, -500.0, 500.0)))  # Φ(z) to 2e-4
+        result[many] = np.maximum(deviation * density + (mean - number) * below, np.maximum(mean - number, 0.0))
+    return np.asarray(result)
 
 
 def poisson_shares(means: Array, points: Array) -> Array:
