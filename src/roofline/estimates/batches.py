@@ -14,6 +14,10 @@ POINTS = 16
 """Numbers of prompts of a step that are looked at."""
 FEW = 12
 """Number from which a Poisson number is normal enough."""
+INSIDE, WAITING = 11, 8
+"""Amounts of work of a step that are looked at, and those that wait for the next one."""
+LITTLE, FAR = 0.12, 24.0
+"""The least work that is told from none, and what waits at most beside eight full steps, in prompts."""
 MIXED = 1e-9
 """Chance of any state after any other, without which those that never meet have no stationary distribution."""
 
@@ -49,8 +53,8 @@ def excess(mean: Array, number: Array) -> Array:
         deviation = np.sqrt(np.maximum(mean, 1e-12))
         z = (mean - number) / deviation
         density = np.exp(-np.minimum(z * z / 2, 700.0)) / np.sqrt(2 * np.pi)
-        below = 1 / (1 + np.exp(-np.clip(1.5976 * z + 0.07056 * z**3, -500.0, 500.0)))  # Φ(z) to 2e-4
-        result[many] = np.maximum(deviation * density + (mean - number) * below, np.maximum(mean - number, 0.0))
+        tail = deviation * density + (mean - number) * normal_share(z)
+        result[many] = np.maximum(tail, np.maximum(mean - number, 0.0))
     return np.asarray(result)
 
 
@@ -60,6 +64,46 @@ def poisson_shares(means: Array, points: Array) -> Array:
     beyond = excess(means[:, np.newaxis], ends[np.newaxis])
     over = (beyond[:, :-1] - beyond[:, 1:]) / np.maximum(np.diff(ends, axis=0), 1e-12)
     shares = np.concatenate([1 - over[:, :1], over[:, :-1] - over[:, 1:], over[:, -1:]], axis=1)
+    shares = np.maximum(shares, 0.0)
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+
+def work_points(room: Array) -> Array:
+    """Amounts of work, in prompts, up to what a step has room for, and beyond that."""
+    inside, beyond = (np.linspace(0, 1, n).reshape(-1, *(1 for _ in np.shape(room))) for n in (INSIDE, WAITING))
+    least = np.minimum(LITTLE, room / 8)
+    return np.concatenate([least * (room / least) ** inside, room * (8 + FAR / room) ** beyond[1:]])
+
+
+def compound_excess(mean: Array, number: Array, varied: Array) -> Array:
+    """E max(W − number, 0) of the work W of a Poisson number of prompts of that mean, each of mean 1.
+
+    `varied`: squared variation of one's work. That of some prompts is taken to be lognormal, of their mean and variance,
+    which it is of one.
+    """
+    some = -np.expm1(-np.maximum(mean, 1e-300))
+    each = mean / some
+    square = np.maximum(np.log(((1 + varied) / np.maximum(mean, 1e-300) + 1) * some), 1e-6)
+    deviation = np.sqrt(square)
+    d = (np.log(each / np.maximum(number, 1e-300)) + square / 2) / deviation
+    beyond = some * (each * normal_share(d) - number * normal_share(d - deviation))
+    return np.asarray(np.where(number > 0, np.maximum(beyond, 0.0), mean - number))
+
+
+def normal_share(z: Array) -> Array:
+    """Φ(z) to 2e-4."""
+    return np.asarray(1 / (1 + np.exp(-np.clip(1.5976 * z + 0.07056 * z**3, -500.0, 500.0))))
+
+
+def work_shares(means: Array, points: Array, left: Array, varied: Array) -> Array:
+    """[mean, 0 and the points]: the chance of each amount of work, where so much is `left` of what was there.
+
+    No work is none at all: what is less than the first point counts as that one.
+    """
+    beyond = compound_excess(means[:, np.newaxis], points[np.newaxis] - left[:, np.newaxis], varied)
+    over = (beyond[:, :-1] - beyond[:, 1:]) / np.maximum(np.diff(points, axis=0), 1e-12)
+    none = np.where(left > 0, 0.0, np.exp(-means))[:, np.newaxis]
+    shares = np.concatenate([none, 1 - none - over[:, :1], over[:, :-1] - over[:, 1:], over[:, -1:]], axis=1)
     shares = np.maximum(shares, 0.0)
     return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 

@@ -13,12 +13,23 @@ from functools import cached_property
 import numpy as np
 
 from roofline.distinct import Array
-from roofline.estimates.batches import poisson_shares, solved, spread_points, stationary
+from roofline.estimates.batches import (
+    normal_share,
+    poisson_shares,
+    solved,
+    spread_points,
+    stationary,
+    work_points,
+    work_shares,
+)
 
 NEARLY = 0.9999
 """Load at which a queue that grows without end is cut off."""
 EXACT, SPACED = 32, 96
 """Numbers in the system that are summed one by one, and points that stand for those beyond."""
+
+PARTS = (1 / 64, 1 / 16, 1 / 4, 1 / 2, 3 / 4, 1.0)
+"""Parts of a prompt, or of a step where it takes several, for which steps are timed too."""
 
 SINGLE = 1.5
 """Prompts of a step below which they are taken one after another."""
@@ -28,8 +39,9 @@ CROWD = 16.0
 LARGE = 600.0
 """Logarithm of what counts as without end."""
 
-TOGETHER_ROUNDS = 6
-"""Times that it is worked out how long steps are that wait for other ranks."""
+NEVER = 30.0
+"""Logarithm of how much rarer than others a number in the system is that no server gets beyond: where more take longer
+each, there may be another state that lasts, and this is how far it is from the one that a server begins in."""
 TOGETHER = 2**12
 """Numbers between neighbouring points that are worked out together."""
 
@@ -163,13 +175,27 @@ class Prompting:
 
 
 @dataclass(frozen=True)
+class Phases:
+    """Prompts that go first, between two decode steps of a replica that decodes k, at each node.
+
+    `begun`: those that begin from one decode step to the next: as many as come until none waits, a number that is about
+    geometric, or as there are places for. `together`: so many join the decodes at once, in the mean of those that
+    join: E[N(N + 1)/2]/E[N]. `left`: what a full memory leaves of those that come behind one's own.
+    """
+
+    begun: Array
+    together: Array
+    left: Array
+
+
+@dataclass(frozen=True)
 class Open:
     """A replica that requests reach at random, `rate` of them a second, of which at most the last node's number run.
 
     `uneven`: squared variation of the gaps between requests: 1 at random, 1/R where R replicas take turns, whose gaps
     are sums of R at random. Waits shrink with it (Kingman). `fastest`: the most that it takes a second.
     `varied`: squared variation of the prompts' lengths, 0 of equal ones. `company`: other ranks that run every step
-    together with this one.
+    together with this one. `waiting`: the part of the decodes that one prompt of a step keeps waiting.
 
     From one decode step to the next, prompts included, X(k) seconds pass: a queue whose speed hangs on the number k in
     it, so that the number's distribution hangs on the mean length alone: π(n) ∝ Π λ·more·X(j)/j (Kelly, Reversibility
@@ -185,29 +211,31 @@ class Open:
     fastest: Array
     varied: Array | float = 0.0
     company: Array | float = 0.0
+    waiting: Array | float = 0.0
 
     # -- ranks in step ---------------------------------------------------------------------------------------------
     @property
     def beside_others(self) -> Open:
         """One of the ranks, whose steps are as long as the slowest rank's, where a prompt takes several.
 
-        It has prompts in a share p of its steps, so that 1 − (1 − p)^company of those without any have others'.
+        It has prompts for a share ρ of the time, so that others have some for 1 − (1 − ρ)^company of it, in which steps
+        are long and so are fewer.
         """
-        t, rank = self.table, self
-        for _ in range(TOGETHER_ROUNDS):
-            begun = self.rate * (rank.interval if t.mixes else rank.table.alone)
-            others = 1 - (1 - np.minimum(begun * self.turns, 1.0)) ** self.company
-            alone = t.alone + others * np.maximum(t.mixed[0] - t.alone, 0.0)
-            mixed = t.mixed + others * np.maximum(t.partly[-1] - t.mixed, 0.0)
-            rank = replace(self, table=replace(t, alone=alone, mixed=mixed), company=0.0)
-        return rank
+        t = self.table
+        long = np.maximum(t.partly[-1], t.alone)
+        none = (1 - np.minimum(self.rate * self.turns * long, 1.0)) ** self.company
+        others = 1 - none * long / np.maximum(none * long + (1 - none) * t.alone, 1e-300)
+        alone = t.alone + others * (long - t.alone)
+        mixed = t.mixed + others * np.maximum(t.partly[-1] - t.mixed, 0.0)
+        return replace(self, table=replace(t, alone=alone, mixed=mixed), company=0.0)
 
     @property
     def all_ranks(self) -> Open:
         """All ranks as one server.
 
         Requests go to them in turn, so that of n prompts the fullest has (n + (ranks − 1)/2)/ranks, one at least; where
-        lengths vary, the step is that of the longest, at most a full one.
+        lengths vary, the step is that of the longest, at most a full one. Where prompts run apart, ranks without any
+        decode beside those of others, and those with some wait.
         """
         t, ranks = self.table, 1 + np.asarray(self.company)
         numbers = t.prompts * ranks - (ranks - 1) / 2
@@ -216,13 +244,15 @@ class Open:
         if np.any(np.asarray(self.varied) > 0):
             each = np.maximum(prompts / ranks, 1.0)[:, np.newaxis]
             longest = largest_of(np.minimum(prompts, ranks)[:, np.newaxis], t.varied(self.varied) / each)
-            mixed = np.minimum(mixed * longest, np.maximum(mixed, t.mixed[-1]))
+            mixed = np.minimum(mixed * longest, t.step(t.room))
         room, per_step, decodes = (each * ranks for each in (t.room, t.per_step, t.decodes))
-        table = replace(t, decodes=decodes, prompts=prompts, mixed=mixed, room=room, per_step=per_step)
+        mixed = mixed if t.mixes else np.maximum(mixed, t.alone)
+        table = replace(t, decodes=decodes, prompts=prompts, mixed=mixed, room=room, per_step=per_step, mixes=True)
         uneven = np.minimum(self.uneven * ranks, 1.0)
         return replace(
-            self, table=table, rate=self.rate * ranks, uneven=uneven, fastest=self.fastest * ranks, company=0.0
-        )
+            self, table=table, rate=self.rate * ranks, uneven=uneven, fastest=self.fastest * ranks, company=0.0,
+            waiting=0.0 if t.mixes else 1 / ranks,
+        )  # fmt: skip
 
     # -- prompts one after another ---------------------------------------------------------------------------------
     @cached_property
@@ -257,7 +287,7 @@ class Open:
         """
         t, rate, plain = self.table, self.rate, self.table.alone
         if not t.mixes:
-            return np.asarray(plain + self.prompts_between)
+            return np.asarray(np.maximum(self.phases.begun / np.maximum(rate, 1e-300), plain))
         full = np.maximum(self.full, plain)
         fitting = t.prompts[:, np.newaxis] <= t.room
         each = np.where(fitting, (t.mixed - plain) / t.prompts[:, np.newaxis], np.inf).min(axis=0)
@@ -269,14 +299,36 @@ class Open:
         begin = -np.expm1(-rate * plain)
         for _ in range(20):
             middle = (low + high) / 2
-            mean, _ = self._alternating(t.step(middle), plain, begin)
+            mean, _, _ = self._alternating(t.step(middle), plain, begin)
             more = mean > middle
             low, high = np.where(more, middle, low), np.where(more, high, middle)
-        _, mean = self._alternating(t.step((low + high) / 2), plain, begin)
-        return np.asarray(np.where(self.single, least, np.clip(mean, least, full)))
+        prompts = (low + high) / 2
+        _, mean, share = self._alternating(t.step(prompts), plain, begin)
+        mean = np.where(self.single, least, np.clip(mean, least, full))
+        return mean if not np.any(np.asarray(self.waiting) > 0) else self._beside_prompts(mean, share, prompts)
 
-    def _alternating(self, some: Array, plain: Array, begin: Array) -> tuple[Array, Array]:
-        """Prompts of a step that has any, and mean seconds of all steps, where steps with `some` last so long.
+    def _beside_prompts(self, mean: Array, share: Array, prompts: Array) -> Array:
+        """Seconds from one decode step of a rank to the next, of such steps of all ranks: it decodes in those in which
+        it has no prompt itself, of R ranks max(R − n, 0) where n come, dealt out in turn.
+
+        Their number n follows from that of the last step, so that its variance is λ·t' more than a Poisson one's, and
+        what lengths make of the longest. It stops at the places that there are.
+        """
+        t, ranks = self.table, 1 / np.maximum(self.waiting, 1e-9)
+        slope = np.clip(self.rate * (t.step(prompts + 1) - t.step(prompts)), 0.0, 0.9)
+        growing = 1 - t.alone / np.maximum(t.step(prompts), 1e-300)
+        each = np.maximum(prompts / ranks, 1.0)
+        lengths = np.log1p(np.asarray(self.varied) / each) / (1 + 0.75 * np.log(np.clip(prompts, 1.0, ranks)))
+        deviation = np.sqrt((prompts + (growing * prompts) ** 2 * lengths) / (1 - slope**2))
+        z = (ranks - prompts) / deviation
+        free = deviation * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi) + (ranks - prompts) * normal_share(z)
+        decodes = 1 - share * (1 - np.clip(free / ranks, 1e-6, 1.0))
+        places = (t.decodes[-1] - t.decodes * (1 - 1 / np.maximum(self.more, 1.0))) / self.rate
+        return np.asarray(np.maximum(np.minimum(mean / decodes, places), mean))
+
+    def _alternating(self, some: Array, plain: Array, begin: Array) -> tuple[Array, Array, Array]:
+        """Prompts of a step that has any, mean seconds of all steps, where those with `some` last so long, and the share
+        of these.
 
         Prompts that come in a step are in the next one, so that long steps follow long ones: a chain of two states, of
         chances 1 − e^(−λ·s) that a step of s seconds has prompts after it; `begin` is that of a step without.
@@ -284,7 +336,7 @@ class Open:
         ends = np.exp(-self.rate * some)
         share = begin / np.maximum(begin + ends, 1e-300)
         mean = share * some + (1 - share) * plain
-        return self.rate * mean / np.maximum(share, 1e-300), mean
+        return self.rate * mean / np.maximum(share, 1e-300), mean, share
 
     # -- prompts that run apart ------------------------------------------------------------------------------------
     @cached_property
@@ -308,24 +360,81 @@ class Open:
         return np.asarray(np.minimum(self.rate * self.each, NEARLY))
 
     @cached_property
+    def _chain(self) -> tuple[Array, Array, Array, Array]:
+        """Prompts of a step without decodes, its seconds, and the chances of each after such a step and after one of
+        decodes at each node: of numbers where lengths are equal, else of tokens, of which some may wait for room."""
+        t, rate = self.table, self.rate
+        if not np.any(np.asarray(self.varied) > 0):
+            numbers, seconds = self.batches
+            return numbers, seconds, *(poisson_shares(rate * each, numbers)[:, 1:] for each in (seconds, t.alone))
+        several = t.chunks > 1
+        room = np.where(several, t.per_step[0], np.maximum(t.per_step[0], 1.0)) + 0 * rate
+        whole, parts = np.where(several, room, 1.0), np.asarray(PARTS).reshape(-1, *(1 for _ in room.shape))
+        longer = np.where(several, 0.0, t.mixed[0, 0] - t.partly[-1, 0])
+        grid = np.concatenate([parts * whole, np.where(several, whole, np.maximum(t.prompts, 1.0))])
+        values = np.concatenate([t.partly[:, 0] + parts * longer, np.where(several, t.partly[-1, 0], t.mixed[:, 0])])
+        numbers = work_points(room)
+        seconds = interpolated(grid, values, np.minimum(numbers, room))
+        left, none = np.maximum(numbers - room, 0.0), np.zeros_like(t.alone + 0 * rate)
+        chances = (work_shares(rate * s, numbers, w, self.varied) for s, w in ((seconds, left), (t.alone, none)))
+        return numbers, seconds, *(each[:, 1:] for each in chances)
+
+    @cached_property
+    def spells(self) -> tuple[Array, Array]:
+        """Mean seconds, and their mean square, of steps of prompts from one with each of the chain's amounts until none
+        waits and decodes go on."""
+        numbers, seconds, chance, _ = self._chain
+        one = np.eye(len(chance)).reshape(len(chance), len(chance), *(1 for _ in chance.shape[2:]))
+        mean = solved((1 + 1e-9) * one - chance, seconds)
+        mean = np.where((mean >= seconds) & np.isfinite(mean), mean, 1e9 * seconds[-1])
+        mean = np.maximum(mean, seconds / (1 - self.apart))
+        square = solved((1 + 1e-9) * one - chance, seconds * (2 * mean - seconds))
+        return mean, np.where((square >= mean**2) & np.isfinite(square), square, 2 * mean**2)
+
+    @cached_property
     def until(self) -> Array:
         """Seconds of prompts that follow a step of each number of them, until none has come and decodes go on."""
         numbers, seconds = self.batches
-        chance = poisson_shares(self.rate * seconds, numbers)[:, 1:]
-        one = np.eye(len(chance)).reshape(len(chance), len(chance), *(1 for _ in chance.shape[2:]))
-        after = solved((1 + 1e-9) * one - chance, (chance * seconds).sum(axis=1))
-        after = np.where((after >= 0) & np.isfinite(after), after, 1e9 * seconds[-1])
-        return np.asarray(np.maximum(after, seconds * self.apart / (1 - self.apart)))
+        amounts, each, _, _ = self._chain
+        return np.maximum(
+            interpolated(amounts, self.spells[0] - each, numbers), seconds * self.apart / (1 - self.apart)
+        )
 
     @cached_property
-    def prompts_between(self) -> Array:
-        """Seconds of prompts between two decode steps, at each node."""
-        plain, (numbers, seconds) = self.table.alone, self.batches
-        least = plain * self.apart / (1 - self.apart)
-        if self.single.all():
-            return np.asarray(least)
-        some = (poisson_shares(self.rate * plain, numbers)[:, 1:] * (seconds + self.until)).sum(axis=1)
-        return np.asarray(np.where(self.single, least, np.maximum(least, some)))
+    def prompts_between(self) -> tuple[Array, Array]:
+        """Mean seconds of prompts between two decode steps, and their variance, at each node."""
+        plain, busy = self.table.alone, self.apart
+        least = plain * busy / (1 - busy)
+        varied = least * self.each * (1 + self._varied) / (1 - busy) ** 2
+        if self.single.all() and not np.any(np.asarray(self.varied) > 0):
+            return least, varied
+        mean, square = ((self._chain[3] * each).sum(axis=1) for each in self.spells)
+        alone = self.single & (np.asarray(self.varied) <= 0)
+        mean, variance = np.maximum(mean, least), np.maximum(square - mean**2, 0.0)
+        return np.where(alone, least, mean), np.where(alone, varied, variance)
+
+    @cached_property
+    def phases(self) -> Phases:
+        """What happens between decode steps at each node; where steps are shared, nothing but single prompts."""
+        t, rate = self.table, self.rate
+        if t.mixes:
+            return Phases(np.zeros_like(t.alone), np.ones_like(t.alone), np.ones_like(t.alone))
+        prompts, variance = self.prompts_between
+        between = np.maximum(t.alone + prompts, 1e-300)
+        begun, wider = np.maximum(rate * between, 1e-300), rate * variance / between
+        free = t.decodes[-1] - t.decodes * (1 - 1 / np.maximum(self.more, 1.0))
+        # a number of mean n and variance (1 + w)·n: some and an exponential one more, or that in a part of the cases
+        square = (1 + wider) / begun
+        part, often = np.sqrt(np.minimum(square, 1.0)), np.minimum(2 / (1 + square), 1.0)
+        sure, more = (1 - part) * begun, part * begun / often
+        fill = np.maximum(free - sure, 0.0) / np.maximum(more, 1e-300)
+        one = -np.expm1(-fill)
+        two = np.where(fill < 1e-3, fill**2, 2 * (one - fill * np.exp(-np.minimum(fill, 700.0))))
+        certain = np.minimum(sure, free)
+        kept = often * (certain + more * one)
+        squared = often * (certain**2 + 2 * certain * more * one + more**2 * two)
+        left = squared / np.maximum(kept, 1e-300) / (begun * (1 + square))
+        return Phases(kept, 1 + wider / 2 * left, np.minimum(left, 1.0))
 
     # -- the server ------------------------------------------------------------------------------------------------
     @cached_property
@@ -362,15 +471,20 @@ class Open:
         t, rate, more, load = self.table, self.rate, self.more, self.load
         steps = np.maximum(more, 1.0)
         points, widths = self.numbers
-        ratios = np.log(np.maximum(rate * more, 1e-300)) + np.log(t.at(self.interval, points) / points)
+        busy = np.maximum(rate * more, 1e-300) * t.at(self.interval, points) / points
+        together = np.maximum(t.at(self.phases.together, points), 1.0)
+        ratios = np.log((together - 1 + busy) / together)
         before = np.concatenate([ratios[:1], ratios[:-1]])
         logs = np.cumsum(widths * (ratios + before) / 2 + np.minimum(widths, 1) * (ratios - before) / 2, axis=0)
+        rarest = np.minimum.accumulate(logs - np.maximum(np.maximum.accumulate(logs, axis=0), 0.0), axis=0)
+        logs = np.where(rarest < -NEVER, -LARGE, logs)
         top = np.maximum(logs.max(axis=0), 0.0)
         starts = np.concatenate([np.zeros_like(logs[:1]), logs[:-1]])
         sums, places_in = geometric((logs - starts) / np.maximum(widths, 1.0), widths)
-        shares, nobody = np.exp(starts - top) * sums, np.exp(-top)
+        joins = busy / (together - 1 + busy)
+        shares, nobody = np.exp(starts - top) * sums * joins, np.exp(-top)
         at = points - widths + places_in
-        last = np.exp(logs - top)[-1]
+        last = np.exp(logs - top)[-1] * joins[-1]
         waiting = last * load / (1 - load)
         everything = nobody + shares.sum(axis=0) + waiting
         decoding = ((shares * at).sum(axis=0) + waiting * t.decodes[-1]) / everything
@@ -379,23 +493,18 @@ class Open:
         prompting = self._prompting(np.clip(decoding / np.maximum(present, 1e-12), 1.0, t.decodes[-1]))
         tpot = (decoding / rate + prompting.excess) / steps
         if not t.mixes:
-            tpot, convoy = self._in_places(tpot)
+            convoy = self._convoy
             ends = rate * (more * t.alone[-1]) ** 2 / t.decodes[-1] / (2 * np.maximum(1 - self.apart, 0.02))
             places = np.maximum(places, convoy * (last + waiting) / everything * ends * self.uneven)
         return prompting.ttft + places, np.where(more > 0, np.maximum(tpot, t.alone[1]), t.alone[1])
 
-    def _in_places(self, tpot: Array) -> tuple[Array, Array]:
-        """A TPOT with which no more decode than have places, and the share of the time in which these are being filled.
-
-        Prompts go first, so that decodes stand still while places fill, half of which are empty in the mean; then all
-        that began together end together.
-        """
-        t, more = self.table, self.more
+    @property
+    def _convoy(self) -> Array:
+        """The share of the time in which places are being filled, where answers are alike: all that began together end
+        together, and prompts go first."""
+        t = self.table
         filling = self.each * t.decodes[-1]
-        share = filling / (filling + more * t.alone[-1])
-        most = t.decodes[-1] * (1 - self.apart * share / 2) / (self.rate * np.maximum(more, 1.0))
-        both = tpot / np.sqrt(1 + (tpot / most) ** 2)
-        return share**4 * both + (1 - share**4) * np.minimum(tpot, most), share
+        return np.asarray(np.where(t.alike, filling / (filling + self.more * t.alone[-1]), 0.0))
 
     def _prompting(self, decodes: Array) -> Prompting:
         if self.single.all():
@@ -429,7 +538,8 @@ class Open:
         ttft = wait + met + idle * self.cold + (1 - idle) * own
         between = self._beside(self.interval, decodes)
         if not t.mixes:
-            return Prompting(ttft, (wait + own) * busy / (1 - busy) - (between - plain))
+            left = self._beside(self.phases.left, decodes)
+            return Prompting(ttft, (wait + own) * busy / (1 - busy) * left - (between - plain))
         # what is left behind a prompt is more than what any step finds: λ·TTFT of work, not as much as any time has
         added, often = np.maximum(full - plain, 0.0), np.minimum(rate * turns * between, 1.0)
         behind = np.maximum(busy * (wait + met + turns * full) - often * (wait + met + turns * full / 2), 0.0)
@@ -514,7 +624,8 @@ class Open:
         if not t.mixes:
             after_own = np.maximum((begins * self.until).sum(axis=0), 0.0)
             least = ((begins * seconds).sum(axis=0) + over) * self.apart / (1 - self.apart)
-            excess = np.maximum(after_own, least) - self._beside(self.prompts_between, decodes)
+            left = self._beside(self.phases.left, decodes)
+            excess = np.maximum(after_own, least) * left - (self._beside(self.interval, decodes) - plain)
             return Prompting(ttft, excess * (1 - 0.5 / np.maximum(more, 1.0)) if t.ahead else excess)
         # the steps after one's own, which come back to what they are at any time
         every = np.concatenate([plain[np.newaxis] + 0 * seconds[:1], seconds])

@@ -36,7 +36,7 @@ from roofline.estimates.first_token import scattered
 from roofline.estimates.generate import decode_of, launched
 from roofline.estimates.memory import Memory
 from roofline.estimates.mixed import Prompts, mean_of, mixed_seconds
-from roofline.estimates.queueing import Open, ReplicaTimes, opening
+from roofline.estimates.queueing import PARTS, Open, ReplicaTimes, opening
 from roofline.estimates.requests import LoadAnswer, ServedLoad, rounded_down
 from roofline.estimates.settings import Setup
 from roofline.estimates.span import NOTHING, Span, exactly, shaped
@@ -48,8 +48,6 @@ from roofline.work.step import replace as changed
 
 DECODES, BATCHES = 24, 10
 """Numbers of decodes and of prompts at which steps are timed; between them times are nearly linear."""
-PARTS = (1 / 64, 1 / 16, 1 / 4, 1 / 2, 3 / 4, 1.0)
-"""Parts of a prompt, or of a step where it takes several, for which steps are timed too."""
 LEAST, SETTLING = 3000, 4000
 """Requests that are followed at a rate, of a server that is nearly idle; of a busy one as many over the idle share.
 Half as many before, up to these, beside thrice those present."""
