@@ -77,8 +77,7 @@ class ReplicaTimes:
     `per_step`: prompts that the tokens of a step are worth, less than 1 where a prompt takes several.
     `partly`: as `mixed`, of parts of one prompt, or of a step full of one, from the smallest to the whole. `ahead`: a
     step is put together while the one before runs. `again`: the part of its prompt that a request computes again where
-    all places are always taken. `squared`: the part of a prompt's seconds that grow with the square of its length,
-    where it takes several chunks. `lengths`: squared variation of the prompts' lengths; `alike`: answers are all as
+    all places are always taken. `squared`: the part of a prompt's seconds that grow with the square of its length. `lengths`: squared variation of the prompts' lengths; `alike`: answers are all as
     long.
     """
 
@@ -106,10 +105,10 @@ class ReplicaTimes:
         v = np.asarray(lengths, dtype=float)
         if not v.any():
             return v
-        square, rest = self.squared, 1 - np.asarray(self.squared)
-        several = rest**2 * v + 2 * rest * square * ((1 + v) ** 2 - 1) + square**2 * ((1 + v) ** 4 - 1)
         growing = np.clip((self.partly[-1] - self.partly[0]) / np.maximum(self.partly[-1], 1e-300), 0.0, 1.0)
-        return np.asarray(np.where(self.chunks > 1, several, v * growing**2))
+        square = np.asarray(self.squared)
+        rest = np.maximum(np.where(self.chunks > 1, 1.0, growing) - square, 0.0)
+        return np.asarray(rest**2 * v + 2 * rest * square * ((1 + v) ** 2 - 1) + square**2 * ((1 + v) ** 4 - 1))
 
     @cached_property
     def base(self) -> Array:

@@ -316,9 +316,12 @@ class Server:
         partly = mixed_seconds(plan, some, 1, context, beside[np.newaxis], width) + before
         partly = np.broadcast_to(partly, (len(PARTS), *nodes.shape))
         alone, squared = np.where(nodes > 0, self.alone.expected, 0.0), np.zeros(())
+        if np.any(varied > 0):  # of lengths that vary, E[L²] = (1 + v)·m², those of a mean prompt m²
+            longer = np.clip(1 - partly[-1, 0] / mixed[0, 0], 0.0, 1.0)
+            squared = np.minimum(longer * (1 + 1 / np.maximum(varied[0, 0], 1e-12)), 1.0)
         if np.any((chunks > 1) & (varied > 0)):
             first = mixed_seconds(plan, replace(some, cached=self.cached), 1, context, 0, width)[-1, 0]
-            squared = np.where(chunks > 1, np.clip(1 - first / partly[-1, 0], 0.0, 1.0), 0.0)
+            squared = np.where(chunks > 1, np.clip(1 - first / partly[-1, 0], 0.0, 1.0), squared)
         return ReplicaTimes(
             nodes, alone, batches, mixed, room, per_step, chunks, partly, engine.mixes, engine.ahead, self.again,
             squared, self.requests.prompts_vary, np.asarray(self.requests.answers_vary) == 0,
