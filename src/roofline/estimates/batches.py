@@ -58,10 +58,17 @@ def excess(mean: Array, number: Array) -> Array:
     return np.asarray(result)
 
 
-def poisson_shares(means: Array, points: Array) -> Array:
-    """[mean, 0 and the points]: the chance of each for Poisson numbers of these means; the last is for all beyond."""
+def poisson_shares(means: Array, points: Array, uneven: Array | float = 1.0) -> Array:
+    """[mean, 0 and the points]: the chance of each for Poisson numbers of these means; the last is for all beyond.
+
+    Those of less `uneven` gaps are that share of them, and neighbouring numbers else.
+    """
     ends = np.concatenate([np.zeros_like(points[:1]), points])
     beyond = excess(means[:, np.newaxis], ends[np.newaxis])
+    if np.any(np.asarray(uneven) < 1):
+        whole, number = np.floor(means)[:, np.newaxis], ends[np.newaxis]
+        low, high = (np.maximum(whole + more - number, 0.0) for more in (0, 1))
+        beyond = uneven * beyond + (1 - uneven) * (low + (means[:, np.newaxis] - whole) * (high - low))
     over = (beyond[:, :-1] - beyond[:, 1:]) / np.maximum(np.diff(ends, axis=0), 1e-12)
     shares = np.concatenate([1 - over[:, :1], over[:, :-1] - over[:, 1:], over[:, -1:]], axis=1)
     shares = np.maximum(shares, 0.0)
@@ -75,19 +82,25 @@ def work_points(room: Array) -> Array:
     return np.concatenate([least * (room / least) ** inside, room * (8 + FAR / room) ** beyond[1:]])
 
 
-def compound_excess(mean: Array, number: Array, varied: Array) -> Array:
-    """E max(W − number, 0) of the work W of a Poisson number of prompts of that mean, each of mean 1.
+def compound_excess(mean: Array, number: Array, varied: Array, uneven: Array) -> Array:
+    """E max(W − number, 0) of the work W of so many prompts in the mean, each of mean 1 and squared variation `varied`.
 
-    `varied`: squared variation of one's work. That of some prompts is taken to be lognormal, of their mean and variance,
-    which it is of one.
+    Their number is Poisson's, or of less `uneven` gaps. The work of some prompts is taken to be lognormal, of its mean
+    and variance, which it is of one.
     """
-    some = -np.expm1(-np.maximum(mean, 1e-300))
-    each = mean / some
-    square = np.maximum(np.log(((1 + varied) / np.maximum(mean, 1e-300) + 1) * some), 1e-6)
+    some = np.maximum(1 - no_one(mean, uneven), 1e-300)
+    each, part = mean / some, mean - np.floor(mean)
+    variance = (varied + uneven) * mean + (1 - uneven) * part * (1 - part)
+    square = np.maximum(np.log((mean**2 + variance) / np.maximum(mean, 1e-300) ** 2 * some), 1e-6)
     deviation = np.sqrt(square)
-    d = (np.log(each / np.maximum(number, 1e-300)) + square / 2) / deviation
+    d = (np.log(np.maximum(each, 1e-300) / np.maximum(number, 1e-300)) + square / 2) / deviation
     beyond = some * (each * normal_share(d) - number * normal_share(d - deviation))
     return np.asarray(np.where(number > 0, np.maximum(beyond, 0.0), mean - number))
+
+
+def no_one(mean: Array, uneven: Array) -> Array:
+    """The chance that nobody comes, of so many in the mean: of gaps at random, or of equal ones."""
+    return np.asarray(uneven * np.exp(-mean) + (1 - uneven) * np.maximum(1 - mean, 0.0))
 
 
 def normal_share(z: Array) -> Array:
@@ -95,14 +108,14 @@ def normal_share(z: Array) -> Array:
     return np.asarray(1 / (1 + np.exp(-np.clip(1.5976 * z + 0.07056 * z**3, -500.0, 500.0))))
 
 
-def work_shares(means: Array, points: Array, left: Array, varied: Array) -> Array:
+def work_shares(means: Array, points: Array, left: Array, varied: Array, uneven: Array) -> Array:
     """[mean, 0 and the points]: the chance of each amount of work, where so much is `left` of what was there.
 
     No work is none at all: what is less than the first point counts as that one.
     """
-    beyond = compound_excess(means[:, np.newaxis], points[np.newaxis] - left[:, np.newaxis], varied)
+    beyond = compound_excess(means[:, np.newaxis], points[np.newaxis] - left[:, np.newaxis], varied, uneven)
     over = (beyond[:, :-1] - beyond[:, 1:]) / np.maximum(np.diff(points, axis=0), 1e-12)
-    none = np.where(left > 0, 0.0, np.exp(-means))[:, np.newaxis]
+    none = np.where(left > 0, 0.0, no_one(means, uneven))[:, np.newaxis]
     shares = np.concatenate([none, 1 - none - over[:, :1], over[:, :-1] - over[:, 1:], over[:, -1:]], axis=1)
     shares = np.maximum(shares, 0.0)
     return np.asarray(shares / shares.sum(axis=1, keepdims=True))

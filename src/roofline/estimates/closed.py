@@ -195,7 +195,7 @@ class ClosedLoop:
         return Circulation(rate, waits, inside, following, turns * np.maximum(begun, rate * full))
 
     def _slowest(self, begun: Array, share: Array) -> Array:
-        """Prompts that the slowest of ranks in step has of so many that begin in each on average, where any has some."""
+        """Prompts that the slowest of ranks in step has, of so many that begin in each on average, if any has some."""
         ranks, varied, some = self.company + 1, self.table.lengths, np.maximum(share, 1e-12)
         total = begun * ranks / some
         dealt = np.maximum((total + (ranks - 1) / 2) / ranks, 1.0)
@@ -302,7 +302,7 @@ def fullest(mean: Array, ranks: Array) -> Array:
     return np.asarray(largest)
 
 
-def slowest_of(mean: Array, ranks: Array, varied: Array) -> Array:
+def slowest_of(mean: Array, ranks: Array, varied: Array | float) -> Array:
     """The mean of the most prompts of so many ranks, of which each has a Poisson number n, in tokens over those of one.
 
     Its tokens vary by (1 + v)·n where those of a prompt do by v.

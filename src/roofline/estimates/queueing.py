@@ -7,7 +7,7 @@ numbers of decodes that a table of step times stands at, and the others are thos
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
@@ -77,8 +77,8 @@ class ReplicaTimes:
     `per_step`: prompts that the tokens of a step are worth, less than 1 where a prompt takes several.
     `partly`: as `mixed`, of parts of one prompt, or of a step full of one, from the smallest to the whole. `ahead`: a
     step is put together while the one before runs. `again`: the part of its prompt that a request computes again where
-    all places are always taken. `squared`: the part of a prompt's seconds that grow with the square of its length. `lengths`: squared variation of the prompts' lengths; `alike`: answers are all as
-    long.
+    all places are always taken. `squared`: the part of a prompt's seconds that grow with the square of its length.
+    `lengths`: squared variation of the prompts' lengths; `alike`: answers are all as long.
     """
 
     decodes: Array
@@ -174,17 +174,42 @@ class Prompting:
 
 
 @dataclass(frozen=True)
+class Between:
+    """Mean `seconds` of prompts between two decode steps, and their `variance`, at each node, and mean seconds that
+    follow a step of each number of prompts `until` none has come and decodes go on."""
+
+    seconds: Array
+    variance: Array
+    until: Array
+
+
+@dataclass(frozen=True)
 class Phases:
     """Prompts that go first, between two decode steps of a replica that decodes k, at each node.
 
     `begun`: those that begin from one decode step to the next: as many as come until none waits, a number that is about
-    geometric, or as there are places for. `together`: so many join the decodes at once, in the mean of those that
-    join: E[N(N + 1)/2]/E[N]. `left`: what a full memory leaves of those that come behind one's own.
+    geometric, or as there are places for. `variance`: that of the seconds in which they do. `together`: the size of
+    batches of which as many join the decodes, of the same variance, (1 + Var N/E[N])/2. `left`: what places leave of
+    those that come behind one's own.
     """
 
     begun: Array
+    variance: Array
     together: Array
     left: Array
+
+
+@dataclass(frozen=True)
+class Answered:
+    """Mean `ttft`, and of decode steps the mean over requests, `tpot`, and over all of their steps, `following`.
+
+    `spread`: variance of a request's own TPOT that prompts between its decode steps make, 0 where they share steps.
+    """
+
+    ttft: Array
+    tpot: Array
+    following: Array
+    spread: Array
 
 
 @dataclass(frozen=True)
@@ -195,6 +220,8 @@ class Open:
     are sums of R at random. Waits shrink with it (Kingman). `fastest`: the most that it takes a second.
     `varied`: squared variation of the prompts' lengths, 0 of equal ones. `company`: other ranks that run every step
     together with this one. `waiting`: the part of the decodes that one prompt of a step keeps waiting.
+    `several`, `two`: the shares of answers that have more than one token, and two. `weight`: that in the mean TPOT of
+    what every one of the former waits, in what as many steps as in the mean take.
 
     From one decode step to the next, prompts included, X(k) seconds pass: a queue whose speed hangs on the number k in
     it, so that the number's distribution hangs on the mean length alone: π(n) ∝ Π λ·more·X(j)/j (Kelly, Reversibility
@@ -211,6 +238,9 @@ class Open:
     varied: Array | float = 0.0
     company: Array | float = 0.0
     waiting: Array | float = 0.0
+    several: Array | float = 1.0
+    two: Array | float = 0.0
+    weight: Array | float = 1.0
 
     # -- ranks in step ---------------------------------------------------------------------------------------------
     @property
@@ -304,14 +334,27 @@ class Open:
         prompts = (low + high) / 2
         _, mean, share = self._alternating(t.step(prompts), plain, begin)
         mean = np.where(self.single, least, np.clip(mean, least, full))
-        return mean if not np.any(np.asarray(self.waiting) > 0) else self._beside_prompts(mean, share, prompts)
+        if np.any(np.asarray(self.waiting) > 0):
+            mean = np.maximum(np.minimum(mean / self._without(share, prompts), self._until_full), mean)
+        return np.asarray(mean)
 
-    def _beside_prompts(self, mean: Array, share: Array, prompts: Array) -> Array:
-        """Seconds from one decode step of a rank to the next, of such steps of all ranks: it decodes in those in which
-        it has no prompt itself, of R ranks max(R − n, 0) where n come, dealt out in turn.
+    @property
+    def _until_full(self) -> Array:
+        """Seconds in which so many come as there are places for, those of answers that end included."""
+        return np.asarray(self._free / np.maximum(self.rate, 1e-300))
+
+    @property
+    def _free(self) -> Array:
+        """Places that are free after a step of so many decodes."""
+        decodes = self.table.decodes
+        return np.asarray(decodes[-1] - decodes * (1 - 1 / np.maximum(self.more, 1.0)))
+
+    def _without(self, share: Array, prompts: Array) -> Array:
+        """The part of the steps in which a rank decodes, since it has no prompt itself: of R ranks max(R − n, 0) where
+        n come, dealt out in turn.
 
         Their number n follows from that of the last step, so that its variance is λ·t' more than a Poisson one's, and
-        what lengths make of the longest. It stops at the places that there are.
+        what lengths make of the longest.
         """
         t, ranks = self.table, 1 / np.maximum(self.waiting, 1e-9)
         slope = np.clip(self.rate * (t.step(prompts + 1) - t.step(prompts)), 0.0, 0.9)
@@ -321,13 +364,10 @@ class Open:
         deviation = np.sqrt((prompts + (growing * prompts) ** 2 * lengths) / (1 - slope**2))
         z = (ranks - prompts) / deviation
         free = deviation * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi) + (ranks - prompts) * normal_share(z)
-        decodes = 1 - share * (1 - np.clip(free / ranks, 1e-6, 1.0))
-        places = (t.decodes[-1] - t.decodes * (1 - 1 / np.maximum(self.more, 1.0))) / self.rate
-        return np.asarray(np.maximum(np.minimum(mean / decodes, places), mean))
+        return np.asarray(1 - share * (1 - np.clip(free / ranks, 1e-6, 1.0)))
 
     def _alternating(self, some: Array, plain: Array, begin: Array) -> tuple[Array, Array, Array]:
-        """Prompts of a step that has any, mean seconds of all steps, where those with `some` last so long, and the share
-        of these.
+        """Prompts of a step that has any, mean seconds of all steps, and the share of those with `some`.
 
         Prompts that come in a step are in the next one, so that long steps follow long ones: a chain of two states, of
         chances 1 − e^(−λ·s) that a step of s seconds has prompts after it; `begin` is that of a step without.
@@ -359,13 +399,34 @@ class Open:
         return np.asarray(np.minimum(self.rate * self.each, NEARLY))
 
     @cached_property
-    def _chain(self) -> tuple[Array, Array, Array, Array]:
-        """Prompts of a step without decodes, its seconds, and the chances of each after such a step and after one of
-        decodes at each node: of numbers where lengths are equal, else of tokens, of which some may wait for room."""
+    def _by_work(self) -> Array:
+        """Whether prompts between decode steps are known by their tokens: those of unequal lengths, and those that take
+        several steps and share them. Others are known by their number."""
+        return np.asarray((self.varied > np.zeros(())) | (self.table.chunks > 1))
+
+    @cached_property
+    def between(self) -> Between:
+        """Prompts from one decode step to the next, while there are any."""
+        if self._by_work.all():
+            return self._spells(*self._work_chain)
+        if not self._by_work.any():
+            return self._spells(*self._number_chain)
+        pairs = (self._spells(*chain) for chain in (self._work_chain, self._number_chain))
+        work, number = ([getattr(each, f.name) for f in fields(Between)] for each in pairs)
+        return Between(*(np.where(self._by_work, a, b) for a, b in zip(work, number, strict=True)))
+
+    @property
+    def _number_chain(self) -> tuple[Array, Array, Array, Array]:
+        """Numbers of prompts of a step without decodes, its seconds, and the chances of each after such a step and
+        after one of decodes at each node."""
+        numbers, seconds = self.batches
+        after, first = (poisson_shares(self.rate * s, numbers, self.uneven) for s in (seconds, self.table.alone))
+        return numbers, seconds, after[:, 1:], first[:, 1:]
+
+    @property
+    def _work_chain(self) -> tuple[Array, Array, Array, Array]:
+        """The same of tokens, as multiples of a prompt's, of which some may wait for room."""
         t, rate = self.table, self.rate
-        if not np.any(np.asarray(self.varied) > 0):
-            numbers, seconds = self.batches
-            return numbers, seconds, *(poisson_shares(rate * each, numbers)[:, 1:] for each in (seconds, t.alone))
         several = t.chunks > 1
         room = np.where(several, t.per_step[0], np.maximum(t.per_step[0], 1.0)) + 0 * rate
         whole, parts = np.where(several, room, 1.0), np.asarray(PARTS).reshape(-1, *(1 for _ in room.shape))
@@ -375,53 +436,36 @@ class Open:
         numbers = work_points(room)
         seconds = interpolated(grid, values, np.minimum(numbers, room))
         left, none = np.maximum(numbers - room, 0.0), np.zeros_like(t.alone + 0 * rate)
-        chances = (work_shares(rate * s, numbers, w, self.varied) for s, w in ((seconds, left), (t.alone, none)))
-        return numbers, seconds, *(each[:, 1:] for each in chances)
+        each, varied = ((seconds, left), (t.alone, none)), np.asarray(self.varied, dtype=float)
+        after, first = (work_shares(rate * s, numbers, w, varied, self.uneven) for s, w in each)
+        return numbers, seconds, after[:, 1:], first[:, 1:]
 
-    @cached_property
-    def spells(self) -> tuple[Array, Array]:
-        """Mean seconds, and their mean square, of steps of prompts from one with each of the chain's amounts until none
-        waits and decodes go on."""
-        numbers, seconds, chance, _ = self._chain
+    def _spells(self, numbers: Array, seconds: Array, chance: Array, first: Array) -> Between:
+        """What a chain makes of that, by the seconds until no prompt waits from a step with each of its amounts on."""
         one = np.eye(len(chance)).reshape(len(chance), len(chance), *(1 for _ in chance.shape[2:]))
         mean = solved((1 + 1e-9) * one - chance, seconds)
         mean = np.where((mean >= seconds) & np.isfinite(mean), mean, 1e9 * seconds[-1])
         mean = np.maximum(mean, seconds / (1 - self.apart))
         square = solved((1 + 1e-9) * one - chance, seconds * (2 * mean - seconds))
-        return mean, np.where((square >= mean**2) & np.isfinite(square), square, 2 * mean**2)
-
-    @cached_property
-    def until(self) -> Array:
-        """Seconds of prompts that follow a step of each number of them, until none has come and decodes go on."""
-        numbers, seconds = self.batches
-        amounts, each, _, _ = self._chain
-        return np.maximum(
-            interpolated(amounts, self.spells[0] - each, numbers), seconds * self.apart / (1 - self.apart)
-        )
-
-    @cached_property
-    def prompts_between(self) -> tuple[Array, Array]:
-        """Mean seconds of prompts between two decode steps, and their variance, at each node."""
-        plain, busy = self.table.alone, self.apart
-        least = plain * busy / (1 - busy)
-        varied = least * self.each * (1 + self._varied) / (1 - busy) ** 2
-        if self.single.all() and not np.any(np.asarray(self.varied) > 0):
-            return least, varied
-        mean, square = ((self._chain[3] * each).sum(axis=1) for each in self.spells)
-        alone = self.single & (np.asarray(self.varied) <= 0)
-        mean, variance = np.maximum(mean, least), np.maximum(square - mean**2, 0.0)
-        return np.where(alone, least, mean), np.where(alone, varied, variance)
+        square = np.where((square >= mean**2) & np.isfinite(square), square, 2 * mean**2)
+        least = self.table.alone * self.apart / (1 - self.apart)
+        every, squared = ((first * each).sum(axis=1) for each in (mean, square))
+        every = np.maximum(every, least)
+        until = np.maximum(interpolated(numbers, mean - seconds, self.batches[0]), 0.0)
+        until = np.maximum(until, self.batches[1] * self.apart / (1 - self.apart))
+        return Between(every, np.maximum(squared - every**2, 0.0), until)
 
     @cached_property
     def phases(self) -> Phases:
         """What happens between decode steps at each node; where steps are shared, nothing but single prompts."""
         t, rate = self.table, self.rate
         if t.mixes:
-            return Phases(np.zeros_like(t.alone), np.ones_like(t.alone), np.ones_like(t.alone))
-        prompts, variance = self.prompts_between
+            none, one = np.zeros_like(t.alone), np.ones_like(t.alone)
+            return Phases(none, none, one, one)
+        prompts, variance = self.between.seconds, self.between.variance
         between = np.maximum(t.alone + prompts, 1e-300)
         begun, wider = np.maximum(rate * between, 1e-300), rate * variance / between
-        free = t.decodes[-1] - t.decodes * (1 - 1 / np.maximum(self.more, 1.0))
+        free = self._free
         # a number of mean n and variance (1 + w)·n: some and an exponential one more, or that in a part of the cases
         square = (1 + wider) / begun
         part, often = np.sqrt(np.minimum(square, 1.0)), np.minimum(2 / (1 + square), 1.0)
@@ -433,7 +477,8 @@ class Open:
         kept = often * (certain + more * one)
         squared = often * (certain**2 + 2 * certain * more * one + more**2 * two)
         left = squared / np.maximum(kept, 1e-300) / (begun * (1 + square))
-        return Phases(kept, 1 + wider / 2 * left, np.minimum(left, 1.0))
+        variance = np.maximum(squared - kept**2 - kept, 0.0) / rate**2
+        return Phases(kept, variance, 1 + rate**2 * variance / kept / 2, np.minimum(left, 1.0))
 
     # -- the server ------------------------------------------------------------------------------------------------
     @cached_property
@@ -461,12 +506,15 @@ class Open:
         ends = np.concatenate([points[:1] - 1, points])
         return points, np.diff(ends, axis=0)
 
-    def answer(self) -> tuple[Array, Array]:
-        """Mean TTFT and TPOT."""
-        if np.any(np.asarray(self.company) > 0):
+    def answer(self) -> Answered:
+        """What requests see."""
+        in_step = np.asarray(self.company) > 0
+        if in_step.any():
             one, every = self.beside_others.answer(), self.all_ranks.answer()
-            ttft, tpot = (np.where(self.table.chunks > 1, *pair) for pair in zip(one, every, strict=True))
-            return ttft, tpot
+            alone = one if in_step.all() else replace(self, company=0.0).answer()
+            each = ([getattr(a, f.name) for f in fields(Answered)] for a in (alone, one, every))
+            several = self.table.chunks > 1
+            return Answered(*(np.where(in_step, np.where(several, b, c), a) for a, b, c in zip(*each, strict=True)))
         t, rate, more, load = self.table, self.rate, self.more, self.load
         steps = np.maximum(more, 1.0)
         points, widths = self.numbers
@@ -489,13 +537,50 @@ class Open:
         decoding = ((shares * at).sum(axis=0) + waiting * t.decodes[-1]) / everything
         present = (shares.sum(axis=0) + waiting) / everything
         places = 0.5 * (1 + self.varied) * self.uneven * last * load / (1 - load) ** 2 / everything / rate
-        prompting = self._prompting(np.clip(decoding / np.maximum(present, 1e-12), 1.0, t.decodes[-1]))
-        tpot = (decoding / rate + prompting.excess) / steps
+        decodes = np.clip(decoding / np.maximum(present, 1e-12), 1.0, t.decodes[-1])
+        prompting = self._prompting(decodes)
+        spread, (share, weight) = self._spread(decodes, prompting.excess), self._waiting(decodes)
+        tpot, following = ((decoding / rate + part * prompting.excess) / steps for part in (weight, share))
         if not t.mixes:
             convoy = self._convoy
             ends = rate * (more * t.alone[-1]) ** 2 / t.decodes[-1] / (2 * np.maximum(1 - self.apart, 0.02))
             places = np.maximum(places, convoy * (last + waiting) / everything * ends * self.uneven)
-        return prompting.ttft + places, np.where(more > 0, np.maximum(tpot, t.alone[1]), t.alone[1])
+        tpot, following = (np.where(more > 0, np.maximum(each, t.alone[1]), t.alone[1]) for each in (tpot, following))
+        return Answered(prompting.ttft + places, tpot, following, spread + 0 * tpot)
+
+    def _spread(self, decodes: Array, excess: Array) -> Array:
+        """Variance of a request's seconds for a decode step, by prompts that run apart.
+
+        Those after its own until decodes go on last r in the mean, and r² is their variance, or r²/3 where they fill
+        the places; beside that each step has the chain's.
+        """
+        t, steps = self.table, np.maximum(self.more, 1.0)
+        if np.any(np.asarray(self.waiting) > 0):
+            between = self._beside(self.interval, decodes)  # a geometric number of steps, one at least
+            mean = np.minimum(between, self._beside(np.maximum(t.alone, t.mixed[0]), decodes))
+            return np.where(self.more > 0, between * (between - mean) / steps, 0.0)
+        if t.mixes:
+            return np.zeros_like(decodes)
+        left, between = self._beside(self.phases.left, decodes), self._beside(self.interval, decodes)
+        own = np.maximum(excess + between - self._beside(t.alone, decodes), 0.0)
+        each = self._beside(self.phases.variance, decodes)
+        return np.where(self.more > 0, (each * steps + own**2 * (1 + 2 * left) / 3) / steps**2, 0.0)
+
+    def _waiting(self, decodes: Array) -> tuple[Array | float, Array | float]:
+        """The part of the requests that wait for prompts behind their own, and its weight in the mean TPOT.
+
+        Where steps are put together ahead, the one after a prompt's own takes those that came before that began. The
+        answer that ends with it waits for prompts only if there are some at any time.
+        """
+        t = self.table
+        if t.mixes:
+            return 1.0, 1.0  # of which there is less, the fewer steps follow
+        if not t.ahead:
+            return self.several, self.weight
+        plain = self._beside(t.alone, decodes)
+        steps = (self._beside(self.interval, decodes) - plain) / t.mixed[0, 0]
+        never = self.two / (1 + np.maximum(steps, 0.0))
+        return self.several - never, self.weight - never / self.several * np.maximum(self.more, 1.0)
 
     @property
     def _convoy(self) -> Array:
@@ -514,6 +599,12 @@ class Open:
         return Prompting(
             np.where(self.single, one.ttft, several.ttft), np.where(self.single, one.excess, several.excess)
         )
+
+    def _behind(self, seconds: Array) -> Array:
+        """What less uneven gaps leave of the λ·t requests that come within t seconds of one's own: of equal gaps, and
+        an exponential time, 1/(e^(1/λt) − 1)."""
+        mean = np.maximum(self.rate * seconds, 1e-3)
+        return np.asarray(self.uneven + (1 - self.uneven) / np.expm1(1 / mean) / mean)
 
     def _beside(self, values: Array, decodes: Array) -> Array:
         """What is known at the nodes, beside so many decodes, or none where answers have one token."""
@@ -537,7 +628,7 @@ class Open:
         ttft = wait + met + idle * self.cold + (1 - idle) * own
         between = self._beside(self.interval, decodes)
         if not t.mixes:
-            left = self._beside(self.phases.left, decodes)
+            left = self._beside(self.phases.left, decodes) * self._behind(wait + own)
             return Prompting(ttft, (wait + own) * busy / (1 - busy) * left - (between - plain))
         # what is left behind a prompt is more than what any step finds: λ·TTFT of work, not as much as any time has
         added, often = np.maximum(full - plain, 0.0), np.minimum(rate * turns * between, 1.0)
@@ -621,11 +712,11 @@ class Open:
             ttft = ttft + np.where(more > 0, (1 - idle) * mean, next_one)
         begins = shares * numbers / prompts
         if not t.mixes:
-            after_own = np.maximum((begins * self.until).sum(axis=0), 0.0)
+            after_own = np.maximum((begins * self.between.until).sum(axis=0), 0.0)
             least = ((begins * seconds).sum(axis=0) + over) * self.apart / (1 - self.apart)
-            left = self._beside(self.phases.left, decodes)
+            left = self._beside(self.phases.left, decodes) * self._behind((begins * seconds).sum(axis=0) + over)
             excess = np.maximum(after_own, least) * left - (self._beside(self.interval, decodes) - plain)
-            return Prompting(ttft, excess * (1 - 0.5 / np.maximum(more, 1.0)) if t.ahead else excess)
+            return Prompting(ttft, excess)
         # the steps after one's own, which come back to what they are at any time
         every = np.concatenate([plain[np.newaxis] + 0 * seconds[:1], seconds])
         usual = (stationary(chance) * every).sum(axis=0)

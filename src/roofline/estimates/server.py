@@ -60,7 +60,8 @@ class Serving(Spent, LoadAnswer):
     """Steady state. Spans are in seconds; numbers or arrays.
 
     ttft: from arrival to the first token: the wait for the step under way, for prompts that came before or for a place,
-    and the own prefill. tpot: mean time between a request's tokens after the first. latency: ttft + (output − 1)·tpot.
+    and the own prefill. tpot: mean time between a request's tokens after the first, of each request. latency: ttft +
+    (output − 1)·`longer`·tpot, 1 but where answers vary: short ones wait more for each of their tokens.
     `in_flight`: requests decoding, prefilling or waiting, of a rate their mean, rounded up; `capacity`: how many the
     memory of all replicas holds at their last token; an engine that keeps no room for whole answers runs more.
     `prefill_share`: the part of the server's work that is prompts. `percentiles`: of TTFT, TPOT and latency, of the
@@ -89,6 +90,7 @@ class Serving(Spent, LoadAnswer):
     requests_per_second: Count
     percentiles: Percentiles
     rounds: Count | None = None
+    longer: Count = 1.0
 
     # -- what and where --------------------------------------------------------------------------------------------
     @cached_property
@@ -150,7 +152,7 @@ class Serving(Spent, LoadAnswer):
     @property
     def latency(self) -> Span:
         """End to end, for one request."""
-        return self.ttft + self.tpot.times(self.output - 1)
+        return self.ttft + self.tpot.times((self.output - 1) * self.longer)
 
     @property
     def tokens_per_second(self) -> Count:
@@ -171,7 +173,7 @@ class Serving(Spent, LoadAnswer):
     def spending(self) -> Spending:
         """What it takes in a second."""
         load = SteadyLoad(self.requests_per_second, self.input, self.output, self.cached_prefix)
-        return server_spending(self.asked, load, self.tpot.expected, drafting=self.drafting)
+        return server_spending(self.asked, load, self.tpot.expected * self.longer, drafting=self.drafting)
 
     @property
     def grade(self) -> Word:
@@ -422,37 +424,43 @@ class Server:
             flight = np.max(np.asarray(self.places * self.groups))
             expected = f"at most {slowest:.3g} requests a second, what this server takes with {flight} in flight"
             raise InputError("rate", asked.item(), expected)
-        ttft: Count
-        tpot: Count
-        ttft, tpot = self._open(rate, turns).answer()
-        lighter = self._open(rate * (1 - LIGHTER), turns).answer()
-        steeper = [_steepness(now, then) for now, then in zip((ttft, tpot), lighter, strict=True)]
+        seen, lighter = (self._open(each, turns).answer() for each in (rate, rate * (1 - LIGHTER)))
+        steeper = [_steepness(getattr(seen, name), getattr(lighter, name)) for name in ("ttft", "tpot")]
         share: Count = self.share
-        tpot = tpot * share
+        ttft: Count = seen.ttft
+        tpot: Count = seen.tpot * share
+        longer: Count = seen.following / seen.tpot
         if formula:
-            percentiles = self._approximate(1.0, ttft, tpot, rate, np.inf)
+            percentiles = self._approximate(1.0, ttft, tpot, rate, np.inf, longer, seen.spread * share**2)
         else:
+            longer = 1.0
             ttft, tpot, percentiles, share = self._followed(rate, rate * (ttft + (self.output - 1) * tpot), turns)
-        whole = self.asked.engine.before(self.input) + ttft + (self.output - 1) * tpot
+        whole = self.asked.engine.before(self.input) + ttft + (self.output - 1) * tpot * longer
         present = np.ceil(rate * whole - 1e-9).astype(np.int64)
         shape = np.broadcast_shapes(np.shape(ttft), np.shape(rate))
         flight = np.broadcast_to(present, shape) if shape else int(present)
-        return self._serving(flight, ttft, tpot, rate, percentiles, share, steeper)
+        return self._serving(flight, ttft, tpot, rate, percentiles, share, steeper, longer)
 
     def _open(self, rate: Count, turns: Count) -> Open:
         groups = np.asarray(self.groups)
         uneven, fastest = np.asarray(1 / (groups * turns)), np.asarray(self.fastest / groups)
         varied = np.asarray(self.requests.prompts_vary)
         company = np.asarray(self.asked.layout.in_step - 1)
-        return Open(self.table, np.asarray(rate / groups), self.steps, uneven, fastest, varied, company)
+        several, two, weight = self.requests.answered
+        rates = (np.asarray(rate / groups), self.steps, uneven, fastest)
+        return Open(self.table, *rates, varied, company, several=several, two=two, weight=weight)
 
-    def _approximate(self, others: Count, ttft: Count, tpot: Count, rate: Count, round: Count) -> Percentiles:
+    def _approximate(
+        self, others: Count, ttft: Count, tpot: Count, rate: Count, round: Count, longer: Count = 1.0,
+        spread: Count = 0.0,
+    ) -> Percentiles:  # fmt: skip
         """Percentiles about the means of the formula."""
         more = self.output - 1
         varied = 0.0 if self.drafting is None else self.drafting.varied(more)
         vary = (self.requests.prompts_vary, self.requests.answers_vary)
         before = self.asked.engine.before
-        numbers = (others, before(self.input), before(1), ttft, tpot, more, varied, tpot / self.share, round, *vary)
+        step = tpot / self.share
+        numbers = (others, before(self.input), before(1), ttft, tpot, more, varied, step, round, *vary, longer, spread)
         steady = Steady(np.asarray(rate / self.groups), *(np.asarray(n, dtype=float) for n in numbers))
         shape = np.broadcast_shapes(self.table.decodes.shape[1:], np.shape(ttft), np.shape(rate))
         return Chances(self.table, steady).percentiles.shaped(shape)
@@ -472,10 +480,11 @@ class Server:
 
     def _serving(
         self, flight: Count, ttft: Count, tpot: Count, rate: Count, percentiles: Percentiles, step_share: Count,
-        steeper: Sequence[Count] = (1.0, 1.0),
+        steeper: Sequence[Count] = (1.0, 1.0), longer: Count = 1.0,
     ) -> Serving:  # fmt: skip
         """The answer, whose uncertainty is that of a decode step and of one with a prompt.
 
+        `longer`: mean seconds for a token, of all requests' tokens, over the mean of the requests' TPOT.
         `steeper`: the power of the seconds of steps by which TTFT and TPOT grow. Users who wait for answers are faster
         with their steps; where requests come at a rate, slower steps are a higher load too.
         The speed of light has neither host nor waits: of the TTFT it is the prompt alone, of the TPOT the decode steps
@@ -483,7 +492,7 @@ class Server:
         """
         asked, engine, t = self.asked, self.asked.engine, self.table
         shape = np.broadcast_shapes(np.shape(ttft), np.shape(tpot), np.shape(flight), np.shape(rate))
-        busy = np.minimum(np.maximum(1.0, rate / self.groups * (self.output - 1) * tpot), t.decodes[-1])
+        busy = np.minimum(np.maximum(1.0, rate / self.groups * (self.output - 1) * tpot * longer), t.decodes[-1])
         decodes = rounded_down(busy + 0.5) if np.shape(busy) else int(busy + 0.5)
         steps = Span(*(t.at(np.asarray(end), busy) for end in self.alone.ends()))
         queries = (Queries(self.cached, self.input - self.cached, 1), Queries(self.context, self.width, decodes))
@@ -502,10 +511,12 @@ class Server:
 
         first = first_token(host + ttft).shaped(shape)
         between = between.steeper(steeper[1]).resting_on(steps.floor * step_share).shaped(shape)
-        percentiles = percentiles.within(first_token, between, first + between.times(self.output - 1)).shaped(shape)
+        percentiles = percentiles.within(
+            first_token, between, first + between.times((self.output - 1) * longer)
+        ).shaped(shape)
         return Serving(
             asked, self.requests, flight, self.capacity, first, between, shaped(share, shape), shaped(rate, shape),
-            percentiles, self.rounds,
+            percentiles, self.rounds, shaped(np.asarray(longer), shape),
         )  # fmt: skip
 
 

@@ -165,7 +165,9 @@ class Steady:
     `late`: seconds until the scheduler sees one, `soonest` the shortest; `ttft`: from there; `tpot`: for each of `more`
     tokens. `varied`: the variance of the steps that a request needs, over the square of their mean. `step`: mean
     seconds of one. `round`: seconds after which each user sends again, infinite where requests come at random.
-    `prompts_vary`, `answers_vary`: the variance of lengths, over the square of their mean.
+    `prompts_vary`, `answers_vary`: the variance of lengths, over the square of their mean. `longer`: mean seconds for a
+    token of all requests, over `tpot`, the mean of the requests' own. `apart`: the variance of these by prompts that
+    run apart.
     """
 
     rate: Array
@@ -180,6 +182,8 @@ class Steady:
     round: Array
     prompts_vary: Array
     answers_vary: Array
+    longer: Array
+    apart: Array
 
 
 @dataclass(frozen=True)
@@ -199,7 +203,7 @@ class Chances:
     def _answering(self) -> Varied:
         """Seconds after the first token: a TPOT for each token of an answer, which is a few at least."""
         s = self.steady
-        varied, all_equal = s.answers_vary, self.following.times(s.more)
+        varied, all_equal = s.answers_vary, self.following.times(s.more * s.longer)
         by_length = varied * all_equal.mean**2
         variance = all_equal.variance / (1 + varied) + by_length
         some = varied > 0
@@ -211,7 +215,7 @@ class Chances:
     def decodes(self) -> Array:
         """Decodes of a step."""
         s = self.steady
-        return np.asarray(np.minimum(np.maximum(s.rate * s.more * s.tpot, 1.0), self.table.decodes[-1]))
+        return np.asarray(np.minimum(np.maximum(s.rate * s.more * s.tpot * s.longer, 1.0), self.table.decodes[-1]))
 
     @cached_property
     def plain(self) -> Array:
@@ -342,7 +346,8 @@ class Chances:
         equal = (s.varied <= 0) & (s.prompts_vary <= 0)
         fullest = np.maximum(t.at(np.maximum(t.partly[-1], t.mixed[-1]), self.decodes), s.tpot)
         greatest = np.where(t.mixes & (s.varied <= 0), np.where(self._placed & equal, slowest, fullest), inf)
-        over_answer = (self._prompts_beside * (1 + self.varied) + s.varied * s.tpot**2) * (1 + s.answers_vary)
+        beside = np.where(t.mixes | ~self.random, self._prompts_beside * (1 + self.varied), s.apart)
+        over_answer = (beside + s.varied * s.tpot**2) * (1 + s.answers_vary)
         return Varied(least, s.tpot, over_answer + self._crowd, greatest)
 
     @property
@@ -370,6 +375,6 @@ class Chances:
         s, deviation = self.steady, np.sqrt(self.decodes)
         more, fewer = self.decodes + deviation, np.maximum(self.decodes - deviation, 1.0)
         wider = (self.table.at(self.table.alone, more) - self.table.at(self.table.alone, fewer)) / 2
-        longer = wider / np.maximum(s.step, self.plain)
+        longer = wider / (np.maximum(s.step, self.plain) if self.table.mixes else self.plain)
         grown = np.minimum(longer * deviation, 1 - IDLE)
         return np.where(self.random, (longer * s.tpot) ** 2 / (1 - grown), 0.0)
