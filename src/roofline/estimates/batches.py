@@ -88,12 +88,13 @@ def compound_excess(mean: Array, number: Array, varied: Array, uneven: Array) ->
     Their number is Poisson's, or of less `uneven` gaps. The work of some prompts is taken to be lognormal, of its mean
     and variance, which it is of one.
     """
-    some = np.maximum(1 - no_one(mean, uneven), 1e-300)
+    mean = np.maximum(mean, 1e-12)
+    some = np.maximum(1 - no_one(mean, uneven), 1e-12)
     each, part = mean / some, mean - np.floor(mean)
     variance = (varied + uneven) * mean + (1 - uneven) * part * (1 - part)
-    square = np.maximum(np.log((mean**2 + variance) / np.maximum(mean, 1e-300) ** 2 * some), 1e-6)
+    square = np.maximum(np.log((1 + variance / mean**2) * some), 1e-6)
     deviation = np.sqrt(square)
-    d = (np.log(np.maximum(each, 1e-300) / np.maximum(number, 1e-300)) + square / 2) / deviation
+    d = (np.log(each / np.maximum(number, 1e-12)) + square / 2) / deviation
     beyond = some * (each * normal_share(d) - number * normal_share(d - deviation))
     return np.asarray(np.where(number > 0, np.maximum(beyond, 0.0), mean - number))
 
@@ -105,7 +106,7 @@ def no_one(mean: Array, uneven: Array) -> Array:
 
 def normal_share(z: Array) -> Array:
     """Φ(z) to 2e-4."""
-    return np.asarray(1 / (1 + np.exp(-np.clip(1.5976 * z + 0.07056 * z**3, -500.0, 500.0))))
+    return np.asarray(1 / (1 + np.exp(np.clip(z * (-1.5976 - 0.07056 * z * z), -500.0, 500.0))))
 
 
 def work_shares(means: Array, points: Array, left: Array, varied: Array, uneven: Array) -> Array:

@@ -167,10 +167,14 @@ def largest_of(number: Array, varied: Array) -> Array:
 @dataclass(frozen=True)
 class Prompting:
     """What prompts do to a replica that decodes k: mean TTFT, and `excess`, the seconds by which all decode steps of a
-    request take longer than as many at any time, since who comes behind it comes soon after its own prompt."""
+    request take longer than as many at any time, since who comes behind it comes soon after its own prompt.
+
+    `last`: the part of those behind that come during the step that ends one's own prompt.
+    """
 
     ttft: Array
     excess: Array
+    last: Array | float = 1.0
 
 
 @dataclass(frozen=True)
@@ -539,7 +543,7 @@ class Open:
         places = 0.5 * (1 + self.varied) * self.uneven * last * load / (1 - load) ** 2 / everything / rate
         decodes = np.clip(decoding / np.maximum(present, 1e-12), 1.0, t.decodes[-1])
         prompting = self._prompting(decodes)
-        spread, (share, weight) = self._spread(decodes, prompting.excess), self._waiting(decodes)
+        spread, (share, weight) = self._spread(decodes, prompting.excess), self._waiting(decodes, prompting.last)
         tpot, following = ((decoding / rate + part * prompting.excess) / steps for part in (weight, share))
         if not t.mixes:
             convoy = self._convoy
@@ -566,11 +570,11 @@ class Open:
         each = self._beside(self.phases.variance, decodes)
         return np.where(self.more > 0, (each * steps + own**2 * (1 + 2 * left) / 3) / steps**2, 0.0)
 
-    def _waiting(self, decodes: Array) -> tuple[Array | float, Array | float]:
+    def _waiting(self, decodes: Array, last: Array | float) -> tuple[Array | float, Array | float]:
         """The part of the requests that wait for prompts behind their own, and its weight in the mean TPOT.
 
         Where steps are put together ahead, the one after a prompt's own takes those that came before that began. The
-        answer that ends with it waits for prompts only if there are some at any time.
+        answer that ends with it does not wait for those that came in the `last` step, but for such as always come.
         """
         t = self.table
         if t.mixes:
@@ -579,7 +583,7 @@ class Open:
             return self.several, self.weight
         plain = self._beside(t.alone, decodes)
         steps = (self._beside(self.interval, decodes) - plain) / t.mixed[0, 0]
-        never = self.two / (1 + np.maximum(steps, 0.0))
+        never = self.two / (1 + np.maximum(steps, 0.0)) * last
         return self.several - never, self.weight - never / self.several * np.maximum(self.more, 1.0)
 
     @property
@@ -596,9 +600,8 @@ class Open:
         if not self.single.any():
             return self._together(decodes)
         one, several = self._one_by_one(decodes), self._together(decodes)
-        return Prompting(
-            np.where(self.single, one.ttft, several.ttft), np.where(self.single, one.excess, several.excess)
-        )
+        pairs = ((getattr(one, f.name), getattr(several, f.name)) for f in fields(Prompting))
+        return Prompting(*(np.where(self.single, *pair) for pair in pairs))
 
     def _behind(self, seconds: Array) -> Array:
         """What less uneven gaps leave of the λ·t requests that come within t seconds of one's own: of equal gaps, and
@@ -629,7 +632,8 @@ class Open:
         between = self._beside(self.interval, decodes)
         if not t.mixes:
             left = self._beside(self.phases.left, decodes) * self._behind(wait + own)
-            return Prompting(ttft, (wait + own) * busy / (1 - busy) * left - (between - plain))
+            excess = (wait + own) * busy / (1 - busy) * left - (between - plain)
+            return Prompting(ttft, excess, np.minimum(t.mixed[0, 0] / (wait + own), 1.0))
         # what is left behind a prompt is more than what any step finds: λ·TTFT of work, not as much as any time has
         added, often = np.maximum(full - plain, 0.0), np.minimum(rate * turns * between, 1.0)
         behind = np.maximum(busy * (wait + met + turns * full) - often * (wait + met + turns * full / 2), 0.0)
@@ -713,10 +717,13 @@ class Open:
         begins = shares * numbers / prompts
         if not t.mixes:
             after_own = np.maximum((begins * self.between.until).sum(axis=0), 0.0)
+            longer = self.uneven * rate * (finds * seconds * varied / numbers).sum(axis=0)  # of a step after a long one
             least = ((begins * seconds).sum(axis=0) + over) * self.apart / (1 - self.apart)
             left = self._beside(self.phases.left, decodes) * self._behind((begins * seconds).sum(axis=0) + over)
-            excess = np.maximum(after_own, least) * left - (self._beside(self.interval, decodes) - plain)
-            return Prompting(ttft, excess)
+            after_own = np.maximum(after_own, least) * (1 + longer / (begins * numbers).sum(axis=0))
+            excess = after_own * left - (self._beside(self.interval, decodes) - plain)
+            own_step = (begins * seconds).sum(axis=0)
+            return Prompting(ttft, excess, own_step / (own_step + over))
         # the steps after one's own, which come back to what they are at any time
         every = np.concatenate([plain[np.newaxis] + 0 * seconds[:1], seconds])
         usual = (stationary(chance) * every).sum(axis=0)
