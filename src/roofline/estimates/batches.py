@@ -75,7 +75,7 @@ def poisson_shares(means: Array, points: Array, uneven: Array | float = 1.0) -> 
     return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
 
-def work_points(room: Array) -> Array:
+def token_points(room: Array) -> Array:
     """Amounts of work, in prompts, up to what a step has room for, and beyond that."""
     inside, beyond = (np.linspace(0, 1, n).reshape(-1, *(1 for _ in np.shape(room))) for n in (INSIDE, WAITING))
     least = np.minimum(LITTLE, room / 8)
@@ -109,7 +109,7 @@ def normal_share(z: Array) -> Array:
     return np.asarray(1 / (1 + np.exp(np.clip(z * (-1.5976 - 0.07056 * z * z), -500.0, 500.0))))
 
 
-def work_shares(means: Array, points: Array, left: Array, varied: Array, uneven: Array) -> Array:
+def token_shares(means: Array, points: Array, left: Array, varied: Array, uneven: Array) -> Array:
     """[mean, 0 and the points]: the chance of each amount of work, where so much is `left` of what was there.
 
     No work is none at all: what is less than the first point counts as that one.

@@ -19,8 +19,8 @@ from roofline.estimates.batches import (
     solved,
     spread_points,
     stationary,
-    work_points,
-    work_shares,
+    token_points,
+    token_shares,
 )
 
 NEARLY = 0.9999
@@ -204,7 +204,7 @@ class Phases:
 
 
 @dataclass(frozen=True)
-class Answered:
+class RateMeans:
     """Mean `ttft`, and of decode steps the mean over requests, `tpot`, and over all of their steps, `following`.
 
     `spread`: variance of a request's own TPOT that prompts between its decode steps make, 0 where they share steps.
@@ -437,11 +437,11 @@ class Open:
         longer = np.where(several, 0.0, t.mixed[0, 0] - t.partly[-1, 0])
         grid = np.concatenate([parts * whole, np.where(several, whole, np.maximum(t.prompts, 1.0))])
         values = np.concatenate([t.partly[:, 0] + parts * longer, np.where(several, t.partly[-1, 0], t.mixed[:, 0])])
-        numbers = work_points(room)
+        numbers = token_points(room)
         seconds = interpolated(grid, values, np.minimum(numbers, room))
         left, none = np.maximum(numbers - room, 0.0), np.zeros_like(t.alone + 0 * rate)
         each, varied = ((seconds, left), (t.alone, none)), np.asarray(self.varied, dtype=float)
-        after, first = (work_shares(rate * s, numbers, w, varied, self.uneven) for s, w in each)
+        after, first = (token_shares(rate * s, numbers, w, varied, self.uneven) for s, w in each)
         return numbers, seconds, after[:, 1:], first[:, 1:]
 
     def _spells(self, numbers: Array, seconds: Array, chance: Array, first: Array) -> Between:
@@ -510,15 +510,15 @@ class Open:
         ends = np.concatenate([points[:1] - 1, points])
         return points, np.diff(ends, axis=0)
 
-    def answer(self) -> Answered:
+    def answer(self) -> RateMeans:
         """What requests see."""
         in_step = np.asarray(self.company) > 0
         if in_step.any():
             one, every = self.beside_others.answer(), self.all_ranks.answer()
             alone = one if in_step.all() else replace(self, company=0.0).answer()
-            each = ([getattr(a, f.name) for f in fields(Answered)] for a in (alone, one, every))
+            each = ([getattr(a, f.name) for f in fields(RateMeans)] for a in (alone, one, every))
             several = self.table.chunks > 1
-            return Answered(*(np.where(in_step, np.where(several, b, c), a) for a, b, c in zip(*each, strict=True)))
+            return RateMeans(*(np.where(in_step, np.where(several, b, c), a) for a, b, c in zip(*each, strict=True)))
         t, rate, more, load = self.table, self.rate, self.more, self.load
         steps = np.maximum(more, 1.0)
         points, widths = self.numbers
@@ -550,7 +550,7 @@ class Open:
             ends = rate * (more * t.alone[-1]) ** 2 / t.decodes[-1] / (2 * np.maximum(1 - self.apart, 0.02))
             places = np.maximum(places, convoy * (last + waiting) / everything * ends * self.uneven)
         tpot, following = (np.where(more > 0, np.maximum(each, t.alone[1]), t.alone[1]) for each in (tpot, following))
-        return Answered(prompting.ttft + places, tpot, following, spread + 0 * tpot)
+        return RateMeans(prompting.ttft + places, tpot, following, spread + 0 * tpot)
 
     def _spread(self, decodes: Array, excess: Array) -> Array:
         """Variance of a request's seconds for a decode step, by prompts that run apart.

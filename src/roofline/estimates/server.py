@@ -60,8 +60,9 @@ class Serving(Spent, LoadAnswer):
     """Steady state. Spans are in seconds; numbers or arrays.
 
     ttft: from arrival to the first token: the wait for the step under way, for prompts that came before or for a place,
-    and the own prefill. tpot: mean time between a request's tokens after the first, of each request. latency: ttft +
-    (output − 1)·`longer`·tpot, 1 but where answers vary: short ones wait more for each of their tokens.
+    and the own prefill. tpot: mean time between a request's tokens after the first. latency: ttft + (output − 1)·tpot;
+    at a rate at which answers vary, tpot is the mean of all requests' own, of which short ones have more, and latency
+    has that of all tokens.
     `in_flight`: requests decoding, prefilling or waiting, of a rate their mean, rounded up; `capacity`: how many the
     memory of all replicas holds at their last token; an engine that keeps no room for whole answers runs more.
     `prefill_share`: the part of the server's work that is prompts. `percentiles`: of TTFT, TPOT and latency, of the
