@@ -61,14 +61,11 @@ def excess(mean: Array, number: Array) -> Array:
 def poisson_shares(means: Array, points: Array, uneven: Array | float = 1.0) -> Array:
     """[mean, 0 and the points]: the chance of each for Poisson numbers of these means; the last is for all beyond.
 
-    Those of less `uneven` gaps are that share of them, and neighbouring numbers else.
+    `uneven`: 1/R where every R-th of Poisson numbers counts: of n of these ⌊(n + U)/R⌋, of which E max(N − x, 0) is
+    E max(n − R·x, 0)/R.
     """
     ends = np.concatenate([np.zeros_like(points[:1]), points])
-    beyond = excess(means[:, np.newaxis], ends[np.newaxis])
-    if np.any(np.asarray(uneven) < 1):
-        whole, number = np.floor(means)[:, np.newaxis], ends[np.newaxis]
-        low, high = (np.maximum(whole + more - number, 0.0) for more in (0, 1))
-        beyond = uneven * beyond + (1 - uneven) * (low + (means[:, np.newaxis] - whole) * (high - low))
+    beyond = excess(means[:, np.newaxis] / uneven, ends[np.newaxis] / uneven) * uneven
     over = (beyond[:, :-1] - beyond[:, 1:]) / np.maximum(np.diff(ends, axis=0), 1e-12)
     shares = np.concatenate([1 - over[:, :1], over[:, :-1] - over[:, 1:], over[:, -1:]], axis=1)
     shares = np.maximum(shares, 0.0)
@@ -85,13 +82,14 @@ def token_points(room: Array) -> Array:
 def compound_excess(mean: Array, number: Array, varied: Array, uneven: Array) -> Array:
     """E max(W − number, 0) of the work W of so many prompts in the mean, each of mean 1 and squared variation `varied`.
 
-    Their number is Poisson's, or of less `uneven` gaps. The work of some prompts is taken to be lognormal, of its mean
+    `uneven`: as of `poisson_shares`. The work of some prompts is taken to be lognormal, of its mean
     and variance, which it is of one.
     """
     mean = np.maximum(mean, 1e-12)
-    some = np.maximum(1 - no_one(mean, uneven), 1e-12)
-    each, part = mean / some, mean - np.floor(mean)
-    variance = (varied + uneven) * mean + (1 - uneven) * part * (1 - part)
+    none = no_one(mean, uneven)
+    some = np.maximum(1 - none, 1e-12)
+    each = mean / some
+    variance = (varied + uneven) * mean + (1 - uneven) * some * np.maximum(none, 1 / 6)  # that of U too
     square = np.maximum(np.log((1 + variance / mean**2) * some), 1e-6)
     deviation = np.sqrt(square)
     d = (np.log(each / np.maximum(number, 1e-12)) + square / 2) / deviation
@@ -100,8 +98,10 @@ def compound_excess(mean: Array, number: Array, varied: Array, uneven: Array) ->
 
 
 def no_one(mean: Array, uneven: Array) -> Array:
-    """The chance that nobody comes, of so many in the mean: of gaps at random, or of equal ones."""
-    return np.asarray(uneven * np.exp(-mean) + (1 - uneven) * np.maximum(1 - mean, 0.0))
+    """The chance that nobody comes, of so many in the mean: `uneven` as of `poisson_shares`."""
+    if np.all(uneven >= 1):
+        return np.asarray(np.exp(-mean))
+    return np.clip(1 - mean + excess(mean / uneven, 1 / uneven) * uneven, 1e-300, 1.0)
 
 
 def normal_share(z: Array) -> Array:

@@ -34,6 +34,9 @@ PARTS = (1 / 64, 1 / 16, 1 / 4, 1 / 2, 3 / 4, 1.0)
 SINGLE = 1.5
 """Prompts of a step below which they are taken one after another."""
 
+FEW_PROMPTS = 3.0
+"""Prompts of a step below which its tokens tell more than their number."""
+
 CROWD = 16.0
 """Decode steps of a request with which half of a long queue of prompts has more decodes beside it than in the mean."""
 LARGE = 600.0
@@ -404,9 +407,9 @@ class Open:
 
     @cached_property
     def _by_work(self) -> Array:
-        """Whether prompts between decode steps are known by their tokens: those of unequal lengths, and those that take
-        several steps and share them. Others are known by their number."""
-        return np.asarray((self.varied > np.zeros(())) | (self.table.chunks > 1))
+        """Whether prompts between decode steps are known by their tokens: those of unequal lengths, and those of which
+        a step has room for few, and for parts of another. Others are known by their number."""
+        return np.asarray((self.varied > np.zeros(())) | (self.table.per_step[0] < FEW_PROMPTS))
 
     @cached_property
     def between(self) -> Between:
@@ -603,11 +606,25 @@ class Open:
         pairs = ((getattr(one, f.name), getattr(several, f.name)) for f in fields(Prompting))
         return Prompting(*(np.where(self.single, *pair) for pair in pairs))
 
-    def _behind(self, seconds: Array) -> Array:
-        """What less uneven gaps leave of the λ·t requests that come within t seconds of one's own: of equal gaps, and
-        an exponential time, 1/(e^(1/λt) − 1)."""
+    def _coming(self, seconds: Array) -> Array:
+        """What less uneven gaps leave of the λ·t requests that come within t seconds of one, exponential ones.
+
+        Of R replicas that take turns, each R-th request is its own: Σ (x/(x + 1/R))^(R·j) come of x = λt.
+        """
         mean = np.maximum(self.rate * seconds, 1e-3)
-        return np.asarray(self.uneven + (1 - self.uneven) / np.expm1(1 / mean) / mean)
+        next_one = np.exp(-np.log1p(self.uneven / mean) / self.uneven)
+        return np.asarray(next_one / (1 - next_one) / mean)
+
+    def _behind(self, seconds: Array) -> Array:
+        """What they leave of the prompts that follow one's own, of so many seconds, as long as some come."""
+        part = self._coming(seconds)
+        return np.asarray(part * (1 - self.apart) / (1 - part * self.apart))
+
+    def _between_own(self, decodes: Array) -> Array:
+        """Seconds of prompts between all decode steps of a request, less those at any time, by less uneven gaps."""
+        between = self._beside(self.interval, decodes)
+        fewer = self._coming(self.more * between) - 1
+        return np.asarray(self.more * (between - self._beside(self.table.alone, decodes)) * fewer)
 
     def _beside(self, values: Array, decodes: Array) -> Array:
         """What is known at the nodes, beside so many decodes, or none where answers have one token."""
@@ -632,7 +649,7 @@ class Open:
         between = self._beside(self.interval, decodes)
         if not t.mixes:
             left = self._beside(self.phases.left, decodes) * self._behind(wait + own)
-            excess = (wait + own) * busy / (1 - busy) * left - (between - plain)
+            excess = (wait + own) * busy / (1 - busy) * left - (between - plain) + self._between_own(decodes)
             return Prompting(ttft, excess, np.minimum(t.mixed[0, 0] / (wait + own), 1.0))
         # what is left behind a prompt is more than what any step finds: λ·TTFT of work, not as much as any time has
         added, often = np.maximum(full - plain, 0.0), np.minimum(rate * turns * between, 1.0)
@@ -721,7 +738,7 @@ class Open:
             least = ((begins * seconds).sum(axis=0) + over) * self.apart / (1 - self.apart)
             left = self._beside(self.phases.left, decodes) * self._behind((begins * seconds).sum(axis=0) + over)
             after_own = np.maximum(after_own, least) * (1 + longer / (begins * numbers).sum(axis=0))
-            excess = after_own * left - (self._beside(self.interval, decodes) - plain)
+            excess = after_own * left - (self._beside(self.interval, decodes) - plain) + self._between_own(decodes)
             own_step = (begins * seconds).sum(axis=0)
             return Prompting(ttft, excess, own_step / (own_step + over))
         # the steps after one's own, which come back to what they are at any time
