@@ -661,7 +661,7 @@ class Open:
         following = np.maximum(seen, 0.0) * np.maximum(chunk - plain, 0.0) - (between - plain)
         later = np.maximum(more - 1, 0.0) * np.maximum(busy * added - (between - plain), 0.0)
         rest = np.maximum(most - following, 0.0) * -np.expm1(-later / np.maximum(most, 1e-30))
-        return Prompting(ttft, following + rest)
+        return Prompting(ttft, following + rest + self._between_own(decodes))
 
     def _together(self, decodes: Array) -> Prompting:
         """A chain of steps that take the prompts that came during the last one, as many as they have room for.
@@ -755,4 +755,5 @@ class Open:
         added = np.maximum(seconds[-1] - plain, 0.0) / room
         crowd = rate * over * np.maximum(1 - usual / seconds[-1], 0.0) * added * usual / np.maximum(plain, 1e-12)
         soon = added * np.minimum(rate * over, room - np.minimum((begins * means[1:]).sum(axis=0), room))
+        excess = excess + self._between_own(decodes)
         return Prompting(ttft, excess + crowd * -np.expm1(-turns * soon / np.maximum(crowd, 1e-30)))
