@@ -347,7 +347,10 @@ class Chances:
         fullest = np.maximum(t.at(np.maximum(t.partly[-1], t.mixed[-1]), self.decodes), s.tpot)
         greatest = np.where(t.mixes & (s.varied <= 0), np.where(self._placed & equal, slowest, fullest), inf)
         beside = np.where(t.mixes | ~self.random, self._prompts_beside * (1 + self.varied), s.apart)
-        over_answer = (beside + s.varied * s.tpot**2) * (1 + s.answers_vary)
+        beside = beside * (1 + s.answers_vary)
+        if t.mixes:  # the mean of several steps varies no more than one
+            beside = np.where(self.random, np.minimum(beside, self._one_step * (s.tpot / s.step) ** 2), beside)
+        over_answer = beside + s.varied * s.tpot**2 * (1 + s.answers_vary)
         return Varied(least, s.tpot, over_answer + self._crowd, greatest)
 
     @property
@@ -368,6 +371,16 @@ class Chances:
         idle = np.maximum(1 - self.prompts, IDLE)
         number = np.where(self.random, number / np.where(self.several, idle, idle**2), number)
         return np.asarray(number * (added / np.maximum(s.more, 1.0)) ** 2)
+
+    @property
+    def _one_step(self) -> Array:
+        """Variance of the seconds of a step by prompts: whether it has any, and how many where it takes several."""
+        t, s = self.table, self.steady
+        begun = self.rate * s.step
+        some = np.clip(np.where(self.several, -np.expm1(-begun), begun * t.chunks), 1e-6, 1.0)
+        added = np.maximum(t.at(t.step(np.maximum(begun, 1.0)) - t.base, self.decodes), 0.0) / np.maximum(begun, 1.0)
+        numbers = np.where(self.several, begun * added**2 * (1 + self.varied), 0.0)
+        return np.asarray(np.maximum(s.step - self.plain, 0.0) ** 2 * (1 - some) / some + numbers)
 
     @property
     def _crowd(self) -> Array:
