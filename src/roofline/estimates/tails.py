@@ -293,10 +293,12 @@ class Chances:
         longer = 1 + self.varied
         variance = (variance + together * each**2 * longer) * s.others + 2 / 3 * np.minimum(waits, own) * own * longer
         queue = (QUEUED * own) ** 2 * longer
-        variance = variance + waits**2 * queue / (waits**2 + queue)
+        bounded = queue / (waits**2 + queue)
+        variance = variance + waits**2 * (bounded + (1 - bounded) * self._queued)
         with_host = np.sqrt(self.varied) * own + np.sqrt(s.prompts_vary) * (s.late - s.soonest)
         # what is left of a step with a long prompt is long: λ·E[S³]/3 of its seconds S, and so is the one that follows
         heavy = self.rate * each**3 * ((1 + s.prompts_vary) ** 3 - 1) / 3
+        heavy = heavy / np.where(self.random, np.maximum(1 - self.prompts, IDLE), 1.0)  # and those behind it
         following = self.some * each**2 * s.prompts_vary if t.ahead else 0.0
         by_length = with_host**2 + (heavy + following) * s.others
         variance = variance + by_length
@@ -305,6 +307,15 @@ class Chances:
         greatest = s.late + ahead + own * np.where(bound, self._users, inf)
         least = np.minimum(self.shortest, s.ttft) + np.where(s.prompts_vary > 0, s.soonest, s.late)
         return Varied(least, s.ttft + s.late, variance, greatest, by_length)
+
+    @property
+    def _queued(self) -> Array:
+        """The share of requests at random that find more prompts than a step has room for, whose wait is about
+        exponential: ρ^(√(2(c + 1)) − 1), of room for c (Sakasegawa 1977)."""
+        t = self.table
+        room = np.where(t.chunks > 1, 1.0, np.maximum(t.at(t.room, self.decodes), 1.0))
+        turn = np.where(t.chunks > 1, self.own, t.at(t.step(t.room), self.decodes) / room)
+        return np.where(self.random, np.minimum(self.rate * turn, 1.0) ** (np.sqrt(2 * (room + 1)) - 1), 0.0)
 
     @property
     def _users(self) -> Array:
