@@ -101,7 +101,7 @@ def no_one(mean: Array, uneven: Array) -> Array:
     """The chance that nobody comes, of so many in the mean: `uneven` as of `poisson_shares`."""
     if np.all(uneven >= 1):
         return np.asarray(np.exp(-mean))
-    return np.clip(1 - mean + excess(mean / uneven, 1 / uneven) * uneven, 1e-300, 1.0)
+    return np.asarray(np.clip(1 - mean + excess(mean / uneven, 1 / uneven) * uneven, 1e-300, 1.0))
 
 
 def normal_share(z: Array) -> Array:
