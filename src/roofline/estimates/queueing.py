@@ -570,7 +570,11 @@ class Open:
             return np.zeros_like(decodes)
         left, between = self._beside(self.phases.left, decodes), self._beside(self.interval, decodes)
         own = np.maximum(excess + between - self._beside(t.alone, decodes), 0.0)
-        each = self._beside(self.phases.variance, decodes)
+        answering = self.more * between  # in which numbers of less uneven gaps vary less
+        even = self.uneven + (1 - self.uneven) / (1 + self.rate * answering)
+        varied = self._beside(self._varied, decodes)
+        part = self._coming(answering) * (even + varied) / (1 + varied)
+        each = self._beside(self.phases.variance, decodes) * part
         return np.where(self.more > 0, (each * steps + own**2 * (1 + 2 * left) / 3) / steps**2, 0.0)
 
     def _waiting(self, decodes: Array, last: Array | float) -> tuple[Array | float, Array | float]:
