@@ -189,7 +189,7 @@ def test_ranks_that_share_experts_step_together_as_in_a_simulation() -> None:
     sizes = {"input": 1000, "output_tokens": 100}
     asked, seen = (
         rl.serve(QWEN, rate=20, **sizes, **STEADY),
-        rl.simulate(QWEN, rate=20, requests=by_day(600, 1500), **sizes, **STEADY),
+        rl.simulate(QWEN, rate=20, requests=by_day(6000, 12_000), **sizes, **STEADY),
     )
     assert asked.ttft.expected == pytest.approx(seen.ttft.mean, rel=0.1)
     assert asked.tpot.expected == pytest.approx(seen.tpot.mean, rel=0.06)

@@ -28,9 +28,10 @@ def replica(plain: float, prompt: float, room: float = 1.0, *, fixed: float = 0.
 
 def opened(table: ReplicaTimes, rate: Any, more: float, fastest: float) -> tuple[np.ndarray, np.ndarray]:
     """Mean TTFT and TPOT at these rates."""
-    return Open(
+    seen = Open(
         wide(table), np.asarray(rate), np.full(np.shape(rate), more), np.ones(()), np.full(np.shape(rate), fastest)
     ).answer()
+    return seen.ttft, seen.tpot
 
 
 def wide(table: ReplicaTimes) -> ReplicaTimes:

@@ -15,6 +15,10 @@ POINTS = 16
 """Numbers of prompts of a step that are looked at."""
 FEW = 12
 """Number from which a Poisson number is normal enough."""
+INSIDE, WAITING = 11, 8
+"""Amounts of work of a step that are looked at, and those that wait for the next one."""
+LITTLE, FAR = 0.12, 24.0
+"""The least work that is told from none, and what waits at most beside eight full steps, in prompts."""
 MIXED = 1e-9
 """Chance of any state after any other, without which those that never meet have no stationary distribution."""
 
@@ -38,23 +42,77 @@ def excess(mean: Array, number: Array) -> Array:
         chance = chance * mean / (j + 1)
         upto = upto + chance
     over = np.array(interpolated(np.arange(FEW + 1.0), np.stack(beyond), number))
-    many = (number >= FEW).any(axis=tuple(i for i in range(number.ndim) if i != 1))
+    many = np.broadcast_to(number >= FEW, over.shape)
     if many.any():
-        deviation, number = np.sqrt(np.maximum(mean, 1e-12)), number[:, many]
+        mean, number = np.broadcast_to(mean, over.shape)[many], np.broadcast_to(number, over.shape)[many]
+        deviation = np.sqrt(np.maximum(mean, 1e-12))
         z = (mean - number) / deviation
         density = np.exp(-np.minimum(z * z / 2, 700.0)) / np.sqrt(2 * np.pi)
-        below = 1 / (1 + np.exp(-np.clip(1.5976 * z + 0.07056 * z**3, -500.0, 500.0)))  # Φ(z) to 2e-4
-        large = np.maximum(deviation * density + (mean - number) * below, np.maximum(mean - number, 0.0))
-        over[:, many] = np.where(number < FEW, over[:, many], large)
+        tail = deviation * density + (mean - number) * normal_share(z)
+        over[many] = np.maximum(tail, np.maximum(mean - number, 0.0))
     return over
 
 
-def poisson_shares(means: Array, points: Array) -> Array:
-    """[mean, 0 and the points]: the chance of each for Poisson numbers of these means; the last is for all beyond."""
+def poisson_shares(means: Array, points: Array, uneven: Array | float = 1.0) -> Array:
+    """[mean, 0 and the points]: the chance of each for Poisson numbers of these means; the last is for all beyond.
+
+    `uneven`: 1/R where every R-th of Poisson numbers counts: of n of these ⌊(n + U)/R⌋, of which E max(N − x, 0) is
+    E max(n − R·x, 0)/R.
+    """
     ends = np.concatenate([np.zeros_like(points[:1]), points])
-    beyond = excess(means[:, np.newaxis], ends[np.newaxis])
+    beyond = excess(means[:, np.newaxis] / uneven, ends[np.newaxis] / uneven) * uneven
     over = (beyond[:, :-1] - beyond[:, 1:]) / np.maximum(np.diff(ends, axis=0), 1e-12)
     shares = np.concatenate([1 - over[:, :1], over[:, :-1] - over[:, 1:], over[:, -1:]], axis=1)
+    shares = np.maximum(shares, 0.0)
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+
+def token_points(room: Array) -> Array:
+    """Amounts of work, in prompts, up to what a step has room for, and beyond that."""
+    inside, beyond = (np.linspace(0, 1, n).reshape(-1, *(1 for _ in np.shape(room))) for n in (INSIDE, WAITING))
+    least = np.minimum(LITTLE, room / 8)
+    return np.concatenate([least * (room / least) ** inside, room * (8 + FAR / room) ** beyond[1:]])
+
+
+def compound_excess(mean: Array, number: Array, varied: Array, uneven: Array) -> Array:
+    """E max(W − number, 0) of the work W of so many prompts in the mean, each of mean 1 and squared variation `varied`.
+
+    `uneven`: as of `poisson_shares`. The work of some prompts is taken to be lognormal, of its mean
+    and variance, which it is of one.
+    """
+    mean = np.maximum(mean, 1e-12)
+    none = no_one(mean, uneven)
+    some = np.maximum(1 - none, 1e-12)
+    each = mean / some
+    variance = (varied + uneven) * mean + (1 - uneven) * some * np.maximum(none, 1 / 6)  # that of U too
+    square = np.maximum(np.log((1 + variance / mean**2) * some), 1e-6)
+    deviation = np.sqrt(square)
+    d = (np.log(each / np.maximum(number, 1e-12)) + square / 2) / deviation
+    beyond = some * (each * normal_share(d) - number * normal_share(d - deviation))
+    return np.asarray(np.where(number > 0, np.maximum(beyond, 0.0), mean - number))
+
+
+def no_one(mean: Array, uneven: Array) -> Array:
+    """The chance that nobody comes, of so many in the mean: `uneven` as of `poisson_shares`."""
+    if np.all(uneven >= 1):
+        return np.asarray(np.exp(-mean))
+    return np.asarray(np.clip(1 - mean + excess(mean / uneven, 1 / uneven) * uneven, 1e-300, 1.0))
+
+
+def normal_share(z: Array) -> Array:
+    """Φ(z) to 2e-4."""
+    return np.asarray(1 / (1 + np.exp(np.clip(z * (-1.5976 - 0.07056 * z * z), -500.0, 500.0))))
+
+
+def token_shares(means: Array, points: Array, left: Array, varied: Array, uneven: Array) -> Array:
+    """[mean, 0 and the points]: the chance of each amount of work, where so much is `left` of what was there.
+
+    No work is none at all: what is less than the first point counts as that one.
+    """
+    beyond = compound_excess(means[:, np.newaxis], points[np.newaxis] - left[:, np.newaxis], varied, uneven)
+    over = (beyond[:, :-1] - beyond[:, 1:]) / np.maximum(np.diff(points, axis=0), 1e-12)
+    none = np.where(left > 0, 0.0, no_one(means, uneven))[:, np.newaxis]
+    shares = np.concatenate([none, 1 - none - over[:, :1], over[:, :-1] - over[:, 1:], over[:, -1:]], axis=1)
     shares = np.maximum(shares, 0.0)
     return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 

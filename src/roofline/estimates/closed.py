@@ -16,7 +16,7 @@ from roofline.bracketing import halved
 from roofline.declared.maths import Count
 from roofline.distinct import Array
 from roofline.estimates.interpolation import interpolated
-from roofline.estimates.queueing import NEARLY, ReplicaTimes
+from roofline.estimates.queueing import NEARLY, ReplicaTimes, largest_of
 
 ROUNDS, INNER, BEHIND = 30, 10, 6
 """Times that a load is sought between too little and too much, the prompts of a step, and what comes behind one."""
@@ -79,6 +79,12 @@ class ClosedLoop:
     def sources(self) -> Array:
         """Users that can be in the steps at once."""
         return np.asarray(np.minimum(self.users, self.places))
+
+    @property
+    def dealt(self) -> Array:
+        """Whether requests of ranks in step begin as they were dealt out to these, in turn: where all places are taken
+        and answers equally long, one begins where one ends, which began as long ago as the others that end."""
+        return np.asarray((self.company > 0) & np.isinf(self.users) & self.table.alike)
 
     @property
     def others(self) -> Array:
@@ -169,10 +175,8 @@ class ClosedLoop:
             begins = np.where(t.chunks > 1, np.minimum(begun * turns, 1.0), -np.expm1(-begun))
             begins = np.clip(np.where(np.asarray(more) > 0, begins, 1.0), 0.0, 1.0)
             share = 1 - (1 - share) * (1 - begins) ** self.company
-            most_begun = np.clip(
-                fullest(np.minimum(begun, room), self.company + 1) / np.maximum(share, 1e-12), 1.0, room
-            )
-            batch = np.where(self.company > 0, np.maximum(batch, most_begun), batch)
+            most_begun = np.clip(self._slowest(begun, share), 1.0, room)
+            batch = np.where(self.dealt, most_begun, np.where(self.company > 0, np.maximum(batch, most_begun), batch))
             alone = np.where(
                 t.chunks > 1, 1.0, np.maximum(np.clip(1 + met * (1 + wait), 1.0, room), most_begun * share)
             )
@@ -187,6 +191,15 @@ class ClosedLoop:
         waits = self._waits(rate, self._left(step, uneven), step, step)
         following = np.where(np.asarray(more) > 0, after / np.maximum(more, 1e-12), t.alone[1])
         return Circulation(rate, waits, inside, following, turns * np.maximum(begun, rate * full))
+
+    def _slowest(self, begun: Array, share: Array) -> Array:
+        """Prompts that the slowest of ranks in step has, of so many that begin in each on average, if any has some."""
+        ranks, varied, some = self.company + 1, self.table.lengths, np.maximum(share, 1e-12)
+        total = begun * ranks / some
+        dealt = np.maximum((total + (ranks - 1) / 2) / ranks, 1.0)
+        dealt = dealt * largest_of(np.clip(total, 1.0, ranks), varied / np.maximum(total / ranks, 1.0))
+        drawn = slowest_of(np.minimum(begun, self.table.room.max(axis=0)), ranks, varied) / some
+        return np.where(self.dealt, dealt, drawn)
 
     # -- prompts apart ---------------------------------------------------------------------------------------------
     def _apart(self, rate: Array) -> Circulation:
@@ -287,6 +300,16 @@ def fullest(mean: Array, ranks: Array) -> Array:
     return np.asarray(largest)
 
 
+def slowest_of(mean: Array, ranks: Array, varied: Array | float) -> Array:
+    """The mean of the most prompts of so many ranks, of which each has a Poisson number n, in tokens over those of one.
+
+    Its tokens vary by (1 + v)·n where those of a prompt do by v.
+    """
+    mean = np.maximum(mean, 1e-12)
+    longer = largest_of(ranks, (1 + varied) / mean) / largest_of(ranks, 1 / mean)
+    return np.asarray(fullest(mean, ranks) * longer)
+
+
 def others_begin(batch: Array, room: Array, share: Array, company: Array) -> tuple[Array, Array]:
     """Of ranks that run every step together, that large a share of whose steps is of prompts and nothing else: the most
     prompts of a rank in one where this one begins a batch, and the chance that others begin some where it begins none.
@@ -336,7 +359,7 @@ def _most(table: ReplicaTimes, more: Array, late: Count, company: Count) -> Arra
     """The same where no prompt is computed twice.
 
     Of prompts that run apart as many come between two decode steps as end in one, n/more of n; or fewer places are
-    used, where that takes more.
+    used, where that takes more. Of ranks in step those without prompts decode beside those that have some.
     """
     shared = _loop(table, np.asarray(np.inf), more, late, company)
     if table.mixes:
@@ -344,12 +367,20 @@ def _most(table: ReplicaTimes, more: Array, late: Count, company: Count) -> Arra
     steps = np.maximum(np.asarray(more, dtype=float), 1e-12)
     places, alone = np.maximum(table.decodes[1:], 1.0), table.alone[1:]
     room = np.where(table.chunks > 1, 1.0, table.room[0])
-    batch = np.clip(places / steps, 1.0, room)
-    begun = table.chunks * places / batch
-    largest, any_other = others_begin(batch, room, begun / (begun + steps), np.asarray(company, dtype=float))
-    seconds = interpolated(table.prompts[:, np.newaxis], table.mixed[:, :1], largest)
-    alone = alone + any_other * np.maximum(seconds - alone, 0.0)
-    most = (places / (steps * alone + begun * seconds)).max(axis=0)
+    ended = places / steps
+    batch = np.clip(ended, 1.0, room)
+    begun = table.chunks * ended / batch
+    seconds = interpolated(table.prompts[:, np.newaxis], table.mixed[:, :1], batch)
+    most = ended / (alone + begun * seconds)
+    if np.any(np.asarray(company) > 0):
+        share, ranks = begun / (1 + begun), 1 + np.asarray(company, dtype=float)
+        answered = np.maximum(ranks * (1 - share), 1.0)  # those that decoded in the last step
+        slowest = slowest_of(np.minimum(ended, room), answered, table.lengths) / -np.expm1(-answered * ended)
+        slowest = np.where(table.chunks > 1, 1.0, np.clip(slowest, 1.0, room))
+        longest = np.maximum(interpolated(table.prompts[:, np.newaxis], table.mixed[:, :1], slowest), alone)
+        some = 1 - (1 - share) ** ranks
+        most = np.where(ranks > 1, ended / ((1 + begun) * (some * longest + (1 - some) * alone)), most)
+    most = most.max(axis=0)
     return np.where(np.asarray(more) > 0, most, shared.answer().rate if np.any(np.asarray(more) == 0) else most)
 
 

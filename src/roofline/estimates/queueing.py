@@ -6,14 +6,22 @@ numbers of decodes that a table of step times stands at, and the others are thos
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
 
 from roofline.bracketing import halved
 from roofline.distinct import Array
-from roofline.estimates.batches import poisson_shares, solved, spread_points, stationary
+from roofline.estimates.batches import (
+    normal_share,
+    poisson_shares,
+    solved,
+    spread_points,
+    stationary,
+    token_points,
+    token_shares,
+)
 from roofline.estimates.interpolation import interpolated, neighbour, taken
 
 NEARLY = 0.9999
@@ -21,16 +29,23 @@ NEARLY = 0.9999
 EXACT, SPACED = 32, 96
 """Numbers in the system that are summed one by one, and points that stand for those beyond."""
 
+PARTS = (1 / 64, 1 / 16, 1 / 4, 1 / 2, 3 / 4, 1.0)
+"""Parts of a prompt, or of a step where it takes several, for which steps are timed too."""
+
 SINGLE = 1.5
 """Prompts of a step below which they are taken one after another."""
+
+FEW_PROMPTS = 3.0
+"""Prompts of a step below which its tokens tell more than their number."""
 
 CROWD = 16.0
 """Decode steps of a request with which half of a long queue of prompts has more decodes beside it than in the mean."""
 LARGE = 600.0
 """Logarithm of what counts as without end."""
 
-TOGETHER_ROUNDS = 6
-"""Times that it is worked out how long steps are that wait for other ranks."""
+NEVER = 30.0
+"""Logarithm of how much rarer than others a number in the system is that no server gets beyond: where more take longer
+each, there may be another state that lasts, and this is how far it is from the one that a server begins in."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +59,8 @@ class ReplicaTimes:
     `per_step`: prompts that the tokens of a step are worth, less than 1 where a prompt takes several.
     `partly`: as `mixed`, of parts of one prompt, or of a step full of one, from the smallest to the whole. `ahead`: a
     step is put together while the one before runs. `again`: the part of its prompt that a request computes again where
-    all places are always taken. `squared`: the part of a prompt's seconds that grow with the square of its length,
-    where it takes several chunks.
+    all places are always taken. `squared`: the part of a prompt's seconds that grow with the square of its length.
+    `lengths`: squared variation of the prompts' lengths; `alike`: answers are all as long.
     """
 
     decodes: Array
@@ -60,6 +75,8 @@ class ReplicaTimes:
     ahead: bool = False
     again: Array | float = 0.0
     squared: Array | float = 0.0
+    lengths: Array | float = 0.0
+    alike: Array | bool = False
 
     def varied(self, lengths: Array | float) -> Array:
         """Squared coefficient of variation of a prompt's seconds beside each number of decodes, by that of lengths.
@@ -70,10 +87,10 @@ class ReplicaTimes:
         v = np.asarray(lengths, dtype=float)
         if not v.any():
             return v
-        square, rest = self.squared, 1 - np.asarray(self.squared)
-        several = rest**2 * v + 2 * rest * square * ((1 + v) ** 2 - 1) + square**2 * ((1 + v) ** 4 - 1)
         growing = np.clip((self.partly[-1] - self.partly[0]) / np.maximum(self.partly[-1], 1e-300), 0.0, 1.0)
-        return np.asarray(np.where(self.chunks > 1, several, v * growing**2))
+        square = np.asarray(self.squared)
+        rest = np.maximum(np.where(self.chunks > 1, 1.0, growing) - square, 0.0)
+        return np.asarray(rest**2 * v + 2 * rest * square * ((1 + v) ** 2 - 1) + square**2 * ((1 + v) ** 4 - 1))
 
     @cached_property
     def base(self) -> Array:
@@ -136,10 +153,53 @@ def largest_of(number: Array, varied: Array) -> Array:
 @dataclass(frozen=True)
 class Prompting:
     """What prompts do to a replica that decodes k: mean TTFT, and `excess`, the seconds by which all decode steps of a
-    request take longer than as many at any time, since who comes behind it comes soon after its own prompt."""
+    request take longer than as many at any time, since who comes behind it comes soon after its own prompt.
+
+    `last`: the part of those behind that come during the step that ends one's own prompt.
+    """
 
     ttft: Array
     excess: Array
+    last: Array | float = 1.0
+
+
+@dataclass(frozen=True)
+class Between:
+    """Mean `seconds` of prompts between two decode steps, and their `variance`, at each node, and mean seconds that
+    follow a step of each number of prompts `until` none has come and decodes go on."""
+
+    seconds: Array
+    variance: Array
+    until: Array
+
+
+@dataclass(frozen=True)
+class Phases:
+    """Prompts that go first, between two decode steps of a replica that decodes k, at each node.
+
+    `begun`: those that begin from one decode step to the next: as many as come until none waits, a number that is about
+    geometric, or as there are places for. `variance`: that of the seconds in which they do. `together`: the size of
+    batches of which as many join the decodes, of the same variance, (1 + Var N/E[N])/2. `left`: what places leave of
+    those that come behind one's own.
+    """
+
+    begun: Array
+    variance: Array
+    together: Array
+    left: Array
+
+
+@dataclass(frozen=True)
+class RateMeans:
+    """Mean `ttft`, and of decode steps the mean over requests, `tpot`, and over all of their steps, `following`.
+
+    `spread`: variance of a request's own TPOT that prompts between its decode steps make, 0 where they share steps.
+    """
+
+    ttft: Array
+    tpot: Array
+    following: Array
+    spread: Array
 
 
 @dataclass(frozen=True)
@@ -149,7 +209,9 @@ class Open:
     `uneven`: squared variation of the gaps between requests: 1 at random, 1/R where R replicas take turns, whose gaps
     are sums of R at random. Waits shrink with it (Kingman). `fastest`: the most that it takes a second.
     `varied`: squared variation of the prompts' lengths, 0 of equal ones. `company`: other ranks that run every step
-    together with this one.
+    together with this one. `waiting`: the part of the decodes that one prompt of a step keeps waiting.
+    `several`, `two`: the shares of answers that have more than one token, and two. `weight`: that in the mean TPOT of
+    what every one of the former waits, in what as many steps as in the mean take.
 
     From one decode step to the next, prompts included, X(k) seconds pass: a queue whose speed hangs on the number k in
     it, so that the number's distribution hangs on the mean length alone: π(n) ∝ Π λ·more·X(j)/j (Kelly, Reversibility
@@ -165,29 +227,34 @@ class Open:
     fastest: Array
     varied: Array | float = 0.0
     company: Array | float = 0.0
+    waiting: Array | float = 0.0
+    several: Array | float = 1.0
+    two: Array | float = 0.0
+    weight: Array | float = 1.0
 
     # -- ranks in step ---------------------------------------------------------------------------------------------
     @property
     def beside_others(self) -> Open:
         """One of the ranks, whose steps are as long as the slowest rank's, where a prompt takes several.
 
-        It has prompts in a share p of its steps, so that 1 − (1 − p)^company of those without any have others'.
+        It has prompts for a share ρ of the time, so that others have some for 1 − (1 − ρ)^company of it, in which steps
+        are long and so are fewer.
         """
-        t, rank = self.table, self
-        for _ in range(TOGETHER_ROUNDS):
-            begun = self.rate * (rank.interval if t.mixes else rank.table.alone)
-            others = 1 - (1 - np.minimum(begun * self.turns, 1.0)) ** self.company
-            alone = t.alone + others * np.maximum(t.mixed[0] - t.alone, 0.0)
-            mixed = t.mixed + others * np.maximum(t.partly[-1] - t.mixed, 0.0)
-            rank = replace(self, table=replace(t, alone=alone, mixed=mixed), company=0.0)
-        return rank
+        t = self.table
+        long = np.maximum(t.partly[-1], t.alone)
+        none = (1 - np.minimum(self.rate * self.turns * long, 1.0)) ** self.company
+        others = 1 - none * long / np.maximum(none * long + (1 - none) * t.alone, 1e-300)
+        alone = t.alone + others * (long - t.alone)
+        mixed = t.mixed + others * np.maximum(t.partly[-1] - t.mixed, 0.0)
+        return replace(self, table=replace(t, alone=alone, mixed=mixed), company=0.0)
 
     @property
     def all_ranks(self) -> Open:
         """All ranks as one server.
 
         Requests go to them in turn, so that of n prompts the fullest has (n + (ranks − 1)/2)/ranks, one at least; where
-        lengths vary, the step is that of the longest, at most a full one.
+        lengths vary, the step is that of the longest, at most a full one. Where prompts run apart, ranks without any
+        decode beside those of others, and those with some wait.
         """
         t, ranks = self.table, 1 + np.asarray(self.company)
         numbers = t.prompts * ranks - (ranks - 1) / 2
@@ -196,13 +263,15 @@ class Open:
         if np.any(np.asarray(self.varied) > 0):
             each = np.maximum(prompts / ranks, 1.0)[:, np.newaxis]
             longest = largest_of(np.minimum(prompts, ranks)[:, np.newaxis], t.varied(self.varied) / each)
-            mixed = np.minimum(mixed * longest, np.maximum(mixed, t.mixed[-1]))
+            mixed = np.minimum(mixed * longest, t.step(t.room))
         room, per_step, decodes = (each * ranks for each in (t.room, t.per_step, t.decodes))
-        table = replace(t, decodes=decodes, prompts=prompts, mixed=mixed, room=room, per_step=per_step)
+        mixed = mixed if t.mixes else np.maximum(mixed, t.alone)
+        table = replace(t, decodes=decodes, prompts=prompts, mixed=mixed, room=room, per_step=per_step, mixes=True)
         uneven = np.minimum(self.uneven * ranks, 1.0)
         return replace(
-            self, table=table, rate=self.rate * ranks, uneven=uneven, fastest=self.fastest * ranks, company=0.0
-        )
+            self, table=table, rate=self.rate * ranks, uneven=uneven, fastest=self.fastest * ranks, company=0.0,
+            waiting=0.0 if t.mixes else 1 / ranks,
+        )  # fmt: skip
 
     # -- prompts one after another ---------------------------------------------------------------------------------
     @cached_property
@@ -237,7 +306,7 @@ class Open:
         """
         t, rate, plain = self.table, self.rate, self.table.alone
         if not t.mixes:
-            return np.asarray(plain + self.prompts_between)
+            return np.asarray(np.maximum(self.phases.begun / np.maximum(rate, 1e-300), plain))
         full = np.maximum(self.full, plain)
         fitting = t.prompts[:, np.newaxis] <= t.room
         each = np.where(fitting, (t.mixed - plain) / t.prompts[:, np.newaxis], np.inf).min(axis=0)
@@ -245,13 +314,58 @@ class Open:
         least = np.minimum(full, plain / np.maximum(1 - rate * each, 1e-9))
         if self.single.all():
             return np.asarray(least)
-        low, high = halved(lambda middle: self._mean_step(rate * middle) > middle, plain + 0 * rate, full, 20)
-        return np.asarray(np.where(self.single, least, np.maximum(least, (low + high) / 2)))
+        begin = -np.expm1(-rate * plain)
 
-    def _mean_step(self, mean: Array) -> Array:
-        """Mean seconds of a step with a Poisson number of prompts of that mean."""
-        some = -np.expm1(-mean)
-        return np.asarray((1 - some) * self.table.alone + some * self.table.step(mean / np.maximum(some, 1e-12)))
+        def brings_more(prompts: Array) -> Array:
+            return np.asarray(self._alternating(t.step(prompts), plain, begin)[0] > prompts)
+
+        one = np.ones_like(plain) + 0 * rate
+        low, high = halved(brings_more, one, np.maximum(t.room, 1.0) + 0 * one, 20)
+        prompts = (low + high) / 2
+        _, mean, share = self._alternating(t.step(prompts), plain, begin)
+        mean = np.where(self.single, least, np.clip(mean, least, full))
+        if np.any(np.asarray(self.waiting) > 0):
+            mean = np.maximum(np.minimum(mean / self._without(share, prompts), self._until_full), mean)
+        return np.asarray(mean)
+
+    @property
+    def _until_full(self) -> Array:
+        """Seconds in which so many come as there are places for, those of answers that end included."""
+        return np.asarray(self._free / np.maximum(self.rate, 1e-300))
+
+    @property
+    def _free(self) -> Array:
+        """Places that are free after a step of so many decodes."""
+        decodes = self.table.decodes
+        return np.asarray(decodes[-1] - decodes * (1 - 1 / np.maximum(self.more, 1.0)))
+
+    def _without(self, share: Array, prompts: Array) -> Array:
+        """The part of the steps in which a rank decodes, since it has no prompt itself: of R ranks max(R − n, 0) where
+        n come, dealt out in turn.
+
+        Their number n follows from that of the last step, so that its variance is λ·t' more than a Poisson one's, and
+        what lengths make of the longest.
+        """
+        t, ranks = self.table, 1 / np.maximum(self.waiting, 1e-9)
+        slope = np.clip(self.rate * (t.step(prompts + 1) - t.step(prompts)), 0.0, 0.9)
+        growing = 1 - t.alone / np.maximum(t.step(prompts), 1e-300)
+        each = np.maximum(prompts / ranks, 1.0)
+        lengths = np.log1p(np.asarray(self.varied) / each) / (1 + 0.75 * np.log(np.clip(prompts, 1.0, ranks)))
+        deviation = np.sqrt((prompts + (growing * prompts) ** 2 * lengths) / (1 - slope**2))
+        z = (ranks - prompts) / deviation
+        free = deviation * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi) + (ranks - prompts) * normal_share(z)
+        return np.asarray(1 - share * (1 - np.clip(free / ranks, 1e-6, 1.0)))
+
+    def _alternating(self, some: Array, plain: Array, begin: Array) -> tuple[Array, Array, Array]:
+        """Prompts of a step that has any, mean seconds of all steps, and the share of those with `some`.
+
+        Prompts that come in a step are in the next one, so that long steps follow long ones: a chain of two states, of
+        chances 1 − e^(−λ·s) that a step of s seconds has prompts after it; `begin` is that of a step without.
+        """
+        ends = np.exp(-self.rate * some)
+        share = begin / np.maximum(begin + ends, 1e-300)
+        mean = share * some + (1 - share) * plain
+        return self.rate * mean / np.maximum(share, 1e-300), mean, share
 
     # -- prompts that run apart ------------------------------------------------------------------------------------
     @cached_property
@@ -275,24 +389,86 @@ class Open:
         return np.asarray(np.minimum(self.rate * self.each, NEARLY))
 
     @cached_property
-    def until(self) -> Array:
-        """Seconds of prompts that follow a step of each number of them, until none has come and decodes go on."""
-        numbers, seconds = self.batches
-        chance = poisson_shares(self.rate * seconds, numbers)[:, 1:]
-        one = np.eye(len(chance)).reshape(len(chance), len(chance), *(1 for _ in chance.shape[2:]))
-        after = solved((1 + 1e-9) * one - chance, (chance * seconds).sum(axis=1))
-        after = np.where((after >= 0) & np.isfinite(after), after, 1e9 * seconds[-1])
-        return np.asarray(np.maximum(after, seconds * self.apart / (1 - self.apart)))
+    def _by_work(self) -> Array:
+        """Whether prompts between decode steps are known by their tokens: those of unequal lengths, and those of which
+        a step has room for few, and for parts of another. Others are known by their number."""
+        return np.asarray((self.varied > np.zeros(())) | (self.table.per_step[0] < FEW_PROMPTS))
 
     @cached_property
-    def prompts_between(self) -> Array:
-        """Seconds of prompts between two decode steps, at each node."""
-        plain, (numbers, seconds) = self.table.alone, self.batches
-        least = plain * self.apart / (1 - self.apart)
-        if self.single.all():
-            return np.asarray(least)
-        some = (poisson_shares(self.rate * plain, numbers)[:, 1:] * (seconds + self.until)).sum(axis=1)
-        return np.asarray(np.where(self.single, least, np.maximum(least, some)))
+    def between(self) -> Between:
+        """Prompts from one decode step to the next, while there are any."""
+        if self._by_work.all():
+            return self._spells(*self._work_chain)
+        if not self._by_work.any():
+            return self._spells(*self._number_chain)
+        pairs = (self._spells(*chain) for chain in (self._work_chain, self._number_chain))
+        work, number = ([getattr(each, f.name) for f in fields(Between)] for each in pairs)
+        return Between(*(np.where(self._by_work, a, b) for a, b in zip(work, number, strict=True)))
+
+    @property
+    def _number_chain(self) -> tuple[Array, Array, Array, Array]:
+        """Numbers of prompts of a step without decodes, its seconds, and the chances of each after such a step and
+        after one of decodes at each node."""
+        numbers, seconds = self.batches
+        after, first = (poisson_shares(self.rate * s, numbers, self.uneven) for s in (seconds, self.table.alone))
+        return numbers, seconds, after[:, 1:], first[:, 1:]
+
+    @property
+    def _work_chain(self) -> tuple[Array, Array, Array, Array]:
+        """The same of tokens, as multiples of a prompt's, of which some may wait for room."""
+        t, rate = self.table, self.rate
+        several = t.chunks > 1
+        room = np.where(several, t.per_step[0], np.maximum(t.per_step[0], 1.0)) + 0 * rate
+        whole, parts = np.where(several, room, 1.0), np.asarray(PARTS).reshape(-1, *(1 for _ in room.shape))
+        longer = np.where(several, 0.0, t.mixed[0, 0] - t.partly[-1, 0])
+        grid = np.concatenate([parts * whole, np.where(several, whole, np.maximum(t.prompts, 1.0))])
+        values = np.concatenate([t.partly[:, 0] + parts * longer, np.where(several, t.partly[-1, 0], t.mixed[:, 0])])
+        numbers = token_points(room)
+        seconds = interpolated(grid, values, np.minimum(numbers, room))
+        left, none = np.maximum(numbers - room, 0.0), np.zeros_like(t.alone + 0 * rate)
+        each, varied = ((seconds, left), (t.alone, none)), np.asarray(self.varied, dtype=float)
+        after, first = (token_shares(rate * s, numbers, w, varied, self.uneven) for s, w in each)
+        return numbers, seconds, after[:, 1:], first[:, 1:]
+
+    def _spells(self, numbers: Array, seconds: Array, chance: Array, first: Array) -> Between:
+        """What a chain makes of that, by the seconds until no prompt waits from a step with each of its amounts on."""
+        one = np.eye(len(chance)).reshape(len(chance), len(chance), *(1 for _ in chance.shape[2:]))
+        mean = solved((1 + 1e-9) * one - chance, seconds)
+        mean = np.where((mean >= seconds) & np.isfinite(mean), mean, 1e9 * seconds[-1])
+        mean = np.maximum(mean, seconds / (1 - self.apart))
+        square = solved((1 + 1e-9) * one - chance, seconds * (2 * mean - seconds))
+        square = np.where((square >= mean**2) & np.isfinite(square), square, 2 * mean**2)
+        least = self.table.alone * self.apart / (1 - self.apart)
+        every, squared = ((first * each).sum(axis=1) for each in (mean, square))
+        every = np.maximum(every, least)
+        until = np.maximum(interpolated(numbers, mean - seconds, self.batches[0]), 0.0)
+        until = np.maximum(until, self.batches[1] * self.apart / (1 - self.apart))
+        return Between(every, np.maximum(squared - every**2, 0.0), until)
+
+    @cached_property
+    def phases(self) -> Phases:
+        """What happens between decode steps at each node; where steps are shared, nothing but single prompts."""
+        t, rate = self.table, self.rate
+        if t.mixes:
+            none, one = np.zeros_like(t.alone), np.ones_like(t.alone)
+            return Phases(none, none, one, one)
+        prompts, variance = self.between.seconds, self.between.variance
+        between = np.maximum(t.alone + prompts, 1e-300)
+        begun, wider = np.maximum(rate * between, 1e-300), rate * variance / between
+        free = self._free
+        # a number of mean n and variance (1 + w)·n: some and an exponential one more, or that in a part of the cases
+        square = (1 + wider) / begun
+        part, often = np.sqrt(np.minimum(square, 1.0)), np.minimum(2 / (1 + square), 1.0)
+        sure, more = (1 - part) * begun, part * begun / often
+        fill = np.maximum(free - sure, 0.0) / np.maximum(more, 1e-300)
+        one = -np.expm1(-fill)
+        two = np.where(fill < 1e-3, fill**2, 2 * (one - fill * np.exp(-np.minimum(fill, 700.0))))
+        certain = np.minimum(sure, free)
+        kept = often * (certain + more * one)
+        squared = often * (certain**2 + 2 * certain * more * one + more**2 * two)
+        left = squared / np.maximum(kept, 1e-300) / (begun * (1 + square))
+        variance = np.maximum(squared - kept**2 - kept, 0.0) / rate**2
+        return Phases(kept, variance, 1 + rate**2 * variance / kept / 2, np.minimum(left, 1.0))
 
     # -- the server ------------------------------------------------------------------------------------------------
     @cached_property
@@ -320,49 +496,93 @@ class Open:
         ends = np.concatenate([points[:1] - 1, points])
         return points, np.diff(ends, axis=0)
 
-    def answer(self) -> tuple[Array, Array]:
-        """Mean TTFT and TPOT."""
-        if np.any(np.asarray(self.company) > 0):
+    def answer(self) -> RateMeans:
+        """What requests see."""
+        in_step = np.asarray(self.company) > 0
+        if in_step.any():
             one, every = self.beside_others.answer(), self.all_ranks.answer()
-            ttft, tpot = (np.where(self.table.chunks > 1, *pair) for pair in zip(one, every, strict=True))
-            return ttft, tpot
+            alone = one if in_step.all() else replace(self, company=0.0).answer()
+            each = ([getattr(a, f.name) for f in fields(RateMeans)] for a in (alone, one, every))
+            several = self.table.chunks > 1
+            return RateMeans(*(np.where(in_step, np.where(several, b, c), a) for a, b, c in zip(*each, strict=True)))
         t, rate, more, load = self.table, self.rate, self.more, self.load
         steps = np.maximum(more, 1.0)
         points, widths = self.numbers
-        ratios = np.log(np.maximum(rate * more, 1e-300)) + np.log(t.at(self.interval, points) / points)
+        busy = np.maximum(rate * more, 1e-300) * t.at(self.interval, points) / points
+        together = np.maximum(t.at(self.phases.together, points), 1.0)
+        ratios = np.log((together - 1 + busy) / together)
         before = np.concatenate([ratios[:1], ratios[:-1]])
         logs = np.cumsum(widths * (ratios + before) / 2 + np.minimum(widths, 1) * (ratios - before) / 2, axis=0)
+        rarest = np.minimum.accumulate(logs - np.maximum(np.maximum.accumulate(logs, axis=0), 0.0), axis=0)
+        logs = np.where(rarest < -NEVER, -LARGE, logs)
         top = np.maximum(logs.max(axis=0), 0.0)
         starts = np.concatenate([np.zeros_like(logs[:1]), logs[:-1]])
         sums, places_in = geometric((logs - starts) / np.maximum(widths, 1.0), widths)
-        shares, nobody = np.exp(starts - top) * sums, np.exp(-top)
+        joins = busy / (together - 1 + busy)
+        shares, nobody = np.exp(starts - top) * sums * joins, np.exp(-top)
         at = points - widths + places_in
-        last = np.exp(logs - top)[-1]
+        last = np.exp(logs - top)[-1] * joins[-1]
         waiting = last * load / (1 - load)
         everything = nobody + shares.sum(axis=0) + waiting
         decoding = ((shares * at).sum(axis=0) + waiting * t.decodes[-1]) / everything
         present = (shares.sum(axis=0) + waiting) / everything
         places = 0.5 * (1 + self.varied) * self.uneven * last * load / (1 - load) ** 2 / everything / rate
-        prompting = self._prompting(np.clip(decoding / np.maximum(present, 1e-12), 1.0, t.decodes[-1]))
-        tpot = (decoding / rate + prompting.excess) / steps
+        decodes = np.clip(decoding / np.maximum(present, 1e-12), 1.0, t.decodes[-1])
+        prompting = self._prompting(decodes)
+        spread, (share, weight) = self._spread(decodes, prompting.excess), self._waiting(decodes, prompting.last)
+        tpot, following = ((decoding / rate + part * prompting.excess) / steps for part in (weight, share))
         if not t.mixes:
-            tpot, convoy = self._in_places(tpot)
+            convoy = self._convoy
             ends = rate * (more * t.alone[-1]) ** 2 / t.decodes[-1] / (2 * np.maximum(1 - self.apart, 0.02))
             places = np.maximum(places, convoy * (last + waiting) / everything * ends * self.uneven)
-        return prompting.ttft + places, np.where(more > 0, np.maximum(tpot, t.alone[1]), t.alone[1])
+        tpot, following = (np.where(more > 0, np.maximum(each, t.alone[1]), t.alone[1]) for each in (tpot, following))
+        return RateMeans(prompting.ttft + places, tpot, following, spread + 0 * tpot)
 
-    def _in_places(self, tpot: Array) -> tuple[Array, Array]:
-        """A TPOT with which no more decode than have places, and the share of the time in which these are being filled.
+    def _spread(self, decodes: Array, excess: Array) -> Array:
+        """Variance of a request's seconds for a decode step, by prompts that run apart.
 
-        Prompts go first, so that decodes stand still while places fill, half of which are empty in the mean; then all
-        that began together end together.
+        Those after its own until decodes go on last r in the mean, and r² is their variance, or r²/3 where they fill
+        the places; beside that each step has the chain's.
         """
-        t, more = self.table, self.more
+        t, steps = self.table, np.maximum(self.more, 1.0)
+        if np.any(np.asarray(self.waiting) > 0):
+            between = self._beside(self.interval, decodes)  # a geometric number of steps, one at least
+            mean = np.minimum(between, self._beside(np.maximum(t.alone, t.mixed[0]), decodes))
+            return np.where(self.more > 0, between * (between - mean) / steps, 0.0)
+        if t.mixes:
+            return np.zeros_like(decodes)
+        left, between = self._beside(self.phases.left, decodes), self._beside(self.interval, decodes)
+        own = np.maximum(excess + between - self._beside(t.alone, decodes), 0.0)
+        answering = self.more * between  # in which numbers of less uneven gaps vary less
+        even = self.uneven + (1 - self.uneven) / (1 + self.rate * answering)
+        varied = self._beside(self._varied, decodes)
+        part = self._coming(answering) * (even + varied) / (1 + varied)
+        each = self._beside(self.phases.variance, decodes) * part
+        return np.where(self.more > 0, (each * steps + own**2 * (1 + 2 * left) / 3) / steps**2, 0.0)
+
+    def _waiting(self, decodes: Array, last: Array | float) -> tuple[Array | float, Array | float]:
+        """The part of the requests that wait for prompts behind their own, and its weight in the mean TPOT.
+
+        Where steps are put together ahead, the one after a prompt's own takes those that came before that began. The
+        answer that ends with it does not wait for those that came in the `last` step, but for such as always come.
+        """
+        t = self.table
+        if t.mixes:
+            return 1.0, 1.0  # of which there is less, the fewer steps follow
+        if not t.ahead:
+            return self.several, self.weight
+        plain = self._beside(t.alone, decodes)
+        steps = (self._beside(self.interval, decodes) - plain) / t.mixed[0, 0]
+        never = self.two / (1 + np.maximum(steps, 0.0)) * last
+        return self.several - never, self.weight - never / self.several * np.maximum(self.more, 1.0)
+
+    @property
+    def _convoy(self) -> Array:
+        """The share of the time in which places are being filled, where answers are alike: all that began together end
+        together, and prompts go first."""
+        t = self.table
         filling = self.each * t.decodes[-1]
-        share = filling / (filling + more * t.alone[-1])
-        most = t.decodes[-1] * (1 - self.apart * share / 2) / (self.rate * np.maximum(more, 1.0))
-        both = tpot / np.sqrt(1 + (tpot / most) ** 2)
-        return share**4 * both + (1 - share**4) * np.minimum(tpot, most), share
+        return np.asarray(np.where(t.alike, filling / (filling + self.more * t.alone[-1]), 0.0))
 
     def _prompting(self, decodes: Array) -> Prompting:
         if self.single.all():
@@ -370,9 +590,28 @@ class Open:
         if not self.single.any():
             return self._together(decodes)
         one, several = self._one_by_one(decodes), self._together(decodes)
-        return Prompting(
-            np.where(self.single, one.ttft, several.ttft), np.where(self.single, one.excess, several.excess)
-        )
+        pairs = ((getattr(one, f.name), getattr(several, f.name)) for f in fields(Prompting))
+        return Prompting(*(np.where(self.single, *pair) for pair in pairs))
+
+    def _coming(self, seconds: Array) -> Array:
+        """What less uneven gaps leave of the λ·t requests that come within t seconds of one, exponential ones.
+
+        Of R replicas that take turns, each R-th request is its own: Σ (x/(x + 1/R))^(R·j) come of x = λt.
+        """
+        mean = np.maximum(self.rate * seconds, 1e-3)
+        next_one = np.exp(-np.log1p(self.uneven / mean) / self.uneven)
+        return np.asarray(next_one / (1 - next_one) / mean)
+
+    def _behind(self, seconds: Array) -> Array:
+        """What they leave of the prompts that follow one's own, of so many seconds, as long as some come."""
+        part = self._coming(seconds)
+        return np.asarray(part * (1 - self.apart) / (1 - part * self.apart))
+
+    def _between_own(self, decodes: Array) -> Array:
+        """Seconds of prompts between all decode steps of a request, less those at any time, by less uneven gaps."""
+        between = self._beside(self.interval, decodes)
+        fewer = self._coming(self.more * between) - 1
+        return np.asarray(self.more * (between - self._beside(self.table.alone, decodes)) * fewer)
 
     def _beside(self, values: Array, decodes: Array) -> Array:
         """What is known at the nodes, beside so many decodes, or none where answers have one token."""
@@ -396,7 +635,9 @@ class Open:
         ttft = wait + met + idle * self.cold + (1 - idle) * own
         between = self._beside(self.interval, decodes)
         if not t.mixes:
-            return Prompting(ttft, (wait + own) * busy / (1 - busy) - (between - plain))
+            left = self._beside(self.phases.left, decodes) * self._behind(wait + own)
+            excess = (wait + own) * busy / (1 - busy) * left - (between - plain) + self._between_own(decodes)
+            return Prompting(ttft, excess, np.minimum(t.mixed[0, 0] / (wait + own), 1.0))
         # what is left behind a prompt is more than what any step finds: λ·TTFT of work, not as much as any time has
         added, often = np.maximum(full - plain, 0.0), np.minimum(rate * turns * between, 1.0)
         behind = np.maximum(busy * (wait + met + turns * full) - often * (wait + met + turns * full / 2), 0.0)
@@ -407,7 +648,7 @@ class Open:
         following = np.maximum(seen, 0.0) * np.maximum(chunk - plain, 0.0) - (between - plain)
         later = np.maximum(more - 1, 0.0) * np.maximum(busy * added - (between - plain), 0.0)
         rest = np.maximum(most - following, 0.0) * -np.expm1(-later / np.maximum(most, 1e-30))
-        return Prompting(ttft, following + rest)
+        return Prompting(ttft, following + rest + self._between_own(decodes))
 
     def _together(self, decodes: Array) -> Prompting:
         """A chain of steps that take the prompts that came during the last one, as many as they have room for.
@@ -479,10 +720,14 @@ class Open:
             ttft = ttft + np.where(more > 0, (1 - idle) * mean, next_one)
         begins = shares * numbers / prompts
         if not t.mixes:
-            after_own = np.maximum((begins * self.until).sum(axis=0), 0.0)
+            after_own = np.maximum((begins * self.between.until).sum(axis=0), 0.0)
+            longer = self.uneven * rate * (finds * seconds * varied / numbers).sum(axis=0)  # of a step after a long one
             least = ((begins * seconds).sum(axis=0) + over) * self.apart / (1 - self.apart)
-            excess = np.maximum(after_own, least) - self._beside(self.prompts_between, decodes)
-            return Prompting(ttft, excess * (1 - 0.5 / np.maximum(more, 1.0)) if t.ahead else excess)
+            left = self._beside(self.phases.left, decodes) * self._behind((begins * seconds).sum(axis=0) + over)
+            after_own = np.maximum(after_own, least) * (1 + longer / (begins * numbers).sum(axis=0))
+            excess = after_own * left - (self._beside(self.interval, decodes) - plain) + self._between_own(decodes)
+            own_step = (begins * seconds).sum(axis=0)
+            return Prompting(ttft, excess, own_step / (own_step + over))
         # the steps after one's own, which come back to what they are at any time
         every = np.concatenate([plain[np.newaxis] + 0 * seconds[:1], seconds])
         usual = (stationary(chance) * every).sum(axis=0)
@@ -497,4 +742,5 @@ class Open:
         added = np.maximum(seconds[-1] - plain, 0.0) / room
         crowd = rate * over * np.maximum(1 - usual / seconds[-1], 0.0) * added * usual / np.maximum(plain, 1e-12)
         soon = added * np.minimum(rate * over, room - np.minimum((begins * means[1:]).sum(axis=0), room))
+        excess = excess + self._between_own(decodes)
         return Prompting(ttft, excess + crowd * -np.expm1(-turns * soon / np.maximum(crowd, 1e-30)))

@@ -36,7 +36,7 @@ from roofline.estimates.first_token import scattered
 from roofline.estimates.generate import decode_of, launched
 from roofline.estimates.memory import Memory
 from roofline.estimates.mixed import Prompts, mean_of, mixed_seconds
-from roofline.estimates.queueing import Open, ReplicaTimes, opening
+from roofline.estimates.queueing import PARTS, Open, ReplicaTimes, opening
 from roofline.estimates.requests import LoadAnswer, ServedLoad, rounded_down
 from roofline.estimates.settings import Setup
 from roofline.estimates.span import NOTHING, Span, exactly, shaped
@@ -48,8 +48,6 @@ from roofline.work.step import replace as changed
 
 DECODES, BATCHES = 24, 10
 """Numbers of decodes and of prompts at which steps are timed; between them times are nearly linear."""
-PARTS = (1 / 64, 1 / 16, 1 / 4, 1 / 2, 3 / 4, 1.0)
-"""Parts of a prompt, or of a step where it takes several, for which steps are timed too."""
 LEAST, SETTLING = 3000, 4000
 """Requests that are followed at a rate, of a server that is nearly idle; of a busy one as many over the idle share.
 Half as many before, up to these, beside thrice those present."""
@@ -62,7 +60,9 @@ class Serving(Spent, LoadAnswer):
     """Steady state. Spans are in seconds; numbers or arrays.
 
     ttft: from arrival to the first token: the wait for the step under way, for prompts that came before or for a place,
-    and the own prefill. tpot: mean time between a request's tokens after the first. latency: ttft + (output − 1)·tpot.
+    and the own prefill. tpot: mean time between a request's tokens after the first. latency: ttft + (output − 1)·tpot;
+    at a rate at which answers vary, tpot is the mean of all requests' own, of which short ones have more, and latency
+    has that of all tokens.
     `in_flight`: requests decoding, prefilling or waiting, of a rate their mean, rounded up; `capacity`: how many the
     memory of all replicas holds at their last token; an engine that keeps no room for whole answers runs more.
     `prefill_share`: the part of the server's work that is prompts. `percentiles`: of TTFT, TPOT and latency, of the
@@ -91,6 +91,7 @@ class Serving(Spent, LoadAnswer):
     requests_per_second: Count
     percentiles: Percentiles
     rounds: Count | None = None
+    longer: Count = 1.0
 
     # -- what and where --------------------------------------------------------------------------------------------
     @cached_property
@@ -152,7 +153,7 @@ class Serving(Spent, LoadAnswer):
     @property
     def latency(self) -> Span:
         """End to end, for one request."""
-        return self.ttft + self.tpot.times(self.output - 1)
+        return self.ttft + self.tpot.times((self.output - 1) * self.longer)
 
     @property
     def tokens_per_second(self) -> Count:
@@ -173,7 +174,7 @@ class Serving(Spent, LoadAnswer):
     def spending(self) -> Spending:
         """What it takes in a second."""
         load = SteadyLoad(self.requests_per_second, self.input, self.output, self.requests.context, self.cached_prefix)
-        return server_spending(self.asked, load, self.tpot.expected, drafting=self.drafting)
+        return server_spending(self.asked, load, self.tpot.expected * self.longer, drafting=self.drafting)
 
     @property
     def grade(self) -> Word:
@@ -339,12 +340,15 @@ class Server:
         partly = mixed_seconds(plan, some, 1, context, beside[np.newaxis], width, draft) + before
         partly = np.broadcast_to(partly, (len(PARTS), *nodes.shape))
         alone, squared = np.where(nodes > 0, self.alone.expected, 0.0), np.zeros(())
+        if np.any(varied > 0):  # of lengths that vary, E[L²] = (1 + v)·m², those of a mean prompt m²
+            longer = np.clip(1 - partly[-1, 0] / mixed[0, 0], 0.0, 1.0)
+            squared = np.minimum(longer * (1 + 1 / np.maximum(varied[0, 0], 1e-12)), 1.0)
         if np.any((chunks > 1) & (varied > 0)):
             first = mixed_seconds(plan, replace(some, cached=self.cached), 1, context, 0, width, draft)[-1, 0]
-            squared = np.where(chunks > 1, np.clip(1 - first / partly[-1, 0], 0.0, 1.0), 0.0)
+            squared = np.where(chunks > 1, np.clip(1 - first / partly[-1, 0], 0.0, 1.0), squared)
         return ReplicaTimes(
             nodes, alone, batches, mixed, room, per_step, chunks, partly, engine.mixes, engine.ahead, self.again,
-            squared,
+            squared, self.requests.prompts_vary, np.asarray(self.requests.answers_vary) == 0,
         )  # fmt: skip
 
     @cached_property
@@ -468,37 +472,43 @@ class Server:
             flight = np.max(np.asarray(self.places * self.groups))
             expected = f"at most {slowest:.3g} requests a second, what this server takes with {flight} in flight"
             raise InputError("rate", asked.item(), expected)
-        ttft: Count
-        tpot: Count
-        ttft, tpot = self._open(rate, turns).answer()
-        lighter = self._open(rate * (1 - LIGHTER), turns).answer()
-        steeper = [_steepness(now, then) for now, then in zip((ttft, tpot), lighter, strict=True)]
+        seen, lighter = (self._open(each, turns).answer() for each in (rate, rate * (1 - LIGHTER)))
+        steeper = [_steepness(getattr(seen, name), getattr(lighter, name)) for name in ("ttft", "tpot")]
         share: Count = self.share
-        tpot = tpot * share
+        ttft: Count = seen.ttft
+        tpot: Count = seen.tpot * share
+        longer: Count = seen.following / seen.tpot
         if formula:
-            percentiles = self._approximate(1.0, ttft, tpot, rate, np.inf)
+            percentiles = self._approximate(1.0, ttft, tpot, rate, np.inf, longer, seen.spread * share**2)
         else:
+            longer = 1.0
             ttft, tpot, percentiles, share = self._followed(rate, rate * (ttft + (self.output - 1) * tpot), turns)
-        whole = self.asked.engine.before(self.input) + ttft + (self.output - 1) * tpot
+        whole = self.asked.engine.before(self.input) + ttft + (self.output - 1) * tpot * longer
         present = np.ceil(rate * whole - 1e-9).astype(np.int64)
         shape = np.broadcast_shapes(np.shape(ttft), np.shape(rate))
         flight = np.broadcast_to(present, shape) if shape else int(present)
-        return self._serving(flight, Circumstances(ttft, tpot, rate, percentiles, share), steeper)
+        return self._serving(flight, Circumstances(ttft, tpot, rate, percentiles, share), steeper, longer)
 
     def _open(self, rate: Count, turns: Count) -> Open:
         groups = np.asarray(self.groups)
         uneven, fastest = np.asarray(1 / (groups * turns)), np.asarray(self.fastest / groups)
         varied = np.asarray(self.requests.prompts_vary)
         company = np.asarray(self.asked.layout.in_step - 1)
-        return Open(self.table, np.asarray(rate / groups), self.steps, uneven, fastest, varied, company)
+        several, two, weight = self.requests.answered
+        rates = (np.asarray(rate / groups), self.steps, uneven, fastest)
+        return Open(self.table, *rates, varied, company, several=several, two=two, weight=weight)
 
-    def _approximate(self, others: Count, ttft: Count, tpot: Count, rate: Count, round: Count) -> Percentiles:
+    def _approximate(
+        self, others: Count, ttft: Count, tpot: Count, rate: Count, round: Count, longer: Count = 1.0,
+        spread: Count = 0.0,
+    ) -> Percentiles:  # fmt: skip
         """Percentiles about the means of the formula."""
         more = self.output - 1
         varied = 0.0 if self.drafting is None else self.drafting.varied(more)
         vary = (self.requests.prompts_vary, self.requests.answers_vary)
         before = self.asked.engine.before
-        numbers = (others, before(self.input), before(1), ttft, tpot, more, varied, tpot / self.share, round, *vary)
+        step = tpot / self.share
+        numbers = (others, before(self.input), before(1), ttft, tpot, more, varied, step, round, *vary, longer, spread)
         steady = Steady(np.asarray(rate / self.groups), *(np.asarray(n, dtype=float) for n in numbers))
         shape = np.broadcast_shapes(self.table.decodes.shape[1:], np.shape(ttft), np.shape(rate))
         return Chances(self.table, steady).percentiles.shaped(shape)
@@ -516,9 +526,12 @@ class Server:
             seen.append((at_random(rules, table, arriving / groups, *counts), rules))
         return self._told(seen, shape)
 
-    def _serving(self, flight: Count, means: Circumstances, steeper: Sequence[Count] = (1.0, 1.0)) -> Serving:
+    def _serving(
+        self, flight: Count, means: Circumstances, steeper: Sequence[Count] = (1.0, 1.0), longer: Count = 1.0
+    ) -> Serving:
         """The answer, whose uncertainty is that of a decode step and of one with a prompt.
 
+        `longer`: mean seconds for a token, of all requests' tokens, over the mean of the requests' TPOT.
         `steeper`: the power of the seconds of steps by which TTFT and TPOT grow. Users who wait for answers are faster
         with their steps; where requests come at a rate, slower steps are a higher load too.
         The speed of light has neither host nor waits: of the TTFT it is the prompt alone, of the TPOT the decode steps
@@ -527,7 +540,7 @@ class Server:
         asked, engine, t = self.asked, self.asked.engine, self.table
         ttft, tpot, rate, percentiles = means.ttft, means.tpot, means.rate, means.percentiles
         shape = np.broadcast_shapes(np.shape(ttft), np.shape(tpot), np.shape(flight), np.shape(rate))
-        busy = np.minimum(np.maximum(1.0, rate / self.groups * (self.output - 1) * tpot), t.decodes[-1])
+        busy = np.minimum(np.maximum(1.0, rate / self.groups * (self.output - 1) * tpot * longer), t.decodes[-1])
         decodes = rounded_down(busy + 0.5) if np.shape(busy) else int(busy + 0.5)
         steps = Span(*(t.at(np.asarray(end), busy) for end in self.alone.ends()))
         queries = (Queries(self.cached, self.input - self.cached, 1), Queries(self.context, self.width, decodes))
@@ -543,10 +556,12 @@ class Server:
 
         first = first_token(host + ttft).shaped(shape)
         between = between.steeper(steeper[1]).resting_on(steps.floor * means.step_share).shaped(shape)
-        percentiles = percentiles.within(first_token, between, first + between.times(self.output - 1)).shaped(shape)
+        percentiles = percentiles.within(
+            first_token, between, first + between.times((self.output - 1) * longer)
+        ).shaped(shape)
         return Serving(
             asked, self.requests, flight, self.capacity, first, between, shaped(share, shape), shaped(rate, shape),
-            percentiles, self.rounds,
+            percentiles, self.rounds, shaped(np.asarray(longer), shape),
         )  # fmt: skip
 
 

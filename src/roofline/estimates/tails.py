@@ -175,7 +175,9 @@ class Steady:
     `late`: seconds until the scheduler sees one, `soonest` the shortest; `ttft`: from there; `tpot`: for each of `more`
     tokens. `varied`: the variance of the steps that a request needs, over the square of their mean. `step`: mean
     seconds of one. `round`: seconds after which each user sends again, infinite where requests come at random.
-    `prompts_vary`, `answers_vary`: the variance of lengths, over the square of their mean.
+    `prompts_vary`, `answers_vary`: the variance of lengths, over the square of their mean. `longer`: mean seconds for a
+    token of all requests, over `tpot`, the mean of the requests' own. `apart`: the variance of these by prompts that
+    run apart.
     """
 
     rate: Array
@@ -190,6 +192,8 @@ class Steady:
     round: Array
     prompts_vary: Array
     answers_vary: Array
+    longer: Array
+    apart: Array
 
 
 @dataclass(frozen=True)
@@ -209,7 +213,7 @@ class Chances:
     def _answering(self) -> Varied:
         """Seconds after the first token: a TPOT for each token of an answer, which is a few at least."""
         s = self.steady
-        varied, all_equal = s.answers_vary, self.following.times(s.more)
+        varied, all_equal = s.answers_vary, self.following.times(s.more * s.longer)
         by_length = varied * all_equal.mean**2
         variance = all_equal.variance / (1 + varied) + by_length
         some = varied > 0
@@ -221,7 +225,7 @@ class Chances:
     def decodes(self) -> Array:
         """Decodes of a step."""
         s = self.steady
-        return np.asarray(np.minimum(np.maximum(s.rate * s.more * s.tpot, 1.0), self.table.decodes[-1]))
+        return np.asarray(np.minimum(np.maximum(s.rate * s.more * s.tpot * s.longer, 1.0), self.table.decodes[-1]))
 
     @cached_property
     def plain(self) -> Array:
@@ -299,10 +303,12 @@ class Chances:
         longer = 1 + self.varied
         variance = (variance + together * each**2 * longer) * s.others + 2 / 3 * np.minimum(waits, own) * own * longer
         queue = (QUEUED * own) ** 2 * longer
-        variance = variance + waits**2 * queue / (waits**2 + queue)
+        bounded = queue / (waits**2 + queue)
+        variance = variance + waits**2 * (bounded + (1 - bounded) * self._queued)
         with_host = np.sqrt(self.varied) * own + np.sqrt(s.prompts_vary) * (s.late - s.soonest)
         # what is left of a step with a long prompt is long: λ·E[S³]/3 of its seconds S, and so is the one that follows
         heavy = self.rate * each**3 * ((1 + s.prompts_vary) ** 3 - 1) / 3
+        heavy = heavy / np.where(self.random, np.maximum(1 - self.prompts, IDLE), 1.0)  # and those behind it
         following = self.some * each**2 * s.prompts_vary if t.ahead else 0.0
         by_length = with_host**2 + (heavy + following) * s.others
         variance = variance + by_length
@@ -311,6 +317,15 @@ class Chances:
         greatest = s.late + ahead + own * np.where(bound, self._users, inf)
         least = np.minimum(self.shortest, s.ttft) + np.where(s.prompts_vary > 0, s.soonest, s.late)
         return Varied(least, s.ttft + s.late, variance, greatest, by_length)
+
+    @property
+    def _queued(self) -> Array:
+        """The share of requests at random that find more prompts than a step has room for, whose wait is about
+        exponential: ρ^(√(2(c + 1)) − 1), of room for c (Sakasegawa 1977)."""
+        t = self.table
+        room = np.where(t.chunks > 1, 1.0, np.maximum(t.at(t.room, self.decodes), 1.0))
+        turn = np.where(t.chunks > 1, self.own, t.at(t.step(t.room), self.decodes) / room)
+        return np.where(self.random, np.minimum(self.rate * turn, 1.0) ** (np.sqrt(2 * (room + 1)) - 1), 0.0)
 
     @property
     def _users(self) -> Array:
@@ -350,8 +365,13 @@ class Chances:
         t = self.table
         slowest = np.maximum(t.at(t.step(self._users), self.decodes), self.plain)  # of which a token takes one
         equal = (s.varied <= 0) & (s.prompts_vary <= 0)
-        greatest = np.where(self._placed & equal & t.mixes, slowest, inf)
-        over_answer = (self._prompts_beside + s.varied * s.tpot**2) * (1 + s.answers_vary)
+        fullest = np.maximum(t.at(np.maximum(t.partly[-1], t.mixed[-1]), self.decodes), s.tpot)
+        greatest = np.where(t.mixes & (s.varied <= 0), np.where(self._placed & equal, slowest, fullest), inf)
+        beside = np.where(t.mixes | ~self.random, self._prompts_beside, s.apart)
+        beside = beside * (1 + s.answers_vary)
+        if t.mixes:  # the mean of several steps varies no more than one
+            beside = np.where(self.random, np.minimum(beside, self._one_step * (s.tpot / s.step) ** 2), beside)
+        over_answer = beside + s.varied * s.tpot**2 * (1 + s.answers_vary)
         by_length = np.where(s.prompts_vary + s.answers_vary > 0, over_answer, 0.0)
         return Varied(least, s.tpot, over_answer + self._crowd, greatest, by_length)
 
@@ -378,11 +398,21 @@ class Chances:
         return np.asarray(number * square / np.maximum(s.more, 1.0) ** 2)
 
     @property
+    def _one_step(self) -> Array:
+        """Variance of the seconds of a step by prompts: whether it has any, and how many where it takes several."""
+        t, s = self.table, self.steady
+        begun = self.rate * s.step
+        some = np.clip(np.where(self.several, -np.expm1(-begun), begun * t.chunks), 1e-6, 1.0)
+        added = np.maximum(t.at(t.step(np.maximum(begun, 1.0)) - t.base, self.decodes), 0.0) / np.maximum(begun, 1.0)
+        numbers = np.where(self.several, begun * added**2 * (1 + self.varied), 0.0)
+        return np.asarray(np.maximum(s.step - self.plain, 0.0) ** 2 * (1 - some) / some + numbers)
+
+    @property
     def _crowd(self) -> Array:
         """Variance by the number of decodes, which is a Poisson one where requests come at random, and grows on it."""
         s, deviation = self.steady, np.sqrt(self.decodes)
         more, fewer = self.decodes + deviation, np.maximum(self.decodes - deviation, 1.0)
         wider = (self.table.at(self.table.alone, more) - self.table.at(self.table.alone, fewer)) / 2
-        longer = wider / np.maximum(s.step, self.plain)
+        longer = wider / (np.maximum(s.step, self.plain) if self.table.mixes else self.plain)
         grown = np.minimum(longer * deviation, 1 - IDLE)
         return np.where(self.random, (longer * s.tpot) ** 2 / (1 - grown), 0.0)
