@@ -331,13 +331,11 @@ class Open:
     @property
     def _until_full(self) -> Array:
         """Seconds in which so many come as there are places for, those of answers that end included."""
-        return np.asarray(self._free / np.maximum(self.rate, 1e-300))
+        return np.asarray(self._free(self.table.decodes) / np.maximum(self.rate, 1e-300))
 
-    @property
-    def _free(self) -> Array:
+    def _free(self, decodes: Array) -> Array:
         """Places that are free after a step of so many decodes."""
-        decodes = self.table.decodes
-        return np.asarray(decodes[-1] - decodes * (1 - 1 / np.maximum(self.more, 1.0)))
+        return np.asarray(self.table.decodes[-1] - decodes * (1 - 1 / np.maximum(self.more, 1.0)))
 
     def _without(self, share: Array, prompts: Array) -> Array:
         """The part of the steps in which a rank decodes, since it has no prompt itself: of R ranks max(R − n, 0) where
@@ -448,14 +446,17 @@ class Open:
     @cached_property
     def phases(self) -> Phases:
         """What happens between decode steps at each node; where steps are shared, nothing but single prompts."""
-        t, rate = self.table, self.rate
+        t = self.table
         if t.mixes:
             none, one = np.zeros_like(t.alone), np.ones_like(t.alone)
             return Phases(none, none, one, one)
-        prompts, variance = self.between.seconds, self.between.variance
-        between = np.maximum(t.alone + prompts, 1e-300)
+        return self._phases(t.decodes, t.alone + self.between.seconds, self.between.variance)
+
+    def _phases(self, decodes: Array, between: Array, variance: Array) -> Phases:
+        """The same beside so many decodes, by the seconds from one of their steps to the next, were places no limit."""
+        rate, between = self.rate, np.maximum(between, 1e-300)
         begun, wider = np.maximum(rate * between, 1e-300), rate * variance / between
-        free = self._free
+        free = self._free(decodes)
         # a number of mean n and variance (1 + w)·n: some and an exponential one more, or that in a part of the cases
         square = (1 + wider) / begun
         part, often = np.sqrt(np.minimum(square, 1.0)), np.minimum(2 / (1 + square), 1.0)
@@ -508,8 +509,12 @@ class Open:
         t, rate, more, load = self.table, self.rate, self.more, self.load
         steps = np.maximum(more, 1.0)
         points, widths = self.numbers
-        busy = np.maximum(rate * more, 1e-300) * t.at(self.interval, points) / points
-        together = np.maximum(t.at(self.phases.together, points), 1.0)
+        together, between = np.ones(()), t.at(self.interval if t.mixes else t.alone, points)
+        if not t.mixes:  # what places leave changes much from one to the next
+            unlimited = (t.at(each, points) for each in (t.alone + self.between.seconds, self.between.variance))
+            phases = self._phases(points, *unlimited)
+            together, between = np.maximum(phases.together, 1.0), np.maximum(phases.begun / rate, between)
+        busy = np.maximum(rate * more, 1e-300) * between / points
         ratios = np.log((together - 1 + busy) / together)
         before = np.concatenate([ratios[:1], ratios[:-1]])
         logs = np.cumsum(widths * (ratios + before) / 2 + np.minimum(widths, 1) * (ratios - before) / 2, axis=0)
