@@ -5,8 +5,7 @@
 Models × chips × engines × layouts (`tp`, `dp`, `dp,ep`, pools) × lengths × spreads × load. Half of the cases have a
 rate, LOW to HIGH (0.05 to 0.98) of what `serve` says the server takes at most, and half 1 to 512 users; with `users`
 all have, of lengths that vary. One answer in eight is one token. Lengths are equal, or vary with a coefficient of 0.4,
-1, or those of the defaults; users of equal lengths begin at once and are followed, others are in no order, which is
-`serve`'s formula. One server of one pool in ten verifies drafts.
+1, or those of the defaults. One server of one pool in ten verifies drafts.
 
 Errors are what lies beyond the simulation's own 95 % confidence. A simulation goes on until it knows its mean TTFT
 within 5 %, up to 200,000 requests; where it does not then, the case is undecided. One that it calls overloaded is
@@ -114,9 +113,8 @@ def compared(case: Drawn) -> Compared | None:
         most = rl.serve(**case.where, **number, **case.lengths, concurrency=2**20)
         if not most.fits:
             return None
-        how: dict[str, Any] = {} if number or case.load or any(case.spread) else {"formula": False}
         load = {"rate": case.load * float(most.requests_per_second)} if case.load else {"concurrency": case.users}
-        predicted = rl.serve(**case.where, **number, **case.lengths, **load, **how)
+        predicted = rl.serve(**case.where, **number, **case.lengths, **load)
         s, decided = simulated(case, load)
     except rl.InputError:
         return None
