@@ -175,12 +175,13 @@ def test_simulations_rank_the_plans_that_they_confirm(whole: bool) -> None:
 
 
 def test_a_simulation_has_the_load_of_the_search() -> None:
-    """Lengths that vary, of as many requests as are in flight."""
+    """Lengths that vary, of as many requests as are in flight; four times as many while a share is not decided."""
     limits = {"ttft": 0.4, "tpot": 0.007}
     first = searched(kind="aggregated", layout="tp=1", chips=1, confirm=1, **limits).plans[0]
     load = {"input": 1000, "output_tokens": 100, "concurrency": first.concurrency}
     c = first.confirmation
-    assert c.requests == max(1000, 20 * first.concurrency, math.ceil(36 * 0.99 / 0.01))
+    fewest = max(1000, 20 * first.concurrency, math.ceil(36 * 0.99 / 0.01))
+    assert c.requests in (fewest, 4 * fewest, 40_000)
     one = rl.simulate(SMALL, on=ON, requests=c.requests, seed=0, **load, **limits)
     assert (c.ttft, c.tpot, c.latency) == (one.ttft.mean, one.tpot.mean, one.latency.mean)
     assert (c.attained, c.attained_half_width, c.keeps) == (one.attained, one.attained_half_width, one.keeps)
