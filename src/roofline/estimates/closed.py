@@ -20,8 +20,7 @@ from roofline.estimates.interpolation import interpolated
 from roofline.estimates.queueing import NEARLY, ReplicaTimes, largest_of
 
 ROUNDS, INNER, BEHIND = 30, 10, 6
-"""Halvings of the search for a load and of that for the prompts of a step; iterations for the prompts behind a
-request."""
+"""Halvings in the searches for a load and for the prompts of a step; iterations for those behind a request."""
 
 FULL = 1 - 1e-6
 """Load from which all steps count as full of prompts."""
@@ -88,9 +87,11 @@ class ClosedLoop:
 
     @property
     def dealt(self) -> Array:
-        """Whether requests of ranks in lock step start as they were dealt out, in turn. That holds where all places are
-        taken and answers are equally long: a request starts where one ends, and those that end together started
-        together."""
+        """Whether requests of ranks in lock step start as they were dealt out, in turn.
+
+        That holds where all places are taken and answers are equally long: a request starts where one ends, and those
+        that end together started together.
+        """
         return np.asarray((self.company > 0) & np.isinf(self.users) & self.table.alike)
 
     @property
@@ -200,8 +201,7 @@ class ClosedLoop:
         return Circulation(rate, waits, inside, following, turns * np.maximum(begun, rate * full))
 
     def _slowest(self, begun: Array, share: Array) -> Array:
-        """Prompts on the slowest of the ranks in lock step where any has some; `begun` start on each per step on
-        average."""
+        """Prompts on the slowest of ranks in lock step, if any has some; `begun` start on each per step on average."""
         ranks, varied, some = self.company + 1, self.table.lengths, np.maximum(share, 1e-12)
         total = begun * ranks / some
         dealt = np.maximum((total + (ranks - 1) / 2) / ranks, 1.0)
@@ -270,10 +270,10 @@ class ClosedLoop:
 
     # -- whoever comes ---------------------------------------------------------------------------------------------
     def _waits(self, rate: Array, left: Array, following: Array, last: Array) -> Array:
-        """Seconds until a request can join a step: what is `left` of the step under way and, with asynchronous
-        scheduling, the `following` one.
+        """Seconds until a request can join a step: the rest of the step under way, and maybe the one that follows.
 
-        The latter exists where another user is there for it, neither away nor in the `last` step of an answer. A
+        Of the step under way, `left` seconds remain. With asynchronous scheduling the `following` step is put together
+        already. It exists where another user is there for it, neither away nor in the `last` step of an answer. A
         request does not meet on arrival those who wait because of the request itself.
         """
         meets = self._meets(rate)
@@ -288,8 +288,7 @@ class ClosedLoop:
         return self._any(rate * self.late / self.users)
 
     def _any(self, gone: Array) -> Array:
-        """Probability that at least one of the others is not gone; a fraction of one other user counts in
-        proportion."""
+        """Probability that one of the others is not gone; a fraction of another user counts in proportion."""
         gone, others = np.minimum(gone, 1.0), np.maximum(self.users - 1, 0.0)
         return np.asarray(np.where(others >= 1, 1 - gone ** np.maximum(others, 1.0), others * (1 - gone)))
 

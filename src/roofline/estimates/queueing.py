@@ -131,8 +131,7 @@ def opening(table: ReplicaTimes, users: Array, rounds: Array) -> Array:
 
 
 def geometric(logarithm: Array, number: Array) -> tuple[Array, Array]:
-    """Σ rⁱ for i = 1, …, number, from the logarithm of r, and the mean of i with these weights; 0 and 0 for number
-    0."""
+    """Σ rⁱ for i = 1, …, number, from log r, and the mean i with these weights; 0 and 0 for number 0."""
     log = np.where(np.abs(logarithm) < 1e-6, 1e-6, logarithm)
     log, whole, some = np.clip(log, -LARGE, LARGE), np.clip(log * number, -LARGE, LARGE), number > 0
     total = np.exp(log) * np.expm1(whole) / np.expm1(log)
@@ -204,8 +203,7 @@ class RateMeans:
 
 @dataclass(frozen=True)
 class Open:
-    """An open-loop replica: requests arrive at random, `rate` per second, and at most the last node's number run at
-    once.
+    """An open-loop replica: `rate` requests per second arrive at random; at most the last node's number run at once.
 
     `uneven`: squared coefficient of variation of the gaps between requests: 1 for Poisson arrivals, 1/R where R
     replicas take turns, since a gap is then a sum of R exponential ones. Waits shrink with it (Kingman). `fastest`:
@@ -235,8 +233,8 @@ class Open:
     # -- ranks in step ---------------------------------------------------------------------------------------------
     @property
     def beside_others(self) -> Open:
-        """One rank among ranks in lock step, whose steps last as long as the slowest rank's; for prompts of several
-        steps.
+        """One of the ranks in lock step, where prompts take several steps: its steps last as long as the slowest
+        rank's.
 
         A rank has prompts for a share ρ of the time, so that others have some for 1 − (1 − ρ)^company of it. Steps are
         then longer, and fewer.
@@ -277,8 +275,7 @@ class Open:
     # -- prompts one after another ---------------------------------------------------------------------------------
     @cached_property
     def single(self) -> Array:
-        """Whether prompts are taken one after another: one takes several steps, or a step has room for hardly more than
-        one."""
+        """Whether prompts are taken one by one: one takes several steps, or a step has room for about one."""
         return np.asarray((self.table.chunks > 1) | (self.table.room.max(axis=0) < SINGLE))
 
     @cached_property
@@ -340,11 +337,11 @@ class Open:
         return np.asarray(self.table.decodes[-1] - decodes * (1 - 1 / np.maximum(self.more, 1.0)))
 
     def _without(self, share: Array, prompts: Array) -> Array:
-        """Share of the steps in which a rank decodes: where n prompts are dealt out in turn, max(R − n, 0) of R ranks
-        have none.
+        """Share of the steps in which a rank decodes because it has no prompt.
 
-        The number n follows from the length t of the step before, which makes it autoregressive with coefficient λ·t′:
-        its variance is 1/(1 − (λ·t′)²) times that of independent steps. Varying lengths add to it.
+        Where n prompts are dealt out in turn, max(R − n, 0) of R ranks have none. The number n follows from the length
+        t of the step before, which makes it autoregressive with coefficient λ·t′: its variance is 1/(1 − (λ·t′)²) times
+        that of independent steps. Varying lengths add to it.
         """
         t, ranks = self.table, 1 / np.maximum(self.waiting, 1e-9)
         slope = np.clip(self.rate * (t.step(prompts + 1) - t.step(prompts)), 0.0, 0.9)
@@ -456,8 +453,11 @@ class Open:
         return self._phases(t.decodes, t.alone + self.between.seconds, self.between.variance)
 
     def _phases(self, decodes: Array, between: Array, variance: Array) -> Phases:
-        """Prompts between steps of `decodes` decodes, from the mean and variance of the seconds between these steps if
-        places were unlimited."""
+        """Prompts between steps of `decodes` decodes.
+
+        `between`, `variance`: mean and variance of the seconds from one of these steps to the next if places were
+        unlimited.
+        """
         rate, between = self.rate, np.maximum(between, 1e-300)
         begun, wider = np.maximum(rate * between, 1e-300), rate * variance / between
         free = self._free(decodes)
@@ -494,8 +494,7 @@ class Open:
 
     @cached_property
     def numbers(self) -> tuple[Array, Array]:
-        """Numbers of requests that decode or wait for a place, all up to EXACT, and how many numbers each stands
-        for."""
+        """Numbers of requests that decode or wait for a place, and how many each stands for, 1 up to EXACT."""
         most = self.table.decodes[-1]
         steps = np.arange(1, EXACT + SPACED + 1, dtype=float).reshape(-1, *(1 for _ in most.shape))
         beyond = np.sqrt(EXACT) + (np.sqrt(np.maximum(most, EXACT)) - np.sqrt(EXACT)) * (steps - EXACT) / SPACED
@@ -698,8 +697,7 @@ class Open:
         decode_steps = np.where(more > 0, (1 - calm) / np.maximum(1 - none, 1e-300), 0.0)
 
         def times(shares: Array) -> tuple[Array, Array, Array, Array]:
-            """For each step with prompts: their number, its seconds, the seconds of decode steps and the idle
-            seconds."""
+            """For each step with prompts: their number, its seconds, and the seconds of decode steps and of idling."""
             ends = (shares * chance[1:, 0]).sum(axis=0) * quiet
             prompts, busy = (shares * numbers).sum(axis=0), (shares * seconds).sum(axis=0)
             return prompts, busy, ends * decode_steps * plain, ends * calm / rate

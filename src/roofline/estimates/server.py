@@ -132,8 +132,7 @@ class Serving(Spent, LoadAnswer):
 
     @property
     def held(self) -> Count:
-        """Requests of the busiest replica that fit in its memory at their last token; all of them where not even one
-        fits."""
+        """Requests of the busiest replica that its memory holds to their last token; all where not even one fits."""
         share = self.deployment.share(self.in_flight)
         return where(self.capacity < 1, share, least(share, self.capacity // self.asked.layout.dp))
 
@@ -257,8 +256,7 @@ class Server:
 
     @cached_property
     def again(self) -> Array:
-        """Share of its prompt that a request recomputes after preemption, where memory is the limit and requests always
-        wait.
+        """Share of its prompt that a request recomputes after preemption, where requests always wait for memory.
 
         A finished answer frees its O tokens at once and new requests are admitted in their place. Requests that are
         still growing take half of it back, so O/2 tokens per request are computed again, fewer where several requests
@@ -273,8 +271,7 @@ class Server:
 
     @cached_property
     def nodes(self) -> Any:
-        """Numbers of decodes at which steps are timed: 0, 1 and on to the most that run at once, along the first
-        axis."""
+        """Numbers of decodes at which steps are timed, along the first axis: 0, 1, …, the most that run at once."""
         parts = (self.context, self.cached, self.requests.prompts_vary, self.places, self.groups)
         shape = np.broadcast_shapes((1,) * self.axes, self.asked.layout.shape, *map(np.shape, parts))
         highest = np.broadcast_to(np.asarray(self.places, dtype=float), shape)
@@ -376,8 +373,7 @@ class Server:
         return capacity_of(self.table, self.steps, late, company) * self.groups
 
     def _rules(self, loads: Count) -> tuple[tuple[int, ...], Iterator[tuple[StepRules, StepTable, int, float]]]:
-        """The broadcast shape of all settings and, for each element, the scheduler, its step times, the groups and the
-        load."""
+        """The broadcast shape of all settings; for each element the scheduler, step times, groups and load."""
         t, engine = self.table, self.asked.engine
         numbers = (loads, self.groups, self.output, self.input - self.cached, self.places, engine.before(self.input))
         shape = np.broadcast_shapes(t.decodes.shape[1:], *map(np.shape, numbers))
@@ -579,10 +575,10 @@ class Server:
 
 
 def _steepness(now: Count, then: Count) -> Count:
-    """Elasticity d log T / d log s of a time T to the seconds s of a step, from T `now`, at rate λ, and `then`, at (1 −
-    LIGHTER)·λ.
+    """Elasticity d log T / d log s of a time T to the seconds s of a step.
 
-    Scaling all times gives T(λ, s·x) = x·T(λ·x, s), so that it equals 1 + d log T / d log λ.
+    `now` is T at a rate λ, `then` at (1 − LIGHTER)·λ. Scaling all times gives T(λ, s·x) = x·T(λ·x, s), so that it
+    equals 1 + d log T / d log λ.
     """
     ratio = np.asarray(now) / np.maximum(then, 1e-300)
     return np.asarray(1 + np.maximum(np.log(np.maximum(ratio, 1e-300)), 0.0) / -np.log1p(-LIGHTER))
