@@ -423,8 +423,7 @@ def at_random(
 
 
 def join(ranks: Sequence[Cohorts], answers: Sequence[int], most_steps: float) -> None:
-    """Run ranks in lock step to a number of answers of each, or of steps; a step lasts as long as the slowest
-    rank's."""
+    """Run ranks in lock step to a number of answers of each, or of steps; the slowest rank sets a step's time."""
     steps = 0
     while any(r.done < wanted for r, wanted in zip(ranks, answers, strict=True)) and steps < most_steps:
         steps += 1

@@ -233,8 +233,7 @@ class Open:
     # -- ranks in step ---------------------------------------------------------------------------------------------
     @property
     def beside_others(self) -> Open:
-        """One of the ranks in lock step, where prompts take several steps: its steps last as long as the slowest
-        rank's.
+        """One of the ranks in lock step, where prompts take several steps: steps last as long as on the slowest rank.
 
         A rank has prompts for a share ρ of the time, so that others have some for 1 − (1 − ρ)^company of it. Steps are
         then longer, and fewer.
