@@ -87,8 +87,7 @@ class Pair:
 
     @property
     def share(self) -> Count:
-        """Decode steps after the first over tokens after the first; those of a further token where there is one
-        only."""
+        """Decode steps after the first over tokens after the first; those of a second token where there is one."""
         if self.drafting is None:
             return 1.0
         alone = 1 / self.drafting.speculation.tokens_per_step
