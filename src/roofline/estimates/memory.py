@@ -1,10 +1,10 @@
 """Memory that a rank of a deployment needs, by term, and whether it has that much: one rule for every estimate.
 
 For inference the rule is the engine's. The terms are weights, the KV cache in whole blocks or pages, recurrent state,
-activations and overhead; the cache may take what the engine leaves it. An engine that profiles a step at its start
-keeps the activations of `chunk` new tokens and the logits of `most_running` sequences; others keep those of the step
-asked for. An engine that sets buffers aside has activations in fp32 and logits for every token of the step. The fullest
-rank decides.
+activations and overhead; the cache may take what the engine leaves it. An engine that profiles such a step keeps the
+activations of `chunk` new tokens and the logits of `most_running` sequences; others keep those of the step asked for.
+An engine that sets buffers aside has activations in fp32 and logits for every token of the step. The fullest rank
+decides.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ class Holding:
         if not engine.buffers:
             return activation_bytes(rank, self.formats, tokens, sequences, engine.sampled_bytes)
         wide = self.formats.with_roles(activations="fp32")
-        streams = 2 if self.deployment.chip.kind == "cpu" else 1  # a CPU's buffer also holds the rows of the embedding
+        streams = 2 if self.deployment.chip.kind == "cpu" else 1  # a CPU's buffer also holds the tokens' embeddings
         return activation_bytes(rank, wide, tokens, tokens, engine.sampled_bytes, streams, in_place=True)
 
     def fits(self, batch: Count, tokens: Count) -> Flag:

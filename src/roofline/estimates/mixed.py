@@ -1,8 +1,8 @@
 """Seconds of mixed batches of k decodes and b prompts, on a grid of both.
 
 Matrix products, norms and collectives process all new tokens of a step together. The attention of each prompt is
-separate, so that b prompts take b times as long there, less a kernel's cost per launch. That cost is derived from long
-chunks, and is at most all of a short one, as in `simulate`.
+separate, so that b prompts take b times as long there, except for the fixed cost of a kernel, which is paid once. That
+cost is derived from long chunks and is at most the whole time of a short one, as in `simulate`.
 """
 
 from __future__ import annotations

@@ -179,8 +179,9 @@ class Phases:
     """Prompts that run between two decode steps of a replica with k decodes, at each node.
 
     `begun`: prompts that start there: as many as arrive until none waits, an about geometric number, or as many as find
-    a free place. `variance`: of the seconds in which they start. `together`: size of batches that would make the number
-    of decodes vary as much, (1 + Var N/E[N])/2. `left`: share of the prompts behind a request's own that find a place.
+    a free place. `variance`: of the seconds between the two steps. `together`: size of batches that would make the
+    number of decodes vary as much, (1 + Var N/E[N])/2. `left`: share of the prompts behind a request's own that find a
+    place.
     """
 
     begun: Array
@@ -209,8 +210,8 @@ class Open:
     replicas take turns, since a gap is then a sum of R exponential ones. Waits shrink with it (Kingman). `fastest`:
     highest rate, requests per second. `varied`: squared coefficient of variation of prompt lengths. `company`: other
     ranks that run every step in lock step with this one. `waiting`: share of the decodes that one prompt of a step
-    holds up. `several`, `two`: shares of answers with more than one token, and with two. `weight`: factor with which a
-    delay common to all requests counts in the mean TPOT, over 1/(E[O] − 1); short answers weigh most.
+    holds up. `several`, `two`: shares of answers with more than one token, and with two. `weight`: of a delay common to
+    all requests in the mean TPOT, relative to 1/(E[O] − 1); short answers weigh most.
     From one decode step to the next X(k) seconds pass, prompts included. This is a queue whose speed depends on the
     number k in it, so that the distribution of that number depends on lengths only through their mean: π(n) ∝ Π
     λ·more·X(j)/j (Kelly, Reversibility and Stochastic Networks, §3.3). At the mean number of decodes the prompts are a

@@ -329,7 +329,7 @@ class Server:
         batches = _spaced(np.ceil(room.max(axis=0)), BATCHES)
         longest = np.minimum(engine.chunk, self.input + self.output)
         varied = np.broadcast_to(self.requests.prompts_vary, (1, 1, *shape))
-        # tokens before a chunk that starts a prompt of several; longer prompts have more chunks
+        # where prompts take several chunks: mean tokens before a chunk; longer prompts have more of them
         begun = np.floor(np.where(chunks > 1, (1 + varied[0, 0]) * fresh - new, 0.0) / 2)
         chunk = Prompts(new, self.cached + begun, longest, np.where(chunks > 1, 0.0, varied))
         beside = nodes if engine.mixes else np.zeros((1, *shape))
@@ -339,9 +339,9 @@ class Server:
         mixed = np.broadcast_to(mixed + before, (BATCHES, *nodes.shape))
         parts = np.asarray(PARTS).reshape(-1, *(1 for _ in nodes.shape))
         tokens = np.maximum(np.ceil(np.where(chunks > 1, engine.chunk, fresh) * parts), 1.0)
-        later = ((1 + varied[0]) * fresh - tokens) / 2  # a chunk may be anywhere in its prompt
+        later = ((1 + varied[0]) * fresh - tokens) / 2  # tokens before a piece, anywhere in its prompt
         if not engine.splits:
-            # a rest of 3/4 or more counts as full
+            # without splits a piece is the rest of its prompt; from 3/4 of a chunk on it counts as a full one
             full = (np.floor(fresh / engine.chunk + 1 / 4) - 1) / 2 * engine.chunk
             later = np.where(parts < 1, fresh - tokens, np.maximum(full, 0.0))
         some = Prompts(tokens, self.cached + np.floor(np.where(chunks > 1, later, 0.0)), longest)

@@ -2,7 +2,7 @@
 
 The joules of a phase follow from sums that its steps have already: seconds of every unit at its peak. A step belongs to
 one group of a replica and runs on each of its ranks. With pipeline stages a group is in one stage at a time; the chips
-that do a step's work together are then a replica's chips over its stages.
+that do a step's work together are then a replica's chips divided by its stages.
 """
 
 from __future__ import annotations
