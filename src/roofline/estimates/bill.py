@@ -71,10 +71,10 @@ class Bill:
 
     price: Annotated[
         ChipHour | None,
-        "USD an hour of one chip (the catalog's), or `own(30000,rest=12000,electricity=0.08)`: bought, USD and "
-        "USD/kWh.",
+        "USD per hour of one chip (the catalog's), or `own(30000,rest=12000,electricity=0.08)` for a chip that is "
+        "bought, in USD and USD/kWh.",
     ] = None
-    years: InitVar[Annotated[PlainNumber | None, "Years that a chip which is bought is paid off in (4)."]] = field(
+    years: InitVar[Annotated[PlainNumber | None, "Years over which a bought chip is paid off (4)."]] = field(
         default=None, kw_only=True
     )
     utilisation: Annotated[
@@ -82,7 +82,7 @@ class Bill:
     ] = 1.0
     pue: Annotated[
         PlainNumber,
-        "Power usage effectiveness of the site: its energy over that of the chips, which is 1 for them alone.",
+        "Power usage effectiveness: energy of the site over that of its chips; 1 counts the chips alone.",
     ] = 1.0
     grid: Annotated[GridName | None, "A country's code, such as `fr`, or kilograms of CO2 equivalent a kWh."] = None
     power: float | None = None

@@ -75,13 +75,13 @@ class Speculation(Figured):
         *,
         draft: Annotated[
             ModelName | None,
-            "A model that proposes tokens for this one to verify; `none`: n-grams of the text so far do.",
+            "Draft model that proposes tokens for this one to verify; `none` uses n-grams of the text so far.",
         ] = None,
-        mtp: Annotated[Switch, "The model's own multi-token-prediction layer proposes them."] = False,
-        draft_length: Annotated[Whole | None, "Tokens proposed a step (3 where tokens are drafted)."] = None,
+        mtp: Annotated[Switch, "Draft with the model's own multi-token-prediction layer."] = False,
+        draft_length: Annotated[Whole | None, "Tokens drafted per step (3 where drafting is on)."] = None,
         acceptance: Annotated[
             Probability | None,
-            "Probability that a proposed token is right (0.7 of a draft model, 0.85 of `mtp`, 0.5 of n-grams).",
+            "Probability that a drafted token is right (0.7 for a draft model, 0.85 for `mtp`, 0.5 for n-grams).",
         ] = None,
     ) -> Speculation | None:
         """The drafts that these settings describe; None where nothing is drafted.

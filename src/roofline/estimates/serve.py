@@ -32,13 +32,13 @@ class SteadyState:
 
     rounds: Annotated[
         Requests | None,
-        "Requests that each user of a benchmark sends, where all begin at once: TTFT then has its share of the "
-        "opening. Without it, TTFT is that of the steady state.",
+        "Requests that each user of a benchmark sends, with all users starting at once. TTFT then includes its share "
+        "of the opening burst. By default it is that of the steady state.",
     ] = None
     formula: Annotated[
         Switch,
-        "Use a formula of means; its percentiles are approximations. Without it requests are equally long and followed "
-        "step by step; at a concurrency all begin at once.",
+        "Use a formula of means, whose percentiles are approximate. Without it, requests are equally long and followed "
+        "step by step; at a concurrency, all start together.",
     ] = True
 
 
