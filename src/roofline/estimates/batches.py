@@ -19,7 +19,7 @@ FEW = 12
 INSIDE, WAITING = 11, 8
 """Points for the work of a step, and for the work that waits for the next one."""
 LITTLE, FAR = 0.12, 24.0
-"""Least work that is told from none, and the most that waits beyond eight full steps, in prompts."""
+"""Least work that is distinguished from none, and the most that waits beyond eight full steps, in prompts."""
 MIXED = 1e-9
 """Probability of a jump to a random state; without it, a chain of separate parts has no stationary distribution."""
 

@@ -1,9 +1,10 @@
 """Percentiles of TTFT, TPOT and latency: of requests that were followed, or around the formula's means by a variance.
 
 The formula gives means. What a request takes beyond the least possible is modelled by a gamma distribution of that
-mean. Its variance sums what is random: which step is under way when a request arrives and how much of it is left, the
-prompts in the same step and before it, the prompts that arrive while it decodes, and the drafts that are accepted. This
-is an approximation, as good as the formula's means at best; it keeps these means.
+mean, or a lognormal one as far as lengths make it vary. Its variance sums what is random: which step is under way when
+a request arrives and how much of it is left, the prompts in the same step and before it, the prompts that arrive while
+it decodes, and the drafts that are accepted. This is an approximation, as good as the formula's means at best; it keeps
+these means.
 """
 
 from __future__ import annotations

@@ -101,11 +101,11 @@ class Batches:
 
         A batch of n prompts takes s(n) = s(0) + n·Δ, during which x = rate·s(n) prompts arrive on average, and none
         with probability p, so that n = x + p on average. Let q prompts not fit. Balancing the squares of n + q between
-        batches gives E[q]·2b(1 − ρ) = (u − v)(1 − (rate·Δ)²), exact for random arrivals, where u is the variance of n
-        in unlimited batches and v the actual one. A prompt waits (s(b)·E[q] + rate·E[s²]/2)/E[n]. For v, u is combined
-        as if in parallel with (b − n)(n − 1), the largest variance of a number from 1 to b with this mean. `varied`:
-        squared coefficient of variation v of a prompt's seconds; for n prompts it is v/n. For b = 1 the wait is that of
-        the M/G/1 queue, ρs(1 + v)/(2(1 − ρ)).
+        batches gives E[q]·2b(1 − ρ) = (u − v)(1 − (rate·Δ)²), exact for random arrivals. Here u is the variance of n in
+        unlimited batches and v the actual one. A prompt waits (s(b)·E[q] + rate·E[s²]/2)/E[n]. For v, u is combined as
+        if in parallel with (b − n)(n − 1), the largest variance of a number from 1 to b with this mean. `varied`:
+        squared coefficient of variation c² of a prompt's seconds; for n prompts it is c²/n. For b = 1 the wait is that
+        of the M/G/1 queue, ρs(1 + c²)/(2(1 − ρ)).
         """
         largest, whole = self.sizes[-1], self.occupied[-1]
         coming = rate * self.occupied
