@@ -1,7 +1,8 @@
-"""Steps that take the prompts that came during the last one: a Markov chain of how many these are, on a few points.
+"""Steps that take the prompts which arrived during the previous one: a Markov chain of their number, on a few points.
 
-Numbers up to a step's room stand for those between them: a Poisson number is shared out to its two neighbours, so that
-its mean is kept up to that room. Arrays: the first axes are those of points, the others those of what was asked.
+Points up to a step's room stand for the numbers between them: a Poisson number is split between its two neighbouring
+points so that its mean is kept, up to that room. Arrays: the first axes are those of the points, the others those of
+the settings.
 """
 
 from __future__ import annotations
@@ -12,28 +13,28 @@ from roofline.distinct import Array
 from roofline.estimates.interpolation import interpolated
 
 POINTS = 16
-"""Numbers of prompts of a step that are looked at."""
+"""Points that stand for the number of prompts of a step."""
 FEW = 12
-"""Number from which a Poisson number is normal enough."""
+"""Number from which a Poisson distribution is treated as normal."""
 INSIDE, WAITING = 11, 8
-"""Amounts of work of a step that are looked at, and those that wait for the next one."""
+"""Points for the work of a step, and for the work that waits for the next one."""
 LITTLE, FAR = 0.12, 24.0
-"""The least work that is told from none, and what waits at most beside eight full steps, in prompts."""
+"""Least work that is distinguished from none, and the most that waits beyond eight full steps, in prompts."""
 MIXED = 1e-9
-"""Chance of any state after any other, without which those that never meet have no stationary distribution."""
+"""Probability of a jump to a random state; without it, a chain of separate parts has no stationary distribution."""
 
 
 def spread_points(room: Array) -> Array:
-    """Numbers of prompts from 1 to a step's room, neighbours first and then wider apart."""
+    """Numbers of prompts from 1 to a step's room: whole numbers first, then farther apart."""
     parts = np.linspace(0, 1, POINTS).reshape(-1, *(1 for _ in np.shape(room)))
     power = np.maximum(np.log(np.maximum(room - 1, 1e-9)) / np.log(POINTS - 1), 1.0)
     return np.asarray(1 + (room - 1) * parts**power)
 
 
 def excess(mean: Array, number: Array) -> Array:
-    """E max(N − number, 0) of Poisson numbers N, [means, numbers, …].
+    """E max(N − number, 0) for Poisson numbers N: [means, numbers, …].
 
-    Exact up to `FEW`, linear between whole numbers; beyond that σ·φ(z) + (mean − number)·Φ(z), as of normal ones.
+    Exact up to `FEW` and linear between whole numbers; beyond, σ·φ(z) + (mean − number)·Φ(z), as for normal numbers.
     """
     chance = upto = np.exp(-mean)
     beyond = [mean]
@@ -54,10 +55,10 @@ def excess(mean: Array, number: Array) -> Array:
 
 
 def poisson_shares(means: Array, points: Array, uneven: Array | float = 1.0) -> Array:
-    """[mean, 0 and the points]: the chance of each for Poisson numbers of these means; the last is for all beyond.
+    """Probability of 0 and of each point for Poisson numbers of these means: [mean, 0 and the points].
 
-    `uneven`: 1/R where every R-th of Poisson numbers counts: of n of these ⌊(n + U)/R⌋, of which E max(N − x, 0) is
-    E max(n − R·x, 0)/R.
+    The last point stands for all numbers beyond. `uneven`: 1/R where every R-th arrival counts. Of n arrivals ⌊(n +
+    U)/R⌋ then count, with U uniform, and E max(N − x, 0) is E max(n − R·x, 0)/R.
     """
     ends = np.concatenate([np.zeros_like(points[:1]), points])
     beyond = excess(means[:, np.newaxis] / uneven, ends[np.newaxis] / uneven) * uneven
@@ -68,23 +69,23 @@ def poisson_shares(means: Array, points: Array, uneven: Array | float = 1.0) -> 
 
 
 def token_points(room: Array) -> Array:
-    """Amounts of work, in prompts, up to what a step has room for, and beyond that."""
+    """Amounts of work, in prompts, up to a step's room and beyond it."""
     inside, beyond = (np.linspace(0, 1, n).reshape(-1, *(1 for _ in np.shape(room))) for n in (INSIDE, WAITING))
     least = np.minimum(LITTLE, room / 8)
     return np.concatenate([least * (room / least) ** inside, room * (8 + FAR / room) ** beyond[1:]])
 
 
 def compound_excess(mean: Array, number: Array, varied: Array, uneven: Array) -> Array:
-    """E max(W − number, 0) of the work W of so many prompts in the mean, each of mean 1 and squared variation `varied`.
+    """E max(W − number, 0) for the work W of `mean` prompts on average, in prompts.
 
-    `uneven`: as of `poisson_shares`. The work of some prompts is taken to be lognormal, of its mean
-    and variance, which it is of one.
+    `varied`: squared coefficient of variation of a prompt's work. `uneven`: as for `poisson_shares`. The work of at
+    least one prompt is taken as lognormal with its own mean and variance, which is exact for a single lognormal prompt.
     """
     mean = np.maximum(mean, 1e-12)
     none = no_one(mean, uneven)
     some = np.maximum(1 - none, 1e-12)
     each = mean / some
-    variance = (varied + uneven) * mean + (1 - uneven) * some * np.maximum(none, 1 / 6)  # that of U too
+    variance = (varied + uneven) * mean + (1 - uneven) * some * np.maximum(none, 1 / 6)  # with that of U
     square = np.maximum(np.log((1 + variance / mean**2) * some), 1e-6)
     deviation = np.sqrt(square)
     d = (np.log(each / np.maximum(number, 1e-12)) + square / 2) / deviation
@@ -93,21 +94,22 @@ def compound_excess(mean: Array, number: Array, varied: Array, uneven: Array) ->
 
 
 def no_one(mean: Array, uneven: Array) -> Array:
-    """The chance that nobody comes, of so many in the mean: `uneven` as of `poisson_shares`."""
+    """Probability that no request arrives where `mean` do on average. `uneven`: as for `poisson_shares`."""
     if np.all(uneven >= 1):
         return np.asarray(np.exp(-mean))
     return np.asarray(np.clip(1 - mean + excess(mean / uneven, 1 / uneven) * uneven, 1e-300, 1.0))
 
 
 def normal_share(z: Array) -> Array:
-    """Φ(z) to 2e-4."""
+    """The standard normal distribution function Φ(z), to 2e-4."""
     return np.asarray(1 / (1 + np.exp(np.clip(z * (-1.5976 - 0.07056 * z * z), -500.0, 500.0))))
 
 
 def token_shares(means: Array, points: Array, left: Array, varied: Array, uneven: Array) -> Array:
-    """[mean, 0 and the points]: the chance of each amount of work, where so much is `left` of what was there.
+    """Probability of 0 and of each amount of work for these mean arrivals: [mean, 0 and the points].
 
-    No work is none at all: what is less than the first point counts as that one.
+    `left`: work left over from before. Work below the first point counts as that point; only no work at all counts as
+    0.
     """
     beyond = compound_excess(means[:, np.newaxis], points[np.newaxis] - left[:, np.newaxis], varied, uneven)
     over = (beyond[:, :-1] - beyond[:, 1:]) / np.maximum(np.diff(points, axis=0), 1e-12)
@@ -118,13 +120,13 @@ def token_shares(means: Array, points: Array, left: Array, varied: Array, uneven
 
 
 def solved(matrix: Array, right: Array) -> Array:
-    """x of matrix·x = right, whose first axes are rows and columns, of every element."""
+    """Solve matrix·x = right for every element; the first axes are the rows and columns."""
     rows, column = np.moveaxis(matrix, (0, 1), (-2, -1)), np.moveaxis(right, 0, -1)[..., np.newaxis]
     return np.moveaxis(np.linalg.solve(rows, column)[..., 0], -1, 0)
 
 
 def stationary(steps: Array) -> Array:
-    """The share of steps in each state of a chain [from, to]."""
+    """Stationary distribution of a Markov chain with transition probabilities [from, to]."""
     number = len(steps)
     one = np.eye(number).reshape(number, number, *(1 for _ in steps.shape[2:]))
     balance = np.swapaxes((1 - MIXED) * steps + MIXED / number, 0, 1) - one

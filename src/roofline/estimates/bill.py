@@ -1,4 +1,4 @@
-"""Who pays what: chips rented or owned, how much of the time they work, the site, its electricity and its grid."""
+"""Who pays for what: rented or owned chips, their utilisation, the site, its electricity and its grid."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from roofline.declared.result import Figured, Units
 from roofline.machine.grids import grid_named
 
 HOURS_A_YEAR = 8766.0
-"""Of 365.25 days."""
+"""Hours of a year of 365.25 days."""
 YEARS, ELECTRICITY = 4.0, 0.10
-"""Years that owned chips are paid off in, and USD a kWh, where nothing is said: assumptions, told with every answer."""
+"""Default years over which owned chips are paid off, and USD per kWh: assumptions, stated with every answer."""
 
 
 @dataclass(frozen=True)
 class Own(Figured):
-    """A chip that is bought: `price` in USD, with `rest` for its part of the server and the network, paid off in
-    `years`; `electricity` in USD a kWh.
+    """A chip that is bought, paid off in `years`.
 
-    An hour costs (price + rest) / (years · 8766) / utilisation, and its electricity. Raises InputError out of range.
+    `price`: USD for the chip, `rest`: USD for its part of the server and the network, `electricity`: USD per kWh. An
+    hour costs (price + rest) / (years · 8766) / utilisation, plus its electricity. Raises InputError for values out of
+    range.
     """
 
     FIGURES: ClassVar[Units] = {"price": "USD", "rest": "USD", "years": "", "electricity": "USD"}
@@ -42,12 +43,12 @@ class Own(Figured):
 
     @property
     def usd_per_hour(self) -> float:
-        """USD of every hour of its years, electricity apart."""
+        """USD per hour of its years, without electricity."""
         return (self.price + self.rest) / (self.years * HOURS_A_YEAR)
 
 
 def _grid(field: str, value: float | str) -> float | str:
-    """A grid. Raises InputError for what is none."""
+    """Check that a value names a grid. Raises InputError otherwise."""
     del field
     grid_named(value)
     return value
@@ -62,17 +63,18 @@ GridName: TypeAlias = Annotated[float | str, ValueKind((str,), check=_grid, clas
 class Bill:
     """What is paid for, and by whom.
 
-    price: USD an hour of one rented chip, or `Own`, or its text (`own(30000,rest=12000)`); the catalog's where None.
-    power: mean watts of one chip with its part of the host, working or waiting; power_share: the same as a share of the
-    TDP; by the energy roofline of the chip where neither is given. Raises InputError for what cannot be.
+    `price`: USD per hour of a rented chip, an `Own`, or its text (`own(30000,rest=12000)`); None for the catalog's
+    price. `power`: mean watts of one chip with its part of the host, whether it works or waits. `power_share`: the mean
+    as a share of the TDP. Without either, the chip's energy roofline gives the power. Raises InputError for impossible
+    values.
     """
 
     price: Annotated[
         ChipHour | None,
-        "USD an hour of one chip (the catalog's), or `own(30000,rest=12000,electricity=0.08)`: bought, USD and "
-        "USD/kWh.",
+        "USD per hour of one chip (the catalog's), or `own(30000,rest=12000,electricity=0.08)` for a chip that is "
+        "bought, in USD and USD/kWh.",
     ] = None
-    years: InitVar[Annotated[PlainNumber | None, "Years that a chip which is bought is paid off in (4)."]] = field(
+    years: InitVar[Annotated[PlainNumber | None, "Years over which a bought chip is paid off (4)."]] = field(
         default=None, kw_only=True
     )
     utilisation: Annotated[
@@ -80,7 +82,7 @@ class Bill:
     ] = 1.0
     pue: Annotated[
         PlainNumber,
-        "Power usage effectiveness of the site: its energy over that of the chips, which is 1 for them alone.",
+        "Power usage effectiveness: energy of the site over that of its chips; 1 counts the chips alone.",
     ] = 1.0
     grid: Annotated[GridName | None, "A country's code, such as `fr`, or kilograms of CO2 equivalent a kWh."] = None
     power: float | None = None
@@ -102,7 +104,7 @@ class Bill:
 
     @classmethod
     def from_settings(cls, **settings: Any) -> Bill:
-        """A bill that is given setting by setting, and remembers which were given."""
+        """A bill from single settings, which remembers which of them were given."""
         bill = cls(**settings)
         object.__setattr__(
             bill, "given", frozenset(settings) - {"years"} | ({"price"} if "years" in settings else set())
@@ -110,16 +112,16 @@ class Bill:
         return bill
 
     def over(self, other: Bill) -> Bill:
-        """Another bill with the settings given for this one; this one, where it was made as a whole."""
+        """Another bill with the settings given for this one; this bill itself if it was made as a whole."""
         if not self.given:
             return self
         return replace(other, **{name: getattr(self, name) for name in self.given})
 
 
 def price_named(text: object, years: float | None = None) -> float | Own | None:
-    """A price as it is written: `2.5`, USD an hour, or `own(30000,years=4,rest=12000,electricity=0.08)`.
+    """Parse a price: `2.5`, USD per hour, or `own(30000,years=4,rest=12000,electricity=0.08)`.
 
-    `years` stands for those in brackets. Raises InputError for anything else, and for years of a chip that is rented.
+    `years` replaces those in parentheses. Raises InputError for anything else, and for years of a rented chip.
     """
     price = text if isinstance(text, Own) or text is None else _read(str(text))
     if years is None:
@@ -157,14 +159,14 @@ def _number(field: str, text: str, expected: str) -> float:
 
 
 def _one(field: str, value: object, low: float, expected: str, above: bool = False) -> None:
-    """Raises InputError for what is no number from `low`."""
+    """Raise an InputError unless `value` is a number from `low` on."""
     if real(value) is None:
         raise InputError(field, value, expected)
     numbers(field, value, low, math.inf, expected, above=above)
 
 
 PLAIN_BILL = Bill()
-"""The catalog's prices, chips that always work, the chips' own energy."""
+"""The default bill: the catalog's prices, chips that always work, no overhead of the site, and no carbon."""
 
 
 @group
@@ -178,7 +180,7 @@ class MeanPower:
     power_share: Annotated[PlainNumber | None, "Instead: the mean as a share of the TDP."] = None
 
     def billed(self, bill: Bill | None) -> Bill | None:
-        """A bill with this power. Raises InputError for both ways to say it."""
+        """The bill with this power. Raises InputError where both power and power_share are given."""
         if self.power is None and self.power_share is None:
             return bill
         return replace(bill or PLAIN_BILL, power=self.power, power_share=self.power_share)

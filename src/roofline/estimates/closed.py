@@ -1,8 +1,9 @@
-"""A replica whose users each send the next request when one is answered, in closed form, lengths in no order.
+"""A closed-loop replica in closed form: each user sends the next request when one is answered, in no particular order.
 
-Mean value analysis: a request meets what the others leave on average, (P − 1)/P of what P have (Reiser and Lavenberg
-1980; Schweitzer 1979), so that one user meets nobody. A user is away for `late` seconds after each answer, while the
-host prepares the next request; the rest is spent in the steps of the engine. Arrays: axes as in `queueing.py`.
+Mean value analysis: a request meets what the others leave on average, (P − 1)/P of what P users have (Reiser and
+Lavenberg 1980; Schweitzer 1979), so that a single user meets nobody. A user is away for `late` seconds after each
+answer, while the host prepares the next request; the rest of the cycle is spent in the engine's steps. Arrays: axes as
+in `queueing.py`.
 """
 
 from __future__ import annotations
@@ -19,18 +20,21 @@ from roofline.estimates.interpolation import interpolated
 from roofline.estimates.queueing import NEARLY, ReplicaTimes, largest_of
 
 ROUNDS, INNER, BEHIND = 30, 10, 6
-"""Times that a load is sought between too little and too much, the prompts of a step, and what comes behind one."""
+"""Halvings in the searches for a load and for the prompts of a step; iterations for those behind a request."""
 
 FULL = 1 - 1e-6
-"""Load from which all steps are full of prompts."""
+"""Load from which all steps count as full of prompts."""
 SOME = 0.99
-"""Part of the users below which those that a load needs leave some who wait for a place."""
+"""Share of the users below which a load leaves some of them waiting for a place."""
 
 
 @dataclass(frozen=True)
 class Circulation:
-    """What goes round at one load: `rate` requests a second; of each the seconds that it `waits` for the step it can
-    join, that it has places for (`inside`), and of a `step` of its own decodes. `load`: share of the most prompts."""
+    """A closed loop at one load: `rate` in requests per second, and seconds of each request.
+
+    `waits`: until a step that it can join; `inside`: while it holds a place; `step`: for each of its decode steps.
+    `load`: prompts over the most that steps can take.
+    """
 
     rate: Array
     waits: Array
@@ -40,16 +44,17 @@ class Circulation:
 
 
 def either(first: Array, one: Circulation, other: Circulation) -> Circulation:
-    """The one where that is said, elsewhere the other."""
+    """Select elementwise: `one` where `first` is true, else `other`."""
     pairs = ((getattr(one, f.name), getattr(other, f.name)) for f in fields(Circulation))
     return Circulation(*(np.where(first, a, b) for a, b in pairs))
 
 
 @dataclass(frozen=True)
 class ClosedLoop:
-    """So many `users` of a replica, whose requests take `more` decode steps after their prompt.
+    """A replica with `users` users, whose requests take `more` decode steps after their prompt.
 
-    `company`: other ranks that have users and run every step together with this one.
+    `late`: seconds that a user is away after each answer. `company`: other ranks with users that run every step in lock
+    step with this one.
     """
 
     table: ReplicaTimes
@@ -59,10 +64,10 @@ class ClosedLoop:
     company: Array
 
     def answer(self) -> Circulation:
-        """What goes round.
+        """The loop at the largest load that needs no more users and no more places than there are.
 
-        The largest load at which no more users are needed than there are, nor more places: a scheduler keeps nobody
-        waiting because a smaller batch is faster. It takes no less than one request after another.
+        A scheduler keeps nobody waiting because a smaller batch would be faster. The rate is at least that of one
+        request after another.
         """
         low, high = halved(self._fits, np.zeros_like(self.most), self.most, ROUNDS)
         best = self._between(self._around(low), self._around(high))
@@ -72,7 +77,7 @@ class ClosedLoop:
     # -- loads -----------------------------------------------------------------------------------------------------
     @cached_property
     def places(self) -> Array:
-        """Requests that run at once at most."""
+        """Most requests that run at once."""
         return np.asarray(self.table.decodes[-1], dtype=float)
 
     @cached_property
@@ -82,26 +87,29 @@ class ClosedLoop:
 
     @property
     def dealt(self) -> Array:
-        """Whether requests of ranks in step begin as they were dealt out to these, in turn: where all places are taken
-        and answers equally long, one begins where one ends, which began as long ago as the others that end."""
+        """Whether requests of ranks in lock step start as they were dealt out, in turn.
+
+        That holds where all places are taken and answers are equally long: a request starts where one ends, and those
+        that end together started together.
+        """
         return np.asarray((self.company > 0) & np.isinf(self.users) & self.table.alike)
 
     @property
     def others(self) -> Array:
-        """The part of what all users do that is others', to one of them."""
+        """Share of all users' work that is others', as one user sees it: (n − 1)/n."""
         return np.asarray((self.sources - 1) / self.sources)
 
     @cached_property
     def together(self) -> Array:
-        """Whether a step is known by the prompts that begin in it: prompts and decodes share steps, or there are none.
+        """Whether a load is given by the prompts that start in a step: phases mix, or there are no decode steps.
 
-        Where prompts run apart, more of them come between two decode steps than in a step.
+        Where phases do not mix, more prompts arrive between two decode steps than in one step.
         """
         return np.asarray(self.table.mixes | (np.asarray(self.more) == 0))
 
     @cached_property
     def most(self) -> Array:
-        """More than any load: prompts that begin in a step, or in a second where they run apart."""
+        """An upper bound of the load: prompts that start per step, or per second where phases do not mix."""
         t = self.table
         steps = self.sources / (t.chunks + self.more)
         least = self._alone
@@ -111,27 +119,27 @@ class ClosedLoop:
 
     @property
     def _alone(self) -> Array:
-        """Seconds of a request that is alone, in the steps."""
+        """Seconds in the engine's steps of a request that runs alone."""
         return np.asarray(self.table.chunks * self.table.mixed[0][0] + self.more * self.table.alone[1])
 
     def _fits(self, load: Array) -> Array:
-        """Whether the users are enough for a load, and the places and the steps."""
+        """Whether there are enough users, places and steps for a load."""
         a = self._around(load)
         return np.asarray((self._needed(a) <= self.users) & self._runs(a))
 
     def _needed(self, a: Circulation) -> Array:
-        """Users that go round, by Little's law."""
+        """Users that a load takes, by Little's law."""
         return np.asarray(a.rate * (self.late + a.waits + a.inside))
 
     def _runs(self, a: Circulation) -> Array:
-        """Whether there are steps and places enough."""
+        """Whether there are enough steps and places."""
         return np.asarray((a.load <= 1) & (a.rate * a.inside <= self.places))
 
     def _between(self, fewer: Circulation, more: Circulation) -> Circulation:
-        """What the users go round with, of neighbours that take fewer and more of them.
+        """Interpolate between neighbouring loads that take fewer and more users than there are.
 
-        Where batches grow at once to another size, so do the users that a load takes: the server is at either for a
-        part of the time.
+        Where batches jump to another size, so does the number of users that a load takes; the server then spends part
+        of its time at either.
         """
         low, high = self._needed(fewer), self._needed(more)
         part = np.where(self._runs(more) & (high > low), (self.users - low) / np.maximum(high - low, 1e-300), 0.0)
@@ -149,11 +157,11 @@ class ClosedLoop:
 
     # -- steps of prompts and decodes ------------------------------------------------------------------------------
     def _shared(self, begun: Array) -> Circulation:
-        """A load of so many prompts that begin in a step, of all users.
+        """The loop where `begun` prompts of all users start per step and phases mix.
 
-        Those of others are binomial. More than a step has room for wait: for turns, as in M/D/1 of the source's rest,
-        less where a step takes several (Sakasegawa 1977). Others' prompts that are left when one's own is done are in
-        one's decode steps, at least as long as these last.
+        The number of others' prompts is binomial. Prompts beyond a step's room wait for their turn, as in an M/D/1
+        queue of the other users' prompts, less where a step takes several (Sakasegawa 1977). Prompts still queued when
+        a request finishes its prefill slow down its decode steps, as long as these last.
         """
         t, more = self.table, self.more
         met = begun * self.others
@@ -193,7 +201,7 @@ class ClosedLoop:
         return Circulation(rate, waits, inside, following, turns * np.maximum(begun, rate * full))
 
     def _slowest(self, begun: Array, share: Array) -> Array:
-        """Prompts that the slowest of ranks in step has, of so many that begin in each on average, if any has some."""
+        """Prompts on the slowest of ranks in lock step, if any has some; `begun` start on each per step on average."""
         ranks, varied, some = self.company + 1, self.table.lengths, np.maximum(share, 1e-12)
         total = begun * ranks / some
         dealt = np.maximum((total + (ranks - 1) / 2) / ranks, 1.0)
@@ -203,12 +211,12 @@ class ClosedLoop:
 
     # -- prompts apart ---------------------------------------------------------------------------------------------
     def _apart(self, rate: Array) -> Circulation:
-        """A load of so many requests a second, whose prompts run before any decode step and alone.
+        """The loop at `rate` requests per second where prompts run alone and before any decode step.
 
-        They take ρ of the time, and of the rest decode steps, of k = rate·more·s(k)/(1 − ρ) decodes. A request shares
-        its step with those that came in the same one as it, and all that end in a decode step come back together. After
-        its prompt all run that came meanwhile, from users who were away: n of them over a time t bring
-        n·(1 − e^(−t/late)). Then others come between its decode steps.
+        Prompts take a share ρ of the time and decode steps the rest, with k = rate·more·s(k)/(1 − ρ) decodes. A request
+        is prefilled with those that arrived during the same step; requests that end in the same decode step come back
+        together. After its prompt, all prompts run that arrived meanwhile from users who were away: n of them send n·(1
+        − e^(−t/late)) within t seconds. Further prompts run between its decode steps.
         """
         t, more = self.table, self.more
         met, meets = rate * self.others, self._meets(rate)
@@ -262,10 +270,11 @@ class ClosedLoop:
 
     # -- whoever comes ---------------------------------------------------------------------------------------------
     def _waits(self, rate: Array, left: Array, following: Array, last: Array) -> Array:
-        """Seconds that the step under way has `left`, and those of the one `following` where that is put together
-        already: where one of the others is there for it, who is neither away nor in the `last` step of an answer.
+        """Seconds until a request can join a step: the rest of the step under way, and maybe the one that follows.
 
-        That others wait for the request itself it does not find when it comes.
+        Of the step under way, `left` seconds remain. With asynchronous scheduling the `following` step is put together
+        already. It exists where another user is there for it, neither away nor in the `last` step of an answer. A
+        request does not meet on arrival those who wait because of the request itself.
         """
         meets = self._meets(rate)
         if not self.table.ahead:
@@ -275,22 +284,22 @@ class ClosedLoop:
         return np.asarray(meets * left + self._any(gone) * following)
 
     def _meets(self, rate: Array) -> Array:
-        """The chance that one of the others is there: not all of them are away."""
+        """Probability that at least one of the others is not away."""
         return self._any(rate * self.late / self.users)
 
     def _any(self, gone: Array) -> Array:
-        """The chance that one of the others is not gone; where there is a part of one other, so much of it."""
+        """Probability that one of the others is not gone; a fraction of another user counts in proportion."""
         gone, others = np.minimum(gone, 1.0), np.maximum(self.users - 1, 0.0)
         return np.asarray(np.where(others >= 1, 1 - gone ** np.maximum(others, 1.0), others * (1 - gone)))
 
     def _left(self, mean: Array, uneven: Array) -> Array:
-        """Seconds left of the step under way, of this mean and mean square: it began when the last answer came, or any
-        time ago where more than one passed since. A user who is never away comes between two."""
+        """Mean seconds left of the step under way, whose mean and mean square are given. It began with the last answer,
+        or at a random time where more than one has passed since. A user who is never away arrives between two steps."""
         return np.where(np.asarray(self.late) > 0, np.maximum(mean - self.late, uneven / mean / 2), 0.0)
 
 
 def fullest(mean: Array, ranks: Array) -> Array:
-    """The mean of the largest of so many Poisson numbers: Σ 1 − P(N ≤ k)^ranks."""
+    """Mean of the largest of `ranks` Poisson numbers: Σ 1 − P(N ≤ k)^ranks."""
     chance = np.exp(-mean)
     upto, largest = chance, 1 - chance**ranks
     for k in range(1, int(np.max(mean + 6 * np.sqrt(mean))) + 6):
@@ -301,9 +310,9 @@ def fullest(mean: Array, ranks: Array) -> Array:
 
 
 def slowest_of(mean: Array, ranks: Array, varied: Array | float) -> Array:
-    """The mean of the most prompts of so many ranks, of which each has a Poisson number n, in tokens over those of one.
+    """Mean of the most tokens on any of `ranks` ranks, each with a Poisson number n of prompts, in mean prompts.
 
-    Its tokens vary by (1 + v)·n where those of a prompt do by v.
+    Where the tokens of a prompt have the squared variation v, those of a rank have a variance of (1 + v)·n.
     """
     mean = np.maximum(mean, 1e-12)
     longer = largest_of(ranks, (1 + varied) / mean) / largest_of(ranks, 1 / mean)
@@ -311,11 +320,11 @@ def slowest_of(mean: Array, ranks: Array, varied: Array | float) -> Array:
 
 
 def others_begin(batch: Array, room: Array, share: Array, company: Array) -> tuple[Array, Array]:
-    """Of ranks that run every step together, that large a share of whose steps is of prompts and nothing else: the most
-    prompts of a rank in one where this one begins a batch, and the chance that others begin some where it begins none.
+    """Other ranks in lock step with this one, each of which spends a `share` of its steps on prompts alone.
 
-    The largest of r numbers of mean m and variance m is above m by √m·(3/4)·ln(r)^0.78, that of normal ones within 7 %,
-    and by no more than their sum.
+    Returns the most prompts on any rank in a step where this one starts a batch, and the probability that others start
+    some where it starts none. The largest of r numbers of mean m and variance m exceeds m by √m·(3/4)·ln(r)^0.78, as
+    for normal numbers within 7 %, and by no more than their sum.
     """
     if not np.any(company > 0):
         return batch, np.zeros_like(batch)
@@ -325,11 +334,11 @@ def others_begin(batch: Array, room: Array, share: Array, company: Array) -> tup
 
 
 def closed_loop(table: ReplicaTimes, users: Array, more: Array, late: Count, company: Count = 0) -> tuple[Array, Array]:
-    """Requests a second of so many users of a replica, and seconds from one decode step of a request to the next.
+    """Requests per second of `users` users of a replica, and seconds from one decode step of a request to the next.
 
-    `company`: other ranks with users that run every step together with this one, since they share experts.
-    Where all steps or places are full it takes what it can take at most. Where that is less than what fits its steps,
-    since requests lose their places, these are longer by as much.
+    `company`: other ranks with users that run every step in lock step with this one, since they share experts. Where
+    all steps or places are full, the rate is the highest one. Where preemption lowers that below what the steps allow,
+    these are longer in proportion.
     """
     loop = _loop(table, users, more, late, company)
     around, most = loop.answer(), _most(table, more, late, company)
@@ -337,7 +346,7 @@ def closed_loop(table: ReplicaTimes, users: Array, more: Array, late: Count, com
     full = (around.load > FULL) | (loop.users > loop.places) & (there < SOME * loop.users)
     rate = np.where(full, most, np.minimum(around.rate, most))
     slower = np.maximum(1.0, rate / _lasting(table, most))
-    # by Little's law: those that are there, less what a request takes up to its first token
+    # by Little's law: the users, less those waiting or prefilling
     before = loop.late + around.waits + around.inside - loop.more * around.step
     most_step = np.maximum(loop.users / rate - before, 0.0) / np.maximum(loop.more, 1e-12)
     step = np.where(loop.more > 0, np.minimum(around.step, most_step), around.step)
@@ -345,21 +354,21 @@ def closed_loop(table: ReplicaTimes, users: Array, more: Array, late: Count, com
 
 
 def capacity_of(table: ReplicaTimes, more: Array, late: Count, company: Count = 0) -> Array:
-    """Requests a second of a replica that has more users than it can run."""
+    """Requests per second of a replica with more users than it can run."""
     return _lasting(table, _most(table, more, late, company))
 
 
 def _lasting(table: ReplicaTimes, rate: Array) -> Array:
-    """What is left of a rate where parts of prompts are computed again: 1/rate + again·(seconds of a prompt)."""
+    """The rate that is left where parts of prompts are recomputed: 1/rate grows by again·(seconds of a prompt)."""
     prompt = table.chunks * np.maximum(table.mixed[0][-1] - table.base[-1], 0.0)
     return np.asarray(1 / (1 / rate + table.again * prompt))
 
 
 def _most(table: ReplicaTimes, more: Array, late: Count, company: Count) -> Array:
-    """The same where no prompt is computed twice.
+    """Highest rate, requests per second, if no prompt were computed twice.
 
-    Of prompts that run apart as many come between two decode steps as end in one, n/more of n; or fewer places are
-    used, where that takes more. Of ranks in step those without prompts decode beside those that have some.
+    Where phases do not mix, as many prompts start between two decode steps as answers end in one, n/more of n; fewer
+    places are used where that serves more. Ranks in lock step without prompts decode beside those with some.
     """
     shared = _loop(table, np.asarray(np.inf), more, late, company)
     if table.mixes:
@@ -374,7 +383,7 @@ def _most(table: ReplicaTimes, more: Array, late: Count, company: Count) -> Arra
     most = ended / (alone + begun * seconds)
     if np.any(np.asarray(company) > 0):
         share, ranks = begun / (1 + begun), 1 + np.asarray(company, dtype=float)
-        answered = np.maximum(ranks * (1 - share), 1.0)  # those that decoded in the last step
+        answered = np.maximum(ranks * (1 - share), 1.0)  # ranks that decoded in the last step
         slowest = slowest_of(np.minimum(ended, room), answered, table.lengths) / -np.expm1(-answered * ended)
         slowest = np.where(table.chunks > 1, 1.0, np.clip(slowest, 1.0, room))
         longest = np.maximum(interpolated(table.prompts[:, np.newaxis], table.mixed[:, :1], slowest), alone)

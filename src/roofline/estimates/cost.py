@@ -1,7 +1,7 @@
-"""What chips for so long take: chip hours, money, energy, carbon; and of each of so many tokens or requests.
+"""What chips take for a time: chip hours, money, energy and carbon; also per token or request.
 
-Who pays what is the caller's `Bill`. Where it names no price or power, those of the chip stand in, and say whose they
-are. Numbers may be arrays.
+The caller's `Bill` says who pays for what. Prices and power that it leaves out are those of the chip, with their
+source. Numbers may be arrays.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ MILLION = 1e6
 
 @dataclass(frozen=True)
 class Tariff(Figured):
-    """What one chip costs and draws: a bill on that chip.
+    """What one chip costs and draws: a bill applied to that chip.
 
-    `power`: watts of a chip that works, `draw` its energy roofline where none are given, `idle` watts of one that
-    waits; `listed`: the catalog's price. Figures: `price` in USD an hour of a rented chip, `own` of one that is bought,
-    `grid` in kg of CO₂ equivalent a kWh. None is what nobody knows. The sources say whose figures they are.
+    `power`: watts of a chip that works, `idle`: of one that waits, `draw`: its energy roofline where no power is given.
+    `listed`: the catalog's price. `price`: USD per hour of a rented chip, `own`: the terms of one that is bought,
+    `grid`: kg of CO₂ equivalent per kWh. None means unknown. The `…_source` figures say where values come from.
     """
 
     FIGURES: ClassVar[Units] = {
@@ -46,31 +46,31 @@ class Tariff(Figured):
 
     @property
     def own(self) -> Own | None:
-        """What a chip that is bought costs."""
+        """What a chip that is bought costs; None for a rented one."""
         return self.bill.price if isinstance(self.bill.price, Own) else None
 
     @property
     def price(self) -> float | None:
-        """USD an hour of a rented chip: the bill's, else the catalog's."""
+        """USD per hour of a rented chip: the bill's price, else the catalog's."""
         if isinstance(self.bill.price, Own):
             return None
         return self.listed.usd_per_hour if self.bill.price is None and self.listed is not None else self.bill.price
 
     @property
     def price_source(self) -> str:
-        """Whose price it is."""
+        """Source of the price."""
         if self.price is None or self.listed is None or self.bill.price is not None:
             return "" if self.price is None else "as given"
         return f"assumed {self.listed.date}".strip()
 
     @property
     def utilisation(self) -> float:
-        """The share of the hours paid for in which it works."""
+        """Share of the hours paid for in which the chip works."""
         return self.bill.utilisation
 
     @property
     def pue(self) -> float:
-        """The site's energy over that of what computes."""
+        """Power usage effectiveness: energy of the site over that of its chips."""
         return float(self.bill.pue)
 
     @cached_property
@@ -79,22 +79,22 @@ class Tariff(Figured):
 
     @property
     def grid(self) -> float | None:
-        """Kilograms of CO₂ equivalent a kWh."""
+        """Kilograms of CO₂ equivalent per kWh."""
         return None if self._grid is None else self._grid.kg
 
     @property
     def grid_source(self) -> str:
-        """Whose figure that is."""
+        """Source of the grid's figure."""
         return "" if self._grid is None else self._grid.source
 
     @property
     def wasted(self) -> float:
-        """Hours that a chip idles for each in which it works."""
+        """Hours that a chip idles for each hour that it works."""
         return 1 / self.utilisation - 1
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What stands behind the figures, each with the setting that changes it."""
+        """The assumptions behind the figures, each with the setting that changes it."""
         o = self.own
         if o is not None:
             price = (
@@ -119,7 +119,7 @@ class Tariff(Figured):
 def tariff(chip: Chip, bill: Bill = PLAIN_BILL) -> Tariff:
     """The tariff of a chip: what the bill names, else the chip's own price and energy roofline.
 
-    Raises InputError for a share of a TDP nobody knows.
+    Raises InputError for a share of an unknown TDP.
     """
     power, draw = bill.power, None
     idle, power_source = power, "as given" if power is not None else ""
@@ -140,14 +140,13 @@ def tariff(chip: Chip, bill: Bill = PLAIN_BILL) -> Tariff:
 
 @dataclass(frozen=True)
 class Cost(Figured):
-    """What `chips` for `seconds` take at a tariff; `waiting`: the share of the time in which a chip is idle.
+    """What `chips` chips take for `seconds` at a tariff. `waiting`: share of the time in which a chip is idle.
 
-    `busy`: what their units do, in seconds of all chips together; where nothing is said of it a chip that works draws
-    the most it may. Of owned chips USD are those of the hours and of the joules. For every hour that a chip works it
-    idles 1/utilisation − 1 hours, which are paid for and draw idle power.
-
-    USD = chips · hours · price / utilisation; joules = (J of the energy roofline, or chips · seconds ·
-    (power·(1 − waiting) + idle·waiting), + idle of the hours that it does not work) · PUE; kg CO₂e = kWh · grid.
+    `busy`: work of the chips' units, in seconds summed over all chips; without it a chip that works draws the most it
+    can. For owned chips, USD are those of the hours and of the joules. For every hour that a chip works it idles
+    1/utilisation − 1 hours, which are paid for and draw idle power.
+    USD = chips · hours · price / utilisation. Joules = (those of the energy roofline, or chips · seconds · (power·(1 −
+    waiting) + idle·waiting), plus idle power in the hours without work) · PUE. kg CO₂e = kWh · grid.
 
     >>> spent = Cost(8, 3600.0, Tariff(Bill(2.0, pue=1.25, grid=0.4), power=500.0, idle=500.0))
     >>> spent.usd, spent.joules / 3.6e6, spent.carbon, spent.usd_per(2e6) * 1e6
@@ -171,7 +170,7 @@ class Cost(Figured):
 
     @property
     def working_joules(self) -> Count | None:
-        """Joules of the chips alone, in the hours that they work; None where power is not known."""
+        """Joules of the chips alone, in the hours that they work; None where power is unknown."""
         t, seconds = self.tariff, self.chips * self.seconds
         if t.draw is not None and self.busy is not None:
             return t.draw.joules(seconds, self.busy)
@@ -182,12 +181,12 @@ class Cost(Figured):
 
     @property
     def mean_power(self) -> Count | None:
-        """Watts of one chip over the time, PUE apart; None where power is not known."""
+        """Mean watts of one chip over the time, without PUE; None where power is unknown."""
         return None if self.working_joules is None else self.working_joules / (self.chips * self.seconds)
 
     @property
     def joules(self) -> Count | None:
-        """Joules of the site; None where power is not known."""
+        """Joules of the site; None where power is unknown."""
         t = self.tariff
         if self.working_joules is None or t.idle is None:
             return None
@@ -195,7 +194,7 @@ class Cost(Figured):
 
     @property
     def usd(self) -> Count | None:
-        """USD; None where nobody named a price, or of owned chips where power is not known."""
+        """USD; None without a price, or for owned chips where power is unknown."""
         t = self.tariff
         if t.own is None:
             return None if t.price is None else self.chip_hours * t.price / t.utilisation
@@ -206,22 +205,22 @@ class Cost(Figured):
 
     @property
     def carbon(self) -> Count | None:
-        """Kilograms of CO₂ equivalent; None where power or the grid is not known."""
+        """Kilograms of CO₂ equivalent; None where power or the grid is unknown."""
         if self.joules is None or self.tariff.grid is None:
             return None
         return self.joules / JOULES_PER_KWH * self.tariff.grid
 
     def usd_per(self, number: Count) -> Count | None:
-        """USD of each of so many tokens, requests or steps made in that time."""
+        """USD for each of `number` tokens, requests or steps made in that time."""
         return None if self.usd is None else self.usd / number
 
     def joules_per(self, number: Count) -> Count | None:
-        """Joules of each of them."""
+        """Joules for each of `number` tokens, requests or steps made in that time."""
         return None if self.joules is None else self.joules / number
 
 
 def _sum(values: tuple[Count | None, ...]) -> Count | None:
-    """The sum of what is known, None where one is not."""
+    """The sum of the values, None where one of them is None."""
     total: Count = 0.0
     for value in values:
         if value is None:
@@ -234,8 +233,9 @@ def _sum(values: tuple[Count | None, ...]) -> Count | None:
 class Spending:
     """What it takes to read `read` tokens of prompts and to write `written` tokens of answers, in `seconds`.
 
-    `prompts` and `answers`: the chips of either phase for as long as it has them. One server's chips are shared by the
-    time that each phase takes, of which the rest of the time has as much; pools have chips of their own all the time.
+    `prompts`, `answers`: the chips of each phase, for as long as it has them. The chips of one server are split by the
+    time that each phase takes, and the remaining time in the same proportion; pools have chips of their own all the
+    time.
     """
 
     prompts: Cost
@@ -246,22 +246,22 @@ class Spending:
 
     @property
     def usd(self) -> Count | None:
-        """USD of both."""
+        """USD of prefill and decode together."""
         return _sum((self.prompts.usd, self.answers.usd))
 
     @property
     def joules(self) -> Count | None:
-        """Joules of both, those of the site."""
+        """Joules of the site for prefill and decode together."""
         return _sum((self.prompts.joules, self.answers.joules))
 
     @property
     def usd_per_hour(self) -> Count | None:
-        """USD of an hour in which it works."""
+        """USD per hour of work."""
         return None if self.usd is None else self.usd / self.seconds * 3600
 
     @property
     def usd_per_million_tokens(self) -> Count | None:
-        """USD per 10⁶ generated tokens, prompts included."""
+        """USD per 10⁶ generated tokens, the cost of prompts included."""
         return None if self.usd is None else self.usd / self.written * MILLION
 
     @property
@@ -278,13 +278,13 @@ class Spending:
 
     @property
     def power(self) -> Count | None:
-        """Mean watts of all chips while they work, the site's overhead apart."""
+        """Mean watts of all chips while they work, without the site's overhead."""
         joules = _sum((self.prompts.working_joules, self.answers.working_joules))
         return None if joules is None else joules / self.seconds
 
     @property
     def joules_per_token(self) -> Count | None:
-        """Joules of the site per generated token, prompts included."""
+        """Joules of the site per generated token, those of prompts included."""
         return None if self.joules is None else self.joules / self.written
 
     @property
@@ -295,12 +295,12 @@ class Spending:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What stands behind the figures, each with the setting that changes it; of two kinds of chips for both."""
+        """The assumptions behind the figures, each with the setting that changes it; of both phases if they differ."""
         return tuple(dict.fromkeys((*self.prompts.tariff.assumptions, *self.answers.tariff.assumptions)))
 
 
 class Spent:
-    """A result that says what it takes: figures of its `spending`."""
+    """A result with the money and energy that it takes, as figures of its `spending`."""
 
     BILLED: ClassVar[Units] = {
         "usd_per_hour": "USD", "usd_per_million_tokens": "USD", "usd_per_million_input": "USD",
@@ -310,17 +310,17 @@ class Spent:
 
     @property
     def spending(self) -> Spending | None:
-        """What its prompts and answers take; None where that is not known."""
+        """What prompts and answers take; None where unknown."""
         raise NotImplementedError
 
     @property
     def usd_per_hour(self) -> Count | None:
-        """USD of an hour in which it works; None where nobody named a price."""
+        """USD per hour of work; null without a price."""
         return None if self.spending is None else self.spending.usd_per_hour
 
     @property
     def usd_per_million_tokens(self) -> Count | None:
-        """USD per 10⁶ generated tokens, of a step per 10⁶ of its new ones: of an hour / tokens of an hour · 10⁶."""
+        """USD per 10⁶ generated tokens, or new tokens of a step: USD per hour / tokens per hour · 10⁶."""
         return None if self.spending is None else self.spending.usd_per_million_tokens
 
     @property
@@ -335,20 +335,20 @@ class Spent:
 
     @property
     def power(self) -> Count | None:
-        """Mean watts of all chips while they work, the site's overhead apart; None where power is not known."""
+        """Mean watts of all chips while they work, without the site's overhead; null where power is unknown."""
         return None if self.spending is None else self.spending.power
 
     @property
     def joules_per_token(self) -> Count | None:
-        """Joules of the site per generated token, prompts included; of a step per new token."""
+        """Joules of the site per generated token, those of prompts included, or per new token of a step."""
         return None if self.spending is None else self.spending.joules_per_token
 
     @property
     def co2_per_million_tokens(self) -> Count | None:
-        """Grams of CO₂ equivalent per 10⁶ generated tokens, of a step per 10⁶ new ones; None without a grid."""
+        """Grams of CO₂ equivalent per 10⁶ generated tokens, or new tokens of a step; null without a grid."""
         return None if self.spending is None else self.spending.co2_per_million_tokens
 
     @property
     def cost_assumptions(self) -> tuple[str, ...]:
-        """What stands behind these figures, each with the setting that changes it."""
+        """The assumptions behind these figures, each with the setting that changes it."""
         return () if self.spending is None else self.spending.assumptions

@@ -1,15 +1,13 @@
-"""The course of a group's requests from step to step, where all are equally long.
+"""The course of a group's equally long requests from step to step.
 
-What begins in one step ends in one step. So a server runs cohorts, in a row of steps that hangs on nothing but when
-requests come. It is followed by the scheduler's rules that `simulate` follows for each request, with step times looked
-up in a small table, for two kinds of traffic.
-
-In a closed loop, users begin together and send the next request when the last one is answered: a few cohorts go round
-in step, not requests in no order. Load generators (`vllm bench serve --max-concurrency`, aiconfigurator's) send all
-requests at once, and their lengths are fixed; so that is what they measure. Nothing is drawn.
-
-At a rate, requests come at random: by a sample of gaps that is the same for every server, scaled to the rate. What
-answers of a few tokens see hangs on which prompts came in one step with theirs, and no mean of steps says that.
+Requests of equal length that start together also finish together. The group therefore processes cohorts, and its
+schedule depends only on arrival times. It is followed by the same scheduling rules that `simulate` applies to every
+request, with step times from a small table, for two kinds of traffic.
+Closed loop: users start together and each sends the next request when the last one is answered. A few cohorts then
+circulate in lock step. Load generators (`vllm bench serve --max-concurrency`, aiconfigurator's) send all requests at
+once with fixed lengths, so this is what they measure. Nothing is random.
+Open loop: requests arrive at random, by a sample of gaps that is the same for every server, scaled to the rate. The
+times of answers of a few tokens depend on which prompts share a step with them, which no mean over steps shows.
 """
 
 from __future__ import annotations
@@ -27,25 +25,25 @@ import numpy as np
 from roofline.distinct import Array
 
 SETTLING, MEASURED, FEW, MIXING = 5, 2, 600, 20
-"""Of a closed loop: requests of each user that are served before the course counts, those that count, and how many they
-are of all users at least; and what is served first where drafts bring requests out of step."""
+"""Closed loop: requests per user that warm up, requests per user that are measured, and the least that are measured
+over all users; and requests per user that warm up where drafts bring requests out of step."""
 MOST_STEPS = 6000
-"""Steps of a closed loop at most, rows of like decode steps being one; those that count are then the last half."""
+"""Most steps of a closed loop, a run of equal decode steps being one; it then measures its last half."""
 SAMPLE, SEED = 2**15, 4609
-"""Gaps of the sample, and what puts them in order.
+"""Gaps between arrivals in the sample, and the seed of their order.
 
-Of 72,000 orders the one in which a queue M/D/1 at loads of 0.3 to 0.98 has the mean and percentiles nearest to those
-known (Erlang 1909): means within 6 %, p90 within 5 %, p99 within 16 %. Long waits need long stretches in which more
-come than are served, of which a sample as long as this one has a few, by chance as many as there should be.
+Chosen among 72,000 orders: with it an M/D/1 queue at loads of 0.3 to 0.98 comes nearest to the known mean and
+percentiles (Erlang 1909): means within 6 %, p90 within 5 %, p99 within 16 %. Long waits need long stretches in which
+more requests arrive than are served. A sample of this length has only a few, and with this order as many as expected.
 """
 
 
 @dataclass(eq=False)
 class StepTable:
-    """Seconds of a step by decodes and by prompts, linear in between, of one server.
+    """Seconds of a step by its decodes and its prompts, linear in between, for one server.
 
-    `decodes`: the nodes, 0 the first. `alone[k]`: a step of decodes alone; `prompts`: numbers of prompts, or parts of a
-    step full of one where it takes several; `mixed[b][k]`: a step of so many of these at each node.
+    `decodes`: the nodes, from 0. `alone[k]`: a decode-only step. `prompts`: numbers of prompts, or fractions of a step
+    full of one prompt where it takes several. `mixed[b][k]`: a step with as many of these at each node.
     """
 
     decodes: Sequence[float]
@@ -55,7 +53,7 @@ class StepTable:
     _known: dict[tuple[float, int], float] = field(default_factory=dict, init=False, repr=False)
 
     def seconds(self, prompts: float, decodes: int) -> float:
-        """A step of so many prompts and decodes, one of them at least."""
+        """Seconds of a step of prompts and decodes, not both 0."""
         key = (round(prompts, 6), decodes)
         known = self._known.get(key)
         if known is None:
@@ -67,7 +65,7 @@ class StepTable:
             return _between(self.decodes[1:], self.alone[1:], decodes)
         j = min(max(bisect_right(self.prompts, prompts), 1), len(self.prompts) - 1)
         low, high = (_between(self.decodes, self.mixed[i], decodes) for i in (j - 1, j))
-        if prompts < self.prompts[0]:  # a part of one: what it takes alone is in proportion
+        if prompts < self.prompts[0]:  # for a fraction of the first node, what the prompt adds is in proportion
             base = _between(self.decodes, self.alone, decodes)
             first = _between(self.decodes, self.mixed[0], decodes)
             return base + (first - base) * prompts / self.prompts[0]
@@ -76,7 +74,7 @@ class StepTable:
 
 
 def _between(points: Sequence[float], values: Sequence[float], at: float) -> float:
-    """Linear between the points, of which the last ones may be equal; flat beyond."""
+    """Interpolate linearly between points, the last of which may be equal; constant beyond them."""
     i = bisect_right(points, at)
     if i == 0 or i == len(points):
         return values[min(i, len(points) - 1)]
@@ -86,13 +84,13 @@ def _between(points: Sequence[float], values: Sequence[float], at: float) -> flo
 
 @dataclass(frozen=True)
 class StepRules:
-    """A scheduler and what it is given.
+    """A scheduler and the requests it is given.
 
-    `prompt`: tokens to compute of each; `piece`: tokens of what the table counts; `more`: tokens of each after the
-    first; `late`: seconds from when a request is sent until the scheduler sees it. `tokens`: most new tokens of a step,
-    `places`: most requests at once. `mixes`, `splits`, `ahead`: as of an `Engine`. `width`: tokens that a decode step
-    brings of each; `drawn`: the numbers of steps that requests need, each as likely as the others,
-    where they are not `more`.
+    `prompt`: tokens to compute of each prompt. `piece`: tokens of the unit that the table counts prompts in. `more`:
+    tokens of each answer after the first. `late`: seconds from sending a request until the scheduler sees it. `tokens`:
+    most new tokens of a step. `places`: most requests at once. `mixes`, `splits`, `ahead`: as for an `Engine`. `width`:
+    tokens of each sequence in a decode step. `drawn`: equally likely numbers of decode steps of a request, where drafts
+    make them random; else None.
     """
 
     prompt: int
@@ -110,10 +108,11 @@ class StepRules:
 
 @dataclass(frozen=True)
 class Answers:
-    """What requests saw, in seconds, in the order of their ends: each row stands for `number` of them, or a second.
+    """What requests experienced, in seconds, in the order in which they ended.
 
-    `ended`: when they were answered; `first`: from when the scheduler saw them to their first token; `after`: from
-    there to the last one, in so many decode `steps`.
+    Each row stands for `number` requests, or requests per second. `ended`: when they were answered. `first`: from when
+    the scheduler saw them to their first token. `after`: from the first token to the last one. `steps`: decode steps in
+    that time.
     """
 
     number: Array
@@ -123,13 +122,13 @@ class Answers:
     steps: Array
 
     def since(self, served: int, most: int) -> Answers:
-        """Those answered after so many, and up to so many."""
+        """The answers after the first `served` requests and up to `most`."""
         upto = np.cumsum(self.number)
         kept = (upto > served) & (upto <= most)
         return Answers(*(getattr(self, f.name)[kept] for f in fields(self)))
 
     def weighing(self, factor: float) -> Answers:
-        """Each row stands for so many times as many."""
+        """Multiply the number of requests that each row stands for."""
         return replace(self, number=self.number * factor)
 
     def quantiles(self, values: Array, shares: Sequence[float]) -> Array:
@@ -146,14 +145,13 @@ class Answers:
 
 @dataclass(eq=False)
 class Cohorts:
-    """Requests on their way through a group. Times are seconds.
+    """Requests on their way through a group. Times are in seconds.
 
-    `waiting`: when requests are seen by the scheduler, and how many of them; those who come later are there already.
-    `admitted`: those of which a part is computed or all. `decoding`: the decode step of their last token, their turn,
-    when the first one came, the steps between, and who they are, the next to end first. `begun`: tokens computed of a
-    prompt that a step did not finish, 0 of none.
-    `loops`: users send the next request where one is answered. `in_step`: other ranks have requests
-    in the steps that all of them run together.
+    `waiting`: when requests reach the scheduler and how many do, future arrivals included. `admitted`: requests whose
+    prompt is computed in part or in whole. `decoding`: a heap of the decode step in which a cohort ends, its serial
+    number, the time of its first token, its number of steps, and its requests. `begun`: tokens computed of a prompt
+    that a step did not finish, 0 for none. `loops`: users send the next request when one is answered. `in_step`: other
+    ranks have requests in the steps that all ranks run in lock step.
     """
 
     rules: StepRules
@@ -175,16 +173,16 @@ class Cohorts:
 
     @property
     def answers(self) -> Answers:
-        """What was answered so far."""
+        """The answers so far."""
         return Answers(*np.array(self.rows, dtype=float).reshape(-1, 5).T)
 
     def go_on(self, answers: int, most_steps: float) -> None:
-        """Goes on to so many answers, or steps."""
+        """Run to a number of answers or of steps."""
         while self.done < answers and self.steps < most_steps:
             self._step()
 
     def _step(self) -> None:
-        """A step with prompts, or a row of steps without."""
+        """Run a step with prompts, or a run of decode steps without."""
         self.steps += 1
         if not self.decodes and not self.begun and self.waiting[0][0] > self.clock:
             self.clock = self.scheduled = self.waiting[0][0]
@@ -197,16 +195,16 @@ class Cohorts:
 
     @property
     def present(self) -> bool:
-        """Whether a step has something to do."""
+        """Whether a step has anything to do."""
         return bool(self.decodes or self.begun or (self.waiting and self.waiting[0][0] <= self.clock))
 
     def seconds(self, tokens: int) -> float:
-        """A step with so many tokens of prompts, 0 of none: nothing where there are no decodes either."""
+        """Seconds of a step with `tokens` prompt tokens, 0 for none; 0 if there are no decodes either."""
         beside = self.decodes if self.rules.mixes or not tokens else 0
         return self.table.seconds(tokens / self.rules.piece, beside) if tokens or beside else 0.0
 
     def chosen(self) -> tuple[int, int]:
-        """Prompts that the next step finishes, and the tokens of all that it computes."""
+        """The prompts that the next step finishes, and all the prompt tokens that it computes."""
         r = self.rules
         budget = r.tokens - (r.width * self.decodes if r.mixes else 0)
         whole, used = 0, 0
@@ -240,7 +238,7 @@ class Cohorts:
         self.admitted.append((ready, number))
 
     def compute(self, whole: int, tokens: int, seconds: float) -> None:
-        """A step of so many seconds, of decodes where these mix, that ends some prompts."""
+        """Run a step of `seconds` that finishes `whole` prompts, beside decodes where the engine mixes them."""
         r, beside = self.rules, self.decodes if self.rules.mixes else 0
         start = self.clock
         self.clock += seconds
@@ -265,7 +263,7 @@ class Cohorts:
             self._answered(requests, self.clock, 0)
 
     def _begin(self, requests: list[tuple[float, int]]) -> None:
-        """They decode from now on, all for as long where nothing is drafted."""
+        """Start decoding these requests; each takes `more` steps, or a random number where tokens are drafted."""
         if self.needed is None:
             parts = [(int(self.rules.more), requests)]
         else:
@@ -275,7 +273,7 @@ class Cohorts:
             heappush(self.decoding, (self.decoded + steps, self.turn, self.clock, steps, members))
 
     def steps_alone(self, seconds: float) -> float:
-        """Steps of so many seconds to the next end, or to the one that takes the next request."""
+        """Decode steps until a request ends, or until the step that can take the next arrival."""
         r = self.rules
         number = self.decoding[0][0] - self.decoded if self.decoding else inf
         if self.waiting and self.decodes < r.places and (not r.mixes or r.width * self.decodes < r.tokens):
@@ -284,7 +282,7 @@ class Cohorts:
         return number
 
     def decode(self, number: int, seconds: float) -> None:
-        """So many steps without prompts, maybe of nothing."""
+        """Run `number` steps without prompts, possibly without decodes."""
         self.clock += number * seconds
         self.scheduled = self.clock - seconds if self.rules.ahead else self.clock
         if self.decodes:
@@ -312,10 +310,10 @@ class Cohorts:
 
 @dataclass(frozen=True)
 class Loop:
-    """A server of so many groups, whose users send the next request when one is answered.
+    """A server of several groups in a closed loop: users send the next request when one is answered.
 
-    `in_step`: groups that run every step together, since they share experts; others share no step. `turns`: groups
-    that take turns in a pipeline, each of whose turns steps with the same one of others.
+    `in_step`: groups that run every step in lock step, since they share experts; other groups share no step. `turns`:
+    groups that take turns in a pipeline; each turn is in lock step with the same turn of other pipelines.
     """
 
     rules: StepRules
@@ -325,9 +323,9 @@ class Loop:
     turns: int = 1
 
     def seen(self, users: int) -> Answers:
-        """What requests see of users who are dealt out to the groups.
+        """What requests of `users` users experience, who are dealt out to the groups.
 
-        Each row stands for so many requests a second, not for so many.
+        Each row stands for requests per second, not for a number of requests.
         """
         least, more = divmod(users, self.groups)
         dealt = [least + 1] * more + [least] * (self.groups - more)
@@ -338,10 +336,10 @@ class Loop:
 
 
 def looped(rules: StepRules, table: StepTable, ranks: Sequence[int]) -> Answers:
-    """What requests of so many users of each rank see, once the course repeats; each row is so many a second.
+    """What requests of these users of each rank experience once the course repeats; rows are requests per second.
 
-    The ranks run every step together. Of those with as many users one is followed, since all of them do the same,
-    but for the numbers of steps that drafts leave to chance.
+    The ranks run every step in lock step. Ranks with equally many users do the same and are followed once, unless
+    drafts make their numbers of steps random.
     """
     each = [(n, 1) for n in ranks if n] if rules.drawn is not None else [(n, k) for n, k in Counter(ranks).items() if n]
     followed = [Cohorts(rules, table, [(rules.late, n)], True, seed=SEED + i) for i, (n, _) in enumerate(each)]
@@ -355,7 +353,7 @@ def looped(rules: StepRules, table: StepTable, ranks: Sequence[int]) -> Answers:
 
 
 def _wanted(rules: StepRules, users: int) -> int:
-    """Answers of so many users that are followed."""
+    """Number of answers after which a rank of `users` users is no longer followed."""
     each = min(users, rules.places)
     return (_settling(rules) + max(MEASURED, ceil(FEW / each))) * each
 
@@ -365,24 +363,24 @@ def _settling(rules: StepRules) -> int:
 
 
 def _repeated(rules: StepRules, seen: Answers, users: int) -> Answers:
-    """A rank's answers once the course repeats, as so many a second."""
+    """A rank's answers once the course repeats, as requests per second."""
     each, wanted = min(users, rules.places), _wanted(rules, users)
     upto = np.cumsum(seen.number)
     whole = bool(upto[-1] >= wanted)
     settled = _settling(rules) * each if whole else upto[-1] // 2
-    if whole and each == users:  # as many of each user: what a round takes
+    if whole and each == users:  # equally many of each user: the rate follows from the time of a round
         last = seen.since(settled, wanted)
         rate = users / (rules.late + last.mean(last.first + last.after))
         return last.weighing(rate / last.number.sum())
     begin = seen.ended[np.searchsorted(upto, settled)]
     last = seen.since(int(upto[seen.ended <= begin][-1]), int(upto[-1]))
-    if not last.number.size:  # all that was served ended together
+    if not last.number.size:  # everything served ended together
         last, begin = seen, 0.0
     return last.weighing(1 / (last.ended[-1] - begin))
 
 
 def _shuffled(values: Array, seed: int) -> Iterator[int]:
-    """The values again and again, each time in another order, which is the same for every server."""
+    """The values in shuffled order, again and again; the orders are the same for every server."""
     random = np.random.default_rng(seed)
     while True:
         yield from random.permutation(values).tolist()
@@ -390,9 +388,9 @@ def _shuffled(values: Array, seed: int) -> Iterator[int]:
 
 @cache
 def _gaps(uneven: int) -> Array:
-    """Gaps between the requests of one of so many groups that take turns, of mean 1: sums of so many at random.
+    """Gaps between the requests of one of `uneven` groups that take turns, of mean 1.
 
-    Of more groups they are in the same order, the shortest where the shortest is.
+    They are sums of that many exponential gaps. Their ranks are in the same order for any number of groups.
     """
     shares = (np.arange(SAMPLE) + 0.5) / SAMPLE
     order = np.random.default_rng(SEED).permutation(SAMPLE)
@@ -405,9 +403,10 @@ def _gaps(uneven: int) -> Array:
 def at_random(
     rules: StepRules, table: StepTable, rate: float, groups: int, settling: int, counted: int, in_step: int = 1
 ) -> Answers:
-    """What requests saw that came at a rate of this one of so many groups, after those during which it settles.
+    """What requests experienced in an open loop, after those that warm up.
 
-    `in_step`: groups that run every step together, since they share experts.
+    `rate`: requests per second of this group. `groups`: groups that take turns. `in_step`: groups that run every step
+    in lock step, since they share experts.
     """
     number = min((settling + counted) * in_step, SAMPLE)
     gaps = _gaps(max(1, groups // in_step))[:number]
@@ -424,8 +423,7 @@ def at_random(
 
 
 def join(ranks: Sequence[Cohorts], answers: Sequence[int], most_steps: float) -> None:
-    """Ranks that begin a step together, which lasts as long as that of the slowest, go on to so many answers of each,
-    or steps."""
+    """Run ranks in lock step to a number of answers of each, or of steps; the slowest rank sets a step's time."""
     steps = 0
     while any(r.done < wanted for r, wanted in zip(ranks, answers, strict=True)) and steps < most_steps:
         steps += 1

@@ -1,4 +1,4 @@
-"""Where a model runs: a layout on a cluster of one kind of chip; of a machine without one, that of all its chips."""
+"""Where a model runs: a layout on a cluster of one kind of chip; without a layout, one that uses the whole machine."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from roofline.model import modules as m
 from roofline.model.model import Model
 
 Machine: TypeAlias = str | os.PathLike[str] | Chip | Cluster
-"""A chip or a cluster, by its name, its file or as it is."""
+"""A chip or a cluster: its name, its file, or the object itself."""
 
 
 def machines(on: Machine | Sequence[Machine]) -> tuple[Machine, ...]:
-    """One machine or several, each of them one of several.
+    """A tuple of machines, from one machine or several.
 
     >>> machines("h100-sxm"), machines(["h100-sxm", "8xl4"])
     (('h100-sxm',), ('h100-sxm', '8xl4'))
@@ -36,7 +36,7 @@ def machines(on: Machine | Sequence[Machine]) -> tuple[Machine, ...]:
 
 @dataclass(frozen=True)
 class Deployment(Figured):
-    """A layout on a cluster of one kind of chip. `chosen`: nobody gave the layout; it is that of the whole machine."""
+    """A layout on a cluster of one kind of chip. `chosen`: no layout was given, and this one uses the whole machine."""
 
     FIGURES: ClassVar[Units] = dict.fromkeys(("chip", "cluster", "chips", "layout", "degrees", "chosen"), "")
     NAMES: ClassVar[Mapping[str, str]] = {"layout": "text", "degrees": "layout"}
@@ -48,11 +48,11 @@ class Deployment(Figured):
 
     @property
     def text(self) -> str:
-        """The layout in words, `one chip` or `tp=8, pp=2`."""
+        """The layout in words, such as `one chip` or `tp=8, pp=2`."""
         return self.layout.text()
 
     def leaves(self, name: str, unit: str) -> Iterator[Leaf]:
-        """As columns, under their own names; of one of several with its name before."""
+        """As columns under their own names; with the figure's name in front for one of several deployments."""
         before = "" if name == "deployment" else f"{name}_"
         yield from ((before + part, plain(self.figure(part)), "") for part in ("chip", "cluster", "chips", "layout"))
 
@@ -61,27 +61,27 @@ class Deployment(Figured):
         return sharding.shard(model, self.layout, stage)
 
     def ranks(self, model: Model) -> tuple[Model, ...]:
-        """What a rank of each pipeline stage holds, of those that differ."""
+        """What a rank of each pipeline stage holds, without duplicates."""
         return sharding.distinct_ranks(sharding.stages(model, self.layout))
 
     @cached_property
     def chips(self) -> int:
-        """How many chips the layout takes, at most."""
+        """Chips that the layout takes; the most of several layouts."""
         chips = self.layout.chips
         return int(chips.max()) if is_array(chips) else int(chips)
 
     def share(self, batch: Count) -> Count:
-        """Sequences of the busiest replica, of a batch of all of them."""
+        """Sequences of the busiest replica, of a batch over all replicas."""
         return ceil_div(batch, self.layout.dp)
 
     def idle(self, batch: Count) -> Count:
-        """Replicas that get fewer sequences than the busiest one."""
+        """Replicas with fewer sequences than the busiest."""
         rest = batch % self.layout.dp
         return (rest > 0) * (self.layout.dp - rest)
 
 
 def deploy(on: Machine, layout: object = None) -> Deployment:
-    """The layout on a cluster: the one named, else as many chips of that name as the layout takes, joined as usual.
+    """Place a layout on a cluster: the one named, or as many chips of a kind as the layout takes, joined as is usual.
 
     Raises InputError where the cluster has fewer chips than the layout takes.
     """
@@ -98,7 +98,7 @@ def deploy(on: Machine, layout: object = None) -> Deployment:
 
 
 def machine_chip(on: Machine) -> Chip:
-    """The chip that a machine is of, or is. Raises InputError with the nearest names where there is none."""
+    """The kind of chip of a machine. Raises InputError with the nearest names where there is none of that name."""
     if isinstance(on, Cluster) or is_cluster(on):
         return chip_named(cluster_named(on).chip)
     try:
@@ -111,12 +111,12 @@ def machine_chip(on: Machine) -> Chip:
 
 
 def is_several(on: Machine) -> bool:
-    """Whether it is a cluster of more than one chip."""
+    """Whether the machine is a cluster of more than one chip."""
     return (isinstance(on, Cluster) or is_cluster(on)) and cluster_named(on).chips > 1
 
 
 def _whole_nodes(chips: int, chip: Chip) -> int:
-    """The number rounded up to whole nodes of the chip's preset, where it takes more than one."""
+    """The number of chips, rounded up to whole nodes of the chip's preset where it takes more than one."""
     try:
         of_chips(chips, chip)
     except InputError:
@@ -131,14 +131,14 @@ def _whole_nodes(chips: int, chip: Chip) -> int:
 
 # -- a whole machine -----------------------------------------------------------------------------------------------
 def node_size(cluster: Cluster) -> int:
-    """Chips of a node: what is joined by more than a network."""
+    """Chips of a node, which are joined by more than a network."""
     inner = [level.size for level in cluster.levels if level.kind != "network"]
     return min(prod(inner) if inner else 1, cluster.chips)
 
 
 @lru_cache(maxsize=256)
 def tensor_degrees(model: Model, chips: int) -> tuple[int, ...]:
-    """Degrees of tensor parallelism that divide a node's chips and what the model shares out, the largest first."""
+    """Degrees of tensor parallelism that divide a node's chips and the model's sharded sizes, largest first."""
     heads = {x.heads for x, _ in model.modules() if isinstance(x, (m.Attention, m.LatentAttention))}
 
     def divides(degree: int) -> bool:
@@ -154,10 +154,10 @@ def tensor_degrees(model: Model, chips: int) -> tuple[int, ...]:
 
 
 def inference_layouts(model: Model, cluster: Cluster) -> Iterator[Layout]:
-    """Layouts of all chips of a machine, from the one that is best where it fits to those that hold more.
+    """Layouts of all chips of a machine for inference, from the best one if it fits to those that hold larger models.
 
-    Tensor parallelism over a node's chips, by the largest degree that divides; replicas of that, or else pipelines of
-    two or more such groups.
+    Tensor parallelism over a node's chips, by the largest degree that divides; then replicas of such groups, or
+    pipelines of two or more of them.
     """
     tp = tensor_degrees(model, node_size(cluster))[0]
     groups = cluster.chips // tp
@@ -178,7 +178,7 @@ def training_layouts(model: Model, cluster: Cluster) -> Iterator[Layout]:
 def whole_machine(
     on: Machine, layouts: Callable[[Cluster], Iterator[Layout]], holds: Callable[[Deployment], bool]
 ) -> Deployment:
-    """All chips of a machine under the first of some layouts that holds the model, else under the last of them."""
+    """All chips of a machine under the first of the layouts that holds the model, else under the last."""
     cluster = cluster_named(on)
     deployment = Deployment(chip_named(cluster.chip), cluster, Layout(), chosen=True)
     for layout in layouts(cluster):

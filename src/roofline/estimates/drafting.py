@@ -1,7 +1,7 @@
-"""Drafted decoding of a server: what proposes tokens, what that takes, and in how many steps answers end.
+"""Speculative decoding on a server: what drafts tokens, what drafting costs, and in how many steps an answer is done.
 
-A decode step verifies `length` drafts of each sequence and yields one token more than it accepts, P(A ≥ k) = a^k up to
-`length` (arXiv:2211.17192). The steps of an answer are those after which the sum of such yields reaches its tokens.
+A decode step verifies `length` drafts of each sequence and yields one token more than it accepts, with P(A ≥ k) = a^k
+up to `length` (arXiv:2211.17192). An answer is done in the step in which the sum of these yields reaches its tokens.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from roofline.work.step import Queries, decode
 from roofline.work.step import replace as replaced
 
 SUMMED = 4096
-"""Tokens up to which the law of the steps is summed; beyond, it is its limit."""
+"""Tokens up to which the distribution of the number of steps is computed exactly; beyond, its limit is used."""
 QUANTILES = 512
-"""Numbers of steps that stand for those of all answers."""
+"""Numbers of steps that represent those of all answers."""
 
 
 @dataclass(frozen=True)
 class Drafting:
-    """A server that speculates: `asked` is the model that verifies.
+    """A server with speculative decoding; `asked` is the setup of the model that verifies.
 
-    The tokens are proposed before a decode step, each by a decode step of the draft, which takes prompts too when the
-    model does.
+    Before a decode step, the draft proposes each token by a decode step of its own. It computes a prompt when the model
+    does.
     """
 
     asked: Setup
@@ -45,22 +45,22 @@ class Drafting:
 
     @property
     def width(self) -> int:
-        """Tokens that a decode step brings for each sequence."""
+        """Tokens that a decode step computes for each sequence: the drafts and one more."""
         return self.speculation.length + 1
 
     @property
     def chances(self) -> tuple[float, int]:
-        """What the law of the steps depends on."""
+        """The acceptance and the length, on which the distribution of the number of steps depends."""
         return self.speculation.acceptance, self.speculation.length
 
     @cached_property
     def plan(self) -> Plan | None:
-        """The plan of a step that proposes; None where n-grams do."""
+        """The plan of a step that proposes a token; None where n-grams propose them."""
         return draft_plan(self.asked, self.speculation)
 
     # -- time ------------------------------------------------------------------------------------------------------
     def proposed(self, decodes: Count, context: Count) -> Span:
-        """Seconds in which all drafts of a step are proposed to so many sequences."""
+        """Seconds in which all drafts of a step are proposed for `decodes` sequences."""
         if self.plan is None:
             seconds = self.asked.engine.looks_up(decodes, context)
             return Span(0.0, seconds, seconds, seconds)
@@ -68,25 +68,25 @@ class Drafting:
         return step.times(self.speculation.length)
 
     def work(self, decodes: Count, context: Count) -> Busy:
-        """What proposing all drafts of a step does to the units of the chips of a group, together."""
+        """Work of all chips of a group together to propose all drafts of a step."""
         if self.plan is None:
             return Busy()
         ranks = 1 if self.speculation.draft is not None else ranks_of(self.asked)
         return busy_of(self.plan.total(decode_of(decodes, context, 1))).times(self.speculation.length * ranks)
 
     def prompt_work(self, cached: Count, new: Count) -> Busy:
-        """The same of a prompt of so many new tokens."""
+        """Work of all chips of a group together to compute a prompt's `new` tokens with the draft."""
         if self.plan is None:
             return Busy()
         ranks = 1 if self.speculation.draft is not None else ranks_of(self.asked)
         return busy_of(self.plan.total(replaced(decode(1, 1), (Queries(cached, new, 1),)))).times(ranks)
 
     def steps(self, tokens: Count) -> Count:
-        """The mean number of steps in which so many tokens come."""
+        """Mean number of decode steps that yield `tokens` tokens."""
         return expected_steps(self.speculation, tokens)
 
     def varied(self, tokens: Count) -> Count:
-        """The variance of the number of those steps, over the square of its mean: σ²/μn in the limit."""
+        """Squared coefficient of variation of the number of steps that yield `tokens` tokens: σ²/μn in the limit."""
         mean, square = _moments(self.speculation)
         return (square - mean * mean) / mean / np.maximum(tokens, 1)
 
@@ -98,7 +98,7 @@ class Drafting:
 
     @property
     def weights(self) -> float:
-        """Bytes of the draft's weights on a rank that has them; embedding and head of draft layers are the model's."""
+        """Bytes of the draft's weights on a rank that has them; draft layers share the model's embedding and head."""
         plan, formats = self.plan, self._formats
         if plan is None:
             return 0.0
@@ -107,7 +107,7 @@ class Drafting:
         return float(sum(formats.weight_bytes(module) for block in plan.rank.layers for module in block.modules))
 
     def cache(self, tokens: Count) -> Count:
-        """Bytes of the draft's cache and state of a sequence of so many tokens."""
+        """Bytes of the draft's cache and state for a sequence of `tokens` tokens."""
         if self.plan is None:
             return 0.0
         rank, formats = self.plan.rank, self._formats
@@ -115,10 +115,10 @@ class Drafting:
 
 
 def memory_with(asked: Setup, drafting: Drafting | None, sequences: Count, tokens: Count, new: Count = 0) -> Memory:
-    """What the fullest rank needs for so many sequences of so many tokens, by the engine's rule, a draft included.
+    """Memory of the fullest rank with these sequences of `tokens` tokens, by the engine's rule, drafting included.
 
-    A draft's weights and cache take some of the memory, and tokens that are proposed have their places. `new`: new
-    tokens of the step that is asked for, where it is larger than the engine's.
+    The draft's weights and cache take part of the memory, and proposed tokens take cache of the model too. `new`: new
+    tokens of a step that is larger than the engine's.
     """
     if drafting is None:
         return asked.holding.memory(((sequences, tokens),), new)
@@ -130,8 +130,10 @@ def memory_with(asked: Setup, drafting: Drafting | None, sequences: Count, token
 
 
 def sequences_held(asked: Setup, drafting: Drafting | None, tokens: Count, limit: Count) -> Count:
-    """Sequences of so many tokens that a replica's memory holds, its draft's included, at most `limit` and those that
-    the engine runs; 0 where not one fits."""
+    """Most sequences of `tokens` tokens that the memory of a replica holds, with their drafts; 0 where none fits.
+
+    At most `limit`, and at most as many as the engine runs at once.
+    """
     if drafting is None:
         return asked.holding.most_sequences(tokens, limit)
     limit = least(limit, asked.engine.most_running)
@@ -141,7 +143,7 @@ def sequences_held(asked: Setup, drafting: Drafting | None, tokens: Count, limit
 
 
 def running_at_once(engine: Engine, groups: Count, width: int) -> Count:
-    """The most sequences of one of so many groups in a step, whose tokens are enough for `width` of each."""
+    """Most sequences in a step of one of `groups` groups, within the token budget at `width` tokens each."""
     running = np.maximum(1, engine.most_running // groups)
     if width > 1:
         running = np.minimum(running, max(1, engine.chunk // width))
@@ -149,15 +151,15 @@ def running_at_once(engine: Engine, groups: Count, width: int) -> Count:
 
 
 MOST_IN_FLIGHT = 2**20
-"""No server is looked at with more requests of a replica in its memory."""
+"""Most requests in the memory of a replica that are considered."""
 
 
 def places_of(asked: Setup, drafting: Drafting | None, context: Count, whole: Count) -> Count:
-    """Requests of a group of ranks that run at once: those that the engine runs and the memory holds.
+    """Most requests of a group of ranks that run at once: those that the engine runs and the memory holds.
 
-    An engine that `reserves` holds `whole`, as many as there is memory for at their last token. Another lets one begin
-    where there is memory for its prompt: as many run as there is memory for with the mean `context` of those that
-    decode. Where not one fits, as many as on chips with more.
+    An engine that `reserves` runs `whole`, as many as memory holds at their last token. Others start a request as soon
+    as memory holds its prompt; as many then run as memory holds at the mean `context` of a decode. Where not even one
+    fits, the number is that of chips with more memory.
     """
     groups, width = asked.layout.pp, 1 if drafting is None else drafting.width
     running = least(MOST_IN_FLIGHT, running_at_once(asked.engine, groups, width))
@@ -167,14 +169,14 @@ def places_of(asked: Setup, drafting: Drafting | None, context: Count, whole: Co
 
 # -- the law of the steps ------------------------------------------------------------------------------------------
 def yields(speculation: Speculation) -> Array:
-    """The chances that a step yields one token, two, … up to length + 1: (1 − a)·a^(k − 1), and a^length of all."""
+    """Probabilities that a step yields 1, 2, …, length + 1 tokens: (1 − a)·a^(k − 1), and a^length for the last."""
     a, length = speculation.acceptance, speculation.length
     chances = a ** np.arange(length + 1.0)
     return np.asarray(np.append(chances[:-1] * (1 - a), chances[-1]))
 
 
 def expected_steps(speculation: Speculation, tokens: Count) -> Count:
-    """The mean number of steps that yield so many tokens: m(n) = 1 + Σ q_k·m(n − k), 0 of none.
+    """Mean number of steps that yield `tokens` tokens: m(n) = 1 + Σ q_k·m(n − k), 0 for none.
 
     Beyond `SUMMED` tokens n/μ + E[X² − X]/2μ², off by less than a step (the renewal theorem; Feller, An Introduction to
     Probability Theory and Its Applications, vol. 1, XIII).
@@ -190,7 +192,7 @@ def expected_steps(speculation: Speculation, tokens: Count) -> Count:
 
 
 def _moments(speculation: Speculation) -> tuple[float, float]:
-    """E[X] and E[X²] of the tokens that a step yields."""
+    """E[X] and E[X²] of the tokens X that a step yields."""
     chances = yields(speculation)
     numbers = np.arange(1.0, len(chances) + 1)
     return float(chances @ numbers), float(chances @ numbers**2)
@@ -207,9 +209,9 @@ def _mean_steps(acceptance: float, length: int) -> Array:
 
 @cache
 def step_quantiles(acceptance: float, length: int, tokens: int) -> Array:
-    """The numbers of steps of `QUANTILES` answers of so many tokens, each as likely as the others, in order.
+    """Numbers of steps of `QUANTILES` equally likely answers of `tokens` tokens, in order.
 
-    Beyond `SUMMED` tokens normal, with a variance of σ²·n/μ³.
+    Beyond `SUMMED` tokens the distribution is normal, with variance σ²·n/μ³.
     """
     speculation = Speculation(acceptance, length)
     shares = (np.arange(QUANTILES) + 0.5) / QUANTILES
@@ -222,7 +224,7 @@ def step_quantiles(acceptance: float, length: int, tokens: int) -> Array:
         normal = NormalDist(float(expected_steps(speculation, tokens)), sqrt((twice - mean**2) * tokens / mean**3))
         return np.rint([normal.inv_cdf(p) for p in shares]).astype(int)
     chances, after = np.append(0.0, yields(speculation)), np.ones(1)
-    over: list[float] = []  # P(N ≤ n): that the sum of n yields has reached the tokens
+    over: list[float] = []  # P(N ≤ n): the sum of n yields has reached the tokens
     while not over or over[-1] < shares[-1]:
         over.append(1 - float(after.sum()))
         after = np.convolve(after, chances)[:tokens]

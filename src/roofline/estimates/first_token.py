@@ -1,4 +1,4 @@
-"""The interval of a server's TTFT: what the law knows of its steps, and what nobody knows of its host and its waits."""
+"""The interval of a server's TTFT: the law's error of its steps, and the scatter of its host and its waits."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from roofline.machine.first_token import scatter
 
 
 def scattered(ttft: Span, asked: Setup, host: Count, wait: Count) -> Span:
-    """A TTFT with the law's interval, of whose seconds `host` pass before a request is scheduled and `wait` in waits.
+    """Widen the interval of a TTFT by the measured scatter of host seconds and waits.
 
-    Kernels alone have neither, and a law that is no fit has no interval.
+    `host`: seconds before a request is scheduled, `wait`: seconds of waiting, both part of the TTFT. Without an engine
+    there is neither, and a law that is not fitted has no interval; the TTFT is then unchanged.
     """
     engine = asked.engine
     if engine.id == "none" or asked.law.name != "calibrated":

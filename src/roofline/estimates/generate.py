@@ -1,4 +1,4 @@
-"""A static batch: prompts together, then one token after another, the context growing at every step."""
+"""A static batch: all prompts are prefilled together, then every step yields one token and the context grows by it."""
 
 from __future__ import annotations
 
@@ -35,21 +35,22 @@ from roofline.work.step import Step, decode, prefill
 from roofline.work.step import replace as changed
 
 DRAFT_LENGTH = 3
-"""Tokens proposed a step, where tokens are drafted and nothing is said."""
+"""Tokens proposed per step where drafting is on and no length is given."""
 DRAFT_RIGHT, MTP_RIGHT, NGRAM_RIGHT = 0.7, 0.85, 0.5
-"""The probability that one is right, where nothing is said, by what proposes it: a small model of the same family (0.53
-to 0.75 with T5-small, arXiv:2211.17192, §4), draft layers of the model's own (second tokens 0.85 to 0.9, DeepSeek-V3,
-arXiv:2412.19437, §5.4.3), and n-grams (0.54, 0.36 and 0.26 for the first three in a log of vLLM, its issue 19254)."""
+"""Default acceptance, the probability that a proposed token is right, by what proposes it. A small model of the same
+family: 0.53 to 0.75 with T5-small (arXiv:2211.17192, §4). The model's own draft layers: second tokens 0.85 to 0.9 for
+DeepSeek-V3 (arXiv:2412.19437, §5.4.3). N-grams: 0.54, 0.36 and 0.26 for the first three tokens in a log of vLLM (issue
+19254)."""
 
 
 @group
 @dataclass(frozen=True)
 class Speculation(Figured):
-    """Drafted decoding (arXiv:2211.17192): `length` tokens proposed a step, each right with probability `acceptance`.
+    """Speculative decoding (arXiv:2211.17192): a step drafts `length` tokens, each right with probability `acceptance`.
 
-    `draft`: the model that proposes them, on one chip; `mtp`: the model's own first draft layer does, on its ranks,
-    once for each token (arXiv:2412.19437). Neither: n-grams of the text so far, which the host looks up. Prompts go
-    through the draft too. Raises InputError out of range.
+    `draft`: a model that proposes the tokens, on one chip. `mtp`: the model's own first draft layer proposes them on
+    the model's ranks, one run for each token (arXiv:2412.19437). With neither, the host looks up n-grams of the text so
+    far. Prompts go through the draft too. Raises InputError for values out of range.
     """
 
     FIGURES: ClassVar[Units] = dict.fromkeys(("draft", "length", "acceptance", "tokens_per_step"), "")
@@ -74,19 +75,19 @@ class Speculation(Figured):
         *,
         draft: Annotated[
             ModelName | None,
-            "A model that proposes tokens for this one to verify; `none`: n-grams of the text so far do.",
+            "Draft model that proposes tokens for this one to verify; `none` uses n-grams of the text so far.",
         ] = None,
-        mtp: Annotated[Switch, "The model's own multi-token-prediction layer proposes them."] = False,
-        draft_length: Annotated[Whole | None, "Tokens proposed a step (3 where tokens are drafted)."] = None,
+        mtp: Annotated[Switch, "Draft with the model's own multi-token-prediction layer."] = False,
+        draft_length: Annotated[Whole | None, "Tokens drafted per step (3 where drafting is on)."] = None,
         acceptance: Annotated[
             Probability | None,
-            "Probability that a proposed token is right (0.7 of a draft model, 0.85 of `mtp`, 0.5 of n-grams).",
+            "Probability that a drafted token is right (0.7 for a draft model, 0.85 for `mtp`, 0.5 for n-grams).",
         ] = None,
     ) -> Speculation | None:
-        """Drafts as settings, None where nothing is drafted.
+        """The drafts that these settings describe; None where nothing is drafted.
 
-        Raises InputError for a draft model beside the model's own layer, an acceptance of no drafts, and figures out of
-        range.
+        Raises InputError for both a draft model and the model's own layer, an acceptance without drafts, and values out
+        of range.
         """
         if draft is None and draft_length is None and not mtp:
             if acceptance is not None:
@@ -101,14 +102,14 @@ class Speculation(Figured):
 
     @property
     def tokens_per_step(self) -> float:
-        """Expected tokens a verification yields: (1 − a^(γ+1)) / (1 − a), at most γ + 1."""
+        """Expected tokens that a verification yields: (1 − a^(γ+1)) / (1 − a), at most γ + 1."""
         a, n = self.acceptance, self.length + 1
         return float(n) if a == 1 else (1 - a**n) / (1 - a)
 
 
 @dataclass(frozen=True)
 class Wave:
-    """The sequences of a replica that run together, because no more fit: their prompt and their decode steps."""
+    """Sequences of a replica that run together because no more fit, with spans of their prefill and decode."""
 
     sequences: Count
     first: Span
@@ -117,11 +118,11 @@ class Wave:
 
 @dataclass(frozen=True, repr=False)
 class Generation(Spent, Deployed):
-    """A static batch of `batch` prompts, of all replicas, of `input` tokens that each generate `output` tokens.
+    """A static batch of `batch` prompts, over all replicas, with `input` tokens each; each generates `output` tokens.
 
-    ttft: until the first token of the first wave: start-up of a cold process, prefill and host. tpot: (latency − ttft)
-    / (output − 1) of a wave, the time between tokens. latency: until the last token of the last wave. All spans of
-    seconds.
+    `ttft`: time to the first token of the first wave: start-up of a cold process, prefill and host. `tpot`: (latency −
+    ttft) / (output − 1) of a wave, the time between tokens. `latency`: time to the last token of the last wave. Spans
+    are in seconds.
     """
 
     SCHEMA: ClassVar[str] = "roofline.generate/3"
@@ -141,22 +142,22 @@ class Generation(Spent, Deployed):
     # -- what and where --------------------------------------------------------------------------------------------
     @property
     def batch(self) -> Count:
-        """Sequences that start together."""
+        """Sequences that start together, over all replicas."""
         return self.load.batch
 
     @property
     def input(self) -> Count:
-        """Prompt tokens of each."""
+        """Prompt tokens of each sequence."""
         return self.load.input
 
     @property
     def output(self) -> Count:
-        """Generated tokens of each."""
+        """Generated tokens of each sequence."""
         return self.load.output_tokens
 
     @property
     def idle_replicas(self) -> Count:
-        """Replicas that have fewer sequences than the busiest."""
+        """Replicas with fewer sequences than the busiest."""
         return self.deployment.idle(self.batch)
 
     @cached_property
@@ -174,7 +175,7 @@ class Generation(Spent, Deployed):
     def together(self) -> Count:
         """Sequences of a replica that run at once: as many as fit by the engine's rule.
 
-        All of them where not even one fits: the times are then those of chips with more memory.
+        Where not even one fits, all of them: the times are then those of chips with more memory.
         """
         most = self.asked.holding.most_sequences(self.input + self.output, self.batch_per_replica)
         return where(most < 1, self.batch_per_replica, most)
@@ -186,7 +187,7 @@ class Generation(Spent, Deployed):
 
     @cached_property
     def waves(self) -> Count:
-        """So many waves run one after another."""
+        """Waves that run one after another."""
         return ceil_div(self.batch_per_replica, self.together)
 
     @cached_property
@@ -195,12 +196,12 @@ class Generation(Spent, Deployed):
 
     @cached_property
     def _last(self) -> Wave | None:
-        """The sequences that are left over; None where there are none."""
+        """The wave of the remaining sequences; None where none remain."""
         left = self.batch_per_replica % self.first_wave
         return None if not np.any(np.asarray(left)) else self._wave(left)
 
     def _wave(self, size: Count) -> Wave:
-        """A wave of so many sequences, in as many groups as there are pipeline stages, one behind the other."""
+        """A wave of `size` sequences, split into one group for each pipeline stage, which follow one another."""
         engine, plan = self.engine, self.asked.plan
         group = pipeline_group(size, self.asked.layout.pp)
         first = prompts_span(
@@ -217,7 +218,7 @@ class Generation(Spent, Deployed):
         return Wave(size, first, rest)
 
     def _decoded(self, plan: Plan, batch: Count, host: Count, verified: int | None = None) -> Span:
-        """All decode steps of a wave: from a context of `input` to one token before the last."""
+        """All decode steps of a wave: from a context of `input` tokens to one token before the last."""
         yields, new = 1.0, 1
         if self.speculation is not None:
             yields, new = self.speculation.tokens_per_step, self.speculation.length + 1
@@ -226,7 +227,7 @@ class Generation(Spent, Deployed):
     # -- figures ---------------------------------------------------------------------------------------------------
     @cached_property
     def start_up(self) -> Span:
-        """What a cold process takes before the first prompt; nothing in one that has run before."""
+        """Seconds that a cold process takes before its first prompt; 0 for one that has run before."""
         return Span(0.0, *self.engine.start_up(self.deployment.chip.generation))
 
     @cached_property
@@ -236,17 +237,17 @@ class Generation(Spent, Deployed):
 
     @cached_property
     def tpot(self) -> Span:
-        """Time per output token after the first; nothing where only one is asked for."""
+        """Time per output token after the first; 0 where only one token is generated."""
         return self._whole.rest.times(1 / most(1, self.output - 1)).shaped(self.shape)
 
     @property
     def between_tokens(self) -> Span:
-        """Time per output token after the first; null where only one is asked for."""
+        """Time per output token after the first; null where only one token is generated."""
         return self.tpot.where(self.output > 1, exactly(math.nan))
 
     @cached_property
     def latency(self) -> Span:
-        """End to end."""
+        """End-to-end latency of the batch."""
         whole, last = self._whole, self._last
         full = self.batch_per_replica // self.first_wave
         total = (whole.first + whole.rest).times(full)
@@ -256,12 +257,12 @@ class Generation(Spent, Deployed):
 
     @cached_property
     def memory(self) -> Memory:
-        """What the fullest rank needs for the first wave at its last token, by the engine's rule; no draft's."""
+        """Memory of the fullest rank, by the engine's rule, with the first wave at its last token; no draft model."""
         return self.asked.holding.memory(((self.first_wave, self.input + self.output),)).shaped(self.shape)
 
     @property
     def fits(self) -> Flag:
-        """Whether that is there."""
+        """Whether that memory is available."""
         return self.memory.fits
 
     @cached_property
@@ -272,24 +273,25 @@ class Generation(Spent, Deployed):
 
     @cached_property
     def middle(self) -> Estimate:
-        """A decode step of the first wave in the middle of the answer."""
+        """The decode step of the first wave in the middle of its answers."""
         batch = self.first_wave * self.asked.layout.dp
         step = changed_step(decode(1, 1), self.input + self.output // 2, 1, batch)
         return step_estimate(self.asked, step, within=False)
 
     @property
     def prefill_shares(self) -> Mapping[str, float]:
-        """Kind of op → share of the expected time of the first wave's prefill, largest first."""
+        """Share of the expected time of the first wave's prefill by kind of op, largest first."""
         return dict(self.prompts.shares)
 
     @property
     def decode_shares(self) -> Mapping[str, float]:
-        """The same of a decode step in the middle of the answer; nothing where one token alone is generated."""
+        """Share of the expected time of a decode step in the middle of the answers by kind of op, largest first; empty
+        where only one token is generated."""
         return dict(self.middle.shares) if np.any(np.asarray(self.output) > 1) else {}
 
     @cached_property
     def grade(self) -> Word:
-        """The worse of the two phases' grades."""
+        """The worse of the grades of prefill and decode."""
         plan, group = self.asked.plan, pipeline_group(self.first_wave, self.asked.layout.pp)
         steps = (changed_step(prefill(1, 1), 0, self.input, group), changed_step(decode(1, 1), self.input, 1, group))
         grades = [grade_of(t.graded, t.expected) for t in (plan.total(step) for step in steps)]
@@ -304,18 +306,18 @@ class Generation(Spent, Deployed):
 
     @property
     def tokens_per_second_interval(self) -> tuple[Count, Count]:
-        """Those at the upper and at the lower end of the latency's interval."""
+        """Generated tokens per second at the upper and the lower end of the latency's interval."""
         tokens = self.batch * self.output
         return tokens / self.latency.high, tokens / self.latency.low
 
     @property
     def tokens_per_second_per_chip(self) -> Count:
-        """Generated tokens of all sequences per expected second, over the chips of the layout."""
+        """Generated tokens of all sequences per expected second, divided by the chips of the layout."""
         return self.tokens_per_second / self.asked.layout.chips
 
     @cached_property
     def spending(self) -> Spending:
-        """What the batch takes from the first prompt to the last token, decode steps at their mean context.
+        """What the batch spends from the first prompt to the last token, with decode steps at their mean context.
 
         Replicas without sequences idle.
         """
@@ -329,7 +331,7 @@ class Generation(Spent, Deployed):
         return Spending(*costs, self.latency.expected, self.batch * self.input, self.batch * self.output)
 
     def _work(self, wave: Wave) -> tuple[Busy, Busy]:
-        """What a wave's prompts and answers do to the units of all chips, which are awake until its last token."""
+        """Work of all chips' units for a wave's prompts and answers; the chips are awake until its last token."""
         layout, size = self.asked.layout, most(1, wave.sequences)
         groups = most(1, least(layout.pp, size))
         group = ceil_div(size, groups)
@@ -356,7 +358,7 @@ class Generation(Spent, Deployed):
 
     @property
     def tokens_per_second_per_user(self) -> Count | None:
-        """Tokens a sequence receives per second while it decodes: 1 / TPOT; None where it gets one token alone."""
+        """Tokens per second that a sequence receives while it decodes: 1 / TPOT; null for a single token."""
         if not is_array(self.tpot.expected):
             return 1 / self.tpot.expected if self.output > 1 else None
         return np.divide(1, self.tpot.expected, out=np.full(self.shape, np.nan), where=self.tpot.expected > 0)
@@ -371,9 +373,9 @@ def _rank(grade: Any) -> Any:
 
 
 def draft_plan(asked: Setup, speculation: Speculation) -> Plan | None:
-    """The plan of what proposes a token: a draft model on one chip, a draft layer on the model's ranks.
+    """The plan of what proposes a token: a draft model on one chip, or a draft layer on the model's ranks.
 
-    None where n-grams propose. Raises InputError for a model without draft layers where they are asked for.
+    None where n-grams propose tokens. Raises InputError where draft layers are asked for and the model has none.
     """
     draft, deployment, model = speculation.draft, asked.deployment, asked.model
     if draft is not None:
@@ -388,12 +390,12 @@ def draft_plan(asked: Setup, speculation: Speculation) -> Plan | None:
 
 
 def pipeline_group(size: Count, depth: int) -> Count:
-    """Sequences that share a step: of `size` in as many groups as there are pipeline stages, one behind the other."""
+    """Sequences that share a step: `size` sequences are split into one group for each pipeline stage."""
     return ceil_div(size, most(1, least(depth, size)))
 
 
 def prompts_span(asked: Setup, size: Count, new: Count, group: Total) -> Span:
-    """Until the first token of `size` prompts of `new` tokens; `group`: the sums of one group's prefill."""
+    """Seconds to the first token of `size` prompts of `new` tokens. `group`: the sums of one group's prefill."""
     engine, depth, groups = asked.engine, asked.layout.pp, most(1, least(asked.layout.pp, size))
     chunks, longest = ceil_div(size * new, engine.chunk), least(size * new, engine.chunk)
     host = engine.prefill_s + chunks * engine.host(size, longest)
@@ -402,28 +404,32 @@ def prompts_span(asked: Setup, size: Count, new: Count, group: Total) -> Span:
 
 
 def changed_step(step: Step, cached: Count, new: Count, batch: Count) -> Step:
-    """The same kind of step with one kind of query, unchecked: arrays of a sweep, of which some may be nothing."""
+    """A step of the same kind with one query, unchecked: in the arrays of a sweep some counts may be 0."""
     (query,) = step.queries
     return changed(step, (type(query)(cached, new, batch),))
 
 
 def launched(plan: Plan, step: Step, host: Count) -> Span:
-    """A step with its host's seconds; launching its kernels takes a while too. As wide as whole models err."""
+    """Seconds of a step: its kernels, or launching them if that takes longer, and its host.
+
+    The interval includes the error of whole models.
+    """
     return of_total(plan.total(step), plan, host).wider(plan.unexplained)
 
 
 def of_total(t: Total, plan: Plan, host: Count) -> Span:
-    """The same of sums that are there."""
+    """Seconds of a step from the sums over its ops, with its host and the launching of its kernels."""
     waits = most(0.0, t.launches * plan.target.engine.launch_s - t.expected) + host
     return Span(t.floor, t.expected + waits, t.low + waits, t.high + waits)
 
 
 # -- many decode steps ---------------------------------------------------------------------------------------------
 def decode_steps(plan: Plan, batch: Count, start: Count, tokens: Count, host: Count, yields: float, new: int) -> Span:
-    """The sum of the decode steps that yield `tokens` tokens after a context of `start`, each step by itself.
+    """Sum of the decode steps that yield `tokens` tokens after a context of `start`, each step timed by itself.
 
-    Contexts are start, start + yields, … (rounded down), for every element of the arrays. Steps of several elements
-    that are the same are timed once: those of one batch are the sums between two places of one row of contexts.
+    Contexts are start, start + yields, … (rounded down), for every element of the arrays. Equal steps of several
+    elements are timed once: the steps of an element are the difference of two cumulative sums over the contexts of its
+    batch size.
     """
     shape = np.broadcast_shapes(np.shape(batch), np.shape(start), np.shape(tokens), plan.rank.shape)
     flat = shape or (1,)
@@ -440,7 +446,7 @@ def decode_steps(plan: Plan, batch: Count, start: Count, tokens: Count, host: Co
 
 
 def _rows(plan: Plan, batch: Array, start: Array, steps: Array, hosts: Array, new: int) -> Span:
-    """One row of contexts for each batch, over the union of what its elements need; sums are differences of its own."""
+    """Time one row of contexts per batch size, covering all its elements; these are differences of its sums."""
     shape, added = steps.shape, hosts * steps
     batch, start, steps = (v.reshape(-1) for v in (batch, start, steps))
     order = np.lexsort((start, batch))
@@ -463,7 +469,7 @@ def _rows(plan: Plan, batch: Array, start: Array, steps: Array, hosts: Array, ne
 
 
 def _runs(batch: Array, start: Array, end: Array) -> Iterator[tuple[int, int, int, slice]]:
-    """Of elements sorted by batch and start: the batch, the union of ranges that overlap, and whose they are."""
+    """For elements sorted by batch and start: batch size, union of overlapping ranges, and the elements in it."""
     first, low, high = 0, int(start[0]), int(end[0])
     for i in range(1, len(batch)):
         if batch[i] == batch[first] and start[i] <= high:
@@ -475,7 +481,7 @@ def _runs(batch: Array, start: Array, end: Array) -> Iterator[tuple[int, int, in
 
 
 def _every_step(plan: Plan, batch: Array, start: Array, steps: Array, hosts: Array, yields: float, new: int) -> Span:
-    """Every step of every element, along a first axis, in pieces; what an element has no more of counts nothing."""
+    """Time every step of every element, along a first axis, in pieces; steps beyond an element's last count nothing."""
     longest, piece = int(steps.max()), max(1, 2**18 // steps.size)
     sums: list[Any] = [np.zeros(steps.shape)] * 4
     for first in range(0, longest, piece):
@@ -500,23 +506,24 @@ def generate(
     speculation: Speculation | None = None,
     bill: Bill | None = None,
 ) -> Generation:
-    """How long a static batch takes, in seconds, every step by itself: a `Generation`, of lists of settings a `Grid`.
+    """Predict how long a static batch takes: TTFT, TPOT and latency in seconds, with every step timed by itself.
 
-    `batch` prompts, of all replicas together, generate their tokens: the prefill makes the first, output − 1 decode
-    steps the others; with `speculation` fewer steps that verify drafts. With pipeline stages the batch runs in as many
-    groups, one behind the other. An `engine` adds its host's time and its memory rule: sequences beyond what fits run
-    in a further wave. `model`: a Model, its name, path or config. Numbers may be arrays, which broadcast.
-    Raises InputError for what is not understood, lengths beyond the model's context, a format that the chip lacks, a
-    degree that does not divide. Where an engine's memory holds not even one sequence, `fits` says so.
+    Returns a `Generation`, or a `Grid` where a setting is a list.
+    `batch` prompts, over all replicas, generate their tokens: the prefill yields the first and output − 1 decode steps
+    the others. With `speculation` there are fewer steps, which verify drafts. With pipeline stages the batch is split
+    into as many groups, which follow one another. An `engine` adds its host time and its memory rule: sequences that do
+    not fit run in a further wave. `model`: a Model, its name, path or config. Numbers may be arrays, which broadcast.
+    Raises InputError for settings that are not understood, lengths beyond the model's context, a format that the chip
+    lacks, and a degree that does not divide. Where the engine's memory holds not even one sequence, `fits` is false.
     """
     return generation(setup(model_of(model), where, bill), load, speculation)
 
 
 def generation(asked: Setup, load: StaticBatch, speculation: Speculation | None = None) -> Generation:
-    """`generate` in a place that is understood already."""
+    """`generate` with the model and its place already resolved."""
     broadcast(batch=load.batch, input=load.input, output=load.output_tokens, layout=asked.layout)
     check_context(asked.model, prefill(1, load.input + load.output_tokens - 1))
     check_formats(asked.plan)
     if speculation is not None:
-        draft_plan(asked, speculation)  # which may not be there
+        draft_plan(asked, speculation)  # raises if the model has no draft layers
     return Generation(asked, load, speculation)

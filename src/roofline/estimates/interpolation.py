@@ -1,4 +1,4 @@
-"""Values that are known at the points of a grid, between them. Arrays: the first axis is that of the grid's points."""
+"""Linear interpolation on grids. Arrays: the first axis is that of the grid's points."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from roofline.distinct import Array
 
 
 def interpolated(grid: Array, values: Array, at: Array) -> Array:
-    """The values at places between the points of a grid, both along the first axis, linear between, flat beyond.
+    """Interpolate values linearly between the points of a grid, both along the first axis; constant beyond its ends.
 
     >>> interpolated(np.array([1.0, 2.0, 4.0]), np.array([10.0, 20.0, 40.0]), np.array([0.0, 1.5, 3.0, 9.0])).tolist()
     [10.0, 15.0, 30.0, 40.0]
@@ -19,7 +19,7 @@ def interpolated(grid: Array, values: Array, at: Array) -> Array:
 
 
 def neighbour(grid: Array, at: Array) -> tuple[Array, Array]:
-    """The point of a grid to the left of each place, the last but one at most, and how far it is to the next one."""
+    """Index of the grid point left of each place, at most the last but one, and the fraction towards the next."""
     line = grid.size == len(grid)
     grid = grid.reshape(-1) if line else grid.reshape(len(grid), *(1,) * (at.ndim + 1 - grid.ndim), *grid.shape[1:])
     right = np.searchsorted(grid[1:], at, "right") if line else (grid[1:] <= at).sum(axis=0)
@@ -29,7 +29,7 @@ def neighbour(grid: Array, at: Array) -> tuple[Array, Array]:
 
 
 def taken(values: Array, *places: Array) -> Array:
-    """The values at places along the first axes, one for each element of the other axes, which broadcast with them."""
+    """Values at indices of the first axes, one for each element of the other axes, which broadcast with the indices."""
     others = values.shape[len(places) :]
     along = (np.arange(n).reshape(-1, *(1,) * (len(others) - 1 - i)) for i, n in enumerate(others))
     return np.asarray(values[(*places, *along)])

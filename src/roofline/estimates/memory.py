@@ -1,9 +1,10 @@
-"""What a rank of a deployment needs of its memory, by term, and whether it has it: one rule for every estimate.
+"""Memory that a rank of a deployment needs, by term, and whether it has that much: one rule for every estimate.
 
-For inference the rule is the engine's: weights, the KV cache in whole blocks or pages, recurrent state, activations,
-overhead; the cache may take what the engine leaves it. Activations are those of a step of `chunk` new tokens and of the
-logits of `most_running` sequences where the engine profiles such a step, of what is asked for where it does not; an
-engine that sets a buffer aside has fp32 activations and the logits of every token of the step. The fullest rank counts.
+For inference the rule is the engine's. The terms are weights, the KV cache in whole blocks or pages, recurrent state,
+activations and overhead; the cache may take what the engine leaves it. An engine that profiles such a step keeps the
+activations of `chunk` new tokens and the logits of `most_running` sequences; others keep those of the step asked for.
+An engine that sets buffers aside has activations in fp32 and logits for every token of the step. The fullest rank
+decides.
 """
 
 from __future__ import annotations
@@ -35,10 +36,11 @@ TERMS = ("weights", "cache", "state", "activations", "gradients", "optimizer", "
 
 @dataclass(frozen=True)
 class Memory(Figured):
-    """Bytes of the fullest rank: numbers or arrays.
+    """Memory of the fullest rank in bytes: numbers or arrays.
 
-    `cache`: the KV cache in whole blocks; `state`: recurrent state. `budget`: what the rule of the engine leaves for
-    both, None where all terms may fill the `capacity`. `overhead`: the runtime and what an allocator cannot use.
+    `cache`: the KV cache in whole blocks. `state`: recurrent state. `budget`: what the engine's rule leaves for these
+    two; None where all terms together may fill the `capacity`. `overhead`: the runtime, and what an allocator cannot
+    use.
     """
 
     FIGURES: ClassVar[Units] = {**dict.fromkeys((*TERMS, "total", "capacity", "budget"), "B"), "fits": ""}
@@ -60,28 +62,28 @@ class Memory(Figured):
 
     @property
     def room(self) -> Count:
-        """Bytes that are left, negative where it does not fit."""
+        """Free bytes, negative where it does not fit."""
         return self.capacity - self.total if self.budget is None else self.budget - self.cache - self.state
 
     @property
     def fits(self) -> Flag:
-        """Whether there is room."""
+        """Whether it fits."""
         enough = self.room >= 0
         return np.asarray(enough) if is_array(enough) and enough.ndim else bool(enough)
 
     @property
     def terms(self) -> tuple[tuple[str, Count], ...]:
-        """The terms by name."""
+        """The terms by name, in bytes."""
         return tuple((name, getattr(self, name)) for name in TERMS)
 
     def leaves(self, name: str, unit: str) -> Iterator[tuple[str, Any, str]]:
-        """As columns."""
+        """As columns: the terms, the total, the capacity, and whether it fits."""
         yield from ((f"{name}_{term}", amount, unit) for term, amount in self.terms)
         yield from ((f"{name}_{end}", getattr(self, end), unit) for end in ("total", "capacity"))
         yield "fits", self.fits, ""
 
     def fuller(self, other: Memory) -> Memory:
-        """That of two ranks which has less room, element by element."""
+        """Select elementwise the memory of the rank with less room."""
         mine = self.room <= other.room
         if not is_array(mine):
             return self if mine else other
@@ -89,7 +91,7 @@ class Memory(Figured):
         return replace(self, **numbers)
 
     def shaped(self, shape: tuple[int, ...]) -> Memory:
-        """Plain numbers where the shape is (), else arrays of that shape."""
+        """Plain numbers for shape (), else arrays of that shape."""
         known = (name for name in _NUMBERS if getattr(self, name) is not None)
         numbers: dict[str, Any] = {name: shaped(getattr(self, name), shape) for name in known}
         return replace(self, **numbers)
@@ -99,14 +101,14 @@ _NUMBERS = tuple(f.name for f in fields(Memory) if f.name != "capacity")
 
 
 Sequences: TypeAlias = Sequence[tuple[Count, Count]]
-"""So many sequences of so many tokens, of each kind."""
+"""Numbers of sequences and the tokens of each, for every length."""
 REMEMBERED = 2**14
-"""Steps whose activations are remembered."""
+"""Steps whose activations are cached."""
 
 
 @dataclass(frozen=True)
 class Holding:
-    """What holds the sequences: the ranks of a deployment that differ, formats, the engine and its chunk."""
+    """What holds the sequences: the distinct ranks of a deployment, their formats, and the engine with its chunk."""
 
     deployment: Deployment
     ranks: tuple[Model, ...]
@@ -117,9 +119,9 @@ class Holding:
     _pages: dict[int, CachePages | None] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def memory(self, groups: Sequences, new: Count = 0) -> Memory:
-        """The memory of the fullest rank of a replica that holds so many sequences of so many tokens, of each kind.
+        """Memory of the fullest rank of a replica that holds these numbers of sequences of these lengths.
 
-        `new`: new tokens of the step that is asked for, where it is larger than the engine's.
+        `new`: new tokens of the step asked for, where it is larger than the engine's.
         """
         return reduce(Memory.fuller, (self._of(rank, groups, new) for rank in self.ranks))
 
@@ -144,7 +146,7 @@ class Holding:
         )  # fmt: skip
 
     def padding(self, rank: Model) -> Count:
-        """Bytes by which the engine widens the weights of routed experts."""
+        """Bytes that the engine adds to the weights of routed experts by padding."""
         fmt = self.formats.experts
         inner, hidden = self.engine.multiples(fmt.name, self.deployment.chip.generation)
         if (inner, hidden) == (1, 1):
@@ -164,11 +166,11 @@ class Holding:
         return where(layout.ep > 1, layout.chips, layout.chips // layout.dp)
 
     def pages(self, rank: Model) -> CachePages | None:
-        """The pages of a rank's cache, where the engine allocates such and every rank holds all tokens."""
+        """Pages of a rank's cache; None where the engine does not page it or ranks hold only part of the tokens."""
         return self._paged(rank) if self._all_tokens else None
 
     def _paged(self, rank: Model) -> CachePages | None:
-        """The same where some of several layouts have ranks that hold all tokens."""
+        """Pages of a rank's cache where at least one of several layouts has ranks that hold all tokens."""
         key = id(rank)
         if key not in self._pages:
             layers = cached_layers(rank, self.formats) if self.engine.paged and self._some_tokens else None
@@ -184,7 +186,7 @@ class Holding:
         return some(self.deployment.layout.cp == 1)
 
     def cache_concurrency(self, tokens: Count) -> Count | None:
-        """Sequences of so many tokens that the cache holds, each at its most; None where there are no pages."""
+        """Sequences of `tokens` tokens whose cache fits, each at its fullest; None where the cache has no pages."""
         known: list[Count] = []
         for rank in self.ranks:
             pages, budget = self.pages(rank), self._of(rank, ((1, 1),), 0).budget
@@ -193,7 +195,7 @@ class Holding:
         return reduce(least, known) if known else None
 
     def activations(self, rank: Model, tokens: Count, sequences: Count) -> Count:
-        """Bytes of activations of a step, remembered."""
+        """Bytes of the activations of a step, cached for plain numbers."""
         if is_array(tokens) or is_array(sequences) or rank.shape:
             return self._activations(rank, tokens, sequences)
         key = (id(rank), tokens, sequences)
@@ -208,25 +210,25 @@ class Holding:
         if not engine.buffers:
             return activation_bytes(rank, self.formats, tokens, sequences, engine.sampled_bytes)
         wide = self.formats.with_roles(activations="fp32")
-        streams = 2 if self.deployment.chip.kind == "cpu" else 1  # a CPU's buffer has the embeddings' rows too
+        streams = 2 if self.deployment.chip.kind == "cpu" else 1  # a CPU's buffer also holds the tokens' embeddings
         return activation_bytes(rank, wide, tokens, tokens, engine.sampled_bytes, streams, in_place=True)
 
     def fits(self, batch: Count, tokens: Count) -> Flag:
-        """Whether so many sequences a replica fit."""
+        """Whether `batch` sequences per replica fit."""
         return self.memory(((batch, tokens),)).fits
 
     def most_sequences(self, tokens: Count, limit: Count) -> Count:
-        """Sequences of so many tokens that a replica holds and runs at once, at most `limit`; 0 where not one fits."""
+        """Most sequences of `tokens` tokens that a replica holds and runs at once, up to `limit`; 0 where none fits."""
         return largest(
             lambda batch: self.fits(batch, tokens), self._each(least(limit, self.engine.most_running), tokens)
         )
 
     def most_tokens(self, batch: Count, limit: Count) -> Count:
-        """Tokens that each of so many sequences may have, at most `limit`; 0 where not one fits."""
+        """Most tokens that each of `batch` sequences may have, up to `limit`; 0 where not even one fits."""
         return largest(lambda tokens: self.fits(batch, tokens), self._each(limit, batch))
 
     def _each(self, limit: Count, other: Count) -> Count:
-        """A limit for every element of another number and of the layout's degrees."""
+        """Broadcast a limit to the shape of another number and of the layout's degrees."""
         shape = np.broadcast_shapes(np.shape(limit), np.shape(other), self.deployment.layout.shape)
         return np.broadcast_to(limit, shape) if shape else limit
 
@@ -239,15 +241,15 @@ class Holding:
 def holding(
     model: Model, deployment: Deployment, formats: Precision, engine: Engine, chunk: int | None = None
 ) -> Holding:
-    """What holds sequences of a model under a deployment; `chunk`: most new tokens of a step, the engine's own."""
+    """What holds the sequences of a model in a deployment. `chunk`: most new tokens of a step (the engine's)."""
     return Holding(deployment, deployment.ranks(model), formats, engine, engine.chunk if chunk is None else chunk)
 
 
 def cache_bytes(rank: Model, precision: Precision, engine: Engine, batch: Count, tokens: Count) -> Count:
-    """KV cache of `batch` sequences of so many tokens in whole blocks, bytes.
+    """Bytes of the KV cache of `batch` sequences of `tokens` tokens, in whole blocks.
 
-    An engine that sets its buffers aside has room for a step beside the window of layers that have one: llama.cpp's
-    (`src/llama-kv-cache-iswa.cpp`) are min(n_ctx, n_swa + n_ubatch) cells in multiples of 256.
+    An engine that sets buffers aside has room for a step beside the window of sliding-window layers: in llama.cpp
+    (`src/llama-kv-cache-iswa.cpp`) min(n_ctx, n_swa + n_ubatch) cells in multiples of 256.
     """
     whole = engine.cached_tokens(tokens)
     kept = rank.kv_elements(whole, engine.chunk, engine.block) if engine.buffers else rank.kv_elements(whole)
@@ -255,10 +257,11 @@ def cache_bytes(rank: Model, precision: Precision, engine: Engine, batch: Count,
 
 
 def score_bytes(rank: Model, step: Count, tokens: Count, cpu: bool) -> Count:
-    """llama.cpp's buffer of a step without flash attention: scores and mask in fp32, and activations beside them.
+    """Bytes of llama.cpp's buffer for a step without flash attention: scores and mask in fp32, beside the activations.
 
-    4·step·(tokens·(heads + 1) + 4·d); a CPU's has 5·d and the new keys and values. As its logs say: of GPUs 296 MiB of
-    Llama-2-7B at 4,096 tokens, 560 of Llama-3-8B at 8,192; of a CPU those of `benchmarks/llama_cpp_here.py`.
+    4·step·(tokens·(heads + 1) + 4·d) on a GPU; a CPU has 5·d and the new keys and values. Its logs agree: on a GPU, 296
+    MiB for Llama-2-7B at 4,096 tokens and 560 for Llama-3-8B at 8,192; on a CPU, those of
+    `benchmarks/llama_cpp_here.py`.
     """
     heads: Count = 0
     new: Count = 0
@@ -275,11 +278,12 @@ def activation_bytes(
     rank: Model, precision: Precision, tokens: Count, sequences: Count, sampled: float = 4.0, streams: int = 1,
     in_place: bool = False,
 ) -> Count:  # fmt: skip
-    """The largest set of activations alive at once in a step of `tokens` new tokens, an upper estimate.
+    """Bytes of activations alive at once in a step of `tokens` new tokens, an upper estimate.
 
-    In the layers max over ops of (input + output), and the residual stream beside it, twice; behind them so many
-    `streams`, and `sampled` bytes for each logit of so many `sequences`: the more of both. Scores stay on the chip.
-    `in_place`: activations write over what they read, and the head's own input is one of the streams.
+    The larger of two sums. In the layers: max over ops of (input + output), and the residual stream twice. After them:
+    `streams` residual streams, and `sampled` bytes for each logit of `sequences` sequences. Attention scores stay on
+    the chip. `in_place`: elementwise activations overwrite their input, and the input of the head is one of the
+    streams.
     """
     arrays = [v for v in (tokens, sequences) if is_array(v)]
     kinds = distinct(arrays) if arrays and not rank.shape else None
@@ -301,13 +305,13 @@ def activation_bytes(
 
 # -- searching -----------------------------------------------------------------------------------------------------
 SECTIONS = 256
-"""Values that a search looks at together."""
+"""Values that a search evaluates at once."""
 
 
 def largest(allowed: Callable[[Count], Any], limit: Count) -> Count:
-    """The largest whole number from 1 to `limit` that is allowed, 0 where none is; if one is, so are all below it.
+    """The largest whole number from 1 to `limit` that is allowed, 0 where none is.
 
-    For every element of an array `limit`.
+    `allowed` must hold for all numbers below one for which it holds. With an array `limit`, for each of its elements.
     """
     shape = np.shape(limit)
     low, high = np.zeros(shape), np.broadcast_to(limit, shape) + 1.0
@@ -315,7 +319,7 @@ def largest(allowed: Callable[[Count], Any], limit: Count) -> Count:
     steps = np.arange(1, sections + 1).reshape(-1, *(1 for _ in shape))
     while (high - low > 1).any():
         tried = low + np.maximum(1, (high - low) * steps // (sections + 1))
-        tried = np.minimum(tried, np.maximum(high - 1, 1))  # in float64, which no product of sizes overflows
+        tried = np.minimum(tried, np.maximum(high - 1, 1))  # float64, in which products of sizes do not overflow
         passed = np.broadcast_to(allowed(tried), tried.shape)
         low = np.maximum(low, np.where(passed, tried, 0).max(axis=0))
         high = np.maximum(np.minimum(high, np.where(passed, high, tried).min(axis=0)), low + 1)

@@ -1,8 +1,8 @@
-"""Seconds of the steps that a scheduler puts together of k decodes and b prompts, on a grid of both.
+"""Seconds of mixed batches of k decodes and b prompts, on a grid of both.
 
-Products, norms and collectives see all new tokens of a step together. The attention of each prompt is a part of its
-own, so that b prompts take b times as long there, less what a kernel costs once, which is found of long chunks and is
-no more than all of a short one: as `simulate` has it.
+Matrix products, norms and collectives process all new tokens of a step together. The attention of each prompt is
+separate, so that b prompts take b times as long there, except for the fixed cost of a kernel, which is paid once. That
+cost is derived from long chunks and is at most the whole time of a short one, as in `simulate`.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from roofline.work.step import Queries, Step, View, decode, logits_alone, tokens
 from roofline.work.step import replace as changed
 
 COUNTED = (tokens_alone, tokens_and_phase, logits_alone)
-"""What modules see that take as long whatever the contexts are."""
+"""Views of a step that do not depend on the contexts of its queries."""
 
 
 @dataclass(frozen=True)
 class Prompts:
-    """Chunks of prompts, of `new` tokens after `cached` ones on average; `longest`: tokens of the longest chunk.
+    """Chunks of prompts: mean `new` tokens after `cached` ones; `longest`: tokens of the longest chunk.
 
-    `varied`: squared coefficient of variation of both.
+    `varied`: squared coefficient of variation of both numbers.
     """
 
     new: Count
@@ -37,7 +37,7 @@ class Prompts:
     varied: Count = 0.0
 
     def drawn(self, together: Count) -> tuple[Count, Count]:
-        """`cached` and `new` of three chunks that stand for the mean of so many, along a first axis."""
+        """`cached` and `new` of three chunks, along a first axis, whose weighted mean stands for `together` chunks."""
         if not np.any(self.varied):
             return self.cached, self.new
         factors = unequal(np.asarray(self.varied) / together)
@@ -45,11 +45,11 @@ class Prompts:
 
 
 WEIGHTS = np.array([1 / 6, 2 / 3, 1 / 6])
-"""Of three points of a normal distribution, −√3, 0 and √3 standard deviations from its mean (Gauss and Hermite)."""
+"""Gauss–Hermite weights of three points of a normal distribution: −√3, 0 and √3 standard deviations from its mean."""
 
 
 def unequal(varied: Count) -> Array:
-    """Lengths over their mean at three points of a lognormal distribution, [3, …], by the squared variation.
+    """Lengths at three points of a lognormal distribution of mean 1, [3, …], from the squared coefficient of variation.
 
     >>> unequal(0.25).round(3).tolist(), round(float(WEIGHTS @ unequal(0.25)), 9)
     ([0.395, 0.895, 2.027], 1.0)
@@ -61,7 +61,7 @@ def unequal(varied: Count) -> Array:
 
 
 def mean_of(values: Array, varied: Count) -> Array:
-    """The mean over such points, of what there is one value of where lengths do not vary."""
+    """The weighted mean over the three points; the value itself where lengths do not vary."""
     return np.tensordot(WEIGHTS, values, 1) if np.any(varied) else values
 
 
@@ -74,10 +74,10 @@ def mixed_seconds(
     width: int = 1,
     draft: Plan | None = None,
 ) -> Array:
-    """Expected seconds of steps of so many prompts' chunks, one at least, and decodes, maybe 0; host included.
+    """Expected seconds of steps with chunks of at least one prompt and any number of decodes; host time included.
 
-    Arguments broadcast, those of the layout at the end. `width`: tokens that each decode brings, all of which have
-    logits. `draft`: the plan of what drafts tokens, which takes the prompts too.
+    Arguments broadcast, those of the layout on the last axes. `width`: tokens of each decode, all of which have logits.
+    `draft`: the plan of the draft model, which computes the prompts too.
     """
     engine = plan.target.engine
     seconds = _step_seconds(plan, chunks, prompts, context, decodes, width)
@@ -87,7 +87,7 @@ def mixed_seconds(
 
 
 def _step_seconds(plan: Plan, chunks: Prompts, prompts: Count, context: Count, decodes: Count, width: int) -> Array:
-    """The same without the host."""
+    """Seconds of these steps without the host."""
     one = decode(1, 1)
     chunk, single = (Queries(*chunks.drawn(n), n) for n in (prompts, 1))
     beside = Queries(context, width, decodes)
@@ -110,12 +110,12 @@ def _step_seconds(plan: Plan, chunks: Prompts, prompts: Count, context: Count, d
 
 
 def replaced(query: Queries, count: Count) -> Queries:
-    """So many of the same."""
+    """The query with another count."""
     return Queries(query.cached, query.new, count)
 
 
 def _tokens(number: Count) -> Step:
-    """So many tokens, each with logits."""
+    """A step of `number` tokens, each with logits."""
     return changed(decode(1, 1), (Queries(0, 1, number),))
 
 
@@ -132,7 +132,7 @@ def _is_not(view: View[Step]) -> bool:
 
 
 def _views(plan: Plan, wanted: Callable[[View[Step]], bool]) -> Callable[[Step], Array]:
-    """Seconds of the modules that see so much of a step."""
+    """Expected seconds of the modules whose view of a step is wanted, as a function of the step."""
     return lambda step: np.asarray(_launched(plan, sum(plan.by_view(step, wanted).values(), EMPTY)))
 
 

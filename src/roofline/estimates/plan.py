@@ -1,9 +1,9 @@
 """A model on the ranks of a layout, in formats, with an engine's kernels on a chip: compiled once, timed at any step.
 
-A module is timed at the plainest step that looks the same to it (`roofline.work.step.View`): a product sees the number
-of new tokens and nothing else. Of arrays only the distinct ones of those steps are timed, in pieces that bound memory,
-and what modules that see the same take is added up before it is handed to every element. A single step takes the same
-way, and its plan remembers what it has timed.
+A module is timed at the simplest step that looks the same to it (`roofline.work.step.View`): a matrix product sees only
+the number of new tokens. Of arrays only the distinct elements of such steps are timed, in pieces that bound memory. The
+times of modules with the same view are summed before they are gathered for every element. A single step is timed in the
+same way, and the plan caches its times.
 """
 
 from __future__ import annotations
@@ -29,21 +29,23 @@ from roofline.work.step import Step, View, logits_alone, tokens_alone, tokens_an
 from roofline.work.training import Training, step_ops
 
 PIECE = 2**13
-"""Elements timed together: the arrays of a law then stay in a core's own cache."""
+"""Elements timed at once, so that a law's arrays fit in the cache of a core."""
 REMEMBERED = 2**16
-"""Steps whose times a plan keeps."""
+"""Steps whose times a plan caches."""
 TABLE = 64
-"""So many numbers of tokens are timed together where one is asked for, and numbers up to TABULATED are so."""
+"""Token counts that are timed together when one of them is asked for; counts above TABULATED are timed alone."""
 TABULATED = 512
 DENSE, ROUTED = 0.06, 0.10
-"""What whole models add to the 80 % interval that follows from their kernels, as a share of a step's time: what lies
-between kernels, and, where tokens are routed, that real loads are none of those that were measured. With each model
-left out in turn, four fifths of the others' measured batches and servers ask for 0.03 to 0.06 and for 0.07 to 0.12."""
+"""Error of whole models beyond that of their kernels, as a share of a step's time, which widens the 80 % interval. It
+covers what lies between kernels and, for models with routed experts (ROUTED), loads of experts other than those
+measured. With each model left out in turn, four fifths of the other models' measured batches and servers take 0.03 to
+0.06 for dense models and 0.07 to 0.12 for routed ones."""
 UNEVEN = 0.12
-"""The same of ranks whose experts are taken to be loaded evenly: what balancing the residual load of such ranks has
-gained (LPLB, up to 7.3 % of the throughput, and Waterfill, up to 4.9 %: lmsys.org/blog/2026-06-26-waterfill-lplb)."""
+"""Error, likewise, for ranks whose experts are assumed to be loaded evenly. Balancing the residual load of such
+ranks has gained up to 7.3 % of the throughput (LPLB) and up to 4.9 % (Waterfill):
+lmsys.org/blog/2026-06-26-waterfill-lplb."""
 ENDS = ("embedding", "head")
-"""The sections of a model that are no layers: full recomputation leaves them alone."""
+"""Sections of a model that are not layers; full recomputation leaves them alone."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,8 @@ class Total:
     """Sums over ops, in seconds as in `Timing`: numbers or arrays.
 
     `communication`: expected seconds of collectives. `graded`: expected seconds by the grade of their constants.
-    `launches`: kernels launched. The four last: the sums of the parts of a `Deviation`, from which the interval's ends
-    follow.
+    `launches`: kernels launched. `common_below` to `own_above`: sums of the parts of a `Deviation`, from which the ends
+    of the interval follow.
     """
 
     compute: Count = 0.0
@@ -75,34 +77,34 @@ class Total:
         return Total(**sums, graded={g: self.graded.get(g, 0.0) + other.graded.get(g, 0.0) for g in grades})
 
     def times(self, factor: Count) -> Total:
-        """The sums of so many times the ops, which err each time alike."""
+        """The sums for `factor` times the ops; their errors are fully correlated."""
         return self.mapped(lambda v: factor * v).with_error(self.error.times(factor))
 
     def with_error(self, error: Deviation) -> Total:
-        """The same with another deviation."""
+        """These sums with another deviation."""
         return replace(self, **{name: getattr(error, name) for name in PARTS})
 
     @property
     def error(self) -> Deviation:
-        """How far measurements of all of it fall from what is expected."""
+        """Deviation of measurements from the expected sum."""
         return Deviation(self.common_below, self.common_above, self.own_below, self.own_above)
 
     @property
     def low(self) -> Count:
-        """The lower end of the interval that 80 % of measurements fall in."""
+        """Lower end of the interval in which 80 % of measurements fall."""
         return most(self.expected - self.error.below, self.floor)
 
     @property
     def high(self) -> Count:
-        """The upper end."""
+        """Upper end of the interval in which 80 % of measurements fall."""
         return self.expected + self.error.above
 
     def at(self, places: Array | slice | int) -> Total:
-        """The sums at some elements; numbers that all elements share stay what they are."""
+        """The sums at some elements; numbers shared by all elements are kept."""
         return self.mapped(lambda v: v[places] if _is_many(v) else v)
 
     def mapped(self, each: Callable[[Count], Count]) -> Total:
-        """The same with every number put through `each`."""
+        """Apply a function to every number."""
         numbers = {name: each(getattr(self, name)) for name in NUMBERS}
         return Total(**numbers, graded={grade: each(value) for grade, value in self.graded.items()})
 
@@ -112,7 +114,7 @@ EMPTY = Total()
 
 
 def total_of(t: Timing, op: o.Op, layers: Count, squares: Count) -> Total:
-    """One op in so many layers, with the sum of the squares of those that err alike."""
+    """The sums of one op in `layers` layers. `squares`: sum of squares over groups of layers with a common error."""
     sums = {name: layers * getattr(t, name) for name in SUMMED}
     expected = sums["expected"]
     sent = expected if isinstance(op, o.Communicate) else 0.0
@@ -126,20 +128,21 @@ def total_of(t: Timing, op: o.Op, layers: Count, squares: Count) -> Total:
 
 
 Sorter: TypeAlias = Callable[[str, o.Op, str], Hashable]
-"""A section of the model, an op and its kind (`quantise` for the pass before a product) → the sum it goes into."""
+"""Maps a section of the model, an op and its kind (`quantise` for the pass before a product) to the key of a sum."""
 
 
 def together(section: str, op: o.Op, kind: str) -> Hashable:
-    """All ops in one sum."""
+    """Put all ops into one sum."""
     return ""
 
 
 @dataclass(frozen=True)
 class Placed:
-    """A distinct module, and where in the model it stands.
+    """A distinct module, and where it stands in the model.
 
-    `places`: a section, how many layers of it have the module, and the sum of the squares of those of each block and
-    name: a module errs in all layers of a block alike, and modules of other names apart, of whatever sizes.
+    `whole`: it is part of a layer. `places`: for each section, the number of layers with the module, and the sum of the
+    squares of that number over blocks and names. The error of a module is common to all layers of a block; modules with
+    other names err independently, whatever their sizes.
     """
 
     module: Module
@@ -148,18 +151,18 @@ class Placed:
 
     @cached_property
     def view(self) -> View[Step]:
-        """What it sees of a step."""
+        """What the module sees of a step."""
         return view_of(self.module)
 
     @cached_property
     def arrays(self) -> dict[str, Array]:
-        """Its sizes that are arrays, on a rank of many layouts."""
+        """The sizes that are arrays, on a rank of several layouts."""
         values = {f.name: getattr(self.module, f.name) for f in fields(self.module) if f.name not in UNTIMED}
         return {name: value for name, value in values.items() if is_array(value)}
 
 
 UNTIMED = ("name", "copies")
-"""Fields of a module that its time does not hang on."""
+"""Fields of a module that do not affect its time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,12 +174,12 @@ class Plan:
     _known: dict[Hashable, Mapping[Hashable, Total]] = field(default_factory=dict, init=False, repr=False)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """What it is made of: another process works out the rest when it needs it."""
+        """Pickle only the rank and the target; another process computes the rest when needed."""
         return type(self), (self.rank, self.target)
 
     @cached_property
     def unexplained(self) -> Count:
-        """Share of a step's time by which whole models err beyond their kernels; nothing where the law is no fit."""
+        """Error of whole models beyond their kernels, as a share of a step's time; 0 where the law is not fitted."""
         if self.target.mode.name != "calibrated":
             return 0.0
         routed = [module for _, module, _ in self.rank.placed() if isinstance(module, Experts)]
@@ -187,12 +190,12 @@ class Plan:
 
     @cached_property
     def entries(self) -> tuple[Placed, ...]:
-        """The distinct modules, whatever they are called."""
+        """The distinct modules, regardless of their names."""
         return self._entries(lambda module: _sizes(module, UNTIMED))
 
     @cached_property
     def named_entries(self) -> tuple[Placed, ...]:
-        """The distinct modules by name, for steps that treat some of them in a way of their own."""
+        """The distinct modules by name, for steps that treat some of them differently."""
         return self._entries(lambda module: _sizes(module, ("copies",)))
 
     def _entries(self, key_of: Callable[[Module], Hashable]) -> tuple[Placed, ...]:
@@ -218,7 +221,7 @@ class Plan:
         return _by_view(self.named_entries)
 
     def totals(self, step: Step, by: Sorter = together) -> Mapping[Hashable, Total]:
-        """Sums of the times of a step's ops, sorted `by` a function: numbers, or arrays of what they see."""
+        """Sums of the times of a step's ops, sorted `by` a function: arrays where the step or the rank has any."""
         views = self._named_views if isinstance(step, Training) else self._views
         if step.shape or self.rank.shape:
             step = step.as_floats()
@@ -235,14 +238,14 @@ class Plan:
     def by_view(
         self, step: Step, wanted: Callable[[View[Step]], bool] = lambda view: True
     ) -> Mapping[View[Step], Total]:
-        """The sums over the modules that see the same of a step: those of a whole step in parts that add up."""
+        """The sums of a step by view, each over the modules with that view; together they are the whole step."""
         step = step.as_floats()
         views = {view: entries for view, entries in self._views.items() if wanted(view)}
         each = {view: _sums([(entries, view(step))], self.target, together) for view, entries in views.items()}
         return {view: sums.get("", EMPTY) for view, sums in each.items()}
 
     def _seen(self, view: View[Step], entries: Sequence[Placed], step: Step, by: Sorter) -> Mapping[Hashable, Total]:
-        """The sums of modules that see the same of a step of numbers."""
+        """The sums of modules with the same view, for a step of plain numbers."""
         if isinstance(step, Training):
             return _at(entries, step, self.target, by)
         key = (view, by, step.queries, step.logits)
@@ -255,7 +258,7 @@ class Plan:
     def _near(
         self, view: View[Step], entries: Sequence[Placed], step: Step, by: Sorter
     ) -> Iterator[tuple[Hashable, Mapping[Hashable, Total]]]:
-        """The times of a step, and of its like with other small numbers of tokens, which cost next to nothing more."""
+        """The times of a step and, at hardly any extra cost, of like steps with neighbouring token counts."""
         query = step.queries[0]
         alone = view is tokens_alone or (view is tokens_and_phase and not query.cached) or step.logits == "all"
         varying = "new" if alone else "count"
@@ -297,7 +300,7 @@ Tabulated: TypeAlias = tuple[Distinct, Mapping[Hashable, Total]]
 
 
 def _sums(views: Iterable[Seen], target: Target, by: Sorter) -> Mapping[Hashable, Total]:
-    """The sums of modules at the steps that they see, each at the distinct elements of what it sees."""
+    """The sums of modules at the steps that they see, each timed at the distinct elements of its view only."""
     groups = [(members, step, _columns(members, step)) for view in views for members, step in _alike(*view)]
     shape = np.broadcast_shapes(*(a.shape for _, _, columns in groups for a in columns))
     tables, rest = list[Tabulated](), list[Seen]()
@@ -312,7 +315,7 @@ def _sums(views: Iterable[Seen], target: Target, by: Sorter) -> Mapping[Hashable
 
 
 def _alike(entries: Sequence[Placed], step: Step) -> Iterator[Seen]:
-    """The modules by the arrays among their sizes."""
+    """Group modules that share the arrays among their sizes."""
     together: dict[tuple[int, ...], list[Placed]] = {}
     for entry in entries:
         together.setdefault(tuple(map(id, entry.arrays.values())), []).append(entry)
@@ -320,7 +323,7 @@ def _alike(entries: Sequence[Placed], step: Step) -> Iterator[Seen]:
 
 
 def _columns(entries: Sequence[Placed], step: Step) -> list[Array]:
-    """The arrays that decide how long modules take."""
+    """The arrays that the times of modules depend on."""
     return [*_arrays(step), *entries[0].arrays.values()]
 
 
@@ -336,7 +339,7 @@ def _table(entries: Sequence[Placed], step: Step, kinds: Distinct, target: Targe
 
 
 def _taken(entries: Iterable[Placed], step: Step, take: Callable[[Array], Array]) -> Seen:
-    """Modules and a step whose arrays are those of some elements."""
+    """Modules and a step with their arrays reduced to some elements."""
 
     def few(entry: Placed) -> Placed:
         sizes: dict[str, Any] = {name: take(v) for name, v in entry.arrays.items()}
@@ -348,7 +351,7 @@ def _taken(entries: Iterable[Placed], step: Step, take: Callable[[Array], Array]
 def _put_together(
     tables: Sequence[Tabulated], rest: Sequence[Seen], shape: tuple[int, ...], target: Target, by: Sorter
 ) -> Mapping[Hashable, Total]:
-    """What stands in tables, gathered, and the rest, timed, in pieces: only the sums are there for all elements."""
+    """Gather the tables and time the rest, piece by piece, so that only the sums are held for all elements."""
     size = prod(shape)
     indices = [kinds.within(shape) for kinds, _ in tables]
     arrays = (a for entries, step in rest for a in (*_arrays(step), *_all_arrays(entries)))
@@ -383,7 +386,7 @@ def _plain(value: Count) -> Count:
 
 
 def _write(numbers: dict[str, Any], part: Total, piece: slice, size: int) -> None:
-    """A piece's numbers into the arrays of all; a number that all pieces share stays one."""
+    """Write the numbers of a piece into the arrays of all elements; a number shared by all pieces stays a number."""
     values = {**{name: getattr(part, name) for name in NUMBERS}, **{f"={g}": v for g, v in part.graded.items()}}
     for name in {**numbers, **values}:
         value, known = values.get(name, 0.0), numbers.get(name, 0.0 if piece.start else None)
@@ -403,7 +406,7 @@ def _total(numbers: Mapping[str, Any], shape: tuple[int, ...]) -> Total:
 
 
 def _at(entries: Iterable[Placed], step: Step, target: Target, by: Sorter) -> dict[Hashable, Total]:
-    """The sums of entries, every element timed as it is."""
+    """The sums of entries, timed at every element."""
     sums: dict[Hashable, Total] = {}
     for entry in entries:
         _add(sums, _entry(entry, step, target, by))
@@ -429,7 +432,7 @@ def _entry(entry: Placed, step: Step, target: Target, by: Sorter) -> dict[Hashab
 
 
 def grade_of(graded: Mapping[str, Count], expected: Count) -> str | Array:
-    """The worst grade of constants that, with those of worse grades, make up more than a tenth of the expected time."""
+    """The worst grade that, with worse ones, accounts for more than a tenth of the expected time."""
     worse: Count = 0.0
     grade: str | Array = "-" if set(graded) <= {"-"} else "A"
     bad = {g: graded.get(g, 0.0) for g in ("C", "B")}

@@ -1,4 +1,4 @@
-"""Replicas that prefill and replicas that decode: their steps in tables, and how many of either serve most."""
+"""Prefill and decode replicas: tables of their step times, and the split of chips between them that serves most."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from roofline.work.step import prefill
 SIZES, RUNNING = 10, 24
 """Numbers of prompts and of sequences at which steps are timed; between them times are nearly linear."""
 LOOKED_AT = 2**22
-"""Numbers that a search for the best split looks at together."""
+"""Numbers that the search for the best split evaluates at once."""
 
 
 def passage(load: Load, tandem: Tandem, number: Array) -> Passage:
-    """What a request goes through under a load."""
+    """What a request goes through under a load of `number` requests, or of that many per second."""
     return tandem.at(number) if load.concurrency is None else tandem.always(number)
 
 
 @dataclass(frozen=True)
 class Replicas:
-    """As many as fit on `chips` where they are given, else `prefills` and `decodes`.
+    """As many replicas as fit on `chips` if given, else `prefills` and `decodes` of them.
 
-    `most_chips`: of all of them; `rooms`: chips of the machine of either kind.
+    `most_chips`: chips of all replicas. `rooms`: chips of the machines for prefill and for decode.
     """
 
     chips: Count
@@ -49,9 +49,9 @@ class Replicas:
 
 @dataclass(frozen=True)
 class Pair:
-    """A replica of either kind, the requests they answer, and how many there are.
+    """A prefill replica, a decode replica, the requests they answer, and how many there are of either.
 
-    A draft has its prompts' cache for nothing.
+    The draft's cache of the prompts is assumed to cost nothing.
     """
 
     first: Setup
@@ -72,22 +72,22 @@ class Pair:
 
     @property
     def cached(self) -> Count:
-        """Tokens of a prompt that are known."""
+        """Tokens of a prompt that are found in the prefix cache."""
         return self.requests.cached
 
     @cached_property
     def drafting(self) -> Drafting | None:
-        """What drafts tokens for the replicas that decode."""
+        """What drafts tokens for the decode replicas, None without drafts."""
         return self.requests.drafting(self.then)
 
     @property
     def steps(self) -> Count:
-        """The mean number of decode steps of a request, which yield all tokens of its answer."""
+        """Mean number of decode steps of a request; they yield all tokens of its answer, the first included."""
         return self.output if self.drafting is None else self.drafting.steps(self.output)
 
     @property
     def share(self) -> Count:
-        """Decode steps for each token after the first step; of one token alone those that another would take."""
+        """Decode steps after the first over tokens after the first; those of a second token where there is one."""
         if self.drafting is None:
             return 1.0
         alone = 1 / self.drafting.speculation.tokens_per_step
@@ -95,23 +95,23 @@ class Pair:
 
     @cached_property
     def prompts(self) -> Count:
-        """Prompts of a full batch: those whose new tokens fill the chunk, and that memory holds; one at least."""
+        """Prompts of a full batch: as many as fill the chunk with new tokens and fit in memory, at least one."""
         first = self.first
         wanted = most(1, least(first.engine.chunk // (self.input - self.cached), first.engine.most_running))
         return most(1, least(wanted, first.holding.most_sequences(self.input, MOST_IN_FLIGHT) // first.layout.pp))
 
     @cached_property
     def places(self) -> Count:
-        """Sequences of a decode group, of data-parallel ranks and of those that take turns in a pipeline."""
+        """Most sequences of a decode group, of which there is one for each data-parallel rank and pipeline stage."""
         return places_of(self.then, self.drafting, self.requests.context, self.whole)
 
     @cached_property
     def whole(self) -> Count:
-        """Sequences of a decode replica's data-parallel rank that its memory holds to their last token."""
+        """Sequences that a data-parallel rank of a decode replica holds in memory to their last token."""
         return sequences_held(self.then, self.drafting, self.input + self.output, MOST_IN_FLIGHT)
 
     def prefilled(self, prompts: Count) -> Span:
-        """A batch of so many prompts on a group of ranks, through all stages of a pipeline."""
+        """Seconds of a prefill batch of `prompts` prompts on a group of ranks, through all pipeline stages."""
         engine, fresh = self.first.engine, self.input - self.cached
         tokens = prompts * fresh
         host = engine.prefill_s + ceil_div(tokens, engine.chunk) * engine.host(prompts, least(tokens, engine.chunk))
@@ -119,31 +119,31 @@ class Pair:
 
     @property
     def width(self) -> int:
-        """Tokens that a decode step brings for each sequence."""
+        """Tokens that a decode step computes for each sequence."""
         return 1 if self.drafting is None else self.drafting.width
 
     def decoded(self, sequences: Count) -> Span:
-        """A decode step of so many sequences of a group, in the middle of their answers, and the drafts before it."""
+        """Seconds of a decode step of a group with `sequences` sequences at the mean context, drafting included."""
         context, host = self.requests.context, self.then.engine.host(sequences, sequences * self.width)
         step = launched(self.then.plan, decode_of(sequences, context, self.width), host)
         return step if self.drafting is None else step + self.drafting.proposed(sequences, context)
 
     @property
     def sizes(self) -> dict[str, Count | Layout]:
-        """All that may be arrays, by name."""
+        """All quantities that may be arrays, by name."""
         layouts = {"prefill_layout": self.first.layout, "decode_layout": self.then.layout}
         return {**self.requests.sizes, "chips": self.replicas.most_chips, **layouts}
 
     def shape(self, load: Load) -> tuple[int, ...]:
-        """The broadcast shape of all that is asked."""
+        """The broadcast shape of all settings."""
         return np.broadcast_shapes(np.shape(load.number), *(np.shape(v) for v in self.sizes.values()))
 
 
 @dataclass(frozen=True)
 class Settled:
-    """How many replicas there are, and what a request goes through; arrays of one axis, of all that was asked.
+    """The number of replicas of either kind and what a request goes through; arrays with one axis, of all settings.
 
-    `step_floor`: the speed of light of a decode step of as many sequences as run, in between those that are timed.
+    `step_floor`: speed of light of a decode step with the number of sequences that run, interpolated.
     """
 
     prefills: Array
@@ -154,9 +154,9 @@ class Settled:
 
 
 def settled_pools(pair: Pair, load: Load) -> Settled:
-    """The replicas that serve most at a concurrency, of equals those on fewest chips, or answer soonest at a rate.
+    """The replicas that serve most at a concurrency (on the fewest chips among equals) or answer soonest at a rate.
 
-    Raises InputError for a rate beyond what they hold, and for fewer chips than a replica of each kind takes.
+    Raises InputError for a rate beyond what they can take.
     """
     shape = pair.shape(load)
     columns = Columns(pair, load, shape)
@@ -170,7 +170,7 @@ def settled_pools(pair: Pair, load: Load) -> Settled:
 
 
 def _refuse(rate: Array, tandem: Tandem, prefills: Array, decodes: Array) -> None:
-    """Names what the pools hold where the rate is furthest beyond it."""
+    """Raise an InputError with what the pools can take, for the element whose rate is furthest beyond it."""
     i = int(np.argmax(rate / tandem.capacity))
     first, then = tandem.prefills * tandem.batches.fastest, tandem.decodes * tandem.running.fastest
     between = tandem.links / tandem.transfer
@@ -181,14 +181,14 @@ def _refuse(rate: Array, tandem: Tandem, prefills: Array, decodes: Array) -> Non
 
 @dataclass(frozen=True)
 class Columns:
-    """Step times and sizes of every element of what was asked, along one axis."""
+    """Step times and sizes of all elements of the settings, along one axis."""
 
     pair: Pair
     load: Load
     shape: tuple[int, ...]
 
     def flat(self, value: Count) -> Array:
-        """A number of each element."""
+        """The value of each element, along one axis."""
         return np.broadcast_to(np.asarray(value), self.shape).reshape(-1)
 
     def _table(self, nodes: Array, seconds: Count) -> tuple[Array, Array]:
@@ -211,12 +211,12 @@ class Columns:
         return self._table(sequences, span.expected)
 
     def step_floor(self, running: Array) -> Array:
-        """The speed of light of a decode step of so many sequences, linear between those that are timed."""
+        """Speed of light of a decode step with `running` sequences, linear between the numbers that are timed."""
         sequences, span = self._decoded
         return interpolated(*self._table(sequences, span.floor), running)
 
     def tandem(self, part: slice, prefills: Array, decodes: Array) -> Tandem:
-        """Pools of so many replicas, of a part of the elements; their numbers may have an axis before."""
+        """Pools of these numbers of replicas for a slice of the elements; the numbers may have a leading axis."""
         return self._gathered(part, (slice(None), *(np.newaxis for _ in prefills.shape[1:])), prefills, decodes)
 
     def _gathered(self, part: slice | Array, before: tuple[Any, ...], prefills: Array, decodes: Array) -> Tandem:
@@ -241,7 +241,7 @@ class Columns:
         )  # fmt: skip
 
     def of(self, places: Array, prefills: Array, decodes: Array) -> Tandem:
-        """Pools of so many replicas, each of the element at a place."""
+        """Pools of these numbers of replicas, each for the element at one of the places."""
         return self._gathered(places, (slice(None),), prefills, decodes)
 
     def given(self) -> tuple[Array, Array]:
@@ -250,13 +250,13 @@ class Columns:
         return self.flat(r.prefills), self.flat(r.decodes)
 
     def best(self) -> tuple[Array, Array]:
-        """Of all splits of the chips the best, in pieces that bound memory."""
+        """The best of all splits of the chips, searched in pieces that bound memory."""
         pair, r = self.pair, self.pair.replicas
         first, then = (self.flat(asked.layout.chips) for asked in (pair.first, pair.then))
         chips = self.flat(r.chips)
         most_prefills = np.minimum((chips - then) // first, r.rooms[0] // first)
         most_decodes = np.maximum(1, r.rooms[1] // then)
-        if self.load.concurrency is not None:  # who has a replica of its own needs no second
+        if self.load.concurrency is not None:  # more replicas than users need would idle
             users = self.flat(self.load.concurrency)
             groups = (self.flat(asked.layout.dp * asked.layout.pp) for asked in (pair.first, pair.then))
             alone, apart = (ceil_div(users, each) for each in groups)
@@ -292,6 +292,6 @@ class Columns:
 
 
 def _spaced(highest: Count, shape: tuple[int, ...], number: int) -> Array:
-    """Whole numbers from 1 to the highest, about as many times the one before, along a new first axis."""
+    """Whole numbers from 1 to the highest in about geometric progression, along a new first axis."""
     powers = np.linspace(0, 1, number).reshape(-1, *(1 for _ in shape))
     return np.rint(np.broadcast_to(np.asarray(highest, dtype=float), shape) ** powers)

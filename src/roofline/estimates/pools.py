@@ -1,8 +1,8 @@
-"""Disaggregated serving: some replicas only prefill, others only decode, and the KV cache travels between them.
+"""Disaggregated serving: some replicas only prefill, others only decode, and the KV cache is sent between them.
 
-Prompts wait for a replica, are prefilled in batches of at most the engine's chunk, and wait for a place in a replica
-that decodes; `tandem.py` has both queues, `transfer.py` the way between. The first token is that of the first decode
-step, as in vLLM, where a prompt's last token is computed there once more.
+Prompts wait for a prefill replica, run in batches of at most the engine's chunk, and wait for a place in a decode
+replica. `tandem.py` models both queues, `transfer.py` the transfer. The first decode step yields the first token, as in
+vLLM, where the decode replica computes a prompt's last token once more.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ from roofline.model.model import Model
 from roofline.work.step import prefill
 
 POOL_NUMBERS = tuple(name for name in group_settings(PoolSizes) if name not in group_settings(PrefillReplicas))
-"""Settings that say how many replicas there are of either kind."""
+"""Settings that determine the number of replicas of either kind."""
 
 
 @dataclass(frozen=True, repr=False)
 class Pools(Spent, LoadAnswer):
-    """`prefills` replicas of one layout and `decodes` of another, in steady state.
+    """`prefills` replicas of one layout and `decodes` of another, in steady state. Spans and waits are in seconds.
 
-    `in_flight`: requests that wait, are prefilled or decode, in both pools, on average. `prompts`: those of a full
-    batch of a prefill. `running`: sequences of a decode replica that share steps with a request. `cache`: bytes of a
-    prompt's cache; `transfer`: seconds that it keeps the busiest link. `prefill_wait`: seconds a request waits for a
-    replica that prefills and for the link; `decode_wait`: for a place in one that decodes, and for its first step.
-    `ttft`: host, these waits, the batch's prefill, what layer-wise transfer leaves uncovered, the first decode step.
-    `tpot`: a decode step, `step`, or with drafts the steps after the first over the tokens after the first.
-    `speculation`, `images`: as of `Serving`. `prefill_rate`, `decode_rate`: requests per second that one replica of
-    either kind holds; `transfer_requests_per_second`: those whose caches the links between the pools hold.
+    `in_flight`: mean number of requests that wait, prefill or decode, over both pools. `prompts`: of a full prefill
+    batch. `running`: sequences of a decode replica that share steps with a request. `cache`: bytes of a prompt's cache.
+    `transfer`: seconds for which it occupies the busiest link. `prefill_wait`: for a prefill replica and the link.
+    `decode_wait`: for a place in a decode replica and for its first step. `ttft`: host, these waits, prefill of the
+    batch, the part of the layer-wise transfer that prefill does not hide, and the first decode step. `tpot`: a decode
+    step, `step`; with drafts, the time of the steps after the first over the tokens after the first. `speculation`,
+    `images`: as in `Serving`. `prefill_rate`, `decode_rate`: requests per second that one replica of either kind can
+    take. `transfer_requests_per_second`: requests per second whose caches the links between the pools can carry.
     """
 
     SCHEMA: ClassVar[str] = "roofline.pools/4"
@@ -94,27 +94,27 @@ class Pools(Spent, LoadAnswer):
 
     @property
     def prefill(self) -> Deployment:
-        """Where a replica that prefills runs."""
+        """The deployment of a prefill replica."""
         return self.first.deployment
 
     @property
     def decode(self) -> Deployment:
-        """Where a replica that decodes runs."""
+        """The deployment of a decode replica."""
         return self.asked.deployment
 
     @property
     def prefill_engine(self) -> Engine:
-        """Whose kernels, host time and memory rule replicas that prefill have."""
+        """The engine of prefill replicas: kernels, host time and memory rule."""
         return self.first.engine
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
-        """The broadcast shape of everything asked."""
+        """The broadcast shape of all settings."""
         return np.shape(self.ttft.expected)
 
     @property
     def latency(self) -> Span:
-        """End to end, for one request."""
+        """End-to-end latency of one request."""
         return self.ttft + self.tpot.times(self.output - 1)
 
     @property
@@ -124,42 +124,42 @@ class Pools(Spent, LoadAnswer):
 
     @property
     def prefill_requests_per_second(self) -> Count:
-        """Requests per second that the replicas which prefill hold together, in full batches."""
+        """Requests per second that all prefill replicas can take, in full batches."""
         return self.prefills * self.prefill_rate
 
     @property
     def decode_requests_per_second(self) -> Count:
-        """Requests per second that the replicas which decode hold together, every place taken."""
+        """Requests per second that all decode replicas can take, with every place taken."""
         return self.decodes * self.decode_rate
 
     @property
     def prefill_utilisation(self) -> Count:
-        """Requests per second over those that the replicas which prefill hold."""
+        """Requests per second over those that the prefill replicas can take."""
         return self.requests_per_second / self.prefill_requests_per_second
 
     @property
     def transfer_utilisation(self) -> Count:
-        """Requests per second over those that the links hold."""
+        """Requests per second over those that the links can carry."""
         return self.requests_per_second / self.transfer_requests_per_second
 
     @property
     def decode_utilisation(self) -> Count:
-        """Requests per second over those that the replicas which decode hold."""
+        """Requests per second over those that the decode replicas can take."""
         return self.requests_per_second / self.decode_requests_per_second
 
     @property
     def tokens_per_second(self) -> Count:
-        """Generated tokens of all users per second."""
+        """Generated tokens per second, of all users."""
         return self.requests_per_second * self.output
 
     @property
     def tokens_per_second_per_chip(self) -> Count:
-        """Generated tokens of all users per second, over the chips of both pools."""
+        """Generated tokens per second of all users, divided by the chips of both pools."""
         return self.tokens_per_second / self.chips
 
     @cached_property
     def spending(self) -> Spending:
-        """What both take in a second."""
+        """Money and energy that both pools spend per second."""
         running = rounded(most(1, self.running / (self.asked.layout.dp * self.asked.layout.pp)))
         load = SteadyLoad(self.requests_per_second, self.input, self.output, self.requests.context, self.cached_prefix)
         places = self.decodes * self.asked.layout.dp * self.asked.layout.pp
@@ -170,7 +170,7 @@ class Pools(Spent, LoadAnswer):
 
     @property
     def bottleneck(self) -> Word:
-        """What holds the fewest requests a second: a pool, or the transfer between them."""
+        """What can take the fewest requests per second: a pool, or the transfer between them."""
         names = np.array(["prefill", "transfer", "decode"])
         used = np.broadcast_arrays(self.prefill_utilisation, self.transfer_utilisation, self.decode_utilisation)
         word = names[np.argmax(np.stack(used), axis=0)]
@@ -178,7 +178,7 @@ class Pools(Spent, LoadAnswer):
 
     @cached_property
     def memory(self) -> Memory:
-        """What the fullest rank of a decode replica needs, all that run there at their last token, if that fits."""
+        """Memory of the fullest rank of a decode replica, its requests (as many as fit) at their last token."""
         each_holds, tokens = self.deployment.share(self.running), self.input + self.output
         whole = sequences_held(self.asked, self.drafting, tokens, MOST_IN_FLIGHT)
         each_holds = where(whole < 1, each_holds, least(each_holds, whole))
@@ -186,19 +186,19 @@ class Pools(Spent, LoadAnswer):
 
     @cached_property
     def prefill_memory(self) -> Memory:
-        """What the fullest rank of a prefill replica needs for full batches."""
+        """Memory of the fullest rank of a prefill replica, with full batches."""
         together = self.prompts * self.first.layout.pp
         return self.first.holding.memory(((together, self.input),)).shaped(self.shape)
 
     @property
     def limiting(self) -> tuple[Setup, Memory]:
-        """The replica that does not fit, and its memory: one that prefills where it alone does not, else the other."""
+        """The replica that does not fit, and its memory: the prefill replica if it alone does not, else the other."""
         alone = np.all(self.memory.fits) and not np.all(self.prefill_memory.fits)
         return (self.first, self.prefill_memory) if alone else (self.asked, self.memory)
 
     @property
     def fits(self) -> Flag:
-        """Whether both are there."""
+        """Whether both kinds of replica have the memory they need."""
         return self.memory.fits & self.prefill_memory.fits
 
 
@@ -208,13 +208,13 @@ def pools_serving(
 ) -> Pools:  # fmt: skip
     """Replicas that prefill and replicas that decode, in steady state; times in seconds, rates per second.
 
-    The layout, the machine and the engine of `where` are of the replicas that decode. Requests are those of all
-    replicas together, which take turns. The prefix cache is that of the replicas that prefill; its cache travels all
-    the same. On a number of chips the replicas are those that serve most at the concurrency, or answer soonest at the
+    `where` gives the layout, machine and engine of the decode replicas. The requests are those of all replicas
+    together, which take turns. Prefill replicas have the prefix cache; the cached part is sent to the decode replica
+    all the same. With a number of chips, the split is chosen that serves most at a concurrency, or answers soonest at a
     rate. `speculation`: decode steps verify drafts.
-    Raises InputError for what is not understood, for chips too few for a replica of either kind, for lengths beyond the
-    model's context, and a rate beyond what both pools hold. Where the memory does not hold one request, `fits` says so,
-    and the times are those of chips with more.
+    Raises InputError for settings that are not understood, too few chips for a replica of each kind, lengths beyond the
+    model's context, and a rate beyond what both pools can take. Where memory holds not even one request, `fits` is
+    false and the times are those of chips with more memory.
     """
     requests = requests_of(model, load, speculation, images)
     broadcast(**requests.sizes, **load.given, **{name: getattr(pools, name) for name in POOL_NUMBERS})
@@ -229,12 +229,12 @@ def pools(
     model: Model | Source, where: Where, load: Load, pools: PoolSizes, *, speculation: Speculation | None = None,
     images: Images | None = None, bill: Bill | None = None,
 ) -> Pools:  # fmt: skip
-    """`serve` of replicas that do one phase each."""
+    """Predict disaggregated serving: `serve` with replicas that do one phase each."""
     return pools_serving(model_of(model), where, load.needed(), pools, speculation, images, bill)
 
 
 def _pair(model: Model, requests: ServedLoad, where: Where, pools: PoolSizes, bill: Bill | None) -> Pair:
-    """The settings understood; a replica of either kind is one rank where no layout is given."""
+    """Both kinds of replica, with their settings resolved; without a layout a replica is one rank."""
     then_at = replace(where, layout=where.layout or "tp=1")
     first_at = replace(
         where, on=where.on if pools.prefill_on is None else pools.prefill_on, layout=pools.prefill_layout or "tp=1",
@@ -253,7 +253,7 @@ def _pair(model: Model, requests: ServedLoad, where: Where, pools: PoolSizes, bi
 def _replicas(
     chips: Any, given: Sequence[Any], each: tuple[Count, Count], machines: tuple[Machine, Machine]
 ) -> Replicas:
-    """The numbers asked for, or the chips to share out, as far as the machines have so many."""
+    """The numbers of replicas, or the chips to split. Raises InputError for more than the machines have."""
     rooms = [cluster_named(on).chips if is_several(on) else MOST for on in machines]
     apart = machines[0] != machines[1]
     numbered = [n is not None for n in given]
@@ -278,7 +278,7 @@ def _replicas(
 
 
 def _answer(pair: Pair, load: Load) -> Pools:
-    """The figures, in the shape of what was asked; waits are as uncertain as the steps that they are of."""
+    """The figures, in the shape of the settings; waits are as uncertain as the steps that they wait for."""
     shape, s = pair.shape(load), settled_pools(pair, load)
     t, p = s.tandem, s.passage
 

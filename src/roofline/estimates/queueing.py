@@ -1,7 +1,7 @@
-"""A replica under traffic, in closed form: steps of k decodes and the prompts that came since the last one.
+"""An open-loop replica in closed form: steps of k decodes, with the prompts that arrived since the previous step.
 
-Every request takes `more` = output − 1 decode steps after its prompt. Arrays: the first axis is that of the nodes, the
-numbers of decodes that a table of step times stands at, and the others are those of what was asked.
+Every request takes `more` decode steps after its prompt, output − 1 without drafts. Arrays: the first axis is that of
+the nodes, the numbers of decodes at which step times are tabulated; the other axes are those of the settings.
 """
 
 from __future__ import annotations
@@ -25,42 +25,42 @@ from roofline.estimates.batches import (
 from roofline.estimates.interpolation import interpolated, neighbour, taken
 
 NEARLY = 0.9999
-"""Load at which a queue that grows without end is cut off."""
+"""Load at which a queue that would grow without bound is cut off."""
 EXACT, SPACED = 32, 96
-"""Numbers in the system that are summed one by one, and points that stand for those beyond."""
+"""Numbers of requests in the system that are summed one by one, and points that stand for larger numbers."""
 
 PARTS = (1 / 64, 1 / 16, 1 / 4, 1 / 2, 3 / 4, 1.0)
-"""Parts of a prompt, or of a step where it takes several, for which steps are timed too."""
+"""Fractions of a prompt at which steps are timed too; of a full step where a prompt takes several."""
 
 SINGLE = 1.5
-"""Prompts of a step below which they are taken one after another."""
+"""Prompts per step below which prompts are modelled one after another."""
 
 FEW_PROMPTS = 3.0
-"""Prompts of a step below which its tokens tell more than their number."""
+"""Prompts per step below which a batch of prompts is modelled by its tokens instead of its number."""
 
 CROWD = 16.0
-"""Decode steps of a request with which half of a long queue of prompts has more decodes beside it than in the mean."""
+"""Decode steps of a request at which half of a long queue of prompts runs beside more decodes than the mean number."""
 LARGE = 600.0
-"""Logarithm of what counts as without end."""
+"""Magnitude of a logarithm that stands for infinity."""
 
 NEVER = 30.0
-"""Logarithm of how much rarer than others a number in the system is that no server gets beyond: where more take longer
-each, there may be another state that lasts, and this is how far it is from the one that a server begins in."""
+"""Drop in the log-probability of a number in the system that no server passes. Where more requests slow each other
+down, a second stable state may exist; this drop separates it from the state in which a server starts."""
 
 
 @dataclass(frozen=True)
 class ReplicaTimes:
     """Step times of a replica.
 
-    `decodes`: the nodes k, of which the first is 0, to the most that run at once. `alone`: seconds of a step of k
-    decodes, 0 of none. `prompts`: numbers b of prompts from 1, to those that fill a step beside no decode.
-    `mixed[b]`: seconds of a step with b prompts' chunks at each k; without the decodes where the engine does not `mix`
-    them. `room`: most prompts of a step at each k, 1 where a prompt takes several `chunks`.
-    `per_step`: prompts that the tokens of a step are worth, less than 1 where a prompt takes several.
-    `partly`: as `mixed`, of parts of one prompt, or of a step full of one, from the smallest to the whole. `ahead`: a
-    step is put together while the one before runs. `again`: the part of its prompt that a request computes again where
-    all places are always taken. `squared`: the part of a prompt's seconds that grow with the square of its length.
-    `lengths`: squared variation of the prompts' lengths; `alike`: answers are all as long.
+    `decodes`: the nodes k, from 0 to the most that run at once. `alone`: seconds of a step of k decodes, 0 for none.
+    `prompts`: numbers b of prompts, from 1 to those that fill a step without decodes. `mixed[b]`: seconds of a step
+    with chunks of b prompts at each k; without the decodes where the engine does not mix phases (`mixes`). `room`: most
+    prompts of a step at each k, 1 where a prompt takes several `chunks`. `per_step`: prompts that a step's token budget
+    is worth, below 1 where a prompt takes several steps. `partly`: as `mixed`, for fractions of one prompt, or of a
+    step full of one, from the smallest to the whole. `ahead`: asynchronous scheduling, which puts a step together while
+    the one before runs. `again`: share of its prompt that a request recomputes where all places are always taken.
+    `squared`: share of a prompt's seconds that grows with the square of its length. `lengths`: squared coefficient of
+    variation of prompt lengths. `alike`: whether all answers are equally long.
     """
 
     decodes: Array
@@ -79,10 +79,10 @@ class ReplicaTimes:
     alike: Array | bool = False
 
     def varied(self, lengths: Array | float) -> Array:
-        """Squared coefficient of variation of a prompt's seconds beside each number of decodes, by that of lengths.
+        """Squared coefficient of variation of a prompt's seconds at each node, from that of the lengths.
 
-        Of lognormal lengths E[Lⁿ] = mⁿ·(1 + v)^(n(n − 1)/2). A prompt of one chunk takes some seconds whatever its
-        length is.
+        For lognormal lengths E[Lⁿ] = mⁿ·(1 + v)^(n(n − 1)/2). Part of the seconds of a prompt of one chunk does not
+        depend on its length.
         """
         v = np.asarray(lengths, dtype=float)
         if not v.any():
@@ -94,16 +94,16 @@ class ReplicaTimes:
 
     @cached_property
     def base(self) -> Array:
-        """Seconds of a step that may take prompts and has none."""
+        """Seconds of a step that could take prompts but has none: a decode step, or 0 where phases do not mix."""
         return self.alone if self.mixes else np.zeros_like(self.alone)
 
     def step(self, prompts: Array) -> Array:
-        """Seconds of a step of so many prompts at each node."""
+        """Seconds of a step with `prompts` prompts, at each node."""
         grid = np.concatenate([np.zeros_like(self.prompts[:1]), self.prompts])[:, np.newaxis]
         return interpolated(grid, np.concatenate([self.base[np.newaxis], self.mixed]), np.minimum(prompts, self.room))
 
     def with_prompts(self, prompts: Array, decodes: Array) -> Array:
-        """Seconds of a step of so many prompts, one at least, and decodes, 0 of them allowed."""
+        """Seconds of a step with at least one prompt, and any number of decodes."""
         (i, more), (k, part) = neighbour(self.prompts, prompts), neighbour(self.decodes, decodes)
         few, many = (
             start + (taken(self.mixed, row, k + 1) - start) * part
@@ -112,16 +112,16 @@ class ReplicaTimes:
         return np.asarray(few + (many - few) * more)
 
     def at(self, values: Array, decodes: Array) -> Array:
-        """What is known at the nodes from k = 1 on, at another number of decodes."""
+        """Interpolate values of the nodes k ≥ 1 at another number of decodes."""
         return interpolated(self.decodes[1:], values[1:], decodes)
 
 
 # -- users who begin together ----------------------------------------------------------------------------------------
 def opening(table: ReplicaTimes, users: Array, rounds: Array) -> Array:
-    """Mean seconds that TTFT is longer where all users of a replica begin at once and send so many `rounds`.
+    """Mean increase of TTFT, in seconds, where all users of a replica start at once and send `rounds` requests each.
 
-    Their n first prompts, of S seconds each, end in steps of b, after (n + b)/2·S in the mean and not S; later ones
-    come as far apart as the first were answered, and wait for none of them.
+    The first n prompts, of S seconds each, end in steps of b: on average after (n + b)/2·S instead of S. Later prompts
+    are as far apart as the first answers and wait for none of them.
     """
     room = np.where(table.chunks > 1, 1.0, table.at(table.room, users / 2))
     batch = np.clip(users, 1.0, room)
@@ -131,7 +131,7 @@ def opening(table: ReplicaTimes, users: Array, rounds: Array) -> Array:
 
 
 def geometric(logarithm: Array, number: Array) -> tuple[Array, Array]:
-    """Σ rⁱ of i = 1 to a number, by the logarithm of r, and the mean i of these weights; 0 and 0 of none."""
+    """Σ rⁱ for i = 1, …, number, from log r, and the mean i with these weights; 0 and 0 for number 0."""
     log = np.where(np.abs(logarithm) < 1e-6, 1e-6, logarithm)
     log, whole, some = np.clip(log, -LARGE, LARGE), np.clip(log * number, -LARGE, LARGE), number > 0
     total = np.exp(log) * np.expm1(whole) / np.expm1(log)
@@ -141,9 +141,9 @@ def geometric(logarithm: Array, number: Array) -> tuple[Array, Array]:
 
 # -- at random ------------------------------------------------------------------------------------------------------
 def largest_of(number: Array, varied: Array) -> Array:
-    """The mean of the largest of so many lognormal numbers, over their mean, by their squared coefficient of variation.
+    """Mean of the largest of `number` lognormal numbers over their mean, from their squared coefficient of variation.
 
-    That of normal ones has a mean of (3/4)·ln(n)^0.78 and a variance of 1/(1 + (3/4)·ln n), within 7 %.
+    The largest of n normal numbers has mean (3/4)·ln(n)^0.78 and variance 1/(1 + (3/4)·ln n), within 7 %.
     """
     logarithm, square = 0.75 * np.log(number), np.log1p(varied)
     mean = 0.75**0.22 * logarithm**0.78
@@ -152,10 +152,11 @@ def largest_of(number: Array, varied: Array) -> Array:
 
 @dataclass(frozen=True)
 class Prompting:
-    """What prompts do to a replica that decodes k: mean TTFT, and `excess`, the seconds by which all decode steps of a
-    request take longer than as many at any time, since who comes behind it comes soon after its own prompt.
+    """Effect of prompts on a replica with k decodes: mean TTFT and `excess`, in seconds.
 
-    `last`: the part of those behind that come during the step that ends one's own prompt.
+    `excess`: by how much all decode steps of a request together take longer than at a random time, since requests
+    behind it arrive soon after its own prompt. `last`: share of these that arrive during the step that ends its own
+    prompt.
     """
 
     ttft: Array
@@ -165,8 +166,8 @@ class Prompting:
 
 @dataclass(frozen=True)
 class Between:
-    """Mean `seconds` of prompts between two decode steps, and their `variance`, at each node, and mean seconds that
-    follow a step of each number of prompts `until` none has come and decodes go on."""
+    """Seconds of prompts between two decode steps: mean `seconds` and `variance` at each node. `until`: mean seconds
+    from the end of a step with each number of prompts until none waits and decoding goes on."""
 
     seconds: Array
     variance: Array
@@ -175,12 +176,12 @@ class Between:
 
 @dataclass(frozen=True)
 class Phases:
-    """Prompts that go first, between two decode steps of a replica that decodes k, at each node.
+    """Prompts that run between two decode steps of a replica with k decodes, at each node.
 
-    `begun`: those that begin from one decode step to the next: as many as come until none waits, a number that is about
-    geometric, or as there are places for. `variance`: that of the seconds in which they do. `together`: the size of
-    batches of which as many join the decodes, of the same variance, (1 + Var N/E[N])/2. `left`: what places leave of
-    those that come behind one's own.
+    `begun`: prompts that start there: as many as arrive until none waits, an about geometric number, or as many as find
+    a free place. `variance`: of the seconds between the two steps. `together`: size of batches that would make the
+    number of decodes vary as much, (1 + Var N/E[N])/2. `left`: share of the prompts behind a request's own that find a
+    place.
     """
 
     begun: Array
@@ -191,10 +192,9 @@ class Phases:
 
 @dataclass(frozen=True)
 class RateMeans:
-    """Mean `ttft`, and of decode steps the mean over requests, `tpot`, and over all of their steps, `following`.
-
-    `spread`: variance of a request's own TPOT that prompts between its decode steps make, 0 where they share steps.
-    """
+    """Means at a request rate, in seconds: `ttft`, and for a decode step `tpot`, averaged over requests, and
+    `following`, averaged over all steps. `spread`: variance of a request's TPOT due to prompts between its decode
+    steps, 0 where they share steps."""
 
     ttft: Array
     tpot: Array
@@ -204,20 +204,19 @@ class RateMeans:
 
 @dataclass(frozen=True)
 class Open:
-    """A replica that requests reach at random, `rate` of them a second, of which at most the last node's number run.
+    """An open-loop replica: `rate` requests per second arrive at random; at most the last node's number run at once.
 
-    `uneven`: squared variation of the gaps between requests: 1 at random, 1/R where R replicas take turns, whose gaps
-    are sums of R at random. Waits shrink with it (Kingman). `fastest`: the most that it takes a second.
-    `varied`: squared variation of the prompts' lengths, 0 of equal ones. `company`: other ranks that run every step
-    together with this one. `waiting`: the part of the decodes that one prompt of a step keeps waiting.
-    `several`, `two`: the shares of answers that have more than one token, and two. `weight`: that in the mean TPOT of
-    what every one of the former waits, in what as many steps as in the mean take.
-
-    From one decode step to the next, prompts included, X(k) seconds pass: a queue whose speed hangs on the number k in
-    it, so that the number's distribution hangs on the mean length alone: π(n) ∝ Π λ·more·X(j)/j (Kelly, Reversibility
-    and Stochastic Networks, §3.3). At the mean number of decodes the prompts are a Markov chain: a step takes those
-    that came during the last one, and without any the replica decodes until one comes or all are done. A step that has
-    room for one prompt leaves a queue M/G/1 with vacations (Doshi 1986).
+    `uneven`: squared coefficient of variation of the gaps between requests: 1 for Poisson arrivals, 1/R where R
+    replicas take turns, since a gap is then a sum of R exponential ones. Waits shrink with it (Kingman). `fastest`:
+    highest rate, requests per second. `varied`: squared coefficient of variation of prompt lengths. `company`: other
+    ranks that run every step in lock step with this one. `waiting`: share of the decodes that one prompt of a step
+    holds up. `several`, `two`: shares of answers with more than one token, and with two. `weight`: of a delay common to
+    all requests in the mean TPOT, relative to 1/(E[O] − 1); short answers weigh most.
+    From one decode step to the next X(k) seconds pass, prompts included. This is a queue whose speed depends on the
+    number k in it, so that the distribution of that number depends on lengths only through their mean: π(n) ∝ Π
+    λ·more·X(j)/j (Kelly, Reversibility and Stochastic Networks, §3.3). At the mean number of decodes the prompts are a
+    Markov chain: a step takes those that arrived during the previous one, and without any the replica decodes until one
+    arrives or all answers are done. A step with room for one prompt gives an M/G/1 queue with vacations (Doshi 1986).
     """
 
     table: ReplicaTimes
@@ -235,10 +234,10 @@ class Open:
     # -- ranks in step ---------------------------------------------------------------------------------------------
     @property
     def beside_others(self) -> Open:
-        """One of the ranks, whose steps are as long as the slowest rank's, where a prompt takes several.
+        """One of the ranks in lock step, where prompts take several steps: steps last as long as on the slowest rank.
 
-        It has prompts for a share ρ of the time, so that others have some for 1 − (1 − ρ)^company of it, in which steps
-        are long and so are fewer.
+        A rank has prompts for a share ρ of the time, so that others have some for 1 − (1 − ρ)^company of it. Steps are
+        then longer, and fewer.
         """
         t = self.table
         long = np.maximum(t.partly[-1], t.alone)
@@ -250,11 +249,11 @@ class Open:
 
     @property
     def all_ranks(self) -> Open:
-        """All ranks as one server.
+        """All ranks in lock step as one server.
 
-        Requests go to them in turn, so that of n prompts the fullest has (n + (ranks − 1)/2)/ranks, one at least; where
-        lengths vary, the step is that of the longest, at most a full one. Where prompts run apart, ranks without any
-        decode beside those of others, and those with some wait.
+        Requests are dealt out in turn: of n prompts the fullest rank has (n + (ranks − 1)/2)/ranks, at least one. Where
+        lengths vary, a step lasts as long as its longest share of prompts, at most as long as a full one. Where phases
+        do not mix, ranks without prompts decode beside those with some, whose own decodes wait.
         """
         t, ranks = self.table, 1 + np.asarray(self.company)
         numbers = t.prompts * ranks - (ranks - 1) / 2
@@ -276,12 +275,12 @@ class Open:
     # -- prompts one after another ---------------------------------------------------------------------------------
     @cached_property
     def single(self) -> Array:
-        """Whether prompts are taken one after another."""
+        """Whether prompts are taken one by one: one takes several steps, or a step has room for about one."""
         return np.asarray((self.table.chunks > 1) | (self.table.room.max(axis=0) < SINGLE))
 
     @cached_property
     def shared(self) -> Array:
-        """Whether what a long prompt leaves of a step is the next one's."""
+        """Whether the next prompt uses what a long prompt leaves of its last step."""
         return np.asarray((self.table.per_step * self.table.chunks > 1 + 1e-9).any(axis=0) & (self.table.chunks > 1))
 
     @cached_property
@@ -291,7 +290,7 @@ class Open:
 
     @cached_property
     def turns(self) -> Array:
-        """Full steps that a prompt takes."""
+        """Full steps that a prompt takes, a fraction where a step takes several prompts."""
         t = self.table
         several = np.where(self.shared, 1 / np.maximum(t.per_step, 1e-9), t.chunks)
         return np.asarray(np.where(t.chunks > 1, several, 1 / t.room))
@@ -299,10 +298,10 @@ class Open:
     # -- the steps of decodes --------------------------------------------------------------------------------------
     @cached_property
     def interval(self) -> Array:
-        """Mean seconds X from one decode step's end to the next one's at each node, prompts included.
+        """Mean seconds X from the end of one decode step to the end of the next, prompts included, at each node.
 
-        Where steps are shared, no more prompts begin in one than it has room for, so that each adds as much as one of
-        a full step at least.
+        In mixed steps no more prompts start than a step has room for, so that each adds at least as much as one of a
+        full step.
         """
         t, rate, plain = self.table, self.rate, self.table.alone
         if not t.mixes:
@@ -330,19 +329,19 @@ class Open:
 
     @property
     def _until_full(self) -> Array:
-        """Seconds in which so many come as there are places for, those of answers that end included."""
+        """Seconds in which as many requests arrive as there are places free, those of answers that end included."""
         return np.asarray(self._free(self.table.decodes) / np.maximum(self.rate, 1e-300))
 
     def _free(self, decodes: Array) -> Array:
-        """Places that are free after a step of so many decodes."""
+        """Places that are free after a step of `decodes` decodes."""
         return np.asarray(self.table.decodes[-1] - decodes * (1 - 1 / np.maximum(self.more, 1.0)))
 
     def _without(self, share: Array, prompts: Array) -> Array:
-        """The part of the steps in which a rank decodes, since it has no prompt itself: of R ranks max(R − n, 0) where
-        n come, dealt out in turn.
+        """Share of the steps in which a rank decodes because it has no prompt.
 
-        Their number n follows from that of the last step, so that its variance is λ·t' more than a Poisson one's, and
-        what lengths make of the longest.
+        Where n prompts are dealt out in turn, max(R − n, 0) of R ranks have none. The number n follows from the length
+        t of the step before, which makes it autoregressive with coefficient λ·t′: its variance is 1/(1 − (λ·t′)²) times
+        that of independent steps. Varying lengths add to it.
         """
         t, ranks = self.table, 1 / np.maximum(self.waiting, 1e-9)
         slope = np.clip(self.rate * (t.step(prompts + 1) - t.step(prompts)), 0.0, 0.9)
@@ -355,10 +354,11 @@ class Open:
         return np.asarray(1 - share * (1 - np.clip(free / ranks, 1e-6, 1.0)))
 
     def _alternating(self, some: Array, plain: Array, begin: Array) -> tuple[Array, Array, Array]:
-        """Prompts of a step that has any, mean seconds of all steps, and the share of those with `some`.
+        """Prompts of a step that has any, mean seconds of all steps, and the share of the steps with prompts.
 
-        Prompts that come in a step are in the next one, so that long steps follow long ones: a chain of two states, of
-        chances 1 − e^(−λ·s) that a step of s seconds has prompts after it; `begin` is that of a step without.
+        Prompts that arrive during a step run in the next one, so that long steps follow long ones. This is a Markov
+        chain of two states: after a step of s seconds the next one has prompts with probability 1 − e^(−λ·s), which is
+        `begin` after a step without. `some`: seconds of a step with prompts, `plain`: of one without.
         """
         ends = np.exp(-self.rate * some)
         share = begin / np.maximum(begin + ends, 1e-300)
@@ -368,7 +368,7 @@ class Open:
     # -- prompts that run apart ------------------------------------------------------------------------------------
     @cached_property
     def batches(self) -> tuple[Array, Array]:
-        """Numbers of prompts of a step without decodes, and its seconds."""
+        """Numbers of prompts of a prefill-only step, and its seconds."""
         numbers = spread_points(np.maximum(self.table.room[0] + 0 * self.rate, 1.0))
         return numbers, self._alone(numbers)
 
@@ -377,24 +377,24 @@ class Open:
 
     @cached_property
     def each(self) -> Array:
-        """Seconds of the server that a prompt takes at least where prompts run apart."""
+        """Least seconds of the server that a prompt takes where phases do not mix."""
         numbers, seconds = self.batches
         return np.asarray(np.where(self.single, self.turns[0] * self.full[0], (seconds / numbers).min(axis=0)))
 
     @cached_property
     def apart(self) -> Array:
-        """Share of the time that prompts take at least where they run apart."""
+        """Least share of the time that prompts take where phases do not mix."""
         return np.asarray(np.minimum(self.rate * self.each, NEARLY))
 
     @cached_property
     def _by_work(self) -> Array:
-        """Whether prompts between decode steps are known by their tokens: those of unequal lengths, and those of which
-        a step has room for few, and for parts of another. Others are known by their number."""
+        """Whether prompts between decode steps are modelled by their tokens, for unequal lengths and where a step has
+        room for few prompts and part of another. Otherwise they are modelled by their number."""
         return np.asarray((self.varied > np.zeros(())) | (self.table.per_step[0] < FEW_PROMPTS))
 
     @cached_property
     def between(self) -> Between:
-        """Prompts from one decode step to the next, while there are any."""
+        """Seconds of prompts from one decode step to the next."""
         if self._by_work.all():
             return self._spells(*self._work_chain)
         if not self._by_work.any():
@@ -405,15 +405,15 @@ class Open:
 
     @property
     def _number_chain(self) -> tuple[Array, Array, Array, Array]:
-        """Numbers of prompts of a step without decodes, its seconds, and the chances of each after such a step and
-        after one of decodes at each node."""
+        """Markov chain of the number of prompts in a prefill-only step: the numbers, the seconds of such a step, and
+        the probability of each number after such a step and, at each node, after a decode step."""
         numbers, seconds = self.batches
         after, first = (poisson_shares(self.rate * s, numbers, self.uneven) for s in (seconds, self.table.alone))
         return numbers, seconds, after[:, 1:], first[:, 1:]
 
     @property
     def _work_chain(self) -> tuple[Array, Array, Array, Array]:
-        """The same of tokens, as multiples of a prompt's, of which some may wait for room."""
+        """The chain of `_number_chain` for tokens, in multiples of a prompt's; tokens beyond a step's room wait."""
         t, rate = self.table, self.rate
         several = t.chunks > 1
         room = np.where(several, t.per_step[0], np.maximum(t.per_step[0], 1.0)) + 0 * rate
@@ -429,7 +429,7 @@ class Open:
         return numbers, seconds, after[:, 1:], first[:, 1:]
 
     def _spells(self, numbers: Array, seconds: Array, chance: Array, first: Array) -> Between:
-        """What a chain makes of that, by the seconds until no prompt waits from a step with each of its amounts on."""
+        """Solve a chain for the seconds from a step with each amount of prompts until none waits."""
         one = np.eye(len(chance)).reshape(len(chance), len(chance), *(1 for _ in chance.shape[2:]))
         mean = solved((1 + 1e-9) * one - chance, seconds)
         mean = np.where((mean >= seconds) & np.isfinite(mean), mean, 1e9 * seconds[-1])
@@ -445,7 +445,7 @@ class Open:
 
     @cached_property
     def phases(self) -> Phases:
-        """What happens between decode steps at each node; where steps are shared, nothing but single prompts."""
+        """Prompts between decode steps at each node; none, and batches of one, where phases mix."""
         t = self.table
         if t.mixes:
             none, one = np.zeros_like(t.alone), np.ones_like(t.alone)
@@ -453,11 +453,16 @@ class Open:
         return self._phases(t.decodes, t.alone + self.between.seconds, self.between.variance)
 
     def _phases(self, decodes: Array, between: Array, variance: Array) -> Phases:
-        """The same beside so many decodes, by the seconds from one of their steps to the next, were places no limit."""
+        """Prompts between steps of `decodes` decodes.
+
+        `between`, `variance`: mean and variance of the seconds from one of these steps to the next if places were
+        unlimited.
+        """
         rate, between = self.rate, np.maximum(between, 1e-300)
         begun, wider = np.maximum(rate * between, 1e-300), rate * variance / between
         free = self._free(decodes)
-        # a number of mean n and variance (1 + w)·n: some and an exponential one more, or that in a part of the cases
+        # mean n, variance (1 + w)·n: a constant plus an exponential number, or an exponential number in some of the
+        # cases
         square = (1 + wider) / begun
         part, often = np.sqrt(np.minimum(square, 1.0)), np.minimum(2 / (1 + square), 1.0)
         sure, more = (1 - part) * begun, part * begun / often
@@ -474,22 +479,22 @@ class Open:
     # -- the server ------------------------------------------------------------------------------------------------
     @cached_property
     def cold(self) -> Array:
-        """TTFT of a request that finds nobody."""
+        """TTFT, in seconds, of a request that finds the replica idle."""
         return np.asarray((self.table.chunks * self.table.step(np.ones_like(self.table.alone)))[0])
 
     @cached_property
     def _varied(self) -> Array:
-        """Squared variation of a prompt's seconds at each node."""
+        """Squared coefficient of variation of a prompt's seconds, at each node."""
         return np.asarray(self.table.varied(self.varied) + 0 * self.table.alone)
 
     @cached_property
     def load(self) -> Array:
-        """The rate over the highest."""
+        """The request rate over the highest one, at most NEARLY."""
         return np.asarray(np.minimum(self.rate / self.fastest, NEARLY))
 
     @cached_property
     def numbers(self) -> tuple[Array, Array]:
-        """Numbers of requests that decode or wait for a place, whole up to EXACT, and how many each stands for."""
+        """Numbers of requests that decode or wait for a place, and how many each stands for, 1 up to EXACT."""
         most = self.table.decodes[-1]
         steps = np.arange(1, EXACT + SPACED + 1, dtype=float).reshape(-1, *(1 for _ in most.shape))
         beyond = np.sqrt(EXACT) + (np.sqrt(np.maximum(most, EXACT)) - np.sqrt(EXACT)) * (steps - EXACT) / SPACED
@@ -498,7 +503,7 @@ class Open:
         return points, np.diff(ends, axis=0)
 
     def answer(self) -> RateMeans:
-        """What requests see."""
+        """Mean TTFT and TPOT of requests."""
         in_step = np.asarray(self.company) > 0
         if in_step.any():
             one, every = self.beside_others.answer(), self.all_ranks.answer()
@@ -510,7 +515,7 @@ class Open:
         steps = np.maximum(more, 1.0)
         points, widths = self.numbers
         together, between = np.ones(()), t.at(self.interval if t.mixes else t.alone, points)
-        if not t.mixes:  # what places leave changes much from one to the next
+        if not t.mixes:  # the limit of free places changes much from node to node
             unlimited = (t.at(each, points) for each in (t.alone + self.between.seconds, self.between.variance))
             phases = self._phases(points, *unlimited)
             together, between = np.maximum(phases.together, 1.0), np.maximum(phases.begun / rate, between)
@@ -544,21 +549,21 @@ class Open:
         return RateMeans(prompting.ttft + places, tpot, following, spread + 0 * tpot)
 
     def _spread(self, decodes: Array, excess: Array) -> Array:
-        """Variance of a request's seconds for a decode step, by prompts that run apart.
+        """Variance of a request's seconds per decode step due to prompts that run between its steps.
 
-        Those after its own until decodes go on last r in the mean, and r² is their variance, or r²/3 where they fill
-        the places; beside that each step has the chain's.
+        The prompts behind its own last r seconds on average, with a variance of r², or of r²/3 where they fill the
+        places. Every step adds the variance of the chain.
         """
         t, steps = self.table, np.maximum(self.more, 1.0)
         if np.any(np.asarray(self.waiting) > 0):
-            between = self._beside(self.interval, decodes)  # a geometric number of steps, one at least
+            between = self._beside(self.interval, decodes)  # a geometric number of steps, at least one
             mean = np.minimum(between, self._beside(np.maximum(t.alone, t.mixed[0]), decodes))
             return np.where(self.more > 0, between * (between - mean) / steps, 0.0)
         if t.mixes:
             return np.zeros_like(decodes)
         left, between = self._beside(self.phases.left, decodes), self._beside(self.interval, decodes)
         own = np.maximum(excess + between - self._beside(t.alone, decodes), 0.0)
-        answering = self.more * between  # in which numbers of less uneven gaps vary less
+        answering = self.more * between  # numbers of arrivals in this time vary less where gaps are less uneven
         even = self.uneven + (1 - self.uneven) / (1 + self.rate * answering)
         varied = self._beside(self._varied, decodes)
         part = self._coming(answering) * (even + varied) / (1 + varied)
@@ -566,14 +571,14 @@ class Open:
         return np.where(self.more > 0, (each * steps + own**2 * (1 + 2 * left) / 3) / steps**2, 0.0)
 
     def _waiting(self, decodes: Array, last: Array | float) -> tuple[Array | float, Array | float]:
-        """The part of the requests that wait for prompts behind their own, and its weight in the mean TPOT.
+        """Share of the requests that wait for prompts behind their own, and its weight in the mean TPOT.
 
-        Where steps are put together ahead, the one after a prompt's own takes those that came before that began. The
-        answer that ends with it does not wait for those that came in the `last` step, but for such as always come.
+        With asynchronous scheduling the step after a prompt's own takes the prompts that arrived before that one began.
+        An answer that ends with this step does not wait for arrivals during the `last` step, only for the usual ones.
         """
         t = self.table
         if t.mixes:
-            return 1.0, 1.0  # of which there is less, the fewer steps follow
+            return 1.0, 1.0  # `excess` already shrinks with fewer steps
         if not t.ahead:
             return self.several, self.weight
         plain = self._beside(t.alone, decodes)
@@ -583,8 +588,8 @@ class Open:
 
     @property
     def _convoy(self) -> Array:
-        """The share of the time in which places are being filled, where answers are alike: all that began together end
-        together, and prompts go first."""
+        """Share of the time in which places are being filled, where all answers are equally long: requests that started
+        together end together, and prompts go first. 0 where answers vary."""
         t = self.table
         filling = self.each * t.decodes[-1]
         return np.asarray(np.where(t.alike, filling / (filling + self.more * t.alone[-1]), 0.0))
@@ -599,31 +604,32 @@ class Open:
         return Prompting(*(np.where(self.single, *pair) for pair in pairs))
 
     def _coming(self, seconds: Array) -> Array:
-        """What less uneven gaps leave of the λ·t requests that come within t seconds of one, exponential ones.
+        """Factor on the λ·t requests that arrive within t seconds of one, for gaps less uneven than exponential ones.
 
-        Of R replicas that take turns, each R-th request is its own: Σ (x/(x + 1/R))^(R·j) come of x = λt.
+        Where R replicas take turns, each gets every R-th request: Σⱼ (x/(x + 1/R))^(R·j) arrive, with x = λt.
         """
         mean = np.maximum(self.rate * seconds, 1e-3)
         next_one = np.exp(-np.log1p(self.uneven / mean) / self.uneven)
         return np.asarray(next_one / (1 - next_one) / mean)
 
     def _behind(self, seconds: Array) -> Array:
-        """What they leave of the prompts that follow one's own, of so many seconds, as long as some come."""
+        """Factor on the prompts that follow a request's own within `seconds`, and on those that follow these in turn,
+        for gaps less uneven than exponential ones."""
         part = self._coming(seconds)
         return np.asarray(part * (1 - self.apart) / (1 - part * self.apart))
 
     def _between_own(self, decodes: Array) -> Array:
-        """Seconds of prompts between all decode steps of a request, less those at any time, by less uneven gaps."""
+        """Change of the seconds of prompts between all decode steps of a request due to less uneven gaps, at most 0."""
         between = self._beside(self.interval, decodes)
         fewer = self._coming(self.more * between) - 1
         return np.asarray(self.more * (between - self._beside(self.table.alone, decodes)) * fewer)
 
     def _beside(self, values: Array, decodes: Array) -> Array:
-        """What is known at the nodes, beside so many decodes, or none where answers have one token."""
+        """Interpolate values of the nodes at `decodes`; the value of the first node where answers have one token."""
         return np.asarray(np.where(self.more > 0, self.table.at(values, decodes), values[0]))
 
     def _one_by_one(self, decodes: Array) -> Prompting:
-        """A queue M/G/1 of prompts; without any the replica takes vacations of one decode step, or is idle."""
+        """An M/G/1 queue of prompts with vacations: without prompts the replica takes a decode step, or is idle."""
         t, rate, more = self.table, self.rate, self.more
         beside = decodes if t.mixes else np.zeros_like(decodes)
         full, turns, first = (self._beside(v, beside) if t.mixes else v[0] for v in (self.full, self.turns, t.mixed[0]))
@@ -634,7 +640,8 @@ class Open:
         bound = busy + crowded * np.maximum(self.load - busy, 0.0)
         varied = self._beside(self._varied, beside)
         wait = busy * turns * full / 2 / np.sqrt((1 - busy) * (1 - bound)) * (self.uneven + varied)
-        wait = wait + np.where(self.shared, busy * full / 2, 0.0)  # it ends with a step that is the next one's too
+        # the wait ends with a step that the next prompt shares
+        wait = wait + np.where(self.shared, busy * full / 2, 0.0)
         met = (1 - calm) * plain * (0.5 + (1 - busy if t.ahead else 0.0))
         idle = (1 - busy) * calm
         ttft = wait + met + idle * self.cold + (1 - idle) * own
@@ -643,7 +650,7 @@ class Open:
             left = self._beside(self.phases.left, decodes) * self._behind(wait + own)
             excess = (wait + own) * busy / (1 - busy) * left - (between - plain) + self._between_own(decodes)
             return Prompting(ttft, excess, np.minimum(t.mixed[0, 0] / (wait + own), 1.0))
-        # what is left behind a prompt is more than what any step finds: λ·TTFT of work, not as much as any time has
+        # a prompt leaves λ·TTFT of work behind, more than a random step finds
         added, often = np.maximum(full - plain, 0.0), np.minimum(rate * turns * between, 1.0)
         behind = np.maximum(busy * (wait + met + turns * full) - often * (wait + met + turns * full / 2), 0.0)
         most = behind * added / full * between / np.maximum(plain, 1e-12)
@@ -656,10 +663,11 @@ class Open:
         return Prompting(ttft, following + rest + self._between_own(decodes))
 
     def _together(self, decodes: Array) -> Prompting:
-        """A chain of steps that take the prompts that came during the last one, as many as they have room for.
+        """A Markov chain of steps that take the prompts which arrived during the previous one, as many as fit.
 
-        Where none came, decode steps follow until one comes, or the replica is idle where answers end before. Steps put
-        together ahead take those of the last but one; of a replica without decodes the first of them goes sooner.
+        Where none arrived, decode steps follow until one arrives, or the replica is idle once all answers end. With
+        asynchronous scheduling a step takes the arrivals of the last but one; on a replica without decodes the first of
+        them starts sooner.
         """
         t, rate, more = self.table, self.rate, self.more
         plain, room = np.where(more > 0, t.at(t.alone, decodes), 0.0), self._beside(t.room, decodes)
@@ -689,12 +697,12 @@ class Open:
         decode_steps = np.where(more > 0, (1 - calm) / np.maximum(1 - none, 1e-300), 0.0)
 
         def times(shares: Array) -> tuple[Array, Array, Array, Array]:
-            """For each step with prompts: these, its seconds, those of decode steps and those without anyone."""
+            """For each step with prompts: their number, its seconds, and the seconds of decode steps and of idling."""
             ends = (shares * chance[1:, 0]).sum(axis=0) * quiet
             prompts, busy = (shares * numbers).sum(axis=0), (shares * seconds).sum(axis=0)
             return prompts, busy, ends * decode_steps * plain, ends * calm / rate
 
-        # those that find no room: so many steps more are full that all are served
+        # prompts that find no room: as many more steps are full as it takes to serve all
         load = np.minimum(rate * (seconds / numbers).min(axis=0), NEARLY)
         prompts, *each = times(shares)
         missing = np.maximum(rate * sum(each) - prompts, 0.0)
@@ -726,21 +734,22 @@ class Open:
         begins = shares * numbers / prompts
         if not t.mixes:
             after_own = np.maximum((begins * self.between.until).sum(axis=0), 0.0)
-            longer = self.uneven * rate * (finds * seconds * varied / numbers).sum(axis=0)  # of a step after a long one
+            # a long step brings more arrivals
+            longer = self.uneven * rate * (finds * seconds * varied / numbers).sum(axis=0)
             least = ((begins * seconds).sum(axis=0) + over) * self.apart / (1 - self.apart)
             left = self._beside(self.phases.left, decodes) * self._behind((begins * seconds).sum(axis=0) + over)
             after_own = np.maximum(after_own, least) * (1 + longer / (begins * numbers).sum(axis=0))
             excess = after_own * left - (self._beside(self.interval, decodes) - plain) + self._between_own(decodes)
             own_step = (begins * seconds).sum(axis=0)
             return Prompting(ttft, excess, own_step / (own_step + over))
-        # the steps after one's own, which come back to what they are at any time
+        # the steps after a request's own return to the stationary mean
         every = np.concatenate([plain[np.newaxis] + 0 * seconds[:1], seconds])
         usual = (stationary(chance) * every).sum(axis=0)
         first = (begins[:, np.newaxis] * chance[1:]).sum(axis=0)
         second = (first[:, np.newaxis] * chance).sum(axis=0)
         longer, still = ((part * every).sum(axis=0) - usual for part in (first, second))
         kept = np.clip(still / np.where(np.abs(longer) > 1e-12 * usual, longer, 1.0), 0.0, 0.99)
-        turns = np.floor(more / 2) if t.ahead else more  # who comes in a step is in the next one, or the one after it
+        turns = np.floor(more / 2) if t.ahead else more  # arrivals join the next step or the one after
         excess = longer * (1 - kept**turns) / (1 - kept)
         if t.ahead:
             excess = excess - idle * (usual - plain)

@@ -1,4 +1,4 @@
-"""What a server is asked to answer: a load, its images as tokens of the prompts, and what drafts the answers."""
+"""The requests of a served load: their lengths, images as tokens of the prompts, and the drafting of their answers."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from roofline.model.images import Images, ImageTokens, image_tokens
 from roofline.model.model import Model
 
 NORMAL = 65
-"""Points of a normal distribution."""
+"""Points at which a normal distribution is summed."""
 LENGTHS: Units = dict.fromkeys(("input", "output"), "")
 """Figures of every answer about requests."""
 CUT = 1.4
-"""Power of the lengths' variance over the room up to the longest, by which that cuts it; within 0.06 of simulated."""
+"""Exponent with which the longest request of the model cuts the variance of lengths; within 0.06 of simulations."""
 
 
 @dataclass(frozen=True)
 class ServedLoad:
-    """The requests of a load; `images`: those of each request, whose tokens come on top of its prompt.
+    """The requests of a load. `images`: images of each request, whose tokens add to its prompt.
 
-    `longest`: tokens of the longest request that the model takes, None where that is not known.
+    `longest`: tokens of the longest request that the model takes, None where unknown.
     """
 
     load: Load
@@ -50,20 +50,20 @@ class ServedLoad:
 
     @property
     def cached(self) -> Count:
-        """Tokens of a prompt that are known."""
+        """Tokens of a prompt that are found in the prefix cache."""
         return rounded_down(self.input * self.load.prefix)
 
     @property
     def sizes(self) -> dict[str, Count]:
-        """What may be arrays, by name."""
+        """Quantities that may be arrays, by name."""
         vary = {name: getattr(self.load, name) for name in group_settings(LengthSpread)}
         return {"input": self.input, "output": self.output, "prefix": self.load.prefix, **vary}
 
     @property
     def context(self) -> Count:
-        """Tokens in the cache of a request that decodes, in the mean: longer answers are there for longer.
+        """Mean number of tokens in the cache of a request that decodes, rounded down. Longer answers decode for longer.
 
-        Σ O·(I + O/2) / Σ O = I + (1 + v)·O/2 of answers with the squared coefficient of variation v.
+        Σ O·(I + O/2) / Σ O = I + (1 + v)·O/2, where v is the squared coefficient of variation of the answers' lengths.
         """
         if not np.any(self.answers_vary):
             return self.input + self.output // 2
@@ -71,20 +71,21 @@ class ServedLoad:
 
     @cached_property
     def prompts_vary(self) -> Count:
-        """Squared coefficient of variation of the prompts' lengths. Images are always as many tokens."""
+        """Squared coefficient of variation of the prompts' lengths. Images always add the same number of tokens."""
         return self._varied(self.load.input_cv * (self.load.input / self.input), self.input)
 
     @cached_property
     def answers_vary(self) -> Count:
-        """The same of the answers'."""
+        """Squared coefficient of variation of the answers' lengths."""
         return self._varied(self.load.output_cv, self.output)
 
     @cached_property
     def answered(self) -> tuple[Count, Count, Count]:
-        """The shares of answers that have more than one token, and two of them, and by how much more the mean of
-        1/(O − 1) of the former is than 1/(E[O] − 1): seconds of every request weigh most in the TPOT of short answers.
+        """Shares of the answers with more than one token and with two, and the weight of short ones in the mean TPOT.
 
-        Lognormal numbers, rounded to one token at least.
+        That weight is E[1/(O − 1)]·(E[O] − 1) over answers of more than one token. It is above 1 where lengths vary,
+        since a delay common to all requests counts most in the TPOT of short answers. Lengths are lognormal, rounded,
+        and at least one token.
         """
         mean = np.asarray(self.output, dtype=float)
         if not np.any(self.answers_vary):
@@ -102,8 +103,11 @@ class ServedLoad:
         return np.where(mean > 1, share, 1.0), two, np.where(mean > 1, each * np.maximum(mean - 1, 1), 1.0)
 
     def _varied(self, cv: Count, tokens: Count) -> Count:
-        """Lengths of one token are equal. None is longer than as many times the mean as whole requests of the mean fit
-        into the model's context, which leaves 1/(1 + (cv²/(n − 1))^1.4) of the square for n times (`About`)."""
+        """Squared coefficient of variation of lengths, as cut by the model's context; 0 for lengths of one token.
+
+        If n mean requests fit into the context, lengths stay below n times the mean, which leaves 1/(1 + (cv²/(n −
+        1))^1.4) of the square.
+        """
         square = np.where(np.asarray(tokens) > 1, np.asarray(cv, dtype=float) ** 2, 0.0)
         if self.longest is not None:
             room = np.maximum(self.longest / np.asarray(self.input + self.output) - 1, 1e-9)
@@ -111,7 +115,7 @@ class ServedLoad:
         return square if square.shape else float(square)
 
     def drafting(self, asked: Setup) -> Drafting | None:
-        """What drafts tokens of a server in a place."""
+        """What drafts tokens for a server in this setup, None without speculation."""
         return None if self.speculation is None else Drafting(asked, self.speculation)
 
 
@@ -124,7 +128,7 @@ def requests_of(
 
 
 class LoadAnswer(Deployed):
-    """An answer about requests in a deployment: what all of them say of what was asked."""
+    """An answer about requests in a deployment, with the figures common to all such answers."""
 
     PLACE: ClassVar[Units] = dict.fromkeys(("model", "deployment", "engine", "law", "formats"), "")
     LENGTHS: ClassVar[Units] = {**LENGTHS, "cached_prefix": "", **dict.fromkeys(group_settings(LengthSpread), "")}
@@ -159,20 +163,20 @@ class LoadAnswer(Deployed):
 
     @property
     def speculation(self) -> Speculation | None:
-        """What drafts tokens, where something does."""
+        """What drafts tokens; null without drafts."""
         return self.requests.speculation
 
     @property
     def images(self) -> ImageTokens | None:
-        """Images of each request, where it has any."""
+        """Images of each request; null without any."""
         return self.requests.images
 
     @cached_property
     def drafting(self) -> Drafting | None:
-        """The drafts in this deployment."""
+        """The drafting of tokens in this deployment, None without speculation."""
         return self.requests.drafting(self.asked)
 
 
 def rounded_down(value: Count) -> Count:
-    """A number rounded down."""
+    """A number rounded down to a whole one."""
     return np.floor(value).astype(np.int64) if is_array(value) else int(value)

@@ -1,4 +1,4 @@
-"""`serve`: a server in steady state, whose replicas do both phases or one each."""
+"""`serve`: a server in steady state, whose replicas do both prefill and decode or are split into two pools."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from roofline.work.step import prefill
 @group
 @dataclass(frozen=True, kw_only=True)
 class SteadyState:
-    """How requests that meet in a server are worked out."""
+    """How the steady state of a server is computed."""
 
     rounds: Annotated[
         Requests | None,
-        "Requests that each user of a benchmark sends, where all begin at once: TTFT then has its share of the "
-        "opening. Without it, TTFT is that of the steady state.",
+        "Requests that each user of a benchmark sends, with all users starting at once. TTFT then includes its share "
+        "of the opening burst. By default it is that of the steady state.",
     ] = None
     formula: Annotated[
         Switch,
-        "Use a formula of means; its percentiles are approximations. Without it requests are equally long and followed "
-        "step by step; at a concurrency all begin at once.",
+        "Use a formula of means, whose percentiles are approximate. Without it, requests are equally long and followed "
+        "step by step; at a concurrency, all start together.",
     ] = True
 
 
@@ -54,24 +54,27 @@ def serve(
     pools: PoolSizes | None = None,
     bill: Bill | None = None,
 ) -> Serving | Pools:
-    """A server in steady state; times in seconds, rates per second: a `Serving`, of lists of settings a `Grid`.
+    """Predict a server in steady state: TTFT, TPOT, throughput, memory and cost. Times in seconds, rates per second.
 
-    It always has `concurrency` requests, or receives `rate` requests a second, at random; those of all replicas
-    together. Each has a prompt of `input` tokens and generates `output_tokens`. `prefix`: share of a prompt found in
-    the prefix cache, which is attended to but not computed again. Requests beyond what memory holds wait in the queue.
-    `input_cv`, `output_cv`: by how much their lengths vary about these means, as in served conversations where nothing
-    is said. `formula`: a formula of means, which serves many points at once and whose percentiles are an approximation.
-    Without it requests are equally long and followed from step to step: at a rate a fixed sample of some thousands, in
-    about a tenth of a second for each rate; at a concurrency all begin together and go on in step for ever. Where
-    lengths do not vary (`input_cv=0, output_cv=0`) and prompts go first, as in SGLang, users are in step in any case,
-    as they are in measured servers; elsewhere measured ones lose it.
-    `speculation`: decode steps verify drafts; how many of them are right varies by the law that `simulate` draws from.
-    With a `prefill_layout` some replicas only prefill and the others only decode: the answer is then `Pools`.
-    `model`: a Model, its name, path or config. Numbers may be arrays, which broadcast.
-    Raises InputError for what is not understood, lengths beyond the model's context, a format that the chip lacks, a
-    degree that does not divide, images of a model that does not state how they become tokens, a rate beyond what the
-    server can take, rounds at a rate or without the formula, or both or neither of concurrency and rate.
-    Where memory holds not one request, `fits` says so, and the times are those of chips with more.
+    Returns a `Serving`, `Pools` with a `prefill_layout`, or a `Grid` where a setting is a list.
+    The server always has `concurrency` requests in flight, or receives `rate` requests per second at random times; both
+    count the requests of all replicas together. A request has a prompt of `input` tokens and generates `output_tokens`.
+    `prefix`: share of a prompt found in the prefix cache, which is attended to but not computed again. `input_cv`,
+    `output_cv`: coefficients of variation of the lengths; the defaults are those of served conversations. Requests
+    beyond what memory holds wait in the queue.
+    `formula`: use a formula of means, which evaluates many points at once and whose percentiles are approximate.
+    Without it requests are equally long and followed step by step. At a rate, a fixed sample of some thousands takes
+    about a tenth of a second for each rate. At a concurrency, all requests start together and stay in lock step. Where
+    lengths do not vary (`input_cv=0, output_cv=0`) and prompts go first, as in SGLang, users are in lock step even with
+    the formula, as in measured servers; users of other engines fall out of step.
+    `speculation`: decode steps verify drafts; the number accepted follows the law that `simulate` draws from.
+    `prefill_layout`: some replicas only prefill and the others only decode. `model`: a Model, its name, path or config.
+    Numbers may be arrays, which broadcast.
+    Raises InputError for settings that are not understood, lengths beyond the model's context, a format that the chip
+    lacks, a degree that does not divide, images where the model does not state how they become tokens, a rate beyond
+    what the server can take, `rounds` at a rate or without the formula, and unless exactly one of concurrency and rate
+    is given. Where memory holds not even one request, `fits` is false and the times are those of chips with more
+    memory.
     """
     load, rounds, formula = load.needed(), how.rounds, how.formula
     if pools is not None and pools.apart:
@@ -87,7 +90,7 @@ def serving(
     asked: Setup, load: Load, how: SteadyState = SteadyState(), speculation: Speculation | None = None,
     images: Images | None = None,
 ) -> Serving:  # fmt: skip
-    """`serve` of replicas that do both phases, in a place that is understood already."""
+    """`serve` for replicas that do both phases, with the model and its place already resolved."""
     if how.rounds is not None and (load.concurrency is None or not how.formula):
         raise InputError("rounds", how.rounds, "a concurrency beside it, by the formula of means")
     server = server_of(asked, load, how, speculation, images)
@@ -100,7 +103,7 @@ def serving(
 
 
 def _equal(load: Load) -> Load:
-    """The load of equally long requests. Raises InputError for a spread that is neither the default nor 0."""
+    """The load with equally long requests. Raises InputError for a spread that is neither the default nor 0."""
     for name, setting in group_settings(LengthSpread).items():
         value = np.asarray(getattr(load, name))
         if np.any((value != 0) & (value != setting.default)):
@@ -112,7 +115,7 @@ def server_of(
     asked: Setup, load: Load, how: SteadyState = SteadyState(), speculation: Speculation | None = None,
     images: Images | None = None,
 ) -> Server:  # fmt: skip
-    """The server that a load meets. Raises InputError for lengths beyond the model's context."""
+    """The server that answers a load. Raises InputError for lengths beyond the model's context."""
     load = load if how.formula else _equal(load)
     requests = requests_of(asked.model, replace(load, concurrency=None, rate=None), speculation, images)
     broadcast(**requests.sizes)
@@ -122,4 +125,4 @@ def server_of(
 
 
 _known_server = remembered(64)(Server)
-"""Of requests that are known already, however many there are: its steps are tabled."""
+"""Servers, cached: one serves any number of requests of the same lengths, with its step times tabulated once."""

@@ -1,10 +1,10 @@
-"""A server in steady state: continuous batching, at a concurrency or at a request rate.
+"""A server in steady state: continuous batching, at a concurrency (closed loop) or at a request rate (open loop).
 
-A replica's steps are tabled once, by the sequences that decode and the prompts that begin beside them (`mixed.py`).
-Then requests are followed through the steps that the engine's scheduler puts together: whether prompts share a step
-with decodes, how many tokens and sequences one takes (`course.py`). In closed form there is what becomes of requests
-in no order, at many points at once (`queueing.py`). `roofline.simulate` does the same request by request, of any
-lengths; `benchmarks/serve_against_simulate.py` compares them.
+A replica's step times are tabulated once, by the sequences that decode and the prompts that start beside them
+(`mixed.py`). Equally long requests are then followed through the steps that the engine's scheduler composes: whether
+prompts share a step with decodes, and how many tokens and sequences a step takes (`course.py`). For requests in no
+particular order there is a closed form, which evaluates many points at once (`queueing.py`, `closed.py`).
+`roofline.simulate` follows every request, of any length; `benchmarks/serve_against_simulate.py` compares the two.
 """
 
 from __future__ import annotations
@@ -49,26 +49,29 @@ from roofline.work.step import replace as changed
 DECODES, BATCHES = 24, 10
 """Numbers of decodes and of prompts at which steps are timed; between them times are nearly linear."""
 LEAST, SETTLING = 3000, 4000
-"""Requests that are followed at a rate, of a server that is nearly idle; of a busy one as many over the idle share.
-Half as many before, up to these, beside thrice those present."""
+"""Sample sizes at a request rate: LEAST / (1 − load) requests are counted, with the load capped at 0.9.
+
+Warm-up: half as many requests (at most SETTLING), plus three times the number in flight.
+"""
 LIGHTER = 0.05
-"""By what share a load is less, beside which it is seen how fast TTFT and TPOT grow with it."""
+"""Share by which the request rate is lowered to measure how fast TTFT and TPOT grow with load."""
 
 
 @dataclass(frozen=True, repr=False)
 class Serving(Spent, LoadAnswer):
-    """Steady state. Spans are in seconds; numbers or arrays.
+    """The steady state of a server. Spans are in seconds; figures are numbers or arrays.
 
-    ttft: from arrival to the first token: the wait for the step under way, for prompts that came before or for a place,
-    and the own prefill. tpot: mean time between a request's tokens after the first. latency: ttft + (output − 1)·tpot;
-    at a rate at which answers vary, tpot is the mean of all requests' own, of which short ones have more, and latency
-    has that of all tokens.
-    `in_flight`: requests decoding, prefilling or waiting, of a rate their mean, rounded up; `capacity`: how many the
-    memory of all replicas holds at their last token; an engine that keeps no room for whole answers runs more.
-    `prefill_share`: the part of the server's work that is prompts. `percentiles`: of TTFT, TPOT and latency, of the
-    formula by an approximation. `speculation`: what drafts tokens for decode steps to verify, null where nothing does.
-    `images`: those of each request, null where it has none; their tokens are in `input`. `rounds`: requests of each
-    user of a benchmark, whose opening is in TTFT, latency and their percentiles, null where none begins.
+    `ttft`: time from arrival to the first token. It includes the wait for the step under way, for earlier prompts or
+    for a place, and the request's own prefill. `tpot`: mean time between a request's tokens after the first. `latency`:
+    ttft + (output − 1)·tpot. At a rate with answers of varying length, `tpot` is the mean over requests, in which short
+    answers have larger values; `latency` then uses the mean over all tokens.
+    `in_flight`: requests decoding, prefilling or waiting; at a rate their mean, rounded up. `capacity`: requests whose
+    KV cache at the last token fits in the memory of all replicas; an engine that reserves no room for whole answers
+    runs more. `prefill_share`: share of the server's time spent on prompts. `percentiles`: of TTFT, TPOT and latency;
+    approximate where the formula gives the means. `speculation`: what drafts tokens for decode steps to verify, null
+    without drafts. `images`: images of each request, null without any; `input` includes their tokens. `rounds`:
+    requests that each user of a benchmark sends, null in the steady state; the opening burst is then part of TTFT,
+    latency and their percentiles.
     """
 
     SCHEMA: ClassVar[str] = "roofline.serve/4"
@@ -96,96 +99,96 @@ class Serving(Spent, LoadAnswer):
     # -- what and where --------------------------------------------------------------------------------------------
     @cached_property
     def shape(self) -> tuple[int, ...]:
-        """The broadcast shape of everything asked."""
+        """The broadcast shape of all settings."""
         return np.shape(self.ttft.expected)
 
     @property
     def in_flight_per_replica(self) -> Count:
-        """Requests of the busiest replica."""
+        """Requests in flight on the busiest replica."""
         return self.deployment.share(self.in_flight)
 
     @property
     def decode_shares(self) -> Mapping[str, float]:
-        """Kind of op → share of the expected time of a decode step, largest first."""
+        """Share of the expected time of a decode step by kind of op, largest first."""
         return dict(self.decode.shares)
 
     @property
     def idle_replicas(self) -> Count:
-        """Replicas that have fewer requests than the busiest."""
+        """Replicas with fewer requests than the busiest."""
         return self.deployment.idle(self.in_flight)
 
     # -- figures ---------------------------------------------------------------------------------------------------
     @cached_property
     def places(self) -> Count:
-        """Requests of all replicas that run at once."""
+        """Most requests that all replicas together run at once."""
         layout = self.asked.layout
         whole = self.capacity // layout.dp
         return places_of(self.asked, self.drafting, self.requests.context, whole) * layout.pp * layout.dp
 
     @property
     def running(self) -> Count:
-        """Requests of the busiest replica that run at once."""
+        """Requests that the busiest replica runs at once."""
         return least(self.deployment.share(self.in_flight), self.places // self.asked.layout.dp)
 
     @property
     def held(self) -> Count:
-        """Requests of the busiest replica that its memory holds to their last token; all where it holds not one."""
+        """Requests of the busiest replica that its memory holds to their last token; all where not even one fits."""
         share = self.deployment.share(self.in_flight)
         return where(self.capacity < 1, share, least(share, self.capacity // self.asked.layout.dp))
 
     @cached_property
     def decode(self) -> Estimate:
-        """The decode step of one group of requests, at the mean context: of the model that verifies, where any does."""
+        """The decode step of one group of requests at the mean context; with drafts, the step that verifies them."""
         group = ceil_div(self.running, self.asked.layout.pp) * self.asked.layout.dp
         step = decode_of(group, self.requests.context, 1 if self.drafting is None else self.drafting.width)
         return step_estimate(self.asked, step, within=False)
 
     @cached_property
     def memory(self) -> Memory:
-        """What the fullest rank needs where every request in its memory is at its last token, by the engine's rule."""
+        """Memory of the fullest rank, by the engine's rule, with every request it holds at its last token."""
         return memory_with(self.asked, self.drafting, self.held, self.input + self.output).shaped(self.shape)
 
     @property
     def fits(self) -> Flag:
-        """Whether that is there."""
+        """Whether that memory is available."""
         return self.memory.fits
 
     @property
     def latency(self) -> Span:
-        """End to end, for one request."""
+        """End-to-end latency of one request."""
         return self.ttft + self.tpot.times((self.output - 1) * self.longer)
 
     @property
     def tokens_per_second(self) -> Count:
-        """Generated tokens of all users per second, on all chips."""
+        """Generated tokens per second, of all users on all chips."""
         return self.requests_per_second * self.output
 
     @property
     def tokens_per_second_per_chip(self) -> Count:
-        """Generated tokens of all users per second, over the chips of the layout."""
+        """Generated tokens per second of all users, divided by the chips of the layout."""
         return self.tokens_per_second / self.asked.layout.chips
 
     @property
     def tokens_per_second_per_user(self) -> Count:
-        """1 / TPOT."""
+        """Tokens per second that one user receives: 1 / TPOT."""
         return 1 / self.tpot.expected
 
     @cached_property
     def spending(self) -> Spending:
-        """What it takes in a second."""
+        """Money and energy spent per second."""
         load = SteadyLoad(self.requests_per_second, self.input, self.output, self.requests.context, self.cached_prefix)
         return server_spending(self.asked, load, self.tpot.expected * self.longer, drafting=self.drafting)
 
     @property
     def grade(self) -> Word:
-        """The grade of the decode step."""
+        """The grade of the decode step's constants."""
         return self.decode.grade
 
 
 @dataclass(frozen=True)
 class Circumstances:
-    """What requests go through: mean seconds of TTFT, from when the scheduler sees one, and of TPOT, `rate` requests a
-    second, percentiles, and how many decode steps they take for each token after the first."""
+    """What requests experience: mean TTFT in seconds from when the scheduler sees a request, mean TPOT in seconds,
+    `rate` in requests per second, percentiles, and `step_share`, the decode steps per token after the first."""
 
     ttft: Count
     tpot: Count
@@ -194,7 +197,7 @@ class Circumstances:
     step_share: Count
 
     def chosen(self, these: Array, others: Circumstances) -> Circumstances:
-        """Its own where that is said, elsewhere those of others."""
+        """Select elementwise: these values where `these` is true, else those of `others`."""
         percentiles = self.percentiles.chosen(these, others.percentiles)
         ttft, tpot, rate, share = (
             where(these, getattr(self, name), getattr(others, name)) for name in ("ttft", "tpot", "rate", "step_share")
@@ -204,7 +207,10 @@ class Circumstances:
 
 @dataclass(frozen=True)
 class Server:
-    """A deployment that answers requests. `axes`: of all that was asked, loads included."""
+    """A deployment that answers requests.
+
+    `axes`: number of axes of the broadcast shape of all settings, the load included. `rounds`: as in `Serving`.
+    """
 
     asked: Setup
     requests: ServedLoad
@@ -223,37 +229,38 @@ class Server:
 
     @cached_property
     def cached(self) -> Count:
-        """Tokens of a prompt that are known."""
+        """Tokens of a prompt that are found in the prefix cache."""
         return self.requests.cached
 
     @cached_property
     def drafting(self) -> Drafting | None:
-        """What drafts tokens for decode steps to verify, where something does."""
+        """What drafts tokens for decode steps to verify, None without drafts."""
         return self.requests.drafting(self.asked)
 
     @cached_property
     def capacity(self) -> Count:
-        """Requests that all replicas hold to their last token, 0 where not one."""
+        """Requests that all replicas hold to their last token, 0 where not even one fits."""
         fitting = sequences_held(self.asked, self.drafting, self.input + self.output, MOST_IN_FLIGHT)
         return fitting * self.asked.layout.dp
 
     @property
     def groups(self) -> Count:
-        """Groups of requests that share no step: those of replicas, and those that take turns in a pipeline."""
+        """Groups of requests that never share a step: one for each replica and each pipeline stage."""
         return self.asked.layout.dp * self.asked.layout.pp
 
     @cached_property
     def places(self) -> Count:
-        """Requests of a group that run at once."""
+        """Most requests of a group that run at once."""
         whole = self.capacity // self.asked.layout.dp
         return places_of(self.asked, self.drafting, self.context, whole)
 
     @cached_property
     def again(self) -> Array:
-        """The part of its prompt that a request computes again, where others always wait for its place.
+        """Share of its prompt that a request recomputes after preemption, where requests always wait for memory.
 
-        The O tokens of an answer that is done come free at once, and new requests take their place, of which those that
-        grow meanwhile take half again: O/2 tokens of each request, less where several are done in each step.
+        A finished answer frees its O tokens at once and new requests are admitted in their place. Requests that are
+        still growing take half of it back, so O/2 tokens per request are computed again, fewer where several requests
+        finish in each step. 0 for an engine that reserves or expects room for answers.
         """
         engine = self.asked.engine
         if engine.reserves or engine.expects:
@@ -264,7 +271,7 @@ class Server:
 
     @cached_property
     def nodes(self) -> Any:
-        """Numbers of decodes at which steps are timed: none, one, and on to those that run at once."""
+        """Numbers of decodes at which steps are timed, along the first axis: 0, 1, …, the most that run at once."""
         parts = (self.context, self.cached, self.requests.prompts_vary, self.places, self.groups)
         shape = np.broadcast_shapes((1,) * self.axes, self.asked.layout.shape, *map(np.shape, parts))
         highest = np.broadcast_to(np.asarray(self.places, dtype=float), shape)
@@ -272,34 +279,34 @@ class Server:
 
     @property
     def width(self) -> int:
-        """Tokens that a decode step brings for each sequence."""
+        """Tokens that a decode step computes for each sequence: one, or one more than the drafts it verifies."""
         return 1 if self.drafting is None else self.drafting.width
 
     @cached_property
     def steps(self) -> Array:
-        """The mean number of decode steps of a request after its first token."""
+        """Mean number of decode steps of a request after its first token."""
         more = self.output - 1
         return np.asarray(more if self.drafting is None else self.drafting.steps(more), dtype=float)
 
     @property
     def share(self) -> Array:
-        """Decode steps for each token after the first; of one token alone those that another would take."""
+        """Decode steps per token after the first; for answers of one token, what a further token would take."""
         one = 1 if self.drafting is None else 1 / self.drafting.speculation.tokens_per_step
         return np.where(np.asarray(self.output) > 1, self.steps / np.maximum(self.output - 1, 1), one)
 
     @property
     def context(self) -> Count:
-        """Tokens in the cache of a request that decodes, in the mean."""
+        """Mean number of tokens in the KV cache of a request that decodes."""
         return self.requests.context
 
     @cached_property
     def proposed(self) -> Span:
-        """Seconds in which drafts are proposed before a step, at the nodes; where there is none, to one."""
+        """Seconds that proposing drafts takes before a step, at the nodes; at node 0 for one sequence."""
         return NOTHING if self.drafting is None else self.drafting.proposed(np.maximum(self.nodes, 1.0), self.context)
 
     @cached_property
     def alone(self) -> Span:
-        """Steps of decodes alone at the nodes; where there is none, of one."""
+        """Seconds of decode-only steps at the nodes, drafting included; at node 0 for one sequence."""
         one, width = np.maximum(self.nodes, 1.0), self.width
         step = decode_of(one, self.context, width)
         return launched(self.asked.plan, step, self.asked.engine.host(one, one * width)) + self.proposed
@@ -322,7 +329,7 @@ class Server:
         batches = _spaced(np.ceil(room.max(axis=0)), BATCHES)
         longest = np.minimum(engine.chunk, self.input + self.output)
         varied = np.broadcast_to(self.requests.prompts_vary, (1, 1, *shape))
-        # a prompt of several chunks: where one of them begins, of which longer prompts have more
+        # where prompts take several chunks: mean tokens before a chunk; longer prompts have more of them
         begun = np.floor(np.where(chunks > 1, (1 + varied[0, 0]) * fresh - new, 0.0) / 2)
         chunk = Prompts(new, self.cached + begun, longest, np.where(chunks > 1, 0.0, varied))
         beside = nodes if engine.mixes else np.zeros((1, *shape))
@@ -332,15 +339,16 @@ class Server:
         mixed = np.broadcast_to(mixed + before, (BATCHES, *nodes.shape))
         parts = np.asarray(PARTS).reshape(-1, *(1 for _ in nodes.shape))
         tokens = np.maximum(np.ceil(np.where(chunks > 1, engine.chunk, fresh) * parts), 1.0)
-        later = ((1 + varied[0]) * fresh - tokens) / 2  # where it stands in its prompt: anywhere, or what is left over
+        later = ((1 + varied[0]) * fresh - tokens) / 2  # tokens before a piece, anywhere in its prompt
         if not engine.splits:
-            full = (np.floor(fresh / engine.chunk + 1 / 4) - 1) / 2 * engine.chunk  # a nearly full rest is one of them
+            # without splits a piece is the rest of its prompt; from 3/4 of a chunk on it counts as a full one
+            full = (np.floor(fresh / engine.chunk + 1 / 4) - 1) / 2 * engine.chunk
             later = np.where(parts < 1, fresh - tokens, np.maximum(full, 0.0))
         some = Prompts(tokens, self.cached + np.floor(np.where(chunks > 1, later, 0.0)), longest)
         partly = mixed_seconds(plan, some, 1, context, beside[np.newaxis], width, draft) + before
         partly = np.broadcast_to(partly, (len(PARTS), *nodes.shape))
         alone, squared = np.where(nodes > 0, self.alone.expected, 0.0), np.zeros(())
-        if np.any(varied > 0):  # of lengths that vary, E[L²] = (1 + v)·m², those of a mean prompt m²
+        if np.any(varied > 0):  # over varying lengths E[L²] = (1 + v)·m², for a prompt of mean length m²
             longer = np.clip(1 - partly[-1, 0] / mixed[0, 0], 0.0, 1.0)
             squared = np.minimum(longer * (1 + 1 / np.maximum(varied[0, 0], 1e-12)), 1.0)
         if np.any((chunks > 1) & (varied > 0)):
@@ -353,19 +361,19 @@ class Server:
 
     @cached_property
     def own_prompt(self) -> Array:
-        """Seconds of a prompt by itself at the speed of light, in the mean over lengths."""
+        """Seconds of a lone prompt at the speed of light, averaged over the lengths of prompts."""
         varied = np.broadcast_to(self.requests.prompts_vary, self.table.decodes.shape[1:])
         lone = Prompts(self.input - self.cached, self.cached, self.input, varied).drawn(1)
         return mean_of(np.asarray(self.asked.plan.total(changed(decode(1, 1), (Queries(*lone, 1),))).floor), varied)
 
     @cached_property
     def fastest(self) -> Count:
-        """Requests a second of all replicas that all have as many as they run: no server takes more."""
+        """Highest rate of all replicas together, requests per second: that of replicas with every place taken."""
         late, company = self.asked.engine.before(self.input), self.asked.layout.in_step - 1
         return capacity_of(self.table, self.steps, late, company) * self.groups
 
     def _rules(self, loads: Count) -> tuple[tuple[int, ...], Iterator[tuple[StepRules, StepTable, int, float]]]:
-        """The shape of everything asked, and for each element the scheduler, its steps, the groups and the load."""
+        """The broadcast shape of all settings; for each element the scheduler, step times, groups and load."""
         t, engine = self.table, self.asked.engine
         numbers = (loads, self.groups, self.output, self.input - self.cached, self.places, engine.before(self.input))
         shape = np.broadcast_shapes(t.decodes.shape[1:], *map(np.shape, numbers))
@@ -389,15 +397,15 @@ class Server:
 
     @property
     def in_step(self) -> Array:
-        """Whether users who began together stay in step: where their requests are equally long and the engine does it.
+        """Whether users who start together stay in lock step: the engine keeps it and their requests are equally long.
 
-        Not where their first rounds are looked at apart.
+        False where the opening burst is computed separately (`rounds`).
         """
         equal = (np.asarray(self.requests.prompts_vary) == 0) & (np.asarray(self.requests.answers_vary) == 0)
         return np.asarray(equal & (self.asked.engine.keeps_step and self.rounds is None))
 
     def together(self, everyone: Count) -> Serving:
-        """Always so many requests, which all began together and are equally long."""
+        """A closed loop of `everyone` equally long requests that all start together."""
         return self._serving(everyone, self._together(everyone))
 
     def _together(self, everyone: Count) -> Circumstances:
@@ -413,14 +421,14 @@ class Server:
         return Circumstances(self._first(everyone / rate, tpot), tpot, rate, percentiles, drawn)
 
     def _first(self, latency: Count, tpot: Count) -> Count:
-        """TTFT, from when the scheduler sees a request, of what is left of a request's time."""
+        """TTFT, from when the scheduler sees a request: its latency without the front end and the decode steps."""
         return latency - self.asked.engine.before(self.input) - (self.output - 1) * tpot
 
     def _told(
         self, seen: Sequence[tuple[Answers, StepRules]], shape: tuple[int, ...]
     ) -> tuple[Count, Count, Percentiles, Count]:
-        """Of what was seen in each mean TTFT, from when the scheduler saw a request, mean TPOT, percentiles, and how
-        many decode steps those who were seen took for each token after the first."""
+        """Summarize the requests that were followed: mean TTFT from when the scheduler sees a request, mean TPOT,
+        percentiles, and decode steps per token after the first."""
         steps = [max(1, rules.more) for _, rules in seen]
         ttft = _shaped([s.mean(s.first) for s, _ in seen], shape)
         tpot = _shaped([s.mean(s.after) / n for (s, _), n in zip(seen, steps, strict=True)], shape)
@@ -435,7 +443,7 @@ class Server:
         return ttft, tpot, Percentiles(first, following, whole), where(self.output > 1, drawn, self.share)
 
     def at(self, everyone: Count) -> Serving:
-        """Always so many requests, in no order but where equally long ones stay in step."""
+        """A closed loop of `everyone` requests in no particular order, or in lock step where the engine keeps it."""
         together = self.in_step
         if together.all():
             return self.together(everyone)
@@ -458,14 +466,16 @@ class Server:
         return Circumstances(ttft, tpot, every, percentiles, self.share)
 
     def _queued_at_host(self, everyone: Count) -> Count:
-        """Mean seconds that the first requests of users who begin together wait for the host of their replica."""
+        """Mean seconds that the first requests of a replica's users queue for its host, when all are sent at once."""
         engine, users = self.asked.engine, np.asarray(self.asked.deployment.share(everyone))
         return engine.before(self.input) * np.maximum(users - 1, 0) / 2 if engine.queues else 0.0
 
     def at_rate(self, rate: Count, formula: bool = True, turns: Count = 1) -> Serving:
-        """So many requests a second, at random: by the formula of means, or equally long and followed step by step.
+        """An open loop: requests arrive at random, `rate` per second.
 
-        `turns`: deployments like this one that take turns, of whose requests these are its own.
+        With `formula` the means follow from queueing theory; without it equally long requests are followed step by
+        step. `turns`: identical deployments that receive requests in turn; `rate` is the share of this one. Raises
+        InputError for a rate beyond what the server can take.
         """
         if np.any(np.asarray(self.fastest < rate)):
             slowest, asked = np.min(np.asarray(self.fastest)), np.max(np.asarray(rate))
@@ -502,7 +512,7 @@ class Server:
         self, others: Count, ttft: Count, tpot: Count, rate: Count, round: Count, longer: Count = 1.0,
         spread: Count = 0.0,
     ) -> Percentiles:  # fmt: skip
-        """Percentiles about the means of the formula."""
+        """Approximate percentiles around the means of the formula."""
         more = self.output - 1
         varied = 0.0 if self.drafting is None else self.drafting.varied(more)
         vary = (self.requests.prompts_vary, self.requests.answers_vary)
@@ -514,7 +524,7 @@ class Server:
         return Chances(self.table, steady).percentiles.shaped(shape)
 
     def _followed(self, rate: Count, present: Count, turns: Count) -> tuple[Count, Count, Percentiles, Count]:
-        """What a sample of requests saw, as `_told` has it; about so many are `present`."""
+        """Follow a sample of requests and summarize it as `_told` does; `present`: requests expected in flight."""
         shape, elements = self._rules(rate)
         numbers = (present / self.groups, rate / self.fastest, self.asked.layout.in_step)
         present, load, in_step = (np.broadcast_to(v, shape).reshape(-1) for v in numbers)
@@ -529,13 +539,12 @@ class Server:
     def _serving(
         self, flight: Count, means: Circumstances, steeper: Sequence[Count] = (1.0, 1.0), longer: Count = 1.0
     ) -> Serving:
-        """The answer, whose uncertainty is that of a decode step and of one with a prompt.
+        """The answer, as uncertain as a decode step and a step with a prompt.
 
-        `longer`: mean seconds for a token, of all requests' tokens, over the mean of the requests' TPOT.
-        `steeper`: the power of the seconds of steps by which TTFT and TPOT grow. Users who wait for answers are faster
-        with their steps; where requests come at a rate, slower steps are a higher load too.
-        The speed of light has neither host nor waits: of the TTFT it is the prompt alone, of the TPOT the decode steps
-        that a token takes.
+        `longer`: mean seconds per token over all tokens, divided by the mean TPOT over requests. `steeper`: exponents
+        with which TTFT and TPOT grow with the seconds of a step. In a closed loop users speed up with their steps; in
+        an open loop slower steps also raise the load. The speed of light includes neither host nor waits: for TTFT it
+        is the prompt alone, for TPOT the decode steps per token.
         """
         asked, engine, t = self.asked, self.asked.engine, self.table
         ttft, tpot, rate, percentiles = means.ttft, means.tpot, means.rate, means.percentiles
@@ -566,26 +575,27 @@ class Server:
 
 
 def _steepness(now: Count, then: Count) -> Count:
-    """d log T / d log s of seconds T at a rate λ and steps of s, of T now and then, at (1 − LIGHTER)·λ.
+    """Elasticity d log T / d log s of a time T to the seconds s of a step.
 
-    T(λ, s·x) = x·T(λ·x, s), since seconds have no other measure: 1 + d log T / d log λ.
+    `now` is T at a rate λ, `then` at (1 − LIGHTER)·λ. Scaling all times gives T(λ, s·x) = x·T(λ·x, s), so that it
+    equals 1 + d log T / d log λ.
     """
     ratio = np.asarray(now) / np.maximum(then, 1e-300)
     return np.asarray(1 + np.maximum(np.log(np.maximum(ratio, 1e-300)), 0.0) / -np.log1p(-LIGHTER))
 
 
 def _shaped(values: Sequence[Any], shape: tuple[int, ...]) -> Any:
-    """Numbers in the shape of what was asked; one number where that is one."""
+    """Numbers in the shape of the settings; a float for shape ()."""
     return np.array(values).reshape(shape) if shape else float(values[0])
 
 
 def _columns(values: Any, shape: tuple[int, ...]) -> Any:
-    """A table whose last axes are those of a shape, which are made one axis."""
+    """Flatten the last axes of a table, those of `shape`, into one."""
     first = values.shape[: values.ndim - len(shape)]
     return np.broadcast_to(values, (*first, *shape)).reshape(*first, -1)
 
 
 def _spaced(highest: Count, number: int) -> Any:
-    """Whole numbers from 1 to the highest, nearly of one ratio, along a new first axis; some may be equal."""
+    """Whole numbers from 1 to `highest` in about geometric progression, along a new first axis; some may be equal."""
     powers = np.linspace(0, 1, number).reshape(-1, *(1 for _ in np.shape(highest)))
     return np.rint(np.asarray(highest, dtype=float) ** powers)

@@ -1,7 +1,7 @@
-"""What every estimate is asked beside its sizes: where, in which formats, with whose kernels; and lists of these.
+"""Settings of every estimate beside its sizes: machine, layout, formats, engine and law, or lists of these.
 
-A setting that is one of several, the model, the machine, a layout that is not numbers alone, formats, the engine, may
-be a list: a plan each, and an axis of the result that says which.
+The model, the machine, a layout with more than numbers in it, the formats and the engine may be lists. Each value then
+has a plan of its own, and the result an axis for it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from roofline.work.step import Step
 
 @dataclass(frozen=True)
 class Setup:
-    """The settings understood: a model under a deployment, in formats, with an engine and a law."""
+    """Resolved settings: a model in a deployment, in formats, with an engine and a law."""
 
     model: Model
     deployment: Deployment
@@ -64,17 +64,21 @@ class Setup:
 
     @cached_property
     def holding(self) -> Holding:
-        """What holds its sequences, by the engine's rule."""
+        """What holds the sequences of the deployment, by the engine's memory rule."""
         return holding_of(self.model, self.deployment, self.formats, self.engine, None)
 
     @property
     def layout(self) -> Layout:
-        """The layout."""
+        """The layout of the deployment."""
         return self.deployment.layout
 
     @property
     def formats_text(self) -> Any:
-        """The formats in words: of many layouts, with the engine's own of a dispatch where experts are dispatched."""
+        """The formats in words.
+
+        For many layouts, the engine's own format of dispatched experts is named only where experts are dispatched (EP >
+        1).
+        """
         ep, dispatch = self.layout.ep, self.formats.dispatch
         own = dispatch is not None and self.engine.dispatches.get(self.formats.experts.name) == dispatch.name
         if not (own and is_array(ep)):
@@ -83,19 +87,19 @@ class Setup:
 
     @cached_property
     def target(self) -> Target:
-        """The chip as ops meet it."""
+        """The chip, formats, engine and law that ops are timed with."""
         return Target(self.deployment.chip, self.formats, self.engine, self.law, self.deployment.cluster)
 
 
 class Deployed(Result):
-    """An answer about a model under a deployment: what all of them say of what was asked."""
+    """An answer about a model in a deployment, with the settings that all such answers state."""
 
     PLACE: ClassVar[Units] = {"model": "", "deployment": "", "engine": "", "law": "", "formats": ""}
 
     asked: Setup
 
     def leaves(self) -> Iterator[Leaf]:
-        """As of any result; formats in words, for each of many layouts."""
+        """The columns of a result, with the formats in words for each of many layouts."""
         for name, value, unit in super().leaves():
             yield name, self.asked.formats_text if name == "formats" else value, unit
 
@@ -106,22 +110,22 @@ class Deployed(Result):
 
     @property
     def deployment(self) -> Deployment:
-        """Where it runs."""
+        """Where the model runs: chips and layout."""
         return self.asked.deployment
 
     @property
     def chip(self) -> Chip:
-        """The chip it runs on, or many of."""
+        """The kind of chip that the model runs on."""
         return self.asked.deployment.chip
 
     @property
     def engine(self) -> Engine:
-        """Whose kernels, host time and memory rule."""
+        """The engine, which determines kernels, host time and memory rule."""
         return self.asked.engine
 
     @property
     def law(self) -> str:
-        """Which law the times follow."""
+        """Name of the law that the times follow."""
         return self.asked.law.name
 
     @property
@@ -132,22 +136,25 @@ class Deployed(Result):
 
 @remembered(256)
 def plan_of(model: Model, deployment: Deployment, formats: Precision, engine: Engine, law: Mode) -> Plan:
-    """The plan, compiled once in this process."""
+    """The plan of what one rank holds, cached in this process."""
     kind = OverlappedPlan if deployment.layout.overlap else Plan
     return kind(deployment.rank(model), Target(deployment.chip, formats, engine, law, deployment.cluster))
 
 
 @remembered(256)
 def holding_of(model: Model, deployment: Deployment, formats: Precision, engine: Engine, chunk: int | None) -> Holding:
-    """What holds its sequences; `chunk`: most new tokens of a step, the engine's own where None."""
+    """What holds the sequences of a model in a deployment, cached.
+
+    `chunk`: most new tokens of a step, None for the engine's.
+    """
     return holding(model, deployment, formats, engine, chunk)
 
 
 def setup(model: Model, where: Where | None = None, bill: Bill | None = None, **settings: Any) -> Setup:
-    """The settings of an inference estimate, understood; without a layout a machine of several chips is used whole.
+    """Resolve the settings of an inference estimate; without a layout all chips of a machine are used.
 
-    `settings`: those of `Where`, where that is not given. Raises InputError for what is not understood, and a layout of
-    more chips than the cluster has.
+    `settings`: those of `Where`, if `where` is not given. Raises InputError for settings that are not understood, and
+    for a layout of more chips than the cluster has.
     """
     place = Where(**Where.fully(settings)) if where is None else where
     known = isinstance(place.on, str) and is_catalogued(place.on)
@@ -169,18 +176,18 @@ def _setup(model: Model, where: Where, bill: Bill | None) -> Setup:
 
 
 def bill_of(bill: object) -> Bill:
-    """The bill given, else the plain one. Raises InputError for anything else."""
+    """The bill given, or the default one. Raises InputError for anything else."""
     if bill is not None and not isinstance(bill, Bill):
         raise InputError("bill", bill, "a Bill(price=…, utilisation=…, pue=…, grid=…)")
     return bill or PLAIN_BILL
 
 
 _known_setup = remembered(256)(_setup)
-"""Of machines of the catalog, which do not change."""
+"""`_setup`, cached, for machines of the catalog, which do not change."""
 
 
 def deployment_of(model: Model, on: Machine, layout: object, formats: Precision, engine: Engine) -> Deployment:
-    """Where the model runs: under the layout given, else on the whole machine."""
+    """Where the model runs: under the layout given, or on the whole machine."""
     if layout is not None or not is_several(on):
         return deploy(on, layout)
     return _whole_machine(model, on, formats, engine)
@@ -196,14 +203,14 @@ def _whole_machine(model: Model, on: Machine, formats: Precision, engine: Engine
 
 # -- lists of settings ---------------------------------------------------------------------------------------------
 LISTED = ("model", *(name for name, setting in group_settings(Where).items() if setting.kind.varies))
-"""Settings of every estimate that may be lists: none of them is a list or a tuple itself."""
+"""Settings of every estimate that may be lists; no single value of them is a list or a tuple itself."""
 
 
 def each(run: Callable[..., Any], options: Settings, names: Sequence[str] = LISTED) -> Any:
-    """`run(**options)`, or a Grid of it where one of the `names` is a list: one run for each combination.
+    """`run(**options)`, or a Grid with a run for each combination where any of the `names` is a list.
 
-    In a layout that is a mapping, what is no number (stages, ZeRO, …) may be a list too. Raises InputError for an
-    empty list.
+    In a layout that is a mapping, settings that are not numbers (stages, ZeRO, …) may be lists too. Raises InputError
+    for an empty list.
     """
     axes = {name: tuple(v) for name, v in options.items() if name in names and isinstance(v, (list, tuple))}
     if not axes and not isinstance(options.get("layout"), Mapping):
@@ -229,18 +236,18 @@ def each(run: Callable[..., Any], options: Settings, names: Sequence[str] = LIST
 
 
 question = declared_question(each)
-"""Makes a function a question whose settings may be lists."""
+"""Decorator that makes a function a question whose settings may be lists."""
 
 
 def _is_list_of(name: str, value: object) -> bool:
-    """Whether it is a list of what a layout takes one of."""
+    """Whether this is a list of values of which a layout takes one."""
     if name not in DISCRETE or not isinstance(value, (list, tuple)):
         return False
     return name not in SEVERAL or any(isinstance(v, (list, tuple)) for v in value)
 
 
 def setting_labels(name: str, values: Sequence[Any]) -> tuple[str, ...]:
-    """What each of a list is called, each name once; of an engine that is not given `default`."""
+    """Distinct labels for the values of a setting; an engine that is not given is `default`."""
     names = ["default" if name == "engine" and v is None else _label(v) for v in values]
     return tuple(n if names.count(n) == 1 else f"{n} ({i + 1})" for i, n in enumerate(names))
 
@@ -266,7 +273,7 @@ def _label(value: Any) -> str:
 
 
 def broadcast(**numbers: Count | Layout | Step) -> tuple[int, ...]:
-    """The shape that numbers, arrays and what has a shape have together. Raises InputError where there is none."""
+    """The broadcast shape of numbers, arrays and objects with a shape. Raises InputError where there is none."""
     try:
         return np.broadcast_shapes(*(np.shape(v) for v in numbers.values()))
     except ValueError:

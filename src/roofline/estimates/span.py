@@ -1,4 +1,4 @@
-"""Seconds with what is known of them: speed of light, expected, and the 80 % interval. Numbers or arrays."""
+"""Seconds with what is known of them: speed of light, expected time and 80 % interval. Numbers or arrays."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from roofline.declared.maths import Count, is_array, least, most, root, where
 from roofline.declared.result import Figured, Units
 
 ROUNDING = 1e-6
-"""Share by which seconds between two readings of a clock that has run for long may be rounded."""
+"""Relative rounding of the seconds between two readings of a clock that has run for long."""
 
 
 @dataclass(frozen=True)
 class Span(Figured):
-    """Seconds: `floor`, the speed of light; `expected`; 80 % of measurements fall between `low` and `high`."""
+    """Seconds: `floor`, the speed of light; `expected`; `low` and `high`, which hold 80 % of measurements."""
 
     FIGURES: ClassVar[Units] = dict.fromkeys(("expected", "floor", "low", "high"), "s")
 
@@ -38,59 +38,59 @@ class Span(Figured):
         return Span(*(factor * value for value in self.ends()))
 
     def minus(self, other: Span) -> Span:
-        """What is beyond the other, nothing where it is more."""
+        """The part of this span beyond the other, end by end; 0 where the other is longer."""
         return self._with(other, lambda a, b: most(0.0, a - b))
 
     def most(self, other: Span) -> Span:
-        """The greater of both, end by end."""
+        """The longer of both, end by end."""
         return self._with(other, most)
 
     def least(self, other: Span) -> Span:
-        """The smaller of both, end by end."""
+        """The shorter of both, end by end."""
         return self._with(other, least)
 
     def where(self, condition: Count, other: Span) -> Span:
-        """This span where the condition holds, the other elsewhere."""
+        """Select elementwise: this span where the condition holds, else the other."""
         return self._with(other, lambda a, b: where(condition, a, b))
 
     def wider(self, share: Count) -> Span:
-        """With an independent error of this share of the expected seconds; never below the floor."""
+        """Add an independent error, a share of the expected seconds; the interval stays above the floor."""
         more = share * self.expected
         under, over = self.expected - self.low, self.high - self.expected
         low = most(self.expected - root(under * under + more * more), least(self.floor, self.low))
         return Span(self.floor, self.expected, low, self.expected + root(over * over + more * more))
 
     def steeper(self, power: Count) -> Span:
-        """Of seconds that grow as this power of those of the work: the ends' ratios to the expected, to the power."""
+        """The interval of seconds that grow as a power of the work's: the ends over the expected, to that power."""
         low, high = ((np.asarray(end) / self.expected) ** power for end in self.interval)
         return Span(self.floor, self.expected, self.expected * low, self.expected * high)
 
     def scattered(self, log: Count) -> Span:
-        """With an independent error of the logarithm of the seconds: ends at expected·exp(±√(own² + log²))."""
+        """Add an independent error of the logarithm of the seconds: the ends become expected·exp(±√(own² + log²))."""
         under, over = (np.log(np.divide(a, b)) for a, b in ((self.expected, self.low), (self.high, self.expected)))
         low, high = np.exp(-root(under * under + log * log)), np.exp(root(over * over + log * log))
         return Span(self.floor, self.expected, self.expected * low, self.expected * high)
 
     def resting_on(self, floor: Count) -> Span:
-        """The same with another speed of light: that of the work alone, where waits and hosts are in the seconds.
+        """Replace the floor, by that of the work alone where the seconds include waits and host time.
 
-        Nothing is faster, so that the interval begins there at the earliest. What is summed step by step may be below
-        it by what sums round, and by no more.
+        The interval begins at the new floor at the earliest. Where seconds summed step by step fall below it by a
+        rounding error, the floor is lowered to the expected seconds.
         """
         rounded = where(np.asarray(floor) <= self.expected * (1 + ROUNDING), least(floor, self.expected), floor)
         return Span(rounded, self.expected, most(rounded, self.low), self.high)
 
     def ordered(self) -> Span:
-        """A difference by itself, with its ends in order: floor ≤ low ≤ expected ≤ high.
+        """A difference of spans as a span of its own, with its ends in order: floor ≤ low ≤ expected ≤ high.
 
-        Each end of a difference is the seconds of a world in which all is as fast as that end says. What shows of one
-        thing beside another is not least where all is fastest: slower work hides more.
+        Each end of a difference assumes that everything is as fast as that end says. The part of one time that another
+        does not hide is not least when everything is fastest, since slower work hides more.
         """
         low, high = least(self.low, self.expected), most(self.high, self.expected)
         return Span(least(self.floor, low), self.expected, low, high)
 
     def ends(self) -> tuple[Count, Count, Count, Count]:
-        """The four numbers."""
+        """Floor, expected, low and high."""
         return self.floor, self.expected, self.low, self.high
 
     def _with(self, other: Span, each: Callable[[Count, Count], Count]) -> Span:
@@ -98,16 +98,16 @@ class Span(Figured):
 
     @property
     def interval(self) -> tuple[Count, Count]:
-        """Where 80 % of measurements fall."""
+        """Interval in which 80 % of measurements fall."""
         return self.low, self.high
 
     def leaves(self, name: str, unit: str) -> Iterator[tuple[str, Count, str]]:
-        """As columns: the expected one bears the name."""
+        """As columns: the expected seconds under the name itself, the others with a suffix."""
         yield name, self.expected, unit
         yield from ((f"{name}_{end}", getattr(self, end), unit) for end in ("floor", "low", "high"))
 
     def shaped(self, shape: tuple[int, ...]) -> Span:
-        """Floats where the shape is (), else arrays of that shape."""
+        """Floats for shape (), else arrays of that shape."""
         return Span(*(shaped(value, shape) for value in self.ends()))
 
 
@@ -115,17 +115,17 @@ NOTHING = Span(0.0, 0.0, 0.0, 0.0)
 
 
 def exactly(seconds: Count) -> Span:
-    """A time that is known."""
+    """A span without uncertainty: all its ends are `seconds`."""
     return Span(seconds, seconds, seconds, seconds)
 
 
 def total(spans: Iterable[Span]) -> Span:
-    """One after another."""
+    """The sum of spans, for work done one after another."""
     return reduce(add, spans, NOTHING)
 
 
 def shaped(value: Count, shape: tuple[int, ...]) -> Count:
-    """A float where the shape is (), else an array of that shape."""
+    """A float for shape (), else an array of that shape."""
     if not shape:
         return float(value) if is_array(value) else value
     return np.broadcast_to(value, shape)

@@ -1,8 +1,8 @@
-"""What steps, static batches, servers and pools spend: the work of their units, by phase.
+"""Energy and money of steps, static batches, servers and pools: the work of their chips' units, by phase.
 
-The joules of a phase follow from the sums that its steps have already: seconds of every unit at its peak. A step is one
-group's of a replica, on each of its ranks; with pipeline stages a group is in one stage at a time, so that a replica's
-chips over its stages do the work of a step together.
+The joules of a phase follow from sums that its steps have already: seconds of every unit at its peak. A step belongs to
+one group of a replica and runs on each of its ranks. With pipeline stages a group is in one stage at a time; the chips
+that do a step's work together are then a replica's chips divided by its stages.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ HALF = 0.5 - 1e-6
 
 @dataclass(frozen=True)
 class SteadyLoad:
-    """Requests a second in all, of `input` tokens of which `cached` are known, with answers of `output` tokens.
+    """Requests served at a steady `rate`, per second over all replicas.
 
-    `context`: tokens in the cache of a request that decodes, in the mean.
+    A request has `input` prompt tokens, `cached` of them in the prefix cache, and an answer of `output` tokens.
+    `context`: mean number of tokens in the cache of a request that decodes.
     """
 
     rate: Count
@@ -41,12 +42,12 @@ class SteadyLoad:
 def server_spending(
     asked: Setup, load: SteadyLoad, tpot: Count, replicas: Count = 1, drafting: Drafting | None = None
 ) -> Spending:
-    """What so many deployments that do both phases spend in a second; `tpot`: seconds between a request's tokens.
+    """What `replicas` deployments that do both phases spend per second. `tpot`: seconds between a request's tokens.
 
-    Each phase has the time that its kernels take; what is between kernels is the answers', as there are many steps.
-    A group decodes b = rate·(output − 1)·tpot requests at once, in 1 / tpot steps a second, at the mean context. A
-    prompt adds to a step with these what the step takes with it beyond without; it has one of its own where the
-    engine does not mix phases. With `drafting`, steps are fewer, verify drafts, and these are proposed before.
+    Each phase takes the time of its kernels; time between kernels counts as decoding, which has most of the steps. A
+    group decodes b = rate·(output − 1)·tpot requests at once, in 1 / tpot steps per second at the mean context. A
+    prompt takes the difference between a step with it and one without, or a step of its own where the engine does not
+    mix phases. With `drafting` there are fewer steps, which verify drafts, and the drafts are proposed before each.
     """
     layout, plan = asked.layout, asked.plan
     chips, groups = layout.chips * replicas, layout.dp * layout.pp * replicas
@@ -71,7 +72,7 @@ def server_spending(
 
 
 def verified_busy(asked: Setup, drafting: Drafting, decodes: Count, context: Count) -> Busy:
-    """What a step that verifies drafts, and proposing them, do to the units of the chips of a group, together."""
+    """Work of all chips of a group together for a step that verifies drafts, and for proposing these."""
     width = drafting.width
     every = replace(decode(1, 1, new=width), (Queries(context, width, decodes),))  # each of its tokens has logits
     return busy_of(asked.plan.total(every)).times(ranks_of(asked)) + drafting.work(decodes, context)
@@ -79,9 +80,9 @@ def verified_busy(asked: Setup, drafting: Drafting, decodes: Count, context: Cou
 
 @dataclass(frozen=True)
 class PhasePool:
-    """So many deployments of one phase, whose steps hold so many sequences of a group.
+    """`replicas` deployments of one phase, whose steps hold `sequences` sequences of a group.
 
-    `awake`: the share of the time in which one has a step under way.
+    `awake`: share of the time in which a deployment has a step under way.
     """
 
     asked: Setup
@@ -91,10 +92,10 @@ class PhasePool:
 
 
 def pools_spending(first: PhasePool, then: PhasePool, load: SteadyLoad, drafting: Drafting | None = None) -> Spending:
-    """What a pool that prefills and one that decodes spend in a second.
+    """What a prefill pool and a decode pool spend per second.
 
-    A batch of prompts is a step of its own; every token but a request's first is one of a decode step's sequences, and
-    so is its first, which the pool that decodes computes once more. With `drafting` there are fewer of these steps.
+    A batch of prompts is a step of its own. Every token of an answer takes part in a decode step, the first included,
+    since the decode pool computes a prompt's last token once more. With `drafting` there are fewer of these steps.
     """
     new, context = load.input - load.cached, load.context
     batch = step_busy(first.asked.plan, Queries(load.cached, new, first.sequences))
@@ -109,14 +110,14 @@ def pools_spending(first: PhasePool, then: PhasePool, load: SteadyLoad, drafting
 
 
 def _pool_cost(pool: PhasePool, work: Busy) -> Cost:
-    """A second of a pool whose chips together do so much work."""
+    """Cost of one second of a pool whose chips together do this work."""
     asked, chips = pool.asked, pool.asked.layout.chips * pool.replicas
     paid = tariff(asked.deployment.chip, asked.bill)
     return Cost(chips, 1.0, paid, busy=dataclass_replace(work, running=most(work.running, pool.awake * chips)))
 
 
 def rounded(value: Count) -> Any:
-    """The nearest whole number, at least one; of one that is halfway to within an error of rounding the lower."""
+    """The nearest whole number, at least one; halves are rounded down, to within an error of rounding."""
     if is_array(value):
         return np.maximum(1, np.floor(value + HALF)).astype(np.int64)
     return max(1, int(value + HALF))

@@ -1,4 +1,4 @@
-"""The time of one step of inference: speed of light, expected, interval, memory, and what limits each op."""
+"""The time of one inference step: speed of light, expected time, interval, memory, and what limits each op."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Bound: TypeAlias = Literal["compute", "memory", "network", "latency"]
 
 @dataclass(frozen=True)
 class OpTime(Figured):
-    """One op in all the layers it stands in, in seconds. `kind` is the op's, or `quantise` for the pass before it."""
+    """One op in all layers that have it, in seconds. `kind`: the op's, or `quantise` for the pass before it."""
 
     FIGURES: ClassVar[Units] = {
         "name": "", "kind": "", "block": "", "layers": "", "time": "s", "bound": "", "grade": "",
@@ -49,21 +49,21 @@ class OpTime(Figured):
     each: Timing
     shape: tuple[int, ...]
     carried: Count = 0.0
-    """Seconds at full bandwidth of its bytes in one layer, as the traffic counts them; 0 where the law is the floor."""
+    """Seconds at full bandwidth of the bytes that the traffic counts, in one layer; 0 where the law is the floor."""
 
     @property
     def name(self) -> str:
-        """The op's; of the pass before it with that behind."""
+        """Name of the op; that of the pass before it ends in `_quantise`."""
         return self.cost.name if self.kind != "quantise" else f"{self.cost.name}_quantise"
 
     @property
     def block(self) -> str:
-        """The block that it stands in."""
+        """Block of the model that the op belongs to."""
         return self.cost.block
 
     @property
     def layers(self) -> int:
-        """How many layers have it."""
+        """Number of layers with the op."""
         return self.cost.layers
 
     @property
@@ -81,29 +81,31 @@ class OpTime(Figured):
 
     @property
     def expected(self) -> Count:
-        """The time to expect."""
+        """Expected seconds."""
         return self._all(self.each.expected)
 
     @property
     def floor(self) -> Count:
-        """Speed of light."""
+        """Seconds at the speed of light."""
         return self._all(self.each.floor)
 
     @property
     def interval(self) -> tuple[Count, Count]:
-        """Where 80 % of measurements fall."""
+        """Interval in which 80 % of measurements fall."""
         return self._all(self.each.low), self._all(self.each.high)
 
     @property
     def fixed(self) -> Count:
-        """Seconds of launches in the expected time."""
+        """Seconds of kernel launches in the expected time."""
         return self._all(self.each.fixed)
 
     @property
     def bound(self) -> Word:
-        """`latency` where launches are more than half of the expected time, else the longest of arithmetic, the bytes
-        that the traffic counts and those between chips: an addition at 0.5 FLOP/B is bound by memory, though its floor,
-        which counts no activations, is all arithmetic.
+        """What limits the op: `latency`, `compute`, `memory` or `network`.
+
+        `latency` where launches are more than half of the expected time, else the longest of arithmetic, the bytes that
+        the traffic counts, and the bytes between chips. An addition at 0.5 FLOP/B is thus bound by memory, though its
+        floor, which counts no activations, is all arithmetic.
         """
         memory = most(self.each.memory, self.carried)
         return bound(self.each.compute, memory, self.each.fixed, self.each.expected, self.each.network)
@@ -125,17 +127,17 @@ _BOUNDS = np.array(["compute", "memory", "network", "latency"])
 
 
 STEP_BILLED: Units = {name: unit for name, unit in Spent.BILLED.items() if name[-5:] not in ("input", "utput")}
-"""Figures of what a step spends: it is of no request."""
+"""Figures of what a step spends, without those per input and output token: a step belongs to no single request."""
 
 
 @dataclass(frozen=True, repr=False)
 class Estimate(Spent, Deployed):
-    """A step on a deployment. Times in seconds, numbers or arrays of the shape of the step's and the layout's.
+    """One step on a deployment. Times are in seconds: numbers, or arrays of the step's and the layout's shape.
 
-    `step`: that of all replicas together; the busiest replica's share of it is timed. `time`: kernels one after another
-    (a server adds its host's share: see `generate` and `serve`). `floor`: perfect overlap, max(Σ compute, Σ memory) at
-    full peak and bandwidth. `serial_floor`: Σ max(compute, memory), the speed of light of kernels that run one after
-    another, and the floor of `span`. `grade`: the worst that is needed for nine tenths of the time.
+    `step`: that of all replicas together; the share of the busiest replica is timed. `time`: kernels one after another;
+    a server adds the time of its host (see `generate` and `serve`). `floor`: perfect overlap, max(Σ compute, Σ memory)
+    at full peak and bandwidth. `serial_floor`: Σ max(compute, memory), the speed of light of kernels that run one after
+    another, and the floor of `span`. `grade`: the worst grade needed to account for nine tenths of the time.
     """
 
     SCHEMA: ClassVar[str] = "roofline.estimate/3"
@@ -152,7 +154,7 @@ class Estimate(Spent, Deployed):
     counting: str | Counting = "standard"
     traffic: str | Traffic = "fused"
     stage_plan: Plan | None = None
-    """The plan of one pipeline stage, for a step that is one replica's already."""
+    """The plan of one pipeline stage, where the step is already that of one replica."""
 
     # -- what and where --------------------------------------------------------------------------------------------
     @property
@@ -162,12 +164,12 @@ class Estimate(Spent, Deployed):
 
     @property
     def target(self) -> Target:
-        """The chip as ops meet it."""
+        """The chip, formats, engine and law that ops are timed with."""
         return self.plan.target
 
     @cached_property
     def share(self) -> Step:
-        """What the busiest replica has of the step."""
+        """The busiest replica's share of the step."""
         return self.step if self.stage_plan is not None else self.step.of_replica(self.deployment.layout.dp)
 
     @property
@@ -182,17 +184,17 @@ class Estimate(Spent, Deployed):
 
     @property
     def idle_replicas(self) -> Count:
-        """Replicas that have fewer sequences than the busiest."""
+        """Replicas with fewer sequences than the busiest."""
         return self.deployment.idle(self.batch)
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
-        """The broadcast shape of the step's arrays and of the layout's."""
+        """The broadcast shape of the step and the layout."""
         return np.broadcast_shapes(self.step.shape, self.deployment.layout.shape)
 
     @cached_property
     def analysis(self) -> Analysis:
-        """The work of the share, op by op."""
+        """The work of the busiest replica's share, op by op."""
         rank, formats = self.plan.rank, self.asked.formats
         how = {"counting": self.counting, "traffic": self.traffic, "precision": formats}
         own: Analysis = analyze(rank, self.share, **how)
@@ -205,12 +207,12 @@ class Estimate(Spent, Deployed):
 
     @property
     def bytes(self) -> Count:
-        """Bytes that cross one chip's memory."""
+        """Bytes that cross the memory of one chip."""
         return self.analysis.bytes
 
     @property
     def intensity(self) -> Count:
-        """FLOPs a byte."""
+        """Arithmetic intensity: FLOPs per byte."""
         return self.analysis.intensity
 
     # -- time ------------------------------------------------------------------------------------------------------
@@ -224,7 +226,7 @@ class Estimate(Spent, Deployed):
 
     @cached_property
     def span(self) -> Span:
-        """Kernels one after another: expected, the sum of the ops' floors, and the interval of whole models."""
+        """Kernels one after another, in seconds: expected, sum of the ops' floors, and interval of whole models."""
         t = self.total
         return Span(t.floor, t.expected, t.low, t.high).wider(self.plan.unexplained).shaped(self.shape)
 
@@ -235,12 +237,12 @@ class Estimate(Spent, Deployed):
 
     @property
     def interval(self) -> tuple[Count, Count]:
-        """Where 80 % of measurements fall: own errors go as the root of squares, common ones add up."""
+        """Interval in which 80 % of measurements fall: independent errors add in quadrature, common ones linearly."""
         return self.span.interval
 
     @property
     def serial_floor(self) -> Count:
-        """Speed of light of one op after another."""
+        """Speed of light of ops that run one after another."""
         return self.span.floor
 
     @property
@@ -250,12 +252,12 @@ class Estimate(Spent, Deployed):
 
     @property
     def memory_time(self) -> Count:
-        """Seconds of the least traffic at full bandwidth."""
+        """Seconds of the least memory traffic at full bandwidth."""
         return self._shaped(self.total.memory)
 
     @property
     def network_time(self) -> Count:
-        """Seconds of the least bytes between chips at full bandwidth."""
+        """Seconds of the least traffic between chips at full bandwidth."""
         return self._shaped(self.total.network)
 
     @property
@@ -265,7 +267,7 @@ class Estimate(Spent, Deployed):
 
     @property
     def traffic_time(self) -> Count:
-        """Seconds of the bytes counted, of whatever traffic, at full bandwidth."""
+        """Seconds of the counted bytes, by the chosen traffic, at full bandwidth."""
         return self.analysis.bytes / self.chip.bandwidth
 
     @property
@@ -282,19 +284,19 @@ class Estimate(Spent, Deployed):
 
     @cached_property
     def grade(self) -> Word:
-        """How well the constants are known: A this chip, B its generation, C others."""
+        """How well the constants are known: A measured on this chip, B on its generation, C on others."""
         grade = grade_of(self.total.graded, self.total.expected)
         return np.broadcast_to(grade, self.shape) if self.shape else grade
 
     # -- rates -----------------------------------------------------------------------------------------------------
     @property
     def tokens_per_second(self) -> Count:
-        """New tokens of the step, of all replicas, over its expected seconds."""
+        """New tokens of the step, of all replicas, per expected second."""
         return self.step.new_tokens / self.time
 
     @cached_property
     def spending(self) -> Spending:
-        """What the step takes, per new token of it; replicas without sequences idle."""
+        """What the step spends, per new token; replicas without sequences idle."""
         layout = self.asked.layout
         ranks = least(self.batch, layout.dp) * ranks_of(self.asked)
         costs = shared(self.asked, layout.chips, self.time, Busy(), busy_of(self.total).times(ranks))
@@ -302,7 +304,7 @@ class Estimate(Spent, Deployed):
 
     @cached_property
     def mfu(self) -> Count:
-        """FLOPs over the expected time at the peak of the format that most of the matrix products' FLOPs run in."""
+        """FLOPs over the expected time at the peak of the format in which most FLOPs of the matrix products run."""
         sums: dict[str, Count] = {}
         for cost in (cost for cost in self.analysis.ops if is_matrix(cost.op)):
             fmt = matrix_format(cost.op, self.target)
@@ -319,36 +321,36 @@ class Estimate(Spent, Deployed):
     # -- memory ----------------------------------------------------------------------------------------------------
     @cached_property
     def memory(self) -> Memory:
-        """What the fullest rank needs for the sequences after the step, by the engine's rule."""
+        """Memory of the fullest rank with all sequences after the step, by the engine's rule."""
         groups = tuple((q.count, q.cached + q.new) for q in self.share.queries)
         return self.asked.holding.memory(groups, self.share.new_tokens).shaped(self.shape)
 
     @property
     def fits(self) -> Flag:
-        """Whether that is there."""
+        """Whether that memory is available."""
         return self.memory.fits
 
     # -- op by op --------------------------------------------------------------------------------------------------
     @cached_property
     def ops(self) -> tuple[OpTime, ...]:
-        """Every op of the share, in order, with its time."""
+        """Every op of the busiest replica's share, in order, with its time."""
         times: list[OpTime] = []
         for cost in self.analysis.ops:
             before = time_quantise(cost.op, self.target)
             if before is not None:
                 times.append(OpTime(cost, "quantise", before, self.shape))
-            calibrated = self.target.mode.name == "calibrated"  # other laws take the floor, whose least bytes are told
+            calibrated = self.target.mode.name == "calibrated"  # other laws are the floor, which counts the least bytes
             carried = cost.each_moved.total / self.chip.bandwidth if calibrated else 0.0
             times.append(OpTime(cost, cost.kind, time_op(cost.op, self.target), self.shape, carried))
         return tuple(times)
 
     def part(self, op: OpTime) -> Count:
-        """The part of the expected time that an op takes."""
+        """Share of the expected time that an op takes."""
         return op.expected / self.time
 
     @cached_property
     def shares(self) -> tuple[tuple[str, float], ...]:
-        """Where the time goes: kind of op and its share of the expected time (over all elements), largest first."""
+        """Share of the expected time by kind of op, over all elements, largest first."""
         sums = {str(kind): float(np.sum(shaped(t.expected, self.shape))) for kind, t in self._kinds.items()}
         total = sum(sums.values())
         return tuple((kind, value / total) for kind, value in sorted(sums.items(), key=lambda item: -item[1]))
@@ -364,7 +366,7 @@ class Estimate(Spent, Deployed):
 
 
 def by_kind(section: str, op: o.Op, kind: str) -> str:
-    """A sum for each kind of op."""
+    """Put each kind of op into a sum of its own."""
     return kind
 
 
@@ -372,9 +374,9 @@ def step_estimate(
     asked: Setup, step: Step, *, counting: str | Counting = "standard", traffic: str | Traffic = "fused",
     within: bool = True,
 ) -> Estimate:  # fmt: skip
-    """The estimate of a step of all replicas. `within`: check the step against the model's context.
+    """Estimate a step of all replicas. `within`: check the step against the model's context.
 
-    Raises InputError for a step beyond it, and for a format that the chip lacks.
+    Raises InputError for a step beyond the context, and for a format that the chip lacks.
     """
     flag("within", within)
     if within:
@@ -385,14 +387,14 @@ def step_estimate(
 
 
 def check_context(model: Model, step: Step) -> None:
-    """An InputError where a query gets longer than the model's context."""
+    """Raise an InputError where a query is longer than the model's context."""
     if model.context is not None and step.longest > model.context:
         raise InputError("context", step.longest, f"at most {model.context} tokens, the context of {model.name}")
 
 
 @lru_cache(maxsize=256)
 def check_formats(plan: Plan) -> None:
-    """Raises InputError where the chip lacks a format that the plan's products run in."""
+    """Raise an InputError where the chip lacks a format that the plan's products run in."""
     for op in (op for entry in plan.entries for op in lower(entry.module, decode(1, 1))):
         if is_matrix(op):
             plan.target.chip.peak(matrix_format(op, plan.target))

@@ -1,9 +1,10 @@
-"""What most requests do not exceed: percentiles of requests that were followed, and of the formula's by their variance.
+"""Percentiles of TTFT, TPOT and latency: of requests that were followed, or around the formula's means by a variance.
 
-The formula knows means. What a request adds to the least that it can see is taken to have a gamma distribution of their
-mean and of a variance that sums up what hangs on chance: which step is under way when a request comes and how much of
-it is left, the prompts in the same step and before, the prompts that come while it decodes, the drafts that are right.
-That is an approximation, no better than the formula's means, which it keeps.
+The formula gives means. What a request takes beyond the least possible is modelled by a gamma distribution of that
+mean, or a lognormal one as far as lengths make it vary. Its variance sums what is random: which step is under way when
+a request arrives and how much of it is left, the prompts in the same step and before it, the prompts that arrive while
+it decodes, and the drafts that are accepted. This is an approximation, as good as the formula's means at best; it keeps
+these means.
 """
 
 from __future__ import annotations
@@ -23,22 +24,21 @@ from roofline.estimates.queueing import ReplicaTimes
 from roofline.estimates.span import Span, shaped
 
 SHARES = (0.5, 0.9, 0.95, 0.99)
-"""Of requests, whose percentiles are told."""
+"""Shares of the requests for which percentiles are given."""
 DEVIATIONS = (0.0, 1.2815515655446004, 1.6448536269514722, 2.3263478740408408)
-"""What these shares of normal numbers do not exceed, in standard deviations."""
+"""Quantiles of the standard normal distribution at these shares."""
 MOST_VARIED = 4.0
-"""The largest variance of what chance adds, over the square of its mean."""
+"""Largest variance of the random part, over the square of its mean."""
 IDLE = 0.05
-"""Share of the time that is left without prompts, at least, where their fluctuations are summed up."""
+"""Least share of the time without prompts that is assumed where fluctuations of prompts are summed."""
 QUEUED = 3.0
-"""Standard deviation of a long wait behind prompts, over the time of one: a queue that is always there varies little.
-
-Between 1.1 and 8.8 in simulations of servers with more users than prompts take."""
+"""Standard deviation of a long wait behind prompts, over the seconds of one prompt; a queue that never empties varies
+little. Simulated servers with more users than prompts they can take give 1.1 to 8.8."""
 
 
 @dataclass(frozen=True)
 class Tail(Figured):
-    """Seconds that half of the requests, 90, 95 and 99 % do not exceed."""
+    """Seconds that 50, 90, 95 and 99 % of the requests do not exceed."""
 
     FIGURES: ClassVar[Units] = dict.fromkeys(("p50", "p90", "p95", "p99"), "s")
 
@@ -48,17 +48,17 @@ class Tail(Figured):
     p99: Count
 
     def shaped(self, shape: tuple[int, ...]) -> Tail:
-        """Plain numbers where the shape is (), else arrays of that shape."""
+        """Plain numbers for shape (), else arrays of that shape."""
         return self.each(lambda seconds: shaped(seconds, shape))
 
     def each(self, change: Callable[[Count], Count]) -> Tail:
-        """All four changed alike."""
+        """Apply a function to all four percentiles."""
         return Tail(*(change(getattr(self, name)) for name in self.FIGURES))
 
 
 @dataclass(frozen=True)
 class Tails(Figured):
-    """Of TTFT, TPOT and latency."""
+    """Percentiles of TTFT, TPOT and latency."""
 
     FIGURES: ClassVar[Units] = dict.fromkeys(("ttft", "tpot", "latency"), "s")
 
@@ -67,15 +67,16 @@ class Tails(Figured):
     latency: Tail
 
     def shaped(self, shape: tuple[int, ...]) -> Tails:
-        """Plain numbers where the shape is (), else arrays of that shape."""
+        """Plain numbers for shape (), else arrays of that shape."""
         return Tails(*(tail.shaped(shape) for tail in (self.ttft, self.tpot, self.latency)))
 
 
 @dataclass(frozen=True)
 class Percentiles(Tails):
-    """What most requests do not exceed: those that were followed from step to step, or by the formula's variance.
+    """Percentiles of TTFT, TPOT and latency, with intervals.
 
-    `approximate`: the latter. `low`, `high`: where 80 % of measurements of each fall.
+    `approximate`: whether they follow from means and variances and not from requests that were followed. `low`, `high`:
+    ends of the interval in which 80 % of measurements of each percentile fall.
     """
 
     FIGURES: ClassVar[Units] = dict.fromkeys((*Tails.FIGURES, "low", "high"), "s")
@@ -85,7 +86,7 @@ class Percentiles(Tails):
     high: Tails | None = None
 
     def leaves(self, name: str, unit: str) -> Iterator[Leaf]:
-        """As columns: `ttft_p50` and so on, and their ends, `ttft_p50_low` and `ttft_p50_high`."""
+        """As columns `ttft_p50` and so on, with the interval's ends as `ttft_p50_low` and `ttft_p50_high`."""
         ends = {"": self, "_low": self.low, "_high": self.high}
         for figure in Tails.FIGURES:
             for part in Tail.FIGURES:
@@ -95,13 +96,13 @@ class Percentiles(Tails):
                 )  # fmt: skip
 
     def shaped(self, shape: tuple[int, ...]) -> Percentiles:
-        """Plain numbers where the shape is (), else arrays of that shape."""
+        """Plain numbers for shape (), else arrays of that shape."""
         low, high = (None if tails is None else tails.shaped(shape) for tails in (self.low, self.high))
         tails = Tails.shaped(self, shape)
         return Percentiles(tails.ttft, tails.tpot, tails.latency, self.approximate, low, high)
 
     def chosen(self, these: Array, others: Percentiles) -> Percentiles:
-        """Its own where that is said, elsewhere those of others."""
+        """Select elementwise: these percentiles where `these` is true, else those of `others`."""
 
         def tail(figure: str) -> Tail:
             own, other = getattr(self, figure), getattr(others, figure)
@@ -111,7 +112,7 @@ class Percentiles(Tails):
         return Percentiles(ttft, tpot, latency, self.approximate or others.approximate)
 
     def within(self, first: Callable[[Count], Span], following: Span, whole: Span) -> Percentiles:
-        """With intervals: `first` gives those of TTFTs; of TPOT and latency they are as wide as those of the means."""
+        """Add intervals: `first` gives that of a TTFT; those of TPOT and latency scale with their means'."""
 
         def ends(end: str) -> Tails:
             def as_wide(mean: Span) -> Callable[[Count], Count]:
@@ -125,9 +126,9 @@ class Percentiles(Tails):
 
 @dataclass(frozen=True)
 class Varied:
-    """Seconds that vary: never below `least` nor beyond `greatest`, with this mean and variance; numbers or arrays.
+    """Random seconds between `least` and `greatest`, with this mean and variance; numbers or arrays.
 
-    `by_length`: the part of the variance that lengths of requests make.
+    `by_length`: part of the variance that is due to the lengths of requests.
     """
 
     least: Array
@@ -137,21 +138,22 @@ class Varied:
     by_length: Array | float = 0.0
 
     def __add__(self, other: Varied) -> Varied:
-        """The sum of two that have nothing to do with each other."""
+        """The sum of two independent ones."""
         return Varied(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
     def times(self, factor: Count) -> Varied:
-        """So many times as long."""
+        """These seconds multiplied by a factor."""
         greatest = np.where(np.asarray(factor) > 0, self.greatest * np.maximum(factor, 1e-12), 0.0)
         square = np.asarray(factor) * factor
         variance, by_length = self.variance * square, self.by_length * square
         return Varied(self.least * factor, self.mean * factor, variance, greatest, by_length)
 
     def tail(self) -> Tail:
-        """What the `SHARES` do not exceed.
+        """Seconds that the `SHARES` of the requests do not exceed.
 
-        Of k = mean²/variance the gamma quantile mean·(1 − 1/9k + z/3√k)³ (Wilson and Hilferty, PNAS 17, 1931), and the
-        lognormal one mean·exp(zσ − σ²/2), σ² = ln(1 + 1/k), each by the part of the variance that it stands for.
+        With k = mean²/variance these are the gamma quantile mean·(1 − 1/9k + z/3√k)³ (Wilson and Hilferty, PNAS 17,
+        1931) and the lognormal quantile mean·exp(zσ − σ²/2), σ² = ln(1 + 1/k). The two are weighted: lognormal by the
+        part of the variance due to lengths, gamma by the rest.
         """
         added = np.maximum(self.mean - self.least, 0.0)
         over = np.minimum(self.variance / np.maximum(added**2, 1e-300), MOST_VARIED)
@@ -170,14 +172,14 @@ class Varied:
 
 @dataclass(frozen=True)
 class Steady:
-    """Requests of a group in steady state: `rate` a second; of one alone `others` is 0, of many 1.
+    """Requests of a group in steady state. Times are seconds; the variations are variances over squared means.
 
-    `late`: seconds until the scheduler sees one, `soonest` the shortest; `ttft`: from there; `tpot`: for each of `more`
-    tokens. `varied`: the variance of the steps that a request needs, over the square of their mean. `step`: mean
-    seconds of one. `round`: seconds after which each user sends again, infinite where requests come at random.
-    `prompts_vary`, `answers_vary`: the variance of lengths, over the square of their mean. `longer`: mean seconds for a
-    token of all requests, over `tpot`, the mean of the requests' own. `apart`: the variance of these by prompts that
-    run apart.
+    `rate`: requests per second. `others`: from 0 for a request that is alone to 1 for many. `late`: time until the
+    scheduler sees a request, `soonest` the shortest such time. `ttft`: mean from then to the first token. `tpot`: mean
+    for each of the `more` further tokens. `varied`: variation of the number of steps of a request. `step`: mean of a
+    step. `round`: time after which each user sends again, infinite for random arrivals. `prompts_vary`, `answers_vary`:
+    variation of lengths. `longer`: mean time per token over all tokens, divided by `tpot`, the mean over requests.
+    `apart`: variance of a request's TPOT due to prompts that run apart, in s².
     """
 
     rate: Array
@@ -198,20 +200,20 @@ class Steady:
 
 @dataclass(frozen=True)
 class Chances:
-    """What hangs on chance, of requests in steady state and the steps that serve them."""
+    """The random parts of TTFT, TPOT and latency, for requests in steady state and the steps that serve them."""
 
     table: ReplicaTimes
     steady: Steady
 
     @cached_property
     def percentiles(self) -> Percentiles:
-        """Of TTFT, TPOT and latency."""
+        """Percentiles of TTFT, TPOT and latency."""
         latency = self.first + self._answering
         return Percentiles(self.first.tail(), self.following.tail(), latency.tail(), True)
 
     @property
     def _answering(self) -> Varied:
-        """Seconds after the first token: a TPOT for each token of an answer, which is a few at least."""
+        """Seconds after the first token: the TPOT for each further token. Answers that vary may be short."""
         s = self.steady
         varied, all_equal = s.answers_vary, self.following.times(s.more * s.longer)
         by_length = varied * all_equal.mean**2
@@ -223,18 +225,18 @@ class Chances:
     # -- an ordinary step ------------------------------------------------------------------------------------------
     @cached_property
     def decodes(self) -> Array:
-        """Decodes of a step."""
+        """Decodes of an average step."""
         s = self.steady
         return np.asarray(np.minimum(np.maximum(s.rate * s.more * s.tpot * s.longer, 1.0), self.table.decodes[-1]))
 
     @cached_property
     def plain(self) -> Array:
-        """Seconds of a step of decodes alone."""
+        """Seconds of a decode-only step."""
         return self.table.at(self.table.alone, self.decodes)
 
     @cached_property
     def full(self) -> Array:
-        """Seconds of a step with a prompt, or a chunk of one."""
+        """Seconds of a step with a prompt, or with a chunk of one."""
         return self.table.at(self.table.mixed[0], self.decodes)
 
     @property
@@ -244,7 +246,7 @@ class Chances:
 
     @cached_property
     def shortest(self) -> Array:
-        """The part of that which the shortest prompt takes too."""
+        """Part of these seconds that even the shortest prompt takes."""
         if not np.any(self.steady.prompts_vary > 0):
             return self.own
         growing = np.sqrt(self.varied / np.maximum(self.steady.prompts_vary, 1e-12))
@@ -252,23 +254,23 @@ class Chances:
 
     @cached_property
     def varied(self) -> Array:
-        """Squared variation of the seconds of a prompt."""
+        """Squared coefficient of variation of a prompt's seconds."""
         each = self.table.varied(self.steady.prompts_vary)
         return self.table.at(each + 0 * self.table.alone, self.decodes)
 
     @property
     def rate(self) -> Array:
-        """Others' requests a second."""
+        """Requests per second of the others."""
         return self.steady.rate * self.steady.others
 
     @cached_property
     def prompts(self) -> Array:
-        """The share of the time in which others' prompts are computed."""
+        """Share of the time in which prompts of others are computed."""
         return np.asarray(np.minimum(self.rate * self.own, 1.0))
 
     @cached_property
     def some(self) -> Array:
-        """The share of the steps that have such prompts."""
+        """Share of the steps with prompts of others."""
         prompts, full, plain = self.prompts, self.full, self.plain
         return np.asarray(prompts * plain / np.maximum((1 - prompts) * full + prompts * plain, 1e-300))
 
@@ -279,17 +281,18 @@ class Chances:
 
     @cached_property
     def random(self) -> Array:
-        """Whether requests come at random, not from users who wait for answers."""
+        """Whether requests arrive at random, and not from users who wait for answers."""
         return np.isinf(self.steady.round)
 
     # -- TTFT ------------------------------------------------------------------------------------------------------
     @cached_property
     def first(self) -> Varied:
-        """TTFT, of which a prompt alone takes the least.
+        """TTFT; the least is that of a lone prompt.
 
-        Of the step under way between none and all is left, but to users whom a step answered and who are back before
-        the next one ends. Where steps are scheduled ahead another one follows. Others that come meanwhile are in the
-        request's own step, or before it where they do not fit. What the mean has beyond all these is a wait in a queue.
+        A random part of the step under way is left when a request arrives. Users whose answer ended with a step and who
+        are back before the next one ends are the exception. With asynchronous scheduling another step follows. Other
+        requests that arrive meanwhile run in the request's own step, or before it where they do not fit. What the mean
+        has beyond all this is a wait in a queue.
         """
         t, s, own = self.table, self.steady, self.own
         left, variance = self._under_way
@@ -306,7 +309,7 @@ class Chances:
         bounded = queue / (waits**2 + queue)
         variance = variance + waits**2 * (bounded + (1 - bounded) * self._queued)
         with_host = np.sqrt(self.varied) * own + np.sqrt(s.prompts_vary) * (s.late - s.soonest)
-        # what is left of a step with a long prompt is long: λ·E[S³]/3 of its seconds S, and so is the one that follows
+        # of a step with a long prompt more is left, λ·E[S³]/3 for its seconds S, and the following step is long too
         heavy = self.rate * each**3 * ((1 + s.prompts_vary) ** 3 - 1) / 3
         heavy = heavy / np.where(self.random, np.maximum(1 - self.prompts, IDLE), 1.0)  # and those behind it
         following = self.some * each**2 * s.prompts_vary if t.ahead else 0.0
@@ -320,8 +323,8 @@ class Chances:
 
     @property
     def _queued(self) -> Array:
-        """The share of requests at random that find more prompts than a step has room for, whose wait is about
-        exponential: ρ^(√(2(c + 1)) − 1), of room for c (Sakasegawa 1977)."""
+        """Share of random arrivals that find more prompts than a step has room for and wait about exponentially:
+        ρ^(√(2(c + 1)) − 1) for room c (Sakasegawa 1977)."""
         t = self.table
         room = np.where(t.chunks > 1, 1.0, np.maximum(t.at(t.room, self.decodes), 1.0))
         turn = np.where(t.chunks > 1, self.own, t.at(t.step(t.room), self.decodes) / room)
@@ -329,47 +332,47 @@ class Chances:
 
     @property
     def _users(self) -> Array:
-        """Users of the group, by Little's law; infinite where requests come at random."""
+        """Users of the group, by Little's law; infinite for random arrivals."""
         return np.asarray(self.steady.rate * self.steady.round)
 
     @property
     def _placed(self) -> Array:
-        """Whether all of them run at once, so that a request waits for others' prompts alone, one of each."""
+        """Whether all users run at once, so that a request waits only for prompts of others, at most one of each."""
         return np.asarray(self._users <= self.table.decodes[-1] + 1e-6)
 
     @property
     def _met(self) -> Array:
-        """Mean seconds of the step under way at any time."""
+        """Mean seconds of the step under way at a random time."""
         return np.asarray(self.prompts * self.full + (1 - self.prompts) * self.plain)
 
     @property
     def _under_way(self) -> tuple[Array, Array]:
-        """Mean and variance of what is left of that step when a request comes."""
+        """Mean and variance of the seconds left of the step under way when a request arrives."""
         prompts, full, plain, some, late = self.prompts, self.full, self.plain, self.some, self.steady.late
         aligned = ~self.random & (late < plain)
         left = np.where(aligned, some * full + (1 - some) * plain - late, self._met / 2)
         uneven = some * (1 - some) * (full - plain) ** 2
         variance = np.where(aligned, uneven, (prompts * full**2 + (1 - prompts) * plain**2) / 3 - left**2)
-        there = aligned & (late <= 0)  # before the next step begins
+        there = aligned & (late <= 0)  # users are back before the next step begins
         return np.where(there, 0.0, left), np.where(there, 0.0, variance)
 
     # -- TPOT ------------------------------------------------------------------------------------------------------
     @cached_property
     def following(self) -> Varied:
-        """TPOT: that of steps of decodes alone at least, and the prompts that come while a request decodes.
+        """TPOT: at least a decode-only step, and longer by the prompts that arrive while a request decodes.
 
-        Of drafts that are right by chance the least is 0.
+        Where a random number of drafts is accepted, the least is 0.
         """
         s = self.steady
         least = np.where(s.varied > 0, 0.0, np.minimum(self.plain, s.tpot))
         t = self.table
-        slowest = np.maximum(t.at(t.step(self._users), self.decodes), self.plain)  # of which a token takes one
+        slowest = np.maximum(t.at(t.step(self._users), self.decodes), self.plain)  # a token takes one such step
         equal = (s.varied <= 0) & (s.prompts_vary <= 0)
         fullest = np.maximum(t.at(np.maximum(t.partly[-1], t.mixed[-1]), self.decodes), s.tpot)
         greatest = np.where(t.mixes & (s.varied <= 0), np.where(self._placed & equal, slowest, fullest), inf)
         beside = np.where(t.mixes | ~self.random, self._prompts_beside, s.apart)
         beside = beside * (1 + s.answers_vary)
-        if t.mixes:  # the mean of several steps varies no more than one
+        if t.mixes:  # a mean over several steps varies no more than one step
             beside = np.where(self.random, np.minimum(beside, self._one_step * (s.tpot / s.step) ** 2), beside)
         over_answer = beside + s.varied * s.tpot**2 * (1 + s.answers_vary)
         by_length = np.where(s.prompts_vary + s.answers_vary > 0, over_answer, 0.0)
@@ -377,11 +380,11 @@ class Chances:
 
     @property
     def _prompts_beside(self) -> Array:
-        """Variance by prompts of others, of a Poisson number.
+        """Variance of TPOT due to others' prompts, whose number is Poisson.
 
-        Of users who take turns half of it goes: each sends about once in a round, the less so the more answers vary.
-        None is left where steps are always full of prompts. At random prompts come after prompts, the more so where
-        each has steps of its own. What a prompt adds varies by as many seconds as the prompt itself.
+        With users who take turns up to half of it goes, since each sends about once per round; less so the more answers
+        vary. Where steps are always full of prompts, none is left. With random arrivals prompts follow prompts, even
+        more where each has steps of its own. The seconds that a prompt adds vary as much as those of the prompt itself.
         """
         t, s = self.table, self.steady
         fresh = np.maximum(np.minimum(s.rate * s.step, t.at(t.room, self.decodes)), 1.0)
@@ -399,7 +402,7 @@ class Chances:
 
     @property
     def _one_step(self) -> Array:
-        """Variance of the seconds of a step by prompts: whether it has any, and how many where it takes several."""
+        """Variance of a step's seconds due to prompts: whether it has any and, where it takes several, how many."""
         t, s = self.table, self.steady
         begun = self.rate * s.step
         some = np.clip(np.where(self.several, -np.expm1(-begun), begun * t.chunks), 1e-6, 1.0)
@@ -409,7 +412,7 @@ class Chances:
 
     @property
     def _crowd(self) -> Array:
-        """Variance by the number of decodes, which is a Poisson one where requests come at random, and grows on it."""
+        """Variance of TPOT due to the number of decodes, which is Poisson for random arrivals and amplifies itself."""
         s, deviation = self.steady, np.sqrt(self.decodes)
         more, fewer = self.decodes + deviation, np.maximum(self.decodes - deviation, 1.0)
         wider = (self.table.at(self.table.alone, more) - self.table.at(self.table.alone, fewer)) / 2

@@ -1,9 +1,9 @@
-"""Two pools in a row, in closed form: prompts in batches, then the decode steps of those that run together.
+"""Disaggregated pools as two queues in a row, in closed form: batches of prompts, then decode steps.
 
-Rates are requests a second, times seconds, everything arrays. Of tables the first axis is that of the nodes, numbers of
-prompts or sequences, between which times are linear; the other axes are those of what was asked. `uneven` is the
-squared coefficient of variation of the gaps between the requests of one group: 1/c where Poisson arrivals go round c
-groups, whose gaps are Erlang's.
+Rates are requests per second, times are seconds, and everything is an array. The first axis of a table is that of its
+nodes, numbers of prompts or sequences, between which times are linear; the other axes are those of the settings.
+`uneven` is the squared coefficient of variation of the gaps between the requests of one group: 1/c where Poisson
+arrivals are dealt out to c groups in turn, whose gaps are then Erlang.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from roofline.distinct import Array
 from roofline.estimates.interpolation import interpolated
 
 NEARLY = 1 - 1e-6
-"""Load at which a queue that would grow without end is cut off."""
+"""Load at which a queue that would grow without bound is cut off."""
 TOGETHER = 2**12
-"""Numbers between neighbouring points that are worked out together."""
+"""Intervals between points that are computed together."""
 SINGLE, FARTHER = 32, 160
-"""Numbers of sequences whose probability is summed one by one, and points that stand for those beyond."""
+"""Numbers of sequences whose probabilities are summed one by one, and points that stand for larger numbers."""
 
 
 def neighbours(points: int, size: int) -> Iterator[tuple[slice, slice]]:
-    """Where neighbouring points begin and end, as many of them together as stay in a processor's cache."""
+    """Slices of the left and right ends of neighbouring points, in pieces that fit in a processor's cache."""
     step = max(1, TOGETHER // max(1, size))
     for i in range(0, points - 1, step):
         end = min(i + step, points - 1)
@@ -34,7 +34,7 @@ def neighbours(points: int, size: int) -> Iterator[tuple[slice, slice]]:
 
 
 def balance(nodes: Array, excess: Array) -> Array:
-    """Where an excess that begins below 0 reaches it, linear between the nodes; the first or last one otherwise."""
+    """The point where `excess`, linear between nodes, first reaches 0 from below; else the first or last node."""
     result, below = nodes[0] + 0.0 * excess[0], np.ones(1, dtype=bool)
     for left, right in neighbours(len(nodes), result.size):
         low, high = excess[left], excess[right]
@@ -47,10 +47,10 @@ def balance(nodes: Array, excess: Array) -> Array:
 
 
 def regularity(load: Array, uneven: Array, varied: Array | float = 0.0) -> Array:
-    """What is left of a wait where gaps vary less than at random, as a share of that at random.
+    """Factor on the wait of a queue with random arrivals for gaps that vary less, c² = `uneven`.
 
-    (c² + v)/(1 + v) times the factor of Kraemer and Langenbach-Belz (1976), exp(−2(1 − ρ)(1 − c²)²/(3ρ(c² + v))):
-    c² is `uneven`, v the squared coefficient of variation of service.
+    (c² + v)/(1 + v) times the factor of Kraemer and Langenbach-Belz (1976), exp(−2(1 − ρ)(1 − c²)²/(3ρ(c² + v))), where
+    v is the squared coefficient of variation of service times.
     """
     both = uneven + varied
     shrunk = np.exp(-2 * (1 - load) * (1 - uneven) ** 2 / (3 * np.maximum(load, 1e-12) * both))
@@ -58,9 +58,9 @@ def regularity(load: Array, uneven: Array, varied: Array | float = 0.0) -> Array
 
 
 def dealt(numbers: Array, seconds: Array, in_step: Array) -> tuple[Array, Array]:
-    """The table of so many ranks that run every step together, by what all of them have, from the table of one.
+    """The table of `in_step` ranks in lock step by the total over all of them, from the table of one rank.
 
-    They have it in turn, so that the fullest has ⌈N/ranks⌉, which is (N + (ranks − 1)/2)/ranks on average.
+    Requests are dealt out in turn: the fullest rank has ⌈N/ranks⌉ of N, on average (N + (ranks − 1)/2)/ranks.
     """
     first = np.ones_like(numbers[:1] * in_step)
     every = np.concatenate([first, numbers * in_step - (in_step - 1) / 2, numbers[-1:] * in_step])
@@ -68,17 +68,17 @@ def dealt(numbers: Array, seconds: Array, in_step: Array) -> tuple[Array, Array]
 
 
 def of_rank(number: Array, every: Array, in_step: Array | float) -> Array:
-    """What the fullest of so many ranks has of that many in all, one at least, at most its share of the last node."""
+    """Share of the fullest of `in_step` ranks in `number`: at least one, at most its share of the last node."""
     fullest = np.maximum((number + (in_step - 1) / 2) / in_step, np.minimum(number, 1.0))
     return np.asarray(np.minimum(fullest, every[-1] / in_step))
 
 
 @dataclass(frozen=True)
 class Batches:
-    """A group of the pool that prefills: whatever waits when it is free begins together, at most `sizes[-1]` prompts.
+    """A group of the prefill pool: when it is free, all waiting prompts start together, at most `sizes[-1]` of them.
 
-    `seconds`: of a batch by its size, from its begin to its end; `depth`: pipeline stages, so many batches under way.
-    `in_step`: ranks of the group, which run every step together.
+    `seconds`: of a batch of each size, from start to end. `depth`: pipeline stages, which is the number of batches
+    under way. `in_step`: ranks of the group that run every step in lock step.
     """
 
     sizes: Array
@@ -88,23 +88,24 @@ class Batches:
 
     @cached_property
     def occupied(self) -> Array:
-        """Seconds from one batch to the next."""
+        """Seconds from the start of one batch to that of the next."""
         return np.asarray(self.seconds / self.depth)
 
     @cached_property
     def fastest(self) -> Array:
-        """Prompts a second of full batches."""
+        """Prompts per second in full batches."""
         return np.asarray(self.sizes[-1] / self.occupied[-1])
 
     def wait(self, rate: Array, uneven: Array, varied: Array | float = 0.0) -> tuple[Array, Array]:
-        """Seconds until a prompt's batch begins, and the prompts of that batch, at a rate of the group.
+        """Seconds until a prompt's batch starts, and prompts of that batch, at a request rate of the group.
 
-        A batch of n prompts takes s(n) = s(0) + n·Δ, in which x = rate·s(n) come on average, and with probability p
-        none: n = x + p on average. Where q prompts did not fit, the balance of the squares of n + q from one batch to
-        the next gives E[q]·2b(1 − ρ) = (u − v)(1 − (rate·Δ)²), exact for random arrivals: u is the variance of n where
-        batches have no limit, v the variance there is. A prompt waits (s(b)·E[q] + rate·E[s²]/2)/E[n]. v is taken to be
-        u and (b − n)(n − 1), the most that a mean between 1 and b allows, as in parallel. `varied`: v of a prompt's
-        seconds, by which those of n vary by v/n. Of b = 1 this is the M/G/1 queue's ρs(1 + v)/(2(1 − ρ)).
+        A batch of n prompts takes s(n) = s(0) + n·Δ, during which x = rate·s(n) prompts arrive on average, and none
+        with probability p, so that n = x + p on average. Let q prompts not fit. Balancing the squares of n + q between
+        batches gives E[q]·2b(1 − ρ) = (u − v)(1 − (rate·Δ)²), exact for random arrivals. Here u is the variance of n in
+        unlimited batches and v the actual one. A prompt waits (s(b)·E[q] + rate·E[s²]/2)/E[n]. For v, u is combined as
+        if in parallel with (b − n)(n − 1), the largest variance of a number from 1 to b with this mean. `varied`:
+        squared coefficient of variation c² of a prompt's seconds; for n prompts it is c²/n. For b = 1 the wait is that
+        of the M/G/1 queue, ρs(1 + c²)/(2(1 − ρ)).
         """
         largest, whole = self.sizes[-1], self.occupied[-1]
         coming = rate * self.occupied
@@ -129,10 +130,11 @@ class Batches:
 
 @dataclass(frozen=True)
 class Places:
-    """A group of the pool that decodes: at most `sequences[-1]` of them run together, the others wait for a place.
+    """A group of the decode pool: at most `sequences[-1]` sequences run together, the others wait for a place.
 
-    `seconds`: of a step by its sequences. `steps`: those of a request. `ahead`: 1 where a step is put together while
-    the one before it runs, so that who comes meanwhile waits for a whole one more, else 0. `in_step`: as of `Batches`.
+    `seconds`: of a step by its number of sequences. `steps`: decode steps of a request. `ahead`: 1 with asynchronous
+    scheduling, where a request that arrives during a step waits for another whole one, else 0. `in_step`: as for
+    `Batches`.
     """
 
     sequences: Array
@@ -143,27 +145,28 @@ class Places:
 
     @cached_property
     def fastest(self) -> Array:
-        """Requests a second where every place is taken."""
+        """Requests per second with every place taken."""
         return np.asarray(self.sequences[-1] / (self.seconds[-1] * self.steps))
 
     def running(self, rate: Array, uneven: Array) -> Array:
-        """Sequences of a step that a request is in, itself included, at a rate of the group.
+        """Sequences in a step of a request, itself included, at a request rate of the group.
 
-        By Little's law k = rate·steps·t(k) run on average, and those that a request meets are that many where arrivals
-        are random: it runs among k + 1. Exact for times that are linear in k, by the product form of such a queue.
+        By Little's law k = rate·steps·t(k) sequences run on average. With random arrivals a request meets as many, so
+        that it runs among k + 1. Exact for times linear in k, by the product form of such a queue.
         """
         return balance(self.sequences, self.sequences - uneven - rate * self.steps * self.seconds)
 
     def joining(self, running: Array, others: Array) -> Array:
-        """Seconds until the first step of a request begins: what is left of the one under way, if any of the others
-        decodes; there are so many of them to a group.
+        """Seconds until the first step of a request starts: the rest of the step under way, if another decodes.
+
+        `others`: how many other requests there are for the group.
         """
         busy = 1 - np.exp(others * np.log1p(-np.minimum((running - 1) / others, 1 - 1e-9)))
         return np.asarray(busy * (0.5 + self.ahead) * interpolated(self.sequences, self.seconds, running))
 
     @cached_property
     def _counts(self) -> tuple[Array, Array]:
-        """Numbers of sequences, from 1 to the most, and what a step takes with each, in logarithms."""
+        """Numbers of sequences from 1 to the most, and the logarithm of a step's seconds per sequence at each."""
         most = self.sequences[-1]
         powers = np.linspace(0, 1, FARTHER).reshape(-1, *(1 for _ in most.shape))
         single = np.minimum(np.arange(1.0, SINGLE + 1).reshape(-1, *(1 for _ in most.shape)), most)
@@ -172,11 +175,11 @@ class Places:
         return counts, np.log(interpolated(self.sequences, self.seconds, counts) / counts)
 
     def place(self, rate: Array, uneven: Array) -> Array:
-        """Seconds that a request waits for a place, at a rate of the group that is below its fastest.
+        """Seconds that a request waits for a place, at a request rate of the group below its fastest.
 
-        π(k) ∝ (rate·steps)^k·Π t(j)/j, j ≤ k: the product form of a queue whose speed hangs on how many it serves, with
-        service shared out equally, whatever the lengths (Kelly 1979). Beyond the most the queue is served in order; as
-        lengths do not vary it is half as long as a random one.
+        π(k) ∝ (rate·steps)^k·Π t(j)/j, j ≤ k: the product form of a queue whose speed depends on the number it serves,
+        with service shared equally, for any distribution of lengths (Kelly 1979). Beyond the last place the queue is
+        served in order; as lengths do not vary, the wait is half of that with exponential ones.
         """
         counts, log = self._counts
         each = np.log(np.maximum(rate * self.steps, 1e-300)) + log
@@ -198,11 +201,11 @@ class Places:
 
 @dataclass(frozen=True)
 class Passage:
-    """What a request goes through: seconds of each part, at a rate.
+    """What a request goes through at a rate; times in seconds.
 
-    `prompts`: those of its rank's batch. `prefill`: that batch. `shown`: of the transfer what the prefill does not
-    hide. `running`: sequences of its rank's steps. `prefill_wait`: for a replica that prefills and for the links,
-    `decode_wait`: for a place in one that decodes and for its first step.
+    `prompts`: of its rank's batch. `prefill`: that batch. `shown`: the part of the transfer that prefill does not hide.
+    `running`: sequences of its rank's steps. `prefill_wait`: for a prefill replica and the links. `decode_wait`: for a
+    place in a decode replica and for its first step.
     """
 
     rate: Array
@@ -217,10 +220,10 @@ class Passage:
 
 @dataclass(frozen=True)
 class Tandem:
-    """Pools of `prefills` groups that compute prompts and `decodes` groups that decode, and `links` between them.
+    """`prefills` groups that compute prompts, `decodes` groups that decode, and `links` between them.
 
-    `transfer`: seconds that a prompt's cache keeps a link; it goes layer by layer, of so many `layers`.
-    `before`: seconds before a scheduler sees a request. `varied`: squared coefficient of variation of prompts' lengths.
+    `transfer`: seconds for which the cache of a prompt occupies a link; it is sent layer by layer, in `layers` parts.
+    `before`: seconds until the scheduler sees a request. `varied`: squared coefficient of variation of prompt lengths.
     """
 
     batches: Batches
@@ -235,12 +238,12 @@ class Tandem:
 
     @cached_property
     def capacity(self) -> Array:
-        """Requests a second that both pools and the links hold."""
+        """Most requests per second that both pools and the links can take."""
         pools = np.minimum(self.prefills * self.batches.fastest, self.decodes * self.running.fastest)
         return np.asarray(np.minimum(pools, self.links / self.transfer))
 
     def first_token(self, p: Passage) -> Array:
-        """Seconds from a request's arrival to its first token, that of the first decode step."""
+        """Seconds from a request's arrival to its first token, which the first decode step yields."""
         return np.asarray(self.before + p.prefill_wait + p.prefill + p.shown + p.decode_wait + p.step)
 
     def latency(self, p: Passage) -> Array:
@@ -248,15 +251,15 @@ class Tandem:
         return np.asarray(self.first_token(p) + (self.running.steps - 1) * p.step)
 
     def at(self, rate: Array) -> Passage:
-        """Requests that come at random, so many a second."""
+        """An open loop: requests arrive at random, `rate` per second."""
         return self._passage(rate, np.ones(()), self.running.place(rate / self.decodes, 1 / self.decodes))
 
     def always(self, population: Array) -> Passage:
-        """So many requests, each of which comes when another one is done.
+        """A closed loop of `population` requests, each sent when another is answered.
 
-        Mean value analysis of a closed network: a request meets what the others, one fewer, leave on average, which is
-        taken to be in proportion (Schweitzer 1979); throughput = population / latency. It never exceeds the capacity:
-        who is then left waits at the pool that has none.
+        Mean value analysis of a closed network: a request meets what the others, one fewer, leave on average, taken as
+        proportional to their number (Schweitzer 1979); throughput = population / latency. It never exceeds the
+        capacity: requests left over then wait at the pool that limits it.
         """
         low, high = np.zeros(np.broadcast_shapes(np.shape(population), self.capacity.shape)), self.capacity
         for _ in range(48):
@@ -272,9 +275,9 @@ class Tandem:
         )  # fmt: skip
 
     def always_at(self, rate: Array) -> tuple[Array, Passage]:
-        """How many requests, each of which comes when another one is done, make such a rate, and what they go through.
+        """The population of a closed loop with this throughput, and what its requests go through.
 
-        Of `always` the inverse: n = rate · latency, which hangs a little on n itself.
+        The inverse of `always`: n = rate · latency, by iteration, since latency depends slightly on n.
         """
         number = np.full(np.broadcast_shapes(np.shape(rate), self.capacity.shape), np.inf)
         for _ in range(3):
@@ -287,9 +290,9 @@ class Tandem:
         return self._passage(rate, (population - 1) / population, np.zeros(()))
 
     def _passage(self, rate: Array, others: Array, place: Array) -> Passage:
-        """At a rate, where a request meets that share of what there is on average, and lengths that vary.
+        """What a request goes through at a rate, where it meets a share `others` of the average load; lengths may vary.
 
-        That is (N − 1)/N of a population of N; so few also come less unevenly.
+        The share is (N − 1)/N for a population of N, whose requests also arrive less unevenly if N is small.
         """
         met, varied = rate * others, self.varied
         wait, prompts = self.batches.wait(met / self.prefills, np.maximum(others, 1e-9) / self.prefills, varied)

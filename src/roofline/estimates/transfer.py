@@ -1,4 +1,4 @@
-"""A prompt's cache on its way from the replica that prefilled it to the one that decodes."""
+"""Transfer of a prompt's KV cache from the replica that prefilled it to the one that decodes."""
 
 from __future__ import annotations
 
@@ -17,45 +17,46 @@ from roofline.machine.collectives import collective
 from roofline.machine.fabric import Cluster, cluster_named, joined_copies
 
 NETWORKED = (16, 32, 144)
-"""Chips of a kind that are more than one node of it."""
+"""Numbers of chips that span more than one node."""
 
 
 @dataclass(frozen=True)
 class Network:
-    """Chips between which a cache travels: so many of a cluster, whose outermost links it crosses."""
+    """The chips between which a cache is sent: `chips` chips of a cluster, across its outermost links."""
 
     cluster: Cluster
     chips: Count
 
     def seconds(self, size: Count) -> Span:
-        """Seconds of so many bytes from one chip to another."""
+        """Seconds to send `size` bytes from one chip to another."""
         t = collective("p2p", size, self.chips, self.cluster)
         return Span(t.floor, t.expected, t.low, t.high)
 
 
 def rank_cache(asked: Setup, tokens: Count) -> Count:
-    """Bytes that the fullest rank of a replica holds of one sequence: KV cache of so many tokens and recurrent state.
+    """Bytes of one sequence on the fullest rank of a replica: KV cache of `tokens` tokens and recurrent state.
 
-    Tensor parallelism shares out KV heads, so far as there are any; latent caches (MLA) lie whole on each of its ranks,
-    as a sequence's does on one rank of attention data parallelism. Pipeline stages share out layers, context parallel
-    ranks tokens.
+    Tensor parallelism divides KV heads, as far as there are enough. Latent caches (MLA) are replicated on its ranks;
+    with attention data parallelism one rank holds a whole sequence. Pipeline stages divide the layers, context-parallel
+    ranks the tokens.
     """
     ranks = asked.deployment.ranks(asked.model)
     return reduce(most, (rank.kv_bytes(tokens, asked.formats) + rank.state_bytes(asked.formats) for rank in ranks))
 
 
 def moved_bytes(first: Setup, then: Setup, tokens: Count) -> Count:
-    """Bytes of one prompt's cache on the busiest link: what a rank that prefilled sends or one that decodes receives.
+    """Bytes of one prompt's cache on the busiest link: those that a prefill rank sends or a decode rank receives.
 
-    Ranks that hold the same send one copy between them: copies for others of the same replica go by its own links.
+    Ranks that hold the same data send one copy; copies for other ranks of the receiving replica use its own links.
     """
     return most(rank_cache(first, tokens), rank_cache(then, tokens))
 
 
 def networks(on: Machine, prefill_on: Machine, chips: Count) -> tuple[Network, ...]:
-    """What the cache of a prompt crosses: the links between so many chips of one machine, or those of two machines.
+    """The networks that a prompt's cache crosses: that of one machine, or those of the two machines.
 
-    Raises InputError for machines of unlike chips of which one has no known network, and for too few chips.
+    Raises InputError where prefill and decode run on different machines and the network of one is unknown, and for too
+    few chips.
     """
     if prefill_on is on or prefill_on == on:
         return (_joined(on, chips),)
