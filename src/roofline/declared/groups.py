@@ -78,7 +78,7 @@ class LayoutSettings:
 
     layout: Annotated[
         LayoutText | None,
-        "How it is spread over chips: degrees such as `tp=8,pp=4,dp=2`, with `ep`, `etp`, `cp`, `vp`, `zero`, "
+        "How the model is spread over chips: degrees such as `tp=8,pp=4,dp=2`, with `ep`, `etp`, `cp`, `vp`, `zero`, "
         "`shard`, `sp`, `stages=20+22+22`, `exchange=ring|all_gather|ulysses`. Default: one chip; on a cluster "
         "all of it.",
     ] = None
@@ -165,7 +165,7 @@ class RequestLengths:
 @group
 @dataclass(frozen=True)
 class StaticBatch(RequestLengths):
-    """Equal requests that start together."""
+    """A static batch: equal requests that start together."""
 
     batch: Annotated[Sequences, "Sequences that start together, those of all replicas."] = 1
 
@@ -261,10 +261,10 @@ class PrefillReplicas:
         LayoutText | None,
         "Layout of replicas that only prefill, beside those of the layout that only decode.",
     ] = None
-    prefill_on: Annotated[
-        MachineName | None, "Chip or cluster of the replicas that only prefill, where it is not that of the others."
-    ] = None
-    prefill_engine: Annotated[EngineName | None, "Their engine, where it is not that of the others."] = None
+    prefill_on: Annotated[MachineName | None, "Chip or cluster of the replicas that only prefill, if it differs."] = (
+        None
+    )
+    prefill_engine: Annotated[EngineName | None, "Engine of the replicas that only prefill, if it differs."] = None
 
 
 @group
@@ -309,11 +309,11 @@ KEPT_BY = 0.99
 class SLO:
     """Upper limits in seconds on TTFT, TPOT and request latency, infinite for none, and the required attainment."""
 
-    ttft: Annotated[Seconds, "The longest time to first token, as in `300ms`."] = inf
-    tpot: Annotated[Seconds, "The longest time between tokens."] = inf
-    latency: Annotated[Seconds, "The longest time of a whole request."] = inf
+    ttft: Annotated[Seconds, "Maximum time to first token, such as `300ms`."] = inf
+    tpot: Annotated[Seconds, "Maximum time per output token after the first."] = inf
+    latency: Annotated[Seconds, "Maximum time of a whole request."] = inf
     attainment: Annotated[
-        Attained, "The share of requests that keep all of these limits, as in `0.95`; `mean`: their means do."
+        Attained, "Share of requests that must keep all of these limits, such as `0.95`; `mean`: the means must."
     ] = KEPT_BY
 
     @property

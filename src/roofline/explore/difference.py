@@ -47,7 +47,7 @@ PHASES = ("prefill", "decode", "training")
 class SidePlace(PlaceSettings):
     """Where a side runs."""
 
-    on: Annotated[MachineName | None, "A chip, or several; without there are no times."] = None
+    on: Annotated[MachineName | None, "A chip, or several; without one there are no times."] = None
 
 
 @group
@@ -293,7 +293,9 @@ def _side_of(given: str | Side | Model | Source) -> Side:
 def diff(
     a: str | Side | Model | Source,
     b: str | Side | Model | Source,
-    engine: Annotated[EngineName | None, "Whose kernels, host time and memory rule, of a side that names none."] = None,
+    engine: Annotated[
+        EngineName | None, "Engine of a side that names none: its kernels, host time and memory rule."
+    ] = None,
 ) -> Difference:
     """Compare two sides phase by phase. A side is a text as `side` parses it, a model, its config or a `Side`.
 

@@ -36,7 +36,7 @@ class SequenceRoom(MachineSettings):
 
 
 TriedFormats: TypeAlias = Annotated[
-    Names | None, "Formats that are tried, the widest first: the checkpoint's own, then llama.cpp's mixes."
+    Names | None, "Formats to try, the widest first: the checkpoint's own, then llama.cpp's mixes."
 ]
 TriedEngine: TypeAlias = Annotated[
     EngineName | None,

@@ -59,10 +59,10 @@ class Choices(Where):
     layout: Annotated[
         LayoutText | None, "Layouts of a replica to choose from, as in `tp=4` (default: all that divide)."
     ] = None
-    chips: Annotated[ChipCount | None, "Chips in all (8, or those of the cluster)."] = None
-    kind: Annotated[KindName | None, "Replicas that do both phases, or a pool for each alone (default: both)."] = None
-    budget: Annotated[PlainNumber | None, "USD an hour at most, of chips with a price."] = None
-    power: Annotated[PlainNumber | None, "Watts at most, of boards at their TDP."] = None
+    chips: Annotated[ChipCount | None, "Total number of chips (8, or those of the cluster)."] = None
+    kind: Annotated[KindName | None, "Replicas that do both phases, or a pool for each phase (default: both)."] = None
+    budget: Annotated[PlainNumber | None, "Maximum USD per hour; every chip needs a price."] = None
+    power: Annotated[PlainNumber | None, "Maximum watts, of boards at their TDP."] = None
 
 
 @group
@@ -77,7 +77,7 @@ class Ranking:
         "`chips` (the default with a load). Of training `time`, `cost` or `chips`.",
     ] = None
     top: Annotated[Whole, "Plans to list."] = TOP
-    confirm: Annotated[WholeOrNone, "So many of the best are simulated request by request."] = 0
+    confirm: Annotated[WholeOrNone, "Number of the best plans to simulate request by request."] = 0
 
 
 @dataclass(frozen=True, repr=False)

@@ -60,9 +60,9 @@ def solve(
         "The other side, where it differs: `on=b200,precision=fp8`; of price and utilisation also owning, "
         "`owned(capital=30000,years=4,kwh=0.1,pue=1.2)`.",
     ] = None,
-    utilisation: Annotated[PlainNumber | None, "Of the time in which an owned chip works, to find the price."] = None,
-    extreme: Annotated[ExtremeName | None, "The greatest or the least value, where it is not the usual one."] = None,
-    most_chips: Annotated[OneChipCount | None, "As far as chips are looked at (512, or those of the cluster)."] = None,
+    utilisation: Annotated[PlainNumber | None, "Share of time in which an owned chip works, to find the price."] = None,
+    extreme: Annotated[ExtremeName | None, "The greatest or the least value, instead of the default."] = None,
+    most_chips: Annotated[OneChipCount | None, "Maximum number of chips (512, or those of the cluster)."] = None,
     strict: Annotated[Switch, "Times at the far end of their 80 % intervals."] = False,
     **settings: Given,
 ) -> Solution:

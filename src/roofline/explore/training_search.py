@@ -123,12 +123,10 @@ class TrainingMachine(LawSettings, TrainerSettings, MachineSettings):
 class ChosenOptions(StepOptions):
     """Options of a training step; schedules, recomputations and recipes may be several to choose from."""
 
-    schedule: Annotated[
-        Word | None, "Order in which stages take micro-batches, as of `train` (default: `1f1b` or `interleaved`)."
+    schedule: Annotated[Word | None, "Pipeline schedule, as in `train` (default: `1f1b` or `interleaved`)."] = None
+    recompute: Annotated[
+        Words | None, "What is recomputed, as in `train` (default: `none`, `selective` or `full`)."
     ] = None
-    recompute: Annotated[Words | None, "What is run again, as of `train` (default: `none`, `selective` or `full`)."] = (
-        None
-    )
 
 
 AS_FAST_AS_CAN_BE, AS_IT_IS = ChosenOptions(), Learner()
@@ -143,9 +141,9 @@ def search_training(
     tokens: Annotated[OneTokens, "Tokens of a sequence."],
     how: ChosenOptions = AS_FAST_AS_CAN_BE,
     learner: Learner = AS_IT_IS,
-    objective: Annotated[TrainingAim, "What is least of the best: `time` of a step, `cost` or `chips`."] = "time",
+    objective: Annotated[TrainingAim, "What to minimise: `time` of a step, `cost` or `chips`."] = "time",
     chips: Annotated[OneChipCount | None, "Chips of the layout (default: the whole machine)."] = None,
-    top: Annotated[Whole, "Layouts that are listed."] = 10,
+    top: Annotated[Whole, "Layouts to list."] = 10,
     bill: Bill | None = None,
     drawn: MeanPower = BY_ENERGY,
 ) -> TrainingSearch:

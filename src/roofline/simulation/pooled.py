@@ -62,12 +62,12 @@ class PrefillPool:
             "decode.",
         ] = None,
         prefill_on: Annotated[
-            MachineName | None, "Chip or cluster of the replicas that only prefill, where it is not that of the others."
+            MachineName | None, "Chip or cluster of the replicas that only prefill, if it differs."
         ] = None,
-        prefill_engine: Annotated[EngineName | None, "Their engine, where it is not that of the others."] = None,
+        prefill_engine: Annotated[EngineName | None, "Engine of the replicas that only prefill, if it differs."] = None,
         prefill_bandwidth: Annotated[
             Bandwidth | None,
-            "Of the link of each chip from one pool to the other, such as `50GB/s`; else that of the network of nodes.",
+            "Bandwidth of each chip's link between the pools, such as `50GB/s` (default: that of the node network).",
         ] = None,
     ) -> PrefillPool:
         """A pool from settings. Raises InputError for an engine or a bandwidth without a pool."""

@@ -104,7 +104,7 @@ class Requested(DrawnLengths):
 
     rate: Annotated[PlainNumber | None, "Requests a second."] = None
     arrivals: Annotated[
-        ArrivalsText | None, "How they come at that rate: `poisson` (the default), `constant`, `gamma(cv)` in bursts."
+        ArrivalsText | None, "Arrival process at that rate: `poisson` (the default), `constant`, `gamma(cv)` in bursts."
     ] = None
     concurrency: Annotated[
         PlainCount | None,
@@ -117,13 +117,13 @@ class Requested(DrawnLengths):
         "prompts share steps with decodes, as long as one answer takes.",
     ] = None
     prefixes: Annotated[
-        PrefixesText | None, "Prompts begin with one of so many prefixes of so many tokens, such as `10x2048`."
+        PrefixesText | None, "Shared prefixes of prompts, their number × tokens each, such as `10x2048`."
     ] = None
     trace: Annotated[
         FileName | None,
         "Instead of all these: a file of requests, CSV, JSON lines or Parquet; docs/simulation.md says which columns.",
     ] = None
-    speed: Annotated[PlainNumber | None, "Times as fast as the trace."] = None
+    speed: Annotated[PlainNumber | None, "Replay speed of the trace: 2 is twice as fast."] = None
 
 
 def _extent(field: str, value: object, least: int) -> int:
@@ -143,11 +143,11 @@ class Extent:
     TTFT and latency are at most this share of the means, whatever `requests` says.
     """
 
-    requests: Annotated[PlainCount | None, "Requests that count, such as `10k` (10k; of a trace all)."] = None
+    requests: Annotated[PlainCount | None, "Requests that count, such as `10k` (default: 10k; all of a trace)."] = None
     warmup: Annotated[
         PlainCount | None, "Requests to warm up, which do not count (default: a tenth; none for a trace)."
     ] = None
-    seed: Annotated[PlainCount, "Of what is drawn: the same seed gives the same answer."] = 0
+    seed: Annotated[PlainCount, "Random seed: the same seed gives the same answer."] = 0
     until: Annotated[
         PlainNumber | None,
         "Instead of a number of requests: until 95 % confidence intervals of mean TTFT and latency are ± this share of "
