@@ -97,9 +97,9 @@ def break_even(q: OpenQuestion, find: str, against: object, utilisation: float |
 
     Against other settings: price = their USD per token / ours at 1 USD per hour; utilisation = ours / theirs, the
     lowest utilisation at which ours costs no more than theirs at full use. A cost limit takes the place of their cost.
-    Against owning: price = USD per hour of owning / utilisation; the utilisation u solves fixed + (u·power + (1 −
-    u)·idle)·k = u·price, k = PUE · USD per kWh / 1000. Raises InputError where a price is unknown, or there is nothing
-    to compare with.
+    Against owning: price = USD per hour of owning / utilisation; the utilisation u solves
+    fixed + (u·power + (1 − u)·idle)·k = u·price, k = PUE · USD per kWh / 1000.
+    Raises InputError where a price is unknown, or there is nothing to compare with.
     """
     own = owned_named(against)
     if own is not None:

@@ -206,12 +206,13 @@ def codesign(
     """The Pareto front of hypothetical chips, by NSGA-II: a figure against a cost of the chip.
 
     of: the figure, with a power of seconds in its unit: minimised (times, USD, joules) or maximised
-    (`tokens_per_second`). against: `usd`, `power` or `area`, minimised. where: a condition that chips must meet, on
-    figures as in `solve`, and on their `area` in mm² and their `usd`. The settings are those of `solve`. Everything
-    that a design does not set, the law included, comes from the given chip. A chip is feasible where its die fits the
-    reticle, its power is within the bounds and the requested work fits its memory. The same seed gives the same front;
-    each generation has 32 chips. Needs pymoo (the extra `codesign`). Raises InputError where no chip is feasible, and
-    for invalid settings.
+    (`tokens_per_second`).
+    against: `usd`, `power` or `area`, minimised.
+    where: a condition that chips must meet, on figures as in `solve`, and on their `area` in mm² and their `usd`.
+    The settings are those of `solve`. Everything that a design does not set, the law included, comes from the given
+    chip. A chip is feasible where its die fits the reticle, its power is within the bounds and the requested work fits
+    its memory. The same seed gives the same front; each generation has 32 chips.
+    Needs pymoo (the extra `codesign`). Raises InputError where no chip is feasible, and for invalid settings.
     """
     ends = ("n_gen", count("generations", generations, 1))
     if generations > MOST_GENERATIONS:

@@ -291,7 +291,7 @@ class Compared(Clause):
         return _COMPARISONS[self.sign](self.left.value(look), self.right.value(look))
 
     def use(self, look: ColumnLookup) -> Array:
-        """For a limit, the smaller side over the larger in the sense of the sign: at most 1 where the limit holds."""
+        """For a limit `a < b`, the ratio a / b, and for `a > b` the ratio b / a: at most 1 where the limit holds."""
         if not self.of_order:
             return super().use(look)
         left, right = _numbers(self.left, look), _numbers(self.right, look)

@@ -118,7 +118,7 @@ def reranked(ranked: Ranked, number: int) -> tuple[Ranked, tuple[ServingPlan, ..
 def recommended(ranked: Ranked, number: int) -> ServingPlan | None:
     """The simplest of the first `number` plans within the error whose simulation keeps the limits.
 
-    Where there is none, the first of those that cannot be simulated; None where there is no such plan either.
+    If there is none, the first of those that cannot be simulated; None if all were simulated and miss the limits.
     """
     left = list[ServingPlan]()
     for simple in ranked.as_good[:number]:

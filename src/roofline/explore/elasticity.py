@@ -155,9 +155,10 @@ def sensitivity(model: Model | Source, *, of: str | None = None, map: bool = Fal
     """The elasticities of a figure to the knobs of chip, work and model, and the regime of every op.
 
     of: a figure such as `time`, `tpot`, `latency` or `usd_per_million_tokens`. The default is the time of a step or of
-    training, the latency of a static batch, or the TPOT of a server. map: also the bound of decode steps over batch and
-    context. The settings are those of `solve`. For training only the work is varied. Raises InputError for invalid
-    settings, and for a figure that is not a number.
+    training, the latency of a static batch, or the TPOT of a server.
+    map: also the bound of decode steps over batch and context.
+    The settings are those of `solve`. For training only the work is varied. Raises InputError for invalid settings, and
+    for a figure that is not a number.
     """
     q = question_of(model_of(model), "", False, settings).knowing()
     name = figure_of(q, of)

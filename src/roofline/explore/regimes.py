@@ -20,11 +20,12 @@ MOST = 2**20
 class Critical:
     """Where compute at full peak takes as long as memory and links at full bandwidth, on one deployment.
 
-    `batch`: the smallest compute-bound batch of a decode step at the point's context, over all replicas; None up to
-    MOST per replica. `balance`: Σ compute / max(Σ memory, Σ network) at MOST sequences per replica; below 1 no batch
-    suffices. `beyond`: the context from which on no batch suffices, None where there is none. `prompt`: the shortest
-    prompt whose prefill, at the point's batch, is compute bound. `cache`: the shortest context at which a decode step
-    of that batch moves more bytes of cache than of weights. Each is None where there is none up to `longest`.
+    `batch`: the smallest compute-bound batch of a decode step at the point's context, over all replicas; None if none
+    is up to MOST per replica. `balance`: Σ compute / max(Σ memory, Σ network) at MOST sequences per replica; below 1 no
+    batch suffices. `beyond`: the context from which on no batch suffices. `prompt`: the shortest prompt whose prefill,
+    at the point's batch, is compute bound. `cache`: the shortest context at which a decode step of that batch moves
+    more bytes of cache than of weights. Contexts and prompts are searched up to `longest`; None means that none was
+    found.
     """
 
     batch: int | None

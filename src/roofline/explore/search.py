@@ -233,10 +233,12 @@ def search(
     The space is replicas × layouts (tensor, pipeline, data-parallel attention, expert parallelism) × machines × formats
     × engines; for two pools, every split of the chips. Without a load, each plan has the most requests in flight that
     keep the limits, in a closed loop. With a load, each has the fewest replicas that keep them. The figures of a plan
-    are those of `serve` and `pools`. Limits are kept where 99 % of the requests keep them, by their percentiles, or the
-    share given as `attainment`; with `attainment="mean"`, where the means keep them. `on`, `precision`, `engine` and
-    `layout` are one value or several to choose from. `counted` is called with the number of plans before the evaluation
-    starts. Raises InputError for invalid settings. Where no plan keeps the limits, `plans` is empty.
+    are those of `serve` and `pools`.
+    Limits are kept where 99 % of the requests keep them, by their percentiles, or the share given as `attainment`; with
+    `attainment="mean"`, where the means keep them.
+    `on`, `precision`, `engine` and `layout` are one value or several to choose from. `counted` is called with the
+    number of plans before the evaluation starts.
+    Raises InputError for invalid settings. Where no plan keeps the limits, `plans` is empty.
     """
     for name in group_settings(Load):
         if np.shape(getattr(demand, name)):

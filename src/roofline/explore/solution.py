@@ -17,7 +17,7 @@ from roofline.explore.open_question import OpenQuestion
 
 @dataclass(frozen=True)
 class Met(Figured):
-    """A requirement: its limit, and the figure at the answer and one step beyond it, null where there is none.
+    """A requirement: its limit, and the figure at the answer and one step beyond it; null if there is no such value.
 
     `use`: how much of the limit is used at the answer; null for words.
     """

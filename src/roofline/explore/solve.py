@@ -71,15 +71,17 @@ def solve(
     find: `batch`, `context`, `input`, `output`, `concurrency`, `rate` (requests/s) or `tokens` (of training): the
     greatest value where all limits are upper limits, else the least. `bandwidth`, `peak`, `memory` or `link` of a chip
     like the given one, or the number of `chips`: the least value. `price` (USD per chip-hour) or `utilisation`: where
-    two options cost the same. `extreme`: `greatest` or `least` instead. where: requirements such as `tpot <= 30ms and
-    fits`; `bound = compute` gives the critical batch or length; `time <= against` compares with the other side. strict:
-    times at the far end of their 80 % intervals. against: settings of the other side that differ,
-    `on=b200,precision=fp8` or a mapping; for price and utilisation also owning (an `Owned`, or text such as
-    `owned(capital=30000,years=4,kwh=0.1)`). The other settings are those of `estimate`, `generate`, `serve` or `train`.
-    The numbers select the estimate: `context` or `input` a step; `input` and `output` a static batch; with
-    `concurrency` or `rate` a server; `tokens` training. most_chips: for `chips`, the largest number evaluated (512, or
-    those of the cluster). Raises InputError for invalid settings. Where no value holds, or nothing limits it, `value`
-    is None and `why` says which.
+    two options cost the same. `extreme`: `greatest` or `least` instead.
+    where: requirements such as `tpot <= 30ms and fits`; `bound = compute` gives the critical batch or length; `time <=
+    against` compares with the other side. strict: times at the far end of their 80 % intervals.
+    against: settings of the other side that differ, `on=b200,precision=fp8` or a mapping; for price and utilisation
+    also owning (an `Owned`, or text such as `owned(capital=30000,years=4,kwh=0.1)`).
+    The other settings are those of `estimate`, `generate`, `serve` or `train`. The numbers select the estimate:
+    `context` or `input` a step; `input` and `output` a static batch; with `concurrency` or `rate` a server; `tokens`
+    training.
+    most_chips: for `chips`, the largest number evaluated (512, or those of the cluster).
+    Raises InputError for invalid settings. Where no value holds, or nothing limits it, `value` is None and `why` says
+    which.
     """
     find = OLD_NAMES.get(find, find)
     if find not in FINDS:

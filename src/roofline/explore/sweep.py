@@ -94,10 +94,10 @@ def longest_context(model: Model, most: int | None = None) -> int:
 
 
 def lengths(model: Model, last: int, phase: Phase) -> Values:
-    """Contexts from 1 to `last`, eight per doubling, chosen so that no jump of a decode step's time is missed.
+    """Contexts from 1 to `last`, eight per doubling, with those at which a decode step's time jumps.
 
-    Chunked attention adds the last and the first token of every chunk. Steps that complete a compressed entry are
-    replaced by their neighbours: see `rates`.
+    With chunked attention they include the last and the first token of every chunk, or of about `MOST_CHUNKS` of them.
+    Steps that complete a compressed entry are replaced by their neighbours: see `rates`.
     """
     values = spread(1, last, 8)
     if phase == "prefill":

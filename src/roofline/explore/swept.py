@@ -125,15 +125,17 @@ def sweep(
 
     phase: the question asked at each point. `decode` over batch and context, `prefill` over batch and input, `generate`
     over batch, input and output, `serve` over input, output, prefix and either concurrency or rate, `train` over batch,
-    tokens and micro_batch. axes: numbers are a number, a list, a range, an array or a text (`1..512:x2`, `1Ki,4Ki`,
-    `16..256:+16`). Settings are those of `Settings` (on, layout, precision, engine, law), each one value or a list.
-    Layouts may be texts such as `tp=1,2,4,pp=1,2`, for every combination, or degrees by themselves (tp=[1, 2]).
-    `figures` (`bw=2T,4T`) changes figures of the chips. `train` also takes recompute, recipe, optimizer, schedule and
-    loss. `model`: one or a list. where: a condition on columns, `fits and tpot < 30ms`. columns: columns in addition to
-    the axes, or `all`. cluster: `local` or the address of a Dask scheduler, whose workers evaluate the pieces. Invalid
-    combinations (a degree that does not divide, a format that the chip lacks, too few chips, a sequence beyond the
-    model's context, a rate above the server's maximum) are left out and counted in `dropped`. Raises InputError for
-    invalid settings, where no combination is valid, and for more than 10^7 points.
+    tokens and micro_batch.
+    axes: numbers are a number, a list, a range, an array or a text (`1..512:x2`, `1Ki,4Ki`, `16..256:+16`). Settings
+    are those of a place (on, layout, precision, engine, law), each one value or a list. Layouts may be texts such as
+    `tp=1,2,4,pp=1,2`, for every combination, or degrees by themselves (tp=[1, 2]). `figures` (`bw=2T,4T`) changes
+    figures of the chips. `train` also takes recompute, recipe, optimizer, schedule and loss. `model`: one or a list.
+    where: a condition on columns, `fits and tpot < 30ms`.
+    columns: columns in addition to the axes, or `all`.
+    cluster: `local` or the address of a Dask scheduler, whose workers evaluate the pieces.
+    Invalid combinations (a degree that does not divide, a format that the chip lacks, too few chips, a sequence beyond
+    the model's context, a rate above the server's maximum) are left out and counted in `dropped`.
+    Raises InputError for invalid settings, where no combination is valid, and for more than 10^7 points.
     """
     sweeper = sweeper_of(space_of(model, phase, axes), split_names(columns), where)
     check_size(sweeper.space, MOST_IN_MEMORY)

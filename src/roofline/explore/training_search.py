@@ -151,8 +151,8 @@ def search_training(
 
     The degrees are tp within a node (with sequence parallelism), pp, chunks, cp, ep and dp; micro-batches are 1 to 8
     sequences. By `time`: on `chips`, by default the whole machine. By `cost` (chip-seconds of a step) or `chips`: on
-    halves of them too. `schedule`, `recompute` and `recipe` are one value or several to choose from. Raises InputError
-    for invalid settings, and for a machine of one chip.
+    halves of them too. `schedule`, `recompute` and `recipe` are one value or several to choose from.
+    Raises InputError for invalid settings, and for a machine of one chip.
     """
     built, on = model_of(model), where.on
     if not is_several(on):

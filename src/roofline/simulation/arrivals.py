@@ -151,10 +151,11 @@ def arrivals_named(
 ) -> Arrivals:
     """Parse an arrival process.
 
-    value: a process without a rate beside `rate` (`constant`, `poisson`, `gamma(3)`), or with its own (`constant(2.5)`,
-    `poisson(2.5)`, `gamma(2.5,3)`, `closed(32,1s)`). A number is the rate of a Poisson process; an Arrivals is returned
-    as is. A rate by itself is Poisson. A `concurrency` by itself is a closed loop, with `think` and `ramp` in seconds
-    or with a unit. Raises InputError for anything else, for both a rate and a concurrency, or neither.
+    value: with `rate`, a process without its own (`constant`, `poisson`, `gamma(3)`); otherwise one with a rate
+    (`constant(2.5)`, `poisson(2.5)`, `gamma(2.5,3)`) or a closed loop (`closed(32,1s)`). A number is the rate of a
+    Poisson process; an Arrivals is returned as is. A rate by itself is Poisson. A `concurrency` by itself is a closed
+    loop, with `think` and `ramp` in seconds or with a unit. Raises InputError for anything else, for both a rate and a
+    concurrency, or neither.
     """
     closed = concurrency is not None
     within = None if ramp is None else seconds_named("ramp", ramp)

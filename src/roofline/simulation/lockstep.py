@@ -4,8 +4,7 @@ With data-parallel attention and expert parallelism, each layer's exchange needs
 step together, and it lasts as long as the slowest one. Engines pad all ranks to the tokens of the fullest, and a rank
 without requests runs a dummy step (vllm/v1/worker/dp_utils.py and DPEngineCoreProc.run_busy_loop of
 vllm/v1/engine/core.py; SGLang, python/sglang/srt/managers/scheduler_dp_attn_mixin.py; TensorRT-LLM's attention data
-parallelism). The time of a replica's step is that of a deployment in which all ranks do the same, which after padding
-is true of the slowest.
+parallelism). A replica's step is timed as if all ranks did the same work, which padding makes true for the slowest.
 """
 
 from __future__ import annotations

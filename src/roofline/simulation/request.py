@@ -7,13 +7,13 @@ class Request:
     """A request in progress. Times are in seconds, −1 for events that have not happened.
 
     `arrival`: when it was sent; `ready`: when the scheduler sees it. `prompt`: tokens to compute before the next token
-    is generated, of which `computed` are done; `left`: tokens still to generate. `hit`: prompt tokens found in the
-    prefix cache. `ends`: number of the decode step that generates its last token. `prefix`, `shared`, `kept`, `chain`:
-    as in `Requests`; for a chain, `shared` is the tokens per key. `pins`, `pinned`: keys and tokens of the prefix cache
-    in use. `growth`: mean tokens per decode step; `memory_growth`: share of memory that they take. `entered`, `order`:
-    its position among the starts and restarts on its replica, and among the starts of decoding; `order` is 0 while it
-    does not decode. `queued`: seconds from `ready` to its start. With a prefill pool, `travelled`: seconds of the cache
-    transfer; `parked`: seconds from then until a decode replica takes it.
+    is generated; `computed`: those already computed; `left`: tokens still to generate. `hit`: prompt tokens found in
+    the prefix cache. `ends`: number of the decode step that generates its last token. `prefix`, `shared`, `kept`,
+    `chain`: as in `Requests`; for a chain, `shared` is the tokens per key. `pins`, `pinned`: keys and tokens of the
+    prefix cache in use. `growth`: mean tokens per decode step; `memory_growth`: share of memory that they take.
+    `entered`, `order`: its position among the starts and restarts on its replica, and among the starts of decoding;
+    `order` is 0 while it does not decode. `queued`: seconds from `ready` to its start. With a prefill pool,
+    `travelled`: seconds of the cache transfer; `parked`: seconds from then until a decode replica takes it.
     """
 
     __slots__ = (

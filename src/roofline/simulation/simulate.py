@@ -193,10 +193,11 @@ def simulate(
     attainment. `speculation`: decode steps verify drafts; the number accepted is random. `prefill`: prompts are
     computed by a separate pool, and `where` is that of the decode pool. `written` receives a row for each counted
     request, in the order in which they finish; with a `Ledger`, a killed simulation resumes from its last checkpoint.
-    `progress` receives the number of counted requests. The same seed gives the same answer. Replicas that share experts
-    (`ep` over `dp`) step in lock step, as long as the slowest of them takes; other replicas step independently. Raises
-    InputError for invalid settings and lengths beyond the model's context, and `NoRoomError` for a memory that does not
-    hold one request.
+    `progress` receives the number of counted requests. The same seed gives the same answer.
+    Replicas that share experts (`ep` over `dp`) step together, as long as the slowest of them takes; other replicas
+    step independently.
+    Raises InputError for invalid settings and lengths beyond the model's context, and `NoRoomError` for a memory that
+    does not hold one request.
     """
     if router not in ROUTERS:
         raise not_one_of("router", router, ROUTERS)

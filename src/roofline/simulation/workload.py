@@ -33,9 +33,9 @@ class Requests:
     prefix: id of a shared prefix or of a session, int64, −1 for none.
     shared: tokens at the front of the prompt that belong to that prefix and may be cached, int64, at most `input`.
     kept: tokens that stay cached under that id when the request is done, int64: `shared` for a prefix; input + output
-    for a session, whose next turn shares them. chains: for each request the ids of its prompt's blocks of
-    `chain_tokens` tokens, the last of which may be partly filled; equal ids at the front mean equal tokens. None
-    without chains; with chains, prefix is −1.
+    for a session, whose next turn shares them.
+    chains: for each request the ids of its prompt's blocks of `chain_tokens` tokens, the last of which may be partly
+    filled; equal ids at the front mean equal tokens. None without chains; with chains, prefix is −1.
     """
 
     arrival: NDArray[np.float64]
