@@ -75,7 +75,8 @@ REQUESTS = 10_000
 WARMUP = 0.1
 """Minimum warm-up for random traffic, as a share of the requests that count: at the start the server is empty."""
 LONGEST_WARMUP = 1_000
-"""The warm-up waits for the number in flight to settle for at most this many requests, or as many as count."""
+"""The warm-up waits for the number in flight to settle for at most this many requests or as many as count,
+whichever is more."""
 MOST_REQUESTS = 20_000_000
 """Maximum number of requests in a simulation, with `until` too."""
 SUREST = 1e-4
