@@ -1,4 +1,4 @@
-"""NumPy, which is loaded when it is first used: a question whose numbers are plain starts without it.
+"""NumPy, loaded on first use: questions about plain numbers start without it.
 
 >>> from roofline.arrays import np
 >>> np.shape([1, 2])

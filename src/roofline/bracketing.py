@@ -1,10 +1,8 @@
-"""The last or the first value at which limits hold: whole numbers in blocks of an array, real ones by a root finder.
+"""Bracketing and root search: the last or first value at which limits hold, over integers or real numbers.
 
-Everything that looks for a number by trying numbers does it here, apart from `estimates.memory.largest`, which looks
-for a whole one of each element of an array.
-
-`use` says how much of its limits a value takes: at most 1 where they hold, infinite where the answer is no or there is
-none.
+All searches over numbers use this module, except `estimates.memory.largest`, which finds an integer for each element of
+an array. `use` says how much of its limits a value uses: at most 1 where they hold, infinite where there is no answer
+or the answer is no.
 """
 
 from __future__ import annotations
@@ -18,18 +16,19 @@ import numpy as np
 from roofline.distinct import Array
 
 TOLERANCE = 1e-9
-"""Of a real value that is the answer, relative: as far beyond it the limits hold no longer."""
+"""Relative tolerance of a real answer: the limits fail this far beyond it."""
 EACH = 1
-"""Points to a doubling of a real value that are looked at first."""
+"""Points per doubling at which a real value is bracketed first."""
 POINTS, MOST_AT_ONCE = 2**11, 6
-"""Values of all elements of an array that are worked out together, and of so many halvings at most."""
+"""Maximum number of array elements evaluated at once, and maximum number of bisection steps combined."""
 
 
 @dataclass(frozen=True)
 class Reached:
-    """What was looked for. `value`: None where there is none; `beyond`: the next value, where the limits hold no more,
-    None where the range ends. `evaluations`: values that were worked out. `single`: of the values looked at, those at
-    which the limits hold lie side by side up to the range's end.
+    """The outcome of a search.
+
+    `value`: None where no value holds. `beyond`: the next value, where the limits fail; None at the end of the range.
+    `evaluations`: number of values evaluated. `single`: every value evaluated on the inner side of `value` holds.
     """
 
     value: float | None
@@ -39,9 +38,9 @@ class Reached:
 
 
 def halved(holds: Callable[[Array], Array], low: Array, high: Array, times: int) -> tuple[Array, Array]:
-    """For each element of an array, where it stops to hold between two values, after so many halvings: the ends.
+    """Bisect each element of an array: the bracket in which `holds` turns false, after `times` halvings.
 
-    Few elements look at the points of several halvings at once, along a new first axis, which gives the same.
+    For small arrays the points of several halvings are evaluated at once, along a new first axis, with the same result.
 
     >>> low, high = halved(lambda x: x * x <= np.array([2.0, 9.0]), np.zeros(2), np.full(2, 8.0), 30)
     >>> low.round(6).tolist(), high.round(6).tolist()
@@ -65,7 +64,7 @@ def halved(holds: Callable[[Array], Array], low: Array, high: Array, times: int)
 
 
 def spread(least: int, most: int, each: int = 4) -> Array:
-    """Whole numbers from least to most, `each` of them to a doubling.
+    """Integers from `least` to `most`, `each` per doubling.
 
     >>> spread(1, 8, 1).tolist()
     [1, 2, 4, 8]
@@ -75,9 +74,9 @@ def spread(least: int, most: int, each: int = 4) -> Array:
 
 
 def adjacent(inner: int, outer: int, holds: Callable[[Array], Array], block: int = 1) -> tuple[int, int]:
-    """The adjacent numbers between which it stops to hold, from a whole number where it holds to one where it does not.
+    """The adjacent integers between which `holds` turns false, from `inner` (it holds) to `outer` (it fails).
 
-    Of the at most `block` numbers that are looked at together, the last that holds counts.
+    At most `block` numbers are evaluated at once; the last of them that holds is kept.
 
     >>> adjacent(1, 1000, lambda n: n <= 300), adjacent(1000, 0, lambda n: n > 7, 16)
     ((300, 301), (8, 7))
@@ -94,10 +93,10 @@ def adjacent(inner: int, outer: int, holds: Callable[[Array], Array], block: int
 
 
 def whole_end(low: int, high: int, use: Callable[[Array], Array], greatest: bool, block: int) -> Reached:
-    """The greatest, or the least, whole number from `low` to `high` at which the limits hold.
+    """The greatest or the least integer from `low` to `high` at which the limits hold.
 
-    Looked for between points four to a doubling, then between the points of at most `block` numbers a time, in the end
-    all of them: a stretch that lies between two points with what does not hold on both sides is passed over.
+    Integers at four per doubling are evaluated first, then at most `block` at a time between two of them, in the end
+    every one. A stretch that holds between two of the first points, both of which fail, is missed.
     """
     known: dict[int, bool] = {}
 
@@ -119,11 +118,11 @@ def whole_end(low: int, high: int, use: Callable[[Array], Array], greatest: bool
 
 
 def real_end(low: float, high: float, use: Callable[[float], float], greatest: bool, tolerance: float) -> Reached:
-    """The greatest, or the least, real number from `low` to `high` at which the limits hold, to a relative tolerance.
+    """The greatest or the least real number from `low` to `high` at which the limits hold, to a relative tolerance.
 
-    Points one to a doubling find where that changes, SciPy's `brentq` (Brent 1973) the place on logarithms: of the use
-    of the limits where it is finite on both sides, else halving. The answer is on the side that holds, and `beyond` no
-    further than the tolerance on the other.
+    Points at one per doubling bracket the answer. SciPy's `brentq` (Brent 1973) then finds the root in logarithms of
+    the use of the limits if it is finite on both sides; otherwise bisection. The answer is on the side that holds, and
+    `beyond` is at most the tolerance away on the other.
     """
     known: dict[float, float] = {}
 
@@ -147,7 +146,7 @@ def real_end(low: float, high: float, use: Callable[[float], float], greatest: b
 
 
 def _narrowed(inner: float, outer: float, used: Callable[[float], float], tolerance: float) -> tuple[float, float]:
-    """A value that holds and one that does not, no further apart than the tolerance."""
+    """A value that holds and one that does not, at most the tolerance apart."""
     from scipy.optimize import brentq
 
     if used(inner) > 0 and used(outer) < inf:

@@ -1,4 +1,4 @@
-"""Which elements of some arrays are alike: what depends on them alone is worked out once for each kind of element."""
+"""Unique rows of arrays, so that work that depends only on them is done once per unique row."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from roofline.arrays import np
 from roofline.declared.maths import Count, is_array
 
 FEW = 64
-"""Arrays of up to so many elements are taken as they are."""
+"""Arrays of up to this size are used as they are."""
 WORTH = 0.5
-"""At most this share of the elements is distinct where taking them alone is worth its gathering."""
+"""Maximum share of unique elements for which gathering them pays off."""
 
 
 @dataclass(frozen=True)
 class Distinct:
-    """The distinct elements of arrays that broadcast to `shape`.
+    """The unique elements of arrays that broadcast to `shape`.
 
-    `first`: where each stands first, flat; `index`: of every element of the shape the number of its own.
+    `first`: flat index of the first occurrence of each. `index`: for every element of the shape, the number of its
+    unique element.
     """
 
     shape: tuple[int, ...]
@@ -28,16 +29,16 @@ class Distinct:
     index: Array
 
     def take(self, values: Array) -> Array:
-        """The distinct elements of one of the arrays."""
+        """The unique elements of one of the arrays."""
         return np.broadcast_to(values, self.shape)[np.unravel_index(self.first, self.shape)]
 
     def within(self, shape: tuple[int, ...]) -> Array:
-        """Of every element of a larger shape, flat, the number of its own."""
+        """For every element of a larger shape, flat, the number of its unique element."""
         return np.broadcast_to(self.index, shape).reshape(-1)
 
 
 def distinct(columns: Sequence[Array]) -> Distinct | None:
-    """The distinct combinations of some arrays; None where there are too many of them, or too few elements."""
+    """The unique combinations in some arrays; None where they are too many, or the arrays are small."""
     shape = np.broadcast_shapes(*(c.shape for c in columns))
     size = prod(shape)
     if size <= FEW:
@@ -46,7 +47,7 @@ def distinct(columns: Sequence[Array]) -> Distinct | None:
     if len(columns) == 1:
         first, index = factors[0]
     elif prod(c.size for c in columns) == size:
-        return None  # they span a grid, every combination of theirs once
+        return None  # they span a grid, which has every combination once
     else:
         codes = np.zeros((1,) * len(shape), dtype=np.int64)
         count = 1
@@ -62,13 +63,13 @@ def distinct(columns: Sequence[Array]) -> Distinct | None:
 
 
 def everyone(shape: tuple[int, ...]) -> Distinct:
-    """Every element of a shape as one of its own."""
+    """Every element of a shape as a unique element."""
     numbers = np.arange(prod(shape), dtype=np.int32)
     return Distinct(shape, numbers, numbers.reshape(shape))
 
 
 def on_distinct(function: Callable[..., Count], *arguments: Count) -> Count:
-    """`function` of numbers and arrays, worked out once for each distinct combination of what the arrays hold."""
+    """Apply `function` to numbers and arrays, once per unique combination in the arrays."""
     arrays = [v for v in arguments if is_array(v) and v.ndim]
     kinds = distinct(arrays) if arrays else None
     if kinds is None:
@@ -78,7 +79,10 @@ def on_distinct(function: Callable[..., Count], *arguments: Count) -> Count:
 
 
 def _factors(values: Array) -> tuple[Array, Array]:
-    """Where each distinct value stands first, and which of them every element is. Small whole numbers by a table."""
+    """Index of the first occurrence of each unique value, and the number of each element's value.
+
+    Small integers are looked up in a table.
+    """
     if values.dtype.kind in "iub" or (values == np.floor(values)).all():
         low, high = int(values.min()), int(values.max())
         if high - low < 4 * values.size + 1024:

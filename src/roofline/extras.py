@@ -1,4 +1,4 @@
-"""What to install for a part of the package that needs more than the package itself: its extras in `pyproject.toml`."""
+"""Install commands for optional features: the package's extras in `pyproject.toml`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ _OF_AN_EXTRA = re.compile(r"(?P<needed>[^;]+?)\s*;.*\bextra\s*==\s*[\"'](?P<extr
 
 
 def install_line(extra: str, *only: str) -> str:
-    """The command that installs what an extra needs, by its packages' own names and bounds.
+    """The command that installs the packages of an extra, with their bounds.
 
-    `only`: of its packages those alone. Where the package is not installed itself, the command of a checkout.
+    `only`: only these packages of the extra. If Roofline itself is not installed, the command for a checkout.
 
     >>> install_line("codesign")
     "pip install 'pymoo<0.7,>=0.6.1'"

@@ -1,4 +1,4 @@
-"""Mappings that do not change, and that processes can hand to each other."""
+"""Read-only mappings that can be pickled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Entry = TypeVar("Entry")
 
 
 def frozen(values: Mapping[Key, Entry]) -> Mapping[Key, Entry]:
-    """The same mapping, read only; it can be pickled and copied, which Python's own read-only view cannot.
+    """A read-only copy of a mapping. Unlike Python's own read-only view, it can be pickled and copied.
 
     >>> import pickle
     >>> pickle.loads(pickle.dumps(frozen({"a": 1})))["a"]
@@ -24,7 +24,7 @@ def frozen(values: Mapping[Key, Entry]) -> Mapping[Key, Entry]:
 
 
 def frozen_tree(values: TomlTable) -> TomlTable:
-    """The same of a mapping of mappings."""
+    """A read-only copy of nested mappings."""
     return frozen({k: frozen_tree(v) if isinstance(v, Mapping) else v for k, v in values.items()})
 
 

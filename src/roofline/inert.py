@@ -1,7 +1,7 @@
-"""Text from outside (names of models, chips, engines and columns, keys of a config) made inert, a function per target.
+"""Sanitise untrusted text (names of models, chips, engines and columns, keys of a config) for each kind of output.
 
-Whoever reads such text in a terminal, a table, a page or a picture sees its letters; none of it is a command of a
-terminal, a tag, a link, a formula or a line of its own.
+The letters of such text are shown in a terminal, a table, a page or a plot, but none of it acts as a terminal command,
+a tag, a link, a formula or a line break.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 
 Plot = TypeVar("Plot")
 WIDEST_LINE = 160
-"""Characters of a line on stderr, its beginning included."""
+"""Maximum characters of a line on stderr, prefix included."""
 LONGEST_WORD = 60
-"""Characters of a name that a warning repeats."""
+"""Maximum characters of a name repeated in a warning."""
 
 
 def inert_line(text: str) -> str:
-    """One line: blanks instead of line ends, controls, and marks that turn the direction of what follows.
+    """One line: line breaks, control characters and bidirectional marks become blanks.
 
     >>> inert_line("a\\x1b[31m\\nb")
     'a [31m b'
@@ -28,7 +28,7 @@ def inert_line(text: str) -> str:
 
 
 def inert_lines(text: str) -> str:
-    """Text for a terminal, whose own line ends stay.
+    """Text for a terminal; line breaks are kept.
 
     >>> inert_lines("a\\x1b[31m\\nb")
     'a [31m\\nb'
@@ -37,7 +37,7 @@ def inert_lines(text: str) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """At most so many characters, the last of them dots where some are left out.
+    """At most `most` characters, ending in dots if shortened.
 
     >>> shortened("abcdefgh", 6)
     'abc...'
@@ -46,9 +46,10 @@ def shortened(text: str, most: int) -> str:
 
 
 def csv_cell(value: object) -> object:
-    """A cell of a CSV file: text that a spreadsheet would take for a formula has an apostrophe before it.
+    """A cell of a CSV file; an apostrophe is put before text that a spreadsheet would take for a formula.
 
-    Formulas begin with =, +, −, @, a tab or a line end (OWASP, CSV injection); a sign alone is none. Numbers stay.
+    Formulas begin with =, +, −, @, a tab or a line break (OWASP, CSV injection); a lone sign is not one. Numbers are
+    unchanged.
 
     >>> csv_cell("=1+1"), csv_cell("-"), csv_cell(-3.5)
     ("'=1+1", '-', -3.5)
@@ -60,9 +61,9 @@ def csv_cell(value: object) -> object:
 
 
 def inert_markdown(text: str) -> str:
-    """Text within a line of Markdown: no tags, entities, links, pictures, fences or emphasis.
+    """Escape text within a line of Markdown: no tags, entities, links, images, fences or emphasis.
 
-    A name between single backticks stays code, in which nothing is read.
+    Text between single backticks stays code, which Markdown does not interpret.
 
     >>> inert_markdown("<b>[x](y)</b> *z*")
     '&lt;b>\\\\[x\\\\](y)&lt;/b> \\\\*z\\\\*'
@@ -72,7 +73,7 @@ def inert_markdown(text: str) -> str:
 
 
 def markdown_cell(text: str) -> str:
-    """The same in a cell of a table.
+    """Escape text in a cell of a Markdown table.
 
     >>> markdown_cell("a|b")
     'a\\\\|b'
@@ -81,7 +82,7 @@ def markdown_cell(text: str) -> str:
 
 
 def inert_mermaid(text: str) -> str:
-    """Text of a label in quotes: what Mermaid or the page around it reads is an entity of Mermaid's, `#34;`.
+    """Escape text of a quoted Mermaid label: characters special to Mermaid or HTML become entities such as `#34;`.
 
     >>> inert_mermaid('"]<b>')
     '#34;#93;#60;b#62;'
@@ -90,18 +91,18 @@ def inert_mermaid(text: str) -> str:
 
 
 def inert_html(text: str) -> str:
-    """Text that a script puts into a page: no tags, entities, formulas or templates.
+    """Escape text that a script inserts into a page: no tags, entities, formulas or templates.
 
     >>> inert_html("<b>${x}")
     '&lt;b&gt;&#36;&#123;x}'
     """
-    from html import escape  # a long table, for pages alone
+    from html import escape  # a large table, loaded only for pages
 
     return escape(inert_line(text), quote=False).replace("$", "&#36;").replace("{", "&#123;")
 
 
 def each_text(value: Plot, change: Callable[[str], str]) -> Plot:
-    """A value made of frozen dataclasses and tuples with every text in it changed."""
+    """Apply `change` to every text in a value made of frozen dataclasses and tuples."""
     changed: Any = value
     if isinstance(value, str):
         changed = change(value)

@@ -1,4 +1,4 @@
-"""A cache for functions whose arguments can mostly, but not always, be keys: arrays among them are worked out anew."""
+"""An LRU cache for functions with some unhashable arguments, such as arrays; calls with those are not cached."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ R = TypeVar("R")
 
 
 def remembered(size: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Keeps the last `size` results of a function, by arguments that are hashable.
+    """Cache the last `size` results of a function, for hashable arguments.
 
     >>> @remembered(2)
     ... def doubled(value):

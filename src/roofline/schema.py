@@ -1,6 +1,6 @@
-"""JSON Schemas of the results, out of their figures and the types of these.
+"""JSON Schemas of the results, generated from their figures and types.
 
-`python -m roofline.schema FOLDER` writes them, one file each.
+`python -m roofline.schema FOLDER` writes one file per schema.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ RESULTS = {
     "compat.model_info.account": "Account",
     "declared.result": "Grid",
 }
-"""Module → the kinds of result in it."""
+"""Module → its result types."""
 Schema: TypeAlias = dict[str, Any]
-"""A JSON Schema, or some by name."""
+"""A JSON Schema, or several by name."""
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 COUNT = {
     "description": "A number, or an array of them as nested lists; null where there is none, or it is infinite.",
@@ -92,7 +92,7 @@ def schemas() -> Mapping[str, Schema]:
 
 
 def results() -> Iterator[type[Result]]:
-    """Every kind of result."""
+    """All result types."""
     for module, names in RESULTS.items():
         for name in names.split():
             yield getattr(import_module(f"roofline.{module}"), name)
@@ -113,7 +113,7 @@ def _document(name: str, kinds: Sequence[type[Result]]) -> Schema:
 
 
 def _object(kind: type, definitions: Schema) -> Schema:
-    """The schema of a class: its figures, or the fields of one that has none."""
+    """The schema of a class: its figures, or else its fields."""
     units: Mapping[str, str] = getattr(kind, "FIGURES", None) or dict.fromkeys((f.name for f in fields(kind)), "")
     properties = {}
     for name, unit in units.items():
@@ -126,7 +126,7 @@ def _object(kind: type, definitions: Schema) -> Schema:
 
 
 def figure_type(kind: type, name: str) -> tuple[Hint, str]:
-    """The type of a figure of a class, and what its docstring says."""
+    """The type of a figure of a class, and its description from the docstring."""
     attribute = getattr(kind, "NAMES", {}).get(name, name)
     member = inspect.getattr_static(kind, attribute, None)
     if isinstance(member, (property, cached_property)):
@@ -139,7 +139,7 @@ def figure_type(kind: type, name: str) -> tuple[Hint, str]:
 
 
 def schema_of(type_: Any, definitions: Schema) -> Schema:
-    """The schema of a type; what is an object or a marker goes into the definitions. Raises TypeError for others."""
+    """The schema of a type; objects and markers are added to `definitions`. Raises TypeError for unsupported types."""
     if type_ in MARKERS:
         definitions[type_.__name__] = MARKERS[type_]
         return {"$ref": f"#/$defs/{type_.__name__}"}
@@ -171,7 +171,7 @@ def schema_of(type_: Any, definitions: Schema) -> Schema:
 
 @cache
 def _hints(kind: type) -> Mapping[str, Hint]:
-    """The types of a class's fields, evaluated once: a schema asks for them field by field."""
+    """The types of a class's fields, cached since a schema needs them field by field."""
     return get_type_hints(kind, localns=_later())
 
 
@@ -185,7 +185,7 @@ def _later() -> dict[str, Hint]:
 
 @cache
 def field_docs(kind: type) -> Mapping[str, str]:
-    """What the strings below a class's fields say of them."""
+    """The descriptions of a class's fields, from the strings below them."""
     docs: dict[str, str] = {}
     for base in kind.__mro__[:-1]:
         for line, below in pairwise(_classes(base.__module__)[base.__name__].body):
@@ -196,7 +196,7 @@ def field_docs(kind: type) -> Mapping[str, str]:
 
 @cache
 def _classes(module: str) -> Mapping[str, ast.ClassDef]:
-    """Name of a class → how a module writes it, of two of a name the outer one; a module is read once."""
+    """Name of a class → its syntax tree in a module; of two with one name, the outer. A module is parsed once."""
     classes: dict[str, ast.ClassDef] = {}
     for node in ast.walk(ast.parse(inspect.getsource(sys.modules[module]))):
         if isinstance(node, ast.ClassDef):
@@ -205,12 +205,12 @@ def _classes(module: str) -> Mapping[str, ast.ClassDef]:
 
 
 def _first(doc: str | None) -> str:
-    """The first paragraph of a docstring, in a line."""
+    """The first paragraph of a docstring, as one line."""
     return " ".join(inspect.cleandoc(doc or "").partition("\n\n")[0].split())
 
 
 def write_schemas(folder: Path) -> None:
-    """All schemas into a folder, and nothing else of that ending."""
+    """Write all schemas into a folder, and delete other JSON files there."""
     folder.mkdir(parents=True, exist_ok=True)
     texts = {f"{name}.json": dumps(schema, indent=2, ensure_ascii=False) + "\n" for name, schema in schemas().items()}
     for path in folder.glob("*.json"):

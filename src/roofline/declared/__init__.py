@@ -1,1 +1,1 @@
-"""What every door is made from: types of settings, groups of them, questions."""
+"""Declarations of settings and questions, from which every interface is derived: types, groups, questions, results."""

@@ -1,4 +1,4 @@
-"""Checks on numbers a caller passes in."""
+"""Checks on numbers passed by callers."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from roofline.declared.errors import InputError
 from roofline.declared.maths import Count, is_array, is_symbol
 
 LARGEST = 2**40
-"""No batch, length or context a step accepts goes beyond this; a larger one is a slip of the keyboard."""
+"""Maximum batch, length or context of a step; more is a typing error."""
 RAREST, FASTEST = 1e-6, 1e9
-"""Requests a second at least and at most. Below, a clock of so many seconds in double precision would no longer tell
-the microseconds that a token takes; above is a slip of the keyboard."""
+"""Minimum and maximum requests/s. Below the minimum, a clock of that many seconds in double precision would not
+resolve the microseconds of a token; more than the maximum is a typing error.
+"""
 
 
 @overload
@@ -24,9 +25,9 @@ def count(field: str, value: int, least: int = 0) -> int: ...
 @overload
 def count(field: str, value: Count, least: int = 0) -> Count: ...
 def count(field: str, value: Count, least: int = 0) -> Count:
-    """A whole number ≥ `least`: an int (NumPy's too), an integer array (lists become arrays) or a symbol.
+    """Check a whole number ≥ `least`: an int (NumPy's too), an integer array (lists become arrays) or a symbol.
 
-    Raises InputError naming `field` for text, fractions, negatives, nothing at all or absurd sizes.
+    Raises InputError naming `field` for text, fractions, negatives, empty lists or absurd sizes.
     """
     if is_symbol(value):
         return value
@@ -55,7 +56,7 @@ def count(field: str, value: Count, least: int = 0) -> Count:
 
 
 def names_a_file(path: Path) -> bool:
-    """Whether a regular file has that name; text that cannot be a name, too long or with a null byte, is none's."""
+    """Whether a regular file has this path; False for invalid paths, such as too long ones or ones with a null byte."""
     try:
         return path.is_file()
     except (OSError, ValueError):
@@ -63,7 +64,7 @@ def names_a_file(path: Path) -> bool:
 
 
 def integer(value: object) -> int | None:
-    """The int that a whole number is, NumPy's too; None for a bool and anything else."""
+    """An integer, NumPy's too, as an int; None for a bool or any other value."""
     if isinstance(value, bool):
         return None
     try:
@@ -73,14 +74,14 @@ def integer(value: object) -> int | None:
 
 
 def flag(field: str, value: object) -> bool:
-    """Yes or no. Raises InputError for anything else."""
+    """Check a bool. Raises InputError for anything else."""
     if not isinstance(value, bool):
         raise InputError(field, value, "true or false")
     return value
 
 
 def real(value: object) -> float | None:
-    """The float that a number is, NumPy's too; None for a bool, anything else, and what no float holds."""
+    """A number, NumPy's too, as a float; None for a bool, any other value, and numbers too large for a float."""
     if is_array(value) and value.ndim == 0:
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, Real):
@@ -92,9 +93,9 @@ def real(value: object) -> float | None:
 
 
 def numbers(field: str, value: Count, low: float, high: float, expected: str, above: bool = False) -> Count:
-    """A number from `low` up to, but not including, `high`, or an array of such; `above`: not `low` itself either.
+    """Check a number or an array: at least `low` and below `high`; with `above`, above `low`.
 
-    Raises InputError naming `field`, and what was `expected`, for anything else.
+    Raises InputError naming `field`, with what was `expected`, for anything else.
     """
     number = real(value)
     if number is not None:
@@ -115,16 +116,16 @@ def numbers(field: str, value: Count, low: float, high: float, expected: str, ab
 
 
 def first_where(wrong: Array, values: Array) -> object:
-    """Of an array of values the first that is wrong, as a number or a word of Python's own."""
+    """The first wrong element of an array, as a Python value."""
     return np.broadcast_to(values, wrong.shape)[wrong][0].item()
 
 
 def lengths_differ(field: str, shapes: Mapping[str, tuple[int, ...]]) -> InputError:
-    """The error for arrays that are neither as long as one another nor on axes of their own, by their names."""
+    """The error for arrays that do not broadcast, with their names and shapes."""
     words = ", ".join(f"{name} of {' × '.join(map(str, shape))}" for name, shape in shapes.items() if shape)
     return InputError(field, words, "lists as long as one another, or on axes of their own")
 
 
 def requests_a_second(field: str, value: Count) -> Count:
-    """A rate at which requests arrive, or an array of such. Raises InputError for one beyond `RAREST` and `FASTEST`."""
+    """Check a rate of requests, or an array of rates. Raises InputError outside `RAREST` and `FASTEST`."""
     return numbers(field, value, RAREST, FASTEST, f"requests a second, at least {RAREST:g} and below {FASTEST:g}")

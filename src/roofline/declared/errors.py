@@ -1,4 +1,4 @@
-"""The one error a user can cause: a value that is not what the field needs."""
+"""The error for invalid user input: a value that a field does not accept."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from itertools import islice
 from roofline.inert import WIDEST_LINE, inert_line, shortened
 
 LONGEST = 160
-"""Characters of a value that an error repeats."""
+"""Maximum characters of a value repeated in an error."""
 SHORTEST = 24
-"""Characters that each part of an error in one line keeps at least."""
+"""Minimum characters that each part of a one-line error keeps."""
 LONGEST_LIKENED = 80
 MOST_LIKENED = 4096
-"""Characters of a word, and known words, that are looked at for likeness: it takes as long as their product."""
+"""Maximum characters of a word, and maximum known words, for similarity; its time grows with their product."""
 
 
 class InputError(ValueError):
-    """A user's mistake: the field, the value, what was expected, the nearest valid choice.
+    """Invalid user input: the field, the value, what was expected, and the nearest valid choices.
 
     `str()` is one line. Commands print it and exit with 2.
     """
@@ -29,17 +29,17 @@ class InputError(ValueError):
         super().__init__(f"{field}: expected {expected}, got {_short(value)}{hint}")
 
     def forms(self) -> tuple[str, ...]:
-        """The error in words, the fullest first, from which a narrow place takes the first that it holds."""
+        """The message in decreasing detail; a narrow output takes the first that fits."""
         hint = f"; nearest: {self.nearest[0]}" if self.nearest else ""
         return str(self), f"{self.field}: expected {self.expected}, got {_short(self.value)}{hint}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Its parts, from which another process makes it again; a value that cannot be handed over goes as words."""
+        """Pickle the parts of the error; a value that cannot be pickled is replaced by its text."""
         return _again, (type(self), self.args), {**self.__dict__, "value": _handed(self.value)}
 
 
 class MachineNameWarning(FutureWarning):
-    """A machine's bare name means fewer chips than it did in the release before."""
+    """A machine's bare name stands for fewer chips than in the previous release."""
 
 
 def _again(kind: type[InputError], args: tuple[object, ...]) -> InputError:
@@ -57,13 +57,13 @@ def _handed(value: object) -> object:
 
 
 def not_one_of(field: str, value: object, known: Iterable[str]) -> InputError:
-    """The error for a word that is none of the known ones, with those nearest to it."""
+    """The error for a value that is not one of the known words, with the nearest of them."""
     words = tuple(known)
     return InputError(field, value, f"one of {', '.join(words)}", nearest(str(value), words))
 
 
 def _plain(value: object) -> object:
-    """A value, whose arrays and numbers of NumPy's are lists and numbers, wherever they are in it."""
+    """A value with NumPy arrays and scalars replaced by lists and numbers, recursively."""
     if isinstance(value, Mapping):
         return {_plain(key): _plain(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
@@ -76,7 +76,7 @@ def _plain(value: object) -> object:
 def _short(value: object) -> str:
     try:
         text = " ".join(repr(_plain(value)).split())
-    except (ValueError, RecursionError):  # an int of thousands of digits, a table in a thousand tables
+    except (ValueError, RecursionError):  # an int of thousands of digits, or deeply nested tables
         text = f"a {type(value).__name__} too long to print"
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
@@ -84,8 +84,8 @@ def _short(value: object) -> str:
 def error_line(error: InputError, most: int = WIDEST_LINE) -> str:
     """The error in one line of at most `most` characters.
 
-    Where all its forms are longer the value is shortened first, then the field, of which the end is kept, what was
-    expected and the nearest choices, each to what the others leave it but to no less than a few words.
+    If all its forms are longer, the value is shortened first, then the field (its end is kept), what was expected, and
+    the nearest choices. Each keeps at least a few words.
     """
     for form in error.forms():
         if len(form) <= most and form.isprintable():
@@ -107,12 +107,11 @@ def error_line(error: InputError, most: int = WIDEST_LINE) -> str:
 
 
 def nearest(word: str, known: Iterable[str], count: int = 3) -> list[str]:
-    """The known words that look most like `word`, best first.
-
+    """The known words most similar to `word`, best first.
     >>> nearest("lama", ["llama", "gemma", "bloom"], 1)
     ['llama']
     """
-    import difflib  # loaded where something is wrong
+    import difflib  # loaded only for errors
 
     if len(word) > LONGEST_LIKENED:
         return []

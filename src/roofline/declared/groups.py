@@ -1,7 +1,7 @@
-"""Settings that several questions share, declared once: where a model runs, what a server is asked, within which times.
+"""Groups of settings shared by several questions, declared once: place, load, SLO, pools.
 
-Calls take a group as one value or its settings flat. What the texts mean (machines, layouts, formats, engines, laws) is
-found where they are used.
+Calls take a group as one value or as flat settings. Texts (machines, layouts, formats, engines, laws) are parsed where
+they are used.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ TrafficText: TypeAlias = Annotated[
     "LLM-para. Any with factors: `fused(weights=0.5,activations=0.8,cache=1,scratch=1)`.",
 ]
 DEGREES = ("tp", "pp", "dp", "ep")
-"""Degrees of a layout that are settings by themselves too."""
+"""Degrees of a layout that are also settings by themselves."""
 
 
 @group
@@ -74,11 +74,11 @@ class MachineSettings:
 @group
 @dataclass(frozen=True, kw_only=True)
 class LayoutSettings:
-    """A text, a mapping of degrees or a `Layout`; degrees that stand by themselves are put into it (`fully`)."""
+    """The layout: a text, a mapping of degrees or a `Layout`. Separate degrees are merged into it (`fully`)."""
 
     layout: Annotated[
         LayoutText | None,
-        "How it is spread over chips: degrees such as `tp=8,pp=4,dp=2`, with `ep`, `etp`, `cp`, `vp`, `zero`, "
+        "How the model is spread over chips: degrees such as `tp=8,pp=4,dp=2`, with `ep`, `etp`, `cp`, `vp`, `zero`, "
         "`shard`, `sp`, `stages=20+22+22`, `exchange=ring|all_gather|ulysses`. Default: one chip; on a cluster "
         "all of it.",
     ] = None
@@ -92,10 +92,9 @@ class LayoutSettings:
 
     @staticmethod
     def fully(settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Settings with the degrees that stand by themselves in the layout.
+        """Merge separate degrees into the layout.
 
-        Raises InputError for a degree that is given twice, one below 1, and degrees beside a layout that is no text.
-
+        Raises InputError for a degree given twice, one below 1, and degrees beside a `Layout` object.
         >>> LayoutSettings.fully({"on": "8xh100-sxm", "layout": "tp=2,sp", "dp": 4})
         {'on': '8xh100-sxm', 'layout': 'tp=2,sp,dp=4'}
         """
@@ -121,7 +120,7 @@ class LayoutSettings:
 @group
 @dataclass(frozen=True, kw_only=True)
 class KernelSettings:
-    """Whose kernels run, in which formats."""
+    """The engine and the formats."""
 
     engine: Annotated[
         EngineName | None,
@@ -135,7 +134,7 @@ class KernelSettings:
 @group
 @dataclass(frozen=True, kw_only=True)
 class LawSettings:
-    """The law that times follow."""
+    """The law of the times."""
 
     law: Annotated[LawName, "Times `calibrated` on measurements, `ideal` (speed of light), or `fixed(mfu,mbu)`."] = (
         "calibrated"
@@ -145,7 +144,7 @@ class LawSettings:
 @group
 @dataclass(frozen=True, kw_only=True)
 class PlaceSettings(KernelSettings, LayoutSettings, MachineSettings):
-    """Where a model runs, in which formats, with whose kernels. `on`, layout, precision and engine may be lists."""
+    """Where a model runs, with its formats and engine. `on`, layout, precision and engine may be lists."""
 
 
 @group
@@ -157,7 +156,7 @@ class Where(LawSettings, PlaceSettings):
 @group
 @dataclass(frozen=True)
 class RequestLengths:
-    """Tokens of a request. Numbers may be arrays, which broadcast."""
+    """Prompt and answer tokens of a request. Arrays broadcast."""
 
     input: Annotated[Tokens, "Prompt tokens of a request."]
     output_tokens: Annotated[Tokens, "Generated tokens of a request."]
@@ -166,7 +165,7 @@ class RequestLengths:
 @group
 @dataclass(frozen=True)
 class StaticBatch(RequestLengths):
-    """Requests, all alike, that start together."""
+    """A static batch: equal requests that start together."""
 
     batch: Annotated[Sequences, "Sequences that start together, those of all replicas."] = 1
 
@@ -174,13 +173,13 @@ class StaticBatch(RequestLengths):
 @group
 @dataclass(frozen=True)
 class PrefixedLengths(RequestLengths):
-    """Tokens of a request, and how much of its prompt is known."""
+    """Tokens of a request, and the share of its prompt in the prefix cache."""
 
     prefix: Annotated[Share, "Share of each prompt found in the prefix cache."] = 0.0
 
 
 PROMPTS_VARY, ANSWERS_VARY = 0.96, 0.78
-"""Coefficients of variation of the prompts and the answers of served conversations.
+"""Coefficients of variation of prompt and answer lengths in served conversations.
 
 The conversation trace of Azure's LLM inference service of November 2023 (AzurePublicDataset, CC-BY; Patel et al.,
 Splitwise, ISCA 2024): 3,442 of its 19,366 requests, in eight parts spread over the file, have 1,097 ± 1,054 tokens in
@@ -191,7 +190,7 @@ and 207 ± 161 out.
 @group
 @dataclass(frozen=True, kw_only=True)
 class LengthSpread:
-    """How much the lengths of requests vary about their means; they are log-normal."""
+    """The spread of request lengths about their means; they are log-normal."""
 
     input_cv: Annotated[
         Variation,
@@ -204,7 +203,7 @@ class LengthSpread:
 @group
 @dataclass(frozen=True)
 class RequestFlow:
-    """How many requests there are: always in flight, or a second."""
+    """The amount of requests: a concurrency or a rate."""
 
     concurrency: Annotated[Requests | None, "Requests always in flight, those of all replicas."] = None
     rate: Annotated[
@@ -215,7 +214,7 @@ class RequestFlow:
 @group
 @dataclass(frozen=True)
 class Load(LengthSpread, RequestFlow, PrefixedLengths):
-    """Requests: how long they are and by how much that varies, how much of a prompt is known, how many there are.
+    """The load of a server: lengths of requests and their spread, cached prefix, and concurrency or rate.
 
     Raises InputError for both a concurrency and a rate.
     """
@@ -226,7 +225,7 @@ class Load(LengthSpread, RequestFlow, PrefixedLengths):
 
     @property
     def kind(self) -> str:
-        """The name of the setting that says how many."""
+        """`concurrency` or `rate`, whichever is given."""
         return "rate" if self.concurrency is None else "concurrency"
 
     @property
@@ -238,11 +237,11 @@ class Load(LengthSpread, RequestFlow, PrefixedLengths):
 
     @property
     def given(self) -> Mapping[str, Count]:
-        """The concurrency or the rate by its name, where there is one."""
+        """The concurrency or the rate by its name; empty if neither is given."""
         return {} if self.concurrency is None and self.rate is None else {self.kind: self.number}
 
     def needed(self) -> Load:
-        """The load itself. Raises InputError where there is neither a concurrency nor a rate."""
+        """The load itself. Raises InputError where neither a concurrency nor a rate is given."""
         if self.concurrency is None and self.rate is None:
             raise one_load("neither")
         return self
@@ -256,22 +255,22 @@ def one_load(got: str) -> InputError:
 @group
 @dataclass(frozen=True, kw_only=True)
 class PrefillReplicas:
-    """Replicas that only prefill, beside those of the layout that then only decode."""
+    """A prefill pool beside the replicas of the layout, which then only decode."""
 
     prefill_layout: Annotated[
         LayoutText | None,
         "Layout of replicas that only prefill, beside those of the layout that only decode.",
     ] = None
-    prefill_on: Annotated[
-        MachineName | None, "Chip or cluster of the replicas that only prefill, where it is not that of the others."
-    ] = None
-    prefill_engine: Annotated[EngineName | None, "Their engine, where it is not that of the others."] = None
+    prefill_on: Annotated[MachineName | None, "Chip or cluster of the replicas that only prefill, if it differs."] = (
+        None
+    )
+    prefill_engine: Annotated[EngineName | None, "Engine of the replicas that only prefill, if it differs."] = None
 
 
 @group
 @dataclass(frozen=True, kw_only=True)
 class PoolSizes(PrefillReplicas):
-    """How many replicas only prefill, and how many only decode."""
+    """Sizes of the prefill pool and the decode pool."""
 
     chips: Annotated[
         ChipCount | None,
@@ -285,9 +284,9 @@ class PoolSizes(PrefillReplicas):
 
     @property
     def apart(self) -> bool:
-        """Whether some replicas only prefill.
+        """Whether there is a prefill pool.
 
-        Raises InputError where none does and something is said of them, and where their number is not known.
+        Raises InputError for its settings without `prefill_layout`, and where its size is missing.
         """
         if self.prefill_layout is None:
             for name in group_settings(type(self)):
@@ -300,38 +299,38 @@ class PoolSizes(PrefillReplicas):
 
 
 LIMITED = ("ttft", "tpot", "latency")
-"""What is limited, in the order of `SLO.bounds`."""
+"""Names of the limits, in the order of `SLO.bounds`."""
 KEPT_BY = 0.99
-"""Share of requests that keep their limits, where none is asked for."""
+"""Default share of requests that must keep the limits."""
 
 
 @group
 @dataclass(frozen=True)
 class SLO:
-    """The most seconds of TTFT, TPOT and of a whole request, infinite where there is no limit, and who keeps them."""
+    """Upper limits in seconds on TTFT, TPOT and request latency, infinite for none, and the required attainment."""
 
-    ttft: Annotated[Seconds, "The longest time to first token, as in `300ms`."] = inf
-    tpot: Annotated[Seconds, "The longest time between tokens."] = inf
-    latency: Annotated[Seconds, "The longest time of a whole request."] = inf
+    ttft: Annotated[Seconds, "Maximum time to first token, such as `300ms`."] = inf
+    tpot: Annotated[Seconds, "Maximum time per output token after the first."] = inf
+    latency: Annotated[Seconds, "Maximum time of a whole request."] = inf
     attainment: Annotated[
-        Attained, "The share of requests that keep all of these limits, as in `0.95`; `mean`: their means do."
+        Attained, "Share of requests that must keep all of these limits, such as `0.95`; `mean`: the means must."
     ] = KEPT_BY
 
     @property
     def share(self) -> float | None:
-        """The share of requests that keep all limits, None where limits are of means."""
+        """The share of requests that must keep all limits; None where limits apply to means."""
         return None if self.attainment == MEAN else float(self.attainment)
 
     @property
     def limits(self) -> Mapping[str, float]:
-        """The limits that there are, by name."""
+        """The finite limits, by name."""
         return {name: limit for name, limit in zip(LIMITED, self.bounds, strict=True) if limit < inf}
 
     def met(self, ttft: float, tpot: float, latency: float) -> bool:
-        """Whether a request keeps all of them."""
+        """Whether a request keeps all limits."""
         return ttft <= self.ttft and tpot <= self.tpot and latency <= self.latency
 
     @property
     def bounds(self) -> tuple[float, float, float]:
-        """Seconds of each, infinite where there is no limit."""
+        """The limits in seconds, infinite for none."""
         return self.ttft, self.tpot, self.latency

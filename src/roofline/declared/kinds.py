@@ -1,7 +1,7 @@
-"""The types of settings: what a value is, its unit, its range, how a person writes it, and one sentence of help.
+"""The types of settings: Python type, unit, range, how a user writes a value, and a sentence of help.
 
-`Tokens` is a count of tokens for the type checker; for the doors its `ValueKind` says how `4Ki` is read, that there is
-at least one, and that JSON has an integer. A declaration adds the sentence:
+To a type checker `Tokens` is a number of tokens. To the interfaces its `ValueKind` says how `4Ki` is parsed, that the
+minimum is one, and that JSON has an integer. A declaration adds the sentence:
 
     input: Annotated[Tokens, "Prompt tokens of a request."]
 """
@@ -21,28 +21,27 @@ from roofline.declared.spelling import amount_named, bandwidth_named, real_named
 LARGEST_VARIATION = 100.0
 
 Given: TypeAlias = Any
-"""A text of a person, or what it stands for in the library: a `Chip`, a `Layout`, a distribution of lengths."""
+"""A value as passed: text, or the object that it stands for, such as a `Chip`, a `Layout` or a length distribution."""
 ReadWords: TypeAlias = Callable[[str, str], Given]
-"""A field and the words of a person → the value. Raises InputError."""
+"""Field and text → the value. Raises InputError."""
 CheckValue: TypeAlias = Callable[[str, Given], Given]
-"""A field and a value of the library → the value as questions take it. Raises InputError."""
+"""Field and value → the value as questions take it. Raises InputError."""
 
 
 def as_written(field: str, value: Given) -> Given:
-    """The value as it is: what it means is found with others beside it."""
+    """The value unchanged; it is parsed later, with other settings."""
     del field
     return value
 
 
 @dataclass(frozen=True)
 class ValueKind:
-    """What a type of settings says to every door.
+    """The kind of a setting, for every interface.
 
-    `json`: types that JSON has for it. `least`, `most`: the range of a number, `above`: without `least` itself,
-    `below`: without `most`. `varies`: a list is an axis of the answer.
-    `several`: a list is one value. `words`: the choices, where there are a few.
-    `names`: what a text names: a `machine`, a `model`, a `file`, an `engine`, a `format` or a `law`.
-    `classes`: types that the library takes too, by their names in it, or with their modules.
+    `json`: its types in JSON. `least`, `most`: the range of a number; `above`, `below`: whether `least` or `most` is
+    excluded. `varies`: a list is an axis of the answer. `several`: a list is one value. `words`: the choices, if there
+    are few. `names`: what a text names: a `machine`, a `model`, a `file`, an `engine`, a `format` or a `law`.
+    `classes`: further types that the library accepts, by their names in it or with their modules.
     """
 
     json: tuple[type, ...]
@@ -61,7 +60,7 @@ class ValueKind:
 
 
 def count_kind(unit: str, least: int = 1) -> ValueKind:
-    """Whole numbers of something, from `least`."""
+    """Whole numbers of a unit, at least `least`."""
     return ValueKind((int,), unit, whole_named, lambda field, value: count(field, value, least), least, LARGEST)
 
 
@@ -77,12 +76,12 @@ def word_kind(*words: str) -> ValueKind:
 
 
 def text_kind(*classes: str, varies: bool = False, names: str = "", several: bool = False) -> ValueKind:
-    """Words that are understood where everything else of the question is known, or a value of one of the `classes`."""
+    """Text that is parsed with the rest of the question, or a value of one of the `classes`."""
     return ValueKind((str,), varies=varies, names=names, classes=classes, several=several)
 
 
 def share_kind(least: float, most: float, expected: str, above: bool = False, below: bool = False) -> ValueKind:
-    """A number between two."""
+    """A number between `least` and `most`."""
 
     def check(field: str, value: Given) -> Given:
         number = real(value)
@@ -97,7 +96,7 @@ def share_kind(least: float, most: float, expected: str, above: bool = False, be
 
 
 MEAN = "mean"
-"""In place of a share of requests: what holds is asked of their mean."""
+"""Keyword in place of a share of requests: limits apply to the mean."""
 
 
 def _share_or_mean(field: str, value: Given) -> Given:
@@ -114,7 +113,7 @@ def _share_or_mean(field: str, value: Given) -> Given:
 
 
 def amount_kind(unit: str, least: float, expected: str, above: bool = False, varies: bool = False) -> ValueKind:
-    """A number of any size from `least`, which a person may write `15T`; an array too where it `varies`."""
+    """A number of at least `least`, which may be written `15T`; an array too where it `varies`."""
 
     def check(field: str, value: Given) -> Given:
         number = numbers(field, value, least, inf, expected, above=above)
@@ -161,7 +160,7 @@ ExtremeName: TypeAlias = Annotated[str, word_kind("greatest", "least")]
 StepName: TypeAlias = Annotated[str, word_kind("prefill", "decode", "training")]
 TokensOrNone: TypeAlias = Annotated[Count, count_kind("tokens", 0)]
 CountingName: TypeAlias = Annotated[Given, ValueKind((str,), words=("standard", "torch", "original", "llm-para"))]
-"""A way of counting by its name, or the way itself."""
+"""The name of a FLOP counting convention, or the convention itself."""
 TrafficName: TypeAlias = Annotated[Given, text_kind()]
 QueryTokens: TypeAlias = Annotated[Count, replace(count_kind("tokens", 0), several=True)]
 NewTokens: TypeAlias = Annotated[Count, replace(count_kind("tokens"), several=True)]
@@ -180,7 +179,7 @@ PlainNumber: TypeAlias = Annotated[float, ValueKind((float,), "", real_named)]
 Variation: TypeAlias = Annotated[
     Count, share_kind(0, LARGEST_VARIATION, f"a coefficient of variation from 0 to {LARGEST_VARIATION:g}")
 ]
-"""A standard deviation over its mean."""
+"""A coefficient of variation: standard deviation over mean."""
 Switch: TypeAlias = Annotated[bool, ValueKind((bool,), check=flag)]
 Text: TypeAlias = Annotated[str, text_kind()]
 TokensOfRun: TypeAlias = Annotated[Count, amount_kind("tokens", 1, "a number, at least 1", varies=True)]
@@ -188,15 +187,15 @@ AboveZero: TypeAlias = Annotated[float, amount_kind("", 0, "a positive number", 
 FromZero: TypeAlias = Annotated[float, amount_kind("", 0, "a number, zero or more")]
 Word: TypeAlias = Annotated[str, text_kind(varies=True)]
 Words: TypeAlias = Annotated[str | Sequence[str], text_kind(varies=True)]
-"""A word or words with commas between; of some settings a list is several questions, of others one."""
+"""Words as a list or separated by commas; for some settings a list is several questions, for others one."""
 Names: TypeAlias = Annotated[str | Sequence[str], text_kind(several=True)]
-"""Names listed, or with commas between."""
+"""Names, as a list or separated by commas."""
 NamesOrLists: TypeAlias = Annotated[str | Sequence[str], text_kind(varies=True, several=True)]
-"""The same, or a list of such lists."""
+"""Names as a list or separated by commas, or a list of such lists."""
 PackText: TypeAlias = Annotated[str | Sequence[object], text_kind()]
 MachineName: TypeAlias = Annotated[Given, text_kind("Chip", "Cluster", varies=True, names="machine")]
 MachineNames: TypeAlias = Annotated[Given, text_kind("Chip", names="machine", several=True)]
-"""Machines that are one place together."""
+"""Machines that form one place together."""
 ChipName: TypeAlias = Annotated[Given, text_kind("Chip", names="machine")]
 LayoutText: TypeAlias = Annotated[Given, text_kind("Layout", "Mapping[str, Any]", varies=True)]
 Formats: TypeAlias = Annotated[Given, text_kind("Precision", "Mapping[str, Any]", varies=True, names="format")]
@@ -213,7 +212,7 @@ MeasuredFile: TypeAlias = Annotated[Given, text_kind("PathLike[str]", names="fil
 TimeText: TypeAlias = Annotated[Given, ValueKind((str, float), "s")]
 RouterName: TypeAlias = Annotated[str, ValueKind((str,), words=("round-robin", "least-loaded", "prefix-aware"))]
 PlainCount: TypeAlias = Annotated[int, ValueKind((int,), "requests", whole_named)]
-"""A count whose own range is that of its question."""
+"""A count whose range is checked by its question."""
 OtherSide: TypeAlias = Annotated[Given, text_kind("Mapping[str, Any]", "roofline.explore.break_even.Owned")]
-"""Settings in which another side differs, or what owning costs."""
+"""Settings of the other side of a comparison, or the cost of owning."""
 ImageSize: TypeAlias = Annotated[Given, text_kind()]

@@ -1,7 +1,7 @@
-"""Arithmetic that one formula needs for an int, a NumPy array and a SymPy symbol alike.
+"""Arithmetic for formulas that take an int, a NumPy array or a SymPy symbol.
 
-Plain `+ - * //` already serve all three. These few functions are the rest. SymPy is imported only
-when a value of its arrives.
+Plain `+ - * //` already work on all three. These few functions are the rest. SymPy is imported only when one of its
+values arrives.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ else:
 
 
 class Symbol(Protocol):
-    """A SymPy expression, for type checkers that have no types of SymPy's."""
+    """A SymPy expression, for type checkers without SymPy's types."""
 
     @property
     def free_symbols(self) -> Collection[object]:
-        """The symbols it holds."""
+        """The symbols in the expression."""
         ...
 
 
 PLAIN = frozenset({int, float, bool})
-"""Types of numbers that Python's own arithmetic serves."""
+"""Types on which Python's own arithmetic is used."""
 _SYMBOLS: dict[type, bool] = dict.fromkeys(PLAIN, False)
 _ARRAYS: dict[type, bool] = dict.fromkeys(PLAIN, False)
-"""Whether values of a type are expressions, or arrays: what was found for the types seen so far."""
+"""Type → whether its values are SymPy expressions, or arrays: a cache of the types seen so far."""
 
 
 def is_symbol(value: object) -> bool:
-    """Whether it is a SymPy expression."""
+    """Whether a value is a SymPy expression."""
     kind = type(value)
     known = _SYMBOLS.get(kind)
     if known is None:
@@ -49,7 +49,7 @@ def is_symbol(value: object) -> bool:
 
 
 def is_array(value: object) -> TypeIs[Array]:
-    """Whether it is a NumPy array (or scalar)."""
+    """Whether a value is a NumPy array or scalar."""
     kind = type(value)
     known = _ARRAYS.get(kind)
     if known is None:
@@ -67,14 +67,14 @@ def _dispatch(numpy_name: str, sympy_name: str, *values: Count) -> Count:
 
 
 def least(a: Count, b: Count) -> Count:
-    """min(a, b), element by element."""
+    """Elementwise min(a, b)."""
     if type(a) in PLAIN and type(b) in PLAIN:
         return b if b < a else a
     return _dispatch("minimum", "Min", a, b)
 
 
 def most(a: Count, b: Count) -> Count:
-    """max(a, b), element by element."""
+    """Elementwise max(a, b)."""
     if type(a) in PLAIN and type(b) in PLAIN:
         return b if b > a else a
     return _dispatch("maximum", "Max", a, b)
@@ -86,12 +86,12 @@ def root(value: Count) -> Count:
 
 
 def ceil(value: Count) -> Count:
-    """The next whole number, as a float."""
+    """The value rounded up, as a float."""
     return float(-(-value // 1)) if type(value) in PLAIN else _dispatch("ceil", "ceiling", value)
 
 
 def where(condition: Count, then: Count, other: Count) -> Count:
-    """`then` where the condition holds, else `other`, element by element."""
+    """Select elementwise: `then` where the condition is true, else `other`."""
     if type(condition) in PLAIN:
         return then if condition else other
     if is_symbol(condition) or is_symbol(then) or is_symbol(other):
@@ -102,7 +102,7 @@ def where(condition: Count, then: Count, other: Count) -> Count:
 
 
 def half(even: Count) -> Count:
-    """An even number divided by two, exactly."""
+    """Half of an even number, exactly."""
     return even / 2 if is_symbol(even) else even // 2
 
 
@@ -111,7 +111,7 @@ def ceil_div(a: int, b: int) -> int: ...
 @overload
 def ceil_div(a: Count, b: Count) -> Count: ...
 def ceil_div(a: Count, b: Count) -> Count:
-    """⌈a / b⌉ in whole numbers."""
+    """⌈a / b⌉ in integers."""
     if is_symbol(a) or is_symbol(b):
         import sympy
 
@@ -129,14 +129,14 @@ def no_more(a: Count, b: Count) -> Count:
 
 
 def some(count: Count) -> bool:
-    """Whether any element of a number is, or may be, not 0."""
+    """Whether any element is, or may be, nonzero."""
     return is_symbol(count) or bool(count.any() if is_array(count) else count)
 
 
 def experts_visited(experts: Count, top_k: Count, tokens: Count, identities: int = 0) -> Count:
-    """Expected number of distinct experts that `tokens` tokens visit, `top_k` of `experts` + `identities` each.
+    """Expected number of distinct experts for `tokens` tokens with `top_k` of `experts` + `identities` experts each.
 
-    E·(1 − (1 − k/N)^T) of N = E + identities, exact for uniform routing without replacement: a token misses a given
+    E·(1 − (1 − k/N)^T) with N = E + identities, exact for uniform routing without replacement: a token misses a given
     expert with probability 1 − k/N.
     """
     if not identities and not is_symbol(tokens) and not is_array(tokens) and not is_symbol(experts):

@@ -1,4 +1,4 @@
-"""A question is a function; its signature declares it to every door.
+"""A question is a function whose signature declares it to every interface.
 
     @question()
     def serve(model: Any, where: Where, load: Load, *, rounds: Annotated[Requests | None, "…"] = None) -> Serving: ...
@@ -6,9 +6,9 @@
     serve(model, on="h100-sxm", input=1024, output_tokens=256, concurrency=32)
     serve(model, Where(on="h100-sxm"), Load(input=1024, output_tokens=256, concurrency=32))
 
-A parameter whose type is a group, a frozen dataclass that is marked with `@group`, stands for the settings of the
-group, which callers give flat or as one value; here is the one place where they are made groups. `question_settings`
-lists the settings of a question, from which the doors derive options, bodies, tools, schemas and pages.
+A parameter whose type is a group (a frozen dataclass marked with `@group`) stands for the settings of the group.
+Callers pass them flat or as one value; only this module assembles them into groups. `question_settings` lists the
+settings of a question, from which options, request bodies, tools, schemas and pages are derived.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from roofline.declared.kinds import Given, ValueKind, as_written, text_kind
 
 T = TypeVar("T")
 Function: TypeAlias = Callable[..., Any]
-"""A question, or what makes one."""
+"""A question, or a function that makes one."""
 Hint: TypeAlias = Any
-"""A type, with what is said of it."""
+"""A type annotation."""
 Settings: TypeAlias = Mapping[str, Any]
 """Settings by name, or fields of a frozen dataclass, as `replace` takes them."""
 NEEDED = inspect.Parameter.empty
-"""The default of a setting that has to be given."""
+"""The default of a required setting."""
 OLD_NAMES: Mapping[str, str] = MappingProxyType(
     {
         "output": "output_tokens",
@@ -42,14 +42,14 @@ OLD_NAMES: Mapping[str, str] = MappingProxyType(
         "objective": "slo",
     }
 )
-"""Former names of settings, taken for a release."""
+"""Former names of settings, accepted for one release."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting of a question, or of a group: its name, default and kind, the sentence of help and the group's name.
+    """A setting of a question or a group: name, kind, help and default.
 
-    `hint`: its type without the kind. `parameter`: of the function, by which the group that holds it is passed.
+    `hint`: its type without the kind. `parameter`: the function parameter that passes the group which holds it.
     """
 
     name: str
@@ -61,13 +61,13 @@ class Setting:
 
     @property
     def needed(self) -> bool:
-        """Whether it has to be given."""
+        """Whether it is required."""
         return self.default is NEEDED
 
 
 @dataclass(frozen=True)
 class Declaration:
-    """The settings of a question by name, its parameters, the groups among them, and former names of settings."""
+    """The settings of a question by name, its parameters, its groups, and former names of settings."""
 
     name: str
     settings: Mapping[str, Setting]
@@ -78,21 +78,21 @@ class Declaration:
 
     @cached_property
     def varied(self) -> tuple[str, ...]:
-        """The model, and the settings of which a list is an axis of the answer."""
+        """The model, and the settings for which a list is an axis of the answer."""
         return ("model", *(name for name, setting in self.settings.items() if setting.kind.varies))
 
     @cached_property
     def completed_by(self) -> tuple[Function, ...]:
-        """What puts settings of one group together."""
+        """Functions that combine settings of one group."""
         return tuple(kind.fully for kind in dict.fromkeys(self.groups.values()) if hasattr(kind, "fully"))
 
 
 def group(cls: type[T]) -> type[T]:
-    """Marks a frozen dataclass as a group of settings, whose fields are checked by their kinds when it is made.
+    """Mark a frozen dataclass as a group of settings, whose fields are checked by their kinds.
 
-    A group whose settings are written otherwise than its fields has a class method `asked`, whose signature declares
-    them. One that must know which settings were given has a class method `from_settings`. Fields without a kind and
-    a sentence are no settings. `fully` puts the settings of one group together before lists among them become axes.
+    A group whose settings differ from its fields has a class method `asked`, whose signature declares them. A group
+    that must know which settings were given has a class method `from_settings`. Fields without a kind and a sentence
+    are no settings. `fully` combines the settings of one group before lists among them become axes.
     """
     if "asked" not in cls.__dict__:
         own: Callable[..., None] = cls.__init__
@@ -112,7 +112,7 @@ def group(cls: type[T]) -> type[T]:
 
 
 def is_list(setting: Setting, value: Given) -> bool:
-    """Whether a value of a setting that varies is a list of them."""
+    """Whether a value of a varying setting is a list."""
     return setting.kind.varies and isinstance(value, (list, tuple))
 
 
@@ -122,7 +122,7 @@ def is_group(hint: Hint) -> bool:
 
 
 def group_settings(cls: type) -> Mapping[str, Setting]:
-    """The settings of a group, by their names."""
+    """The settings of a group, by name."""
     if cls not in _SETTINGS:
         _SETTINGS[cls] = MappingProxyType(_of_class(cls))
     return _SETTINGS[cls]
@@ -133,7 +133,7 @@ _SETTINGS: dict[type, Mapping[str, Setting]] = {}
 
 @cache
 def _checked_settings(cls: type) -> tuple[tuple[str, Setting], ...]:
-    """Those of a group whose kinds check their values, with their names."""
+    """The settings of a group whose kind has a check, with their names."""
     return tuple(
         (name, setting) for name, setting in group_settings(cls).items() if setting.kind.check is not as_written
     )
@@ -141,7 +141,7 @@ def _checked_settings(cls: type) -> tuple[tuple[str, Setting], ...]:
 
 @cache
 def _maker(cls: type) -> tuple[Function, tuple[str, ...]]:
-    """What makes a group of its settings, and the names of those that it needs."""
+    """The constructor of a group from its settings, and its required settings."""
     made_of = next((m for m in ("asked", "from_settings") if hasattr(cls, m)), None)
     needed = tuple(name for name, setting in group_settings(cls).items() if setting.needed)
     return cls if made_of is None else getattr(cls, made_of), needed
@@ -161,7 +161,7 @@ def _of_class(cls: type) -> dict[str, Setting]:
 
 
 def _declared(function: Function) -> dict[str, Setting]:
-    """The settings of a signature, groups' included; parameters without a kind are none."""
+    """The settings of a signature, with those of its groups; parameters without a kind are left out."""
     settings: dict[str, Setting] = {}
     hints = get_type_hints(function, include_extras=True)
     for name, parameter in inspect.signature(function).parameters.items():
@@ -177,13 +177,13 @@ def _declared(function: Function) -> dict[str, Setting]:
 
 
 def _of_group(hint: Any) -> type | None:
-    """The group that a type is, or None where there is none."""
+    """The group in a type, None without one."""
     members = get_args(hint) if get_origin(hint) in (UnionType, Union) else (hint,)
     return next((member for member in members if is_group(member)), None)
 
 
 def _parts(hint: Any) -> tuple[Hint, list[object]]:
-    """A type and all that is said of it, also of the members of a union."""
+    """A type and all of its annotations, those of union members included."""
     if get_origin(hint) is Annotated:
         inner, *said = get_args(hint)
         plain, more = _parts(inner)
@@ -208,7 +208,7 @@ def _setting(name: str, hint: Hint, default: Given) -> Setting:
 
 @cache
 def declaration_of(function: Function) -> Declaration:
-    """What the signature of a question declares."""
+    """The declaration of a question, from its signature."""
     plain = inspect.unwrap(function)
     hints = get_type_hints(plain, include_extras=True)
     every = inspect.signature(plain).parameters
@@ -226,28 +226,27 @@ def question_settings(function: Function) -> Mapping[str, Setting]:
 
 
 def is_question(value: object) -> bool:
-    """Whether something is a question, whose signature declares settings."""
+    """Whether a value is a question."""
     return getattr(value, "__declares_settings__", False)
 
 
 def makes_grids(function: Function) -> bool:
-    """Whether a question is asked once for each combination of the lists among its settings."""
+    """Whether a question is evaluated for every combination of lists among its settings."""
     return getattr(function, "__makes_grids__", False)
 
 
 Over = Callable[[Function, Settings, tuple[str, ...]], Given]
-"""Asks a question once for each combination of the lists among its settings, of which it is told the names."""
+"""Evaluates a question for every combination of lists among its settings, given the names of those that vary."""
 
 
 def question(
     over: Over | None = None, *, former: Mapping[str, str] = OLD_NAMES,
     beside: Mapping[str, Setting] = MappingProxyType({}),
 ) -> Callable[[Function], Function]:  # fmt: skip
-    """Makes a function a question, which is called with groups or with their settings flat.
+    """Make a function a question, callable with groups or with flat settings.
 
-    `over`: what becomes of lists where settings vary. `former`: former names of its settings and the names of today,
-    taken for a release. `beside`: settings of other questions, which it takes as its last keywords. The function itself
-    is called with groups.
+    `over`: handles lists of varying settings. `former`: former → current names of settings, accepted for one release.
+    `beside`: settings of other questions, taken as extra keywords. The function itself is called with groups.
     """
 
     def declared_by(function: Function) -> Function:
@@ -271,9 +270,9 @@ def question(
 
 
 def flattened(declared: Declaration, args: tuple[Given, ...], given: Settings) -> dict[str, Given]:
-    """The settings of a call, all flat; parameters that are no settings by their own names.
+    """The settings of a call, all flat; other parameters under their own names.
 
-    Raises TypeError for names that the question does not have, InputError for a setting that is given twice.
+    Raises TypeError for unknown names, and InputError for a setting given twice.
     """
     parameters, settings = declared.parameters, declared.settings
     if len(args) > len(parameters):
@@ -310,20 +309,23 @@ def _unknown(declared: Declaration, name: str) -> TypeError:
 
 
 def ungrouped(value: Given, kind: type) -> dict[str, Given]:
-    """The settings that a value of a group holds, without those at their defaults; whole, where it holds more."""
+    """The settings in a group, without those at their defaults.
+
+    The group as a whole, if its fields are not all settings.
+    """
     if hasattr(kind, "asked") or not {f.name for f in fields(value)} <= group_settings(kind).keys():
         return {WHOLE + kind.__name__: value}
     return {f.name: own for f in fields(value) if (own := getattr(value, f.name)) is not f.default}
 
 
 WHOLE = "whole "
-"""Before the name of a group that is passed as it is."""
+"""Prefix of the name of a group that is passed as a whole."""
 
 
 def arguments_of(declared: Declaration, flat: Settings) -> dict[str, Given]:
-    """The arguments of a question's function: settings put into their groups, each checked by its kind.
+    """The arguments of a question's function: settings assembled into groups, each checked by its kind.
 
-    Raises TypeError for one that is missing, InputError for one that its kind refuses, or that another must be beside.
+    Raises TypeError for a missing setting, and InputError for an invalid one or one that requires another.
     """
     grouped: dict[str, dict[str, Given]] = {parameter: {} for parameter in declared.groups}
     alone, arguments = dict[str, Given](), dict[str, Given]()

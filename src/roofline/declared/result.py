@@ -1,8 +1,8 @@
-"""The one shape of an answer: what was asked and where, figures that are numbers or arrays, and ways to take them away.
+"""The base of all results: what was asked and where, figures that are numbers or arrays, and export.
 
-A result is a frozen dataclass that lists its figures: attributes, each with the unit of its values. From the list and
-from the attributes' types come its JSON, its JSON Schema, its frame, its text and its HTML. What results call by a word
-says which (`plain`), and what is several figures in one which numbers and words it holds (`leaves`).
+A result is a frozen dataclass that lists its figures: attributes, each with the unit of its values. JSON, JSON Schema,
+frame, text and HTML are derived from this list and from the types of the attributes. A value with a name in JSON
+defines `plain`; a value that consists of several figures defines `leaves`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from polars import DataFrame
 
 Units: TypeAlias = Mapping[str, str]
-"""Attribute → the unit of its values: s, B, FLOP, FLOP/B, share, USD, J, or nothing for plain numbers and words."""
+"""Attribute → the unit of its values: s, B, FLOP, FLOP/B, share, USD, J, or "" for plain numbers and words."""
 LINES = 30
-"""Lines of text that a result prints at most."""
+"""Maximum number of lines in the text of a result."""
 NONE = "–"
-"""The text of a number that there is none of."""
+"""The text of a missing number."""
 
 if TYPE_CHECKING:
     Word: TypeAlias = Any
@@ -38,22 +38,22 @@ else:
         """A word, or an array of words."""
 
     class Flag:
-        """Yes or no, or an array of these."""
+        """A bool, or an array of bools."""
 
 
 FigureValue: TypeAlias = Any
-"""What a figure may be: a number, a word, an array of either, a result, or a list or mapping of these."""
+"""The value of a figure: a number, a word, an array of either, a result, or a list or mapping of these."""
 Leaf: TypeAlias = tuple[str, FigureValue, str]
 """A name, a number or word (or an array of them), and its unit."""
 
 
 class Figured:
-    """What says of itself which of its attributes are figures, with their units."""
+    """An object that lists which of its attributes are figures, with their units."""
 
     FIGURES: ClassVar[Units]
-    """In order. JSON has all of them, a frame the numbers and words."""
+    """In order. JSON has all of them, a frame only numbers and words."""
     NAMES: ClassVar[Mapping[str, str]] = {}
-    """Figures that are attributes of another name."""
+    """Figure → name of its attribute, where they differ."""
 
     def figure(self, name: str) -> FigureValue:
         """The value of a figure."""
@@ -61,10 +61,10 @@ class Figured:
 
 
 class Result(Figured):
-    """What every answer can do. Subclasses are frozen dataclasses with `SCHEMA` and `FIGURES`."""
+    """The base class of all answers. Subclasses are frozen dataclasses with `SCHEMA` and `FIGURES`."""
 
     SCHEMA: ClassVar[str]
-    """The name and the version of its JSON."""
+    """The name and version of its JSON Schema."""
 
     def leaves(self) -> Iterator[Leaf]:
         """The numbers and words of all figures, each name once."""
@@ -72,32 +72,32 @@ class Result(Figured):
         return iter({leaf[0]: leaf for leaf in every}.values())
 
     def __getstate__(self) -> dict[str, FigureValue]:
-        """Its fields, without what was worked out from them: what another process or a copy needs."""
+        """The fields without cached values, for pickling and copying."""
         known: Any = self
         return {f.name: getattr(self, f.name) for f in fields(known)}
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The broadcast shape of its arrays, () where it has none."""
+        """The broadcast shape of its arrays; () for scalars."""
         return np.broadcast_shapes(*(np.shape(value) for _, value, _ in self.leaves()))
 
     def to_dict(self) -> dict[str, JsonValue]:
-        """The JSON of the schema `docs/schema/NAME.json`, as Python's own types."""
+        """The result as plain Python values, following the JSON Schema `docs/schema/NAME.json`."""
         return {"schema": self.SCHEMA, **{name: plain(self.figure(name)) for name in self.FIGURES}}
 
     def to_frame(self) -> DataFrame:
-        """A Polars frame: one row for each element, one column for each number and word."""
+        """The result as a Polars frame: a row per element, a column per number and word."""
         import polars
 
         return polars.DataFrame(self.columns(), strict=False)
 
     def columns(self) -> dict[str, list[FigureValue]]:
-        """The frame's columns, each with one value for each element."""
+        """The columns of the frame, each with a value per element."""
         shape = self.shape
         return {name: np.broadcast_to(value, shape).reshape(-1).tolist() for name, value, _ in self.leaves()}
 
     def lines(self) -> list[tuple[str, str]]:
-        """The names of figures and their values with units, for people; of lists how long they are."""
+        """The names of figures and their values with units, as text; lists are given by their length."""
         lists = {name: self.figure(name) for name in self.FIGURES}
         lengths = [(name, whole(len(value))) for name, value in lists.items() if isinstance(value, tuple) and value]
         return [(name, text(value, unit)) for name, value, unit in _grouped(list(self.leaves()))] + lengths
@@ -111,15 +111,15 @@ class Result(Figured):
         return "\n".join([f"{type(self).__name__}{shape}", *shown, *more])
 
     def _repr_html_(self) -> str:
-        """A table for notebooks."""
-        from html import escape  # loaded by notebooks
+        """An HTML table for notebooks."""
+        from html import escape  # loaded only in notebooks
 
         rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in self.lines())
         return f"<table><caption>{escape(type(self).__name__)}</caption>{rows}</table>"
 
 
 def leaves_of(name: str, value: FigureValue, unit: str) -> Iterator[Leaf]:
-    """The numbers and words of a figure, of a result within a result under its name; lists of things have none."""
+    """The numbers and words in a figure, with its name as prefix in a nested result; lists of objects have none."""
     if isinstance(value, Result):
         yield from ((f"{name}_{leaf}", number, unit) for leaf, number, unit in value.leaves())
     elif hasattr(value, "leaves"):
@@ -131,7 +131,7 @@ def leaves_of(name: str, value: FigureValue, unit: str) -> Iterator[Leaf]:
 
 
 def _grouped(leaves: Sequence[Leaf]) -> Iterator[Leaf]:
-    """Leaves for a person: a span's four numbers in one line, nothing that is nothing."""
+    """Leaves for display: a span's four numbers in one line, empty values left out."""
     by_name = {name: value for name, value, _ in leaves}
     for name, value, unit in leaves:
         base, _, end = name.rpartition("_")
@@ -144,7 +144,7 @@ def _grouped(leaves: Sequence[Leaf]) -> Iterator[Leaf]:
 
 
 def _says_something(name: str, value: FigureValue) -> bool:
-    """Whether it is there: nothing, no word and a term of memory that is 0 are left out."""
+    """Whether a value is shown: not None, not an empty word, and not a memory term of 0."""
 
     if value is None or (isinstance(value, str) and not value):
         return False
@@ -153,7 +153,7 @@ def _says_something(name: str, value: FigureValue) -> bool:
 
 # -- JSON ----------------------------------------------------------------------------------------------------------
 def plain(value: FigureValue) -> JsonValue:
-    """A value in the types of JSON. Raises TypeError for what has no such form."""
+    """A value as JSON types. Raises TypeError for a value without such a form."""
     if hasattr(value, "plain"):
         return plain(value.plain())
     match value:
@@ -182,7 +182,7 @@ def _listed(value: FigureValue) -> JsonValue:
 
 # -- text ----------------------------------------------------------------------------------------------------------
 def text(value: FigureValue, unit: str) -> str:
-    """A figure for a person: a number with its unit, an interval in brackets, of an array its least and its most."""
+    """A figure for display: a number with its unit, an interval in brackets, an array by its minimum and maximum."""
     if isinstance(value, tuple):
         expected, low, high, floor = value
         if text(expected, unit) == NONE:
@@ -190,7 +190,7 @@ def text(value: FigureValue, unit: str) -> str:
         return f"{text(expected, unit)} [{text(low, unit)}, {text(high, unit)}], floor {text(floor, unit)}"
     if is_array(value) and value.ndim:
         if value.dtype.kind in "iuf":
-            known = value[value == value]  # what is no number is not there
+            known = value[value == value]  # NaN means that there is no value
             if not known.size:
                 return NONE
             low, high = known.min(), known.max()
@@ -211,10 +211,10 @@ def text(value: FigureValue, unit: str) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
 
 
-# -- several plans -------------------------------------------------------------------------------------------------
+# -- grids ---------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Axis:
-    """A setting of which several were asked for: its name, and what each is called."""
+    """A setting with several values: its name, and a label for each."""
 
     name: str
     labels: tuple[str, ...]
@@ -222,9 +222,9 @@ class Axis:
 
 @dataclass(frozen=True, repr=False)
 class Grid(Result):
-    """Results of one kind along labelled axes, the last axis fastest; `grid.time` has the axes first, then the points.
+    """Results of one type along labelled axes, the last axis fastest; `grid.time` has the axes first, then the points.
 
-    Every attribute of the results that is a number, a word, a span or a memory is the grid's too.
+    Every attribute of the results that is a number, a word, a span or a memory is also an attribute of the grid.
     """
 
     SCHEMA: ClassVar[str] = "roofline.grid/2"
@@ -235,7 +235,7 @@ class Grid(Result):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The axes' lengths, then the shape of the points."""
+        """The lengths of the axes, then the shape of the points."""
         return (*self._lengths, *np.broadcast_shapes(*(r.shape for r in self.results)))
 
     @property
@@ -243,7 +243,7 @@ class Grid(Result):
         return tuple(len(axis.labels) for axis in self.axes)
 
     def at(self, **labels: str) -> Any:
-        """The result, or the smaller grid, at some labels. Raises InputError for an axis or a label there is not."""
+        """The result, or the smaller grid, at some labels. Raises InputError for an unknown axis or label."""
         known = {axis.name: axis for axis in self.axes}
         for name, label in labels.items():
             if name not in known or label not in known[name].labels:
@@ -265,7 +265,7 @@ class Grid(Result):
         return self._stacked([getattr(result, name) for result in self.results])
 
     def _stacked(self, values: list[FigureValue], points: tuple[int, ...] = ()) -> FigureValue:
-        """The values of all results as one, of the axes' shape and that of the points."""
+        """The values of all results as one, with the shape of the axes, then that of the points."""
         first = values[0]
         if hasattr(first, "leaves") and is_dataclass(first) and not isinstance(first, type):
             columns = {f.name: [getattr(v, f.name) for v in values] for f in fields(first)}
@@ -277,7 +277,7 @@ class Grid(Result):
         return stacked.reshape(*self._lengths, *points)
 
     def columns(self) -> dict[str, list[FigureValue]]:
-        """The axes' labels and the columns of every result, with a row for each element."""
+        """The labels of the axes and the columns of every result, with a row per element."""
         columns: dict[str, list[FigureValue]] = {}
         for names, result in zip(product(*(axis.labels for axis in self.axes)), self.results, strict=True):
             rows = result.columns()

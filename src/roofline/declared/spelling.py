@@ -1,4 +1,4 @@
-"""How a person writes numbers: counts with k and Ki, times, rates of bytes, sizes of images."""
+"""Parse numbers as users write them: counts with k and Ki, times, bandwidths, image sizes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from roofline.declared.errors import InputError
 COUNT_PREFIXES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20}
 SCALES = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 TIME_UNITS: Mapping[str, float] = {"us": 1e6, "µs": 1e6, "ms": 1e3, "s": 1.0, "min": 1 / 60, "h": 1 / 3600}
-"""Unit → how many of it are a second."""
+"""Unit → how many of it make a second."""
 LONGEST_TIME = 2.0**31
-"""Seconds, 68 years; a longer time is a slip of the keyboard."""
+"""Maximum time in seconds, 68 years; more is a typing error."""
 
 
 def whole_named(field: str, text: str) -> int:
-    """A whole number as a person writes it: `10000`, `10_000`, `10k`, `1.5M`, `4Ki`.
+    """Parse a whole number: `10000`, `10_000`, `10k`, `1.5M`, `4Ki`.
 
     Raises InputError for anything else.
     """
@@ -32,7 +32,7 @@ def whole_named(field: str, text: str) -> int:
 
 
 def amount_named(field: str, text: str) -> float:
-    """A number as a person writes it: `15e12`, `15T`, `400G`. Raises InputError for anything else."""
+    """Parse a number: `15e12`, `15T`, `400G`. Raises InputError for anything else."""
     try:
         return float(text)
     except ValueError:
@@ -40,7 +40,7 @@ def amount_named(field: str, text: str) -> float:
 
 
 def real_named(field: str, text: str) -> float:
-    """A number, as Python reads it. Raises InputError for anything else."""
+    """Parse a number in Python's notation. Raises InputError for anything else."""
     try:
         return float(text)
     except ValueError:
@@ -48,7 +48,7 @@ def real_named(field: str, text: str) -> float:
 
 
 def seconds_named(field: str, value: object) -> float:
-    """A time in seconds, from 0: a number of them, or a text with a unit (`200ms`, `1.5s`, `2min`).
+    """Parse a time, at least 0: a number of seconds, or a text with a unit (`200ms`, `1.5s`, `2min`).
 
     Raises InputError for anything else, and for more than 2^31 seconds.
 
@@ -68,7 +68,7 @@ def seconds_named(field: str, value: object) -> float:
 
 
 def bandwidth_named(field: str, value: object) -> float:
-    """Bytes a second: a number of them, or a text (`50GB/s`, `1.5TB/s`). Raises InputError for anything else."""
+    """Parse bytes/s: a number, or a text (`50GB/s`, `1.5TB/s`). Raises InputError for anything else."""
     number = real(value)
     if isinstance(value, str):
         match = re.fullmatch(r"([0-9]{1,12}(?:\.[0-9]{1,9})?) ?([kMGT])B/s", value)
@@ -79,7 +79,7 @@ def bandwidth_named(field: str, value: object) -> float:
 
 
 def pixels_named(field: str, value: object) -> tuple[int, int]:
-    """Width and height in pixels: a pair, or a text such as `1024x768`. Raises InputError for anything else."""
+    """Parse width and height in pixels: a pair, or a text such as `1024x768`. Raises InputError for anything else."""
     if isinstance(value, (tuple, list)) and len(value) == 2:
         return value[0], value[1]
     match = re.fullmatch(r"([0-9]{1,6})[x×]([0-9]{1,6})", value) if isinstance(value, str) else None

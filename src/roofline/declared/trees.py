@@ -1,4 +1,4 @@
-"""The types of what files of JSON and TOML hold."""
+"""The types of values in JSON and TOML files."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 else:
 
     class JsonValue:
-        """A value of JSON."""
+        """A JSON value."""
 
 
 JsonObject: TypeAlias = Mapping[str, JsonValue]
-"""An object of JSON: its members by name."""
+"""A JSON object: its members by name."""
 TomlTable: TypeAlias = Mapping[str, Any]
-"""A table of a TOML file, as Python's own reader types it: whoever reads one that a user wrote checks its values."""
+"""A table of a TOML file, as Python's own reader types it. Readers of user files check its values."""

@@ -1,4 +1,4 @@
-"""Numbers for people: SI prefixes for FLOPs and bytes (1 GB = 10⁹), counts with separators."""
+"""Format numbers for people: SI prefixes for FLOPs and bytes (1 GB = 10⁹), counts with separators."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from roofline.declared.maths import Count
 
 
 def si(value: Count, unit: str) -> str:
-    """Three or four figures with an SI prefix.
+    """A number to three or four figures with an SI prefix.
 
     >>> si(16_060_522_496, "B")
     '16.06 GB'
@@ -27,7 +27,7 @@ def si(value: Count, unit: str) -> str:
 
 
 def brief(value: float, unit: str = "") -> str:
-    """Three figures with an SI prefix, for the narrow places of a picture.
+    """A number to three figures with an SI prefix, for narrow places in a plot.
 
     >>> brief(989.4e12, "FLOP/s"), brief(3.35e12, "B/s"), brief(1e15, "FLOP/s"), brief(12345.6)
     ('989 TFLOP/s', '3.35 TB/s', '1 PFLOP/s', '12.3 k')
@@ -50,7 +50,7 @@ def whole(value: Count) -> str:
 
 
 def counted(value: Count, noun: str) -> str:
-    """A count and what it is of.
+    """A count with its noun.
 
     >>> counted(1, "token"), counted(4096, "token")
     ('1 token', '4,096 tokens')
@@ -68,7 +68,7 @@ def share(part: Count, total: Count) -> str:
 
 
 def ratio(value: Count) -> str:
-    """FLOPs per byte; nothing where no byte moves.
+    """FLOPs per byte; a dash where no byte is moved.
 
     >>> ratio(0.99934), ratio(float("inf"))
     ('0.9993', '–')
@@ -77,7 +77,7 @@ def ratio(value: Count) -> str:
 
 
 def seconds(value: Count) -> str:
-    """A time with the prefix that suits it, in three figures; from two hours on in hours, from two days on in days.
+    """A time to three figures with a suitable prefix; in hours from two hours on, in days from two days on.
 
     >>> seconds(0.00123), seconds(75.0), seconds(0), seconds(0.9996), seconds(3600.0)
     ('1.23 ms', '75 s', '0 s', '1 s', '3,600 s')
@@ -98,7 +98,7 @@ def seconds(value: Count) -> str:
 
 
 def binary(value: int) -> str:
-    """A number of tokens, with a binary prefix where it is a whole number of them.
+    """A number of tokens, with a binary prefix if it is a whole multiple.
 
     >>> binary(512), binary(4096), binary(2**20), binary(131071)
     ('512', '4 Ki', '1 Mi', '131,071')
@@ -110,7 +110,7 @@ def binary(value: int) -> str:
 
 
 def percent(value: Count) -> str:
-    """A share.
+    """A share in percent.
 
     >>> percent(0.125)
     '12.5 %'
@@ -119,7 +119,7 @@ def percent(value: Count) -> str:
 
 
 def percent_known(share: float, half_width: float) -> str:
-    """A share with half of its confidence interval, where one digit shows that.
+    """A share in percent with its confidence half-width, if that shows in one digit.
 
     >>> percent_known(0.987, 0.004), percent_known(1.0, 0.0)
     ('98.7 ± 0.4 %', '100.0 %')
@@ -129,7 +129,7 @@ def percent_known(share: float, half_width: float) -> str:
 
 
 def signed(value: Count, form: str) -> str:
-    """A number with its sign, the minus as typeset; `form` is what is behind the sign, such as `.1f`.
+    """A number with its sign, with a typographic minus; `form` is the format after the sign, such as `.1f`.
 
     >>> signed(2.5, ".1f"), signed(-2.5, ".1f"), signed(-0.01, ".1f")
     ('+2.5', '−2.5', '+0.0')
@@ -139,7 +139,7 @@ def signed(value: Count, form: str) -> str:
 
 
 def change(value: Count) -> str:
-    """A factor as what it adds.
+    """A factor as a change in percent.
 
     >>> change(1.25), change(0.5)
     ('+25 %', '−50 %')
@@ -148,7 +148,7 @@ def change(value: Count) -> str:
 
 
 def tokens_text(value: Count) -> str:
-    """A number of tokens as people say it: 15T, 1.5B, 131k; below a thousand all of it.
+    """A number of tokens in short form: 15T, 1.5B, 131k; below a thousand in full.
 
     >>> tokens_text(15e12), tokens_text(1_234_000_000), tokens_text(131_072), tokens_text(512)
     ('15T', '1.23B', '131k', '512')
@@ -168,13 +168,13 @@ TEXTS: Mapping[str, Callable[[Any], str]] = MappingProxyType({
     "elasticity": lambda v: signed(v, ".2f"), "tokens/s": lambda v: f"{v:,.0f}", "requests/s": lambda v: f"{v:,.3g}",
     "USD": lambda v: f"{v:,.2f}", "interval": lambda v: f"{seconds(v[0])} – {seconds(v[1])}",
 })  # fmt: skip
-"""Unit → how a person reads a number of it, under a heading that says the unit where the number does not."""
+"""Unit → formatter of a number in it; some leave the unit to a heading."""
 BARE = frozenset({"tokens/s", "requests/s", "USD", "FLOP/B"})
-"""Units that a number of them does not say."""
+"""Units that the formatters of `TEXTS` leave out."""
 
 
 def written(value: Any, unit: str = "") -> str:
-    """A number of a unit, or a word, for a person; nothing where there is none, of a change a dash.
+    """A number of a unit, or a word, as text; empty for None, or a dash for a change.
 
     >>> written(1_500_000, "FLOP"), written(None, "s"), written(None, "change"), written("moe")
     ('1.50 MFLOP', '', '–', 'moe')
@@ -184,13 +184,13 @@ def written(value: Any, unit: str = "") -> str:
     return str(value) if isinstance(value, str) or not unit else TEXTS[unit](value)
 
 
-# -- what units are made of ----------------------------------------------------------------------------------------
+# -- powers of units -----------------------------------------------------------------------------------------------
 PER_SECOND: Mapping[str, int] = MappingProxyType({"s": 1, "J": 1, "USD": 1})
-"""Base unit → the power of seconds in it, where watts and prices of an hour stay what they are."""
+"""Base unit → the power of seconds in it, at constant watts and hourly prices."""
 
 
 def unit_powers(unit: str) -> Mapping[str, int]:
-    """The base units of a unit and their powers.
+    """The base units in a unit and their powers.
 
     >>> dict(unit_powers("tokens/s")), dict(unit_powers("FLOP/B")), dict(unit_powers(""))
     ({'tokens': 1, 's': -1}, {'FLOP': 1, 'B': -1}, {})
@@ -203,7 +203,7 @@ def unit_powers(unit: str) -> Mapping[str, int]:
 
 
 def seconds_power(unit: str) -> int:
-    """By which power of seconds a figure goes, where faster units draw the same watts and cost the same an hour.
+    """The power of seconds in the unit of a figure, at constant watts and hourly prices.
 
     >>> [seconds_power(unit) for unit in ("s", "tokens/s", "J", "USD", "tokens/J", "W", "share", "FLOP/B")]
     [1, -1, 1, 1, -1, 0, 0, 0]

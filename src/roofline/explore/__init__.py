@@ -1,1 +1,1 @@
-"""Questions asked of many estimates at once: sweeps, crossing points, maps, shares."""
+"""Questions that take many estimates: sweeps, searches, root search, sensitivity, co-design and comparisons."""

@@ -1,4 +1,4 @@
-"""A model in words: its modules' sizes and groups, the order of its layers, its fingerprint."""
+"""Summaries of a model's architecture: module sizes and groups, layer order, fingerprint."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from roofline.model.model import Model
 from roofline.model.table import KindTable, OfKind
 
 GROUPS: KindTable[str] = KindTable("groups of modules", m.Module)
-"""Kind of module → the group of ops that pictures draw it in."""
+"""Kind of module → the group of ops that plots draw it in."""
 for _group, _kinds in (
     ("matmul", (m.Linear, m.Router, m.Indexer, m.RelativeBias)),
     ("attention", (m.Attention, m.LatentAttention, m.CompressedAttention)),
@@ -25,11 +25,11 @@ for _group, _kinds in (
 ):  # fmt: skip
     GROUPS.add(_group, *_kinds)
 WORDS: KindTable[OfKind[str]] = KindTable("words", m.Module)
-"""Kind of module → its sizes as a diagram says them."""
+"""Kind of module → a function that writes its sizes for a diagram."""
 
 
 def sizes(x: m.Module) -> str:
-    """What is not as usual of a module's sizes, as `name=value`."""
+    """The sizes of a module that differ from their defaults, as `name=value`."""
     shown = []
     for f in fields(x):
         value = getattr(x, f.name)
@@ -40,7 +40,7 @@ def sizes(x: m.Module) -> str:
 
 
 def in_words(x: m.Module) -> str:
-    """A module's sizes as a diagram says them."""
+    """A module's sizes as written in a diagram, such as `32 heads, 8 KV × 128`."""
     return WORDS[type(x)](x)
 
 
@@ -125,9 +125,10 @@ def _collective(x: m.Collective) -> str:
 
 
 def layer_pattern(model: Model) -> tuple[str, ...]:
-    """The layers in order: runs of equal ones, and what repeats.
+    """The layers in order, as runs of equal layers or as a repeating pattern.
 
-    DeepSeek-V3's is `3 dense`, `58 moe`; where a layer in six is global `10 × (5 sliding, 1 dense)`, `2 sliding`.
+    DeepSeek-V3 gives `3 dense`, `58 moe`. A model with a global layer in every six gives
+    `10 × (5 sliding, 1 dense)`, `2 sliding`.
     """
     names = [block.name for block in model.layers]
     for period in range(2, len(names) // 2 + 1):
@@ -138,7 +139,7 @@ def layer_pattern(model: Model) -> tuple[str, ...]:
 
 
 def layer_stack(model: Model, longest: int = 32) -> tuple[tuple[str, str], ...]:
-    """The same for the boxes of a diagram: what stands in each, and below it what a long one is made of."""
+    """The layer pattern as boxes of a diagram: titles, each with `layers` or the kinds of layer of a long pattern."""
     stack = []
     for part in layer_pattern(model):
         if len(part) <= longest:
@@ -162,7 +163,7 @@ def _runs(names: Sequence[str]) -> tuple[str, ...]:
 
 # -- a whole model -------------------------------------------------------------------------------------------------
 def fingerprint(model: Model) -> tuple[tuple[str, str], ...]:
-    """What kind of model it is: properties and their values in words, none that it does not have."""
+    """The properties of a model and their values in words. Properties that the model lacks are left out."""
     every = [x for x, _ in model.modules()]
 
     def words(*kinds: type) -> str:

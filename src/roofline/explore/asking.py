@@ -1,4 +1,4 @@
-"""Settings and numbers, as they are given, made a question; and the settings of another side."""
+"""Parse the settings and numbers of a query, and the settings of the other side of a comparison."""
 
 from __future__ import annotations
 
@@ -24,13 +24,16 @@ from roofline.model.quantization.asked import formats_of
 from roofline.work.training import TrainingOptions
 
 MONEY = ("price", "utilisation")
-"""What is looked for where two ways cost the same; owning beside renting needs no numbers of a step."""
+"""Unknowns of a cost comparison. Owning against renting needs no numbers of a step."""
 SIDES = tuple(name for name, setting in group_settings(Where).items() if setting.kind.varies)
 """Settings in which the other side of a comparison may differ."""
 
 
 def question_of(model: Model, find: str, strict: bool, settings: Settings) -> OpenQuestion:
-    """The question of settings and numbers. Raises InputError for what is unknown, missing or does not go together."""
+    """Parse settings and numbers into an `OpenQuestion`.
+
+    Raises InputError for a setting that is unknown, missing or incompatible with another.
+    """
     renamed = {OLD_NAMES.get(name, name): value for name, value in settings.items() if value is not None}
     given = PlaceSettings.fully(renamed)
     numbers = {name: _number(name, given.pop(name)) for name in ALL_SIZES if name in given}
@@ -63,7 +66,7 @@ def question_of(model: Model, find: str, strict: bool, settings: Settings) -> Op
 
 
 def _number(name: str, value: Count) -> float:
-    """One number, checked by its kind. Raises InputError for several."""
+    """One number, checked by its kind. Raises InputError for several numbers."""
     number: float = NUMBERS[name].check(name, value)
     if np.shape(number):
         raise InputError(name, np.asarray(number).tolist(), "one number")
@@ -76,11 +79,11 @@ ABOUT = MappingProxyType({
     "output_tokens": "Generated tokens: of a static batch, or with a load of a server.",
     "tokens": "Tokens of a training sequence: of a step of training.",
 })  # fmt: skip
-"""What numbers mean where they choose the estimate."""
+"""Help for the sizes where giving them selects the estimate."""
 
 
 def _open(setting: Setting) -> Setting:
-    """A setting that need not be given."""
+    """The setting made optional."""
     return replace(setting, default=None, help=ABOUT.get(setting.name, setting.help), parameter="")
 
 
@@ -89,18 +92,18 @@ ASKED: Mapping[str, Setting] = MappingProxyType({
     **{name: _open(question_settings(serve).get(name) or Setting(name, NUMBERS[name], "", None, int))
        for name in (*ALL_SIZES, *SERVED)},
 })  # fmt: skip
-"""The settings of a question of which something is left open, or turned: those of all estimates of inference."""
+"""The settings of a query with an unknown or with knobs: those of all estimates of inference."""
 
 
 TRAINED: Mapping[str, Setting] = MappingProxyType({
     name: replace(setting, default=None, help=f"With --tokens: {setting.help}", parameter="")
     for name, setting in group_settings(TrainingOptions).items()
 })  # fmt: skip
-"""The options of a step of training, none of which holds unless it is asked."""
+"""The options of a training step. None of them applies unless it is given."""
 
 
 def other_side(q: OpenQuestion, against: object) -> OpenQuestion:
-    """The question of the other side."""
+    """The query with the settings of the other side. Raises InputError for a query of training."""
     changes = side_named(against)
     if q.subject == "train":
         raise InputError("against", against, "nothing: it is of inference")
@@ -108,7 +111,7 @@ def other_side(q: OpenQuestion, against: object) -> OpenQuestion:
 
 
 def side_named(against: object) -> Settings:
-    """Settings of the other side. Raises InputError for others than those of `SIDES`.
+    """Parse the settings of the other side. Raises InputError for settings that are not in `SIDES`.
 
     >>> side_named("on=b200,layout=tp=2,pp=2,precision=fp8")
     {'on': 'b200', 'layout': 'tp=2,pp=2', 'precision': 'fp8'}
@@ -138,7 +141,7 @@ def side_named(against: object) -> Settings:
 
 
 def side_text(against: object) -> str:
-    """The other side in words."""
+    """The settings of the other side as text; empty where there is no other side."""
     if against is None or isinstance(against, str):
         return against or ""
     items = against.items() if isinstance(against, Mapping) else ()

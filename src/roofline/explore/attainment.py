@@ -1,6 +1,7 @@
-"""The share of requests that keep a limit, and the seconds that a share of them does not exceed.
+"""SLO attainment: the share of requests that keep a limit, and the quantile of a latency at a given share.
 
-Both come from percentiles of a server, and of pools from the variance of their waits.
+Both are interpolated from the percentiles of a server. The percentiles of a disaggregated server come from the
+variance of its waiting times.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from roofline.distinct import Array
 from roofline.estimates.tails import DEVIATIONS, MOST_VARIED, Percentiles, Tail, Varied
 
 UNEVEN = 0.03
-"""Deviation of TPOT in a pool that only decodes, over its mean."""
+"""Coefficient of variation of TPOT in a decode pool."""
 
 
 def seconds_of(tail: Tail, share: float) -> Array:
-    """What so many of the requests do not exceed.
+    """The quantile in seconds: the time that this `share` of the requests does not exceed.
 
-    Cube roots are taken to be linear in normal deviations, between the percentiles and beyond them, as those of a gamma
-    distribution nearly are.
+    Cube roots of times are taken as linear in normal deviates, between the known percentiles and beyond them. For a
+    gamma distribution this is nearly exact (Wilson–Hilferty).
     """
     z, roots = NormalDist().inv_cdf(share), _roots(tail)
     i = int(np.clip(np.searchsorted(DEVIATIONS, z), 1, len(DEVIATIONS) - 1))
@@ -32,7 +33,7 @@ def seconds_of(tail: Tail, share: float) -> Array:
 
 
 def share_beyond(tail: Tail, limit: float) -> Array:
-    """The share of requests that exceed a limit: what `seconds_of` leaves out."""
+    """The share of requests that exceed a limit in seconds: the inverse of `seconds_of`."""
     roots, root, normal = _roots(tail), np.cbrt(limit), np.asarray(DEVIATIONS)
     i = np.clip(np.sum(roots < root, axis=0), 1, len(DEVIATIONS) - 1)
     below, above = (np.take_along_axis(roots, place[np.newaxis], axis=0)[0] for place in (i - 1, i))
@@ -45,10 +46,10 @@ _ABOVE = np.frompyfunc(erfc, 1, 1)
 
 
 def least_over_mean(share: float) -> float:
-    """What so many of the requests do not exceed, over the mean, at least: 1 of shares from 0.75 on.
+    """Lower bound of the quantile at this `share`, as a multiple of the mean; 1 for shares from 0.75 on.
 
-    Of distributions as `Varied` has them, gamma or lognormal, whose variance is at most `MOST_VARIED` times the mean
-    squared. Both are least at the ends: where nothing varies, and where all of it does.
+    It covers the distributions of `Varied`, gamma and lognormal, with a variance of at most `MOST_VARIED` times the
+    mean squared. The quantile over the mean is least at one end of that range: no variance, or the largest.
     """
     z, deviation = NormalDist().inv_cdf(share), sqrt(log(1 + MOST_VARIED))
     gamma = max(1 - MOST_VARIED / 9 + z * sqrt(MOST_VARIED) / 3, 0.0) ** 3
@@ -63,11 +64,12 @@ def _roots(tail: Tail) -> Array:
 def pool_percentiles(
     ttft: Count, tpot: Count, more: Count, waits: tuple[Count, Count], varied: tuple[Count, Count]
 ) -> Percentiles:
-    """Percentiles of requests that pass two pools, of means; `waits`: those for prefill and for a decode step.
+    """Percentiles of requests that pass a prefill pool and a decode pool, from mean times in seconds.
 
-    `varied`: squared coefficients of variation of the lengths of prompts and answers. A prompt varies by its length. A
-    wait for prefill varies by more than its mean, as that of a queue that is often empty does; one for a decode step is
-    of any part of it.
+    `more`: tokens after the first. `waits`: mean waits for prefill and for a decode step. `varied`: squared
+    coefficients of variation of the lengths of prompts and answers. Prefill time varies with the prompt's length. The
+    wait for prefill has variance 3·mean², as in a queue that is often empty. The wait for a decode step is uniform:
+    mean²/3.
     """
     mean, each = np.asarray(ttft), np.asarray(tpot)
     queue, joining = map(np.asarray, waits)

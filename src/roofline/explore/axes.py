@@ -1,4 +1,4 @@
-"""The axes of a sweep as a person gives them, and the space that they span."""
+"""Parse the axes of a sweep into the space that they span."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ from roofline.model.quantization.asked import formats_of
 from roofline.work.training import training
 
 SETTINGS = (*(name for name, s in group_settings(Where).items() if s.kind.varies and name != "on"), "figures")
-"""Axes of settings beside the model and the machine."""
+"""Axes of settings other than the model and the machine."""
 AXES: Mapping[str, Setting] = MappingProxyType({
     name: replace(setting, kind=text_kind(), default=None) for name, setting in {**ASKED, **TRAINED}.items()
     if name in ASKED or name in (*QUESTIONS["train"].axes, *QUESTIONS["train"].options) if name != "on"
 })  # fmt: skip
-"""Axes beside the models and the machines, whose values a person writes as texts."""
+"""Axes other than the models and the machines. Their values are written as text."""
 NUMBERS = frozenset({*ALL_SIZES, *DEGREES, *QUESTIONS["train"].axes, "prefix"})
-"""Axes of numbers."""
+"""Numeric axes."""
 MOST_FIGURES = 4096
-"""Combinations of figures of a chip; a text of them grows by powers."""
+"""Limit on combinations of chip figures. A short text can span very many."""
 CHECKPOINT = "checkpoint"
-"""What the formats of the checkpoint itself are called."""
+"""Name of the checkpoint's own formats on the axis `precision`."""
 
 
 def space_of(model: Model | Source | Sequence[Model | Source], phase: str, axes: Settings) -> Space:
-    """The space of axes as `sweep` takes them. Raises InputError for what is not understood."""
+    """The space spanned by axes as `sweep` takes them. Raises InputError for an unknown axis or an invalid value."""
     question = question_named(phase)
     known = ("on", *SETTINGS, *DEGREES, *question.axes, *question.options)
     given = {AXIS_NAMES.get(name, name): value for name, value in axes.items() if value is not None}
@@ -73,7 +73,7 @@ def space_of(model: Model | Source | Sequence[Model | Source], phase: str, axes:
 
 
 def several(value: Given, one: tuple[type, ...]) -> list[Given]:
-    """One value or a list of them as a list. Raises InputError for an empty one."""
+    """A value or a list of values, as a list. Raises InputError for an empty list."""
     values = [value] if value is None or isinstance(value, one) else list(value)
     if not values:
         raise InputError("axis", value, "at least one value")
@@ -86,7 +86,7 @@ def _choice(name: str, values: Sequence[Given]) -> Choice:
 
 
 def _checked(name: str, value: Given, models: Sequence[Model]) -> list[Given]:
-    """The settings of an axis, each of which is one. Raises InputError for one that is none."""
+    """The values of an axis of settings, each checked. Raises InputError for an invalid value."""
     if name == "figures":
         return [text for word in several(value, (str,)) for text in figures_named(word)]
     kinds: Mapping[str, Callable[[Given], object]] = {
@@ -104,7 +104,7 @@ def _checked(name: str, value: Given, models: Sequence[Model]) -> list[Given]:
 
 
 def _of_word(name: str, kind: ValueKind, word: str) -> Given:
-    """A value as a person writes it; yes and no where it is one of these."""
+    """A value parsed from text; a flag is written `yes` or `no`."""
     if bool not in kind.json:
         return kind.read(name, word)
     if word not in ("yes", "no"):
@@ -113,7 +113,7 @@ def _of_word(name: str, kind: ValueKind, word: str) -> Given:
 
 
 def _has_formats(model: Model, spec: Given, last: bool) -> bool:
-    """Whether a model can be had in these formats. Raises InputError where the last one cannot either."""
+    """Whether a model supports these formats. Raises InputError where `last` is set and it does not."""
     try:
         formats_of(model, spec)
     except InputError:
@@ -124,7 +124,7 @@ def _has_formats(model: Model, spec: Given, last: bool) -> bool:
 
 
 def figures_named(text: str) -> list[str]:
-    """Every combination of figures of a chip: of `bw=2T,4T,mem=80G` two. A bare number continues the key before it.
+    """Every combination of chip figures: `bw=2T,4T,mem=80G` gives two. A bare number continues the key before it.
 
     Raises InputError for a word without a key, and for more than 4,096 combinations.
 
@@ -147,7 +147,7 @@ def figures_named(text: str) -> list[str]:
 
 
 def _layouts(given: Settings) -> list[Layout | InputError | None] | None:
-    """Every layout asked for, each once; None where there is none."""
+    """Every layout asked for, or its error; None where no layout axis is given."""
     degrees = {name: given[name] for name in DEGREES if name in given}
     if degrees and "layout" in given:
         raise InputError("layout", given["layout"], f"either layouts or {' and '.join(degrees)}")
@@ -174,22 +174,22 @@ def _layouts(given: Settings) -> list[Layout | InputError | None] | None:
 def _named(
     layouts: Sequence[Layout | InputError | None],
 ) -> tuple[tuple[Layout | InputError | None, ...], tuple[str, ...]]:
-    """Layouts and their names, each once; one that cannot be is its error."""
+    """Unique layouts and their names. An invalid layout is represented by its error."""
     by_name: dict[str, Layout | InputError | None] = {}
     for layout in layouts:
         text = "whole machine" if layout is None else layout.text() if isinstance(layout, Layout) else str(layout)
         while isinstance(layout, InputError) and text in by_name:
-            text += " "  # each layout that cannot be counts
+            text += " "  # every invalid layout counts as a layout of its own
         by_name.setdefault(text, layout)
     return tuple(by_name.values()), tuple(by_name)
 
 
 def _numbers(question: Question, given: Settings) -> tuple[Numbers, ...]:
-    """The numeric axes of a question, in its order."""
+    """The numeric axes of a question, in the order in which it declares them."""
     if question.name == "serve" and ("concurrency" in given) == ("rate" in given):
         got = "both" if "rate" in given else "neither"
         raise InputError("concurrency", got, "either a concurrency or a rate")
-    axes, equal = [], given.get("formula") is False  # requests that are followed are equally long
+    axes, equal = [], given.get("formula") is False  # without the formula, requests have equal lengths
     for name in question.axes:
         value = given.get(name, question.given.get(name))
         if equal and name in group_settings(LengthSpread) and name not in given:
@@ -203,7 +203,7 @@ def _numbers(question: Question, given: Settings) -> tuple[Numbers, ...]:
 
 
 def _in_range(name: str, values: Array) -> Array:
-    """The numbers of an axis. Raises InputError for those that it cannot have."""
+    """The numbers of an axis. Raises InputError for numbers outside its range."""
     served = question_settings(serve).get(name)
     if served is not None and float in served.kind.json:
         checked: Array = served.kind.check(name, values)

@@ -1,4 +1,7 @@
-"""The price or the utilisation at which two ways cost the same, in closed form, worked out again with it put in."""
+"""Break-even: the price or the utilisation at which two options cost the same, in closed form.
+
+Each answer is checked: the costs are computed again at the value found.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from roofline.explore.solution import Met, Solution
 from roofline.simulation.spelling import spelled
 
 HOURS = 8760.0
-"""Of a year of 365 days."""
+"""Hours in a year of 365 days."""
 COST = "usd_per_million_tokens"
 UNIT = {"price": "USD/h", "utilisation": "share"}
 _OWNED = "owned(capital=USD,years=YEARS,kwh=USD), perhaps with pue, power and idle"
@@ -25,10 +28,10 @@ _OWNED = "owned(capital=USD,years=YEARS,kwh=USD), perhaps with pue, power and id
 
 @dataclass(frozen=True)
 class Owned:
-    """A chip that is one's own: `capital` in USD with its part of the server, gone after `years`; `kwh`: USD a kWh.
+    """The cost of owning a chip: `capital` in USD, including its part of the server, written off over `years`.
 
-    `pue`: the site's energy over that of what computes. `power` and `idle`: watts while it works and waits; None: the
-    chip's TDP and idle power. Raises InputError for what is not positive.
+    `kwh`: USD per kWh. `pue`: energy of the site over energy of the computing equipment. `power` and `idle`: watts
+    while working and while waiting; None for the chip's TDP and idle power. Raises InputError for values out of range.
     """
 
     capital: float
@@ -50,17 +53,17 @@ class Owned:
 
     @property
     def fixed(self) -> float:
-        """USD of an hour, used or not: capital / (years · 8760)."""
+        """Fixed cost in USD per hour, used or not: capital / (years · 8760)."""
         return self.capital / (self.years * HOURS)
 
     def usd_per_hour(self, drawn: Tariff, utilisation: float) -> float:
-        """USD of an hour in which so much is used: fixed + (u·power + (1 − u)·idle)·PUE·kWh price."""
+        """USD per hour at utilisation u: fixed + (u·power + (1 − u)·idle)·PUE·kWh price."""
         power, idle = self.watts(drawn)
         watts = utilisation * power + (1 - utilisation) * idle
         return self.fixed + watts * self.pue * self.kwh / 1000
 
     def watts(self, drawn: Tariff) -> tuple[float, float]:
-        """Watts while it works and while it waits. Raises InputError where nobody knows them."""
+        """Watts while working and while waiting. Raises InputError where the power is unknown."""
         most = drawn.power if drawn.draw is None else drawn.draw.most
         power = most if self.power is None else self.power
         idle = self.idle if self.power is not None else drawn.idle
@@ -70,9 +73,9 @@ class Owned:
 
 
 def owned_named(text: object) -> Owned | None:
-    """What owning costs, from `owned(capital=30000,years=4,kwh=0.1,pue=1.2,power=900)`; None where it is not that.
+    """Parse the cost of owning, `owned(capital=30000,years=4,kwh=0.1,pue=1.2,power=900)`; None for any other value.
 
-    Raises InputError for an argument that it does not have, or lacks.
+    Raises InputError for an unknown or missing argument.
     """
     if isinstance(text, Owned) or not isinstance(text, str):
         return text if isinstance(text, Owned) else None
@@ -90,13 +93,13 @@ def owned_named(text: object) -> Owned | None:
 
 
 def break_even(q: OpenQuestion, find: str, against: object, utilisation: float | None) -> Solution:
-    """The price of a chip hour, or the utilisation, at which costs are equal or a limit of them is reached.
+    """The price of a chip hour, or the utilisation, at which two costs are equal or a cost limit is reached.
 
-    Against other settings: price = their USD per token / ours at 1 USD an hour; utilisation = ours / theirs, how busy
-    ours must be to be no dearer than theirs at full use. Of a limit the same with it in place of theirs. Against
-    owning: price = USD an hour of owning / utilisation, utilisation of the equation
-    fixed + (u·power + (1 − u)·idle)·k = u·price, k = PUE · USD a kWh / 1000.
-    Raises InputError where prices are not known, or nothing is compared with.
+    Against other settings: price = their USD per token / ours at 1 USD per hour; utilisation = ours / theirs, the
+    lowest utilisation at which ours costs no more than theirs at full use. A cost limit takes the place of their cost.
+    Against owning: price = USD per hour of owning / utilisation; the utilisation u solves
+    fixed + (u·power + (1 − u)·idle)·k = u·price, k = PUE · USD per kWh / 1000.
+    Raises InputError where a price is unknown, or there is nothing to compare with.
     """
     own = owned_named(against)
     if own is not None:
@@ -122,12 +125,12 @@ def break_even(q: OpenQuestion, find: str, against: object, utilisation: float |
 
 
 def _cost(q: OpenQuestion) -> float:
-    """USD of 10⁶ tokens. Raises InputError where the chip has no price."""
+    """USD per 10⁶ tokens. Raises InputError where the chip has no price."""
     return float(q.figure(COST))
 
 
 def _cost_limit(part: Clause) -> tuple[float, str] | None:
-    """The most that 10⁶ tokens may cost and its sign; None of another part of a condition."""
+    """The limit on USD per 10⁶ tokens and its sign; None for any other part of a condition."""
     if not isinstance(part, Compared):
         return None
     sides = part.turned

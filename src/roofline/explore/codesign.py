@@ -1,7 +1,7 @@
-"""Co-design: hypothetical chips under a model of area, power and price, and the front of those that are best.
+"""Co-design: hypothetical chips under a model of area, power and price, and their Pareto front.
 
-A chip is its peak, its stacks of memory, its last-level cache and its link. The models are one line each; their
-constants are a `Process`, whose defaults are public figures or what these leave of one chip's, all of them rough.
+A chip is described by its peak, memory stacks, last-level cache and link. Each model is one line. Its constants are a
+`Process`: public figures, or estimates derived from the figures of one chip. All of them are rough.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ from roofline.model.model import Model
 TERA, GIGA, MIB, GIB = 1e12, 1e9, 2.0**20, 2.0**30
 POPULATION, GENERATIONS, MOST_GENERATIONS = 32, 40, 1000
 MADE: Units = {"area": "", "usd": "USD"}
-"""What a condition may say of a chip itself, beside the figures of the question."""
+"""Figures of the chip itself that a condition may name, in addition to those of the question."""
 TAKEN = ("usd", "power", "area")
-"""What chips may take, of which less is better."""
+"""Costs of a chip that may be the second objective; less is better."""
 PER_LINK = 25e9
 """Bytes/s in one direction of an NVLink 4 link (NVIDIA H100 whitepaper: 18 links, 900 GB/s in both)."""
 
 
 @dataclass(frozen=True)
 class Process(Figured):
-    """Constants of area (mm²), power and price, those of a 5 nm class die with HBM3 where not given.
+    """Constants of area (mm²), power and price. The defaults describe a 5 nm class die with HBM3.
 
-    `reticle`: 26 × 33 mm. `cache_mm2` a MiB: bit cells of 0.125 µm² of which 0.602 is array; `stack_mm2`: PHY 10.45 and
-    controller 5.62; `link_mm2` for each 25 GB/s: 0.965 and 0.88 (all of LLMCompass's cost model, arXiv:2312.03134,
-    controllers at the 98.3 M transistors a mm² of GH100). `peak_mm2` a TFLOP/s of bf16: what GH100's 814 mm² (NVIDIA
-    H100 whitepaper) leave after 50 MiB, 6 stacks' and 18 links' worth, over 989.4. `stack_bandwidth`, `stack_bytes`: a
-    fifth of H100 SXM's. `stack_joules` a byte: 3.9 pJ a bit (O'Connor et al., MICRO 2017); `idle` watts: H100's in the
-    catalog; `peak_joules` a FLOP: what its 700 W leave. `wafer` USD of 300 mm (CSET, AI Chips, 2020, 5 nm); `defects` a
-    cm² and `clustering`: of the negative binomial yield (Stapper 1983), assumed; `memory_usd` a GB (LLMCompass, spot
-    price of 2023); `rest_usd`: of package and board, assumed.
+    `reticle`: 26 × 33 mm. `cache_mm2` per MiB: bit cells of 0.125 µm², with 0.602 of the area in the array.
+    `stack_mm2`: PHY 10.45 and controller 5.62. `link_mm2` per 25 GB/s: 0.965 and 0.88 (all from LLMCompass's cost
+    model, arXiv:2312.03134, controllers at GH100's 98.3 M transistors per mm²). `peak_mm2` per TFLOP/s of bf16: GH100's
+    814 mm² (NVIDIA H100 whitepaper) less 50 MiB of cache, 6 stacks and 18 links, over 989.4. `stack_bandwidth`,
+    `stack_bytes`: a fifth of H100 SXM's. `stack_joules` per byte: 3.9 pJ per bit (O'Connor et al., MICRO 2017). `idle`
+    watts: H100's in the catalog. `peak_joules` per FLOP: the rest of its 700 W. `wafer`: USD of a 300 mm wafer (CSET,
+    AI Chips, 2020, 5 nm). `defects` per cm² and `clustering`: parameters of the negative binomial yield (Stapper 1983),
+    assumed. `memory_usd` per GB (LLMCompass, spot price of 2023). `rest_usd`: package and board, assumed.
     """
 
     FIGURES: ClassVar[Units] = dict.fromkeys(
@@ -88,19 +88,20 @@ class Process(Figured):
             numbers(f"process {f.name}", getattr(self, f.name), 0.0, np.inf, expected, above)
 
     def yielded(self, area: float) -> float:
-        """The share of dies that work: (1 + A·D/α)^−α, A in cm²."""
+        """The yield, a share of dies: (1 + A·D/α)^−α, A in cm²."""
         return float((1 + area / 100 * self.defects / self.clustering) ** -self.clustering)
 
     def dies(self, area: float) -> float:
-        """Dies of a wafer: π·(d/2)²/A − π·d/√(2A) (de Vries 2005)."""
+        """Dies per wafer: π·(d/2)²/A − π·d/√(2A) (de Vries 2005)."""
         return pi * (self.diameter / 2) ** 2 / area - pi * self.diameter / sqrt(2 * area)
 
 
 @dataclass(frozen=True)
 class Design(Figured):
-    """A chip that may be: `peak` FLOP/s of bf16, `stacks` of memory, `cache` bytes, `link` bytes/s; and what it is.
+    """A hypothetical chip: `peak` FLOP/s of bf16, `stacks` of memory, `cache` bytes and `link` bytes/s.
 
-    `area` mm² of one die, `power` watts with everything busy, `usd` to make it, `value`: the figure that was asked.
+    Derived: `area` in mm² of one die, `power` in watts with everything busy, `usd` to make it. `value`: the figure
+    asked for, infinite where the chip does not meet the requirements.
     """
 
     FIGURES: ClassVar[Units] = {
@@ -117,39 +118,39 @@ class Design(Figured):
 
     @property
     def bandwidth(self) -> float:
-        """Bytes/s of all stacks."""
+        """Memory bandwidth of all stacks, bytes/s."""
         return self.stacks * self.process.stack_bandwidth
 
     @property
     def capacity(self) -> float:
-        """Bytes of all stacks."""
+        """Memory capacity of all stacks, bytes."""
         return self.stacks * self.process.stack_bytes
 
     @property
     def area(self) -> float:
-        """mm²: arithmetic with its cores, cache, memory's and links' interfaces."""
+        """Die area in mm²: compute, cache, and the interfaces of memory and links."""
         p = self.process
         arithmetic, links = self.peak / TERA * p.peak_mm2, self.link / PER_LINK * p.link_mm2
         return arithmetic + self.cache / MIB * p.cache_mm2 + self.stacks * p.stack_mm2 + links
 
     @property
     def power(self) -> float:
-        """Watts: idle, arithmetic and memory at their full rates."""
+        """Watts: idle power, plus compute and memory at full rate."""
         return self.process.idle + self.peak * self.process.peak_joules + self.bandwidth * self.process.stack_joules
 
     @property
     def usd(self) -> float:
-        """USD to make one that works: its part of a wafer over the yield, memory, and the rest."""
+        """USD per working chip: wafer cost per good die, memory, and the rest."""
         p = self.process
         die = p.wafer / p.dies(self.area) / p.yielded(self.area)
         return die + self.capacity / GIGA * p.memory_usd + p.rest_usd
 
     def figure_of(self, q: OpenQuestion, name: str) -> FigureValue:
-        """What a condition says of it: its area and price, else a figure of the question asked of it."""
+        """A figure named in a condition: the chip's own area or cost, else a figure of the question on this chip."""
         return getattr(self, name) if name in MADE else q.figure(name)
 
     def put_in(self, q: OpenQuestion) -> OpenQuestion:
-        """A question asked of this chip, by its knobs; everything else is that of the chip given."""
+        """The question asked on this chip. Everything that a design does not set is taken from the given chip."""
         values = {"peak": self.peak, "bandwidth": self.bandwidth, "memory": self.capacity, "cache": self.cache,
                   "power": self.power, "link": self.link}  # fmt: skip
         return reduce(lambda there, name: KNOBS[name].set(there, values[name]), values, q)
@@ -157,7 +158,7 @@ class Design(Figured):
 
 @dataclass(frozen=True)
 class Bounds:
-    """Between which chips are looked for: each pair the least and the most; `power` watts at most."""
+    """The search space: each pair is a minimum and a maximum; `power` is a maximum in watts."""
 
     peak: tuple[float, float] = (50e12, 1300e12)
     stacks: tuple[int, int] = (1, 8)
@@ -176,9 +177,9 @@ class Bounds:
 
 @dataclass(frozen=True, repr=False)
 class Codesign(Deployed):
-    """The chips of which none is better in both objectives: the figure `of` and `against` (`usd`, `power`, `area`).
+    """The Pareto front of chips for two objectives: the figure `of`, and `against` (`usd`, `power` or `area`).
 
-    `designs`: by the figure in its `unit`, the best first. `looked`: chips that were worked out.
+    `designs`: sorted by the figure, in `unit`, the best first. `looked`: number of chips evaluated.
     """
 
     SCHEMA: ClassVar[str] = "roofline.codesign/1"
@@ -202,14 +203,16 @@ def codesign(
     against: str = "usd", where: str | Sequence[str] = (), seed: int = 1, generations: int = GENERATIONS,
     **settings: Given,
 ) -> Codesign:  # fmt: skip
-    """The front of hypothetical chips, by NSGA-II: a figure against what a chip takes (`usd`, `power` or `area`).
+    """The Pareto front of hypothetical chips, by NSGA-II: a figure against a cost of the chip.
 
-    of: what more speed lessens (times, USD, joules) or raises (`tokens_per_second`). where: a condition that chips
-    meet, on figures as in `solve`, and on their `area` in mm² and their `usd`.
-    The settings are those of `solve`; chips are like the one given, its law included. A chip counts where its die fits
-    the reticle, its power the bounds and all that is asked for its memory. The same seed gives the same front; of 32
-    chips a generation.
-    Needs pymoo (the extra `codesign`). Raises InputError where no chip does, and for what is not understood.
+    of: the figure, with a power of seconds in its unit: minimised (times, USD, joules) or maximised
+    (`tokens_per_second`).
+    against: `usd`, `power` or `area`, minimised.
+    where: a condition that chips must meet, on figures as in `solve`, and on their `area` in mm² and their `usd`.
+    The settings are those of `solve`. Everything that a design does not set, the law included, comes from the given
+    chip. A chip is feasible where its die fits the reticle, its power is within the bounds and the requested work fits
+    its memory. The same seed gives the same front; each generation has 32 chips.
+    Needs pymoo (the extra `codesign`). Raises InputError where no chip is feasible, and for invalid settings.
     """
     ends = ("n_gen", count("generations", generations, 1))
     if generations > MOST_GENERATIONS:
@@ -253,7 +256,7 @@ def codesign(
 def drawing_board(
     model: Model | Source, of: str | None, against: str, settings: Settings, where: str | Sequence[str] = ()
 ) -> tuple[OpenQuestion, str]:
-    """The question that every chip is asked with the condition that it meets, and its figure."""
+    """The question to ask on every chip, with its condition, and the name of the objective."""
     q = question_of(model_of(model), "", False, settings).knowing()
     name = q.question.usual if of is None else of
     objectives = [figure for figure, column in q.known.items() if seconds_power(column.unit)]
@@ -268,18 +271,18 @@ def drawing_board(
 
 
 def towards(q: OpenQuestion, of: str) -> int:
-    """1 of a figure of which less is better, -1 of one of which more is, by the power of seconds in its unit."""
+    """1 where less of a figure is better, −1 where more is, by the sign of the power of seconds in its unit."""
     return 1 if seconds_power(q.known[of].unit) > 0 else -1
 
 
 def designed(x: Iterable[float], process: Process) -> Design:
-    """A design of four numbers; stacks are whole."""
+    """A design from four numbers; stacks are rounded to a whole number."""
     peak, stacks, cache, link = (float(v) for v in x)
     return Design(peak, max(1, round(stacks)), cache, link, process)
 
 
 def worked_out(q: OpenQuestion, of: str, design: Design) -> Design:
-    """The design with its figure; infinite where what is asked for is not in memory at once, or the condition fails."""
+    """The design with its figure; infinite where the work does not fit in memory at once, or the condition fails."""
     there = design.put_in(q)
     parts = q.condition.parts if bool(all_in_memory(there.answer)) else None
     meets = parts is not None and all(bool(part.value(partial(design.figure_of, there))) for part in parts)
@@ -287,7 +290,7 @@ def worked_out(q: OpenQuestion, of: str, design: Design) -> Design:
 
 
 def front_of(designs: Sequence[Design], against: str, sign: int = 1) -> tuple[Design, ...]:
-    """Those that no other is at least as good as in both and better in one, by their figure, the best first."""
+    """The Pareto front: designs that no other matches in both objectives and beats in one, sorted by their figure."""
     ordered = sorted(designs, key=lambda d: (sign * d.value, getattr(d, against)))
     front: list[Design] = []
     for d in ordered:

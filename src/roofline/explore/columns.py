@@ -1,4 +1,4 @@
-"""Columns of rows: arrays of numbers and flags, and words by number."""
+"""Columns of rows: arrays of numbers and flags, and dictionary-encoded words."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Words:
-    """A word for each row: `codes` [rows], each the place of its word in `names`."""
+    """A column of words, dictionary-encoded: `codes` [rows] are indices into `names`."""
 
     codes: NDArray[np.uint32]
     names: tuple[str, ...]
@@ -31,18 +31,18 @@ class Words:
         return np.array(self.names, dtype=object)[self.codes]
 
     def equal(self, word: str) -> NDArray[np.bool_]:
-        """Where it is that word."""
+        """Whether each row is this word, [rows]."""
         code = self.names.index(word) if word in self.names else len(self.names)
         return np.equal(self.codes, code)
 
 
 ColumnValues: TypeAlias = Array | Words
 Rows: TypeAlias = Mapping[str, ColumnValues]
-"""Name of a column → its values, all equally many."""
+"""Name of a column → its values; all columns have the same length."""
 
 
 def words_of(value: FigureValue, size: int) -> Words:
-    """A word for all of so many rows, or an array of one for each."""
+    """Encode one word for all `size` rows, or an array with a word per row."""
     if isinstance(value, str):
         return Words(np.zeros(size, dtype=np.uint32), (value,))
     flat = np.asarray(value).reshape(-1)
@@ -58,7 +58,7 @@ def words_of(value: FigureValue, size: int) -> Words:
 
 
 def joined_values(parts: Sequence[ColumnValues]) -> ColumnValues:
-    """The values of several parts, one after the other."""
+    """Concatenate the values of several parts."""
     if len(parts) == 1:
         return parts[0]
     words = [part for part in parts if isinstance(part, Words)]
@@ -71,12 +71,12 @@ def joined_values(parts: Sequence[ColumnValues]) -> ColumnValues:
 
 
 def at_rows(values: ColumnValues, rows: Array) -> ColumnValues:
-    """The values of some rows."""
+    """The values at some rows."""
     return Words(values.codes[rows], values.names) if isinstance(values, Words) else values[rows]
 
 
 def frame_of(rows: Rows) -> DataFrame:
-    """A Polars frame: numbers, flags, and words as text."""
+    """The rows as a Polars frame; words become text."""
     import polars
 
     def series(name: str, values: ColumnValues) -> Series:

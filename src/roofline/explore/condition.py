@@ -1,14 +1,16 @@
 """Conditions on figures, `fits and tpot < 30ms`: one language for sweep, solve and codesign, never run as code.
 
-    condition   or of ands of nots of comparisons; comparisons may be chained (`1ms < tpot < 30ms`)
-    value       + and − of × and / of numbers, figures, "words" in quotes and ( conditions )
-    word        `=` and `is` are `==`; behind them a bound needs no quotes: `bound = compute`
-    number      with a unit where one is due: us µs ms s min h, B kB MB GB TB KiB MiB GiB TiB, B/s with the same
-                prefixes; % and k M G T Ki Mi Gi Ti too; USD may have $; other units (W, J, tokens/s, …) may be written
-    against     in place of a limit, where two sides are compared: the same value of the other side
+    condition   comparisons joined by `or`, `and`, `not`; comparisons may be chained (`1ms < tpot < 30ms`)
+    value       + − * / of numbers, figures, "words" in quotes and ( conditions )
+    word        `=` and `is` mean `==`; a bound after them needs no quotes: `bound = compute`
+    number      with a unit where one is required: us µs ms s min h, B kB MB GB TB KiB MiB GiB TiB, B/s with the same
+                prefixes; also % and k M G T Ki Mi Gi Ti; `$` may precede a number; other units (W, J, tokens/s, …) are
+                optional
+    against     where two sides are compared, in place of a limit: the same value on the other side
 
-Times compare with times and bytes with bytes; everything else is a plain number. A condition is a tree of terms. Each
-has a value, and each that is true or false also says how much of its limits is used, which is what `solve` follows.
+Times compare with times and bytes with bytes; everything else is a plain number. A parsed condition is a tree of
+terms. Every term has a value. A term that is true or false also says how much of its limits is used, which `solve`
+searches on.
 """
 
 from __future__ import annotations
@@ -28,20 +30,20 @@ from roofline.distinct import Array
 from roofline.explore.columns import ColumnValues, Words
 
 LONGEST_CONDITION = 1000
-"""Characters of a condition at most."""
+"""Maximum length of a condition, in characters."""
 DEEPEST_CONDITION = 32
-"""Brackets and signs within one another at most."""
+"""Maximum nesting depth of brackets and signs."""
 BOUNDS = ("compute", "memory", "network", "latency")
-"""What may take most of a step's time."""
+"""The possible bounds of a step: what takes most of its time."""
 AGAINST = "against"
-"""In place of a limit: the same value of the other side."""
+"""Keyword in place of a limit: the same value on the other side."""
 Dimension: TypeAlias = tuple[int, int]
 """Powers of seconds and of bytes."""
 PLAIN: Dimension = (0, 0)
 
 
 def dimension_of(unit: str) -> Dimension:
-    """The powers of seconds and bytes of a unit that is made of these alone; others are plain.
+    """The powers of seconds and bytes in a unit made of these alone; any other unit is plain.
 
     >>> dimension_of("B/s"), dimension_of("tokens/s")
     ((-1, 1), (0, 0))
@@ -63,16 +65,16 @@ NUMBER_UNITS: Mapping[str, tuple[float, Dimension]] = {
 }  # fmt: skip
 """Unit of a number → its factor and dimension."""
 SHOWN_UNITS = tuple(unit for unit in NUMBER_UNITS if unit and not re.search("[WJUF/]", unit))
-"""Those that an error names."""
+"""The units that error messages list."""
 ClauseValue: TypeAlias = ColumnValues | float | str | bool | np.bool_
-"""What a term is worth: a number, a flag or a word, or arrays of them."""
+"""The value of a term: a number, a flag or a word, or an array of them."""
 ColumnLookup: TypeAlias = Callable[[str], ClauseValue]
-"""The name of a figure → its numbers, flags or words; behind `against ` that of the other side."""
+"""Name of a figure → its values; a name after the prefix `against ` is looked up on the other side."""
 
 
 # -- terms ---------------------------------------------------------------------------------------------------------
 class Clause:
-    """A part of a condition. `kind`: `number`, `flag` or `word`; `level`: how loosely it is joined, for brackets."""
+    """A term of a condition. `kind`: `number`, `flag` or `word`. `level`: operator precedence, for brackets."""
 
     kind: str = "flag"
     dimension: Dimension = PLAIN
@@ -80,33 +82,33 @@ class Clause:
 
     @property
     def inner(self) -> tuple[Clause, ...]:
-        """The terms that it is made of."""
+        """The operands of the term."""
         return ()
 
     @property
     def names(self) -> frozenset[str]:
-        """The figures that it needs."""
+        """The names of the figures that the term needs."""
         return frozenset[str]().union(*(term.names for term in self.inner))
 
     @property
     def text(self) -> str:
-        """As a person may write it."""
+        """The term as it may be written."""
         raise NotImplementedError
 
     def value(self, look: ColumnLookup) -> ClauseValue:
-        """What it is worth."""
+        """The value of the term."""
         raise NotImplementedError
 
     def use(self, look: ColumnLookup) -> Array:
-        """How much of its limits is used: at most 1 where it holds; 0 or infinite where there is nothing between."""
+        """How much of its limits is used: at most 1 where the term holds. A term without limits gives 0 or infinity."""
         return np.where(np.asarray(self.value(look), dtype=bool), 0.0, inf)
 
     def negated(self) -> Clause:
-        """What holds where this does not."""
+        """The term that holds exactly where this one does not."""
         return Not(self)
 
     def within(self, level: int) -> str:
-        """The text, in brackets where it is joined more loosely than what is around it."""
+        """The text of the term, in brackets where its precedence is below `level`."""
         return f"({self.text})" if self.level < level else self.text
 
 
@@ -129,7 +131,7 @@ class NumberClause(Clause):
 
 @dataclass(frozen=True)
 class FigureName(Clause):
-    """A figure by its name."""
+    """A reference to a figure by name."""
 
     name: str
     unit: str
@@ -156,7 +158,7 @@ class FigureName(Clause):
 
 @dataclass(frozen=True)
 class QuotedWord(Clause):
-    """A word."""
+    """A literal word."""
 
     word: str
     kind: str = "word"
@@ -241,7 +243,7 @@ class Negative(Clause):
 
 @dataclass(frozen=True)
 class Compared(Clause):
-    """Two numbers or two words compared."""
+    """A comparison of two numbers or two words."""
 
     left: Clause
     sign: str
@@ -259,12 +261,12 @@ class Compared(Clause):
 
     @property
     def of_order(self) -> bool:
-        """Whether it is a limit of a number: the most or the least that it may be."""
+        """Whether the comparison is a limit: a maximum or a minimum of a number."""
         return self.sign in _MIRRORED
 
     @property
     def turned(self) -> Compared:
-        """The same with figures on the left and what limits them on the right."""
+        """The comparison with figures on the left and their limit on the right."""
         if self.left.names or not self.right.names:
             return self
         return Compared(self.right, _MIRRORED.get(self.sign, self.sign), self.left)
@@ -279,7 +281,7 @@ class Compared(Clause):
 
     @property
     def said(self) -> str:
-        """The sign as it is written: `=` of words."""
+        """The sign as written: `=` between words."""
         return "=" if self.of_words and self.sign == "==" else self.sign
 
     def value(self, look: ColumnLookup) -> ClauseValue:
@@ -289,7 +291,7 @@ class Compared(Clause):
         return _COMPARISONS[self.sign](self.left.value(look), self.right.value(look))
 
     def use(self, look: ColumnLookup) -> Array:
-        """The smaller side over the larger where it is a limit: at most 1 where it holds."""
+        """For a limit `a < b`, the ratio a / b, and for `a > b` the ratio b / a: at most 1 where the limit holds."""
         if not self.of_order:
             return super().use(look)
         left, right = _numbers(self.left, look), _numbers(self.right, look)
@@ -305,7 +307,7 @@ class Compared(Clause):
 
 @dataclass(frozen=True)
 class _Joined(Clause):
-    """Conditions joined by a word."""
+    """Conditions joined by `and` or `or`."""
 
     terms: tuple[Clause, ...]
 
@@ -315,7 +317,7 @@ class _Joined(Clause):
 
 
 class AllOf(_Joined):
-    """What holds where all of its terms do."""
+    """A conjunction: holds where all of its terms hold."""
 
     level: ClassVar[int] = 3
 
@@ -334,7 +336,7 @@ class AllOf(_Joined):
 
 
 class AnyOf(_Joined):
-    """What holds where one of its terms does."""
+    """A disjunction: holds where at least one of its terms holds."""
 
     level: ClassVar[int] = 2
 
@@ -354,7 +356,7 @@ class AnyOf(_Joined):
 
 @dataclass(frozen=True)
 class Not(Clause):
-    """What holds where something else does not."""
+    """A negation: holds where its operand does not."""
 
     of: Clause
     level: ClassVar[int] = 4
@@ -371,7 +373,7 @@ class Not(Clause):
         return np.logical_not(_flags((self.of,), look)[0])
 
     def use(self, look: ColumnLookup) -> Array:
-        """That of the opposite comparisons."""
+        """How much of the limits of the negated operand is used."""
         opposite = self.of.negated()
         return super().use(look) if isinstance(opposite, Not) else opposite.use(look)
 
@@ -380,7 +382,7 @@ class Not(Clause):
 
 
 def _flags(terms: Sequence[Clause], look: ColumnLookup) -> list[Array]:
-    """Whether each holds, all of one shape."""
+    """Whether each term holds, broadcast to one shape."""
     return list(np.broadcast_arrays(*(np.asarray(term.value(look), dtype=bool) for term in terms)))
 
 
@@ -389,14 +391,14 @@ def _numbers(term: Clause, look: ColumnLookup) -> Array:
 
 
 def limit_text(amount: float, unit: str) -> str:
-    """A limit with its unit: times below a second in milliseconds."""
+    """A limit with its unit; times below a second are in milliseconds."""
     if unit == "s" and abs(amount) < 1:
         return f"{1000 * amount:.10g} ms"
     return f"{amount:.10g} {unit}".strip()
 
 
 def equal_words(left: ClauseValue, right: ClauseValue) -> Array:
-    """Where words are the same; either may be a column of `Words`."""
+    """Whether words are equal, elementwise; either side may be a column of `Words`."""
     if isinstance(left, Words) and isinstance(right, Words):
         return np.asarray(left.text() == right.text())
     if isinstance(right, Words):
@@ -407,14 +409,14 @@ def equal_words(left: ClauseValue, right: ClauseValue) -> Array:
 # -- conditions ----------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Condition:
-    """A condition, understood: what all of its parts, joined by `and`, say. One without parts is always met."""
+    """A parsed condition: the conjunction of its `parts`. A condition without parts always holds."""
 
     text: str = ""
     parts: tuple[Clause, ...] = ()
 
     @property
     def names(self) -> frozenset[str]:
-        """The figures that it needs."""
+        """The names of the figures that the condition needs."""
         return frozenset[str]().union(*(part.names for part in self.parts))
 
     @property
@@ -423,7 +425,7 @@ class Condition:
         return any(isinstance(term, Against) for part in self.parts for term in _terms(part))
 
     def use(self, look: ColumnLookup) -> Array:
-        """How much of all limits is used, the most of them."""
+        """How much of the limits is used: the maximum over all parts."""
         return reduce(np.maximum, [part.use(look) for part in self.parts]) if self.parts else np.zeros(())
 
 
@@ -436,11 +438,11 @@ def _terms(term: Clause) -> Iterator[Clause]:
 def condition_of(
     text: str | Sequence[str], units: Mapping[str, str], field: str = "where", sides: bool = False
 ) -> Condition:
-    """A condition on figures with `units`: figure → its unit, `flag` or `word`. An empty text is always met.
+    """Parse a condition on figures; `units` maps each figure to its unit, `flag` or `word`. An empty text always holds.
 
-    `text`: one, or several that all have to hold. `sides`: there is another side to be `against`.
-    Raises InputError for what is not understood, a figure that is not there (with the nearest), a number without a
-    unit where one is due, more than 1,000 characters and more than 32 levels.
+    `text`: a condition, or several that must all hold. `sides`: allow `against`, the other side of a comparison.
+    Raises InputError for what is not understood, an unknown figure (with the nearest name), a number without a
+    required unit, more than 1,000 characters and more than 32 levels.
 
     >>> condition_of("1ms < tpot <= 30ms and not fits", {"tpot": "s", "fits": "flag"}).parts[1].text
     'tpot <= 30 ms'
@@ -470,7 +472,7 @@ _ARITHMETIC: Mapping[str, Callable[..., Array]] = {
 
 
 class _Parser:
-    """Reads a condition from left to right."""
+    """A recursive-descent parser of conditions."""
 
     def __init__(self, text: str, units: Mapping[str, str], field: str, sides: bool) -> None:
         self.text, self.units, self.field, self.sides = text, units, field, sides
@@ -508,14 +510,14 @@ class _Parser:
 
     # -- grammar ---------------------------------------------------------------------------------------------------
     def whole(self) -> tuple[Clause, ...]:
-        """The parts that `and` joins at the top."""
+        """Parse the whole text into the parts that a top-level `and` joins."""
         term = self._flag(self._either())
         if self._next()[0] != "end":
             raise self._wrong(self._next()[1], "and, or, or the end of the condition")
         return term.inner if isinstance(term, AllOf) else (term,)
 
     def _either(self) -> Clause:
-        """Alternatives; a single one may be a value."""
+        """A disjunction, or a single term or value."""
         return self._joined("or", self._together, AnyOf)
 
     def _together(self) -> Clause:
@@ -554,7 +556,7 @@ class _Parser:
         return AllOf(tuple(terms)) if len(terms) > 1 else terms[0] if terms else left
 
     def _bound(self) -> Clause:
-        """A bound that needs no quotes; another figure of words otherwise."""
+        """A bound without quotes, or else any value."""
         kind, text, _ = self._next()
         word = text[1:-1] if kind == "word" else text
         if kind not in ("name", "word") or (word not in BOUNDS and self.units.get(text) == "word"):
@@ -622,7 +624,7 @@ class _Parser:
             raise self._wrong(self.text, "a limit: `against` compares two sides in `solve` alone")
         return _OTHER_SIDE
 
-    # -- terms of terms --------------------------------------------------------------------------------------------
+    # -- checks ----------------------------------------------------------------------------------------------------
     def _need_numbers(self, *terms: Clause) -> None:
         for term in terms:
             if term is _OTHER_SIDE:
@@ -631,7 +633,7 @@ class _Parser:
                 raise self._wrong(" ".join(sorted(term.names)) or self.text, f"a number, not a {term.kind}")
 
     def _same(self, left: Clause, right: Clause) -> None:
-        """Raises InputError where one is a time, bytes or a plain number and the other is not."""
+        """Raises InputError where the two sides have different dimensions."""
         if left.dimension == right.dimension:
             return
         due = {(1, 0): "a time with its unit, such as 30ms", (0, 1): "bytes with their unit, such as 80GB"}
@@ -656,4 +658,4 @@ class _Parser:
 
 
 _OTHER_SIDE = Against(NumberClause(0.0))
-"""Stands for the other side until it is known what it is compared with."""
+"""Placeholder for the other side until its operand is known."""

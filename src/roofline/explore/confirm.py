@@ -1,5 +1,4 @@
-"""Plans simulated, request by request: what becomes of their limits when nothing is taken in the mean, and their order
-by that."""
+"""Confirm plans of a search by simulating them request by request, and rank them by the simulated figures."""
 
 from __future__ import annotations
 
@@ -20,16 +19,16 @@ from roofline.simulation.simulate import Extent, simulate
 from roofline.simulation.simulation import Simulation
 
 EACH, FEWEST = 20, 1000
-"""Requests that count: for each in flight, and at least."""
+"""Simulated requests: at least 20 per request in flight, and at least 1,000."""
 LONGER, MOST_CONFIRMING = 4, 40_000
-"""Times as many requests, and most of them, where fewer do not tell whether a share of them keeps the limits."""
+"""Growth factor and maximum of the number of requests where attainment is within its confidence interval."""
 SHARP = 36.0
-"""Requests over share / (1 − share): the share is then known to ± a third of the requests that may miss a limit."""
+"""Requests per share / (1 − share). The attainment is then known to ± a third of the share that may miss a limit."""
 
 
 @dataclass(frozen=True)
 class Confirmation(Figured):
-    """Means of a simulation in seconds, the share of requests that keep the limits, and whether that is enough.
+    """Simulated mean times in seconds, the SLO attainment as a share of requests, and whether the limits hold.
 
     `attained_half_width`: half of the 95 % confidence interval of the share.
     """
@@ -48,16 +47,14 @@ class Confirmation(Figured):
     attained_half_width: float
     keeps: bool
     why: str = ""
-    """What is missed."""
+    """Which limits are missed; empty where all hold."""
 
 
 def confirmed(plan: ServingPlan, seed: int = 0) -> ServingPlan:
-    """The plan with its confirmation: of replicas that do both phases one is simulated, of two pools all.
+    """The plan with its simulation. Without a prefill pool one replica is simulated, with one both pools.
 
-    The load is that of `serve`.
-
-    Limits are kept where `Simulation.keeps` says so. Pools of several replicas whose ranks share experts cannot be
-    simulated side by side: such a plan stays as it is. Raises InputError for a known prefix.
+    The load is that of `serve`. Limits hold as `Simulation.keeps` decides. Pools of several replicas whose ranks share
+    experts cannot be simulated side by side: such a plan is returned unchanged. Raises InputError for a known prefix.
     """
     if plan.demand.prefix:
         raise InputError("confirm", plan.demand.prefix, "requests without a known prefix")
@@ -77,27 +74,27 @@ def confirmed(plan: ServingPlan, seed: int = 0) -> ServingPlan:
 
 
 def _requests(plan: ServingPlan) -> int:
-    """How many requests are simulated, at first."""
+    """The number of requests to simulate at first."""
     share = (plan.limits.share or 0.0) if plan.limits.limits else 0.0
     return max(FEWEST, EACH * _in_flight(plan), min(ceil(SHARP * share / (1 - share)), MOST_CONFIRMING))
 
 
 def _in_flight(plan: ServingPlan) -> int:
-    """Requests in flight of what is simulated: one replica that does both phases, or both pools."""
+    """Requests in flight in the simulated part: one replica, or both pools."""
     if plan.prefill is not None:
         return plan.concurrency
     return plan.batch if plan.demand.rate is None else max(1, plan.concurrency // plan.group.replicas)
 
 
 def _undecided(s: Simulation) -> bool:
-    """Whether a longer run may say otherwise: the share that is asked for is within the confidence of that which is."""
+    """Whether a longer run might decide otherwise: the required share is within the confidence interval."""
     if s.attainment is None or s.overloaded:
         return False
     return isnan(s.attained_half_width) or abs(s.attained - s.attainment) <= s.attained_half_width
 
 
 def _why(s: Simulation) -> str:
-    """What a simulation misses, and by how much."""
+    """The limits that a simulation misses, and by how much."""
     if s.overloaded:
         return "misses in the simulation: overloaded"
     if s.attainment is not None:
@@ -107,8 +104,11 @@ def _why(s: Simulation) -> str:
 
 
 def reranked(ranked: Ranked, number: int) -> tuple[Ranked, tuple[ServingPlan, ...]]:
-    """The first plans simulated: those that keep their limits by what that says, then the others; and those that do
-    not keep them."""
+    """Simulate the first `number` plans and rank them again.
+
+    Returns the ranking, with the simulated plans that keep their limits in simulated order and then the plans that were
+    not simulated; and the simulated plans that miss a limit.
+    """
     every = [confirmed(plan) for plan in ranked.plans[:number]]
     kept = sorted((p for p in every if not p.broken), key=lambda p: ranked.aim.least(p.simulated))
     missed = tuple(replace(p, why=p.confirmation.why) for p in every if p.broken)
@@ -116,8 +116,10 @@ def reranked(ranked: Ranked, number: int) -> tuple[Ranked, tuple[ServingPlan, ..
 
 
 def recommended(ranked: Ranked, number: int) -> ServingPlan | None:
-    """The simplest of the plans within the error whose simulation keeps the limits, of the first so many of them; where
-    there is none, of those that cannot be simulated."""
+    """The simplest of the first `number` plans within the error whose simulation keeps the limits.
+
+    If there is none, the first of those that cannot be simulated; None if all were simulated and miss the limits.
+    """
     left = list[ServingPlan]()
     for simple in ranked.as_good[:number]:
         plan = confirmed(ranked.eased(replace(simple, confirmation=None)))
@@ -147,5 +149,5 @@ def _simulation(plan: ServingPlan, number: int, seed: int) -> Simulation:
 
 
 def replicas_of(group: Group) -> Layout:
-    """The layout of all replicas of a pool; one whose ranks share experts is alone."""
+    """The layout of all replicas of a pool as one, with `dp` times the replicas."""
     return replace(group.layout, dp=int(group.layout.dp) * group.replicas)

@@ -1,4 +1,4 @@
-"""What a server is asked to do: requests, how many of them, and within which times."""
+"""SLOs of a search: limits on TTFT, TPOT and latency, and how likely a plan is to keep them."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from roofline.explore.attainment import least_over_mean, seconds_of, share_beyon
 TENTH = DEVIATIONS[1]
 """Standard deviations from the median of a normal distribution to its 90 % point."""
 ERRORS = np.linspace(-4, 4, 161)
-"""Standard errors at which the share that misses a limit is looked at."""
+"""Grid of model errors, in standard errors, at which the share that misses a limit is evaluated."""
 EXACTLY, LEAST_MISSED = 1 - 1e-9, 1e-300
-"""Share of what may be missed that rounding takes, and a share that is as good as none."""
+"""Tolerance for rounding of the share that may miss a limit, and a share that counts as zero."""
 ServedTimes: TypeAlias = tuple[Span, Span, Span]
-"""Of TTFT, TPOT and latency."""
+"""TTFT, TPOT and latency, in seconds."""
 
 
 def Demand(*sizes: Count, **settings: Given) -> Load:  # noqa: N802
-    """A `Load` by its former name, taken for a release."""
+    """A `Load` under its former name, kept for one release."""
     return Load(*sizes, **{OLD_NAMES.get(name, name): value for name, value in settings.items()})
 
 
 @group
 @dataclass(frozen=True)
 class Limits(SLO):
-    """The most seconds of TTFT, TPOT and of a whole request: for a share of the requests, or in the mean."""
+    """Upper limits in seconds on TTFT, TPOT and request latency, for a share of the requests or for the means."""
 
     strict: Annotated[Switch, "Limits hold at the far end of the 80 % interval."] = False
 
     def limited(self, means: ServedTimes, percentiles: Percentiles) -> ServedTimes:
-        """The seconds that each limit is of: what that share of the requests does not exceed, or the means."""
+        """The times that the limits apply to: quantiles at the required share, or the means."""
         share = self.share
         if share is None:
             return means
@@ -53,18 +53,18 @@ class Limits(SLO):
         return first, then, whole
 
     def missed(self, tails: Tails) -> Array:
-        """The share of requests that miss a limit, at most: as if none of them missed two."""
+        """Upper bound of the share of requests that miss a limit: the sum over limits, as if no request missed two."""
         shares = (share_beyond(getattr(tails, name), limit) for name, limit in self.limits.items())
         return np.asarray(sum(shares, np.zeros(())))
 
     def attained(self, tails: Tails) -> float:
-        """The share of requests that keep all limits, at least."""
+        """Lower bound of the SLO attainment: the share of requests that keep all limits."""
         return max(0.0, 1 - float(self.missed(tails)))
 
     def used(self, means: ServedTimes, percentiles: Percentiles) -> Array:
-        """How much of the limits is used: 1 is all.
+        """How much of the limits is used; 1 is all of it.
 
-        The share of requests that miss one over the share that may; of means the largest share of a limit.
+        The share of requests that miss a limit, over the share that may. For means: the largest time over its limit.
         """
         if self.share is None or not self.limits:
             return np.asarray(self.shares(means).max(axis=0))
@@ -72,16 +72,16 @@ class Limits(SLO):
         return self.missed(far) / (1 - self.share) * EXACTLY
 
     def shares(self, times: ServedTimes) -> Array:
-        """How much of each limit times use, [3, …], by the end that counts."""
+        """Times over their limits, [3, …]; with `strict` the far ends of the intervals."""
         end = "high" if self.strict else "expected"
         used = (np.asarray(getattr(span, end)) / limit for span, limit in zip(times, self.bounds, strict=True))
         return np.stack(np.broadcast_arrays(*used))
 
     def chance(self, means: ServedTimes, percentiles: Percentiles) -> float:
-        """The probability that the limits hold.
+        """The probability that the limits hold, given the model's error.
 
-        Errors of one model and chip go together. They are taken to be log-normal to either side of what is expected,
-        with 10 % beyond each end of an interval. Of means it is that of the least likely limit.
+        Errors of one model and chip are fully correlated. They are log-normal to either side of the expected value,
+        with 10 % beyond each end of an interval. For means it is the probability of the least likely limit.
         """
         if self.share is None or not self.limits:
             return min(_within(span, limit) for span, limit in zip(means, self.bounds, strict=True))
@@ -92,14 +92,14 @@ class Limits(SLO):
 
     @property
     def loosest(self) -> tuple[float, float, float]:
-        """Means of TTFT, TPOT and latency beyond which no limit is kept."""
+        """Mean TTFT, TPOT and latency above which the limits cannot hold, in seconds."""
         least = 1.0 if self.share is None else least_over_mean(self.share)
         ttft, tpot, latency = (limit / least for limit in self.bounds)
         return ttft, tpot, latency
 
 
 def _in_error(percentiles: Percentiles) -> Tails:
-    """Percentiles that are so many standard `ERRORS` longer than expected, as by their intervals."""
+    """Percentiles with a model error of each of the `ERRORS`, scaled by their intervals."""
 
     def tail(name: str) -> Tail:
         expected = getattr(percentiles, name)

@@ -1,7 +1,7 @@
-"""Two models, places, formats, layouts or steps side by side: every figure of both, and what the change comes from.
+"""Two models, machines, formats, layouts or steps side by side: all figures, and where the change comes from.
 
-A phase's change has two accounts. By setting: from the one side to the other, one setting after another in the order of
-SETTINGS, each with the factor that it alone makes then; their product is the whole change. By op: what each adds.
+The change of a phase is accounted for twice. By setting: settings are changed from one side to the other in the order
+of SETTINGS, each with its factor; the product of the factors is the whole change. By op: what each op adds.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from roofline.work.step import Step, step_of
 from roofline.work.training import Training, training
 
 CALLED = {"input": "prompt", "tokens": "train"}
-"""What the options of other commands call two settings of a side."""
+"""Names that other commands use for two settings of a side."""
 PHASES = ("prefill", "decode", "training")
 
 
@@ -47,7 +47,7 @@ PHASES = ("prefill", "decode", "training")
 class SidePlace(PlaceSettings):
     """Where a side runs."""
 
-    on: Annotated[MachineName | None, "A chip, or several; without there are no times."] = None
+    on: Annotated[MachineName | None, "A chip, or several; without one there are no times."] = None
 
 
 @group
@@ -65,14 +65,15 @@ class SideStep:
 KEYS = (*(name for name in group_settings(SidePlace) if name not in (*DEGREES, "engine")), "engine",
         *group_settings(SideStep))  # fmt: skip
 SETTINGS = ("model", "step", *KEYS[:-1])
-"""In the order in which they are turned from one side's to the other's: formats first, then who runs them."""
+"""Settings in the order in which they are changed from one side to the other: formats before the engine."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Side(SideStep, SidePlace, Figured):
-    """One of two: a model, and where and how it runs. Without a chip there are no times.
+    """One side of a comparison: a model, and where and how it runs. Without a chip there are no times.
 
-    `layout`: None for one chip, of a cluster all of it. `train`: None for no training. `step`: None for all phases.
+    `layout`: None for one chip, or for the whole of a cluster. `train`: None for no training. `step`: None for all
+    phases.
     """
 
     FIGURES: ClassVar[Units] = dict.fromkeys(("model", *KEYS), "")
@@ -82,12 +83,12 @@ class Side(SideStep, SidePlace, Figured):
 
     @property
     def where(self) -> PlaceSettings:
-        """Its place alone."""
+        """The place settings alone."""
         return PlaceSettings(**{name: getattr(self, name) for name in group_settings(PlaceSettings)})
 
     @property
     def trained(self) -> int:
-        """Tokens of a sequence of a training step: as many as a prompt's where not given."""
+        """Tokens of a training sequence; those of the prompt by default."""
         return self.prompt if self.train is None else self.train
 
     def of(self, phase: str) -> Step:
@@ -98,18 +99,18 @@ class Side(SideStep, SidePlace, Figured):
 
     @property
     def formats(self) -> Precision:
-        """The checkpoint's formats with the changes asked for."""
+        """The checkpoint's formats with the requested changes."""
         return self.typed.precision
 
     @cached_property
     def typed(self) -> Model:
-        """The model in those formats."""
+        """The model in its requested formats."""
         model, formats = formats_of(self.model, self.precision)
         return replace(model, precision=formats)
 
     @cached_property
     def spread(self) -> Layout:
-        """The layout of inference; of a cluster as a whole where none is given."""
+        """The layout of inference; by default the whole cluster."""
         if self.layout is not None or self.on is None or not is_several(self.on):
             return self.layout or ONE_CHIP
         return setup(self.model, Where(**vars(self.where))).layout
@@ -124,22 +125,22 @@ class Side(SideStep, SidePlace, Figured):
 
     @property
     def machine(self) -> str | None:
-        """The machine by its name, a chip by its own; null where there is none."""
+        """The name of the machine or chip; None without one."""
         return self.on.plain() if isinstance(self.on, Chip) else self.on
 
     @property
     def software(self) -> str | None:
-        """The engine: the one given, else that of its step; null without a chip."""
+        """The engine: as given, or the default for the step; None without a chip."""
         engine = self.engine_of(self.step or PHASES[0])
         return None if engine is None else engine.plain()
 
     @property
     def label(self) -> str:
-        """The model, and the chip where there is one."""
+        """The model, and the machine if there is one."""
         return self.model.name if self.on is None else f"{self.model.name} on {self.machine}"
 
     def said(self, setting: str) -> str:
-        """A setting in words."""
+        """A setting as text."""
         value = self.machine if setting == "on" else getattr(self, setting)
         if setting == "model":
             return self.model.name
@@ -155,7 +156,7 @@ class Side(SideStep, SidePlace, Figured):
 
 @dataclass(frozen=True)
 class Change(Figured):
-    """A figure of both sides. `ratio` is b over a, None where a is nothing."""
+    """A figure on both sides. `ratio`: b / a, None where a is zero."""
 
     FIGURES: ClassVar[Units] = {"phase": "", "name": "", "unit": "", "a": "", "b": "", "ratio": ""}
 
@@ -173,9 +174,9 @@ class Change(Figured):
 
 @dataclass(frozen=True)
 class Turn:
-    """Settings turned from one side's to the other's, all others as they then are: by what `factor` the phase changes.
+    """Settings changed from one side to the other on top of the earlier ones, and the `factor` on the phase's cost.
 
-    More than one where the step between them cannot be (a layout that does not divide).
+    Several settings are changed together where the state between them is invalid (a layout that does not divide).
     """
 
     phase: str
@@ -185,7 +186,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Cause:
-    """An op that only one side has, or that costs another share: what it adds to b − a, in the phase's `unit`."""
+    """An op's cost on both sides, in the phase's `unit`, where they differ."""
 
     phase: str
     op: str
@@ -210,7 +211,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class Misfit:
-    """A phase of a side (a or b) that has not the memory it needs: its times are those of chips with more."""
+    """A phase of a side (a or b) that does not fit in memory. Its times assume chips with enough memory."""
 
     side: str
     phase: str
@@ -219,7 +220,7 @@ class Misfit:
 
 @dataclass(frozen=True, repr=False)
 class Difference(Result):
-    """Everything that differs, and what it comes from; the largest causes of each phase first."""
+    """All differences of two sides and their causes; the largest causes of each phase come first."""
 
     SCHEMA: ClassVar[str] = "roofline.diff/2"
     FIGURES: ClassVar[Units] = dict.fromkeys(
@@ -235,7 +236,7 @@ class Difference(Result):
 
     @property
     def fits(self) -> bool:
-        """Whether both sides have the memory for every phase that is timed."""
+        """Whether both sides have the memory for every phase compared."""
         return not self.misfits
 
     @cached_property
@@ -246,15 +247,14 @@ class Difference(Result):
         return tuple(Fact(name, one.get(name, ""), other.get(name, "")) for name in names)
 
     def lines(self) -> list[tuple[str, str]]:
-        """The changes, for people."""
+        """The changes as text."""
         return [(f"{c.phase}, {c.name}", f"{written(c.a, c.unit)} → {written(c.b, c.unit)}") for c in self.changes]
 
 
 def side(spec: str) -> Side:
-    """`MODEL`, `MODEL@CHIP`, or either with `:key=value,…`, of KEYS.
+    """Parse `MODEL`, `MODEL@CHIP`, or either followed by `:key=value,…` with keys of KEYS.
 
-    Values that hold commas stand in brackets: `:layout=[tp=8,sp],batch=32`. Raises InputError for what is not
-    understood.
+    Values that contain commas stand in brackets: `:layout=[tp=8,sp],batch=32`. Raises InputError for an invalid text.
     """
     head, _, rest = spec.partition(":")
     name, at, chip = head.partition("@")
@@ -293,12 +293,14 @@ def _side_of(given: str | Side | Model | Source) -> Side:
 def diff(
     a: str | Side | Model | Source,
     b: str | Side | Model | Source,
-    engine: Annotated[EngineName | None, "Whose kernels, host time and memory rule, of a side that names none."] = None,
+    engine: Annotated[
+        EngineName | None, "Engine of a side that names none: its kernels, host time and memory rule."
+    ] = None,
 ) -> Difference:
-    """Two sides, each as `side` reads it, a model, its config or a `Side`, phase by phase.
+    """Compare two sides phase by phase. A side is a text as `side` parses it, a model, its config or a `Side`.
 
-    `engine`: of a side that names none itself. Raises InputError for what is not understood, and for an engine where
-    no side has a chip.
+    `engine`: for sides that name none. Raises InputError for an invalid side, and for an engine where neither side has
+    a chip.
     """
     one, other = _side_of(a), _side_of(b)
     if engine is None:
@@ -310,14 +312,14 @@ def diff(
 
 
 def _run_by(engine: str, s: Side) -> Side:
-    """The side with an engine, where it has a chip and names none itself."""
+    """The side with an engine, where it has a chip and names no engine."""
     return s if s.engine or s.on is None else replace(s, engine=engine)
 
 
 def differ(a: Side, b: Side, most: int = 3) -> Difference:
-    """Both sides' figures phase by phase, what each setting changes, and the ops most of the change comes from.
+    """The figures of both sides phase by phase, the effect of each setting, and the ops that change most.
 
-    In time where both have a chip, else in FLOPs. Raises InputError where a side cannot be.
+    Compared in time where both sides have a chip, else in FLOPs. Raises InputError where a side is invalid.
     """
     changes = [
         Change("model", "parameters", "count", a.model.parameters, b.model.parameters),
@@ -344,7 +346,7 @@ def differ(a: Side, b: Side, most: int = 3) -> Difference:
 
 
 def phase_pairs(a: Side, b: Side) -> list[tuple[str, str]]:
-    """Pairs of phases that are compared: those asked for, else prefill and decode, and training where one trains."""
+    """Pairs of phases to compare: the requested ones, else prefill and decode, and training where a side trains."""
     if a.step or b.step:
         return [(a.step or b.step or "", b.step or a.step or "")]
     names = PHASES if a.train or b.train else PHASES[:2]
@@ -354,7 +356,7 @@ def phase_pairs(a: Side, b: Side) -> list[tuple[str, str]]:
 def _turns(
     a: Side, b: Side, phases: tuple[str, str], phase: str, timed: bool, costs: tuple[float, float]
 ) -> list[Turn]:
-    """From a to b, whose costs are given, one setting after another; one without effect on the phase is left out."""
+    """Change one setting after another from a to b, whose costs are given. Settings without effect are left out."""
     side, turns = a, []
     (one, other), (before, last) = phases, costs
     waiting: list[str] = []
@@ -376,7 +378,7 @@ def _turns(
 # -- one side ------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Figure:
-    """A value with its name and unit; of unit `share` a part of one."""
+    """A value with its name and unit; the unit `share` is a fraction of one."""
 
     name: str
     unit: str
@@ -385,7 +387,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class PhaseFigures:
-    """A phase of a side: its figures, and its cost in all and by op, in `unit`: seconds where timed, else FLOP."""
+    """A phase of a side: figures, and cost in total and by op, in `unit`: seconds if timed, else FLOP."""
 
     figures: tuple[Figure, ...]
     unit: str
@@ -395,7 +397,7 @@ class PhaseFigures:
 
 
 def phase_figures(s: Side, phase: str, timed: bool = True) -> PhaseFigures:
-    """The figures of a phase, without times where not `timed`. Raises InputError where the side cannot be."""
+    """The figures of a phase, without times unless `timed`. Raises InputError where the side is invalid."""
     step = s.of(phase)
     if s.on is None or not timed:
         share = step if isinstance(step, Training) else step.of_replica(s.spread.dp)
@@ -408,7 +410,7 @@ def phase_figures(s: Side, phase: str, timed: bool = True) -> PhaseFigures:
 
 
 def _timed(e: Estimate) -> PhaseFigures:
-    """A step of inference: its ops one after another."""
+    """An inference step: its ops one after another."""
     times = (
         Figure("time", "s", float(e.time)), Figure("speed of light", "s", float(e.serial_floor)),
         Figure("memory", "B", float(e.memory.total)),
@@ -418,7 +420,7 @@ def _timed(e: Estimate) -> PhaseFigures:
 
 
 def _trained(t: TrainingEstimate) -> PhaseFigures:
-    """A training step: its passes on the slowest stage, waiting, and what is done once a step."""
+    """A training step: the passes of the slowest stage, waiting, and the work done once per step."""
     figures = (
         Figure("FLOPs", "FLOP", float(t.hardware_flops)), Figure("time", "s", float(t.time)),
         Figure("speed of light", "s", float(t.floor)), Figure("memory", "B", float(t.memory.total)),

@@ -1,9 +1,10 @@
-"""Elasticities: by how many percent a figure moves where a knob of chip, work or model moves by one, and the regimes.
+"""Elasticities: percent change of a figure per percent change of a knob (chip, work or model), and regimes.
 
-d ln y / d ln x at the question asked, with its error. Rates of the machine: central differences with Richardson's
-extrapolation; under the laws without constants also in closed form, by which these are checked. All rates together
-shorten what is not fixed seconds (launches, latencies, the host): by Euler's theorem on homogeneous functions what is
-left of 1 is theirs. Whole numbers of work and model: the slope between the neighbours a sixteenth away, which are told.
+The elasticity is d ln y / d ln x at the query, with an error. For rates of the machine: central differences with
+Richardson extrapolation; under laws without constants also in closed form, as a check. Scaling all rates together
+scales all time but fixed seconds (launches, latencies, the host). By Euler's theorem on homogeneous functions, the
+elasticity to fixed seconds is therefore the remainder to 1. For whole numbers of work and model: the slope between
+neighbours a sixteenth away, which are reported.
 """
 
 from __future__ import annotations
@@ -31,18 +32,18 @@ from roofline.model.load import Source, model_of
 from roofline.model.model import Model
 
 STEP = 1e-3
-"""Of the logarithm of a rate, to either side."""
+"""Step of the logarithm of a rate, to either side."""
 PART = 16
-"""A whole number is moved by this part of it, at least by one."""
+"""A whole number is moved by 1/16 of its value, at least by one."""
 
 
 @dataclass(frozen=True)
 class Elasticity(Figured):
-    """d ln(figure) / d ln(knob), between `low` and `high` as factors of what the knob is now.
+    """The elasticity d ln(figure) / d ln(knob), measured from `low` to `high`, as factors of the knob's current value.
 
-    `error`: how far slopes at two steps, or to either side, lie apart, infinite where there is one alone; a kink of
-    the law shows there. `method`: `difference`, `between` two whole numbers, `homogeneous` (what the others leave), or
-    `closed form`.
+    `error`: the difference between slopes at two step sizes or on either side, infinite where there is only one slope;
+    a kink in the law shows here. `method`: `difference`, `between` two whole numbers, `homogeneous` (the remainder
+    after all rates), or `closed form`.
     """
 
     FIGURES: ClassVar[Units] = dict.fromkeys(("knob", "side", "value", "low", "high", "error", "method"), "")
@@ -58,7 +59,7 @@ class Elasticity(Figured):
 
 @dataclass(frozen=True)
 class OpRegime(Figured):
-    """An op: what limits it, and its share of the step's expected time."""
+    """An op: its bound, and its share of the step's expected time."""
 
     FIGURES: ClassVar[Units] = {"name": "", "bound": "", "share": "share"}
 
@@ -69,7 +70,7 @@ class OpRegime(Figured):
 
 @dataclass(frozen=True)
 class Regime(Figured):
-    """A step: what limits it as a whole, the shares of its expected time in ops under each bound, and every op."""
+    """A step: its bound, the shares of its expected time in ops of each bound, and every op."""
 
     FIGURES: ClassVar[Units] = {
         "phase": "", "bound": "", "compute": "share", "memory": "share", "network": "share", "latency": "share",
@@ -85,28 +86,31 @@ class Regime(Figured):
 
     @property
     def compute(self) -> float:
-        """Share of the time in ops that arithmetic limits."""
+        """Share of the time in compute-bound ops."""
         return self._share("compute")
 
     @property
     def memory(self) -> float:
-        """The same of memory's bandwidth."""
+        """Share of the time in ops bound by memory bandwidth."""
         return self._share("memory")
 
     @property
     def network(self) -> float:
-        """The same of links."""
+        """Share of the time in ops bound by links."""
         return self._share("network")
 
     @property
     def latency(self) -> float:
-        """The same of launches and other fixed seconds."""
+        """Share of the time in ops bound by launches and other fixed seconds."""
         return self._share("latency")
 
 
 @dataclass(frozen=True)
 class RegimeMap(Figured):
-    """What limits a decode at each `batch` (of all replicas) and `context`, and whether it fits: [batch][context]."""
+    """The bound of a decode step at each `batch` (of all replicas) and `context`, and whether it fits.
+
+    `bound`, `fits`: [batch][context].
+    """
 
     FIGURES: ClassVar[Units] = dict.fromkeys(("batch", "context", "bound", "fits"), "")
 
@@ -118,10 +122,10 @@ class RegimeMap(Figured):
 
 @dataclass(frozen=True, repr=False)
 class Sensitivity(Deployed):
-    """How one figure (`of`) of an estimate answers to each knob; `value` in `unit` is what it is now.
+    """The elasticities of one figure (`of`) of an estimate; `value` in `unit` is its current value.
 
-    `elasticities`: hardware first, then work, then model. `regimes`: of the steps that it is made of. `map`: null where
-    it was not asked for.
+    `elasticities`: hardware first, then work, then model. `regimes`: of the steps of the estimate. `map`: None unless
+    requested.
     """
 
     SCHEMA: ClassVar[str] = "roofline.sensitivity/1"
@@ -140,7 +144,7 @@ class Sensitivity(Deployed):
     map: RegimeMap | None = None
 
     def to(self, knob: str) -> float:
-        """The elasticity to a knob. Raises InputError where there is none of that name."""
+        """The elasticity to a knob. Raises InputError for an unknown knob."""
         for e in self.elasticities:
             if e.knob == knob:
                 return e.value
@@ -150,10 +154,11 @@ class Sensitivity(Deployed):
 def sensitivity(model: Model | Source, *, of: str | None = None, map: bool = False, **settings: Given) -> Sensitivity:
     """The elasticities of a figure to the knobs of chip, work and model, and the regime of every op.
 
-    of: a figure such as `time`, `tpot`, `latency` or `usd_per_million_tokens`; where not given the time of a step or of
-    training, the latency of a static batch, the TPOT of a server. map: what limits decodes over batch and context too.
-    The settings are those of `solve`. Of training the
-    work alone is turned. Raises InputError for what is not understood, and for a figure that is a word.
+    of: a figure such as `time`, `tpot`, `latency` or `usd_per_million_tokens`. The default is the time of a step or of
+    training, the latency of a static batch, or the TPOT of a server.
+    map: also the bound of decode steps over batch and context.
+    The settings are those of `solve`. For training only the work is varied. Raises InputError for invalid settings, and
+    for a figure that is not a number.
     """
     q = question_of(model_of(model), "", False, settings).knowing()
     name = figure_of(q, of)
@@ -171,7 +176,7 @@ def sensitivity(model: Model | Source, *, of: str | None = None, map: bool = Fal
 
 
 def figure_of(q: OpenQuestion, of: str | None) -> str:
-    """A figure by its name, that which is usual where none is given. Raises InputError for one that is no number."""
+    """The name of a figure; by default the question's usual one. Raises InputError where it is not a number."""
     numbers = [name for name, column in q.known.items() if column.kind == "float"]
     name = q.question.usual if of is None else of
     if name not in numbers:
@@ -179,9 +184,9 @@ def figure_of(q: OpenQuestion, of: str | None) -> str:
     return name
 
 
-# -- one definition ------------------------------------------------------------------------------------------------
+# -- elasticities --------------------------------------------------------------------------------------------------
 def elasticity(knob: Knob, q: OpenQuestion, figure: Callable[[OpenQuestion], float]) -> Elasticity | None:
-    """How a figure answers to a knob; None where the question lacks the knob, or it cannot be turned."""
+    """The elasticity of a figure to a knob; None where the query lacks the knob, or it cannot be varied."""
     now, grain = knob.get(q), knob.grain(q)
     if not now:
         return None
@@ -211,7 +216,7 @@ def elasticity(knob: Knob, q: OpenQuestion, figure: Callable[[OpenQuestion], flo
 
 
 def _logarithm(knob: Knob, q: OpenQuestion, x: float, figure: Callable[[OpenQuestion], float]) -> float | None:
-    """ln of a figure at a whole number; None where there is none: beyond the context, a size that does not divide."""
+    """ln of the figure at a whole number; None where it is invalid, such as a size that does not divide."""
     try:
         return log(figure(knob.set(q, x))) if x > 0 else None
     except (InputError, ValueError):
@@ -229,7 +234,7 @@ def _hardware(q: OpenQuestion, unit: str, figure: Callable[[OpenQuestion], float
 
 
 def _others(q: OpenQuestion, figure: Callable[[OpenQuestion], float]) -> Iterator[Elasticity]:
-    """The elasticities to work and model; requests that arrive at random are not turned."""
+    """The elasticities to work and model. A rate of random arrivals is not varied."""
     for knob in KNOBS.values():
         if knob.side != "hardware" and knob.name != "rate":
             e = elasticity(knob, q, figure)
@@ -238,7 +243,7 @@ def _others(q: OpenQuestion, figure: Callable[[OpenQuestion], float]) -> Iterato
 
 
 def slope(y: Callable[[float], float]) -> tuple[float, float]:
-    """dy/dx at 0 and how far two estimates of it lie apart: central differences, extrapolated (Richardson 1911).
+    """dy/dx at 0 and the difference of two estimates of it: central differences, extrapolated (Richardson 1911).
 
     >>> value, error = slope(lambda x: log(1 + x))
     >>> abs(value - 1) < 1e-11, error < 1e-5
@@ -249,10 +254,10 @@ def slope(y: Callable[[float], float]) -> tuple[float, float]:
 
 
 def ideal_elasticities(e: Estimate) -> dict[str, float]:
-    """Of a step's time under a law without constants, in closed form: t = Σ max(F/P, B/W, N/L) of its ops.
+    """Elasticities of a step's time under a law without constants, in closed form: t = Σ max(F/P, B/W, N/L) over ops.
 
-    d ln t / d ln P = − Σ of the ops that P limits / t, and so with the others; an op at the ridge counts as compute.
-    Raises InputError for another law, or arrays.
+    d ln t / d ln P = − (time of the ops bound by P) / t, and likewise for the others; an op at the ridge counts as
+    compute. Raises InputError for another law, or for arrays.
     """
     if e.asked.law.name != "ideal" or e.shape:
         raise InputError("law", e.law, "`ideal`, of one step")
@@ -266,7 +271,7 @@ def ideal_elasticities(e: Estimate) -> dict[str, float]:
 
 # -- regimes -------------------------------------------------------------------------------------------------------
 def _steps(q: OpenQuestion) -> Iterator[tuple[str, Estimate]]:
-    """The steps that an estimate is made of: itself, those in the middle of a batch, a server's decode."""
+    """The steps of an estimate: itself, the prefill and middle decode step of a batch, or a server's decode step."""
     answer = q.answer
     match q.subject:
         case "decode" | "prefill":
@@ -282,14 +287,14 @@ def _steps(q: OpenQuestion) -> Iterator[tuple[str, Estimate]]:
 
 
 def regime(phase: str, e: Estimate) -> Regime:
-    """What limits a step and its ops."""
+    """The bounds of a step and of its ops."""
     total = float(e.time)
     ops = tuple(OpRegime(op.name, str(op.bound), float(op.expected) / total) for op in e.ops)
     return Regime(phase, str(e.bound), ops)
 
 
 def regime_map(q: OpenQuestion) -> RegimeMap:
-    """What limits decodes of a model in a place, over batch and context. Raises InputError of training."""
+    """The bounds of decode steps over batch and context. Raises InputError for training."""
     if q.subject == "train":
         raise InputError("map", True, "inference: it is of decode steps")
     drawn = map_decode(q.model, **q.others)

@@ -1,4 +1,4 @@
-"""A space evaluated piece by piece: every plan compiled once, its points as arrays, columns of those that count."""
+"""Evaluate a sweep's space piece by piece: each plan is compiled once and evaluated at arrays of points."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from roofline.explore.space import Segment, Space
 
 MEMORY = "memory"
 ALONE = {"deployment"}
-"""Figures that have no arrays."""
+"""Figures that cannot be arrays."""
 BEYOND = "longer than the context of the model"
 OVERLOADED = "rate: more requests a second than the server takes"
 
 
 @dataclass(frozen=True)
 class PieceRows:
-    """The rows of a piece: its columns, and how many points were left out for which reason."""
+    """The rows of a piece: its columns, and the number of points left out by reason."""
 
     rows: Rows
     size: int
@@ -38,7 +38,7 @@ class PieceRows:
 
 @dataclass(frozen=True)
 class Sweeper:
-    """A space with the columns that are wanted of it and the condition that its rows meet."""
+    """A space with the requested columns and the condition on its rows."""
 
     space: Space
     known: tuple[ColumnKind, ...]
@@ -47,7 +47,7 @@ class Sweeper:
     _compiled: dict[int, Compiled | InputError] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def __reduce__(self) -> tuple[type[Sweeper], tuple[Space, tuple[ColumnKind, ...], tuple[ColumnKind, ...], str]]:
-        """Without what is compiled, which each process does by itself."""
+        """Pickle without compiled plans; each process compiles its own."""
         return Sweeper, (self.space, self.known, self.columns, self.condition.text)
 
     def __post_init__(self) -> None:
@@ -60,19 +60,19 @@ class Sweeper:
 
     @cached_property
     def _together(self) -> bool:
-        """Whether plans may be answered together: where no column says of each what only it has by itself."""
+        """Whether plans may be evaluated together: no requested column needs a plan by itself."""
         wanted = {c.figure for c in self.columns} | {self._by_name[name].figure for name in self.condition.names}
         return self.space.question.together and not wanted & ALONE
 
     @cached_property
     def _parts(self) -> tuple[tuple[Clause, ...], tuple[Clause, ...]]:
-        """The condition's parts that need no time, and the others."""
+        """The parts of the condition that need no times, and the other parts."""
         early = [p for p in self.condition.parts if all(self._by_name[n].figure in ("", MEMORY) for n in p.names)]
         return tuple(early), tuple(p for p in self.condition.parts if p not in early)
 
     # -- plans -----------------------------------------------------------------------------------------------------
     def compiled(self, plan: int) -> Compiled:
-        """A plan of the space. Raises InputError where it cannot be."""
+        """A compiled plan of the space. Raises InputError where the plan is invalid."""
         if plan not in self._compiled:
             while len(self._compiled) >= KEPT_PLANS:
                 del self._compiled[next(iter(self._compiled))]
@@ -107,7 +107,7 @@ class Sweeper:
         return PieceRows(rows, size, dict(dropped))
 
     def all_of(self, family: PlanFamily, dropped: Counter[str]) -> Iterator[tuple[Rows, Array]]:
-        """The columns of the rows of plans that differ in their degrees alone, and the plan of each row."""
+        """The rows of plans that differ only in their degrees: columns, and the plan of each row."""
         counts: Counter[str] = Counter()
         try:
             rows = self._box(family, counts)
@@ -125,13 +125,13 @@ class Sweeper:
             yield rows
 
     def no_rows(self) -> Rows:
-        """The columns without a row."""
+        """The columns with no rows."""
         return {c.name: typed_values(c, np.zeros(0), 0) for c in self.columns}
 
     def evaluate(self, segment: Segment, dropped: Counter[str]) -> Iterator[Rows]:
         """The columns of the rows of a segment, in parts; `dropped` counts the points left out.
 
-        A segment of which some points cannot be is halved until they are alone.
+        A segment with invalid points is halved until they are isolated.
         """
         try:
             family = PlanFamily((segment.plan,), segment.box, self.compiled(segment.plan))
@@ -147,7 +147,7 @@ class Sweeper:
             yield rows[0]
 
     def _box(self, family: PlanFamily, dropped: Counter[str]) -> tuple[Rows, Array] | None:
-        """The columns of a box of points of each plan, and the plans of the rows; None where there is no row."""
+        """The rows of a box of points for each plan: columns, and the plan of each row; None without rows."""
         question, plan, point = self.space.question, family.compiled, family.point(self.space)
         shape = (len(family.plans), *(stop - start for start, stop in family.box))
         counts: Counter[str] = Counter()
@@ -200,7 +200,7 @@ class Sweeper:
 
 @dataclass(frozen=True)
 class _Answer:
-    """A plan's answer at a box of points, worked out as far as it is looked at."""
+    """The answer of a plan at a box of points, computed lazily."""
 
     sweeper: Sweeper
     family: PlanFamily
@@ -210,7 +210,7 @@ class _Answer:
 
     @cached_property
     def result(self) -> Result:
-        """All figures."""
+        """The result with all figures."""
         return self.sweeper.space.question.answer(self.family.compiled, self.point)
 
     @cached_property
@@ -247,9 +247,9 @@ class _Answer:
 
 # -- columns -------------------------------------------------------------------------------------------------------
 def sweeper_of(space: Space, wanted: Sequence[str] | None, where: str) -> Sweeper:
-    """The space with some columns (None: the question's own; `all` of them) and a condition.
+    """A sweep of the space: columns by name (None: the question's own; `all`) and a condition.
 
-    Raises InputError for a column or a condition that is not understood, and where no plan can be.
+    Raises InputError for an unknown column, an invalid condition, and where no plan is valid.
     """
     known = column_kinds(space)
     columns = by_name(known)
@@ -265,7 +265,7 @@ def sweeper_of(space: Space, wanted: Sequence[str] | None, where: str) -> Sweepe
 
 # -- boxes ---------------------------------------------------------------------------------------------------------
 def halves(segment: Segment) -> tuple[Segment, Segment]:
-    """A box in two, along its first axis of more than one number, so that the order of its points stays."""
+    """Halve a box along its first axis with more than one number, which keeps the order of points."""
     axis = next(i for i, (start, stop) in enumerate(segment.box) if stop - start > 1)
     start, stop = segment.box[axis]
     middle = (start + stop) // 2
@@ -274,11 +274,11 @@ def halves(segment: Segment) -> tuple[Segment, Segment]:
 
 
 def trimmed(point: Mapping[str, Array], rows: Array) -> tuple[dict[str, Array], Array]:
-    """A box without the numbers of an axis at which there is no row; the first axis of `rows` is that of plans."""
+    """The box without the coordinates that have no row left; the first axis of `rows` is the plans."""
     numbers, left = dict(point), rows
     if rows.all() or not rows.any():
         return numbers, rows
-    for axis, name in enumerate(point, 1):  # behind that of the plans
+    for axis, name in enumerate(point, 1):  # axis 0 is the plans
         others = tuple(i for i in range(rows.ndim) if i != axis)
         kept = np.flatnonzero(rows.any(axis=others))
         numbers[name], left = np.take(numbers[name], kept, axis=axis), np.take(left, kept, axis=axis)

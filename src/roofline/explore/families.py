@@ -1,8 +1,7 @@
-"""Plans of a space, understood: each by itself, or many that differ in degrees alone as one whose degrees are arrays.
+"""Compile plans of a space one by one, or those that differ only in degrees as one plan with arrays of degrees.
 
-A layout's degrees may be arrays wherever they may be numbers, so thousands of layouts on the same chips take little
-longer than one. Whether a degree divides a model is looked at once for all layouts with the same degrees of what cuts
-the model.
+The degrees of a layout may be arrays wherever they may be numbers, so thousands of layouts on the same chips take
+little longer than one. Whether degrees divide a model is checked once for all layouts with the same sharding degrees.
 """
 
 from __future__ import annotations
@@ -32,19 +31,19 @@ from roofline.model.model import Model
 from roofline.remember import remembered
 
 KEPT_PLANS = 64
-"""Plans that stay compiled."""
+"""Number of compiled plans in the cache."""
 FEWEST_TOGETHER = 4
-"""Plans that are worth an array."""
+"""Minimum number of plans worth evaluating together."""
 VARIED = ("tp", "dp", "cp", "ep")
-"""Degrees that are arrays where plans are answered together."""
+"""Degrees that are arrays where plans are evaluated together."""
 ALIKE = tuple(f.name for f in fields(Layout) if f.name not in VARIED)
-"""What is the same of them."""
+"""Fields of a layout that plans evaluated together have in common."""
 Compile: TypeAlias = Callable[[int], Compiled]
 
 
 # -- one plan ------------------------------------------------------------------------------------------------------
 def compiled(space: Space, plan: int) -> Compiled:
-    """A plan of a space, understood. Raises InputError where it cannot be."""
+    """Compile a plan of a space. Raises InputError where it is invalid."""
     settings = _settings(space, plan)
     model: Model = settings.pop("model")
     if space.phase == "train":
@@ -56,7 +55,7 @@ def compiled(space: Space, plan: int) -> Compiled:
 
 
 def _settings(space: Space, plan: int) -> dict[str, Given]:
-    """The settings of a plan, the chip with its figures changed."""
+    """The settings of a plan, with the modified chip."""
     settings = dict(space.settings(plan))
     figures = settings.pop("figures", None)
     if figures is not None:
@@ -71,23 +70,23 @@ def _asked(model: Model, **where: Given) -> Setup:
 
 @remembered(KEPT_PLANS)
 def turned_chip(on: Machine, figures: str) -> Machine:
-    """A chip with some figures changed, as in `like=h100-sxm,bw=4.8T`. Raises InputError where it is no chip."""
+    """A chip with modified figures, as in `like=h100-sxm,bw=4.8T`. Raises InputError where `on` is not a chip."""
     if not isinstance(on, str):
         raise InputError("figures", figures, "chips by name or by figures, whose figures then change")
     return chip_named(f"{on},{figures}" if "=" in on else f"like={on},{figures}")
 
 
 def reason_of(error: InputError) -> str:
-    """Why a point or a plan cannot be, without the value."""
+    """Why a point or plan is invalid, without the offending value."""
     return f"{error.field}: expected {error.expected}"
 
 
 # -- many plans ----------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class PlanFamily:
-    """Plans that differ in degrees of their layouts alone, as one whose degrees are arrays [plans, 1, …].
+    """Plans that differ only in degrees of their layouts, as one plan whose degrees are arrays [plans, 1, …].
 
-    `box`: the points of each; `layouts`: what theirs are called, nothing of a plan alone.
+    `box`: the points of each plan. `layouts`: the names of their layouts; empty for a single plan.
     """
 
     plans: tuple[int, ...]
@@ -96,11 +95,11 @@ class PlanFamily:
     layouts: tuple[str, ...] = ()
 
     def point(self, space: Space) -> dict[str, Array]:
-        """The numbers of the box, each array along an axis of its own behind that of the plans."""
+        """The coordinates of the box, each array along its own axis after the axis of plans."""
         return {name: v[np.newaxis] for name, v in space.point(Segment(self.plans[0], self.box)).items()}
 
     def halves(self) -> Iterator[PlanFamily]:
-        """The plans in two."""
+        """The family as two halves."""
         middle, layout = len(self.plans) // 2, self.setup.layout
         for part in (slice(None, middle), slice(middle, None)):
             degrees: Settings = {name: v[part] for name in VARIED if is_array(v := getattr(layout, name))}
@@ -109,13 +108,13 @@ class PlanFamily:
 
     @property
     def setup(self) -> Setup:
-        """The settings, understood."""
+        """The resolved settings."""
         assert self.compiled.asked is not None
         return self.compiled.asked
 
 
 def with_layout(plan: Compiled, layout: Layout) -> Compiled:
-    """A plan under another layout of the same cluster."""
+    """The plan with another layout of the same cluster."""
     assert plan.asked is not None
     return replace(plan, asked=replace(plan.asked, deployment=replace(plan.asked.deployment, layout=layout)))
 
@@ -123,9 +122,9 @@ def with_layout(plan: Compiled, layout: Layout) -> Compiled:
 def plan_families(
     space: Space, segments: Sequence[Segment], compile_plan: Compile, dropped: Counter[str]
 ) -> tuple[Sequence[Segment], Sequence[PlanFamily]]:
-    """The plans of a piece that are answered alone, and those that are answered together.
+    """The plans of a piece that are evaluated alone, and the families that are evaluated together.
 
-    Together are plans on the same chips that differ in tp, dp, cp and ep alone. Those that cannot be are counted.
+    A family has plans on the same chips that differ only in tp, dp, cp and ep. Invalid plans are counted in `dropped`.
     """
     places = [i for i, choice in enumerate(space.choices) if choice.name != "layout"]
     if len(segments) < FEWEST_TOGETHER or len(places) == len(space.choices):
@@ -155,15 +154,15 @@ def plan_families(
 
 @dataclass(frozen=True)
 class _Possible:
-    """What was found out of plans: the chips that so many of a machine are, and which degrees cut a model."""
+    """Cache of checks: the cluster of a number of chips, and whether degrees divide a model."""
 
     clusters: dict[Hashable, Cluster | InputError]
     cuts: dict[Hashable, InputError | None]
 
     def key(self, settings: Settings, rest: tuple[int, ...]) -> Hashable:
-        """Plans with the same key may be answered together; None of one that is alone.
+        """Key of plans that may be evaluated together; None for a plan that is evaluated alone.
 
-        `rest`: the places of its settings but the layout. Raises InputError where the plan cannot be.
+        `rest`: indices of its settings without the layout. Raises InputError where the plan is invalid.
         """
         layout = settings["layout"]
         if layout is None:
@@ -174,7 +173,7 @@ class _Possible:
         return rest, like, layout.ep > 1, cluster
 
     def _check_cut(self, model: Model, layout: Layout, like: Hashable) -> None:
-        """Raises InputError where the degrees do not divide the model; replicas never decide that."""
+        """Raises InputError where the degrees do not divide the model. The number of replicas does not matter."""
         cut = like, layout.tp, layout.cp, layout.ep, layout.expert_tp
         if cut not in self.cuts:
             try:
@@ -187,7 +186,7 @@ class _Possible:
             raise wrong
 
     def _cluster(self, settings: Settings) -> Cluster:
-        """The chips that it runs on, of so many."""
+        """The cluster with the number of chips of the layout."""
         key = id(settings["on"]), settings.get("figures"), settings["layout"].chips
         if key not in self.clusters:
             on, figures = settings["on"], settings.get("figures")
@@ -203,7 +202,7 @@ class _Possible:
 
 
 def _family(space: Space, members: Sequence[Segment], compile_plan: Compile) -> PlanFamily:
-    """Plans as one, that of the first under all their layouts. Raises InputError where the first cannot be."""
+    """Plans as one family: the first plan with all their layouts. Raises InputError where the first is invalid."""
     first = compile_plan(members[0].plan)
     layouts = [space.settings(segment.plan)["layout"] for segment in members]
     shape = (-1, *(1,) * len(space.numbers))

@@ -1,4 +1,4 @@
-"""The fewest chips whose best legal layout keeps the requirements."""
+"""The fewest chips with a legal layout that keeps the requirements."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from roofline.layout.layout import Layout
 from roofline.machine.fabric import cluster_named
 
 MOST_CHIPS = 512
-"""Chips that are looked at where no number is given."""
+"""Maximum number of chips by default."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A layout that was worked out: its chips, and how much of the limits it uses."""
+    """An evaluated layout: its chips, and how much of the limits it uses."""
 
     layout: Layout
     chips: int
@@ -34,9 +34,9 @@ class Candidate:
 
 
 def fewest_chips(q: OpenQuestion, on: Machine, most: int) -> Solution:
-    """The fewest chips, over the layouts of `serving_layouts` and replicas of those without expert parallelism.
+    """The fewest chips over the layouts of `serving_layouts`, and over replicas of those without expert parallelism.
 
-    Of layouts of as many chips the one that uses least of the limits. `beyond` is the best of those of fewer chips.
+    Among layouts with equally many chips, the one that uses least of the limits. `beyond`: the best with fewer chips.
     """
     room = _room(on, most)
     every = _looked(q, on, room)
@@ -60,9 +60,9 @@ def fewest_chips(q: OpenQuestion, on: Machine, most: int) -> Solution:
 
 
 def on_chips(q: OpenQuestion, on: Machine, most: int) -> Iterator[Callable[[], OpenQuestion]]:
-    """The question as it is, then under every layout that is looked at.
+    """The query as it is, then with every layout that is evaluated.
 
-    Raises InputError of training, and where a layout is given.
+    Raises InputError for training, and where a layout is given.
     """
     if q.subject == "train":
         raise InputError("find", "chips", "inference: of training every layout is another question")
@@ -87,9 +87,9 @@ def _layouts(q: OpenQuestion, on: Machine, room: int) -> tuple[Layout, ...]:
 
 
 def _looked(q: OpenQuestion, on: Machine, room: int) -> tuple[Candidate, ...]:
-    """Every layout alone, those of the fewest chips first, then as many replicas as there is need and room for.
+    """Every layout by itself, those of the fewest chips first, then as many replicas as needed and possible.
 
-    Replicas are tried four numbers to a doubling, then to the exact number, up to as many chips as are known to do.
+    Replicas are tried at four numbers per doubling, then to the exact number, up to the fewest chips known to suffice.
     """
     known: dict[Layout, Candidate] = {}
 
@@ -121,10 +121,10 @@ def _looked(q: OpenQuestion, on: Machine, room: int) -> tuple[Candidate, ...]:
 
 
 def _use(q: OpenQuestion) -> float:
-    """How much of all limits a layout uses; infinite where it gives no answer."""
+    """How much of the limits a layout uses; infinite where it has no answer."""
     try:
         return float(q.use)
-    except InputError:  # a rate beyond what it takes, a number of chips that makes no machine
+    except InputError:  # a rate above the maximum, or a number of chips that no machine has
         return float("inf")
 
 

@@ -1,4 +1,4 @@
-"""The figures of an answer by their names: columns of a sweep, words of a condition, objectives."""
+"""The figures of an answer by name: columns of a sweep, names in a condition, objectives of a search."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ OLD_FIGURES: Mapping[str, str] = MappingProxyType({"memory": "memory_total"})
 
 @dataclass(frozen=True)
 class Aim:
-    """What is best of several answers: the most of a figure, or the least.
+    """An objective: a figure to maximise (`most`) or to minimise.
 
-    `worse`: how an answer with a worse figure is told, after how much. `needs`: what one without the figure lacks.
-    `faster`: whether chips beyond those that a load needs make it better.
+    `worse`: words after the amount by which an answer is worse. `needs`: what an answer without the figure lacks.
+    `faster`: whether more chips than a load needs improve the objective.
     """
 
     figure: str
@@ -35,7 +35,7 @@ class Aim:
     faster: bool = False
 
     def least(self, answer: Figured) -> float:
-        """A number that is least for the best answer, infinite where there is no figure."""
+        """The objective as a number to minimise; infinite where the figure is missing."""
         value = answer.figure(self.figure)
         if value is None:
             return inf
@@ -43,7 +43,7 @@ class Aim:
         return -expected if self.most else expected
 
     def far(self, answer: Figured, best: Figured) -> str:
-        """How much worse an answer is than the best: whole numbers by their difference, others in percent."""
+        """How much worse an answer is than the best: integers as a difference, other figures in percent."""
         ours, theirs = self.least(answer), self.least(best)
         if ours == theirs or not theirs:
             return f"as good in {self.figure.replace('_', ' ')}"
@@ -63,12 +63,12 @@ OBJECTIVES: Mapping[str, Aim] = MappingProxyType(
         "chips": Aim("chips", False, "more chips"),
     }
 )
-"""What a way to serve can be best in, by its name."""
+"""Name → objective of a search for ways to serve."""
 
 
 @dataclass(frozen=True)
 class ColumnKind:
-    """A column: its unit, what its values are, and the figure that it is of, "" of an axis."""
+    """A column: its unit, the type of its values, and the figure it belongs to; "" for an axis."""
 
     name: str
     unit: str
@@ -77,12 +77,12 @@ class ColumnKind:
 
     @property
     def spelled(self) -> str:
-        """How a condition sees it: its unit, `flag` or `word`."""
+        """The column's type in conditions: its unit, `flag` or `word`."""
         return self.kind if self.kind in ("flag", "word") else self.unit
 
 
 def figure_columns(question: Question, result: Result) -> Iterator[ColumnKind]:
-    """The numbers, flags and words of an answer, and of what the question adds."""
+    """The columns of an answer: its numbers, flags and words, and the figures that the question adds."""
     names: set[str] = set()
     for figure in dict.fromkeys((*result.FIGURES, *question.more)):
         for name, value, unit in figure_leaves(question, result, figure):
@@ -93,7 +93,7 @@ def figure_columns(question: Question, result: Result) -> Iterator[ColumnKind]:
 
 
 def figure_leaves(question: Question, result: Result, figure: str) -> Iterable[Leaf]:
-    """The numbers and words of a figure of a result, or of one that the question adds."""
+    """The numbers and words within a figure of a result, or within a figure that the question adds."""
     more = question.more.get(figure)
     if more is not None:
         return leaves_of(figure, more[1](result), more[0])
@@ -101,7 +101,7 @@ def figure_leaves(question: Question, result: Result, figure: str) -> Iterable[L
 
 
 def _kind_of(value: FigureValue, unit: str) -> Kind | None:
-    """What the values of a column are; None of what is there for some plans alone."""
+    """The type of a column; None for values that only some plans have."""
     if value is None:
         return "float" if unit else None
     array = np.asarray(value)
@@ -121,11 +121,11 @@ def by_name(columns: Iterable[ColumnKind]) -> Mapping[str, ColumnKind]:
 
 
 def in_conditions(columns: Iterable[ColumnKind]) -> Mapping[str, ColumnKind]:
-    """The figures that a condition may name. Of many sequences `fits` says whether all are in memory at once."""
+    """Columns by the names that conditions use. `fits` means `all_in_memory` where that column exists."""
     named = by_name(columns)
     return {**named, "fits": named["all_in_memory"]} if "all_in_memory" in named else named
 
 
 def units_of(columns: Iterable[ColumnKind]) -> Mapping[str, str]:
-    """The names that a condition on these columns may have, each with its unit, `flag` or `word`."""
+    """The names that a condition on these columns may use, each with its unit, `flag` or `word`."""
     return {name: column.spelled for name, column in in_conditions(columns).items()}

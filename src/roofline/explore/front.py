@@ -1,4 +1,4 @@
-"""The Pareto front of a search: tokens per second of a user against tokens per second of a chip."""
+"""The Pareto front of a search: tokens/s per user against tokens/s per chip."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from roofline.explore.serving_plans import ServingPlan
 from roofline.explore.serving_space import SiteSpace
 
 STEPS = 12
-"""Limits of TPOT at which the best plan is looked for, from that of no limit to that of a request alone."""
+"""Number of TPOT limits at which the best plan is sought, from the unlimited optimum to a single request alone."""
 
 
 @dataclass(frozen=True)
 class _Paced(Limits):
-    """Limits, and one of the mean TPOT, whatever the others are of."""
+    """Limits with an additional limit `pace` on the mean TPOT."""
 
     pace: float = inf
 
     def used(self, means: ServedTimes, percentiles: Percentiles) -> Array:
-        """How much of all of them is used."""
+        """How much of all limits is used, that on the mean TPOT included."""
         return np.maximum(super().used(means, percentiles), np.asarray(means[1].expected) / self.pace)
 
     @property
     def loosest(self) -> tuple[float, float, float]:
-        """Means beyond which none is kept."""
+        """Means above which the limits cannot hold, in seconds."""
         ttft, tpot, latency = super().loosest
         return ttft, min(tpot, self.pace), latency
 
 
 def front_plans(space: SiteSpace, demand: Load, limits: Limits, kinds: Sequence[str]) -> tuple[ServingPlan, ...]:
-    """Plans that none beats both for a user and for a chip, from the slowest answers to the fastest.
+    """The Pareto-optimal plans for tokens/s per user and per chip, from the slowest to the fastest for a user.
 
-    `limits` have none of TPOT. Each has the most tokens per second and chip of all whose mean TPOT is no longer than
-    one of `STEPS` limits, of equals the least TPOT, so that no plan of the space dominates it.
+    `limits` has none on TPOT. Each plan maximises tokens/s per chip under one of `STEPS` limits on the mean TPOT; ties
+    go to the lowest TPOT. No plan of the space therefore dominates it.
     """
     own = {field.name: getattr(limits, field.name) for field in fields(limits)}
 
@@ -66,6 +66,6 @@ def front_plans(space: SiteSpace, demand: Load, limits: Limits, kinds: Sequence[
 
 
 def _alone(space: SiteSpace, demand: Load) -> float:
-    """TPOT of a request that has the fastest replica for itself."""
+    """TPOT of a request alone on the fastest replica, in seconds."""
     every = [kinds.server.table.alone[1] for site in space.sites for kinds in space.replicas(site, demand).kinds]
     return float(min(np.min(seconds) for seconds in every))

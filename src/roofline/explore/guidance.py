@@ -1,4 +1,4 @@
-"""What would help most: changes to how a model is served, each tried, the ones that gain most first."""
+"""Recommendations: changes to how a model is served or trained, each evaluated, the largest gains first."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from roofline.work.training import Training, with_batch, with_options
 
 Choice = TypeVar("Choice")
 SEQUENCES: Mapping[str, str] = MappingProxyType({"generate": "--batch", "report": "--batch", "serve": "--concurrency"})
-"""Command → its option of how many sequences there are at once."""
+"""Command → its option for the number of concurrent sequences."""
 LEAST_GAIN = 1.005
-"""Factor from which a change is said to help: less does not show in whole percent."""
+"""Smallest factor that counts as a gain; less does not show in whole percent."""
 
 
 @dataclass(frozen=True)
 class Served:
-    """A way of serving: where, as given; the same understood; a batch of all replicas.
+    """A serving configuration: its settings as given and resolved, and a batch over all replicas.
 
-    `command`: the one whose options the changes name.
+    `command`: the command whose options the recommendations name.
     """
 
     where: Where
@@ -45,38 +45,38 @@ class Served:
 
     @property
     def batch(self) -> int:
-        """Sequences of all replicas."""
+        """Sequences over all replicas."""
         return int(self.load.batch)
 
     @property
     def input(self) -> int:
-        """Prompt tokens of each."""
+        """Prompt tokens per sequence."""
         return int(self.load.input)
 
     @property
     def output(self) -> int:
-        """Generated tokens of each."""
+        """Generated tokens per sequence."""
         return int(self.load.output_tokens)
 
     @cached_property
     def generation(self) -> Generation:
-        """What it takes. Raises InputError where it cannot be."""
+        """The estimate. Raises InputError where the configuration is invalid."""
         return generation(self.asked, self.load)
 
     def under(self, layout: Layout) -> Served:
-        """The same under another layout. Raises InputError where the machine has too few chips."""
+        """The configuration with another layout. Raises InputError where the machine has too few chips."""
         asked = replace(self.asked, deployment=deploy(self.where.on, layout))
         return replace(self, where=replace(self.where, layout=layout), asked=asked)
 
     def at(self, on: Machine) -> Served:
-        """The same on another machine. Raises InputError where it cannot be."""
+        """The configuration on another machine. Raises InputError where it is invalid there."""
         where = replace(self.where, on=on)
         return replace(self, where=where, asked=setup(self.asked.model, replace(where, precision=self.asked.formats)))
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A change to make: the lever it turns (weights, batch, tp …), in words, its option, and how it is then served."""
+    """A candidate change: its lever (weights, batch, tp …), in words, its option, and the changed configuration."""
 
     lever: str
     what: str
@@ -86,11 +86,11 @@ class Trial:
 
 @dataclass(frozen=True)
 class Advice:
-    """One change: the lever that it turns, in words, its option, and what it gives, each over that without it.
+    """An evaluated change: its lever, in words, its option, and figures as factors of those without the change.
 
-    `per_chip`: generated tokens per second and chip of the whole generation; `prefill`, `decode`: prompt and generated
-    tokens per second and chip of the phase alone; `tpot` and `ttft`: times. `decode` and `tpot` are None where one
-    token alone is generated. `memory`: bytes of the fullest chip.
+    `per_chip`: generated tokens/s per chip of the whole generation; `prefill`, `decode`: prompt and generated tokens/s
+    per chip of that phase; `tpot` and `ttft`: times. `decode` and `tpot` are None where only one token is generated.
+    `memory`: bytes of the fullest chip, not a factor.
     """
 
     lever: str
@@ -106,10 +106,10 @@ class Advice:
 
 
 def advice(now: Served, fewest: Layout | None = None) -> tuple[Advice, ...]:
-    """Every change that can be made, by what it gains in tokens per second and chip, largest first.
+    """Every possible change, sorted by the gain in tokens/s per chip, largest first.
 
-    `fewest`: the layout of the fewest chips, a change too where it does not fit now. What does not fit is left
-    out, and what needs more waves than now.
+    `fewest`: the layout with the fewest chips, offered as a change too. Changes that do not fit in memory, or that need
+    more waves than now, are left out.
     """
     every = []
     for trial in changes(now, fewest):
@@ -117,7 +117,7 @@ def advice(now: Served, fewest: Layout | None = None) -> tuple[Advice, ...]:
             changed = trial.then().generation
             if changed.fits and changed.waves <= now.generation.waves:
                 every.append(_advice(trial, changed, now.generation))
-        except InputError:  # the chip lacks a format, the machine the chips, or a degree does not divide
+        except InputError:  # the chip lacks a format, the machine has too few chips, or a degree does not divide
             continue
     return tuple(sorted(every, key=lambda a: -a.per_chip))
 
@@ -128,10 +128,9 @@ def best_of_levers(
     gain: Callable[[Choice], float],
     grade: Callable[[Choice], str],
 ) -> tuple[Choice, ...]:
-    """Of each lever the change that helps, those with the largest gains first; none that loses.
+    """The best change of each lever, largest gain first; changes without a gain are left out.
 
-    Of several of a lever, as weights in 8 and in 4 bits, the one whose times are known best, by grade, and of these
-    the one that gains most.
+    Within a lever, such as weights in 8 and in 4 bits, the change with the best grade wins, then the largest gain.
     """
     helping = [choice for choice in every if gain(choice) > LEAST_GAIN]
     best: dict[str, Choice] = {}
@@ -141,14 +140,14 @@ def best_of_levers(
 
 
 def best_first(every: Iterable[Advice]) -> tuple[Advice, ...]:
-    """All changes, the best of each lever before the others."""
+    """All changes, with the best of each lever first."""
     changes = tuple(every)
     best = best_of_levers(changes, lambda a: a.lever, lambda a: a.per_chip, lambda a: a.generation.grade)
     return (*best, *(a for a in changes if not any(a is b for b in best)))
 
 
 def _advice(trial: Trial, g: Generation, base: Generation) -> Advice:
-    """What a change gives: the generation with it over that without it."""
+    """An evaluated change: the generation with it, over that without it."""
     decodes = base.output > 1
     return Advice(
         trial.lever, trial.what, trial.option, g, g.memory.total,
@@ -161,13 +160,13 @@ def _advice(trial: Trial, g: Generation, base: Generation) -> Advice:
 
 
 def _rate(g: Generation, tokens: Count, seconds: Count) -> float:
-    """Tokens per second and chip of the first wave of every replica: each sequence's `tokens` in so many seconds."""
+    """Tokens/s per chip of the first wave over all replicas, where each sequence takes `tokens` in `seconds`."""
     sequences = min(g.batch, g.first_wave * g.deployment.layout.dp)
     return float(sequences * tokens / (seconds * g.deployment.chips))
 
 
 def changes(now: Served, fewest: Layout | None = None) -> Iterator[Trial]:
-    """What may be changed of how a model is served: formats, batch, layout, an engine's kernels."""
+    """Candidate changes: formats, batch and layout."""
     model, formats, layout = now.asked.model, now.asked.formats, now.asked.layout
 
     def narrowed(lever: str, what: str, precision: Precision) -> Trial:
@@ -211,7 +210,7 @@ def _option(layout: Layout) -> str:
 @group
 @dataclass(frozen=True, kw_only=True)
 class BatchSizes:
-    """Prompts that are answered together."""
+    """A static batch of prompts."""
 
     batch: Annotated[OneSequences, "Sequences together, those of all replicas."] = 16
     input: Annotated[OneTokens | None, "Prompt tokens of each (1024, or what the model's context leaves)."] = None
@@ -225,10 +224,10 @@ USUAL_BATCH = BatchSizes()
 
 @question()
 def served(model: Model, where: Where, sizes: BatchSizes = USUAL_BATCH, *, command: str = "generate") -> Served:
-    """A way of serving, its settings understood. Raises InputError for what is not.
+    """Resolve the settings of a serving configuration. Raises InputError for invalid settings.
 
-    Prompts of 1024 and answers of 256 tokens where not given, less where the model's context is shorter. `command`:
-    the one whose options the changes name.
+    The defaults are prompts of 1024 and answers of 256 tokens, or less where the model's context is shorter. `command`:
+    the command whose options the recommendations name.
     """
     longest = model.context or 4096
     answer = max(1, min(256, longest // 4)) if sizes.output_tokens is None else sizes.output_tokens
@@ -239,7 +238,7 @@ def served(model: Model, where: Where, sizes: BatchSizes = USUAL_BATCH, *, comma
 # -- training ------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class TrainingTrial:
-    """A change to make to a training step: the lever that it turns, in words, its option, the step and its layout."""
+    """A candidate change to a training step: its lever, in words, its option, the changed step and its layout."""
 
     lever: str
     what: str
@@ -250,9 +249,9 @@ class TrainingTrial:
 
 @dataclass(frozen=True)
 class TrainingAdvice:
-    """One change to a training step: the lever that it turns, in words, its option, and the step with it.
+    """An evaluated change to a training step: its lever, in words, its option, and the estimate with it.
 
-    `per_chip`: its tokens per second and chip over those without the change.
+    `per_chip`: tokens/s per chip as a factor of that without the change.
     """
 
     lever: str
@@ -263,7 +262,7 @@ class TrainingAdvice:
 
 
 def training_advice(now: TrainingEstimate, on: Machine) -> tuple[TrainingAdvice, ...]:
-    """Every change that fits, by what it gains in tokens per second and chip, largest first."""
+    """Every change that fits, sorted by the gain in tokens/s per chip, largest first."""
     every = []
     for trial in training_changes(now.step, now.deployment.layout):
         try:
@@ -277,7 +276,7 @@ def training_advice(now: TrainingEstimate, on: Machine) -> tuple[TrainingAdvice,
 
 
 def training_changes(step: Training, layout: Layout) -> Iterator[TrainingTrial]:
-    """What may be changed of a training step: products' format, batch, micro-batch, loss, layout."""
+    """Candidate changes: matmul format, batch, micro-batch, loss and layout."""
     (query,) = step.queries
 
     def run(lever: str, what: str, option: str, other: Training) -> TrainingTrial:

@@ -1,4 +1,4 @@
-"""The columns that a space has: its axes, and the figures of what is answered, each of one kind for all plans."""
+"""The columns of a space: its axes, and the figures of its answers, each of one type for all plans."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from roofline.explore.figures import ColumnKind, figure_columns
 from roofline.explore.space import Segment, Space
 
 TRIED_POINTS = 16
-"""Points of a plan at which a first answer is looked for."""
+"""Number of points of a plan at which a first answer is tried."""
 
 
 def column_kinds(space: Space) -> tuple[ColumnKind, ...]:
-    """Every column that the space has: its axes, then the figures of what is answered.
+    """All columns of the space: its axes, then the figures of its answers.
 
-    Raises InputError, that of the first plan, where none can be asked.
+    Raises InputError, that of the first plan, where no plan has an answer.
     """
     result = first_answer(space)
     given = {*space.given, "model", "on", "layout"}
@@ -33,7 +33,7 @@ def column_kinds(space: Space) -> tuple[ColumnKind, ...]:
 
 
 def first_answer(space: Space) -> Result:
-    """The answer at the first point that can be asked. Raises the first point's InputError where there is none."""
+    """The answer at the first valid point. Raises the InputError of the first point where none is valid."""
     first: InputError | None = None
     question = space.question
     for number in range(space.plans):
@@ -52,7 +52,7 @@ def first_answer(space: Space) -> Result:
 
 
 def typed_values(column: ColumnKind, values: ArrayLike, size: int) -> ColumnValues:
-    """Values as the column has them."""
+    """Values converted to the type of the column."""
     match column.kind:
         case "word":
             return words_of(values, size)

@@ -1,6 +1,6 @@
-"""The knobs of a question, declared once: name, unit, how each is read from the question asked, and how it is set.
+"""The knobs of a query, declared once: name, unit, and how each is read and set.
 
-`solve` looks for the value of one, `sensitivity` and the tornado turn each, a design of `codesign` sets several.
+`solve` finds the value of one knob, `sensitivity` and the tornado vary each, a design of `codesign` sets several.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ from roofline.model.model import Model
 from roofline.model.precision import Precision
 
 KnobSide: TypeAlias = Literal["hardware", "work", "model"]
-"""What a knob is of: the machine, the numbers asked, the architecture."""
+"""What a knob belongs to: the machine, the numbers of the query, or the architecture."""
 KnobRead: TypeAlias = Callable[[OpenQuestion], float | None]
-"""The value of a knob in a question; None where the question has none."""
+"""Reads the value of a knob from a query; None where the query lacks it."""
 KnobTurn: TypeAlias = Callable[[OpenQuestion, Given], OpenQuestion]
-"""The question with another value of a knob, or an array of them. Raises InputError for one that cannot be."""
+"""Sets a knob to another value or an array of values. Raises InputError for an invalid value."""
 WIDER, NARROWER = 2.0**12, 2.0**-12
-"""How far from the chip's own figures others are looked at."""
+"""Range of the root search, as factors of the chip's own figures."""
 LONGEST_ANSWER = 2**18
-"""Tokens of an answer that are looked at: each of them is a step."""
+"""Maximum number of answer tokens evaluated: each is a decode step."""
 SLOWEST = 2.0**-10
-"""The lowest rate that is looked at, of what the server takes."""
+"""Lowest request rate evaluated, as a share of the server's maximum."""
 
 
 @dataclass(frozen=True)
 class Knob:
-    """A number that can be turned. `grain`: whole numbers are multiples of it; 0 of real ones.
+    """A number of a query that can be varied. `grain`: integers are multiples of it; 0 for real numbers.
 
-    `ends`: factors of the value now between which a tornado turns it. `about`: what the number is, where the name does
-    not say it.
+    `ends`: range of a tornado, as factors of the current value. `about`: what the number is, where the name does not
+    say.
     """
 
     name: str
@@ -63,9 +63,9 @@ class Knob:
     about: str = ""
 
 
-# -- the machine ---------------------------------------------------------------------------------------------------
+# -- hardware ------------------------------------------------------------------------------------------------------
 def _of_chip(name: str) -> tuple[KnobRead, KnobTurn]:
-    """A number that is a field of the chip."""
+    """A knob that is a field of the chip."""
     return (
         lambda q: getattr(q.asked.deployment.chip, name),
         lambda q, value: q.on(replace(q.asked.deployment.chip, **{name: value})),
@@ -73,7 +73,7 @@ def _of_chip(name: str) -> tuple[KnobRead, KnobTurn]:
 
 
 def _rates(name: str, now: KnobRead) -> tuple[KnobRead, KnobTurn]:
-    """The rate in one format, with which those in the others go."""
+    """A knob for the rate in one format; the rates in other formats scale with it."""
 
     def turned(q: OpenQuestion, value: float) -> OpenQuestion:
         chip, factor = q.asked.deployment.chip, value / (now(q) or value)
@@ -88,7 +88,7 @@ def _with_capacity(q: OpenQuestion, value: float) -> OpenQuestion:
 
 
 def _links(first: int, last: int | None) -> tuple[KnobRead, KnobTurn]:
-    """The bandwidth of the first of some levels, with which that of the others goes."""
+    """A knob for the bandwidth of the first of some levels; the other levels scale with it."""
 
     def now(q: OpenQuestion) -> float | None:
         levels = q.asked.deployment.cluster.levels[first:last]
@@ -118,13 +118,13 @@ def _vector(q: OpenQuestion) -> float | None:
     return next(iter(q.asked.deployment.chip.vector.values()), None)
 
 
-# -- the numbers asked ---------------------------------------------------------------------------------------------
+# -- work ----------------------------------------------------------------------------------------------------------
 def _of_work(name: str) -> Knob:
     def now(q: OpenQuestion) -> float | None:
         return None if name not in SIZES[q.subject] else q.numbers.get(name, 1 if name == "batch" else None)
 
     def grain(q: OpenQuestion) -> int:
-        """What a number of training is a multiple of."""
+        """The number that a training size is a multiple of."""
         if q.subject != "train":
             return 1
         degrees = q.asked.layout
@@ -138,7 +138,7 @@ def _of_work(name: str) -> Knob:
     )  # fmt: skip
 
 
-# -- the architecture ----------------------------------------------------------------------------------------------
+# -- architecture --------------------------------------------------------------------------------------------------
 def _of_model(
     name: str, get: Callable[[Model], float | None], set: Callable[[Model, Given], Model | None],
     ends: tuple[float, float], grain: Callable[[Model], int] = lambda model: 1,
@@ -155,7 +155,7 @@ def _of_model(
 
 
 def layer_count(model: Model) -> int | None:
-    """The number of layers, where there are several."""
+    """The number of layers; None where there is only one."""
     return len(model.layers) if len(model.layers) > 1 else None
 
 
@@ -174,7 +174,7 @@ def inner_size(model: Model) -> int | None:
 
 
 def first_kv_size(model: Model) -> int | None:
-    """KV heads, or the rank of latents, of the first layer that has either."""
+    """KV heads, or the latent rank, of the first layer that has either."""
     return next((size for block, _ in model.blocks if (size := variants.kv_size(block))), None)
 
 
@@ -184,7 +184,7 @@ def _with_kv(model: Model, size: float) -> Model | None:
 
 
 def experts_per_token(model: Model) -> int:
-    """k of the first mixture, 0 for a dense model."""
+    """Top-k of the first mixture of experts; 0 for a dense model."""
     return next((x.top_k or 0 for x, _ in model.modules() if isinstance(x, m.Experts)), 0)
 
 
@@ -198,7 +198,7 @@ def _grain_of(size: int | None) -> int:
 
 
 def is_latent(model: Model) -> bool:
-    """Whether the cache holds latents, so that its size hangs on their rank and not on heads."""
+    """Whether the cache holds latents: its size then depends on their rank and not on heads."""
     return any(isinstance(x, m.LatentAttention) for x, _ in model.modules())
 
 
@@ -231,18 +231,18 @@ KNOBS: Mapping[str, Knob] = MappingProxyType({
                   _with_top_k, (0.5, 1.0)),
     )
 })  # fmt: skip
-"""Every knob by its name."""
+"""Name → knob."""
 RATES = ("bandwidth", "peak", "vector", "link", "network")
-"""Knobs of the machine in which times are homogeneous: all of them faster by a factor shorten all but fixed seconds."""
+"""Hardware rates. Scaling all of them by a factor scales all time but fixed seconds."""
 FOUND = ("bandwidth", "peak", "vector", "memory", "link", "network")
-"""Knobs of the machine of which `solve` finds the least that does."""
+"""Hardware knobs that `solve` minimises."""
 HARDWARE = FOUND
 WORK = ALL_SIZES
-"""Knobs of the work, of which the greatest is looked for where limits are upper ones."""
+"""Knobs of the work. `solve` maximises them where all limits are upper limits."""
 
 
 def knobs_of(q: OpenQuestion) -> Iterator[tuple[Knob, float]]:
-    """The knobs that a question has and their values now: the machine's rates, the work, the architecture."""
+    """The knobs of a query with their current values: rates of the machine, work, architecture."""
     for name, knob in KNOBS.items():
         now = knob.get(q)
         if now and (knob.side != "hardware" or name in RATES):
@@ -251,16 +251,16 @@ def knobs_of(q: OpenQuestion) -> Iterator[tuple[Knob, float]]:
 
 # -- formats -------------------------------------------------------------------------------------------------------
 def eight_bits(chip: Chip) -> str:
-    """The 8-bit format of weights on a chip: fp8 where it multiplies that, else int8, for memory alone."""
+    """The 8-bit format of weights on a chip: fp8 if it multiplies fp8, else int8, which saves memory only."""
     return "fp8" if "fp8" in chip.peaks else "int8"
 
 
 MATTERS = 0.8
-"""Fewer bits of the weights count where they leave no more than this share of their bytes."""
+"""Narrower weights count only if they leave at most this share of the bytes."""
 
 
 def narrower_formats(q: OpenQuestion) -> Iterator[tuple[str, float, OpenQuestion]]:
-    """Formats of fewer bits: which, what they leave of the bytes, and the question with them."""
+    """Narrower formats: name, share of the bytes left, and the query with the format."""
     formats, model = q.asked.formats, q.model
 
     def narrowed(precision: Precision) -> OpenQuestion:
@@ -274,12 +274,13 @@ def narrower_formats(q: OpenQuestion) -> Iterator[tuple[str, float, OpenQuestion
         yield "cache in fp8", float(8 / formats.kv.bits), narrowed(formats.merged("kv=fp8"))
 
 
-# -- where values are looked for -----------------------------------------------------------------------------------
+# -- unknowns ------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Sought:
-    """A knob whose value is looked for. `low` and `high`: what is looked at, of whole numbers in multiples of `step`.
+    """The unknown of a root search: a knob and its range from `low` to `high`, for integers in multiples of `step`.
 
-    `ends`: why there is no more than `high`, nothing where that is only as far as is looked. `tolerance`: of real ones.
+    `ends`: why values above `high` are impossible; empty where `high` only ends the search. `tolerance`: relative, for
+    real numbers.
     """
 
     knob: Knob
@@ -292,18 +293,18 @@ class Sought:
 
     @property
     def whole(self) -> bool:
-        """Whether its values are whole numbers, of which arrays are asked at once."""
+        """Whether values are integers, which are evaluated in arrays."""
         return self.knob.grain(self.q) > 0
 
     def at(self, value: Given) -> OpenQuestion:
-        """The question, and that of the other side, with a value."""
+        """The query, and its other side, with a value."""
         value = value * self.step if self.whole else value
         there = self.knob.set(self.q, value)
         return there if self.q.other is None else replace(there, other=self.knob.set(self.q.other, value))
 
 
 def sought(name: str, q: OpenQuestion) -> Sought:
-    """A knob of a question and the values that are looked at. Raises InputError where the question has none."""
+    """The unknown and its range. Raises InputError where the query lacks the knob."""
     return _of_sizes(name, q) if name in WORK else _of_machine(KNOBS[name], q)
 
 

@@ -1,4 +1,4 @@
-"""Memory over context: what grows with it, what does not, and where each chip ends."""
+"""Memory over context: the terms that grow with it, the constant ones, and the limit of each chip."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from roofline.machine.named_chip import chip_named
 from roofline.model.model import Model
 
 AMPLE = "peak=1T,bw=1T,mem=1P"
-"""A chip with memory enough for anything: that of a curve without chips."""
+"""A chip with practically unlimited memory, for a curve without chips."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """Where a chip ends: `longest` context that fits, 0 where none does, None where the model's own ends first."""
+    """The limit of a chip: the `longest` context that fits; 0 where none fits, None beyond the last context drawn."""
 
     deployment: Deployment
     engine: Engine
@@ -35,7 +35,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class MemoryCurve:
-    """`memory` of the fullest rank for `batch` sequences, of all replicas, over `context` [n]; the chips' ends."""
+    """Bytes of the fullest rank over `context` [n], for `batch` sequences over all replicas; `limits` of the chips."""
 
     batch: int
     context: Values
@@ -44,7 +44,7 @@ class MemoryCurve:
 
     @property
     def terms(self) -> tuple[tuple[str, Values], ...]:
-        """Bytes by term, each [n], from the bottom up; none that is nothing throughout."""
+        """Bytes by term, each [n], from the bottom up; terms that are zero everywhere are left out."""
         m = self.memory
         named = (
             ("weights", m.weights), ("activations and overhead", m.activations + m.overhead),
@@ -64,9 +64,9 @@ def memory_over_context(
 ) -> MemoryCurve:  # fmt: skip
     """Weights, activations with the engine's overhead, recurrent state and KV cache, over context up to `most`.
 
-    Of the fullest rank of a layout; `batch` is shared out over its replicas. Where none is given, the layout is that
-    of the first machine as a whole. The terms and the limits are those of `fit`, which has the `options` too. Raises
-    InputError for what is not understood.
+    All are bytes of the fullest rank of a layout; `batch` is divided among its replicas. The default layout is that of
+    the first machine as a whole. Terms, limits and `options` are those of `fit`. Raises InputError for invalid
+    settings.
     """
     size, last = count("batch", batch, 1), longest_context(model, most)
     first = setup(model, on=on[0] if on else AMPLE, layout=layout, **options)
@@ -79,5 +79,5 @@ def memory_over_context(
 
 
 def _within(longest: Count | None, last: int) -> int | None:
-    """The longest context where it ends before the last one drawn, None beyond."""
+    """The longest context, or None where it is at least the last one drawn."""
     return None if longest is None or longest >= last else int(longest)

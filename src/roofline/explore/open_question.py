@@ -1,4 +1,4 @@
-"""A question of which something is left open or turned: its estimate, its numbers, and the figures that come of it."""
+"""A query: an estimate whose settings and numbers can be varied, and its figures by name."""
 
 from __future__ import annotations
 
@@ -32,36 +32,36 @@ from roofline.model.model import Model
 from roofline.work.step import decode, prefill
 
 Subject: TypeAlias = Literal["decode", "prefill", "generate", "serve", "train"]
-"""Of which estimate: one step, a static batch, a server, a step of training."""
+"""Kind of estimate: a step, a static batch, a server or a training step."""
 SIZES: Mapping[Subject, tuple[str, ...]] = MappingProxyType({
     "decode": ("batch", "context"), "prefill": ("batch", "input"),
     "generate": tuple(group_settings(StaticBatch)),
     "serve": tuple(name for name, s in group_settings(Load).items() if s.kind.unit != "share"),
     "train": ("batch", "tokens"),
 })  # fmt: skip
-"""The numbers that each takes; of a server either the concurrency or the rate."""
+"""Subject → the numbers it takes; a server takes either `concurrency` or `rate`."""
 ALL_SIZES = tuple(dict.fromkeys(name for names in SIZES.values() for name in names))
 SERVED = tuple(
     name for name, s in question_settings(serve).items() if s.parameter in ("load", "how", "speculation", "images")
 )
-"""Settings of a server beside its place."""
+"""Settings of a server other than its place."""
 NUMBERS: Mapping[str, ValueKind] = MappingProxyType({
     **{name: question_settings(q)[name].kind for q in (fit, generate, serve) for name in ALL_SIZES
        if name in question_settings(q)},
     "context": count_kind("tokens", 0), "tokens": count_kind("tokens"),
 })  # fmt: skip
-"""Numbers of questions and their kinds."""
+"""Name of a number → its kind of value."""
 LARGEST_BATCH = 2**20
 LONGEST_UNLIMITED = 2**22
-"""Tokens that are looked at where a model has no limit of its own."""
+"""Maximum number of tokens evaluated for a model without a context limit."""
 FOLLOWED, BLOCK = 8, 2048
-"""Whole numbers worked out together: of requests that are followed from step to step, and of formulas."""
+"""Integers evaluated at once: for servers simulated step by step, and for closed forms."""
 
 
 def subject_of(numbers: Mapping[str, float], find: str) -> Subject:
-    """The estimate that numbers are of, one of them left open.
+    """The kind of estimate that the numbers belong to, with `find` unknown.
 
-    Raises InputError where numbers do not go together, or one is missing.
+    Raises InputError where numbers do not belong together, or one is missing.
     """
     given = {*numbers} | ({find} & set(ALL_SIZES))
     kind = _subject(given)
@@ -88,12 +88,12 @@ def _subject(given: set[str]) -> Subject:
 
 @dataclass(frozen=True)
 class OpenQuestion:
-    """An estimate of `subject` with its settings understood, its numbers, and what must hold.
+    """A query: an estimate of `subject` with resolved settings, numbers and a condition.
 
-    `numbers`: those that are given, by name. `more`: other settings of a server. `machine`: where training is told to
-    run; `others`: its options. `strict`: figures count at the far end of their intervals. `other`: the other side of a
-    comparison. `known`: the figures that can be asked for by name. `within`: of a step, whether the model's context
-    limits it.
+    `numbers`: the given ones, by name. `more`: other settings of a server. `machine`: the machine as given, of training
+    and servers; `others`: settings and options as given. `strict`: figures are taken at the far end of their intervals.
+    `other`: the other side of a comparison. `known`: figures by name. `within`: for a step, whether the model's context
+    is a limit.
     """
 
     subject: Subject
@@ -110,39 +110,39 @@ class OpenQuestion:
 
     @property
     def model(self) -> Model:
-        """The whole model."""
+        """The model, unsharded."""
         return self.asked.model
 
     @property
     def block(self) -> int:
-        """Whole numbers that are worked out together."""
+        """Number of integers evaluated at once."""
         followed = self.subject == "serve" and self.more.get("formula") is False
         return FOLLOWED if followed else BLOCK
 
     def sized(self, **numbers: float) -> OpenQuestion:
-        """The same with other numbers."""
+        """The query with other numbers."""
         return replace(self, numbers={**self.numbers, **numbers})
 
     def under(self, asked: Setup) -> OpenQuestion:
-        """The same in another place."""
+        """The query with other resolved settings."""
         return replace(self, asked=asked)
 
     def on(self, chip: Chip) -> OpenQuestion:
-        """The same on another chip, like the one given."""
+        """The query on another chip, derived from the given one."""
         other = replace(chip, like=chip.like or chip.id, aliases=())
         asked = self._where(chip=other)
         if self.subject != "train":
             named = self.others.get("engine")
             how = default_engine(other) if named is None else engine_named(named)
-            asked = replace(asked, engine=how.on(other))  # its defaults may hang on the chip's memory
+            asked = replace(asked, engine=how.on(other))  # its defaults may depend on the chip's memory
         return replace(self.under(asked), machine=other)
 
     def joined(self, cluster: Cluster) -> OpenQuestion:
-        """The same with other links between the chips."""
+        """The query on another cluster."""
         return replace(self.under(self._where(cluster=cluster)), machine=cluster)
 
     def priced(self, usd_per_hour: float) -> OpenQuestion:
-        """The same at another price of a chip hour."""
+        """The query with another price per chip-hour."""
         return self.under(self._where(chip=replace(self.asked.deployment.chip, price=Price(usd_per_hour))))
 
     def _where(self, **deployment: Given) -> Setup:
@@ -150,18 +150,18 @@ class OpenQuestion:
 
     @property
     def question(self) -> Question:
-        """What is asked at every point of a sweep of such estimates."""
+        """The sweep question of this kind of estimate."""
         return QUESTIONS[self.subject]
 
     # -- figures ---------------------------------------------------------------------------------------------------
     def knowing(self) -> OpenQuestion:
-        """The same, of which figures can be asked by name: all those that its answer has."""
+        """The query with the figures of its answer available by name."""
         return replace(self, known=in_conditions(figure_columns(self.question, self.answer)))
 
     def figure(self, name: str) -> FigureValue:
-        """A figure of the answer; where `strict` and there is an interval, its far end.
+        """A figure of the answer; with `strict` the far end of its interval, if any.
 
-        Raises InputError for a name that no figure has, and for a figure that is not known there.
+        Raises InputError for an unknown figure, and for a figure without a value here.
         """
         if name not in self.known:
             raise not_one_of("figure", name, self.known)
@@ -177,14 +177,14 @@ class OpenQuestion:
         return value
 
     def look(self, name: str) -> ClauseValue:
-        """A figure of this side; behind `against ` of the other."""
+        """A figure of this side, or after the prefix `against ` of the other side."""
         side, _, figure = name.rpartition(" ")
         value: ClauseValue = (self.other if side == AGAINST and self.other is not None else self).figure(figure)
         return value
 
     @property
     def use(self) -> Array:
-        """How much of all limits is used, the most of them."""
+        """How much of the limits is used: the maximum over all of them."""
         return self.condition.use(self.look)
 
     @cached_property
@@ -205,14 +205,14 @@ class OpenQuestion:
                 return self._trained(batch)
 
     def _served(self) -> Settings:
-        """What the server is asked, in groups."""
+        """The arguments of `serve`, in groups."""
         flat = {"on": self.machine, **self.numbers, **self.more}
         groups = arguments_of(declaration_of(serve), flat)
         return {name: value for name, value in groups.items() if name != "where"}
 
     @property
     def server(self) -> Server:
-        """Of a question about one: the server."""
+        """The server of a query of subject `serve`."""
         return server_of(self.asked, **self._served())
 
     def _trained(self, batch: float) -> Result:

@@ -1,4 +1,4 @@
-"""Which modules of a layer stand side by side: each reads what the fork gave, and what follows reads them all."""
+"""Parallel branches of a layer: modules that read the same input and whose outputs a later module reads together."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ VALUES = ("v_proj", "v_norm")
 ROUTED = ("router", "experts")
 SHARED = ("shared_gate_up_proj", "shared_up_proj", "shared_act", "shared_down_proj", "shared_gate_proj", "shared_gate")
 FORKS: tuple[tuple[Sequence[str], ...], ...] = ((QUERIES, KEYS, VALUES), (ROUTED, SHARED))
-"""The paths of a fork by their modules' names: queries, keys and values (arXiv:2405.04434 §2.1); routed and shared
-experts (arXiv:2401.06066 §3.2)."""
+"""Branches of each fork, by module name: queries, keys and values (arXiv:2405.04434 §2.1); routed and shared
+experts (arXiv:2401.06066 §3.2).
+"""
 
 
 def lanes(names: Iterable[str]) -> tuple[int, ...]:
-    """Of a layer's modules in their order the path: 0 where there is one alone, else 1, 2, … of those side by side.
+    """The branch of each module of a layer, in order: 0 outside forks, else 1, 2, … for parallel branches.
 
     >>> lanes(["attn_norm", "q_proj", "kv_a_proj", "kv_a_norm", "rope", "attention"])
     (0, 1, 2, 2, 0, 0)
@@ -31,7 +32,7 @@ def lanes(names: Iterable[str]) -> tuple[int, ...]:
 
 
 def _place(name: str) -> tuple[int, int]:
-    """The fork that a module belongs to, from 1 on, and its path there; zeros where it belongs to none."""
+    """The fork of a module and its branch, both from 1; zeros where it belongs to no fork."""
     for fork, paths in enumerate(FORKS, start=1):
         for path, members in enumerate(paths, start=1):
             if name in members:

@@ -1,4 +1,4 @@
-"""Where a given way to serve stands in a search: at which rank, or what rejects it."""
+"""The rank of a given plan in a search, or the limit that rejects it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from roofline.layout.layout import Layout, layout_named
 
 REPLICAS, PREFILLS = ("replicas", "layout"), ("prefills", "prefill_layout")
 KEYS = (*REPLICAS, *PREFILLS, "concurrency")
-"""What a plan is given by; without prefills replicas do both phases."""
+"""Keys of a plan; without prefills, replicas do both phases."""
 ALONE = Layout().text()
 
 
 def rank_plan(s: Search, given: str | Settings) -> PlanPlace:
-    """A plan such as `prefills=5,prefill_layout=tp=4,replicas=3,layout=tp=4,concurrency=192`, in a search's own space.
+    """Rank a plan such as `prefills=5,prefill_layout=tp=4,replicas=3,layout=tp=4,concurrency=192` in a search.
 
-    It serves the demand's load; where there is none, `concurrency` requests in all. Raises InputError for what is not
-    understood, for a load where there is one already, and for a search of several machines, formats or engines.
+    The plan serves the search's load; if there is none, `concurrency` requests in total. Raises InputError for an
+    invalid plan, for a load where the search has one, and for a search of several machines, formats or engines.
     """
     if len(s.space.sites) > 1:
         raise InputError("plan", str(given), "a search of one machine, precision and engine")
@@ -87,7 +87,7 @@ def _number(asked: Settings, name: str) -> int:
 
 
 def _asked(text: str) -> dict[str, str]:
-    """The plan's own words; words between them belong to the layout before."""
+    """Parse a plan. Words that are not keys continue the layout before them."""
     asked: dict[str, str] = {}
     last = ""
     for word in text.split(","):

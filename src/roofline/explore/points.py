@@ -1,4 +1,4 @@
-"""An estimate as the points of a roofline: ops, layers or the whole step, each with its work, time and floor."""
+"""The points of a roofline plot: ops, layers or a whole step, each with its work, time and floor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from roofline.work.traffic import FUSED, with_neighbours
 
 By: TypeAlias = Literal["ops", "layers", "phases"]
 GROUPS: KindTable[str] = KindTable("groups of a picture", o.Op, without=(o.Backward,))
-"""Kind of op → the few groups that a picture can tell apart."""
+"""Kind of op → one of the few groups that a plot distinguishes."""
 for _group, _kinds in (
     ("matmul", (o.MatMul,)), ("experts", (o.ExpertMatMul,)), ("attention", (o.Attend, o.Score)),
     ("scan", (o.Convolve, o.Selective, o.Dual, o.Delta, o.LinearAttend, o.Recur, o.Memorise)), ("norm", (o.Normalise,)),
@@ -28,21 +28,21 @@ for _group, _kinds in (
 
 
 def group_of(op: o.Op, kind: str) -> str:
-    """The group of an op, of the pass that quantises its input, or of the op it is the gradient of."""
+    """The group of an op; a gradient belongs to the group of its forward op, quantisation to `elementwise`."""
     return "elementwise" if kind == "quantise" else GROUPS[type(op.origin)]
 
 
 def group_names() -> tuple[str, ...]:
-    """The groups, in the order of pictures."""
+    """The groups, in the order of plots."""
     return tuple(dict.fromkeys(GROUPS[kind] for kind in GROUPS))
 
 
 @dataclass(frozen=True)
 class Point:
-    """Work that is timed as one: `flops`, `bytes`, seconds `expected` and at the speed of light (`floor`).
+    """Work timed as one: `flops`, `bytes`, `expected` seconds, and seconds at the speed of light (`floor`).
 
-    `floor` is that of these bytes, max(FLOPs / peak, bytes / bandwidth) of each op, so that it lies on the roof, and
-    never longer than expected. `share`: of the step's expected time.
+    `floor` is the sum over ops of max(FLOPs / peak, bytes / bandwidth), so that the point lies on the roof, and at most
+    the expected time. `share`: of the step's expected time.
     """
 
     label: str
@@ -60,21 +60,21 @@ class Point:
 
     @property
     def performance(self) -> float:
-        """FLOP/s to expect."""
+        """Expected FLOP/s."""
         return float(quotient(self.flops, self.expected))
 
     @property
     def light(self) -> float:
-        """FLOP/s at the speed of light."""
+        """FLOP/s at the floor time, the speed of light."""
         return float(quotient(self.flops, self.floor))
 
 
 def points(estimate: Estimate, by: By = "ops") -> tuple[Point, ...]:
-    """The points of a step: an op in all its layers, a layer of each distinct block, or the step as one.
+    """The points of a step: an op over all its layers, a layer of each distinct block, or the whole step.
 
-    Ops are those that move bytes of their own: none that rides on its neighbour, in every engine or under this
-    traffic. What has no FLOPs is no point. The pass that quantises a product's activations counts with the product.
-    Raises InputError for another `by`.
+    Points by op leave out ops that are fused with a neighbour, in every engine or under this traffic. Work without
+    FLOPs has no point. Quantisation of a matmul's activations counts with the matmul. Raises InputError for another
+    `by`.
     """
     if by not in get_args(By):
         raise not_one_of("points", by, get_args(By))
@@ -111,14 +111,14 @@ def _point(ops: list[OpTime], estimate: Estimate, by: By) -> Point:
 
 
 def formats(estimates: Iterable[Estimate]) -> tuple[str, ...]:
-    """The formats that the matrix products of these steps run in, in order of use."""
+    """The formats of the matrix products of these steps, in order of use."""
     used = (matrix_format(op.cost.op, e.target) for e in estimates for op in e.ops if is_matrix(op.cost.op))
     return tuple(dict.fromkeys(used))
 
 
 # -- shares --------------------------------------------------------------------------------------------------------
 def shares(pairs: Iterable[tuple[str, Count]]) -> Mapping[str, float]:
-    """Group and a quantity → share of each group in the sum, in the order of GROUPS."""
+    """Share of each group in the sum of (group, quantity) pairs, in the order of GROUPS."""
     sums = dict.fromkeys(group_names(), 0.0)
     for group, value in pairs:
         sums[group] = sums.get(group, 0.0) + float(value)

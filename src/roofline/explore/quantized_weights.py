@@ -1,4 +1,4 @@
-"""Weights in fewer bits: only those that are stored in more."""
+"""Weight quantisation: only weights that are stored in more bits are narrowed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from roofline.model.precision import WEIGHTS, Precision, part_of
 class QuantizedWeights:
     """Formats with some weights in fewer bits.
 
-    `what`: those weights in words; `bytes`: stored bytes of the matrices of attention, feed-forwards and experts over
-    those before.
+    `what`: those weights in words. `bytes`: stored bytes of the matrices of attention, feed-forwards and experts, as a
+    fraction of those before.
     """
 
     precision: Precision
@@ -24,9 +24,9 @@ class QuantizedWeights:
 
 
 def quantized_weights(model: Model, formats: Precision, name: str) -> QuantizedWeights | None:
-    """Every weight of attention, feed-forwards and experts that takes more bits than format `name`, in that format.
+    """Narrow every weight of attention, feed-forwards and experts with more bits than format `name` to that format.
 
-    None where there is none.
+    None where no weight has more bits.
     """
     fmt = format_named(name)
     matrices = [(x, n * x.matrix) for x, n in model.modules() if part_of(x) in WEIGHTS]
@@ -46,7 +46,7 @@ def quantized_weights(model: Model, formats: Precision, name: str) -> QuantizedW
 
 
 def weights_text(model: Model, formats: Precision) -> str:
-    """The formats of the weights of attention, feed-forwards and experts, each once: `bf16/mxfp4`."""
+    """The distinct formats of the weights of attention, feed-forwards and experts: `bf16/mxfp4`."""
     stored = _stored(model)
     usual = [formats.weights(role).name for role in stored]
     own = [formats.of(x).name for x, _ in model.modules() if x.matrix and part_of(x) in stored]
@@ -54,6 +54,6 @@ def weights_text(model: Model, formats: Precision) -> str:
 
 
 def _stored(model: Model) -> list[Part]:
-    """The parts that have matrices."""
+    """The parts with weight matrices."""
     parts = {part_of(x) for x, _ in model.modules() if x.matrix}
     return [role for role in WEIGHTS if role in parts]

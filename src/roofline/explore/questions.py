@@ -1,7 +1,7 @@
-"""What a space is asked at each of its points: a decode step, a prefill, a generation, a server, a training step.
+"""The questions of a sweep: a decode step, a prefill, a static batch, a server or a training step at each point.
 
-A question has numbers that may vary within a plan, in the order of its axes, and answers with a `Result` whose figures
-are columns.
+A question has numeric axes, which may vary within a plan, in a fixed order. Its answer is a `Result` whose figures
+become columns.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from roofline.model.model import Model
 from roofline.work.step import decode, prefill
 
 AXIS_NAMES: Mapping[str, str] = {"output_tokens": "output"}
-"""Settings whose axis, and column, has another name."""
+"""Settings whose axis and column have another name."""
 Coordinates: TypeAlias = Mapping[str, Count]
-"""Numeric axis → its numbers: one, or arrays that broadcast."""
+"""Numeric axis → its value, or arrays that broadcast."""
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """A plan of a space: the model and the settings of `Settings`; `asked`: these understood, None in training."""
+    """A compiled plan: the model, its settings, and `asked`, the settings resolved; None for training."""
 
     model: Model
     settings: Settings
@@ -51,12 +51,12 @@ class Compiled:
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked. `axes`: its numbers; `given`: what those are that need not be given, None of those left out.
+    """A question of a sweep. `axes`: its numbers. `given`: defaults of optional numbers; None leaves the axis out.
 
-    `usual`: the figure that is looked at, and `columns` those that are answered, where nothing is said. `longest`:
-    tokens of the longest sequence at a point. `answer`: a plan at a point; `allowed`: whether a plan can be asked that
-    at all. `more`: figures beside those of the result. `options`: settings of its own that are
-    axes too. `together`: a layout's degrees may be arrays.
+    `usual`: the default figure; `columns`: the default columns. `longest`: tokens of the longest sequence at a point.
+    `answer`: the result of a plan at a point; `allowed`: whether the plan has an answer there. `more`: figures in
+    addition to those of the result. `options`: settings of its own that may be axes. `together`: whether the degrees of
+    a layout may be arrays.
     """
 
     name: str
@@ -89,9 +89,9 @@ def _prefill(plan: Compiled, point: Coordinates) -> Estimate:
 
 
 def step_tpot(e: Estimate) -> Span:
-    """Time per output token of a decode step as a server runs it: the host's seconds and pipeline groups included.
+    """Time per output token of a decode step as a server runs it, with host time and pipeline groups.
 
-    The TPOT of `generate` whose second token is this step's.
+    It equals the TPOT of `generate` whose second token comes from this step.
     """
     size, layout, (query,) = e.batch_per_replica, e.deployment.layout, e.step.queries
     total = e.total
@@ -101,7 +101,7 @@ def step_tpot(e: Estimate) -> Span:
 
 
 def step_ttft(e: Estimate) -> Span:
-    """Time to first token of prompts that come together: the TTFT of `generate` where all of them run at once."""
+    """Time to first token of prompts that arrive together: the TTFT of `generate` where all of them run at once."""
     size, layout, (query,) = e.batch_per_replica, e.deployment.layout, e.step.queries
     total = e.total
     if layout.pp > 1:
@@ -114,20 +114,20 @@ def _per_chip(e: Estimate) -> Count:
 
 
 def all_in_memory(answer: Any) -> Any:
-    """Whether all that an estimate was asked for is in memory at once: no waves, nothing that waits for a place."""
+    """Whether everything requested fits in memory at once: one wave, and no request waits for a place."""
     fits = np.asarray(answer.fits)
     if hasattr(answer, "waves"):
         return fits & (np.asarray(answer.waves) == 1)
     return fits & (np.asarray(answer.in_flight) <= answer.capacity) if hasattr(answer, "capacity") else fits
 
 
-# -- many steps ----------------------------------------------------------------------------------------------------
+# -- requests ------------------------------------------------------------------------------------------------------
 def _generate(plan: Compiled, point: Coordinates) -> Generation:
     return Generation(_setup(plan), StaticBatch(point["input"], point["output"], point["batch"]))
 
 
 def _serve_settings(plan: Compiled, point: Coordinates) -> Settings:
-    """What the server is asked at a point, in groups: the numbers of the point beside the settings of the plan."""
+    """The arguments of `serve` at a point, in groups: the numbers of the point and the settings of the plan."""
     own = {name: value for name, value in plan.settings.items() if name in SERVED}
     numbers = {OLD_NAMES.get(name, name): value for name, value in point.items()}
     groups = arguments_of(declaration_of(serve), {"on": "", **own, **numbers})
@@ -144,14 +144,14 @@ def _serve(plan: Compiled, point: Coordinates) -> Result:
 
 
 def _served(plan: Compiled, point: Coordinates) -> ArrayLike:
-    """Whether the server takes the rate."""
+    """Whether the rate is at most the server's maximum."""
     if "rate" not in point:
         return np.True_
     return point["rate"] <= np.asarray(server_of(_setup(plan), **_serve_settings(plan, point)).fastest)
 
 
 SERVED = tuple(name for name, s in question_settings(serve).items() if s.parameter in ("how", "speculation", "images"))
-"""Settings of a server beside its place and its load."""
+"""Settings of a server other than its place and its load."""
 
 
 def _train(plan: Compiled, point: Coordinates) -> Result:
@@ -194,11 +194,11 @@ QUESTIONS: Mapping[str, Question] = {
         ),
     )
 }  # fmt: skip
-"""The questions by name."""
+"""Name → question."""
 
 
 def question_named(name: str) -> Question:
-    """A question by its name. Raises InputError for a name that none has."""
+    """A question by name. Raises InputError for an unknown name."""
     if name not in QUESTIONS:
         raise not_one_of("phase", name, QUESTIONS)
     return QUESTIONS[name]

@@ -1,4 +1,4 @@
-"""How a person writes many numbers, and many layouts: `1..512:x2`, `1,2,4`, `tp=1,2,4,pp=1,2`."""
+"""Parse lists and ranges of numbers and layouts: `1..512:x2`, `1,2,4`, `tp=1,2,4,pp=1,2`."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ PREFIXES: Mapping[str, int] = {
     "": 1, "k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30,
 }  # fmt: skip
 MOST_VALUES = 2**24
-"""Values of an axis at most."""
+"""Maximum number of values on an axis."""
 LONGEST_TEXT = 4096
-"""Characters of an axis at most."""
+"""Maximum length of an axis, in characters."""
 EXPECTED = "numbers such as 8, 4Ki, 1,2,4, 1..512, 1..512:x2 or 16..256:+16"
 _NUMBER = r"([0-9]{1,15})(?:\.([0-9]{1,9}))?(k|M|G|Ki|Mi|Gi)?"
 _RANGE = re.compile(rf"{_NUMBER}(?:\.\.{_NUMBER}(?::([x+]){_NUMBER})?)?")
 
 
 def numbers_named(field: str, text: str) -> Array:
-    """The numbers that a text names, in its order: int64 where all are whole, else float64.
+    """Parse a list of numbers, in its order: int64 if all are whole, else float64.
 
-    `a..b` is every whole number from a to b; `a..b:x2` goes on by a factor and `a..b:+16` by a step while it does not
-    pass b; commas join such parts. k, M, G are powers of 1,000 and Ki, Mi, Gi of 1,024. Raises InputError for anything
-    else, a range that goes down, a number twice, and more than 2^24 numbers.
+    `a..b` is every integer from a to b; `a..b:x2` multiplies by a factor and `a..b:+16` adds a step up to b; commas
+    join such parts. k, M, G are powers of 1,000 and Ki, Mi, Gi of 1,024. Raises InputError for anything else, a
+    descending range, a repeated number, and more than 2^24 numbers.
 
     >>> numbers_named("batch", "1..8:x2,12").tolist(), numbers_named("context", "1Ki..4Ki:x2").tolist()
     ([1, 2, 4, 8, 12], [1024, 2048, 4096])
@@ -48,7 +48,7 @@ def numbers_named(field: str, text: str) -> Array:
 
 
 def _repeats(values: Array) -> bool:
-    """Whether a number is there twice."""
+    """Whether a number occurs twice."""
     rising = bool((values[1:] > values[:-1]).all())
     return not rising and len(np.unique(values)) < len(values)
 
@@ -102,9 +102,9 @@ def _array(values: list[Fraction]) -> Array:
 
 
 def values_of(field: str, value: object) -> Array:
-    """The numbers of an axis: a number, a text as in `numbers_named`, a list, a range or an array of one dimension.
+    """The numbers of an axis: a number, a text as in `numbers_named`, a list, a range or a 1-D array.
 
-    Raises InputError for anything else, nothing, and what is not finite.
+    Raises InputError for anything else, for no number, and for numbers that are not finite.
     """
     if isinstance(value, str):
         return numbers_named(field, value)
@@ -130,14 +130,14 @@ def values_of(field: str, value: object) -> Array:
 # -- layouts -------------------------------------------------------------------------------------------------------
 MOST_LAYOUTS = 2**20
 JOINT = ("ep", "etp", "shard", "redundant", "overlap", "stages", "vp")
-"""Keys whose values hang on those of others."""
+"""Keys whose valid values depend on other keys."""
 
 
 def layouts_named(field: str, text: str) -> tuple[Layout | InputError, ...]:
-    """Every layout that a text such as `tp=1,2,4,pp=1,2` names: a bare number continues the key before it.
+    """Every layout in a text such as `tp=1,2,4,pp=1,2`; a bare number continues the key before it.
 
-    The last key fastest. Degrees may be ranges (`tp=1..8:x2`). One that cannot be, whatever the model, comes as its
-    error. Raises InputError for keys and values that no layout has.
+    The last key varies fastest. Degrees may be ranges (`tp=1..8:x2`). A layout that is invalid for any model is
+    returned as its error. Raises InputError for unknown keys and values.
 
     >>> [layout.text() for layout in layouts_named("layout", "tp=1,2,pp=1,2")]
     ['one chip', 'pp=2', 'tp=2', 'tp=2, pp=2']
@@ -166,12 +166,12 @@ def layouts_named(field: str, text: str) -> tuple[Layout | InputError, ...]:
 
 
 def _degrees(text: str) -> list[str]:
-    """A range of whole numbers one by one; anything else as it is."""
+    """A range of integers as a list of numbers; other text unchanged."""
     return [str(v) for v in numbers_named("layout", text).tolist()] if ".." in text else [text]
 
 
 def _check_alone(word: str) -> None:
-    """Raises InputError for a key that no layout has, and for a value that it takes beside no other key."""
+    """Raises InputError for an unknown key, and for a value that is invalid whatever the other keys are."""
     try:
         layout_named(word)
     except InputError as error:

@@ -1,5 +1,4 @@
-"""Plans of a space of ways to serve that keep limits: the best by an aim, the simplest of those that are as good, and
-the best of every machine."""
+"""Rank plans that keep the limits: the best for an objective, the simplest within the error, the best per machine."""
 
 from __future__ import annotations
 
@@ -22,43 +21,43 @@ from roofline.explore.serving_replicas import aggregated, lightest
 from roofline.explore.serving_space import Looked, SiteSpace, all_looked
 
 SURE, FEWER = 0.9, 25
-"""The chance of keeping the limits beyond which a recommended plan takes no fewer requests, and numbers of these that
-are looked at."""
+"""Probability of keeping the limits that a recommended plan aims for, and how many smaller concurrencies are tried."""
 
 OFF = 0.2
-"""How far percentiles of the formula are from those of a simulation, as a share of these."""
+"""Relative error of the closed form's percentiles against those of a simulation."""
 ROOM, ROOM_OF_MOST, MOST_EASED = (1.15, 1.02, 1.05), (1.3, 1.3, 1.1), 5
-"""By how much a simulation's TTFT, TPOT and latency may be longer than the closed form's, in the mean and for most
-requests, for which a recommended plan has room, and how many plans are looked at for one that has."""
+"""Safety factors of a recommended plan: how much longer simulated TTFT, TPOT and latency may be than the closed form's,
+for means and for percentiles; and how many plans are tried.
+"""
 
 
 def simplicity(plan: ServingPlan) -> tuple[float, ...]:
-    """What is least of the simpler plan; the first that differs decides.
+    """Sort key: the simpler plan is smaller.
 
-    Pools, then chips, then ranks of the largest replica, then the chance that limits are not kept.
+    Number of pools, then chips, then ranks of the largest replica, then the probability of missing the limits.
     """
     return len(plan.groups), plan.chips, max(int(group.layout.chips) for group in plan.groups), 1 - plan.chance
 
 
 def error_of(plan: ServingPlan) -> float:
-    """The share by which its throughput may be lower: by as much as steps may be shorter than is expected.
+    """The relative error of a plan's throughput: plans that are worse by at most this share may be as good.
 
-    That is at the near end of the 80 % interval of its TPOT. A plan that is worse by no more may be as good. The far
-    end is wider, since more slows a step than speeds it up, but it does so in other plans too. TTFT's interval is
-    mostly that of waits. Where limits are of most requests, `OFF` comes on top, as an independent error.
+    It is the near end of the 80 % interval of TPOT: by how much steps may be shorter than expected. The far end is
+    wider, since more things slow a step down than speed it up, but these slow other plans too. The interval of TTFT is
+    mostly that of waits. Where limits apply to a share of requests, `OFF` is added as an independent error.
     """
     own = 1 - float(plan.tpot.low / plan.tpot.expected)
     return own if plan.limits.share is None or not plan.limits.limits else hypot(own, OFF)
 
 
 def _use_with_room(plan: ServingPlan) -> float:
-    """How much of its limits a plan would use if times were as long as a simulation may have them."""
+    """How much of its limits a plan would use with times longer by the safety factors."""
     return plan.used_with(ROOM if plan.limits.share is None else ROOM_OF_MOST)
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """Plans that keep the limits, the best by an aim first, and all that was looked at."""
+    """Plans that keep the limits, sorted by an objective, and the outcome of the whole search."""
 
     aim: Aim
     plans: tuple[ServingPlan, ...]
@@ -66,7 +65,7 @@ class Ranked:
 
     @cached_property
     def as_good(self) -> tuple[ServingPlan, ...]:
-        """Plans within the error of the first (`error_of`), the simplest first."""
+        """Plans within the error of the best plan (`error_of`), the simplest first."""
         if not self.plans:
             return ()
         best, error = self.aim.least(self.plans[0]), error_of(self.plans[0])
@@ -74,11 +73,10 @@ class Ranked:
         return tuple(sorted((p for p in self.plans if self.aim.least(p) <= worst), key=simplicity))
 
     def eased(self, plan: ServingPlan) -> ServingPlan:
-        """The plan with fewer requests in flight, where their number is not asked for: of equally simple plans those
-        stand first that are more likely to keep the limits.
+        """The plan with fewer requests in flight, if their number is free.
 
-        As many as are kept with a chance of `SURE` and with room for a simulation's longer times, or as the error of
-        the first plan allows.
+        Fewer requests make it more likely that the limits hold. The result has the largest number with a chance of at
+        least `SURE` and the safety factors kept; its throughput stays within the error of the best plan.
         """
         if plan.demand.given or plan.concurrency <= plan.replicas:
             return plan
@@ -96,9 +94,9 @@ class Ranked:
 
     @cached_property
     def recommended(self) -> ServingPlan | None:
-        """The simplest plan within the error that has room for what a simulation differs by, of the simplest few.
+        """Of the simplest plans within the error, the first that keeps the safety factors.
 
-        Where none of them has, that with most room.
+        If none does, the plan that uses least of its limits with them; None without plans.
         """
         plans, roomiest, least = self.as_good[:MOST_EASED], None, inf
         for plan in plans:
@@ -111,7 +109,7 @@ class Ranked:
         return roomiest
 
     def of_machines(self, space: SiteSpace) -> tuple[tuple[int, ServingPlan], ...]:
-        """The best plan of every machine alone that has one, and its rank."""
+        """The best plan of each machine by itself, with its rank."""
         best: dict[int, tuple[int, ServingPlan]] = {}
         machines = [site.on for site in space.sites]
         for rank, plan in enumerate(self.plans, 1):
@@ -123,9 +121,9 @@ class Ranked:
 
 @dataclass(frozen=True)
 class NearestPlan(Figured):
-    """A limit, the least seconds of what it is of that any way to serve has, and the plan that has them.
+    """A limit, the least time that any plan reaches for it, and that plan.
 
-    Of the load, or where there is none of a request in each replica.
+    Under the load, or without one with a single request in each replica.
     """
 
     FIGURES: ClassVar[Units] = {"name": "", "limit": "s", "least": "s", "plan": ""}
@@ -137,7 +135,7 @@ class NearestPlan(Figured):
 
 
 def nearest_plans(space: SiteSpace, demand: Load, limits: Limits, kinds: Sequence[str]) -> tuple[NearestPlan, ...]:
-    """How near any way to serve comes to each limit; none where no way takes the load."""
+    """The nearest that any plan comes to each limit; empty where no plan sustains the load."""
     plans = list[ServingPlan]()
     for site in space.sites if "aggregated" in kinds else ():
         plans += lightest(space, site, demand, limits)
@@ -157,9 +155,9 @@ def nearest_plans(space: SiteSpace, demand: Load, limits: Limits, kinds: Sequenc
 
 
 def plans_to_look_at(space: SiteSpace, demand: Load, limits: Limits, kinds: Sequence[str]) -> int:
-    """Layouts × numbers of replicas, and splits of two pools, counted before any of them is built or worked out.
+    """The size of the search: layouts × numbers of replicas, and splits of two pools, counted without building them.
 
-    Raises InputError for more layouts, or pairs of them, than a search takes.
+    Raises InputError for too many layouts, or pairs of them.
     """
     number = 0
     for site in space.sites:
@@ -172,7 +170,7 @@ def plans_to_look_at(space: SiteSpace, demand: Load, limits: Limits, kinds: Sequ
 
 
 def _pool_sites(space: SiteSpace) -> Iterator[tuple[Site, Site]]:
-    """Sites of which one can prefill for the other: of one engine and one set of formats."""
+    """Pairs of a prefill and a decode site that can work together: same engine, same formats."""
     for site, prefill in product(space.sites, space.sites):
         if prefill.how.id == site.how.id and prefill.where.precision == site.where.precision:
             yield prefill, site
@@ -181,7 +179,7 @@ def _pool_sites(space: SiteSpace) -> Iterator[tuple[Site, Site]]:
 def ranked_plans(
     space: SiteSpace, demand: Load, limits: Limits, kinds: Sequence[str], aim: Aim
 ) -> Ranked:  # fmt: skip
-    """What keeps the limits, the best of an aim first, the simplest of equals, and all that was looked at."""
+    """The plans that keep the limits, sorted by the objective and then by simplicity, and the outcome of the search."""
     looked = all_looked(list(_looked(space, demand, limits, kinds, aim)))
     return Ranked(aim, tuple(sorted(looked.plans, key=lambda p: (aim.least(p), *simplicity(p)))), looked)
 

@@ -1,4 +1,4 @@
-"""Where a phase changes its regime: critical batch and lengths, and which term dominates the bytes."""
+"""Where a phase changes its regime: critical batch and lengths, and the term that dominates the bytes."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from roofline.explore.sweep import Values, first_true, longest_context
 from roofline.work.step import PHASES, Phase, Step, decode, prefill
 
 MOST = 2**20
-"""The largest batch that is looked at: weights then cost next to nothing a token."""
+"""Maximum batch per replica: weights then cost next to nothing per token."""
 
 
 @dataclass(frozen=True)
 class Critical:
-    """Where compute at full peak takes as long as memory, and links, at full bandwidth, under one deployment.
+    """Where compute at full peak takes as long as memory and links at full bandwidth, on one deployment.
 
-    `batch`: the first at which a decode at the point's context is compute bound, of all replicas; None where none is up
-    to MOST a replica. `balance`: Σ compute / max(Σ memory, Σ network) of MOST sequences there: below 1 no batch
-    suffices. `beyond`: the context from which on no batch suffices, None where one does throughout. `prompt`: the first
-    length at which a prefill of the point's batch is compute bound. `cache`: the first context at which a decode of
-    that batch moves more bytes of cache than of weights. Each None where there is none up to `longest`.
+    `batch`: the smallest compute-bound batch of a decode step at the point's context, over all replicas; None if none
+    is up to MOST per replica. `balance`: Σ compute / max(Σ memory, Σ network) at MOST sequences per replica; below 1 no
+    batch suffices. `beyond`: the context from which on no batch suffices. `prompt`: the shortest prompt whose prefill,
+    at the point's batch, is compute bound. `cache`: the shortest context at which a decode step of that batch moves
+    more bytes of cache than of weights. Contexts and prompts are searched up to `longest`; None means that none was
+    found.
     """
 
     batch: int | None
@@ -36,7 +37,7 @@ class Critical:
 
 
 def critical(p: OperatingPoint) -> Critical:
-    """The critical batch and lengths about a point."""
+    """The critical batch and lengths around an operating point."""
     longest, replicas = longest_context(p.model), int(p.asked.layout.dp)
 
     def traffic(e: Estimate) -> Values:
@@ -65,9 +66,9 @@ def critical(p: OperatingPoint) -> Critical:
 
 @dataclass(frozen=True)
 class Dominance:
-    """A term of a phase's bytes: its `share`, the share from which it dominates, its share at twice the context.
+    """A term of a phase's bytes: its `share`, the `threshold` from which it dominates, its share at twice the context.
 
-    `halved`: all bytes were the term half, over those now. `unfused`: of the traffic in which every op moves all.
+    `unfused`: the traffic is that of unfused ops, each of which moves all its tensors.
     """
 
     phase: Phase
@@ -79,12 +80,12 @@ class Dominance:
 
     @property
     def dominates(self) -> bool:
-        """Whether the share is beyond the threshold."""
+        """Whether the share is above the threshold."""
         return self.share > self.threshold
 
     @property
     def halved(self) -> float:
-        """Bytes that would be left."""
+        """Total bytes if the term were halved, as a fraction of those now."""
         return 1.0 - self.share / 2
 
 
@@ -94,11 +95,11 @@ TESTS = (
     ("activations", "fused", 0.3),
     ("scratch", "unfused", 0.3),
 )
-"""Term of the bytes, the traffic it is a part of, and the share from which it dominates."""
+"""Term of the bytes, its traffic, and the share from which it dominates."""
 
 
 def dominance(p: OperatingPoint) -> Iterator[Dominance]:
-    """The tests of both phases, of one rank."""
+    """The dominance tests of both phases, for one rank."""
 
     def shares(phase: Phase, longer: int, traffic: str) -> dict[str, float]:
         a = p.at(p.step(phase, longer), traffic=traffic).analysis

@@ -1,4 +1,4 @@
-"""What runs on a machine: for each model the widest format that fits, or for one model every format, with its speed."""
+"""What runs on a machine: the widest format of each model that fits, or every format of one model, with its speed."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from roofline.model.quantization.named import scheme_named
 @group
 @dataclass(frozen=True, kw_only=True)
 class SequenceRoom(MachineSettings):
-    """A machine, and how long a sequence must have room there."""
+    """A machine, and the length of sequence that must fit."""
 
     context: Annotated[int, count_kind("tokens", 2), "Tokens of prompt and answer together that must fit."] = 4096
 
 
 TriedFormats: TypeAlias = Annotated[
-    Names | None, "Formats that are tried, the widest first: the checkpoint's own, then llama.cpp's mixes."
+    Names | None, "Formats to try, the widest first: the checkpoint's own, then llama.cpp's mixes."
 ]
 TriedEngine: TypeAlias = Annotated[
     EngineName | None,
@@ -44,17 +44,17 @@ TriedEngine: TypeAlias = Annotated[
     "others and for the mixes of GGUF files (`q4_k_m`). Each line names its own.",
 ]
 ANSWER = 128
-"""Tokens of the answer that fills the context, whose speed is told."""
+"""Answer tokens at the end of the context, for which the speed is given."""
 
 
 @dataclass(frozen=True)
 class Running(Figured):
-    """A model in a format on a machine, one sequence at a time, in an engine.
+    """A model in one format on a machine, with one sequence at a time.
 
-    `weights`, `memory`: bytes of the weights, and of all that is held at the context; `fits`: beside the engine's own;
-    `tpot`: seconds per output token of the answer that fills the context, `ttft`: to the first, of the prompt before
-    it; None where it does not fit. `gpu_layers`, `cpu_experts`: where it does not but card and host hold it together,
-    the fastest split, whose times these are.
+    `weights`: bytes of the weights; `memory`: bytes held at the full context; `fits`: whether that fits `capacity`.
+    `tpot`: seconds per output token of the answer that fills the context; `ttft`: seconds to its first token; None
+    where it does not fit. `gpu_layers`, `cpu_experts`: the fastest split where only card and host together hold the
+    model; the times are then those of the split.
     """
 
     FIGURES: ClassVar[Units] = {
@@ -80,7 +80,7 @@ class Running(Figured):
 
     @property
     def tokens_per_second(self) -> float | None:
-        """Of the answer: 1 / TPOT."""
+        """Output tokens/s: 1 / TPOT."""
         return 1 / float(self.tpot.expected) if self.tpot else None
 
     @property
@@ -96,7 +96,7 @@ class Running(Figured):
 
 @dataclass(frozen=True, repr=False)
 class WhatRuns(Result):
-    """The answer of `models --on`: models, or one model's formats, best first."""
+    """The answer of `models --on`: models, or the formats of one model, the best first."""
 
     SCHEMA: ClassVar[str] = "roofline.running/1"
     FIGURES: ClassVar[Units] = {"on": "", "context": "", "running": ""}
@@ -112,9 +112,8 @@ def what_runs(
 ) -> WhatRuns:
     """Each model in the widest format that fits with one sequence of `context` tokens; the largest models first.
 
-    `formats`: widest first (`LADDER`). `engine`: of every format; where none is given that of `usual_engine`. Models
-    whose own context is shorter, and those that fit in none, are left out.
-    Raises InputError for a machine or a format that is not known.
+    `formats`: the widest first (`LADDER`). `engine`: for every format; by default `usual_engine`. Models with a shorter
+    context, and models that fit in no format, are left out. Raises InputError for an unknown machine or format.
     """
     where, tried = _known(room.on, engine), _listed(formats)
     rows = [row for name in models for row in _widest(load(name), room, tried, engine)]
@@ -126,10 +125,10 @@ def formats_that_run(
     model: Model, room: SequenceRoom, host: Host | None = None, *, formats: TriedFormats = None,
     engine: TriedEngine = None,
 ) -> WhatRuns:  # fmt: skip
-    """One model in each format, the widest that fits first, then those that do not fit.
+    """One model in each format: those that fit first, the widest first.
 
-    `engine`: as in `what_runs`. `host`: as in `offload`; what the card alone does not hold is then split over both.
-    Raises InputError for a context that the model has not.
+    `engine`: as in `what_runs`. `host`: as in `offload`; a model that does not fit the card is split over card and
+    host. Raises InputError for a context longer than the model's.
     """
     if model.context and room.context > model.context:
         raise InputError("context", room.context, f"at most {model.context} tokens, the context of {model.name}")
@@ -139,16 +138,16 @@ def formats_that_run(
 
 
 OF_ONE = question_settings(formats_that_run).keys() - question_settings(what_runs).keys()
-"""Settings of what one model runs in alone."""
+"""Settings of `formats_that_run` that `what_runs` lacks."""
 CHECKPOINT = "checkpoint"
 LADDER = (CHECKPOINT, "q8_0", "q6_k", "q5_k_m", "q4_k_m", "q3_k_m", "q2_k")
-"""Formats that are tried, from the checkpoint's own down through llama.cpp's mixes."""
+"""Default formats, from the checkpoint's own down through llama.cpp's mixes."""
 LOCAL = "llama.cpp"
-"""The engine of GGUF files, and of every format where no other engine is the chip's."""
+"""Engine of GGUF files, and of chips without a default engine."""
 
 
 def _listed(formats: str | Sequence[str] | None) -> Sequence[str]:
-    """The formats, the usual ones where there are none. Raises InputError for one that is not known."""
+    """The formats, by default `LADDER`. Raises InputError for an unknown format."""
     names = [name.strip() for name in formats.split(",")] if isinstance(formats, str) else formats or ()
     for value in (part.rpartition("=")[2].strip() for name in names for part in name.split(",")):
         if value != CHECKPOINT and mix_named(value) is None and scheme_named(value) is None:
@@ -157,9 +156,9 @@ def _listed(formats: str | Sequence[str] | None) -> Sequence[str]:
 
 
 def usual_engine(on: Machine, format: str) -> Engine:
-    """The engine that a format runs in where none is given: the chip's default of every other command.
+    """The default engine of a format: that of the chip, as in every other command.
 
-    llama.cpp for the mixes of GGUF files (`q4_k_m`), and on chips that have no engine by default, such as Apple's.
+    It is llama.cpp for the mixes of GGUF files (`q4_k_m`), and on chips without a default engine, such as Apple's.
 
     >>> usual_engine("h100-sxm", "fp8").id, usual_engine("h100-sxm", "q8_0").id, usual_engine("m4-max", "bf16").id
     ('vllm', 'llama-cpp', 'llama-cpp')
@@ -171,7 +170,7 @@ def usual_engine(on: Machine, format: str) -> Engine:
 def _rows(
     model: Model, room: SequenceRoom, formats: Sequence[str], engine: str | Engine | None, host: Host | None = None
 ) -> Iterator[Running]:
-    """A row for each format that there is for the model; a format that the engine or the chip lacks has none."""
+    """A row for each format of the model; formats that the engine or the chip lacks are left out."""
     on, context = room.on, room.context
     for name in formats:
         precision = None if name == CHECKPOINT else name
@@ -179,7 +178,7 @@ def _rows(
         where: dict[str, Given] = {"on": on, "precision": precision, "engine": chosen}
         try:
             answer = fit(model, batch=1, context=context, **where)
-            if not answer.fits and host is not None and engine is None:  # card and host together are llama.cpp's
+            if not answer.fits and host is not None and engine is None:  # splitting over card and host needs llama.cpp
                 where["engine"] = engine_named(LOCAL)
                 answer = fit(model, batch=1, context=context, **where)
             row = Running(
@@ -214,7 +213,7 @@ def _widest(model: Model, room: SequenceRoom, formats: Sequence[str], engine: st
 
 
 def _known(on: Machine, engine: str | Engine | None) -> str:
-    """How the machine is called. Raises InputError where it or the engine is not known."""
+    """The name of the machine. Raises InputError for an unknown machine or engine."""
     if engine is not None:
         engine_named(engine)
     return cluster_named(on).name.removeprefix("1x")

@@ -1,4 +1,4 @@
-"""`search`: the best ways to serve a model within limits, of all that there are."""
+"""`search`: the best of all legal ways to serve a model within limits."""
 
 from __future__ import annotations
 
@@ -45,30 +45,30 @@ from roofline.model.model import Model
 
 KINDS = ("aggregated", "disaggregated")
 TOP = 10
-"""Ways that are listed, where no number is given."""
+"""Number of plans listed by default."""
 DEGREES_OF_REPLICAS = ("tp", "pp", "dp", "ep")
 MOST_SITES = 64
-"""Machines × formats × engines that a search takes."""
+"""Maximum number of machines × formats × engines in a search."""
 
 
 @group
 @dataclass(frozen=True, kw_only=True)
 class Choices(Where):
-    """Places to choose from, each setting one or several, and how much there is of them."""
+    """The search space of places: each setting is one value or several; and limits on their total size."""
 
     layout: Annotated[
         LayoutText | None, "Layouts of a replica to choose from, as in `tp=4` (default: all that divide)."
     ] = None
-    chips: Annotated[ChipCount | None, "Chips in all (8, or those of the cluster)."] = None
-    kind: Annotated[KindName | None, "Replicas that do both phases, or a pool for each alone (default: both)."] = None
-    budget: Annotated[PlainNumber | None, "USD an hour at most, of chips with a price."] = None
-    power: Annotated[PlainNumber | None, "Watts at most, of boards at their TDP."] = None
+    chips: Annotated[ChipCount | None, "Total number of chips (8, or those of the cluster)."] = None
+    kind: Annotated[KindName | None, "Replicas that do both phases, or a pool for each phase (default: both)."] = None
+    budget: Annotated[PlainNumber | None, "Maximum USD per hour; every chip needs a price."] = None
+    power: Annotated[PlainNumber | None, "Maximum watts, of boards at their TDP."] = None
 
 
 @group
 @dataclass(frozen=True, kw_only=True)
 class Ranking:
-    """What is best, and how many plans are told."""
+    """The objective, and how many plans are listed."""
 
     objective: Annotated[
         ObjectiveName | None,
@@ -77,21 +77,21 @@ class Ranking:
         "`chips` (the default with a load). Of training `time`, `cost` or `chips`.",
     ] = None
     top: Annotated[Whole, "Plans to list."] = TOP
-    confirm: Annotated[WholeOrNone, "So many of the best are simulated request by request."] = 0
+    confirm: Annotated[WholeOrNone, "Number of the best plans to simulate request by request."] = 0
 
 
 @dataclass(frozen=True, repr=False)
 class Search(Result):
-    """Ways to serve, the best first, of all that are legal.
+    """Ways to serve, the best first, out of all legal ones.
 
-    `highest`: the first; `recommended`: the simplest of those that are within the `error` of it and have room for what
-    a simulation differs by: fewest pools, then chips, then ranks of a replica, then the highest chance that the limits
-    hold; with fewer requests in flight where that gives room. `error`: the share by which the throughput of the first
-    may be lower, as by the near end of its TPOT's 80 % interval; where limits are of most requests, by the error of
-    percentiles too. All are null without a plan. `machines`: the best plan of each machine alone, with its rank.
-    `nearest`: where there is no plan, how near any way to serve comes to each limit. `deployments`: layouts and numbers
-    of replicas that fit; `considered`: legal plans, each of these at the numbers in flight, or the rate, at which its
-    times were worked out; `left_out`: how many deployments were not, by reason.
+    `highest`: the first plan. `recommended`: the simplest plan within the `error` of the first that keeps the safety
+    factors for a simulation: fewest pools, then chips, then ranks per replica, then the highest chance that the limits
+    hold; with fewer requests in flight where that helps. `error`: the relative error of the first plan's throughput,
+    from the near end of the 80 % interval of its TPOT, and where limits apply to a share of requests, from the error of
+    percentiles too. All three are null without a plan. `machines`: the best plan of each machine by itself, with its
+    rank. `nearest`: without a plan, how near any way to serve comes to each limit. `deployments`: layouts × numbers of
+    replicas that fit. `considered`: plans evaluated: deployments at a number of requests in flight, or at the rate.
+    `left_out`: deployments that were rejected, by reason.
     """
 
     SCHEMA: ClassVar[str] = "roofline.search/2"
@@ -113,7 +113,7 @@ class Search(Result):
     recommended: ServingPlan | None = None
     machines: tuple[PlanPlace, ...] = ()
     asked_plan: PlanPlace | None = None
-    """Where a plan that was asked about stands; null where none was."""
+    """The rank of a plan that was asked about; null if there was none."""
 
     @property
     def model(self) -> Model:
@@ -122,37 +122,37 @@ class Search(Result):
 
     @property
     def chips(self) -> int:
-        """The most chips."""
+        """Maximum number of chips."""
         return self.space.chips
 
     @property
     def law(self) -> str:
-        """Which law the times follow."""
+        """The law of the times."""
         return mode_named(self.space.sites[0].where.law).name
 
     @property
     def input(self) -> int:
-        """Tokens of a prompt."""
+        """Prompt tokens."""
         return int(self.demand.input)
 
     @property
     def output(self) -> int:
-        """Tokens of an answer."""
+        """Generated tokens."""
         return int(self.demand.output_tokens)
 
     @property
     def ttft_limit(self) -> float | None:
-        """The most seconds of TTFT, None where there is no limit; so with the others."""
+        """Limit on TTFT in seconds; None without a limit."""
         return _limit(self.limits.ttft)
 
     @property
     def tpot_limit(self) -> float | None:
-        """The most seconds of TPOT."""
+        """Limit on TPOT in seconds; None without a limit."""
         return _limit(self.limits.tpot)
 
     @property
     def latency_limit(self) -> float | None:
-        """The most seconds of a whole request."""
+        """Limit on request latency in seconds; None without a limit."""
         return _limit(self.limits.latency)
 
     @property
@@ -162,52 +162,52 @@ class Search(Result):
 
     @property
     def attainment(self) -> float | None:
-        """The share of requests that limits are for, None where they are of means."""
+        """The share of requests that must keep the limits; None where limits apply to means."""
         return self.limits.share
 
     @property
     def deployments(self) -> int:
-        """Layouts and numbers of replicas that fit."""
+        """Number of layouts × numbers of replicas that fit."""
         return self.looked.deployments
 
     @property
     def considered(self) -> int:
-        """Legal plans: deployments at a load."""
+        """Number of plans evaluated: deployments at a load."""
         return self.looked.considered
 
     @cached_property
     def left_out(self) -> Mapping[str, int]:
-        """Reason → layouts of a replica, or splits of two pools, that are no plan for it.
+        """Reason → number of layouts of a replica, or splits of two pools, that were rejected.
 
-        `memory`, `limits`; `bound`: not worked out, since the steps alone allow no score among the best.
+        `memory`, `limits`; `bound`: not evaluated, since a bound on the score rules them out.
         """
         return dict(self.looked.left_out)
 
     @cached_property
     def front(self) -> Search:
-        """The search without its limit of TPOT, whose plans are its Pareto front; it takes several times as long."""
+        """The search without its limit on TPOT, with its Pareto front as plans; it takes several times as long."""
         free = replace(self.limits, tpot=inf)
         plans = front_plans(self.space, self.demand, free, self.kinds)
         return replace(self, limits=free, objective="front", plans=plans, recommended=None, machines=())
 
     @cached_property
     def nearest(self) -> tuple[NearestPlan, ...]:
-        """Where no plan keeps the limits, the nearest that any way to serve comes to each."""
+        """Without a plan that keeps the limits: the nearest that any way to serve comes to each limit."""
         return () if self.plans else nearest_plans(self.space, self.demand, self.limits, self.kinds)
 
     @property
     def highest(self) -> ServingPlan | None:
-        """The first, None where there is none whose simulation does not miss the limits, and of a front."""
+        """The first plan; None for a front, and where its simulation misses the limits."""
         return next((p for p in self.plans[:1] if not p.broken and self.objective in OBJECTIVES), None)
 
     @property
     def error(self) -> float | None:
-        """The share within which others may be as good as the first."""
+        """The relative error within which other plans may be as good as the first."""
         return None if self.highest is None else error_of(self.highest)
 
     @property
     def best(self) -> ServingPlan:
-        """The first. Raises InputError where nothing keeps the limits."""
+        """The first plan. Raises InputError where no plan keeps the limits."""
         if not self.plans or self.plans[0].broken:
             raise InputError("limits", "none that is kept", "limits that a deployment can keep")
         return self.plans[0]
@@ -230,14 +230,15 @@ def search(
 ) -> Search:
     """The best ways to serve a load within limits: replicas that do both phases, or a pool for each.
 
-    Replicas × layouts (tensor, pipeline, data-parallel attention, expert parallelism) × machines × formats × engines;
-    of two pools every split of the chips. Without a load each has the most requests in flight that keep the limits, in
-    a closed loop, as `serve` and `pools` have it. With one, each has as few replicas as keep them. A plan's figures are
-    those of `serve` and `pools`. Limits are kept where 99 % of the requests keep them, by the percentiles of these, or
-    as large a share as `attainment` says; with `mean` there, where their means do.
-    `on`, `precision`, `engine` and `layout` are one or several to choose from. `counted` is given the number of plans
-    to look at, before any is worked out.
-    Raises InputError for what is not understood; where nothing keeps the limits, `plans` is empty.
+    The space is replicas × layouts (tensor, pipeline, data-parallel attention, expert parallelism) × machines × formats
+    × engines; for two pools, every split of the chips. Without a load, each plan has the most requests in flight that
+    keep the limits, in a closed loop. With a load, each has the fewest replicas that keep them. The figures of a plan
+    are those of `serve` and `pools`.
+    Limits are kept where 99 % of the requests keep them, by their percentiles, or the share given as `attainment`; with
+    `attainment="mean"`, where the means keep them.
+    `on`, `precision`, `engine` and `layout` are one value or several to choose from. `counted` is called with the
+    number of plans before the evaluation starts.
+    Raises InputError for invalid settings. Where no plan keeps the limits, `plans` is empty.
     """
     for name in group_settings(Load):
         if np.shape(getattr(demand, name)):
@@ -258,7 +259,7 @@ def search(
         raise InputError("objective", objective, aim.needs)
     missed: tuple[ServingPlan, ...] = ()
     if ranking.confirm:
-        from roofline.explore.confirm import recommended, reranked  # simulations load what a search does not need
+        from roofline.explore.confirm import recommended, reranked  # a plain search does not need simulations
 
         number = min(ranking.confirm, ranking.top)
         ranked, missed = reranked(ranked, number)
@@ -277,7 +278,7 @@ def search(
 
 
 def _space(model: Model, choices: Choices, bill: Bill | None) -> tuple[SiteSpace, tuple[str, ...]]:
-    """All that may be chosen, and which kinds of replicas."""
+    """The search space, and the kinds of deployment."""
     mode_named(choices.law)
     place = Where(on=choices.on, law=choices.law)
     sites = [
@@ -300,7 +301,7 @@ def _space(model: Model, choices: Choices, bill: Bill | None) -> tuple[SiteSpace
 
 
 def _replica_layout(given: Any) -> Layout:
-    """A layout that replicas may have. Raises InputError for one that says more than a search takes into account."""
+    """A layout of a replica. Raises InputError for one with more than the degrees that a search supports."""
     layout, plain = layout_named(given), Layout()
     for field in fields(Layout):
         value = getattr(layout, field.name)
@@ -314,7 +315,7 @@ def _several(value: Any) -> tuple[Any, ...]:
 
 
 def _chips(choices: Choices, sites: Sequence[Site]) -> int:
-    """Chips in all: those asked for, else those of the largest machine; no more than budget and power allow."""
+    """Total number of chips: as given, else those of the largest machine; at most what budget and power allow."""
     chips = max(_machine_chips(site) for site in sites) if choices.chips is None else choices.chips
     if chips > MOST:
         raise InputError("chips", chips, f"at most {MOST}")
@@ -327,7 +328,7 @@ def _chips(choices: Choices, sites: Sequence[Site]) -> int:
 
 
 def _paid(name: str, most: object, sites: Sequence[Site], each: Sequence[float | None]) -> int:
-    """Chips that a budget or a power allows, of those that take the least."""
+    """The number of the cheapest chips that a budget or a power limit allows."""
     value = real(most)
     if value is None or not 0 < value < inf:
         raise InputError(name, most, "a number above 0")
@@ -345,7 +346,7 @@ def _machine_chips(site: Site) -> int:
 
 
 def _why(plan: ServingPlan, best: ServingPlan, aim: Aim) -> str:
-    """What a plan has less, or more, than the best, and what stops it there; of two that are simulated by that."""
+    """How far a plan is from the best one, and its binding limit; by simulated figures where both are simulated."""
     if plan.confirmation is not None and best.confirmation is not None:
         plan, best = plan.simulated, best.simulated
     words = aim.far(plan, best)

@@ -1,4 +1,4 @@
-"""Looking for the last or the first value of one knob at which a condition holds."""
+"""Root search: the last or the first value of one knob at which a condition holds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from roofline.explore.solution import Met, Solution, binding_of, requirement_row
 
 
 def searched(of: Sought, extreme: str, against: str) -> Solution:
-    """The greatest or least value at which all holds; the other side is asked at the same value."""
+    """The greatest or least value at which the condition holds. The other side is evaluated at the same value."""
     greatest, q = extreme == "greatest", of.q
 
     def use(value: Count) -> Array:
@@ -28,7 +28,7 @@ def searched(of: Sought, extreme: str, against: str) -> Solution:
         except InputError:
             if np.ndim(value):
                 raise
-            return np.asarray(inf)  # no estimate there; where there is none anywhere, the answer says why
+            return np.asarray(inf)  # no estimate there; if there is none anywhere, the answer says why
 
     def block(values: Array) -> Array:
         pieces = np.split(values, range(q.block, len(values), q.block))
@@ -60,7 +60,7 @@ def searched(of: Sought, extreme: str, against: str) -> Solution:
 
 
 def _is_an_end(of: Sought, extreme: str) -> bool:
-    """Whether the range ends there for a reason: the model's context, one sequence."""
+    """Whether the end of the range is a real limit: the model's context, or one sequence."""
     return bool(of.ends) if extreme == "greatest" else of.whole
 
 

@@ -1,8 +1,8 @@
-"""How a step's expected time answers to each knob: swings over a range, elasticities at the operating point, a grid.
+"""Sensitivity of a step's expected time to each knob: swings over a range, elasticities, and a grid.
 
-A swing is what the time becomes at either end of a knob's range. The elasticity is that of `sensitivity`, at the point
-itself. Knobs of deployment (batch, context, formats, chip, links) stand apart from those of the architecture (layers,
-width, feed-forward, KV heads, experts per token), which make another model.
+A swing is the relative change of time over a knob's range. The elasticity is that of `sensitivity`, at the operating
+point. Knobs of deployment (batch, context, formats, chip, links) are kept apart from those of the architecture (layers,
+width, feed-forward, KV heads, experts per token), which change the model.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ KINDS: tuple[KnobKind, ...] = ("deployment", "architecture")
 
 @dataclass(frozen=True)
 class OperatingPoint:
-    """Where the knobs are turned: a model as it is set up, and `batch` sequences of all replicas.
+    """The operating point: a model with resolved settings, and `batch` sequences over all replicas.
 
-    `context`: tokens in the cache of a decode; `prompt`: tokens of a prefill, as many where None.
+    `context`: cached tokens of a decode step. `prompt`: tokens of a prefill; by default equal to `context`.
     """
 
     asked: Setup
@@ -45,12 +45,12 @@ class OperatingPoint:
 
     @property
     def model(self) -> Model:
-        """The whole model."""
+        """The model, unsharded."""
         return self.asked.model
 
     @property
     def formats(self) -> Precision:
-        """The format of every role."""
+        """The formats of the model."""
         return self.asked.formats
 
     @property
@@ -59,11 +59,11 @@ class OperatingPoint:
         return self.context if self.prompt is None else self.prompt
 
     def step(self, phase: Phase, longer: int = 1) -> Step:
-        """A prefill of the prompt or one token after the context, either so many times as long."""
+        """A prefill of the prompt, or a decode step at the context; either scaled by `longer`."""
         return step_of(phase, self.batch, longer * (self.prompted if phase == "prefill" else self.context))
 
     def at(self, step: Step, traffic: str = "fused") -> Estimate:
-        """The estimate of a step, however long."""
+        """The estimate of a step. The model's context is no limit."""
         return step_estimate(self.asked, step, traffic=traffic, within=False)
 
     def time(self, phase: Phase) -> float:
@@ -71,20 +71,20 @@ class OperatingPoint:
         return float(self.at(self.step(phase)).time)
 
     def asks(self, phase: Phase) -> OpenQuestion:
-        """The time of a phase as a question of which every knob can be turned."""
+        """The time of a phase as a query with knobs."""
         size = {"input": self.prompted} if phase == "prefill" else {"context": self.context}
         return OpenQuestion(phase, self.asked, {"batch": self.batch, **size}, within=False).knowing()
 
     def under(self, **changes: Given) -> OperatingPoint:
-        """The same with another model or other formats."""
+        """The operating point with another model or other formats."""
         return replace(self, asked=replace(self.asked, **changes))
 
 
 @dataclass(frozen=True)
 class Answer:
-    """One knob: its range as a factor at either end, the time there over that at the point, and the elasticity.
+    """One knob: the ends of its range as factors, the times there over that at the point, and the elasticity.
 
-    `elasticity`: d log(time) / d log(knob) at the point, None of formats, which are no number that moves by a percent.
+    `elasticity`: d log(time) / d log(knob) at the point; None for formats, which do not vary continuously.
     """
 
     knob: str
@@ -98,12 +98,12 @@ class Answer:
 
     @property
     def swing(self) -> float:
-        """How much the time moves over the range, of that at the point."""
+        """The change of time over the range, relative to the time at the point."""
         return abs(self.at_high - self.at_low)
 
 
 def answers(p: OperatingPoint) -> tuple[Answer, ...]:
-    """Every knob's answer in either phase, the largest swing first; none of a knob that its place does not allow."""
+    """The answer for every knob in both phases, the largest swing first; knobs that cannot be varied are left out."""
     every = (answer for phase in PHASES for answer in _of_phase(p.asks(phase), phase))
     return tuple(sorted(every, key=lambda a: (a.phase != "prefill", -a.swing)))
 
@@ -132,7 +132,7 @@ def _time(q: OpenQuestion) -> float:
 
 
 def _turned(knob: Knob, q: OpenQuestion, now: float, factor: float) -> float:
-    """An end of a knob's range, of whole numbers one at least."""
+    """An end of a knob's range; integers are at least one."""
     if factor == 1.0 or not knob.grain(q):
         return factor * now
     return max(1, int(factor * now))
@@ -141,7 +141,7 @@ def _turned(knob: Knob, q: OpenQuestion, now: float, factor: float) -> float:
 # -- the grid ------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class GridPoint:
-    """One combination of the knobs: formats by name, sizes as factors or counts, and what a decode step then is."""
+    """One combination of the knobs: formats by name, sizes as factors or counts, and figures of a decode step."""
 
     weights: str
     cache: str
@@ -162,8 +162,8 @@ class GridPoint:
 def grid(p: OperatingPoint) -> Iterator[GridPoint]:
     """Decode steps at every combination of formats, experts per token, KV heads or rank, width, batch and context.
 
-    Of one rank: `flops`, `bytes` and `memory`; `time` expected seconds, `floor` the speed of light, `bound` what
-    limits the step. A combination that the place does not allow is left out.
+    Figures of one rank: `flops`, `bytes` and `memory`; `time`: expected seconds; `floor`: seconds at the speed of
+    light; `bound`: what limits the step. Invalid combinations are left out.
     """
     formats = [p.formats]
     weights = quantized_weights(p.model, p.formats, eight_bits(p.asked.deployment.chip))
@@ -183,7 +183,7 @@ def grid(p: OperatingPoint) -> Iterator[GridPoint]:
         try:
             timed = [(f, p.under(model=model, formats=f).at(step)) for f in formats]
             for _, e in timed:
-                e.time  # noqa: B018 - raises here what the place does not allow
+                e.time  # noqa: B018 - raises InputError if the combination is invalid
         except InputError:  # a size that no longer divides, a format that the chip lacks
             continue
         for f, e in timed:
@@ -197,7 +197,7 @@ def grid(p: OperatingPoint) -> Iterator[GridPoint]:
 
 
 def _variant(model: Model, top_k: int, kv: float, width: float) -> Model | None:
-    """One architecture of the grid, None where the keys and values do not divide."""
+    """One architecture of the grid; None where keys and values do not divide."""
     variant: Model | None = model if kv == 1.0 else variants.with_kv(model, round(1 / kv))
     if variant is None:
         return None

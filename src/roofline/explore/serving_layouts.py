@@ -1,4 +1,4 @@
-"""Layouts that a server's replica can have: every one that divides, on as many chips as there are."""
+"""Layouts of a server's replica: all that divide the model, on the available chips."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from roofline.model.model import Model
 from roofline.model.modules import Experts
 
 MOST_RANKS = 1024
-"""Ranks of one replica, at most."""
+"""Maximum number of ranks in a replica."""
 
 
 @dataclass(frozen=True)
 class Degrees:
-    """Layouts side by side, of `pp` stages each; replicas of data-parallel attention share their experts."""
+    """Layouts as arrays, all with `pp` stages. Data-parallel attention replicas share their experts."""
 
     pp: int
     tp: Array
@@ -35,25 +35,25 @@ class Degrees:
 
     @property
     def chips(self) -> Array:
-        """Chips of each."""
+        """Chips of each layout."""
         return np.asarray(self.tp * self.pp * self.dp)
 
     def layout(self, axes: int) -> Layout:
-        """All of them as one layout of arrays, along the first axis, with so many axes behind."""
+        """All layouts as one layout of arrays along the first axis, with `axes` further axes."""
         tp, dp, ep = (degree.reshape(-1, *(1,) * axes) for degree in (self.tp, self.dp, self.ep))
         return Layout(tp=tp, pp=self.pp, dp=dp, ep=ep)
 
     def one(self, i: int) -> Layout:
-        """One of them."""
+        """The i-th layout."""
         return Layout(tp=int(self.tp[i]), pp=self.pp, dp=int(self.dp[i]), ep=int(self.ep[i]))
 
     def where(self, kept: Array) -> Degrees:
-        """Those that are kept, or those at places."""
+        """The layouts selected by a mask or by indices."""
         return Degrees(self.pp, self.tp[kept], self.dp[kept], self.ep[kept])
 
 
 def by_stages(layouts: Iterable[Layout]) -> tuple[Degrees, ...]:
-    """Layouts in groups of equal pipelines."""
+    """Group layouts by their number of pipeline stages."""
     groups: dict[int, list[Layout]] = {}
     for layout in layouts:
         groups.setdefault(layout.pp, []).append(layout)
@@ -64,11 +64,11 @@ def by_stages(layouts: Iterable[Layout]) -> tuple[Degrees, ...]:
 
 
 def serving_layouts(model: Model, on: Machine, chips: int, holds: Callable[[Layout], bool]) -> tuple[Layout, ...]:
-    """The layouts of one replica on at most `chips` of a machine: tp within a node, pp, and of a mixture dp and ep.
+    """The layouts of one replica on at most `chips` chips of a machine: tp within a node, pp, and for MoE dp and ep.
 
-    tp divides a node's chips and what the model shares out. pp is a power of two: as many stages as it takes until
-    `holds` says that the model fits, and twice as many. ep is 1 or all ranks of a stage; dp above 1 goes with ep, as
-    replicas that share nothing are counted apart. What the model does not divide into is left out.
+    tp divides the chips of a node and the model's heads and sizes. pp is a power of two, up to twice the first at which
+    `holds` says that the model fits. ep is 1 or all ranks of a stage; dp above 1 goes with ep, since replicas that
+    share nothing are counted separately. Layouts that do not divide the model are left out.
     """
     room = min(chips, MOST_RANKS, cluster_named(on).chips if is_several(on) else MOST_RANKS)
     mixture = any(isinstance(x, Experts) for x, _ in model.modules())
@@ -92,7 +92,7 @@ def _layouts(model: Model, on: Machine, room: int, pp: int, mixture: bool) -> It
 
 
 def _node(on: Machine, chip: Chip) -> int:
-    """Chips of a node of a machine, of a chip alone those of its usual one."""
+    """Chips per node of a machine; for a chip alone, those of its usual node."""
     if isinstance(on, Cluster) or is_several(on):
         return node_size(cluster_named(on))
     for size in (72, 64, 16, 8, 4, 2):

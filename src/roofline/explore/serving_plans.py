@@ -1,4 +1,4 @@
-"""A way to serve: replicas that do both phases, or a pool for each, with what it gives at a load."""
+"""A serving plan: aggregated replicas or a pool for each phase, with its figures at a load."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ HOUR, MILLION = 3600.0, 1e6
 PLACE = tuple(name for name in group_settings(PlaceSettings) if name not in DEGREES)
 """Settings of a place."""
 UNKNOWN_PERCENTILES = Percentiles(*(Tail(1.0, 1.0, 1.0, 1.0),) * 3)
-"""Of what is not worked out."""
+"""Placeholder for percentiles that are not computed."""
 
 
 @dataclass(frozen=True)
 class Site:
-    """Where and how replicas may run, whatever their layout, and who pays what."""
+    """Where and how replicas may run, whatever their layout, and the bill."""
 
     where: Where
     bill: Bill | None = None
@@ -61,11 +61,11 @@ class Site:
         return default_engine(self.chip) if self.where.engine is None else engine_named(self.where.engine)
 
     def under(self, layout: Layout) -> Where:
-        """The same under a layout."""
+        """The place settings with a layout."""
         return replace(self.where, layout=layout)
 
     def setup(self, model: Model, layout: Layout) -> Setup:
-        """The settings of a replica, understood."""
+        """The resolved settings of a replica."""
         return setup(model, self.under(layout), self.bill)
 
 
@@ -79,19 +79,18 @@ class Group:
 
     @property
     def chips(self) -> int:
-        """Chips of all of them."""
+        """Chips of all replicas."""
         return self.replicas * int(self.layout.chips)
 
 
 @dataclass(frozen=True)
 class ServingPlan(Spent, Figured):
-    """One way to serve, at a load.
+    """A serving plan at a load.
 
-    `group`: replicas that serve, or that decode what those of `prefill` have computed. `concurrency`: requests in
-    flight in all, of a rate their mean; `capacity`: requests that replicas which serve hold and
-    run at once, 0 where each phase has its own. `limit`: what more load would exceed first, `used`: how much of it is.
-    `chance`: that all limits hold; `attained`: the share of requests that keep them, by their percentiles. USD and J
-    are of generated tokens.
+    `group`: replicas that serve, or that decode what the replicas of `prefill` computed. `concurrency`: requests in
+    flight in total, at a rate their mean. `capacity`: requests that aggregated replicas can run at once; 0 for two
+    pools. `limit`: what a higher load would exceed first; `used`: how much of it is used. `chance`: the probability
+    that all limits hold; `attained`: the SLO attainment, from percentiles. USD and J are per generated token.
     """
 
     FIGURES: ClassVar[Units] = {
@@ -115,14 +114,14 @@ class ServingPlan(Spent, Figured):
     percentiles: Percentiles
     requests_per_second: float
     why: str = ""
-    """How far it is from the first of those that were looked for, and what stops it there."""
+    """How far the plan is from the best one, and its binding limit."""
     confirmation: Any = None
-    """What a simulation says, where there was one."""
+    """The figures of a simulation, if there was one."""
 
-    # -- what and where --------------------------------------------------------------------------------------------
+    # -- settings --------------------------------------------------------------------------------------------------
     @property
     def kind(self) -> str:
-        """Whether each replica does both phases (`aggregated`) or each phase has its own (`disaggregated`)."""
+        """`aggregated`: each replica does both phases; `disaggregated`: each phase has its own pool."""
         return "aggregated" if self.prefill is None else "disaggregated"
 
     @property
@@ -137,7 +136,7 @@ class ServingPlan(Spent, Figured):
 
     @property
     def precision(self) -> str:
-        """The formats asked for, "" where they are the checkpoint's."""
+        """The requested formats; "" for the checkpoint's own."""
         precision = self.group.site.where.precision
         return "" if precision is None else str(precision)
 
@@ -148,68 +147,68 @@ class ServingPlan(Spent, Figured):
 
     @property
     def replicas(self) -> int:
-        """How many replicas serve or decode."""
+        """Number of replicas that serve or decode."""
         return self.group.replicas
 
     @property
     def prefill_on(self) -> str:
-        """The chip of those that prefill, "" where each does both phases."""
+        """The chip of the prefill pool; "" without one."""
         return "" if self.prefill is None else self.prefill.site.chip.id
 
     @property
     def prefill_layout(self) -> str:
-        """The layout of one of these."""
+        """The layout of a prefill replica; "" without one."""
         return "" if self.prefill is None else self.prefill.layout.text()
 
     @property
     def prefill_engine(self) -> str:
-        """Their engine."""
+        """The engine of the prefill pool; "" without one."""
         return "" if self.prefill is None else self.prefill.site.how.id
 
     @property
     def prefills(self) -> int:
-        """How many of them there are."""
+        """Number of prefill replicas."""
         return 0 if self.prefill is None else self.prefill.replicas
 
     @property
     def decodes(self) -> int:
-        """How many replicas only decode."""
+        """Number of decode replicas; 0 without a prefill pool."""
         return 0 if self.prefill is None else self.group.replicas
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """The pools: one, or that of each phase."""
+        """The pools: one, or one per phase."""
         return (self.group,) if self.prefill is None else (self.prefill, self.group)
 
     @property
     def chips(self) -> int:
-        """All chips."""
+        """Chips in total."""
         return sum(group.chips for group in self.groups)
 
     # -- figures ---------------------------------------------------------------------------------------------------
     @property
     def formula(self) -> bool:
-        """That its times are those of a formula of means; kept for a release, in which every plan's are."""
+        """Whether times come from the closed form: always true; kept for one release."""
         return True
 
     @property
     def batch(self) -> int:
-        """Requests in flight of a replica that serves or decodes, the busiest one."""
+        """Requests in flight of the busiest replica that serves or decodes."""
         return -(-self.concurrency // self.replicas)
 
     @property
     def latency(self) -> Span:
-        """End to end, for one request."""
+        """End-to-end latency of a request."""
         return self.ttft + self.tpot.times(self.demand.output_tokens - 1)
 
     @property
     def tokens_per_second(self) -> float:
-        """Generated tokens a second."""
+        """Generated tokens per second."""
         return self.requests_per_second * int(self.demand.output_tokens)
 
     @property
     def tokens_per_second_per_chip(self) -> float:
-        """Generated tokens a second over all chips."""
+        """Generated tokens per second, over all chips."""
         return self.tokens_per_second / self.chips
 
     @property
@@ -219,7 +218,7 @@ class ServingPlan(Spent, Figured):
 
     @property
     def usd_per_hour(self) -> float | None:
-        """USD of an hour of all chips, None where one has no price."""
+        """USD per hour of all chips; None where a chip has no price."""
         hours = [Cost(part.chips, HOUR, tariff(part.site.chip, bill_of(part.site.bill))) for part in self.groups]
         if any(hour.tariff.own is not None for hour in hours):
             usd = self.spending.usd_per_hour
@@ -229,13 +228,13 @@ class ServingPlan(Spent, Figured):
 
     @property
     def usd_per_million_tokens(self) -> float | None:
-        """USD of an hour / generated tokens of an hour · 10⁶."""
+        """USD per hour / generated tokens per hour · 10⁶."""
         price = self.usd_per_hour
         return None if price is None else price / HOUR / self.tokens_per_second * MILLION
 
     @cached_property
     def spending(self) -> Spending:
-        """What all of it spends in a second."""
+        """Cost and energy per second of the whole plan."""
         if self.prefill is not None:
             both: Spending = self.evaluated().spending
             return both
@@ -246,12 +245,12 @@ class ServingPlan(Spent, Figured):
 
     @property
     def means(self) -> ServedTimes:
-        """The means of what can be limited."""
+        """Mean TTFT, TPOT and latency."""
         return self.ttft, self.tpot, self.latency
 
     @property
     def limited(self) -> ServedTimes:
-        """The seconds that each limit is of."""
+        """The times that the limits apply to."""
         return self.limits.limited(self.means, self.percentiles)
 
     @cached_property
@@ -263,12 +262,12 @@ class ServingPlan(Spent, Figured):
 
     @property
     def limit(self) -> str:
-        """What more load would exceed first: a limit, or the places for requests; "" where nothing is known."""
+        """What a higher load would exceed first: a limit, or the capacity (`places`); "" where unknown."""
         return max(self._shares, key=lambda name: self._shares[name], default="")
 
     @property
     def used(self) -> float:
-        """How much of that is used."""
+        """How much of `limit` is used."""
         return self._shares.get(self.limit, 0.0)
 
     @property
@@ -277,14 +276,14 @@ class ServingPlan(Spent, Figured):
         return bool(self.limits.used(self.means, self.percentiles) <= 1)
 
     def used_with(self, room: tuple[float, float, float]) -> float:
-        """How much of the limits would be used if TTFT, TPOT and latency were so many times as long."""
+        """How much of the limits is used if TTFT, TPOT and latency are longer by these factors."""
         ttft, tpot, latency = (limit / longer for limit, longer in zip(self.limits.bounds, room, strict=True))
         shorter = replace(self.limits, ttft=ttft, tpot=tpot, latency=latency)
         return float(shorter.used(self.means, self.percentiles))
 
     @property
     def simulated(self) -> ServingPlan:
-        """The plan with the times and the throughput of its simulation, itself where there was none."""
+        """The plan with the times and the throughput of its simulation; unchanged without one."""
         c = self.confirmation
         if c is None:
             return self
@@ -293,7 +292,7 @@ class ServingPlan(Spent, Figured):
 
     @property
     def broken(self) -> bool:
-        """Whether a simulation misses the limits."""
+        """Whether the simulation misses the limits."""
         return self.confirmation is not None and not self.confirmation.keeps
 
     @property
@@ -303,14 +302,14 @@ class ServingPlan(Spent, Figured):
 
     @property
     def attained(self) -> float:
-        """The share of requests that keep all limits, by their percentiles."""
+        """The SLO attainment: the share of requests that keep all limits, from percentiles."""
         return self.limits.attained(self.percentiles)
 
-    # -- once more -------------------------------------------------------------------------------------------------
+    # -- evaluation ------------------------------------------------------------------------------------------------
     def evaluated(self, concurrency: Count | None = None) -> Any:
-        """The answer of `serve` for a replica with its share of the requests, or of `pools`.
+        """The answer of `serve` for one replica with its share of the requests, or of `pools`.
 
-        `concurrency`: requests in flight instead of its own, numbers of them or one.
+        `concurrency`: one number or an array of requests in flight, in place of the plan's own.
         """
         site, rate, number = self.group.site, self.demand.rate, self.replicas
         flight = self.concurrency if concurrency is None else concurrency
@@ -324,7 +323,7 @@ class ServingPlan(Spent, Figured):
         return pools_serving(self.model, site.under(self.group.layout), load, sizes, bill=site.bill)
 
     def answered(self, answer: Any, i: int = 0) -> ServingPlan:
-        """The plan with the times of an answer about it, the i-th of an array."""
+        """The plan with the figures of an answer, or of its i-th element."""
         ttft, tpot = part(answer.ttft, i), part(answer.tpot, i)
         latency = float((ttft + tpot.times(self.demand.output_tokens - 1)).expected)
         rate = self.concurrency / latency if self.demand.rate is None else float(self.demand.rate)
@@ -340,12 +339,12 @@ class ServingPlan(Spent, Figured):
 def unanswered(
     model: Model, demand: Load, limits: Limits, groups: tuple[Group, Group | None], flight: int
 ) -> ServingPlan:
-    """A plan whose times are not worked out yet."""
+    """A plan without figures yet."""
     return ServingPlan(model, demand, limits, *groups, flight, 0, exactly(1.0), exactly(1.0), UNKNOWN_PERCENTILES, 1.0)
 
 
 def pool_sizes(sites: tuple[Site, Site], layout: Layout, replicas: tuple[Count, Count]) -> PoolSizes:
-    """Pools of two sites, of so many replicas each, those of `layout` for prefill."""
+    """The sizes of two pools; `layout` is that of the prefill replicas."""
     first, then = sites
     apart = {"prefill_on": first.on, "prefill_engine": first.where.engine} if first != then else {}
     return PoolSizes(prefill_layout=layout, prefills=replicas[0], decodes=replicas[1], **apart)
@@ -353,10 +352,10 @@ def pool_sizes(sites: tuple[Site, Site], layout: Layout, replicas: tuple[Count, 
 
 @dataclass(frozen=True)
 class PlanPlace(Figured):
-    """A plan that was asked about. `rejected`: what it exceeds and by how much, "" where nothing.
+    """The rank of a plan that was asked about. `rejected`: the limits that it exceeds and by how much, "" if none.
 
-    `rank`: among the `of` plans that were worked out to the last digit and itself, by the search's objective; behind
-    all of these others may come before it. None where it is rejected.
+    `rank`: by the search's objective, among the `of` plans with exact figures and itself. Plans without exact figures
+    could rank above it where it comes last. None where it is rejected.
     """
 
     FIGURES: ClassVar[Units] = {"plan": "", "rank": "", "of": "", "rejected": ""}
@@ -368,7 +367,7 @@ class PlanPlace(Figured):
 
 
 def percentiles_of(answer: Any) -> Percentiles:
-    """Percentiles of a server, or of pools, whose intervals are as wide as those of the means."""
+    """Percentiles of a server or of pools. Those of pools have intervals as wide as those of the means."""
     if isinstance(answer, Pools):
         waits, r = (answer.prefill_wait, answer.decode_wait), answer.requests
         means = (answer.ttft.expected, answer.tpot.expected, answer.output - 1)
@@ -380,7 +379,7 @@ def percentiles_of(answer: Any) -> Percentiles:
 
 
 def part(value: Any, i: int) -> Any:
-    """An element of an array, or of each number of a span or of percentiles; of one number itself."""
+    """The i-th element of an array, or of each array in a span or in percentiles; a scalar is returned unchanged."""
     if isinstance(value, Span):
         return Span(*(part(end, i) for end in value.ends()))
     if isinstance(value, Tail):

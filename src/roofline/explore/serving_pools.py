@@ -1,8 +1,8 @@
-"""Pools for both phases, side by side in arrays: the most that every pair of layouts and split of the chips takes.
+"""Prefill and decode pools in arrays: the highest load of every pair of layouts and every split of the chips.
 
-What replicas of a layout give is worked out once, for every number of prompts and of sequences in a table; of the
-splits that come out best the figures are those of `pools`. Up to `WHOLE` splits of a pair of kinds are all worked out;
-of more, those that a bound does not leave out (`serving_splits`).
+The step times of a layout are computed once, in a table over numbers of prompts and of sequences. The best splits are
+evaluated again with `pools`. Up to `WHOLE` splits per pair of kinds are all evaluated; beyond that, those that a bound
+does not rule out (`serving_splits`).
 """
 
 from __future__ import annotations
@@ -42,28 +42,28 @@ from roofline.explore.serving_space import Looked, ReplicaKinds, SiteSpace
 from roofline.explore.serving_splits import ROUNDING, BoundedSplits, PoolRates, Splits, SplitSpace, pool_rates
 
 HALVINGS = 14
-"""Times that the rate of two pools is sought between too little and too much."""
+"""Bisection steps for the rate of two pools."""
 NEAR = np.arange(-3, 3).reshape(-1, 1)
-"""Numbers in flight beside that which the search comes to, of which the last that keeps the limits is taken."""
+"""Offsets around the concurrency found; the last that keeps the limits is taken."""
 EXACT = 24
-"""Ways of each kind whose figures are worked out to the last digit, of those that come out best."""
+"""Number of best splits per kind that are evaluated exactly."""
 WHOLE, MOST_SPLITS = 2**14, 2**19
-"""Splits of a pair of kinds that are all worked out, and that can be: about two minutes' worth."""
+"""Splits per pair of kinds: up to the first number all are evaluated; the second is the maximum, about two minutes."""
 SAMPLE, SHRINKS = 2**11, 0.7
-"""Splits that say how good the best are at least, and the share left over by which such a sample is worth another."""
+"""Sample size for a lower bound on the best score, and the remaining share above which sampling stops."""
 LIGHTEST = 2**8
-"""Splits of a pair of kinds that are looked at where none keeps the limits."""
+"""Splits evaluated per pair of kinds where none keeps the limits."""
 LEAST = 1e-100
 """A score below that of any split that keeps the limits."""
 MOST_PAIRS = 2**18
-"""Pairs of layouts of two pools."""
+"""Maximum number of pairs of layouts for two pools."""
 
 
-# -- a pool for each phase -----------------------------------------------------------------------------------------
+# -- disaggregated serving -----------------------------------------------------------------------------------------
 def disaggregated(space: SiteSpace, prefill: Site, decode: Site, demand: Load, limits: Limits, aim: Aim) -> Looked:
-    """Every pair of layouts, one of replicas that prefill and one of those that decode, and every number of either.
+    """Every pair of a prefill layout and a decode layout, with every number of replicas of either.
 
-    Without a load: the most requests in flight within the limits; with one: every split that keeps them. Both pools
+    Without a load: the most requests in flight within the limits. With a load: every split that keeps them. Both pools
     hold weights and caches in the same formats.
     """
     if prefill.where.precision != decode.where.precision:
@@ -85,7 +85,7 @@ def disaggregated(space: SiteSpace, prefill: Site, decode: Site, demand: Load, l
 
 
 def pool_pairs(space: SiteSpace, sites: tuple[Site, Site], demand: Load, limits: Limits) -> tuple[_PoolPair, ...]:
-    """Pools of two kinds of replicas each, of which there is room for one of either. Raises InputError for too many."""
+    """Pairs of prefill and decode kinds with room for a replica of each. Raises InputError for too many layouts."""
     legal = [space.replicas(site, demand).kinds for site in sites]
     layouts = [sum(len(kinds.degrees) for kinds in each) for each in legal]
     if layouts[0] * layouts[1] > MOST_PAIRS:
@@ -95,7 +95,7 @@ def pool_pairs(space: SiteSpace, sites: tuple[Site, Site], demand: Load, limits:
 
 
 def connected(space: SiteSpace, prefill: Site, decode: Site) -> bool:
-    """Whether a network is known between the machines of two pools."""
+    """Whether a network between the machines of two pools is known."""
     try:
         networks(decode.on, prefill.on, min(space.chips, space.room(decode)))
     except InputError:
@@ -106,7 +106,7 @@ def connected(space: SiteSpace, prefill: Site, decode: Site) -> bool:
 def lightest_pools(
     space: SiteSpace, sites: Sequence[tuple[Site, Site]], demand: Load, limits: Limits
 ) -> tuple[ServingPlan, ...]:
-    """The pools that use least of each limit, under the load or with one request, of some of all splits."""
+    """For each limit, the pools that use least of it, under the load or with one request, from a sample of splits."""
     least: dict[int, tuple[float, _PoolPair, Splits]] = {}
     flight = demand.concurrency or 1
     for pair in (pair for both in sites for pair in pool_pairs(space, both, demand, limits)):
@@ -128,7 +128,7 @@ def lightest_pools(
 
 @dataclass(frozen=True)
 class _PoolPair:
-    """Pools whose replicas have as many pipeline stages each."""
+    """A prefill and a decode pool with fixed numbers of pipeline stages."""
 
     space: SiteSpace
     sites: tuple[Site, Site]
@@ -138,7 +138,7 @@ class _PoolPair:
 
     @cached_property
     def degrees(self) -> tuple[Degrees, Degrees]:
-        """The layouts of both."""
+        """The layouts of both pools."""
         return self.kinds[0].degrees, self.kinds[1].degrees
 
     @cached_property
@@ -164,16 +164,16 @@ class _PoolPair:
         return known[key]
 
     def tandem(self, splits: Splits) -> Tandem:
-        """Pools of so many replicas."""
+        """The two pools with these numbers of replicas, as a disaggregated queue."""
         return self.columns.of(splits.first * self.columns.shape[1] + splits.then, splits.prefills, splits.decodes)
 
     def keeps(self, tandem: Tandem, p: Passage) -> Array:
-        """Whether all limits are kept, by what is expected; `strict` is asked of those that come out best."""
+        """Whether the expected figures keep all limits; `strict` is checked later, for the best splits only."""
         expected = replace(self.limits, strict=False)
         return np.asarray(expected.used(*self.times(tandem, p)) <= 1)
 
     def times(self, tandem: Tandem, p: Passage) -> tuple[ServedTimes, Percentiles]:
-        """Means and percentiles, as they are expected."""
+        """Expected means and percentiles."""
         ttft, more = tandem.first_token(p), self.demand.output_tokens - 1
         means = exactly(ttft), exactly(p.step), exactly(ttft + more * p.step)
         if self.limits.share is None:
@@ -183,7 +183,7 @@ class _PoolPair:
         return means, pool_percentiles(ttft, p.step, more, (p.prefill_wait, p.decode_wait), vary)
 
     def alone(self, splits: Splits, flight: int) -> ServingPlan:
-        """The first of some splits as a plan, whatever limits it keeps."""
+        """The first of the splits as a plan, whether or not it keeps the limits."""
         first, then = self.degrees[0].one(int(splits.first[0])), self.degrees[1].one(int(splits.then[0]))
         groups = (
             Group(self.sites[1], then, int(splits.decodes[0])),
@@ -194,7 +194,7 @@ class _PoolPair:
 
     @cached_property
     def rates(self) -> tuple[PoolRates, PoolRates]:
-        """The most requests a second of a replica of either kind, of every pair of layouts."""
+        """Maximum requests/s per replica of either kind, for every pair of layouts."""
         places = np.arange(len(self.splits.each[0]))
         one, ranks = np.ones_like(places), (self.degrees[0].dp, self.degrees[1].dp)
         each = self.columns.of(places, one, one)
@@ -202,11 +202,11 @@ class _PoolPair:
         return pool_rates(each, both, self.demand, self.limits)
 
     def bounded(self, least: float) -> BoundedSplits:
-        """Splits whose score can be that, of 0 all."""
+        """Splits whose score can reach `least`; 0 for all."""
         demand, needed = self.demand, None
         if demand.rate is not None:
             needed = float(demand.rate)
-        elif demand.concurrency is not None:  # as many leave as come: N = rate · latency
+        elif demand.concurrency is not None:  # by Little's law, as many leave as come: N = rate · latency
             more = int(demand.output_tokens) - 1
             ttft, tpot, latency = self.limits.loosest
             longest = min(latency, ttft + (more * tpot if more else 0.0))
@@ -214,10 +214,10 @@ class _PoolPair:
         return BoundedSplits(self.splits, self.rates, needed, least * ROUNDING)
 
     def scored(self, splits: Splits, aim: Aim) -> tuple[Array, Array]:
-        """What is looked for, 0 where a limit is missed, and how many requests are in flight: of a load those of it,
-        else the most within the limits.
+        """The score of each split, 0 where a limit is missed, and its requests in flight.
 
-        Requests a second of a chip, or under a load few chips; or what an aim that more chips serve is the most of.
+        The requests in flight are those of the load, or without one the most within the limits. The score is requests/s
+        per chip, or under a load 1 / chips; for objectives that more chips improve, the objective itself.
         """
         tandem, demand, number = self.tandem(splits), self.demand, len(splits)
         if demand.concurrency is not None:
@@ -243,7 +243,7 @@ class _PoolPair:
         return np.where(holds, score, 0.0), flights
 
     def highest(self, tandem: Tandem, number: int) -> Array:
-        """The most requests a second within the limits, 0 where none."""
+        """The highest requests/s within the limits; 0 where there is none."""
         low, high = np.zeros(number), np.asarray(tandem.capacity, dtype=float)
         for _ in range(HALVINGS):
             middle = (low + high) / 2
@@ -252,7 +252,7 @@ class _PoolPair:
         return low
 
     def walked(self, least: float, aim: Aim) -> _Walked:
-        """The best of all splits, of which those below `least` need not be known. Raises InputError for too many."""
+        """The best splits; those that score below `least` may be skipped. Raises InputError for too many splits."""
         whole = self.splits.number <= (MOST_SPLITS if aim.faster else WHOLE)
         if aim.faster and not whole:
             raise self._many(self.splits.number)
@@ -271,7 +271,7 @@ class _PoolPair:
         return InputError("chips", self.space.chips, f"fewer, or kind aggregated: {many}")
 
     def _narrowed(self, least: float, aim: Aim) -> BoundedSplits:
-        """The splits that can be among the best, by what a few of them come to. Raises InputError for too many."""
+        """The splits that can be among the best, given a sample of scores. Raises InputError for too many splits."""
         bounded = self.bounded(least)
         while bounded.number > WHOLE:
             some = bounded.sample(SAMPLE)
@@ -288,10 +288,10 @@ class _PoolPair:
 
 @dataclass(frozen=True)
 class _Walked:
-    """The best splits of a pair of kinds, at most `EXACT`, of those that were worked out.
+    """The best splits of a pair of kinds, at most `EXACT`, of those evaluated.
 
-    `worked`: how many these are; `missed`: how many of them miss a limit; `never`: splits of layouts that miss one
-    alone.
+    `worked`: number evaluated. `missed`: how many of these miss a limit. `never`: splits of layouts that miss a limit
+    at any load.
     """
 
     pair: _PoolPair
@@ -305,11 +305,11 @@ class _Walked:
 
     @property
     def least(self) -> float:
-        """The score of the last of them, 0 where there are fewer."""
+        """The score of the last one; 0 where there are fewer than `EXACT`."""
         return float(self.score[-1]) if len(self.score) == EXACT else 0.0
 
     def with_others(self, splits: Splits) -> _Walked:
-        """The best of these and others, which come behind them where they are equal."""
+        """The best of these and further splits; on equal scores these come first."""
         if not len(splits):
             return self
         score, flights = self.pair.scored(splits, self.aim)
@@ -323,7 +323,7 @@ class _Walked:
         )  # fmt: skip
 
     def plans(self, least: float) -> tuple[ServingPlan, ...]:
-        """Those that come out at least so well."""
+        """The plans with at least this score."""
         pair, best = self.pair, self.score >= least
         splits, flights = self.splits.where(best), self.flights[best]
         if not pair.demand.given and len(splits):
@@ -336,7 +336,7 @@ class _Walked:
 
 
 def _pair(space: SiteSpace, sites: tuple[Site, Site], demand: Load, degrees: tuple[Degrees, Degrees]) -> Pair:
-    """Pools of every pair of layouts, [first, then]."""
+    """Pools of every pair of layouts, [prefill, decode]."""
     first = sites[0].setup(space.model, degrees[0].layout(1))
     then = sites[1].setup(space.model, degrees[1].layout(0))
     room = min(space.chips, space.room(sites[1]))
@@ -350,8 +350,10 @@ def _exactly(
     space: SiteSpace, sites: tuple[Site, Site], demand: Load, limits: Limits, degrees: tuple[Degrees, Degrees],
     splits: Splits, flights: Array,
 ) -> tuple[ServingPlan, ...]:  # fmt: skip
-    """The figures of `pools`, of those that keep the limits: where these are strict, with as few requests as that
-    takes."""
+    """Evaluate splits with `pools` and return the plans that keep the limits.
+
+    With `strict` limits and no load, the number of requests in flight is reduced until they hold.
+    """
     if not len(splits):
         return ()
     first, then = degrees[0].where(splits.first), degrees[1].where(splits.then)

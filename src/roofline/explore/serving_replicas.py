@@ -1,8 +1,8 @@
-"""Replicas that do both phases: the most requests in flight, or the fewest replicas, that keep the limits.
+"""Aggregated replicas: the most requests in flight, or the fewest replicas, that keep the limits.
 
-Times are those of the server that `serve` answers with, of all layouts side by side. Where requests are always as many,
-it is asked at a grid of numbers, then between the best that keeps the limits and its neighbour. At a rate all
-numbers of replicas are looked at.
+Times come from the server behind `serve`, for all layouts at once. In a closed loop it is evaluated on a grid of
+concurrencies, then between the best that keeps the limits and its neighbour. At a rate, all numbers of replicas are
+evaluated.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from roofline.explore.serving_plans import Group, ServingPlan, Site, part
 from roofline.explore.serving_space import Looked, ReplicaKinds, SiteSpace
 
 NUMBERS, FINER = 48, 16
-"""Numbers of requests in flight, or of replicas, at which layouts are looked at first; then between neighbours."""
+"""Grid points over concurrency or replicas: first over the whole range, then between neighbours."""
 WIDTH, MOST_NUMBERS = 2**13, 2**19
-"""Numbers of replicas at a rate that are looked at together, and in all."""
+"""Numbers of replicas at a rate: evaluated at once, and in total."""
 IDLE = 1000
-"""Times as many replicas as a rate takes, beyond which more of them shorten nothing."""
+"""More replicas than this multiple of the minimum do not shorten any time."""
 
 
 @dataclass(frozen=True)
 class _Question:
-    """Replicas of one site under a demand; `faster`: as many as there is room for."""
+    """Replicas of one site under a load. `faster`: use as many as there is room for."""
 
     space: SiteSpace
     site: Site
@@ -43,7 +43,7 @@ class _Question:
     def plan(
         self, kinds: ReplicaKinds, i: int, several: tuple[int, int], times: tuple[Span, Span, Percentiles], rate: float
     ) -> ServingPlan:
-        """The i-th layout, so many replicas of it with so many requests in flight in all."""
+        """The plan of the i-th layout, with numbers of replicas and of requests in flight in total."""
         replicas, flight = several
         group = Group(self.site, kinds.degrees.one(i), replicas)
         capacity = int(kinds.capacity[i]) * replicas
@@ -52,15 +52,15 @@ class _Question:
         )  # fmt: skip
 
     def used(self, s: Serving) -> Array:
-        """How much of its limits an answer uses, at most."""
+        """How much of the limits an answer uses."""
         return self.limits.used((s.ttft, s.tpot, s.latency), s.percentiles)
 
 
 def aggregated(space: SiteSpace, site: Site, demand: Load, limits: Limits, faster: bool = False) -> Looked:
-    """Every layout of a replica, as many replicas as there is room for or as the load needs.
+    """Every layout of a replica, with as many replicas as there is room for or as the load needs.
 
-    Without a load: the most requests in flight within the limits, on all chips. With one: the fewest replicas that keep
-    the limits, or where it has to be `faster` the most that there is room for.
+    Without a load: the most requests in flight within the limits, on all chips. With a load: the fewest replicas that
+    keep the limits, or with `faster` the most that there is room for.
     """
     asked, fitting = _Question(space, site, demand, limits, faster), space.replicas(site, demand)
     ways = _arriving if demand.rate is not None else _always
@@ -76,9 +76,9 @@ def aggregated(space: SiteSpace, site: Site, demand: Load, limits: Limits, faste
 
 
 def lightest(space: SiteSpace, site: Site, demand: Load, limits: Limits) -> tuple[ServingPlan, ...]:
-    """Every layout of a replica under the least load: a request each, or the load on as many as there is room for.
+    """Every layout under the lightest load: one request per replica, or the load on as many replicas as possible.
 
-    At a rate those that take it.
+    At a rate, only layouts that sustain it.
     """
     asked, plans = _Question(space, site, demand, limits, True), list[ServingPlan]()
     for kinds in space.replicas(site, demand).kinds:
@@ -100,16 +100,16 @@ def lightest(space: SiteSpace, site: Site, demand: Load, limits: Limits) -> tupl
     return tuple(plans)
 
 
-# -- always so many ------------------------------------------------------------------------------------------------
+# -- closed loop ---------------------------------------------------------------------------------------------------
 def _always(asked: _Question, kinds: ReplicaKinds, most: Array) -> Looked:
-    """So many requests are always in flight, or as many as keep the limits."""
+    """A closed loop: the given concurrency, or the highest that keeps the limits."""
     demand, capacity = asked.demand, kinds.capacity[:, np.newaxis]
     if demand.concurrency is None:
         highest, deployments = kinds.capacity, int(np.sum(most))
 
         def users(numbers: Array) -> Array:
             return numbers
-    else:  # fewer replicas are more requests of each: of `most` of them, all but so many less one
+    else:  # index n stands for `highest` + 1 − n replicas, so that more requests per replica come last
         total = int(demand.concurrency)
         highest = np.minimum(most, total)
         deployments = int(np.sum(highest))
@@ -137,10 +137,10 @@ def _always(asked: _Question, kinds: ReplicaKinds, most: Array) -> Looked:
 
 
 def _last(keeps: Callable[[Array], Array], highest: Array) -> tuple[Array, int]:
-    """The last numbers from 1 to `highest` that keep the limits, 0 where none does, and how many were looked at.
+    """The last number from 1 to `highest` that keeps the limits, 0 where none does; and how many were evaluated.
 
-    Times need not grow with the number: each layout is looked at on a grid, then between the last that keeps the limits
-    and the next one, until these are neighbours. `keeps`: of numbers [layouts, …].
+    Times need not grow with the number. Each layout is evaluated on a grid, then between the last number that keeps the
+    limits and the next one, until these are adjacent. `keeps` takes numbers [layouts, …].
     """
     low, high, considered = np.zeros_like(highest), highest + 1, 0
     while np.any(high - low > 1):
@@ -158,13 +158,13 @@ def _last(keeps: Callable[[Array], Array], highest: Array) -> tuple[Array, int]:
     return low, considered
 
 
-# -- at a rate -----------------------------------------------------------------------------------------------------
+# -- open loop -----------------------------------------------------------------------------------------------------
 def _arriving(asked: _Question, kinds: ReplicaKinds, most: Array) -> Looked:
-    """So many requests a second, at random, by the closed form: every number of replicas of every layout, in pieces.
+    """Random arrivals at a rate, by the closed form: every number of replicas of every layout, in pieces.
 
-    A layout is looked at up to the first number that keeps the limits, to the end of its piece, and no further than
-    where its replicas are busy for 1 / `IDLE` of the time; of `faster` ones at that number alone. Raises InputError for
-    more numbers than `MOST_NUMBERS`.
+    A layout is evaluated up to the first number that keeps the limits, to the end of its piece, and no further than
+    where its replicas are busy 1 / `IDLE` of the time; with `faster` only at that number. Raises InputError for more
+    than `MOST_NUMBERS` numbers.
     """
     server, rate, layouts = kinds.server, float(asked.demand.rate or 0), len(most)
     fastest = np.broadcast_to(np.asarray(server.fastest), (layouts, 1))

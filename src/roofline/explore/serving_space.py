@@ -1,4 +1,4 @@
-"""What a search may choose from, and what it has looked at."""
+"""The space of a serving search, and its outcome."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from roofline.model.model import Model
 from roofline.work.step import prefill
 
 MOST_LAYOUTS = 1024
-"""Layouts of a replica of one site that a search looks at."""
+"""Maximum number of layouts of a replica at one site."""
 
 
 @dataclass(frozen=True, eq=False)
 class ReplicaKinds:
-    """Layouts of a replica that fit, side by side along the first axis: their server, and the requests each holds."""
+    """Layouts of a replica that fit, along the first axis: their server, and the requests that each can hold."""
 
     degrees: Degrees
     server: Server
@@ -37,7 +37,7 @@ class ReplicaKinds:
 
 @dataclass(frozen=True)
 class FittingReplicas:
-    """All of a site, in groups of equal pipelines, and how many layouts do not fit."""
+    """The replicas of a site, grouped by pipeline stages, and the number of layouts that do not fit."""
 
     kinds: tuple[ReplicaKinds, ...]
     unfit: int
@@ -45,7 +45,7 @@ class FittingReplicas:
 
 @dataclass(frozen=True, eq=False)
 class SiteSpace:
-    """What may be chosen: sites, at most `chips` in all, and `layouts` of replicas, all that divide where None."""
+    """The search space: sites, at most `chips` in total, and `layouts` of replicas; None for all that divide."""
 
     model: Model
     sites: Sequence[Site]
@@ -53,10 +53,10 @@ class SiteSpace:
     layouts: Sequence[Layout] | None = None
     _known: dict[tuple[int, Load], FittingReplicas] = field(default_factory=dict, init=False, repr=False)
     columns: dict[tuple[int, int], Columns] = field(default_factory=dict, init=False, repr=False)
-    """Step times of pools of two kinds of replicas, by which kinds these are."""
+    """Step times of two pools, by the kinds of their replicas."""
 
     def replicas(self, site: Site, demand: Load) -> FittingReplicas:
-        """The replicas that the memory there has room for."""
+        """The replicas that fit the memory of a site."""
         key = (id(site), demand)
         if key not in self._known:
             check_context(self.model, prefill(1, demand.input + demand.output_tokens - 1))
@@ -76,7 +76,7 @@ class SiteSpace:
         return self._known[key]
 
     def degrees(self, site: Site, demand: Load) -> tuple[Degrees, ...]:
-        """The layouts that a replica can have there, in groups of equal pipelines. Raises InputError for too many."""
+        """The layouts of a replica at a site, grouped by pipeline stages. Raises InputError for too many."""
 
         def holds(layout: Layout) -> bool:
             server = Server(site.setup(self.model, layout), requests_of(self.model, replace(demand, prefix=0.0)), 0)
@@ -90,7 +90,7 @@ class SiteSpace:
         return by_stages(x for x in layouts if x.chips <= self.room(site))
 
     def room(self, site: Site) -> int:
-        """Chips that there are."""
+        """Number of chips available at a site."""
         return min(self.chips, cluster_named(site.on).chips) if is_several(site.on) else self.chips
 
 
@@ -100,10 +100,11 @@ def _server(model: Model, site: Site, degrees: Degrees, demand: Load) -> Server:
 
 @dataclass(frozen=True)
 class Looked:
-    """What was looked at.
+    """The outcome of a search.
 
-    `plans`: those that keep all limits, of two pools the best of them. `deployments`: replicas and their layouts that
-    fit; `considered`: these, each with the numbers in flight or rates at which its times were worked out.
+    `plans`: those that keep all limits; for two pools, the best of them. `deployments`: layouts × numbers of replicas
+    that fit. `considered`: these, at each concurrency or rate that was evaluated. `left_out`: numbers rejected, by
+    reason.
     """
 
     plans: tuple[ServingPlan, ...]
@@ -113,7 +114,7 @@ class Looked:
 
 
 def all_looked(every: Sequence[Looked]) -> Looked:
-    """All that was looked at."""
+    """The combined outcome of several searches."""
     left_out: dict[str, int] = {}
     for reason, number in (pair for looked in every for pair in looked.left_out):
         left_out[reason] = left_out.get(reason, 0) + number

@@ -1,7 +1,7 @@
-"""Numbers of replicas of two pools: how many splits of the chips there are, and which of them can be among the best.
+"""Splits of the chips between two pools: how many there are, and which of them can be among the best.
 
-Splits are counted before any is built, and built in pieces. No times are worked out here: a split is left out where a
-bound on its score, from the steps of either pool alone, lies below a score that is already reached.
+Splits are counted before any is built, and built in pieces. No times are computed here: a split is ruled out where an
+upper bound on its score, from the steps of either pool alone, is below a score already reached.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from roofline.estimates.tandem import Tandem
 from roofline.explore.demand import Limits
 
 PIECE = 2**13
-"""Splits whose times are worked out together: about 15 kB each at a rate."""
+"""Splits evaluated at once: about 15 kB each at a rate."""
 ROUNDING = 1 - 1e-9
-"""Share of a score above which a bound is as good."""
+"""Tolerance for rounding when a bound is compared with a score."""
 _NONE = (np.zeros(0, dtype=np.int64),) * 3
 
 
 @dataclass(frozen=True)
 class Splits:
-    """Numbers of replicas of two pools, for pairs of layouts, and the chips that they take."""
+    """Numbers of prefill and decode replicas for pairs of layouts, and the chips that they need."""
 
     first: Array
     then: Array
@@ -38,22 +38,22 @@ class Splits:
         return len(self.first)
 
     def where(self, kept: Array) -> Splits:
-        """Those that are kept, or those at places."""
+        """The splits selected by a mask or by indices."""
         return Splits(*(values[kept] for values in (self.first, self.then, self.prefills, self.decodes, self.chips)))
 
     def and_then(self, others: Splits) -> Splits:
-        """These, and others behind them."""
+        """These splits followed by others."""
         names = ("first", "then", "prefills", "decodes", "chips")
         return Splits(*(np.concatenate([getattr(self, name), getattr(others, name)]) for name in names))
 
 
 @dataclass(frozen=True)
 class PoolRates:
-    """The most requests a second of one replica of each pair of layouts, where it prefills or where it decodes.
+    """Upper bounds of the requests/s of one prefill or decode replica, for each pair of layouts.
 
-    `capacity`: in full steps, and through its links. `kept`: in steps that alone are no longer than the limits; with
-    requests that are always there the rate is at most `kept` times the replicas, plus `extra`: a request waits for the
-    others, but not for itself, so that one in each latency comes on top.
+    `capacity`: in full steps, and through its links. `kept`: in steps that by themselves are within the limits. In a
+    closed loop the rate is at most `kept` times the replicas plus `extra`: a request waits for the others but not for
+    itself, so that one request per latency is added.
     """
 
     capacity: Array
@@ -61,21 +61,21 @@ class PoolRates:
     extra: Array
 
     def fewest(self, i: int, rate: float) -> int:
-        """Replicas of the i-th that a rate takes, of which a number keeps the limits."""
+        """The smallest number of replicas of the i-th pair that can sustain a rate within the limits."""
         needed = max(rate / self.capacity[i], (rate - self.extra[i]) / self.kept[i])
         return max(1, int(np.ceil(needed * ROUNDING)))
 
     def all_of(self, i: int | Array, replicas: Array) -> Array:
-        """Requests a second of so many replicas of the i-th, at most."""
+        """Upper bound of the requests/s of replicas of the i-th pair."""
         return np.asarray(np.minimum(replicas * self.capacity[i], replicas * self.kept[i] + self.extra[i]))
 
 
 def pool_rates(each: Tandem, ranks: tuple[Array, Array], demand: Load, limits: Limits) -> tuple[PoolRates, PoolRates]:
-    """Bounds for pools of one replica each, of those that prefill and of those that decode.
+    """Bounds for pools of one replica each: for prefill and for decode.
 
-    Waits are at least 0, and a batch or a step is at least as long as the shortest of its table. A group whose batches
-    have n prompts starts at most n of them in the time of one; so with steps of n sequences. `ranks`: data-parallel
-    ranks of a replica of either kind, each of which has a link of its own.
+    Waits are at least 0, and a batch or a step is at least as long as the shortest in its table. A group with batches
+    of n prompts starts at most n of them per batch time; likewise steps of n sequences. `ranks`: data-parallel ranks of
+    a replica of either kind; each has its own link.
     """
     shortest_batch, shortest_step = each.batches.seconds.min(axis=0), each.running.seconds.min(axis=0)
     spent, more = each.before + shortest_batch, demand.output_tokens - 1
@@ -94,7 +94,7 @@ def pool_rates(each: Tandem, ranks: tuple[Array, Array], demand: Load, limits: L
 
 
 def _most_per_second(numbers: Array, seconds: Array, limit: Array) -> Array:
-    """The largest n / seconds(n) up to the last n that takes no longer than the limit, 0 where none does."""
+    """The maximum of n / seconds(n) up to the last n within the limit, interpolated; 0 where there is none."""
     within = seconds <= limit
     last = np.where(within.any(axis=0), len(within) - 1 - np.argmax(within[::-1], axis=0), -1)
     places = np.arange(len(numbers)).reshape(-1, *(1,) * (numbers.ndim - 1))
@@ -111,8 +111,9 @@ def _most_per_second(numbers: Array, seconds: Array, limit: Array) -> Array:
 class SplitSpace:
     """Every number of replicas of every pair of layouts that the chips have room for.
 
-    `each`: chips of a replica of either kind, of every pair; `rooms`: chips that either pool can have, `chips`: both
-    together. `layouts`: layouts of those that decode: the i-th pair is layout i // layouts before, i % layouts after.
+    `each`: chips per replica of either kind, for every pair. `rooms`: maximum chips of either pool. `chips`: maximum of
+    both together. `layouts`: number of decode layouts; the i-th pair has prefill layout i // layouts and decode layout
+    i % layouts.
     """
 
     each: tuple[Array, Array]
@@ -122,11 +123,11 @@ class SplitSpace:
 
     @cached_property
     def number(self) -> int:
-        """How many there are."""
+        """Number of splits."""
         return self.count(np.ones(len(self.each[0]), dtype=bool))
 
     def count(self, chosen: Array) -> int:
-        """How many of some pairs of layouts, counted without building them."""
+        """Number of splits of the chosen pairs of layouts, without building them."""
         pairs, several = np.unique(np.stack(self.each)[:, chosen], axis=1, return_counts=True)
         return sum(int(times) * self._number(int(a), int(b)) for a, b, times in zip(*pairs, several, strict=True))
 
@@ -135,17 +136,16 @@ class SplitSpace:
         return int(np.minimum(self.rooms[1] // then, (self.chips - first * prefills) // then).sum())
 
     def splits(self, pairs: Array, prefills: Array, decodes: Array) -> Splits:
-        """Those of places of pairs and of numbers of replicas."""
+        """The splits at these pairs and numbers of replicas."""
         chips = prefills * self.each[0][pairs] + decodes * self.each[1][pairs]
         return Splits(pairs // self.layouts, pairs % self.layouts, prefills, decodes, chips)
 
 
 @dataclass(frozen=True)
 class BoundedSplits:
-    """Splits whose score can be at least `least`, 0 for all that there are.
+    """Splits whose score can be at least `least`; 0 for all splits.
 
-    The score is requests a second of a chip. Under a load it is 1 over the chips, of splits that take `needed` requests
-    a second.
+    The score is requests/s per chip. Under a load it is 1 / chips, for splits that sustain `needed` requests/s.
     """
 
     space: SplitSpace
@@ -155,11 +155,11 @@ class BoundedSplits:
 
     @cached_property
     def can_keep(self) -> Array:
-        """Whether there is a number of prompts and one of sequences at which a pair of layouts keeps the limits."""
+        """Whether a pair of layouts keeps the limits at some number of prompts and of sequences."""
         return np.asarray((self.rates[0].kept > 0) & (self.rates[1].kept > 0))
 
     def bound(self, splits: Splits) -> Array:
-        """The score of each is at most that."""
+        """Upper bound of the score of each split."""
         if self.needed is not None:
             return np.asarray(1 / splits.chips)
         pairs = splits.first * self.space.layouts + splits.then
@@ -169,25 +169,25 @@ class BoundedSplits:
 
     @cached_property
     def counts(self) -> Array:
-        """How many of each pair of layouts."""
+        """Number of splits per pair of layouts."""
         return np.array([self._rows(i)[2].sum() for i in range(len(self.space.each[0]))], dtype=np.int64)
 
     @cached_property
     def number(self) -> int:
-        """How many."""
+        """Number of splits."""
         return int(self.counts.sum())
 
     def pieces(self) -> Iterator[Splits]:
-        """All of them, `PIECE` at a time, by layouts, then prefill replicas, then decode replicas."""
+        """All splits, `PIECE` at a time, ordered by layouts, prefill replicas and decode replicas."""
         for start in range(0, self.number, PIECE):
             yield self.at(np.arange(start, min(start + PIECE, self.number)))
 
     def sample(self, number: int) -> Splits:
-        """So many, evenly spaced."""
+        """Evenly spaced splits."""
         return self.at(np.linspace(0, self.number - 1, number).astype(np.int64))
 
     def at(self, places: Array) -> Splits:
-        """Those at places, which grow, in that order."""
+        """The splits at increasing indices."""
         ends = np.cumsum(self.counts)
         pairs = np.searchsorted(ends, places, side="right")
         numbers = []
@@ -201,7 +201,7 @@ class BoundedSplits:
         return self.space.splits(pairs, prefills, decodes)
 
     def _rows(self, i: int) -> tuple[Array, Array, Array]:
-        """Of the i-th pair numbers of prefill replicas, for each the fewest that decode, and how many there are."""
+        """For the i-th pair: numbers of prefill replicas, with the fewest decode replicas and the number of choices."""
         space, (first, then) = self.space, self.rates
         if self.least > 0 and not self.can_keep[i]:
             return _NONE

@@ -1,4 +1,4 @@
-"""The answer of `solve`: a value, what holds there and one step beyond, and why there is none."""
+"""The answer of `solve`: a value, the requirements there and one step beyond, or why there is none."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from roofline.explore.open_question import OpenQuestion
 
 @dataclass(frozen=True)
 class Met(Figured):
-    """A requirement: its limit, the figure at the answer and one step beyond it, null where there is none.
+    """A requirement: its limit, and the figure at the answer and one step beyond it; null if there is no such value.
 
-    `use`: how much of the limit the answer takes, null of a word.
+    `use`: how much of the limit is used at the answer; null for words.
     """
 
     FIGURES: ClassVar[Units] = dict.fromkeys(("metric", "sign", "limit", "value", "beyond", "unit", "use"), "")
@@ -35,14 +35,14 @@ class Met(Figured):
 
 @dataclass(frozen=True, repr=False)
 class Solution(Deployed):
-    """The greatest or least value of one setting at which the requirements hold, worked out again there and beyond it.
+    """The greatest or least value of one setting at which the requirements hold, checked there and one step beyond.
 
-    `subject`: the estimate asked at each value. `value` in `unit`, null where there is none, and `why` says so;
-    `beyond`: the next value, one more or one less of whole numbers, within a tolerance of real ones; `step`: whole
-    numbers are multiples of it. `binding`: what fails there, or what ends the range. `requirements`: their figures at
-    both. `fits`: whether at the answer all is in memory at once. `single`: no value nearer the start of the range, of
-    those looked at, fails. `method`: a closed form, whole numbers in blocks, or a root; `evaluations`: values that were
-    worked out.
+    `subject`: the estimate evaluated at each value. `value`: in `unit`; null where there is none, and `why` says why.
+    `beyond`: the next value: one more or less for integers, within a tolerance for real numbers. `step`: integers are
+    multiples of it. `binding`: the requirement that fails there, or what ends the range. `requirements`: their figures
+    at both. `fits`: whether everything fits in memory at once at the answer. `single`: every value evaluated nearer the
+    start of the range holds too. `method`: `closed form`, `whole numbers in blocks`, `root` or `legal layouts`.
+    `evaluations`: number of values evaluated.
     """
 
     SCHEMA: ClassVar[str] = "roofline.solve/1"
@@ -72,7 +72,7 @@ class Solution(Deployed):
 
 
 def met(part: Clause, q: OpenQuestion, beyond: OpenQuestion | None) -> Met:
-    """A part of the condition of a question, with its figures there and beyond."""
+    """A part of the query's condition, with its figures at the answer and beyond."""
     if isinstance(part, Compared):
         sides = part.turned
         rows = [None if at is None else (_plain(sides.left.value(at.look)), _plain(sides.right.value(at.look)))
@@ -88,7 +88,7 @@ def met(part: Clause, q: OpenQuestion, beyond: OpenQuestion | None) -> Met:
 
 
 def requirement_rows(q: OpenQuestion, beyond: OpenQuestion | None) -> tuple[Met, ...]:
-    """All parts of the condition of a question, with their figures there and beyond, where there is an estimate."""
+    """All parts of the query's condition, with their figures at the answer and, if there is an estimate, beyond."""
     try:
         return tuple(met(part, q, beyond) for part in q.condition.parts)
     except InputError:
@@ -103,7 +103,7 @@ def _plain(value: ClauseValue) -> float | str:
 
 
 def binding_of(q: OpenQuestion, rows: Sequence[Met], beyond: OpenQuestion) -> str:
-    """What fails beyond the answer: of several that do the one that is exceeded most."""
+    """The requirement that fails beyond the answer; of several, the one that is exceeded most."""
     try:
         uses = [float(part.use(beyond.look)) for part in q.condition.parts]
     except InputError:

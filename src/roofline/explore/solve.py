@@ -1,4 +1,4 @@
-"""`solve`: the value of one setting at which what is asked for holds, or two ways cost the same."""
+"""`solve`: the value of one setting at which a condition holds, or at which two options cost the same."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ from roofline.model.load import Source, model_of
 from roofline.model.model import Model
 
 FINDS = (*WORK, *HARDWARE, "chips", *MONEY)
-"""What can be looked for."""
+"""Settings that can be the unknown."""
 TRIED_VALUES = 4
-"""Values of a knob at which a first estimate is looked for."""
+"""Number of values of a knob at which a first estimate is tried."""
 
 
 @question(beside={**ASKED, **TRAINED})
@@ -60,26 +60,27 @@ def solve(
         "The other side, where it differs: `on=b200,precision=fp8`; of price and utilisation also owning, "
         "`owned(capital=30000,years=4,kwh=0.1,pue=1.2)`.",
     ] = None,
-    utilisation: Annotated[PlainNumber | None, "Of the time in which an owned chip works, to find the price."] = None,
-    extreme: Annotated[ExtremeName | None, "The greatest or the least value, where it is not the usual one."] = None,
-    most_chips: Annotated[OneChipCount | None, "As far as chips are looked at (512, or those of the cluster)."] = None,
+    utilisation: Annotated[PlainNumber | None, "Share of time in which an owned chip works, to find the price."] = None,
+    extreme: Annotated[ExtremeName | None, "The greatest or the least value, instead of the default."] = None,
+    most_chips: Annotated[OneChipCount | None, "Maximum number of chips (512, or those of the cluster)."] = None,
     strict: Annotated[Switch, "Times at the far end of their 80 % intervals."] = False,
     **settings: Given,
 ) -> Solution:
-    """The value of one setting, `find`, at which what `where` says holds.
+    """The value of one setting, `find`, at which the condition `where` holds.
 
-    find: `batch`, `context`, `input`, `output`, `concurrency`, `rate` (requests/s) or `tokens` (of training), the
-    greatest where all limits are upper ones, else the least; `bandwidth`, `peak`, `memory` or `link` of a chip like the
-    one given, or the number of `chips`, the least; `price` (USD an hour of a chip) or `utilisation` at which two ways
-    cost the same. `extreme`: `greatest` or `least` instead.
-    where: requirements such as `tpot <= 30ms and fits`; `bound = compute` makes it the critical batch or length;
-    `time <= against` compares with the other settings. strict: times at the far end of their 80 % intervals.
-    against: settings that differ on the other side, `on=b200,precision=fp8` or a mapping; of price and utilisation also
-    owning (an `Owned`, or text such as `owned(capital=30000,years=4,kwh=0.1)`).
-    The other settings are those of `estimate`, `generate`, `serve` or `train`, by the numbers given: `context`, or
-    `input`: a step; `input` and `output`: a static batch; with `concurrency` or `rate`: a server; `tokens`: training.
-    most_chips: of `chips`, as far as is looked (512, or those of the cluster).
-    Raises InputError for what is not understood; where nothing holds, or nothing limits, `value` is None, `why` says
+    find: `batch`, `context`, `input`, `output`, `concurrency`, `rate` (requests/s) or `tokens` (of training): the
+    greatest value where all limits are upper limits, else the least. `bandwidth`, `peak`, `memory` or `link` of a chip
+    like the given one, or the number of `chips`: the least value. `price` (USD per chip-hour) or `utilisation`: where
+    two options cost the same. `extreme`: `greatest` or `least` instead.
+    where: requirements such as `tpot <= 30ms and fits`; `bound = compute` gives the critical batch or length; `time <=
+    against` compares with the other side. strict: times at the far end of their 80 % intervals.
+    against: settings of the other side that differ, `on=b200,precision=fp8` or a mapping; for price and utilisation
+    also owning (an `Owned`, or text such as `owned(capital=30000,years=4,kwh=0.1)`).
+    The other settings are those of `estimate`, `generate`, `serve` or `train`. The numbers select the estimate:
+    `context` or `input` a step; `input` and `output` a static batch; with `concurrency` or `rate` a server; `tokens`
+    training.
+    most_chips: for `chips`, the largest number evaluated (512, or those of the cluster).
+    Raises InputError for invalid settings. Where no value holds, or nothing limits it, `value` is None and `why` says
     which.
     """
     find = OLD_NAMES.get(find, find)
@@ -115,7 +116,7 @@ def solve(
 
 
 def _under(q: OpenQuestion, texts: Sequence[str]) -> OpenQuestion:
-    """The question with a condition. Raises InputError where it is not understood, or not something to look for."""
+    """The query with a condition. Raises InputError where the condition is invalid or no target of a search."""
     units = {name: column.spelled for name, column in q.known.items()}
     condition = condition_of(texts, units, sides=True)
     for part in condition.parts:
@@ -125,7 +126,7 @@ def _under(q: OpenQuestion, texts: Sequence[str]) -> OpenQuestion:
 
 
 def _check_limit(part: Compared, limit: float) -> None:
-    """Raises InputError for a limit of a figure that is not above 0, and for a number that it is to be exactly."""
+    """Raises InputError for a limit that is not above 0, and for a number that must be matched exactly."""
     if not isinstance(part.left, FigureName) or part.left.kind != "number":
         return
     expected = {"s": "a time above 0", "B": "bytes above 0"}.get(part.left.unit, "a number above 0")
@@ -136,7 +137,7 @@ def _check_limit(part: Compared, limit: float) -> None:
 
 
 def _known(candidates: Iterable[Callable[[], OpenQuestion]]) -> Mapping[str, ColumnKind]:
-    """The figures of the first question that has an estimate. Raises the first one's InputError if none has."""
+    """The figures of the first candidate that has an estimate. Raises the first InputError if none has."""
     first: InputError | None = None
     for candidate in candidates:
         try:
@@ -148,7 +149,7 @@ def _known(candidates: Iterable[Callable[[], OpenQuestion]]) -> Mapping[str, Col
 
 
 def _candidates(of: Sought) -> Iterator[Callable[[], OpenQuestion]]:
-    """The question as it is where the knob has a value already, then with a few of those that are looked at."""
+    """The query itself where the knob already has a value, then with a few values of its range."""
     if of.knob.side == "hardware":
         yield lambda: of.q
     for value in np.geomspace(of.low, of.high, TRIED_VALUES):
@@ -156,14 +157,14 @@ def _candidates(of: Sought) -> Iterator[Callable[[], OpenQuestion]]:
 
 
 def _usual(find: str, condition: Condition) -> str:
-    """The greatest of the work under upper limits, the least where a target is to be reached."""
+    """The greatest value of the work under upper limits; the least where a target must be reached."""
     if find in HARDWARE or find == "chips" or any(_reached(part) for part in condition.parts):
         return "least"
     return "greatest"
 
 
 def _reached(part: Clause) -> bool:
-    """Whether it is a target, which more work comes to: a least figure, a bound."""
+    """Whether a requirement is a target that more work reaches: a lower limit, or a bound."""
     if isinstance(part, Not) and not isinstance(part.of.negated(), Not):
         return _reached(part.of.negated())
     if not isinstance(part, Compared):

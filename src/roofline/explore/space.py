@@ -1,8 +1,8 @@
-"""A space of settings and numbers along labelled axes, its points numbered, cut into pieces of one size.
+"""The space of a sweep: labelled axes of settings and numbers, with numbered points, cut into pieces.
 
-Settings (model, machine, layout, formats, engine, …) make a plan for each combination, the last fastest; the numbers of
-a plan (batch, context, …) are arrays that broadcast through it. A piece is a few plans whole, or a box of one plan's
-points, so that the arrays of its axes stay short. Points, pieces and their order follow from the axes alone.
+Every combination of settings (model, machine, layout, formats, engine, …) is a plan, the last axis fastest. The numbers
+of a plan (batch, context, …) are arrays that broadcast. A piece is several whole plans, or a box of one plan's points,
+so that arrays stay short. Points, pieces and their order follow from the axes alone.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from roofline.declared.question import Settings
 from roofline.explore.questions import Question, question_named
 
 PIECE_POINTS = 2**17
-"""Points of a piece at most: a row group of a file."""
+"""Maximum number of points in a piece, which is a row group of a file."""
 PIECE_PLANS = 2**14
-"""Plans of a piece at most."""
+"""Maximum number of plans in a piece."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """An axis of settings: its name, the settings, and what each is called. One may be the error that it is."""
+    """An axis of settings: its name, its settings and their labels. An invalid setting is represented by its error."""
 
     name: str
     settings: tuple[Given, ...]
@@ -37,7 +37,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Numbers:
-    """An axis of numbers of one dimension."""
+    """A one-dimensional axis of numbers."""
 
     name: str
     values: Array
@@ -45,20 +45,20 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Segment:
-    """A box of a plan's points: the range of each of its numeric axes."""
+    """A box of a plan's points: the index range of each numeric axis."""
 
     plan: int
     box: tuple[tuple[int, int], ...]
 
     @property
     def points(self) -> int:
-        """How many they are."""
+        """Number of points."""
         return prod(stop - start for start, stop in self.box)
 
 
 @dataclass(frozen=True)
 class Space:
-    """Axes of settings and of numbers, and what is asked at every point. `most`: points of a piece."""
+    """Axes of settings and of numbers, and the question asked at every point. `most`: maximum points of a piece."""
 
     phase: str
     choices: tuple[Choice, ...]
@@ -67,32 +67,32 @@ class Space:
 
     @property
     def question(self) -> Question:
-        """What is asked."""
+        """The question asked."""
         return question_named(self.phase)
 
     @cached_property
     def plans(self) -> int:
-        """Combinations of settings, those included that cannot be."""
+        """Number of combinations of settings, invalid ones included."""
         return prod(len(choice.labels) for choice in self.choices)
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
-        """Numbers of each numeric axis."""
+        """Length of each numeric axis."""
         return tuple(len(axis.values) for axis in self.numbers)
 
     @cached_property
     def each(self) -> int:
-        """Points of a plan."""
+        """Number of points per plan."""
         return prod(self.shape)
 
     @property
     def points(self) -> int:
-        """All points, those included that cannot be."""
+        """Number of points, invalid ones included."""
         return self.plans * self.each
 
     # -- plans -----------------------------------------------------------------------------------------------------
     def places(self, plan: int) -> tuple[int, ...]:
-        """Which of each choice's settings a plan has."""
+        """Index of a plan's setting on each axis."""
         places = []
         for choice in reversed(self.choices):
             plan, place = divmod(plan, len(choice.labels))
@@ -100,7 +100,7 @@ class Space:
         return tuple(reversed(places))
 
     def settings(self, plan: int) -> Settings:
-        """The settings of a plan. Raises InputError where one of them cannot be."""
+        """The settings of a plan. Raises InputError where one of them is invalid."""
         pairs = zip(self.choices, self.places(plan), strict=True)
         chosen = {choice.name: choice.settings[i] for choice, i in pairs}
         for setting in chosen.values():
@@ -109,14 +109,14 @@ class Space:
         return chosen
 
     def labels(self, plan: int) -> Mapping[str, str]:
-        """What they are called."""
+        """The labels of a plan's settings."""
         pairs = zip(self.choices, self.places(plan), strict=True)
         return {choice.name: choice.labels[i] for choice, i in pairs}
 
     # -- pieces ----------------------------------------------------------------------------------------------------
     @cached_property
     def _cut(self) -> tuple[int, int]:
-        """The axis along which a plan's points are cut, and how many of its numbers a box has."""
+        """The axis along which a plan's points are cut, and the length of a box along it."""
         behind = 1
         for axis in range(len(self.shape) - 1, -1, -1):
             if behind * self.shape[axis] > self.most:
@@ -126,18 +126,18 @@ class Space:
 
     @cached_property
     def _boxes(self) -> int:
-        """Boxes of a plan."""
+        """Number of boxes per plan."""
         axis, length = self._cut
         return prod(self.shape[:axis]) * -(-self.shape[axis] // length) if self.shape else 1
 
     @cached_property
     def _plans_together(self) -> int:
-        """Plans of a piece, where a plan is one box."""
+        """Number of plans in a piece, where a plan is one box."""
         return 1 if self._boxes > 1 else max(1, min(PIECE_PLANS, self.most // max(1, self.each)))
 
     @property
     def pieces(self) -> int:
-        """How many pieces it is cut into."""
+        """Number of pieces."""
         return self.plans * self._boxes if self._boxes > 1 else -(-self.plans // self._plans_together)
 
     def piece(self, number: int) -> tuple[Segment, ...]:
@@ -156,11 +156,11 @@ class Space:
         return (Segment(plan, (*ranges, *((0, n) for n in self.shape[axis + 1 :]))),)
 
     def segments(self) -> Iterator[Segment]:
-        """All of them, piece by piece."""
+        """All segments, piece by piece."""
         return (segment for number in range(self.pieces) for segment in self.piece(number))
 
     def point(self, segment: Segment) -> dict[str, Array]:
-        """The numbers of a segment, each array along an axis of its own."""
+        """The coordinates of a segment, each array along its own axis."""
         axes = len(self.numbers)
         return {
             n.name: n.values[start:stop].reshape((*(1,) * i, -1, *(1,) * (axes - 1 - i)))
@@ -169,5 +169,5 @@ class Space:
 
     @property
     def given(self) -> frozenset[str]:
-        """The names of its axes."""
+        """The names of the axes."""
         return frozenset((*(choice.name for choice in self.choices), *(axis.name for axis in self.numbers)))

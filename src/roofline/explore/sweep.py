@@ -1,4 +1,4 @@
-"""Steps over batch, over context and over both, with the points where what limits them changes."""
+"""Crossovers: steps over batch, over context and over both, and the points where the bound changes."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from roofline.work.step import PHASES, Phase, Step, decode, step_of
 Swept: TypeAlias = Literal["batch", "context"]
 AXES: tuple[Swept, ...] = ("batch", "context")
 Values: TypeAlias = Any
-"""Numbers of all points, in an array."""
+"""An array with a number per point."""
 MOST_BATCH, MOST_CONTEXT = 1024, 131072
 MOST_CHUNKS = 256
-"""Chunks of attention that a sweep over context draws."""
+"""Maximum number of attention chunks drawn in a sweep over context."""
 PIECES = 64
-"""Points of the array that looks for a crossing between two neighbours; each pass narrows it that many times."""
+"""Points per pass of the search for a crossing between two neighbours; each pass narrows it by this factor."""
 
 
 @dataclass(frozen=True)
 class Crossing:
-    """The first value `at` which the limit is `after` and no longer `before`.
+    """The first value `at` which the bound is `after` instead of `before`.
 
     `of` floor: Σ compute against Σ memory at full peak and bandwidth; expected: see `binding`.
     """
@@ -46,9 +46,9 @@ class Crossing:
 
 @dataclass(frozen=True)
 class StepSweep:
-    """Steps of a phase over one axis in one place. `values` [n] and every figure of `estimate` [n].
+    """Steps of a phase over one axis. `values` [n] and every figure of `estimate` [n].
 
-    `unfit_from`: the first value at which a step needs more memory than there is, None where none does.
+    `unfit_from`: the first value at which a step does not fit in memory; None if all fit.
     """
 
     phase: Phase
@@ -60,15 +60,15 @@ class StepSweep:
 
     @property
     def tokens_per_second(self) -> Values:
-        """New tokens of the batch over the step's expected time, [n]."""
+        """New tokens of the batch per expected second of the step, [n]."""
         return self.estimate.tokens_per_second
 
 
 @dataclass(frozen=True)
 class DecodeMap:
-    """Decode steps over batch [b] × context [c] in one place; every figure of `estimate` is [b, c].
+    """Decode steps over batch [b] × context [c]; every figure of `estimate` is [b, c].
 
-    `longest`: the longest context that fits beside the weights at each batch, 0 where none does.
+    `longest`: the longest context that fits at each batch; 0 where none fits.
     """
 
     batch: Values
@@ -78,26 +78,26 @@ class DecodeMap:
 
     @property
     def tokens_per_second(self) -> Values:
-        """New tokens of the batch over the step's expected time, [b, c]."""
+        """New tokens of the batch per expected second of the step, [b, c]."""
         return self.estimate.tokens_per_second
 
     @property
     def fits(self) -> Values:
-        """Whether the batch's cache fits at that context, [b, c]."""
+        """Whether the cache of the batch fits at that context, [b, c]."""
         return self.context[None, :] <= self.longest[:, None]
 
 
 def longest_context(model: Model, most: int | None = None) -> int:
-    """The last context length at which a decode still stays within the model's own, at most `most`."""
+    """The longest context after which a decode step is still within the model's own context; at most `most`."""
     asked = MOST_CONTEXT if most is None else count("context", most, 1)
     return asked if model.context is None else max(1, min(asked, model.context - 1))
 
 
 def lengths(model: Model, last: int, phase: Phase) -> Values:
-    """Contexts from 1 to the last, eight to a doubling, among which a decode's time does not jump unseen.
+    """Contexts from 1 to `last`, eight per doubling, with those at which a decode step's time jumps.
 
-    Where attention starts afresh at each chunk they have every chunk's last and first token. The steps that complete a
-    compressed entry are left out for their neighbours: see `rates`.
+    With chunked attention they include the last and the first token of every chunk, or of about `MOST_CHUNKS` of them.
+    Steps that complete a compressed entry are replaced by their neighbours: see `rates`.
     """
     values = spread(1, last, 8)
     if phase == "prefill":
@@ -111,7 +111,7 @@ def lengths(model: Model, last: int, phase: Phase) -> Values:
 
 
 def rates(model: Model) -> tuple[int, ...]:
-    """Tokens of its compressed entries, the most first; a decode step that completes one does more than others."""
+    """Tokens per compressed entry, largest first. A decode step that completes an entry does more work than others."""
     return tuple(sorted({x.rate for x, _ in model.modules() if isinstance(x, Compressor)}, reverse=True))
 
 
@@ -126,11 +126,10 @@ def sweep_steps(
     most: int | None = None,
     **options: Given,
 ) -> StepSweep:
-    """Steps over batch (1 … `most`, 1024 where not given, at `context`) or over context (1 … `most` at `batch`).
+    """Steps over batch (1 … `most`, 1024 by default, at `context`) or over context (1 … `most`, at `batch`).
 
-    Contexts are those of `lengths`. Of a decode `context` is what is cached, of a prefill the prompt. The batch is that
-    of all replicas. The `options` are those of `estimate`.
-    Raises InputError for what is not understood.
+    The contexts are those of `lengths`. For a decode step `context` is the cached tokens, for a prefill the prompt. The
+    batch is over all replicas. The `options` are those of `estimate`. Raises InputError for invalid settings.
     """
     for name, value, known in (("over", over, AXES), ("phase", phase, PHASES)):
         if value not in known:
@@ -167,8 +166,8 @@ def map_decode(
 ) -> DecodeMap:
     """Decode over batch (powers of two up to `most_batch`, 1024) × context (powers of two from 256 up, and the last).
 
-    The batch is that of all replicas. What fits is what `fit` says for the engine. The settings in `options` are those
-    of `estimate`. Raises InputError for what is not understood.
+    The batch is over all replicas. Memory limits are those of `fit` for the engine. The `options` are those of
+    `estimate`. Raises InputError for invalid settings.
     """
     last = longest_context(model, most_context)
     sizes = spread(1, count("batch", MOST_BATCH if most_batch is None else most_batch, 1), 1)
@@ -180,16 +179,16 @@ def map_decode(
     return DecodeMap(sizes, lengths, timed, longest)
 
 
-# -- what limits a step --------------------------------------------------------------------------------------------
+# -- bounds --------------------------------------------------------------------------------------------------------
 def floor_bound(e: Estimate) -> Values:
-    """Of the sums at the speed of light the longest: network, compute or memory."""
+    """The largest sum at the speed of light: network, compute or memory."""
     compute, memory = np.asarray(e.compute_time), np.asarray(e.memory_time)
     on_chip = np.where(compute >= memory, "compute", "memory")
     return np.where(e.network_time > np.maximum(compute, memory), "network", on_chip)
 
 
 def binding(e: Estimate) -> Values:
-    """The bound (compute, memory, network, latency) of the ops that take most of the expected time together."""
+    """The bound (compute, memory, network, latency) whose ops take most of the expected time in total."""
     names = np.array(["compute", "memory", "network", "latency"])
     total = [sum(op.expected * (np.asarray(op.bound) == name) for op in e.ops) for name in names]
     shape = np.shape(e.time)
@@ -199,9 +198,9 @@ def binding(e: Estimate) -> Values:
 def crossings(
     of: Literal["floor", "expected"], values: Values, names: Callable[[Values], Values], known: Values | None = None
 ) -> tuple[Crossing, ...]:
-    """Where `names(values)` changes, to the exact whole number; at most one change between two neighbours.
+    """Where `names(values)` changes, to the exact integer; at most one change between two neighbours.
 
-    `known`: names(values), where they are known already.
+    `known`: names(values), if known already.
     """
     named = names(values) if known is None else known
     changes = [i for i in range(1, len(values)) if named[i] != named[i - 1]]
@@ -212,13 +211,13 @@ def crossings(
 
 
 def _first(low: int, high: int, names: Callable[[Values], Values]) -> int:
-    """The first whole number in (low, high] whose name is not that of `low`."""
+    """The first integer in (low, high] whose name differs from that of `low`."""
     name = names(np.array([low]))[0]
     return adjacent(high, low, lambda values: names(values) != name, PIECES)[0]
 
 
 def _first_unfit(values: Values, fits: Callable[[Values], Values], known: Values) -> int | None:
-    """The first whole number from which on it does not fit; `known`: fits(values)."""
+    """The first integer from which on a step does not fit; `known`: fits(values)."""
     if known.all():
         return None
     i = int(known.argmin())
@@ -226,6 +225,6 @@ def _first_unfit(values: Values, fits: Callable[[Values], Values], known: Values
 
 
 def first_true(low: int, high: int, holds: Callable[[Values], Values]) -> int | None:
-    """The first whole number from `low` to `high` for which `holds`, as `whole_end` looks for it; None if none does."""
+    """The first integer from `low` to `high` for which `holds`, by `whole_end`; None if there is none."""
     end = whole_end(low, high, lambda values: np.where(holds(values), 0.0, np.inf), False, PIECES)
     return None if end.value is None else int(end.value)

@@ -1,4 +1,4 @@
-"""`sweep`: a table of anything over anything, from a few rows to more than memory holds."""
+"""`sweep`: a table over any combination of axes, from a few rows to more than memory holds."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from polars import DataFrame
 
 MOST_IN_MEMORY = 10**7
-"""Points of a sweep whose rows stay in memory."""
+"""Maximum number of points of a sweep in memory."""
 MOST_POINTS = 10**12
-"""Points of any sweep."""
+"""Maximum number of points of any sweep."""
 
 
 @dataclass(frozen=True, repr=False)
 class Sweep(Result):
-    """Rows of a space: the combinations of its axes that can be and that meet the condition, the last axis fastest.
+    """A table of all valid combinations of axes that meet a condition, the last axis fastest.
 
-    `axes`: how many each has; `points`: their product; `dropped`: points left out because they cannot be, and why. A
-    column has one value for each row; `columns_of` says their units.
+    `axes`: number of values of each; `points`: their product; `dropped`: number of invalid points by reason. A column
+    has one value per row; `columns_of` gives the units.
     """
 
     SCHEMA: ClassVar[str] = "roofline.sweep/1"
@@ -50,42 +50,42 @@ class Sweep(Result):
 
     @property
     def phase(self) -> str:
-        """What was asked at every point."""
+        """The question asked at every point."""
         return self.sweeper.space.phase
 
     @property
     def where(self) -> str:
-        """The condition that rows meet."""
+        """The condition on rows."""
         return self.sweeper.condition.text
 
     @property
     def axes(self) -> Mapping[str, int]:
-        """The axes, and how many values each has."""
+        """The axes and their numbers of values."""
         return axis_sizes(self.sweeper.space)
 
     @property
     def points(self) -> int:
-        """All points of the space."""
+        """Number of points in the space."""
         return self.sweeper.space.points
 
     @property
     def plans(self) -> int:
-        """Combinations of settings."""
+        """Number of combinations of settings."""
         return self.sweeper.space.plans
 
     @property
     def rows(self) -> int:
-        """Points that can be and meet the condition."""
+        """Number of points that are valid and meet the condition."""
         return len(next(iter(self.values.values())))
 
     @property
     def columns_of(self) -> Mapping[str, str]:
-        """The columns, and the unit of each."""
+        """The columns and their units."""
         return {column.name: column.unit for column in self.sweeper.columns}
 
     @property
     def table(self) -> Mapping[str, FigureValue]:
-        """Every column, a value for each row."""
+        """Every column, with a value per row."""
         return self.columns()
 
     @property
@@ -99,7 +99,7 @@ class Sweep(Result):
         return frame_of(self.values)
 
     def __getitem__(self, name: str) -> Array:
-        """A column as an array. Raises InputError for one that is not there."""
+        """A column as an array. Raises InputError for an unknown column."""
         if name not in self.values:
             raise not_one_of("column", name, self.values)
         values = self.values[name]
@@ -112,7 +112,7 @@ def _listed(values: ColumnValues) -> list[FigureValue]:
 
 
 def axis_sizes(space: Space) -> Mapping[str, int]:
-    """The axes of a space, and how many values each has."""
+    """The axes of a space and their numbers of values."""
     sizes = {choice.name: len(choice.labels) for choice in space.choices}
     return sizes | {axis.name: len(axis.values) for axis in space.numbers}
 
@@ -121,20 +121,21 @@ def sweep(
     model: Model | Source, *, phase: str = "decode", where: str = "", columns: Sequence[str] | None = None,
     cluster: str | None = None, **axes: Given,
 ) -> Sweep:  # fmt: skip
-    """A table over every combination of its axes, each of them one value or many: a `Sweep`.
+    """Evaluate every combination of axes, each of them one value or many, into a table.
 
-    phase: what is asked at each point. `decode` over batch and context, `prefill` over batch and input, `generate` over
-    batch, input and output, `serve` over input, output, prefix and either concurrency or rate, `train` over batch,
+    phase: the question asked at each point. `decode` over batch and context, `prefill` over batch and input, `generate`
+    over batch, input and output, `serve` over input, output, prefix and either concurrency or rate, `train` over batch,
     tokens and micro_batch.
     axes: numbers are a number, a list, a range, an array or a text (`1..512:x2`, `1Ki,4Ki`, `16..256:+16`). Settings
-    are those of `Settings` (on, layout, precision, engine, law), each one or a list; layouts may be texts such as
-    `tp=1,2,4,pp=1,2`, of every combination, or degrees alone (tp=[1, 2]); `figures` (`bw=2T,4T`) changes figures of
-    the chips; of `train` recompute, recipe, optimizer, schedule and loss too. `model`: one or a list.
-    where: a condition on columns, `fits and tpot < 30ms`. columns: those that are wanted beside the axes, `all` of
-    them. cluster: `local` or the address of a Dask scheduler, whose workers evaluate the pieces.
-    Combinations that cannot be (a degree that does not divide, a format that the chip lacks, too few chips, a sequence
-    beyond the model's context, a rate that no server takes) are left out and counted in `dropped`.
-    Raises InputError for what is not understood, where nothing can be, and for more than 10^7 points.
+    are those of a place (on, layout, precision, engine, law), each one value or a list. Layouts may be texts such as
+    `tp=1,2,4,pp=1,2`, for every combination, or degrees by themselves (tp=[1, 2]). `figures` (`bw=2T,4T`) changes
+    figures of the chips. `train` also takes recompute, recipe, optimizer, schedule and loss. `model`: one or a list.
+    where: a condition on columns, `fits and tpot < 30ms`.
+    columns: columns in addition to the axes, or `all`.
+    cluster: `local` or the address of a Dask scheduler, whose workers evaluate the pieces.
+    Invalid combinations (a degree that does not divide, a format that the chip lacks, too few chips, a sequence beyond
+    the model's context, a rate above the server's maximum) are left out and counted in `dropped`.
+    Raises InputError for invalid settings, where no combination is valid, and for more than 10^7 points.
     """
     sweeper = sweeper_of(space_of(model, phase, axes), split_names(columns), where)
     check_size(sweeper.space, MOST_IN_MEMORY)
@@ -142,7 +143,7 @@ def sweep(
 
 
 def split_names(columns: object) -> list[str] | None:
-    """Names of columns, listed or separated by commas."""
+    """Names of columns, from a list or separated by commas."""
     if columns is None:
         return None
     words = columns.split(",") if isinstance(columns, str) else columns
@@ -152,7 +153,7 @@ def split_names(columns: object) -> list[str] | None:
 
 
 def collected(sweeper: Sweeper, pieces: Iterable[PieceRows]) -> Sweep:
-    """The rows of all pieces in memory."""
+    """The rows of all pieces as one table in memory."""
     dropped: Counter[str] = Counter()
     parts: list[Rows] = []
     for piece in pieces:
@@ -164,7 +165,7 @@ def collected(sweeper: Sweeper, pieces: Iterable[PieceRows]) -> Sweep:
 
 
 def sweep_digest(sweeper: Sweeper) -> str:
-    """The SHA-256 of all that decides the rows: the axes, what machines are by now, columns, condition, version."""
+    """SHA-256 of everything that determines the rows: axes, current chip data, columns, condition, version."""
     space = sweeper.space
     chips = [machine_chip(on) for choice in space.choices if choice.name == "on" for on in choice.settings]
     names = [column.name for column in sweeper.columns]
@@ -172,7 +173,7 @@ def sweep_digest(sweeper: Sweeper) -> str:
 
 
 def check_size(space: Space, most: int) -> None:
-    """Raises InputError for more points than that."""
+    """Raises InputError for more points than `most`."""
     if space.points > most:
         sizes = " × ".join(f"{size:,} {name}" for name, size in axis_sizes(space).items() if size > 1)
         expected = f"at most {most:,} points" + (" in memory: a file takes more" if most == MOST_IN_MEMORY else "")

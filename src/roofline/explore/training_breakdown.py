@@ -1,4 +1,4 @@
-"""Where the time of a training step goes, op by op on one stage: lines that add up to the expected time of the step."""
+"""Breakdown of a training step's time, op by op on one stage; the parts add up to the expected step time."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ PHASES: tuple[str, ...] = get_args(o.PassPhase)[:4]
 PASS_OF: Mapping[str, str] = {
     "forward": "forward", "recompute": "backward", "backward": "backward", "weight": "weight",
 }  # fmt: skip
-"""The phase of an op → the pass of a stage that it is in."""
+"""Phase of an op → the pass of a stage that contains it."""
 ROUNDING = 1e-12
-"""The share of a step below which a difference of sums is rounding."""
+"""Differences below this share of a step are rounding errors."""
 
 
 @dataclass(frozen=True)
 class OpShare(Figured):
-    """One op of a step on one stage: all its layers and all micro-batches.
+    """The time of one op of a step on one stage, over all its layers and all micro-batches.
 
-    `module`: the op of the forward pass that it is of. `block`: where it stands.
+    `module`: the op of the forward pass that it belongs to. `block`: the block that contains it.
     """
 
     FIGURES: ClassVar[Units] = {"name": "", "module": "", "block": "", "phase": "", "seconds": "s"}
@@ -43,13 +43,13 @@ class OpShare(Figured):
 
 @dataclass(frozen=True)
 class Breakdown(Figured):
-    """The expected time of a step, as one stage spends it; everything adds up to `total`.
+    """The expected time of a step, as one stage spends it. All parts add up to `total`.
 
-    `ops`: what runs on the chip. `exposed`: communication within a replica that nothing hides, by axis; `slowed`: what
-    work beside communication is slowed by, and what goes to the host and back without anything beside it. `waiting`:
-    for other stages, their sends included (the bubble). `reduction`, `gathering`: exposed between replicas; `update`:
-    the optimizer; `between`: what the step takes beside all that, for its slowest rank and between two steps.
-    `beside`: `exposed` and `slowed` together, by pass.
+    `ops`: computation on the chip. `exposed`: communication within a replica that is not overlapped, by axis. `slowed`:
+    slowdown of computation by overlapped communication, and offloading to the host that is not overlapped. `waiting`:
+    for other stages, their sends included (the pipeline bubble). `reduction`, `gathering`: exposed communication
+    between replicas. `update`: the optimizer. `between`: the rest of the step: its slowest rank, and time between two
+    steps. `beside`: `exposed` and `slowed` together, by pass.
     """
 
     FIGURES: ClassVar[Units] = {
@@ -84,7 +84,7 @@ class Breakdown(Figured):
 
     @property
     def lines(self) -> Mapping[str, float]:
-        """Seconds of everything that is no op, by name."""
+        """Seconds of everything other than ops, by name."""
         sent = {f"exposed {axis}": value for axis, value in self.exposed.items()}
         return {
             **sent, "slowed": self.slowed, "waiting": self.waiting, "reduction": self.reduction,
@@ -93,12 +93,12 @@ class Breakdown(Figured):
 
     @property
     def total(self) -> float:
-        """Seconds of all lines: those of the step."""
+        """Seconds of all parts, equal to the step time."""
         return sum(op.seconds for op in self.ops) + sum(self.lines.values())
 
 
 def module_of(name: str) -> str:
-    """The op of the forward pass that an op's name is of.
+    """The op of the forward pass that an op belongs to, by name.
 
     >>> module_of("qkv_proj_wgrad"), module_of("experts_dispatch_again"), module_of("loss_backward")
     ('qkv_proj', 'experts_dispatch', 'loss')
@@ -107,9 +107,9 @@ def module_of(name: str) -> str:
 
 
 def breakdown(e: TrainingEstimate, stage: int | None = None) -> Breakdown:
-    """The step as the rank of a stage spends it, the slowest where none is named.
+    """The breakdown of a step on one stage, the slowest by default.
 
-    Raises InputError for arrays, which have a breakdown each, and for a stage that there is not.
+    Raises InputError for arrays of steps, and for an unknown stage.
     """
     if e.shape:
         raise InputError("breakdown", f"{e.shape} points", "one batch and one layout")
@@ -131,18 +131,18 @@ def breakdown(e: TrainingEstimate, stage: int | None = None) -> Breakdown:
 
 
 def between(e: TrainingEstimate) -> float:
-    """Seconds of a step beside its passes, what replicas exchange, and the optimizer."""
+    """Seconds of a step outside its passes, the communication between replicas and the optimizer."""
     parts = (e.passes, e.reduction, e.gathering, e.update)
     return _rounded(float(e.time) - sum(float(span.expected) for span in parts), e)
 
 
 def _rounded(seconds: float, e: TrainingEstimate) -> float:
-    """Nothing where it is rounding."""
+    """The seconds, or 0 where they are only a rounding error."""
     return seconds if abs(seconds) > ROUNDING * float(e.time) else 0.0
 
 
 class OpKey(NamedTuple):
-    """What op of what block and phase, and whether it communicates."""
+    """An op of a block and phase, and whether it communicates."""
 
     name: str
     block: str
@@ -151,7 +151,7 @@ class OpKey(NamedTuple):
 
 
 def _ops(e: TrainingEstimate, stage: Stage) -> tuple[OpShare, ...]:
-    """The ops that the rank of a stage runs in a step, collectives apart."""
+    """The ops that the rank of a stage runs in a step, without collectives."""
     micro = with_batch(e.step, e.micro_batch)
     seconds: dict[OpKey, float] = {}
     for part, many in e.run_by(stage):
@@ -166,6 +166,6 @@ def _ops(e: TrainingEstimate, stage: Stage) -> tuple[OpShare, ...]:
 
 
 def _by_op(section: str, op: o.Op, kind: str) -> Hashable:
-    """An op by its name, block and phase, and whether it communicates; the pass before a product stands apart."""
+    """Key of an op: name, block, phase, and whether it communicates. Quantisation before a matmul has its own key."""
     name = f"{op.name}_quantise" if kind == "quantise" else op.name
     return OpKey(name, section, op.phase, isinstance(op, o.Communicate))

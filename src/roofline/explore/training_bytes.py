@@ -1,4 +1,4 @@
-"""Where the memory of a training rank goes: module by module, and over the time of a step."""
+"""Breakdown of the memory of a training rank, by module and over the time of a step."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from roofline.model.modules import Module
 from roofline.work.training import Training, with_batch
 
 LAYER_INPUTS = "inputs of layers"
-"""What full recomputation keeps, which is of no module."""
+"""Name for what full recomputation keeps, which belongs to no module."""
 
 
-# -- module by module ----------------------------------------------------------------------------------------------
+# -- by module -----------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class RankBytes(Figured):
-    """Bytes of a module on one rank, in all its layers: state, and what it keeps of all micro-batches in flight."""
+    """Bytes of a module on one rank, over all its layers: state, and activations of all micro-batches in flight."""
 
     FIGURES: ClassVar[Units] = {
         "module": "", **dict.fromkeys(("weights", "gradients", "optimizer", "activations", "total"), "B"),
@@ -40,15 +40,15 @@ class RankBytes(Figured):
 
     @property
     def total(self) -> float:
-        """All four."""
+        """Sum of the four terms."""
         return self.weights + self.gradients + self.optimizer + self.activations
 
 
 def module_bytes(e: TrainingEstimate, stage: int | None = None) -> tuple[RankBytes, ...]:
-    """The bytes of a stage's rank by module, the largest first; the fullest stage where none is named.
+    """Bytes of a stage's rank by module, the largest first; by default of the fullest stage.
 
-    They add up to the stage's weights, gradients, optimizer state and activations: what sharing out rounds up is shared
-    among the modules. Raises InputError for arrays, and for a stage that there is not.
+    They add up to the stage's weights, gradients, optimizer state and activations; the rounding of shards is divided
+    among the modules. Raises InputError for arrays of steps, and for an unknown stage.
     """
     chosen = _stage(e, stage)
     memory, micro = chosen.memory, with_batch(e.step, e.micro_batch)
@@ -81,7 +81,7 @@ def _stage(e: TrainingEstimate, stage: int | None) -> Stage:
 
 
 def _state(e: TrainingEstimate, every: Iterable[tuple[Module, object]], term: str) -> Iterator[tuple[str, float]]:
-    """Bytes of a term of the state of each module, before what all of them round up."""
+    """Bytes of one term of each module's state, before rounding of shards."""
     step, layout = e.step, e.asked.layout
     precision, zero, wide = step.precision, layout.zero, sharing(step, layout)
     for module, n in every:
@@ -94,7 +94,7 @@ def _state(e: TrainingEstimate, every: Iterable[tuple[Module, object]], term: st
 
 
 def _kept(rank: Model, micro: Training) -> Iterator[tuple[str, float]]:
-    """Bytes that the ops of a stage's layers keep of one micro-batch; of full recomputation none."""
+    """Activation bytes that ops of a stage's layers keep per micro-batch; none under full recomputation."""
     if micro.recompute == "full":
         return
     for block, n in rank.blocks:
@@ -105,7 +105,7 @@ def _kept(rank: Model, micro: Training) -> Iterator[tuple[str, float]]:
 
 
 def _share_out(rows: dict[str, RankBytes], term: str, total: float, parts: Iterable[tuple[str, float]]) -> None:
-    """Adds a total to the rows of a table, in the shares of the parts."""
+    """Add a total to the rows of a table, in proportion to the parts."""
     every = list(parts)
     whole = sum(size for _, size in every)
     for name, size in every if whole else ():
@@ -113,14 +113,14 @@ def _share_out(rows: dict[str, RankBytes], term: str, total: float, parts: Itera
         rows[name] = replace(row, **{term: getattr(row, term) + total * size / whole})
 
 
-# -- over a step ---------------------------------------------------------------------------------------------------
+# -- over time -----------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class StageOverStep(Figured):
-    """The memory of a stage's rank over a step: from each of `seconds` on it holds so many bytes.
+    """The memory of a stage's rank over a step: `total` bytes from each of `seconds` on.
 
-    `in_flight`: micro-batches whose activations it keeps. `activations` rise where a forward begins and fall where the
-    gradients of its weights end. `working` is there in the backward pass. The rest is always there: weights, gradients
-    (their buffers), optimizer, what the allocator reserves besides, and the context.
+    `in_flight`: micro-batches whose activations are kept. `activations` rise where a forward pass begins and fall where
+    the gradients of its weights end. Working memory exists during backward passes. `state`: the constant rest: weights,
+    gradients (their buffers), optimizer, the allocator's reserve and the context.
     """
 
     FIGURES: ClassVar[Units] = {
@@ -138,20 +138,20 @@ class StageOverStep(Figured):
 
     @property
     def peak(self) -> float:
-        """The most it holds at any time."""
+        """The maximum, in bytes."""
         return max(self.total)
 
 
 def memory_over_step(e: TrainingEstimate) -> tuple[StageOverStep, ...]:
-    """The memory of every stage's rank over a step, as its schedule runs it; the peak is the stage's own.
+    """The memory of every stage's rank over a step, following the pipeline schedule; the peak is the stage's own.
 
-    Raises InputError for arrays, which have a schedule each.
+    Raises InputError for arrays of steps.
     """
     line, both = e.timeline, two_ended(e.step, e.asked.layout.pp)
     changes: list[list[InFlightChange]] = [[] for _ in e.stages]
     for item in line.items:
         flying = {"F": 1, "B": 0, "W": -1}[item.kind] / line.chunks
-        other = bool(both and item.chunk)  # of DualPipe what came in at the last stage
+        other = bool(both and item.chunk)  # for DualPipe: whether it entered at the last stage
         if item.kind == "F":
             changes[item.stage].append((item.start, flying, other, 0))
         else:
@@ -161,11 +161,11 @@ def memory_over_step(e: TrainingEstimate) -> tuple[StageOverStep, ...]:
 
 
 InFlightChange = tuple[float, float, bool, int]
-"""When, how many micro-batches more are in flight, whether of the other end's stage, how many backward passes run."""
+"""Time, change of micro-batches in flight, whether they came in at the other end, change of running backward passes."""
 
 
 def _curve(e: TrainingEstimate, stage: Stage, length: float, changes: list[InFlightChange]) -> StageOverStep:
-    """One stage: at each moment what is kept, and what the backward pass needs besides while it runs."""
+    """The curve of one stage: activations kept at each moment, and working memory while a backward pass runs."""
     memory = stage.memory
     idle = replace(memory.keeping(0), working=0)
     points: dict[float, tuple[float, float, int]] = {0.0: (0.0, 0.0, 0)}

@@ -1,4 +1,4 @@
-"""Degrees of parallelism and micro-batches that a search of training tries: those that divide."""
+"""Degrees of parallelism and micro-batches of a training search: all that divide."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from roofline.model.model import Model
 from roofline.model.modules import Experts
 
 MOST_MICRO, MOST_CHUNKS = 8, 20
-"""Sequences of a micro-batch, and chunks of a stage, at most."""
+"""Maximum sequences per micro-batch, and maximum chunks per stage."""
 
 
 @dataclass(frozen=True)
 class DegreePoints:
-    """Degrees and micro-batches side by side."""
+    """Degrees and micro-batch sizes as arrays."""
 
     tp: Array
     cp: Array
@@ -35,21 +35,21 @@ class DegreePoints:
         return len(self.tp)
 
     def layout(self, pp: int, vp: int, zero: int) -> Layout:
-        """All of them as one layout, whose degrees are arrays; where tp is 1 sequence parallelism does nothing."""
+        """All points as one layout with arrays of degrees; sequence parallelism has no effect where tp is 1."""
         return Layout(tp=self.tp, cp=self.cp, dp=self.dp, ep=self.ep, pp=pp, vp=vp, zero=zero, sp=True)
 
     def one(self, i: int, pp: int, vp: int, zero: int) -> Layout:
-        """The layout of one of them."""
+        """The layout of the i-th point."""
         tp, cp, dp, ep = (int(v[i]) for v in (self.tp, self.cp, self.dp, self.ep))
         return Layout(tp=tp, cp=cp, dp=dp, ep=ep, pp=pp, vp=vp, zero=zero, sp=tp > 1)
 
     def where(self, kept: Array | slice) -> DegreePoints:
-        """Some of them."""
+        """A selection of points."""
         return DegreePoints(*(v[kept] for v in (self.tp, self.cp, self.dp, self.ep, self.micro)))
 
 
 def machine_sizes(on: Machine, objective: str, chips: int | None) -> list[int]:
-    """Chips to train on."""
+    """Numbers of chips to train on."""
     whole = cluster_named(on).chips
     sizes = [whole if chips is None else count("chips", chips, 1)]
     if sizes[0] > whole:
@@ -60,15 +60,15 @@ def machine_sizes(on: Machine, objective: str, chips: int | None) -> list[int]:
 
 
 def stage_numbers(model: Model, chips: int) -> list[int]:
-    """Numbers of stages, at most as many as layers."""
+    """Numbers of pipeline stages, at most as many as layers."""
     return [pp for pp in _divisors(chips) if pp <= len(model.layers)]
 
 
 def chunk_numbers(model: Model, pp: int) -> list[int]:
-    """Numbers of chunks of a stage into which layers divide, by themselves or with the embedding and the head.
+    """Numbers of chunks per stage that divide the layers, with or without embedding and head.
 
-    Counted as layers these two leave the first and the last chunk one less, as `Layout.layers_of` has it. Where neither
-    divides into so many stages, powers of two.
+    Counted as layers, these two leave the first and the last chunk one layer fewer, as in `Layout.layers_of`. If no
+    number divides either, powers of two.
     """
     layers = len(model.layers)
     if pp == 1:
@@ -79,7 +79,7 @@ def chunk_numbers(model: Model, pp: int) -> list[int]:
 
 
 def degree_points(model: Model, on: Machine, ranks: Sequence[int], work: tuple[int, int]) -> DegreePoints:
-    """Every tp, cp, dp, ep and micro-batch of so many ranks of a stage that divide."""
+    """Every tp, cp, dp, ep and micro-batch that divides, for these numbers of ranks per stage."""
     batch, tokens = work
     experts = [x.experts for x, _ in model.modules() if isinstance(x, Experts)]
     degrees = sorted(tensor_degrees(model, node_size(cluster_named(on))))
@@ -96,8 +96,10 @@ def degree_points(model: Model, on: Machine, ranks: Sequence[int], work: tuple[i
 
 
 def takes(schedule: str, points: DegreePoints, batch: int, pp: int, vp: int) -> Array:
-    """Which points' micro-batches a schedule takes under so many stages and chunks: an interleaved one takes rounds of
-    as many as stages, DualPipe an even number of them, at least two for each stage.
+    """Which points have a number of micro-batches that a schedule supports.
+
+    An interleaved schedule needs a multiple of the number of stages. DualPipe needs an even number, at least two per
+    stage.
     """
     numbers = batch // (points.dp * points.micro)
     legal = [number for number in np.unique(numbers) if _is_taken(schedule, pp, int(number), vp)]

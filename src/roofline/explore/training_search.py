@@ -1,7 +1,7 @@
-"""`search_training`: every legal layout of a training step on a machine, and the best of them.
+"""`search_training`: all legal layouts of a training step on a machine, ranked.
 
-Degrees, micro-batches, ZeRO and recomputation are worked out side by side in arrays, for each choice of stages, chunks
-and recipe: memory first, and the time of what fits.
+Degrees, micro-batches, ZeRO stages and recomputation are evaluated as arrays, for each choice of pipeline stages,
+chunks and recipe: first memory, then the time of what fits.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ Recomputed: TypeAlias = Recompute | tuple[str, ...]
 ZEROS = (0, 1, 2, 3)
 RECOMPUTED = ("none", "selective", "full")
 SCHEDULED = ("1f1b", "interleaved")
-"""What is tried where no recomputation and no schedule is asked for."""
+"""Schedules tried by default."""
 
 
 @dataclass(frozen=True)
 class TrainingPlan(Figured):
-    """A legal way to train that fits: seconds of a step, bytes of the fullest rank, and what tells it from others."""
+    """A legal training layout that fits: seconds per step, bytes of the fullest rank, and its settings."""
 
     FIGURES: ClassVar[Units] = {
         "layout": "", "micro_batch": "", "recompute": "", "schedule": "", "recipe": "", "chips": "", "seconds": "s",
@@ -74,12 +74,12 @@ class TrainingPlan(Figured):
 
     @property
     def chips(self) -> int:
-        """Its chips."""
+        """Number of chips."""
         return int(self.spread.chips)
 
     @property
     def chip_seconds(self) -> float:
-        """Chips times seconds: what a step costs, whatever a chip does."""
+        """Chips × seconds: the cost of a step, whatever the price of a chip."""
         return self.chips * self.seconds
 
 
@@ -87,13 +87,16 @@ TRAINING_AIMS: Mapping[str, Callable[[TrainingPlan | _Timed], tuple[Count, Count
     "time": lambda p: (p.seconds, p.chips), "cost": lambda p: (p.chip_seconds, p.chips),
     "chips": lambda p: (p.chips, p.seconds),
 }  # fmt: skip
-"""Objective → what is least of the best: seconds of a step, chip-seconds, chips; of a plan, or of many side by side."""
+"""Objective → sort key, least is best: seconds of a step, chip-seconds or chips. Takes a plan, or arrays of them."""
 
 
 @dataclass(frozen=True, repr=False)
 class TrainingSearch(Result):
-    """Ways to train, the best first. `considered`: legal layouts, those that fit timed; `left_out`: how many were no
-    plan, by reason: degrees that do not divide, a format or schedule that is not legal there, or memory."""
+    """Training layouts, the best first. `considered`: legal layouts, whose time is computed where they fit.
+
+    `left_out`: number of rejected layouts by reason: degrees that do not divide, a format or schedule that is not legal
+    there, or memory.
+    """
 
     SCHEMA: ClassVar[str] = "roofline.search_training/1"
     FIGURES: ClassVar[Units] = {
@@ -112,20 +115,18 @@ class TrainingSearch(Result):
 @group
 @dataclass(frozen=True, kw_only=True)
 class TrainingMachine(LawSettings, TrainerSettings, MachineSettings):
-    """A machine whose layouts are looked at, with whose habits a model learns there."""
+    """The machine to train on, with its law and the training framework."""
 
 
 @group
 @dataclass(frozen=True, kw_only=True)
 class ChosenOptions(StepOptions):
-    """How a step of training runs; of schedules, recomputations and recipes one or several to choose from."""
+    """Options of a training step; schedules, recomputations and recipes may be several to choose from."""
 
-    schedule: Annotated[
-        Word | None, "Order in which stages take micro-batches, as of `train` (default: `1f1b` or `interleaved`)."
+    schedule: Annotated[Word | None, "Pipeline schedule, as in `train` (default: `1f1b` or `interleaved`)."] = None
+    recompute: Annotated[
+        Words | None, "What is recomputed, as in `train` (default: `none`, `selective` or `full`)."
     ] = None
-    recompute: Annotated[Words | None, "What is run again, as of `train` (default: `none`, `selective` or `full`)."] = (
-        None
-    )
 
 
 AS_FAST_AS_CAN_BE, AS_IT_IS = ChosenOptions(), Learner()
@@ -140,18 +141,18 @@ def search_training(
     tokens: Annotated[OneTokens, "Tokens of a sequence."],
     how: ChosenOptions = AS_FAST_AS_CAN_BE,
     learner: Learner = AS_IT_IS,
-    objective: Annotated[TrainingAim, "What is least of the best: `time` of a step, `cost` or `chips`."] = "time",
+    objective: Annotated[TrainingAim, "What to minimise: `time` of a step, `cost` or `chips`."] = "time",
     chips: Annotated[OneChipCount | None, "Chips of the layout (default: the whole machine)."] = None,
-    top: Annotated[Whole, "Layouts that are listed."] = 10,
+    top: Annotated[Whole, "Layouts to list."] = 10,
     bill: Bill | None = None,
     drawn: MeanPower = BY_ENERGY,
 ) -> TrainingSearch:
-    """The best layouts to train on a machine, of all: tp within a node, pp, cp, ep, dp, ZeRO, chunks, micro-batches of
-    1 to 8, recomputation and recipes; sequence parallelism with tp.
+    """The best layouts for training on a machine, over degrees, ZeRO, micro-batches, recomputation and recipes.
 
-    By `time` on `chips`, the whole machine where not given; by `cost` (chip-seconds of a step) or `chips` on halves of
-    them too. Of `schedule`, `recompute` and `recipe` one or several are chosen from.
-    Raises InputError for what is not understood, and for a machine of one chip.
+    The degrees are tp within a node (with sequence parallelism), pp, chunks, cp, ep and dp; micro-batches are 1 to 8
+    sequences. By `time`: on `chips`, by default the whole machine. By `cost` (chip-seconds of a step) or `chips`: on
+    halves of them too. `schedule`, `recompute` and `recipe` are one value or several to choose from.
+    Raises InputError for invalid settings, and for a machine of one chip.
     """
     built, on = model_of(model), where.on
     if not is_several(on):
@@ -186,19 +187,19 @@ def search_training(
 
 
 CHOSEN = ("schedule", "recompute", "recipe")
-"""Options of which several are chosen from."""
+"""Options that may be several values to choose from."""
 
 
 @dataclass(frozen=True)
 class _Choices:
-    """Schedules, recomputations and recipes to choose from; recomputations as a step has them, words or modules."""
+    """Schedules, recomputations (words or modules) and recipes to choose from."""
 
     schedules: tuple[str, ...]
     recomputed: tuple[Recomputed, ...]
     recipes: tuple[str | Recipe, ...]
 
     def pipelines(self, stages: int, chunks: Sequence[int]) -> Iterator[tuple[str, int]]:
-        """Each schedule with the numbers of chunks that go with it; of one stage, where all are alike, the first."""
+        """Each schedule with the numbers of chunks it supports; with one stage only the first, since all are equal."""
         if stages == 1:
             yield self.schedules[0], 1
             return
@@ -207,7 +208,7 @@ class _Choices:
 
 
 def _understood(model: Model, work: tuple[int, int], where: TrainingMachine, how: ChosenOptions) -> _Choices:
-    """What is chosen from. Raises InputError for a word that `train` does not know."""
+    """Parse the choices. Raises InputError for a word that `train` does not know."""
     batch, tokens = work
     orders: tuple[str, ...] = SCHEDULED if how.schedule is None else _several("schedule", how.schedule)
     again: tuple[Given, ...] = RECOMPUTED if how.recompute is None else _several("recompute", how.recompute)
@@ -230,7 +231,7 @@ def _understood(model: Model, work: tuple[int, int], where: TrainingMachine, how
 
 
 def _several(name: str, value: Given) -> tuple[Given, ...]:
-    """One value or a list of them. Raises InputError for an empty one."""
+    """A value or a list of values, as a tuple. Raises InputError for an empty list."""
     values = tuple(value) if isinstance(value, (list, tuple)) and not is_one(name, value) else (value,)
     if not values:
         raise InputError(name, [], "at least one")
@@ -238,7 +239,7 @@ def _several(name: str, value: Given) -> tuple[Given, ...]:
 
 
 def _problem(batch: int, tokens: int, how: StepOptions) -> InputError | None:
-    """Why a step cannot be; None where it can."""
+    """The error of an invalid step; None for a valid one."""
     try:
         training_step(batch, tokens, TrainingOptions(**vars(how)))
     except InputError as error:
@@ -248,7 +249,7 @@ def _problem(batch: int, tokens: int, how: StepOptions) -> InputError | None:
 
 @dataclass(frozen=True)
 class _Alike:
-    """Points under the same stages, chunks and schedule, of every ZeRO and recomputation."""
+    """Points with the same stages, chunks and schedule, for several ZeRO stages and recomputations."""
 
     points: DegreePoints
     pipeline: tuple[int, int]
@@ -260,7 +261,7 @@ class _Alike:
         return len(self.points) * len(self.zeros) * len(self.recomputed)
 
     def halves(self) -> tuple[_Alike, _Alike]:
-        """Fewer ZeROs, else fewer recomputations, else fewer points."""
+        """Split by ZeRO stages, else by recomputations, else by points."""
         for name in ("zeros", "recomputed"):
             half = len(getattr(self, name)) // 2
             if half:
@@ -271,7 +272,7 @@ class _Alike:
         return replace(self, points=first), replace(self, points=second)
 
     def timed(self, family: TrainingFamily, recipe: str) -> Iterator[_Timed]:
-        """Those that fit, of one ZeRO and recomputation each."""
+        """The points that fit, for each ZeRO stage and recomputation."""
         for j, zero in enumerate(self.zeros):
             for i, again in enumerate(self.recomputed):
                 kept = np.flatnonzero(family.fits[i, j])
@@ -283,8 +284,10 @@ class _Alike:
 
 @dataclass(frozen=True)
 class _Timed:
-    """Points that fit, by their place among others, with seconds and bytes; their (pp, vp, zero), and what they have of
-    schedule, recomputation and recipe."""
+    """Points that fit, as indices, with seconds and bytes.
+
+    `discrete`: their (pp, vp, ZeRO stage). `how`: their (schedule, recomputation, recipe).
+    """
 
     points: DegreePoints
     places: Array
@@ -295,17 +298,17 @@ class _Timed:
 
     @property
     def chips(self) -> Array:
-        """As of a `TrainingPlan`."""
+        """Chips per point."""
         points, (pp, _, _) = self.points, self.discrete
         return (points.tp * points.cp * points.dp)[self.places] * pp
 
     @property
     def chip_seconds(self) -> Array:
-        """As of a `TrainingPlan`."""
+        """Chips × seconds per point."""
         return self.chips * self.seconds
 
     def plan(self, number: int) -> TrainingPlan:
-        """One of them."""
+        """The plan of one point."""
         i, (pp, vp, zero), (schedule, recompute, recipe) = int(self.places[number]), self.discrete, self.how
         return TrainingPlan(
             self.points.one(i, pp, vp, zero), int(self.points.micro[i]), recompute, schedule, recipe,
@@ -316,7 +319,7 @@ class _Timed:
 def _first(
     timed: Sequence[_Timed], aim: Callable[[TrainingPlan | _Timed], tuple[Count, Count]], top: int
 ) -> Iterator[tuple[_Timed, int]]:
-    """Which are least of an aim, and their numbers within, the least first; of equals in the order they came."""
+    """The best points by an objective, best first, as a family and an index within it; ties keep their order."""
     if not timed:
         return
     columns = [np.concatenate(column) for column in zip(*map(aim, timed), strict=True)]
@@ -329,7 +332,7 @@ def _first(
 def _families(
     model: Model, alike: _Alike, options: Settings, left_out: Counter[str], beside: Shared
 ) -> Iterator[tuple[_Alike, TrainingFamily]]:
-    """The steps of points that are legal, in halves around those that are not."""
+    """Evaluate the legal points, by halving around points that are not legal."""
     points, (pp, vp) = alike.points, alike.pipeline
     try:
         yield alike, family_beside(

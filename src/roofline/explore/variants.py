@@ -1,4 +1,4 @@
-"""Models that differ from one in a single size: what an architect may turn."""
+"""Model variants that differ in a single size of the architecture."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from roofline.model import modules as m
 from roofline.model.model import Block, Model
 
 INSIDE = ("q_norm", "k_norm", "attn_sub_norm")
-"""Norms of all heads together: as wide as the heads, not as the stream."""
+"""Norms over all heads together: their width is that of the heads, not of the residual stream."""
 GRAIN = 128
-"""Sizes that are multiples of it stay so, as kernels and layouts want them."""
+"""Sizes that are multiples of 128 stay multiples of it, as kernels and layouts prefer."""
 
 
 def scaled(size: int, factor: float) -> int:
-    """A size times a factor, a whole number.
+    """A size times a factor, rounded to a whole number.
 
     >>> scaled(4096, 0.7), scaled(100, 0.5)
     (2816, 50)
@@ -26,29 +26,29 @@ def scaled(size: int, factor: float) -> int:
 
 
 def with_modules(model: Model, turn: Callable[[m.Module], m.Module]) -> Model:
-    """The model with every module turned."""
+    """The model with `turn` applied to every module."""
     embedding, head = tuple(map(turn, model.embedding)), tuple(map(turn, model.head))
     return replace(with_blocks(model, lambda b: map(turn, b.modules)), embedding=embedding, head=head)
 
 
 def with_blocks(model: Model, turn: Callable[[Block], Iterable[m.Module]]) -> Model:
-    """The model with the modules of every block turned."""
+    """The model with `turn` applied to every block."""
     blocks = {b: Block(b.name, tuple(turn(b))) for b, _ in model.blocks}
     return replace(model, layers=tuple(blocks[b] for b in model.layers))
 
 
 def with_layers(model: Model, count: int) -> Model:
-    """The first so many layers, as a config with a smaller number of them has."""
+    """The model with only its first `count` layers, as a config with fewer layers has."""
     return replace(model, layers=model.layers[:count])
 
 
 def with_experts_per_token(model: Model, top_k: int) -> Model:
-    """Another number of experts per token."""
+    """The model with another number of experts per token."""
     return with_modules(model, lambda x: replace(x, top_k=top_k) if isinstance(x, m.Experts) else x)
 
 
 def with_width(model: Model, factor: float) -> Model:
-    """The residual stream so many times as wide, and what reads or writes it; heads and inner sizes as they are."""
+    """The model with the width of the residual stream scaled by `factor`; heads and inner sizes are unchanged."""
     old, new = model.hidden, scaled(model.hidden, factor)
 
     def turn(x: m.Module) -> m.Module:
@@ -76,7 +76,7 @@ def with_width(model: Model, factor: float) -> Model:
 
 
 def with_inner(model: Model, factor: float) -> Model:
-    """The feed-forwards' inner size, dense, shared and of every expert, so many times as wide."""
+    """The model with the inner size of all feed-forwards scaled by `factor`: dense, shared, and of every expert."""
 
     def turn(before: m.Module | None, x: m.Module) -> m.Module:
         match x:
@@ -97,7 +97,7 @@ def with_inner(model: Model, factor: float) -> Model:
 
 
 def with_kv(model: Model, divisor: int) -> Model | None:
-    """Keys and values of 1/divisor as many heads, or latents of 1/divisor the rank; None where they do not divide."""
+    """The model with KV heads, or the latent rank, divided by `divisor`; None where they do not divide."""
     sizes = [kv_size(b) for b, _ in model.blocks]
     if not any(sizes) or any(size % divisor for size in sizes):
         return None
@@ -105,7 +105,7 @@ def with_kv(model: Model, divisor: int) -> Model | None:
 
 
 def kv_size(block: Block) -> int:
-    """KV heads, or the rank of latents, of a layer; 0 where it has neither."""
+    """KV heads, or the latent rank, of a layer; 0 where it has neither."""
     for x in block.modules:
         if isinstance(x, m.Attention):
             return x.kv_heads

@@ -1,4 +1,4 @@
-"""The same task for numbered pieces, one after the other here or on the workers of a Dask cluster; in order."""
+"""Run a task for numbered pieces, in this process or on the workers of a Dask cluster, and return results in order."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from roofline.extras import install_line
 
 Done = TypeVar("Done")
 AHEAD = 3
-"""Pieces for each worker that are under way at once: what is done waits in memory for its turn."""
+"""Pieces per worker in flight; finished pieces wait in memory for their turn."""
 CONNECT_S = 10.0
-"""Seconds within which a scheduler has to answer."""
+"""Timeout in seconds for a scheduler to answer."""
 RETRIES = 5
-"""Times that a piece is begun again where its worker is lost."""
+"""Number of times a piece is restarted when its worker is lost."""
 
 
 def each_in_order(task: Callable[[int], Done], numbers: Iterable[int], cluster: Given = None) -> Iterator[Done]:
-    """`task(number)` for each of the numbers, in their order.
+    """`task(number)` for each number, in order.
 
-    `cluster`: None for this process, `local` for workers on this machine, the address of a Dask scheduler, or what a
-    Dask client takes. A worker that is lost loses nothing: its pieces are worked out by others. Raises InputError
-    where Dask is not installed or the scheduler does not answer.
+    `cluster`: None for this process, `local` for workers on this machine, the address of a Dask scheduler, or anything
+    a Dask client accepts. The pieces of a lost worker are computed by others. Raises InputError where Dask is not
+    installed or the scheduler does not answer.
     """
     if cluster is None:
         return map(task, numbers)
@@ -52,7 +52,7 @@ def _call(task: Callable[[int], Done], number: int) -> Done:
 
 @contextmanager
 def _client(cluster: Given) -> Iterator[Any]:
-    """A client of the cluster; of `local` with workers of its own, one for each core."""
+    """A client of the cluster; for `local`, with one worker per core."""
     try:
         dask = import_module("distributed")
     except ImportError:

@@ -1,1 +1,1 @@
-"""A server under traffic, request by request."""
+"""Discrete-event simulation of a server under traffic, request by request."""

@@ -1,4 +1,4 @@
-"""When requests arrive: at a rate, evenly, at random or in bursts; or each when an earlier one is done."""
+"""Arrival processes: at a constant rate, Poisson, in bursts (gamma), or a closed loop of users."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from roofline.simulation.spelling import number_above, spelled
 
 LARGEST_CV = 100.0
 MOST_USERS = 2**20
-"""Users at once: they take 0.6 kB each."""
+"""Maximum number of users; each takes 0.6 kB."""
 PROCESSES = ("constant", "poisson", "gamma", "closed")
 
 
 class Arrivals(ABC):
-    """A process that says when requests arrive. rate: requests a second in the mean; None where the server decides.
+    """An arrival process. rate: mean requests/s; None for a closed loop, where it follows from the server.
 
     RANDOM: whether times are drawn.
     """
@@ -32,19 +32,19 @@ class Arrivals(ABC):
     @property
     @abstractmethod
     def text(self) -> str:
-        """What it is, in words."""
+        """The process in words."""
 
     @abstractmethod
     def times(self, random: np.random.Generator, first: int, number: int, before: float) -> NDArray[np.float64]:
-        """Seconds at which requests `first` to `first + number − 1` arrive, where the one before came at `before`.
+        """Arrival times in seconds of requests `first` to `first + number − 1`; the one before arrived at `before`.
 
-        Request 0 comes after the time 0. Every request takes as many draws whatever the number asked.
+        Request 0 arrives after time 0. Every request takes the same number of random draws, whatever `number` is.
         """
 
 
 @dataclass(frozen=True)
 class Constant(Arrivals):
-    """Request i arrives at i / rate."""
+    """Constant rate: request i arrives at i / rate."""
 
     RANDOM: ClassVar[bool] = False
     rate: float
@@ -62,7 +62,7 @@ class Constant(Arrivals):
 
 @dataclass(frozen=True)
 class Poisson(Arrivals):
-    """Independent users: gaps between requests are exponential with mean 1 / rate."""
+    """Poisson arrivals of independent users: exponential gaps with mean 1 / rate."""
 
     rate: float
 
@@ -79,10 +79,10 @@ class Poisson(Arrivals):
 
 @dataclass(frozen=True)
 class Gamma(Arrivals):
-    """Bursts: gaps follow a gamma distribution with mean 1 / rate and coefficient of variation `cv`.
+    """Bursty arrivals: gaps follow a gamma distribution with mean 1 / rate and coefficient of variation `cv`.
 
-    Its shape is 1 / cv², what the serving benchmark of vLLM (`vllm bench serve --burstiness`) calls burstiness: cv 1 is
-    Poisson, more comes in bursts, less comes more evenly. BurstGPT (arXiv:2401.17644) fits the same to real traffic.
+    Its shape is 1 / cv², which the serving benchmark of vLLM (`vllm bench serve --burstiness`) calls burstiness. cv = 1
+    is Poisson; larger values are burstier, smaller ones more even. BurstGPT (arXiv:2401.17644) fits it to real traffic.
     """
 
     rate: float
@@ -103,11 +103,10 @@ class Gamma(Arrivals):
 
 @dataclass(frozen=True)
 class Closed(Arrivals):
-    """As many users as `concurrency`, each of whom sends its next request `think` seconds after its last is done.
+    """A closed loop of `concurrency` users, each of whom sends the next request `think` seconds after the last answer.
 
-    The first request of user i comes at i · ramp / concurrency; None: as the server's engine and the lengths have it.
-    Times depend on the server, so that the blocks of such a workload carry NaN as arrival and whoever simulates it sets
-    them.
+    The first request of user i arrives at i · ramp / concurrency. `ramp` None lets the engine and the lengths decide.
+    Arrival times depend on the server: blocks of such a workload carry NaN as arrival, and the simulation sets them.
     """
 
     concurrency: int
@@ -140,7 +139,7 @@ def _users(value: object) -> int:
 
 
 def _after(before: float, gaps: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The times that gaps lead to, added up from the first to the last."""
+    """Times after consecutive gaps, by cumulative sum."""
     return np.cumsum(np.concatenate(([before], gaps)))[1:]
 
 
@@ -150,12 +149,13 @@ EXPECTED = "constant, poisson or gamma(cv) beside a rate, or constant(rate), poi
 def arrivals_named(
     value: object = None, *, rate: object = None, concurrency: object = None, think: object = 0.0, ramp: object = None
 ) -> Arrivals:
-    """How requests arrive, of what a person says.
+    """Parse an arrival process.
 
-    value: a process, which with a `rate` lacks its own (`constant`, `poisson`, `gamma(3)`) and without has it
-    (`constant(2.5)`, `poisson(2.5)`, `gamma(2.5,3)`, `closed(32,1s)`); a number is the rate of a Poisson process, and
-    an Arrivals is itself. A rate alone is Poisson, a `concurrency` alone closed, with `think` and `ramp` in seconds or
-    with a unit. Raises InputError for anything else, for both a rate and a concurrency, or neither.
+    value: with `rate`, a process without its own (`constant`, `poisson`, `gamma(3)`); otherwise one with a rate
+    (`constant(2.5)`, `poisson(2.5)`, `gamma(2.5,3)`) or a closed loop (`closed(32,1s)`). A number is the rate of a
+    Poisson process; an Arrivals is returned as is. A rate by itself is Poisson. A `concurrency` by itself is a closed
+    loop, with `think` and `ramp` in seconds or with a unit. Raises InputError for anything else, for both a rate and a
+    concurrency, or neither.
     """
     closed = concurrency is not None
     within = None if ramp is None else seconds_named("ramp", ramp)
@@ -181,7 +181,7 @@ def arrivals_named(
 
 
 def _rate(field: str, value: object) -> float:
-    """One number of requests a second. Raises InputError for anything else."""
+    """A rate in requests/s. Raises InputError for anything else."""
     number = real(value)
     if number is None:
         raise InputError(field, value, "a number of requests a second")

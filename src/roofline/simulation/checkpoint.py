@@ -1,4 +1,4 @@
-"""A simulation under way as plain data, so that one that was killed goes on as if it had not been."""
+"""Checkpoints of a running simulation as plain data, so that a killed simulation resumes where it was."""
 
 from __future__ import annotations
 
@@ -21,42 +21,42 @@ from roofline.simulation.run import Position
 from roofline.simulation.statistics import Means, OverTime, Sample
 
 Saved = dict[str, Any]
-"""Numbers, words and lists, as JSON has them."""
+"""Numbers, strings and lists, as in JSON."""
 NUMBERS = (
     "clock", "horizon", "scheduled", "decoded", "tokens", "growing", "taken", "rate", "order", "entered", "finals",
     "expected",
 )  # fmt: skip
-"""Of a replica."""
+"""Saved numbers of a replica."""
 
 
 class Ledger(ABC):
-    """Where the rows of a simulation go, and what it needs to go on after it was killed."""
+    """A sink for the rows of a simulation that also stores its checkpoints."""
 
     @abstractmethod
     def __call__(self, row: Row) -> None:
-        """A request that counts is done."""
+        """Take the row of a finished request that counts."""
 
     @abstractmethod
     def begin(self, fingerprint: str) -> Saved | None:
-        """Before the first row: the state that the same simulation saved last, None where there is none.
+        """The last checkpoint of the same simulation, or None; called before the first row.
 
-        Rows that came after that state come again.
+        Rows after that checkpoint are sent again.
         """
 
     @abstractmethod
     def due(self, rows: int) -> bool:
-        """Whether it is time to save, after so many rows."""
+        """Whether it is time for a checkpoint, after this number of rows."""
 
     @abstractmethod
     def save(self, state: Saved) -> None:
-        """The state after all rows so far."""
+        """Store a checkpoint after all rows so far."""
 
 
-# -- what is saved -------------------------------------------------------------------------------------------------
+# -- state ---------------------------------------------------------------------------------------------------------
 def state_of(
     position: Position, replicas: Sequence[Replica], recorder: Recorder, pools: TwoPools | None = None
 ) -> Saved:
-    """All that a simulation needs to go on, the requests to come apart."""
+    """The state of a simulation, without the requests still to come."""
     return {
         "number": position.number,
         "turn": position.turn,
@@ -71,7 +71,7 @@ def state_of(
 def restore(
     state: Saved, position: Position, replicas: Sequence[Replica], recorder: Recorder, pools: TwoPools | None = None
 ) -> None:
-    """Puts a state into a simulation that has not begun. Raises InputError for what `state_of` does not write."""
+    """Restore a state into a simulation that has not started. Raises InputError for any other data."""
     try:
         _put_back(state, position, replicas, recorder, pools)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
@@ -94,7 +94,7 @@ def _put_back(
 
 
 def _pools(pools: TwoPools) -> Saved:
-    """What two pools have beside the replicas that decode, and the position of the stream."""
+    """The state of two pools other than their decode replicas and the position of the stream."""
     return {
         "prefills": [_replica(replica) for replica in pools.prefills],
         "deliveries": _queued(pools.deliveries),
@@ -174,7 +174,7 @@ def _summed(recorder: Recorder) -> list[str]:
 
 
 def _restored(part: Any, value: Any) -> bool:
-    """Puts saved sums back; false where the part is a plain number."""
+    """Restore saved sums in place; False where the part is a plain number."""
     if isinstance(part, Sample):
         vars(part).update(value, bins=dict(value["bins"]))
     elif isinstance(part, (Means, OverTime)):
@@ -188,9 +188,9 @@ def _sums(part: Any) -> Any:
     return vars(part) if isinstance(part, (Means, OverTime)) else part
 
 
-# -- which simulation it is ----------------------------------------------------------------------------------------
+# -- identity ------------------------------------------------------------------------------------------------------
 def digest_of(*parts: object) -> str:
-    """The SHA-256 of all that decides how a simulation goes: equal ones give equal rows."""
+    """SHA-256 of everything that determines a simulation: equal digests give equal rows."""
     digest = sha256()
 
     def take(part: object) -> None:

@@ -1,4 +1,4 @@
-"""Columns of a table nobody vouches for as arrays: whole numbers, times, ids and lists of them."""
+"""Parse columns of untrusted tables into arrays: whole numbers, times, ids and lists of ids."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from roofline.simulation.spelling import MOST_TOKENS
 from roofline.simulation.table_parts import TablePart
 
 LATEST = 2.0**53
-"""The last time that a float holds to the unit."""
+"""Times beyond it lose integer precision in a float."""
 LONGEST_ID = 256
 NOBODY = ("", "-1")
-"""Ids that stand for none."""
+"""Ids that stand for no id."""
 ZONED = re.compile(
     r"((?:19[7-9]|20\d|21\d)\d-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)(Z|[+-]\d\d:?\d\d)?", re.ASCII
 )
@@ -26,7 +26,7 @@ TIMES = "a number from 0, or a date and time such as 2023-11-16 18:15:46.680590"
 
 
 def whole_column(part: TablePart, name: str, least: int = 0, values: Any = None) -> NDArray[np.int64]:
-    """Whole numbers from `least` to 2^31 − 1; `values` instead of the column's own. Raises InputError for others."""
+    """Whole numbers from `least` to 2^31 − 1; `values` replaces the column's own. Raises InputError for other cells."""
     values = part.columns[name] if values is None else values
     expected = f"a whole number from {least} to {MOST_TOKENS}"
     numbers = _whole(values)
@@ -43,7 +43,7 @@ def whole_column(part: TablePart, name: str, least: int = 0, values: Any = None)
 
 
 def _whole(values: Any) -> NDArray[np.int64] | None:
-    """Whole numbers that are written as such; None where one is not."""
+    """Whole numbers in plain notation; None if any cell has another."""
     if isinstance(values, np.ndarray):
         return values.astype(np.int64) if values.dtype.kind in "iu" and values.dtype.itemsize < 8 else _exact(values)
     kinds = set(map(type, values))
@@ -68,7 +68,7 @@ def _exact(values: NDArray[Any]) -> NDArray[np.int64] | None:
 
 
 def _whole_cell(value: Any) -> int | None:
-    """The whole number in a cell, which may end in `.0`; None where there is none, or one beyond 2^53."""
+    """The whole number in a cell, which may end in `.0`; None for any other cell, and beyond 2^53."""
     if isinstance(value, str):
         try:
             value = float(value) if value.isascii() and "_" not in value else None
@@ -81,16 +81,16 @@ def _whole_cell(value: Any) -> int | None:
 
 
 def _plain(value: Any) -> Any:
-    """A value of an array as Python's own."""
+    """A NumPy scalar as a Python value."""
     return value.item() if isinstance(value, np.generic) else value
 
 
 # -- times ---------------------------------------------------------------------------------------------------------
 def time_column(part: TablePart, name: str) -> NDArray[Any]:
-    """Times: numbers as float64, dates and times as int64 nanoseconds since 1970, all of one kind.
+    """Times, all of one kind: numbers as float64, or dates as int64 nanoseconds since 1970.
 
-    Raises InputError for a negative or infinite number, NaN, one beyond 2^53, anything else, and for dates with an
-    offset from UTC among dates without.
+    Raises InputError for negative and infinite numbers, NaN, numbers beyond 2^53, other cells, and for a mix of dates
+    with and without an offset from UTC.
     """
     values = part.columns[name]
     if isinstance(values, np.ndarray) and values.dtype.kind == "M":
@@ -150,7 +150,7 @@ def _is_date(text: str) -> bool:
 
 
 def _offset(zone: str) -> int:
-    """Seconds that a zone is ahead of UTC."""
+    """Offset of a time zone from UTC in seconds, positive to the east."""
     if zone == "Z":
         return 0
     sign = -1 if zone[0] == "-" else 1
@@ -159,7 +159,7 @@ def _offset(zone: str) -> int:
 
 # -- ids -----------------------------------------------------------------------------------------------------------
 def id_column(part: TablePart, name: str) -> list[str | None]:
-    """Ids, of text or whole numbers, as text; None of an empty cell and of −1. Raises InputError for others."""
+    """Ids as text, from text or whole numbers; None for an empty cell and for −1. Raises InputError for other cells."""
     values = part.columns[name]
     values = values.tolist() if isinstance(values, np.ndarray) else values
     if set(map(type, values)) == {str} and max(map(len, values)) <= LONGEST_ID:
@@ -176,9 +176,9 @@ def id_column(part: TablePart, name: str) -> list[str | None]:
 
 
 def chain_column(part: TablePart, name: str, most: Sequence[int]) -> list[tuple[int, ...]]:
-    """Lists of ids of blocks, each from 0 to 2^63 − 1; `most`: of each row the most that its prompt fills.
+    """Lists of block ids, each from 0 to 2^63 − 1; `most`: number of blocks that each row's prompt fills.
 
-    Raises InputError for anything else, and for more blocks than the prompt fills.
+    Raises InputError for other cells, and for more blocks than the prompt fills.
     """
     chains = []
     for row, value in enumerate(part.columns[name]):

@@ -1,4 +1,4 @@
-"""How many tokens prompts and answers have: a number, a distribution, or those of a file."""
+"""Length distributions of prompts and answers: a constant, a distribution, or lengths from a file."""
 
 from __future__ import annotations
 
@@ -18,39 +18,39 @@ from roofline.simulation.spelling import MOST_TOKENS, Spelled, number_above, spe
 
 LARGEST_LENGTHS_CV = 100.0
 MOST_VALUES = 2**24
-"""Lengths of a file."""
+"""Maximum number of lengths in a file."""
 SUMMED = 128
-"""Lengths of a lognormal that are summed one by one for its mean; those above are integrated."""
+"""For the mean of a lognormal, lengths up to this are summed one by one, longer ones integrated."""
 FARTHEST, HALVED = 1e3, 32
-"""Center of lengths over the longest at most, and the times that it is sought between too small and too large."""
+"""Upper bound of `center` over the maximum length, and the number of bisection steps."""
 
 
 class Lengths(ABC):
-    """A distribution of numbers of tokens, each at least 1."""
+    """A distribution of token counts, each at least 1."""
 
     @property
     @abstractmethod
     def mean(self) -> float:
-        """The mean of what is drawn."""
+        """The mean length."""
 
     @property
     @abstractmethod
     def largest(self) -> int | None:
-        """The most that is ever drawn; None where there is no most."""
+        """The maximum length; None without one."""
 
     @property
     @abstractmethod
     def text(self) -> str:
-        """What it is, as a person spells it."""
+        """The distribution as a user writes it."""
 
     @abstractmethod
     def draw(self, random: np.random.Generator, number: int) -> NDArray[np.int64]:
-        """So many lengths."""
+        """Draw `number` lengths."""
 
 
 @dataclass(frozen=True)
 class Fixed(Lengths):
-    """Always the same."""
+    """A constant length."""
 
     tokens: int
 
@@ -75,7 +75,7 @@ class Fixed(Lengths):
 
 @dataclass(frozen=True)
 class Longer(Lengths):
-    """Others, each with so many tokens more."""
+    """Another distribution with `more` tokens added to each length."""
 
     lengths: Lengths
     more: int
@@ -99,7 +99,7 @@ class Longer(Lengths):
 
 @dataclass(frozen=True)
 class Uniform(Lengths):
-    """Every whole number from `low` to `high`, both included, as often as any other."""
+    """Uniform over the whole numbers from `low` to `high`, inclusive."""
 
     low: int
     high: int
@@ -126,7 +126,7 @@ class Uniform(Lengths):
 
 @dataclass(frozen=True)
 class Lognormal(Lengths):
-    """X rounded to the nearest whole number, no less than 1 and no more than `most`: longer ones are cut to it.
+    """Lognormal X, rounded to a whole number and clipped to at least 1 and at most `most`.
 
     ln X is normal with variance σ² = ln(1 + cv²) and mean ln(center) − σ²/2, so that X itself has the mean `center` and
     the coefficient of variation `cv`.
@@ -156,9 +156,9 @@ class Lognormal(Lengths):
 
     @property
     def mean(self) -> float:
-        """Σ P(length ≥ n) over n ≥ 1, with P(length ≥ n) = P(X ≥ n − ½) from n = 2 to the most.
+        """Σ P(length ≥ n) over n ≥ 1, with P(length ≥ n) = P(X ≥ n − ½) from n = 2 up to the maximum.
 
-        Beyond 128 the sum is the integral of P(X ≥ x), by the midpoint rule.
+        Beyond 128 the sum is replaced by the integral of P(X ≥ x), by the midpoint rule.
         """
         last = float("inf") if self.most is None else float(self.most)
         near = min(last, float(SUMMED))
@@ -193,7 +193,7 @@ class Lognormal(Lengths):
 
 @dataclass(frozen=True)
 class About(Lengths):
-    """Lognormal lengths of so many `tokens` on average exactly, none above `most`; `cv` is that of uncut lengths."""
+    """Lognormal lengths with a mean of exactly `tokens` and none above `most`; `cv` is that before clipping."""
 
     tokens: int
     cv: float
@@ -205,7 +205,7 @@ class About(Lengths):
 
     @cached_property
     def law(self) -> Lognormal:
-        """The lognormal lengths: those of the center that gives the mean, found by halves of its logarithm."""
+        """The lognormal whose `center` gives the mean, found by bisection of its logarithm."""
         low, high = 0.0, log(FARTHEST * self.most)
         for _ in range(HALVED):
             middle = (low + high) / 2
@@ -231,7 +231,7 @@ class About(Lengths):
 
 @dataclass(frozen=True, eq=False)
 class Empirical(Lengths):
-    """Lengths that were seen, drawn with replacement. values: int64, each from 1."""
+    """Observed lengths, drawn with replacement. values: int64, each at least 1."""
 
     values: NDArray[np.int64]
 
@@ -273,7 +273,7 @@ def _tokens(field: str, value: object) -> int:
 
 
 def about(tokens: int, cv: float, most: int) -> Lengths:
-    """Lengths of so many tokens on average, that vary unless all have to be equal.
+    """Lengths with a mean of `tokens` that vary by `cv`; constant where `cv` is 0 or they cannot vary.
 
     >>> about(256, 0.0, 4096), about(1, 0.8, 4096)
     (Fixed(tokens=256), Fixed(tokens=1))
@@ -286,11 +286,11 @@ KINDS = "a number of tokens, uniform(low,high), lognormal(mean,cv), lognormal(me
 
 
 def lengths_named(value: object, field: str = "length") -> Lengths:
-    """Lengths of what a person says: a number, a text, a sequence of lengths that were seen, or a Lengths itself.
+    """Parse a length distribution: a number, a text, a sequence of observed lengths, or a Lengths, returned as is.
 
     Texts: `1024`, `uniform(100,2000)`, `lognormal(1024,0.8)`, `lognormal(1024,0.8,max=8192)`, `file(lengths.csv)`,
-    `file(lengths.csv,column)`; of a file with one column its name may be left out. Raises InputError for anything else;
-    `field` says what they are of.
+    `file(lengths.csv,column)`; the column may be left out for a file with only one. Raises InputError for anything
+    else; `field` is the name in the message.
     """
     if isinstance(value, Lengths):
         return value

@@ -1,11 +1,10 @@
-"""Replicas that step together, because they share experts.
+"""Lock-step replicas: data-parallel attention ranks that share experts and therefore step together.
 
-Where attention is data-parallel and the experts of several replicas lie on all of their chips, each layer's exchange
-needs every rank. So they begin a step together, and it lasts as long as that of the slowest: engines give all ranks as
-many tokens as the fullest has, and a rank without requests runs a step of nothing (vllm/v1/worker/dp_utils.py and
-DPEngineCoreProc.run_busy_loop of vllm/v1/engine/core.py; SGLang, python/sglang/srt/managers/scheduler_dp_attn_mixin.py;
-TensorRT-LLM's attention data parallelism). A replica's step is that of a deployment whose others do the same as it
-does, which the slowest one's is once they are filled up.
+With data-parallel attention and expert parallelism, each layer's exchange needs every rank. The ranks therefore begin a
+step together, and it lasts as long as the slowest one. Engines pad all ranks to the tokens of the fullest, and a rank
+without requests runs a dummy step (vllm/v1/worker/dp_utils.py and DPEngineCoreProc.run_busy_loop of
+vllm/v1/engine/core.py; SGLang, python/sglang/srt/managers/scheduler_dp_attn_mixin.py; TensorRT-LLM's attention data
+parallelism). A replica's step is timed as if all ranks did the same work, which padding makes true for the slowest.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from roofline.simulation.replica import Replica
 
 
 def locked_steps(layout: Layout) -> int:
-    """Of the replicas of a layout, how many share experts, and so step together; 1 where each has its own."""
+    """The number of replicas of a layout that share experts and so step together; 1 where each has its own."""
     return int(layout.in_step)
 
 
 def join_steps(replicas: Sequence[Replica], size: int, groups: int) -> None:
-    """Lets so many replicas after one another step together, each with those that take the same turn of a pipeline."""
+    """Join groups of `size` consecutive replicas into lock step, each replica with those of the same pipeline turn."""
     if size == 1:
         return
     for turn in range(groups):
@@ -36,12 +35,12 @@ def join_steps(replicas: Sequence[Replica], size: int, groups: int) -> None:
 
 @dataclass(frozen=True, eq=False)
 class LockStep:
-    """Replicas that step together. Their clocks are alike after every step."""
+    """Replicas that step together. Their clocks are equal after every step."""
 
     replicas: Sequence[Replica]
 
     def advance(self, until: float) -> None:
-        """All steps that begin before a time, or before the `horizon` that those told of an end have set of any."""
+        """Run all steps that begin before `until`, or before an earlier `horizon` that a finished request has set."""
         for replica in self.replicas:
             replica.horizon = until
         while True:
@@ -57,11 +56,11 @@ class LockStep:
             self._step([r for r in busy if r.running or r.waiting[0].ready <= clock], clock)
 
     def _step(self, busy: list[Replica], clock: float) -> None:
-        """A step with prompts of any, or a row of steps of decodes alone."""
+        """One step with prompts on any replica, or a run of decode-only steps."""
         chunks = {i: chosen for i, replica in enumerate(busy) if (chosen := replica.chunks())}
         if chunks:
             decoding = [i for i, r in enumerate(busy) if i not in chunks and r.ending]
-            alone = {i: busy[i].alone(clock) for i in decoding}  # one step, where memory has room for it
+            alone = {i: busy[i].alone(clock) for i in decoding}  # one step, if memory has room for it
             seconds = max(
                 *(busy[i].mixed_seconds(chosen) for i, chosen in chunks.items()), 0.0,
                 *(busy[i].row_seconds(1)[0] for i, (number, _) in alone.items() if number),
@@ -80,5 +79,5 @@ class LockStep:
             seconds, last = (max(values) for values in zip(*rows, strict=True))
             for replica in busy:
                 replica.decode(number, seconds, last)
-        for replica in self.replicas:  # those that did nothing were there all the same
+        for replica in self.replicas:  # idle replicas took part in the step too
             replica.clock = max(replica.clock, clock + seconds)

@@ -1,6 +1,6 @@
-"""Parquet files nobody vouches for: what their footer and pages claim is checked before any of it is unpacked.
+"""Read untrusted Parquet files: footer and page headers are checked before anything is decompressed.
 
-The footer and the headers of pages are structs in Thrift's compact protocol (apache/thrift,
+The footer and the page headers are structs in Thrift's compact protocol (apache/thrift,
 doc/specs/thrift-compact-protocol.md); their fields are those of parquet.thrift (apache/parquet-format).
 """
 
@@ -23,9 +23,9 @@ LARGEST_PAGE_HEADER = 2**16
 MOST_PAGES = 2**16
 MOST_GROUP_ROWS = 2**22
 MOST_GROUP_BYTES = 2**29
-"""Bytes of the columns needed of a row group, unpacked."""
+"""Maximum uncompressed bytes of the requested columns in a row group."""
 MOST_LIST_VALUES = 2**25
-"""Values of a column of lists in a row group."""
+"""Maximum values of a list column in a row group."""
 DEEPEST = 16
 READ_ROWS = 2**17
 
@@ -33,11 +33,11 @@ BINARY, LIST, SET, MAP, STRUCT = 8, 9, 10, 11, 12
 
 
 class MalformedError(ValueError):
-    """Bytes that are no struct in the compact protocol, or one without what it needs."""
+    """Bytes that are not a valid struct in the compact protocol, or one without required fields."""
 
 
 class Compact:
-    """Reads a struct as field id → value; lists are lists, binary is bytes."""
+    """A reader of Thrift structs as field id → value; lists become lists, binary becomes bytes."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
@@ -50,7 +50,7 @@ class Compact:
         return self.data[self.at - 1]
 
     def varint(self) -> int:
-        """A whole number of at most 64 bits, seven in a byte."""
+        """An unsigned integer of at most 64 bits, seven per byte."""
         value = shift = 0
         while shift < 70:
             byte = self.byte()
@@ -61,19 +61,19 @@ class Compact:
         raise MalformedError("a number of more than 64 bits")
 
     def zigzag(self) -> int:
-        """A signed whole number."""
+        """A signed integer in zigzag encoding."""
         value = self.varint()
         return (value >> 1) ^ -(value & 1)
 
     def take(self, size: int) -> bytes:
-        """So many bytes."""
+        """The next `size` bytes."""
         if size > len(self.data) - self.at:
             raise MalformedError("its end is missing")
         self.at += size
         return self.data[self.at - size : self.at]
 
     def value(self, kind: int, depth: int) -> Any:
-        """A value of a kind, of an element of a list or of a field."""
+        """A value of a Thrift type, as a list element or a field."""
         match kind:
             case 1 | 2:
                 return self.byte() == 1
@@ -97,7 +97,7 @@ class Compact:
                 raise MalformedError(f"a value of the unknown kind {kind}")
 
     def struct(self, depth: int = 0) -> dict[int, Any]:
-        """The fields up to the stop."""
+        """All fields up to the stop field."""
         if depth > DEEPEST:
             raise MalformedError("too deep")
         values: dict[int, Any] = {}
@@ -111,7 +111,7 @@ class Compact:
 
 @dataclass(frozen=True)
 class ColumnChunk:
-    """What the footer says of a column in a row group. start: of its pages in the file; packed: their bytes there."""
+    """The footer's entry for a column in a row group. start: offset of its pages in the file; packed: their bytes."""
 
     name: str
     values: int
@@ -128,10 +128,10 @@ class RowGroup:
 
 
 def parquet_parts(path: Path, size: int, choose: ChooseColumns) -> Iterator[TablePart]:
-    """The columns that `choose` names, in parts of at most 131,072 rows, one row group unpacked at a time.
+    """The columns that `choose` names, in parts of at most 131,072 rows; one row group is in memory at a time.
 
-    Raises InputError for what is no Parquet file, one whose footer or pages contradict each other or the file, row
-    groups above 4,194,304 rows or 512 MiB in these columns, more than 256 columns, and columns that are no numbers,
+    Raises InputError for a file that is not Parquet, for a footer or pages that contradict each other or the file, row
+    groups above 4,194,304 rows or 512 MiB in these columns, more than 256 columns, and columns other than numbers,
     times, text or lists of whole numbers.
     """
     import polars as pl
@@ -165,10 +165,10 @@ def parquet_parts(path: Path, size: int, choose: ChooseColumns) -> Iterator[Tabl
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what polars writes to the error stream as it fails, beside the error that it raises."""
+    """Suppress what polars writes to standard error as it fails; its exception is raised anyway."""
     try:
         errors = os.dup(2)
-    except OSError:  # a process without that stream
+    except OSError:  # a process without standard error
         yield
         return
     try:
@@ -198,7 +198,7 @@ def _values(path: str, column: Any) -> Any:
 
 
 def _groups(path: Path, size: int) -> tuple[RowGroup, ...]:
-    """The row groups, as the footer has them. Raises MalformedError where it contradicts itself or the file."""
+    """The row groups in the footer. Raises MalformedError where the footer contradicts itself or the file."""
     with path.open("rb") as file:
         if size < 12 or file.read(4) != MAGIC:
             raise MalformedError("no Parquet file")
@@ -230,7 +230,7 @@ def _chunk(meta: dict[int, Any]) -> ColumnChunk:
 
 
 def _check(path: Path, group: RowGroup, chosen: list[str]) -> None:
-    """Raises MalformedError for a row group too large to unpack, or with pages other than its footer says."""
+    """Raises MalformedError for a row group too large to decompress, or with pages that contradict the footer."""
     if group.rows > MOST_GROUP_ROWS:
         raise MalformedError(f"a row group of {group.rows} rows, more than {MOST_GROUP_ROWS}")
     unpacked = 0
@@ -244,7 +244,7 @@ def _check(path: Path, group: RowGroup, chosen: list[str]) -> None:
 
 
 def _unpacked(file: BinaryIO, chunk: ColumnChunk) -> int:
-    """Bytes of a column's pages unpacked, by their headers. Raises MalformedError where the footer says other ones."""
+    """Uncompressed bytes of a column's pages, by their headers. Raises MalformedError if the footer disagrees."""
     at, end, values, unpacked = chunk.start, chunk.start + chunk.packed, 0, 0
     for _ in range(MOST_PAGES):
         if at >= end:

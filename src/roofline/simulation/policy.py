@@ -1,4 +1,4 @@
-"""How an engine's scheduler puts steps together, and what its memory holds."""
+"""Scheduler policy of an engine, and the memory available for sequences."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from roofline.estimates.settings import Setup
 
 
 class NoRoomError(InputError):
-    """A memory that does not hold one request."""
+    """The memory does not hold a single request."""
 
 
 @dataclass(frozen=True)
 class Policy:
-    """A scheduler's rules.
+    """The rules of a scheduler.
 
-    `tokens`: most new tokens of a step; `running`: most sequences at once. `mixes`: prompts and decodes share a step,
-    else prompts go first, alone. `splits`: a prompt longer than what is left of a step is cut into chunks. `reserves`:
-    a request begins where the memory holds it to its last token, so that none is ever preempted. `caches`: prompts find
-    prefixes that earlier ones left. `width`: tokens that a decode brings (drafts to verify and one more).
-    `expects`: at first, the share of the tokens still to come of running requests that is kept free for them where
-    another begins.
+    `tokens`: maximum new tokens per step; `running`: maximum concurrent sequences. `mixes`: prompts and decodes share a
+    step (mixed batching); otherwise prompts run first, by themselves. `splits`: a prompt longer than the rest of a
+    step's token budget is cut into chunks (chunked prefill). `reserves`: a request starts only where memory holds it to
+    its last token, so that none is ever preempted. `caches`: prompts hit the prefix cache. `ahead`: a step is scheduled
+    while the one before still runs. `width`: tokens per decode (drafts to verify plus one). `expects`: initial share of
+    the remaining tokens of running requests for which memory is kept free when another request starts.
     """
 
     tokens: int
@@ -42,10 +42,10 @@ class Policy:
 
 @dataclass(frozen=True)
 class Room:
-    """What the memory of a replica holds: shares of what its engine leaves the KV cache and recurrent state.
+    """Memory of a replica: shares of what its engine leaves for KV cache and recurrent state.
 
-    A sequence of n tokens takes `each` + `token`·n; half a block that is empty, on average, is in `each`. Layers that
-    keep a window take no more beyond `full` tokens, when `token` falls to `later`.
+    A sequence of n tokens takes `each` + `token`·n; `each` includes half an empty block, on average. Sliding-window
+    layers stop growing at `full` tokens, beyond which the slope is `later`.
     """
 
     each: float
@@ -54,17 +54,17 @@ class Room:
     later: float = 0.0
 
     def held(self, tokens: float) -> float:
-        """The share of a sequence of so many tokens."""
+        """The share of memory of a sequence of this many tokens."""
         if tokens <= self.full:
             return self.each + self.token * tokens
         return self.each + self.token * self.full + self.later * (tokens - self.full)
 
 
 def policy_of(asked: Setup, groups: int, room: Room, width: int = 1) -> Policy:
-    """The rules of the engine, for one of so many groups of sequences that take turns in a pipeline.
+    """The scheduler policy of the engine, for one of `groups` pipeline groups.
 
-    Nor do more run than the memory holds, each with a block, and than a step's tokens are enough for where each decode
-    brings several.
+    The number of running sequences is also limited by memory, with a block for each, and with speculative decoding by
+    the tokens of a step.
     """
     engine, smallest = asked.engine, room.held(1)
     running = int(running_at_once(engine, groups, width))
@@ -75,10 +75,10 @@ def policy_of(asked: Setup, groups: int, room: Room, width: int = 1) -> Policy:
 
 
 def room_of(asked: Setup, groups: int, longest: int, drafting: Drafting | None = None) -> Room:
-    """The memory of a replica, or of one of so many groups that share it.
+    """The memory of a replica, or of one of `groups` pipeline groups that share it.
 
-    A draft's weights and cache take some of it, and tokens that are proposed have their places.
-    Raises NoRoomError where it does not hold one sequence of `longest` tokens.
+    The weights and the cache of a draft model are subtracted, and drafted tokens take cache. Raises NoRoomError where a
+    sequence of `longest` tokens does not fit.
     """
 
     def shares(tokens: Any) -> Any:
@@ -87,7 +87,7 @@ def room_of(asked: Setup, groups: int, longest: int, drafting: Drafting | None =
         left = budget if memory.budget is None else np.minimum(budget, memory.budget)
         own = memory.cache + memory.state
         share = np.where(left > 0, groups * own / np.where(left > 0, left, 1.0), np.inf)
-        return np.broadcast_to(share, np.shape(tokens))  # that of a state is as large whatever the tokens
+        return np.broadcast_to(share, np.shape(tokens))  # a recurrent state has the same size for any number of tokens
 
     if float(shares(longest)) > 1:
         raise NoRoomError("on", asked.deployment.cluster.name, f"memory for a request of {longest} tokens")
@@ -95,16 +95,16 @@ def room_of(asked: Setup, groups: int, longest: int, drafting: Drafting | None =
 
 
 SPAN = 4096
-"""Lengths, one after another, over which whole blocks average out."""
+"""Consecutive lengths over which whole blocks average out."""
 FAR = 2**20
-"""Tokens beyond every window."""
+"""A number of tokens beyond every window."""
 
 
 def room_along(share: Callable[[Any], Any]) -> Room:
-    """Two straight lines along the share of sequences by their length, in whole blocks: the mean over many lengths.
+    """Fit two straight lines to the memory share of a sequence by its length; whole blocks average out.
 
-    `later` is the slope beyond every window; where shorter sequences lie below that line, `each` and `token` are those
-    of a line from one token to the length at which they reach it.
+    `later` is the slope beyond every window. Where shorter sequences lie below that line, `each` and `token` describe a
+    line from one token to the length at which the two lines meet.
     """
     block = np.arange(SPAN)
     near, far, farther = share(1.0 + block), share(FAR + block), share(2.0 * FAR + block)

@@ -1,9 +1,9 @@
-"""Disaggregated serving, request by request: replicas that prefill, others that decode, and caches on their way.
+"""Disaggregated serving, request by request: a prefill pool, a decode pool, and KV cache transfers between them.
 
-A prompt is prefilled by a replica of the one pool, with a scheduler, a memory and a prefix cache of its own; its cache
-travels, layer by layer behind the prefill; then it waits for a replica of the other pool, whose decode steps make all
-tokens of the answer. So the first token comes with the first of these, as `roofline.estimates.pools` has it, and as
-vLLM's connectors do: the token of the prefill is not used, the last one of the prompt is computed again.
+A prefill replica, with its own scheduler, memory and prefix cache, computes a prompt. The KV cache is sent layer by
+layer behind the prefill. The request then waits for a decode replica, whose steps generate all tokens of the answer.
+The first token therefore comes from the first decode step, as in `roofline.estimates.pools` and in vLLM's connectors:
+the token of the prefill is not used, and the last token of the prompt is computed again.
 """
 
 from __future__ import annotations
@@ -37,11 +37,10 @@ from roofline.simulation.statistics import Sample
 @group
 @dataclass(frozen=True)
 class PrefillPool:
-    """What prefills for a server that decodes elsewhere: its machine, layout (`dp` replicas) and engine.
+    """A prefill pool beside the server that decodes: its machine, layout (`dp` replicas) and engine.
 
-    The machine is that of the server where it is None.
-    The engine is that of the server where not given. `bandwidth`: bytes a second of the link of each chip between the
-    pools; where not given, the slower of the networks that join nodes of either chip.
+    Machine and engine default to those of the server. `bandwidth`: bytes/s of each chip's link between the pools; by
+    default the slower of the two chips' node networks.
     """
 
     on: Any
@@ -63,15 +62,15 @@ class PrefillPool:
             "decode.",
         ] = None,
         prefill_on: Annotated[
-            MachineName | None, "Chip or cluster of the replicas that only prefill, where it is not that of the others."
+            MachineName | None, "Chip or cluster of the replicas that only prefill, if it differs."
         ] = None,
-        prefill_engine: Annotated[EngineName | None, "Their engine, where it is not that of the others."] = None,
+        prefill_engine: Annotated[EngineName | None, "Engine of the replicas that only prefill, if it differs."] = None,
         prefill_bandwidth: Annotated[
             Bandwidth | None,
-            "Of the link of each chip from one pool to the other, such as `50GB/s`; else that of the network of nodes.",
+            "Bandwidth of each chip's link between the pools, such as `50GB/s` (default: that of the node network).",
         ] = None,
     ) -> PrefillPool:
-        """A pool as settings. Raises InputError for an engine or a bandwidth of no pool."""
+        """A pool from settings. Raises InputError for an engine or a bandwidth without a pool."""
         if prefill_layout is None and prefill_on is None:
             name, value = (
                 ("prefill_bandwidth", prefill_bandwidth)
@@ -85,10 +84,10 @@ class PrefillPool:
 
 @dataclass(frozen=True)
 class Travel:
-    """Caches from replicas of one deployment to those of another.
+    """KV cache transfers from prefill replicas to decode replicas.
 
-    The busiest link carries what one rank holds of a sequence, on the side where that is more: ranks that hold copies,
-    as those of a latent cache under tensor parallelism, do not share the work.
+    The busiest link carries what one rank holds of a sequence, on the side where that is more. Ranks that hold copies,
+    such as those of a latent cache under tensor parallelism, do not share the work.
     """
 
     first: Setup
@@ -97,7 +96,7 @@ class Travel:
     _known: dict[int, float] = field(default_factory=dict, init=False, repr=False)
 
     def cache(self, tokens: int) -> float:
-        """Bytes that the busiest link carries of a prompt."""
+        """Bytes of a prompt's cache on the busiest link."""
         return max(float(rank.kv_bytes(tokens, s.formats) + rank.state_bytes(s.formats)) for s, rank in self._ranks)
 
     @cached_property
@@ -106,12 +105,12 @@ class Travel:
 
     @cached_property
     def _networks(self) -> tuple[Cluster, ...]:
-        """Nodes of either chip."""
+        """The node networks of both chips."""
         chips = {s.deployment.chip.name: s.deployment.chip for s in (self.first, self.then)}
         return tuple(map(networked, chips.values()))
 
     def seconds(self, tokens: int) -> float:
-        """Seconds that the cache of a prompt is on its way, by itself."""
+        """Seconds to transfer the cache of a prompt, without contention."""
         if tokens not in self._known:
             size = self.cache(tokens)
             if self.bandwidth is not None:
@@ -123,12 +122,12 @@ class Travel:
 
     @property
     def layers(self) -> int:
-        """Pieces in which a cache travels, each as soon as it is there."""
+        """Number of pieces of a cache; each is sent as soon as it is computed."""
         return max(1, len(self.first.model.layers))
 
 
 def networked(chip: Chip) -> Cluster:
-    """The smallest cluster of a chip in which nodes are joined by a network. Raises InputError where none is known."""
+    """The smallest cluster of a chip whose nodes are joined by a network. Raises InputError where none is known."""
     for size in (2**i for i in range(1, 11)):
         try:
             cluster = deploy(chip, {"dp": size}).cluster
@@ -141,10 +140,10 @@ def networked(chip: Chip) -> Cluster:
 
 @dataclass(eq=False)
 class Handover:
-    """What a replica that prefills does with prompts that are done: it sends their caches, one behind the other.
+    """The watcher of a prefill replica: it sends the caches of finished prompts, one after another.
 
-    A layer's cache leaves when the layer is computed, so that the first one waits for the first layer and the last one
-    for the whole prefill; the link does one cache's work after another's.
+    The cache of a layer is sent when the layer is computed: the first after the first layer, the last after the whole
+    prefill. The link transfers one cache at a time.
     """
 
     SAVED: ClassVar[tuple[str, ...]] = ("busy", "sent")
@@ -157,14 +156,14 @@ class Handover:
     sent: float = 0.0
 
     def steps(self, start: float, end: float, number: int, decodes: int, state: State) -> None:
-        """No sequence decodes."""
+        """Ignored: a prefill replica never decodes."""
 
     def prompts(self, start: float, end: float, decodes: int, waits: bool, state: State) -> None:
-        """A step."""
+        """Record a step."""
         self.busy += max(0.0, min(end, self.recorder.end) - max(start, self.recorder.start))
 
     def done(self, request: Request) -> None:
-        """A prompt is done: when its cache will be where it decodes."""
+        """Record a finished prompt: determine when its cache arrives at the decode pool."""
         seconds, layers, done = self.travel.seconds(request.input), self.travel.layers, request.finished
         self.sent = max(self.sent, request.begun + (done - request.begun) / layers) + seconds
         there = max(self.sent, done + seconds / layers)
@@ -178,10 +177,10 @@ class Handover:
 
 @dataclass(eq=False)
 class TwoPools:
-    """Replicas of both pools, and what is under way: caches between them, and requests on their way from users.
+    """The replicas of both pools, the caches in transit, and the position in the request stream.
 
-    `sent`: how far the stream has come, and `placed` how many caches have; `follows`: requests are sent when others are
-    done, so that all that happens is to be in order.
+    `sent`: position of the stream; `placed`: number of caches placed. `follows`: requests depend on earlier answers, so
+    that all events must be processed in order.
     """
 
     first: Setup
@@ -197,7 +196,7 @@ class TwoPools:
     parked: Sample = field(default_factory=Sample)
 
     def answer(self, seconds: float) -> Prefilling:
-        """What became of the pool that prefills, in so many seconds that count."""
+        """The figures of the prefill pool, over the measured seconds."""
         busy = sum(r.watcher.busy for r in self.prefills if isinstance(r.watcher, Handover))
         share = busy / seconds / len(self.prefills) if seconds > 0 else float("nan")
         first, number = self.first, len(self.prefills)
@@ -205,7 +204,7 @@ class TwoPools:
         return Prefilling(first.deployment, first.engine, number, share, *spread)
 
     def done(self, request: Request) -> None:
-        """A request has its last token."""
+        """Record a request's last token."""
         for replica in self.decodes:
             replica.horizon = min(replica.horizon, request.finished)
         if self.recorder.first <= request.number < self.recorder.last:
@@ -214,10 +213,9 @@ class TwoPools:
 
     # -- time ------------------------------------------------------------------------------------------------------
     def until(self, time: float) -> None:
-        """All that happens before a time.
+        """Process all events before a time.
 
-        In order, where that is needed: always the replica that is behind all others takes a step, or a row of them
-        until it is not.
+        If order matters, the replica that is furthest behind runs a step, or several until it no longer is.
         """
         if not self.follows:
             _reach(self.prefills, time)
@@ -239,7 +237,7 @@ class TwoPools:
                 return
 
     def changed(self, time: float) -> bool:
-        """Whether a user sent a request that comes before a time."""
+        """Whether a user has sent a request that arrives before a time."""
         return bool(self.sent.coming) and self.sent.coming[0][0] < time
 
     @cached_property
@@ -247,18 +245,18 @@ class TwoPools:
         return router_of(self.router, self.decodes, self.placed)
 
     def _place(self, request: Request) -> None:
-        """A cache is there: a replica is chosen that decodes."""
+        """Assign a request whose cache has arrived to a decode replica."""
         _reach(self.decodes, request.ready)
         self.decodes[self._choose(request)].receive(request)
 
     @property
     def present(self) -> bool:
-        """Whether any request is under way."""
+        """Whether any request is in progress."""
         return bool(self.deliveries) or any(r.present for r in (*self.prefills, *self.decodes))
 
 
 def _reach(replicas: Sequence[Replica], time: float) -> None:
-    """All steps that begin before a time, also where those told of an end would look at it first."""
+    """Run all steps that begin before a time, even where a finished request sets an earlier horizon."""
     for replica in replicas:
         while replica.present and replica.clock < time:
             replica.advance(time)
@@ -270,14 +268,14 @@ def _clock(replica: Replica) -> float:
 
 # -- drivers -------------------------------------------------------------------------------------------------------
 def prompts_alone(requests: Iterator[Request]) -> Iterator[Request]:
-    """The requests as the first pool sees them: one token to generate, and no answer that stays in its cache."""
+    """The requests as the prefill pool sees them: one token to generate, and no answer left in its prefix cache."""
     for request in requests:
         request.left, request.kept = 1, min(request.kept, request.input)
         yield request
 
 
 def run_pools_open(requests: Iterator[Request], pools: TwoPools, enough: Callable[[], bool]) -> None:
-    """Requests that come when they come, as `run_open` has it for one pool."""
+    """An open stream of requests through two pools; the counterpart of `run_open`."""
     at = pools.sent
     sessions = Sessions(pools.prefills, at.later)
 
@@ -306,10 +304,10 @@ def run_pools_closed(
     requests: Iterator[Request], pools: TwoPools, clients: Closed, before: Callable[[int], Any],
     enough: Callable[[], bool],
 ) -> None:  # fmt: skip
-    """Clients that each send the next request when their last one was answered, as `run_closed` has it for one pool.
+    """A closed loop of clients through two pools; the counterpart of `run_closed`.
 
-    Replicas that prefill take turns. `before`: seconds from the arrival of a prompt of so many tokens until the
-    scheduler sees it.
+    Prefill replicas are chosen in turn. `before`: seconds from the arrival of a prompt until the scheduler sees it, by
+    its number of tokens.
     """
     at, recorder, pools.follows = pools.sent, pools.recorder, True
     coming, requests = at.coming, islice(prompts_alone(requests), at.number, None)

@@ -1,4 +1,4 @@
-"""The prefix cache of a replica: what requests leave in memory until others need the place."""
+"""The prefix cache of a replica: tokens that stay in memory until others need the space."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from roofline.simulation.request import Request
 
 
 class Entry:
-    """`tokens` that are cached under a key. `pins`: requests that use the first `used` of them; the rest may go."""
+    """A cache entry of `tokens`. `pins`: requests that use the first `used` of them; the rest can be evicted."""
 
     __slots__ = ("pins", "tokens", "used")
 
@@ -19,11 +19,11 @@ class Entry:
 
 
 class Prefixed:
-    """Cached pieces of prompts, the one used longest ago first.
+    """An LRU prefix cache, least recently used entry first.
 
-    A prompt's front is a row of keys of so many tokens each: a shared prefix or a session is one key, a chain of hashed
-    blocks one key a block. `pinned`: the share of memory of what requests use, once for all of them; `loose`: that of
-    the rest, which is evicted, the last tokens of the oldest first, as soon as others need the place.
+    The front of a prompt is a sequence of keys with a number of tokens each: a shared prefix or a session is one key, a
+    chain of hashed blocks has one key per block. `pinned`: share of memory used by requests, counted once for all of
+    them. `loose`: share of the rest, which is evicted on demand, the last tokens of the oldest entry first.
     """
 
     def __init__(self, room: Room, block: int) -> None:
@@ -33,11 +33,11 @@ class Prefixed:
         self.pinned = self.loose = 0.0
 
     def share(self, tokens: int) -> float:
-        """The share of memory of so many cached tokens."""
+        """The share of memory of cached tokens."""
         return self.token * tokens
 
     def matching(self, request: Request) -> int:
-        """Prompt tokens that are there, in whole blocks; the last token of a prompt is always computed."""
+        """Cached tokens of a prompt, in whole blocks; the last token of a prompt is always computed."""
         tokens = 0
         for key, wanted in fronts(request):
             entry = self.entries.get(key)
@@ -49,7 +49,7 @@ class Prefixed:
         return min(tokens, request.prompt - 1) // self.block * self.block
 
     def awakened(self, request: Request, tokens: int) -> float:
-        """The share of memory that nobody else uses of the cached tokens that a request would."""
+        """The share of memory of the cached tokens that a request would use and that no other request uses."""
         share = 0.0
         for key, wanted in fronts(request):
             if tokens <= 0:
@@ -59,7 +59,7 @@ class Prefixed:
         return share
 
     def pin(self, request: Request, tokens: int) -> None:
-        """A request uses so many tokens of what is there."""
+        """Mark the first `tokens` cached tokens of a request's prompt as used by it."""
         for key, wanted in fronts(request):
             if tokens <= 0:
                 break
@@ -71,14 +71,14 @@ class Prefixed:
             tokens -= used
 
     def _use(self, entry: Entry, tokens: int) -> None:
-        """So many tokens of an entry are in use."""
+        """Mark the first tokens of an entry as used."""
         if tokens > entry.used:
             share = self.share(tokens - entry.used)
             self.pinned, self.loose = self.pinned + share, self.loose - share
             entry.used = tokens
 
     def keep(self, request: Request) -> None:
-        """A request has computed its prompt: others find its front from now on, which counts as theirs too."""
+        """Cache the front of a request's computed prompt; it counts as used by this request too."""
         known, total = set(request.pins), 0
         for key, tokens in fronts(request):
             entry = self.entries.setdefault(key, Entry())
@@ -92,13 +92,13 @@ class Prefixed:
         request.pinned = max(request.pinned, total)
 
     def _extend(self, entry: Entry, tokens: int) -> None:
-        """At least so many tokens are cached."""
+        """Extend an entry to at least this many tokens."""
         if entry.tokens < tokens:
             self.loose += self.share(tokens - entry.tokens)
             entry.tokens = tokens
 
     def unpin(self, request: Request) -> None:
-        """A request uses nothing any more. Of its pieces the last one counts as used longest ago."""
+        """Release all entries of a request; its last entry becomes the least recently used of them."""
         for key in reversed(request.pins):
             entry = self.entries[key]
             entry.pins -= 1
@@ -110,13 +110,13 @@ class Prefixed:
         request.pinned = 0
 
     def leave(self, request: Request) -> None:
-        """A request is done; of a session its answer stays as well."""
+        """Release a finished request; in a session its answer is cached as well."""
         self.unpin(request)
         if request.kept and request.prefix >= 0 and not request.chain:
             self._extend(self.entries.setdefault(request.prefix, Entry()), request.kept)
 
     def shrink(self, room: float) -> None:
-        """Evicts until what nobody uses takes at most so much."""
+        """Evict unused tokens until they take at most this share of memory."""
         while self.loose > max(room, 0.0) and self.token > 0:
             key = next((k for k, e in self.entries.items() if e.tokens > e.used), None)
             if key is None:

@@ -1,4 +1,4 @@
-"""What a simulation writes down: every request that counts, every step, and how both add up."""
+"""Recording of a simulation: every counted request, every step, and their sums."""
 
 from __future__ import annotations
 
@@ -15,43 +15,45 @@ ROW = {
     "request": int, "replica": int, "arrival_s": float, "input_tokens": int, "output_tokens": int, "cached_tokens": int,
     "queue_s": float, "ttft_s": float, "tpot_s": float, "latency_s": float, "preemptions": int,
 }  # fmt: skip
-"""Columns of the requests that a simulation writes; TPOT is none where there is one token."""
+"""Columns of the request rows that a simulation writes; TPOT is None for an answer of one token."""
 Row = tuple[float | None, ...]
 
 
 Objective = SLO
-"""Its former name, taken for a release."""
+"""Former name of `SLO`, kept for one release."""
 
 
 @dataclass(frozen=True)
 class Settling:
-    """When requests begin to count: once `TIMES` as many have come as are in flight, by when those of an empty server
-    are gone; after `least` of them, and after `most` whatever is in flight. So many `requests` count."""
+    """The warm-up rule: requests count after `TIMES` as many as are in flight, at least `least` and at most `most`.
+
+    By then the requests that met an empty server are gone. `requests`: number of requests that count.
+    """
 
     least: int
     most: int
     requests: float
 
     def over(self, sent: int, in_flight: int) -> bool:
-        """Whether the requests after so many count."""
+        """Whether the warm-up is over after this many requests."""
         return sent >= min(max(self.least, TIMES * in_flight), self.most)
 
 
 TIMES = 3
-"""Requests over those in flight from which on their number has settled, and as many are to count."""
+"""Length of the warm-up, and of a closed loop's measurement, in multiples of the requests in flight."""
 SAMPLES = 64
-"""Times at which the number in flight is looked at: so many at least of as many requests, and fewer than twice."""
+"""Minimum number of samples of the requests in flight, given as many requests; there are fewer than twice as many."""
 
 
 @dataclass(eq=False)
 class Recorder:
     """Sums over the requests numbered from `first` up to, but not including, `last`, in the order they finish.
 
-    `settling`: when those begin to count of which `first` is infinite. `start`, `end`: the time between the arrivals of
-    the first and the last that count, where throughput is counted; the end is infinite while it is not known.
-    `written`: takes the rows of requests, where anything does. `sent`, `answered`: requests so far, counted or not.
-    `flow`: of every `apart`th request from the first that counts on, how many were sent and answered before it.
-    `contexts`: tokens in the cache of those that finished, summed over the tokens of their answers.
+    `settling`: the warm-up rule that sets `first` while it is infinite. `start`, `end`: arrival times of the first and
+    the last counted request, between which throughput is measured; `end` is infinite until known. `written`: receives
+    the row of each request. `sent`, `answered`: requests so far, counted or not. `flow`: for every `apart`-th request
+    from the first counted one, how many were sent and answered before it. `contexts`: tokens in the cache, summed over
+    the generated tokens of finished requests.
     """
 
     first: float
@@ -88,7 +90,7 @@ class Recorder:
     timeline: OverTime = field(default_factory=lambda: OverTime(("running", "waiting", "memory", "busy")))
 
     def arrived(self, number: int, time: float) -> None:
-        """A request is sent; one that was before the simulation went on from what it saved changes nothing."""
+        """Record that a request is sent; ignored if it was already sent before a checkpoint."""
         if number < self.sent:
             return
         if self.settling is not None and self.first == inf and self.settling.over(number, number - self.answered):
@@ -104,7 +106,7 @@ class Recorder:
                 self.flow, self.apart = self.flow[::2], 2 * self.apart
 
     def step(self, start: float, end: float, state: tuple[int, int, float]) -> None:
-        """A replica was busy, with so many requests running and waiting and so full a memory."""
+        """Record a busy period of a replica: requests running, requests waiting, share of memory."""
         self.timeline.add(start, end, (*state, 1.0))
         within = min(end, self.end) - max(start, self.start)
         if within > 0:
@@ -112,14 +114,14 @@ class Recorder:
             self.decoding += within * state[0]
 
     def gaps(self, seconds: float, tokens: float, end: float) -> None:
-        """So many tokens came so long after the one before."""
+        """Record the inter-token latency of a number of tokens."""
         if tokens and self.start <= end <= self.end:
             self.gap.add(seconds, tokens)
 
     def done(self, request: Request, replica: int) -> None:
-        """A request is done."""
+        """Record a finished request."""
         self.answered += 1
-        if self.start < request.finished <= self.end:  # of users who march together, as many groups as intervals
+        if self.start < request.finished <= self.end:  # half-open: users in step finish in groups
             self.finished += 1
             self.tokens += request.output
             self.contexts += request.output * (request.input + request.output // 2)
@@ -153,7 +155,7 @@ class Recorder:
 
 @dataclass(eq=False)
 class Watch:
-    """A replica's side of the recorder. `finished`: what else happens when a request is done."""
+    """The watcher of a replica. `finished`: callback for finished requests."""
 
     SAVED: ClassVar[tuple[str, ...]] = ("stalled",)
 
@@ -163,7 +165,7 @@ class Watch:
     stalled: float = 0.0
 
     def steps(self, start: float, end: float, number: int, decodes: int, state: tuple[int, int, float]) -> None:
-        """A row of decode steps; the first one's tokens waited for the prompts that ran before, too."""
+        """Record a run of decode steps; the first tokens also waited for the prompts before."""
         recorder, each = self.recorder, (end - start) / number
         recorder.steps += number
         recorder.step(start, end, state)
@@ -174,7 +176,7 @@ class Watch:
             recorder.gaps(each, number * decodes, end)
 
     def prompts(self, start: float, end: float, decodes: int, waits: bool, state: tuple[int, int, float]) -> None:
-        """A step with prompts; decodes that do not share it wait."""
+        """Record a step with prompts; decodes that do not share it wait."""
         self.recorder.steps += 1
         self.recorder.step(start, end, state)
         if decodes:
@@ -183,7 +185,7 @@ class Watch:
             self.stalled += end - start
 
     def done(self, request: Request) -> None:
-        """A request has its last token."""
+        """Record a request's last token."""
         self.recorder.done(request, self.replica)
         if self.finished is not None:
             self.finished(request)

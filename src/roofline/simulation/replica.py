@@ -1,6 +1,6 @@
-"""One replica of a server: its queue, its running sequences, its memory, step after step.
+"""A replica of a server: its queue, running sequences and memory, advanced step by step.
 
-Steps in which nothing begins or ends differ by their contexts alone, so that a row of them is passed at once.
+Steps between which no request starts or finishes differ only in context length. A run of them is advanced at once.
 """
 
 from __future__ import annotations
@@ -18,41 +18,43 @@ from roofline.simulation.request import Request
 from roofline.simulation.steps import StepTimes
 
 CLIPPED, LEAST, DECAY, RETRACTED = 4096, 0.14, 600, 20
-"""Of SGLang's estimate of tokens to come (python/sglang/srt/managers/schedule_policy.py and environ.py): the most that
-a new request counts, the share of the first ratio that is left after so many decode steps, and the steps of each
-request for which a retraction makes room."""
+"""SGLang's estimate of future tokens (python/sglang/srt/managers/schedule_policy.py and environ.py).
+
+The maximum counted for a new request; the factor to which the ratio decays, and over how many decode steps; and the
+decode steps per request for which a retraction makes room.
+"""
 ROUNDING = 1e-9
-"""Share of the memory by which sums of shares may be beyond it."""
+"""Tolerance for rounding of sums of memory shares."""
 
 
 State = tuple[int, int, float]
-"""Requests that run and that wait, and the share of the memory that is taken."""
+"""Numbers of running and of waiting requests, and the share of memory in use."""
 
 
 class Watcher(Protocol):
-    """What is told of a replica's steps and of requests that are done."""
+    """An observer of a replica's steps and finished requests."""
 
     def steps(self, start: float, end: float, number: int, decodes: int, state: State) -> None:
-        """A row of like steps, in each of which so many sequences got a token."""
+        """Called after a run of similar decode steps, each with a token for `decodes` sequences."""
 
     def prompts(self, start: float, end: float, decodes: int, waits: bool, state: State) -> None:
-        """A step that computes prompts beside so many decodes; others wait for it."""
+        """Called after a step with prompts and `decodes` decodes; other decodes wait for it."""
 
     def done(self, request: Request) -> None:
-        """A request has its last token."""
+        """Called when a request has its last token."""
 
 
 @dataclass(eq=False)
 class Replica:
-    """The scheduler of one replica at work; `clock` is the end of its last step, `scheduled` when the next one was put
-    together: at the end of the last step, or where steps are scheduled ahead at its start.
+    """The scheduler of one replica, advanced step by step.
 
-    `decoded`: decode steps so far. `ending`: those that decode, by the step of their last token. `tokens`: the tokens
-    in the caches of those that decode, `growing` those that a step adds to them. `taken`: the share of the memory that
-    running sequences hold, `rate` what a step adds to it. `bending`: sequences that reach the length from which they
-    take less a token, by the step. `finals`: the tokens that those that decode will have in the end, `expected` the
-    share of those to come for which room is kept. `joined`: those whose caches came from elsewhere and that decode for
-    the first time in the next step. `together`: advances all replicas that step together with this one.
+    `clock`: end of its last step. `scheduled`: time at which the next step is scheduled: the end of the last step, or
+    with async scheduling its start. `decoded`: decode steps so far. `ending`: heap of decoding requests, by the step of
+    their last token. `tokens`: tokens in the caches of decoding requests; `growing`: tokens that a step adds to them.
+    `taken`: share of memory held by running sequences; `rate`: share that a step adds. `bending`: heap of sequences
+    that will fill the attention window, by step. `finals`: final tokens of all decoding requests; `expected`: share of
+    their remaining tokens for which memory is kept free. `joined`: requests whose caches arrived from a prefill pool
+    and that decode for the first time in the next step. `together`: advances all replicas in lock step with this one.
     """
 
     times: StepTimes
@@ -78,28 +80,28 @@ class Replica:
         self.finals, self.expected = 0, self.policy.expects
         self.together: Callable[[float], None] | None = None
 
-    # -- from outside ----------------------------------------------------------------------------------------------
+    # -- interface -------------------------------------------------------------------------------------------------
     @property
     def running(self) -> int:
-        """Sequences that have begun."""
+        """Number of running sequences."""
         return len(self.filling) + len(self.ending)
 
     @property
     def present(self) -> int:
-        """Requests that are here."""
+        """Number of running and waiting requests."""
         return len(self.waiting) + self.running
 
     def receive(self, request: Request) -> None:
-        """A request reaches the scheduler, at its `ready`."""
+        """Add a request to the queue, at its `ready` time."""
         if not self.running and not self.waiting and self.clock <= request.ready:
             self.clock = self.scheduled = request.ready
             self.expected = self.policy.expects
         self.waiting.append(request)
 
     def advance(self, until: float) -> None:
-        """All steps that begin before a time, or before the `horizon` that those told of an end have set.
+        """Run all steps that begin before `until`, or before an earlier `horizon` that a finished request has set.
 
-        Of a replica that steps together with others, theirs too.
+        In lock step with other replicas, this advances them too.
         """
         self.horizon = until
         if self.together is not None:
@@ -114,11 +116,11 @@ class Replica:
             if number:
                 self.decode(number, seconds)
 
-    # -- a step with prompts ---------------------------------------------------------------------------------------
+    # -- steps with prompts ----------------------------------------------------------------------------------------
     def chunks(self) -> list[tuple[Request, int]]:
-        """The chunks of the next step, for which the memory has room; none where it is one of decodes alone.
+        """The prompt chunks of the next step, for which memory has room; empty for a decode-only step.
 
-        Some of those that run may lose their places for them.
+        Running requests may be preempted to make room.
         """
         while chunks := self._chosen():
             while self.running > 1 and self.policy.mixes and self.full + self._adding(chunks) > 1.0 + ROUNDING:
@@ -129,7 +131,7 @@ class Replica:
         return chunks
 
     def _chosen(self) -> list[tuple[Request, int]]:
-        """The chunks of the next step: of prompts begun, then of those that wait, while tokens and memory last."""
+        """The prompt chunks of the next step: started prompts first, then waiting ones, as tokens and memory allow."""
         policy, width = self.policy, self.policy.width
         budget = policy.tokens - (len(self.ending) * width if policy.mixes else 0)
         if budget <= 0 or not (self.filling or self.waiting):
@@ -166,10 +168,10 @@ class Replica:
         return chunks
 
     def _room_for(self, request: Request, hit: int) -> bool:
-        """Whether the memory holds a request's whole prompt beside those begun and a step of all decodes.
+        """Whether memory holds a request's whole prompt, the rest of the started prompts, and a step of all decodes.
 
-        So vLLM has it (`scheduler_reserve_full_isl`): of prompts that fit by their first chunks alone, the last ones
-        would be stopped and computed again and again.
+        vLLM does the same (`scheduler_reserve_full_isl`): if only first chunks had to fit, the last prompts would be
+        preempted and computed again and again.
         """
         tokens = request.prompt + 1 if not self.policy.reserves else request.input + request.output
         needed = self.room.held(tokens) - self.prefixes.share(hit) + self.prefixes.awakened(request, hit)
@@ -182,18 +184,18 @@ class Replica:
 
     @property
     def full(self) -> float:
-        """The share of the memory that running sequences and what they use of the prefix cache take."""
+        """Share of memory used by running sequences, their part of the prefix cache included."""
         return self.taken + self.prefixes.pinned
 
     def _adding(self, chunks: list[tuple[Request, int]]) -> float:
-        """The share of the memory that chunks and a step of all decodes add."""
+        """Share of memory that chunks and a step of all decodes add."""
         if self.policy.reserves:
             return 0.0
         room = self.room
         return self.rate + sum(room.held(r.computed + n) - room.held(r.computed) for r, n in chunks)
 
     def _take(self, request: Request) -> None:
-        """A request whose cache came from elsewhere, but for the last token of its prompt, decodes from now on."""
+        """Start to decode a request whose cache, all but the last prompt token, arrived from a prefill pool."""
         self.entered += 1
         request.entered = self.entered
         request.parked = self.clock - request.ready
@@ -214,20 +216,20 @@ class Replica:
         self.taken += self._held(request, request.computed)
 
     def _held(self, request: Request, tokens: float) -> float:
-        """The share of memory of a sequence, without what it shares with others."""
+        """Share of memory of a sequence, without what it shares in the prefix cache."""
         if self.policy.reserves:
             tokens = request.input + request.output
         own = self.room.held(tokens)
         return own - self.prefixes.share(request.pinned) if request.pinned else own
 
     def mixed_seconds(self, chunks: list[tuple[Request, int]]) -> float:
-        """Seconds of a step of these chunks, and of all decodes where they share it."""
+        """Seconds of a step with these chunks, and with all decodes if they share it."""
         decodes = len(self.ending) if self.policy.mixes else 0
         context = self.tokens / decodes if decodes else 0.0
         return self.times.mixed([(r.computed, n) for r, n in chunks], decodes, context)
 
     def compute(self, chunks: list[tuple[Request, int]], seconds: float) -> None:
-        """A step of these chunks that lasts so long."""
+        """Run a step with these chunks that lasts `seconds`."""
         policy = self.policy
         decodes = len(self.ending) if policy.mixes else 0
         start, state = self.clock, self._state()
@@ -247,13 +249,13 @@ class Replica:
         self._evict()
 
     def _evict(self) -> None:
-        """Cached tokens that nobody uses make room for those of running sequences."""
+        """Evict unused cached tokens to make room for running sequences."""
         cached = self.prefixes
         if cached.loose and self.full + cached.loose > 1.0:
             cached.shrink(1.0 - self.full)
 
     def _generated(self, request: Request) -> None:
-        """The step that computed the whole prompt generates a token."""
+        """Record the token generated by the step that finished a prompt."""
         if self.policy.caches and (request.prefix >= 0 or request.chain):
             self.taken -= self._held(request, request.computed)
             self.prefixes.keep(request)
@@ -267,7 +269,7 @@ class Replica:
         self._join(request)
 
     def _join(self, request: Request) -> None:
-        """A sequence decodes from the next step on."""
+        """Let a sequence decode from the next step on."""
         steps = self.steps_of(request)
         request.ends, request.growth = self.decoded + steps, request.left / steps
         self.order += 1
@@ -286,7 +288,7 @@ class Replica:
             heappush(self.bending, (bends, self.order, request))
 
     def _bend(self) -> None:
-        """A sequence is as long as the windows of some layers, which take no more of it from now on."""
+        """Slow the memory growth of a sequence that has filled the attention window."""
         request = heappop(self.bending)[2]
         room, beyond = self.room, self._cached(request) - self.room.full
         self.taken += (room.later - room.token) * beyond
@@ -294,20 +296,21 @@ class Replica:
         request.memory_growth = request.growth * room.later
 
     def _cached(self, request: Request) -> float:
-        """Tokens in the cache of a sequence that decodes; the last one that it generates is sent, not cached."""
+        """Tokens in the cache of a decoding sequence; its last token is sent but never cached."""
         return request.input + request.output - 1 - (request.ends - self.decoded) * request.growth
 
-    # -- steps of decodes alone ------------------------------------------------------------------------------------
+    # -- decode-only steps -----------------------------------------------------------------------------------------
     def alone(self, until: float) -> tuple[int, float]:
-        """How many steps of decodes alone follow, and their seconds; none where one loses its place instead.
+        """The number of decode-only steps that follow, and their seconds; 0 steps where a request is preempted instead.
 
-        They end at the next end of a request, before the first that begins at a time or later, and at a full memory.
+        The run ends when a request finishes, before the first step that begins at `until` or later, or when memory is
+        full.
         """
         decodes = len(self.ending)
         if not decodes:
-            raise AssertionError("a request that no memory holds")  # `room_of` refuses those
+            raise AssertionError("a request that no memory holds")  # `room_of` refuses such requests
         row, growth, context = self.times.row(decodes), self.growing / decodes, self.tokens / decodes
-        due = self.waiting and self.waiting[0].ready > self.scheduled  # the step after this one takes it
+        due = self.waiting and self.waiting[0].ready > self.scheduled  # the step after this one admits it
         number = 1 if due or self.joined else self.ending[0][0] - self.decoded
         if self.bending:
             number = min(number, self.bending[0][0] - self.decoded)
@@ -326,13 +329,13 @@ class Replica:
         return number, seconds
 
     def row_seconds(self, number: int) -> tuple[float, float]:
-        """Seconds of so many steps of decodes alone, and of the last of them."""
+        """Seconds of a run of decode-only steps, and of its last step."""
         decodes = len(self.ending)
         row, growth, context = self.times.row(decodes), self.growing / decodes, self.tokens / decodes
         return row.steps(context, number, growth), row.step(context + growth * (number - 1))
 
     def decode(self, number: int, seconds: float, last: float | None = None) -> None:
-        """So many steps of decodes alone, which last so long together; `last`: the last one, its own where None."""
+        """Run decode-only steps that last `seconds` in total. `last`: seconds of the last one; None for its own."""
         decodes, start = len(self.ending), self.clock
         self.clock += seconds
         self.scheduled = self.clock
@@ -348,7 +351,7 @@ class Replica:
         return self.running, len(self.waiting), self.full
 
     def _pass(self, number: int) -> None:
-        """The decodes go on by so many steps, and some of them end."""
+        """Advance all decodes by a number of steps; finished requests leave."""
         self.taken += number * self.rate
         self.decoded += number
         self.tokens += number * self.growing
@@ -359,12 +362,12 @@ class Replica:
             self._bend()
         while self.ending and self.ending[0][0] <= self.decoded:
             request = heappop(self.ending)[2]
-            tokens = request.input + request.output - 1  # the last token is sent, not cached
+            tokens = request.input + request.output - 1  # the last token is sent but never cached
             self._stop(request, tokens)
             self._leave(request, tokens)
 
     def _stop(self, request: Request, tokens: float) -> None:
-        """One decode fewer, which had so many tokens."""
+        """Remove a decoding sequence of this many tokens from the sums."""
         if not self.ending:
             self.tokens = self.growing = self.rate = 0.0
             self.finals = 0
@@ -380,7 +383,7 @@ class Replica:
         request.order, request.memory_growth = 0, 0.0
 
     def _leave(self, request: Request, tokens: int) -> None:
-        """A request is done: its memory is free, and what is cached of it may stay there."""
+        """Finish a request: its memory is freed, and its tokens may stay in the prefix cache."""
         self.taken = self.taken - self._held(request, tokens) if self.running else 0.0
         if self.policy.caches:
             self.prefixes.leave(request)
@@ -389,7 +392,10 @@ class Replica:
         self.watcher.done(request)
 
     def _preempt(self) -> Request:
-        """The request that began last loses its cache, and waits at the front of the queue to compute it again."""
+        """Preempt the request that started last: it loses its cache and returns to the front of the queue.
+
+        Its tokens are recomputed when it runs again.
+        """
         begun = max(self.filling, key=lambda r: r.entered) if self.filling else None
         place = max(range(len(self.ending)), key=lambda i: (self.ending[i][2].entered, self.ending[i][1]), default=-1)
         if begun is None or (place >= 0 and self.ending[place][2].entered > begun.entered):

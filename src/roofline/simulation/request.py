@@ -4,17 +4,16 @@ from __future__ import annotations
 
 
 class Request:
-    """A request under way. Times are seconds, −1 where they have not come.
+    """A request in progress. Times are in seconds, −1 for events that have not happened.
 
     `arrival`: when it was sent; `ready`: when the scheduler sees it. `prompt`: tokens to compute before the next token
-    is generated, `computed` of them done; `left`: tokens still to generate. `hit`: prompt tokens found in the cache.
-    `ends`: the number of the decode step that generates its last token. `prefix`, `shared`, `kept`, `chain`: as in
-    `Requests`, of a chain `shared` is the tokens of each key; `pins`, `pinned`: the keys and tokens of the prefix cache
-    that it uses. `growth`: tokens that each of its decode steps adds, on average over those that it needs,
-    `memory_growth` the share of the memory that they take. `entered`, `order`: which of its replica's requests it was
-    to begin, or begin again, and to decode; `order` is 0 while it does not. `queued`: seconds from `ready` until it
-    began; `travelled`, `parked`: where it decodes elsewhere, those until its cache was there, and until a replica took
-    it.
+    is generated; `computed`: those already computed; `left`: tokens still to generate. `hit`: prompt tokens found in
+    the prefix cache. `ends`: number of the decode step that generates its last token. `prefix`, `shared`, `kept`,
+    `chain`: as in `Requests`; for a chain, `shared` is the tokens per key. `pins`, `pinned`: keys and tokens of the
+    prefix cache in use. `growth`: mean tokens per decode step; `memory_growth`: share of memory that they take.
+    `entered`, `order`: its position among the starts and restarts on its replica, and among the starts of decoding;
+    `order` is 0 while it does not decode. `queued`: seconds from `ready` to its start. With a prefill pool,
+    `travelled`: seconds of the cache transfer; `parked`: seconds from then until a decode replica takes it.
     """
 
     __slots__ = (

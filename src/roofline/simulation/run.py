@@ -1,4 +1,4 @@
-"""Requests into replicas: the drivers of an open stream of requests and of a closed loop."""
+"""Drivers that feed requests to replicas: an open stream and a closed loop."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ if TYPE_CHECKING:
     from roofline.simulation.workload import Requests
 
 MOST_PRESENT = 2**20
-"""Requests at once in a server: they take 0.6 kB each."""
+"""Maximum concurrent requests in a server; each takes 0.6 kB."""
 CHECKED = 256
-"""After so many requests of an open stream it is asked whether they are enough."""
+"""Requests of an open stream between two checks of whether to stop."""
 ROUTERS = ("round-robin", "least-loaded", "prefix-aware")
 UNEVEN = 32
-"""Requests that a replica may have beyond the least loaded one and still be chosen for the prefix it holds; from
-SGLang's router, `balance_abs_threshold` (docs.sglang.ai, router)."""
+"""Requests that a replica may have more than the least loaded one and still be chosen for its cached prefix; from
+SGLang's router, `balance_abs_threshold` (docs.sglang.ai, router).
+"""
 
 
 def sent(blocks: Iterator[Requests], engine: Engine) -> Iterator[Request]:
-    """The requests of a stream, one by one; the engine's scheduler sees each a while after it was sent."""
+    """The requests of a stream, one by one; the scheduler sees each after the engine's front-end delay."""
     number = 0
     for block in blocks:
         columns = (block.arrival, block.input, block.output, block.prefix, block.shared, block.kept)
@@ -46,9 +47,9 @@ def sent(blocks: Iterator[Requests], engine: Engine) -> Iterator[Request]:
 
 
 def by_readiness(requests: Iterator[Request], recorder: Recorder) -> Iterator[Request]:
-    """An open stream in the order in which the scheduler sees it: long prompts take longer to get there.
+    """An open stream in the order in which the scheduler sees it: the front end takes longer for long prompts.
 
-    The recorder is told when the first and the last request that count were sent.
+    The recorder is told when each request is sent.
     """
     late: list[tuple[float, int, Request]] = []
     last = 0.0
@@ -65,10 +66,10 @@ def by_readiness(requests: Iterator[Request], recorder: Recorder) -> Iterator[Re
 
 @dataclass(eq=False)
 class Position:
-    """How far a stream has come: the number of requests that were taken from it.
+    """The position in a request stream: the number of requests taken from it.
 
-    Of an open one `turn` replicas were chosen in turn, and `later` has the sessions whose turn is under way: the
-    replica, and the turns that wait for it. Of a closed one `coming` are the requests that the scheduler has not seen.
+    Open stream: `turn` counts round-robin choices; `later` maps each session with a turn in progress to its replica and
+    waiting turns. Closed loop: `coming` holds the requests that the scheduler has not seen yet.
     """
 
     number: int = 0
@@ -77,16 +78,16 @@ class Position:
     coming: list[tuple[float, int, Request]] = field(default_factory=list)
 
 
-# -- open ----------------------------------------------------------------------------------------------------------
+# -- open loop -----------------------------------------------------------------------------------------------------
 @dataclass(eq=False)
 class Sessions:
-    """Turns of conversations: one is sent when the one before is done, to the same replica."""
+    """Turns of conversations: a turn is sent when the one before is done, to the same replica."""
 
     replicas: Sequence[Replica]
     later: dict[int, tuple[int, deque[Request]]]
 
     def held_back(self, request: Request) -> bool:
-        """Whether an earlier turn is under way when a request comes."""
+        """Whether an earlier turn is still in progress when a request arrives; the request then waits."""
         if request.kept <= request.shared or request.prefix < 0:
             return False
         known = self.later.get(request.prefix)
@@ -98,12 +99,12 @@ class Sessions:
         return known is not None
 
     def begin(self, request: Request, replica: int) -> None:
-        """A turn goes to a replica."""
+        """Assign a turn to a replica."""
         if request.kept > request.shared and request.prefix >= 0:
             self.later[request.prefix] = (replica, deque())
 
     def done(self, request: Request) -> None:
-        """A turn is done: the next one goes out."""
+        """Send the next turn after one is done."""
         replica, turns = self.later.get(request.prefix, (0, None))
         if turns is None:
             return
@@ -120,9 +121,9 @@ def run_open(
     requests: Iterator[Request], replicas: Sequence[Replica], recorder: Recorder, router: str,
     enough: Callable[[], bool], position: Position | None = None,
 ) -> None:  # fmt: skip
-    """Requests that come when they come. Ends when the stream does and all are done, or where it is `enough`.
+    """Run an open stream of requests until all are done, or until `enough` says so.
 
-    `position`: from where the stream goes on; it is up to date whenever `enough` is asked.
+    `position`: where the stream resumes; it is current whenever `enough` is called.
     """
     at = position or Position()
     sessions = Sessions(replicas, at.later)
@@ -157,7 +158,7 @@ def _check_waiting(replicas: Sequence[Replica]) -> None:
 
 
 def router_of(name: str, replicas: Sequence[Replica], at: Position) -> Callable[[Request], int]:
-    """A request → the replica it goes to."""
+    """The routing function of this name: request → index of a replica."""
     if len(replicas) == 1:
         return lambda request: 0
 
@@ -180,15 +181,15 @@ def router_of(name: str, replicas: Sequence[Replica], at: Position) -> Callable[
     return {"round-robin": in_turn, "least-loaded": least, "prefix-aware": prefix}[name]
 
 
-# -- closed --------------------------------------------------------------------------------------------------------
+# -- closed loop ---------------------------------------------------------------------------------------------------
 def run_closed(
     requests: Iterator[Request], replicas: Sequence[Replica], recorder: Recorder, clients: Closed, engine: Engine,
     enough: Callable[[], bool], position: Position | None = None,
 ) -> None:  # fmt: skip
-    """Clients that each send the next request `think` seconds after their last one was answered.
+    """Run a closed loop: each client sends the next request `think` seconds after its last answer.
 
-    They are dealt out to the replicas in turn and stay there. Ends where it is `enough`, or the requests end.
-    `position`: from where the stream goes on; it is up to date whenever `enough` is asked.
+    Clients are assigned to replicas in turn and stay there. Ends when `enough` says so, or when the requests end.
+    `position`: where the stream resumes; it is current whenever `enough` is called.
     """
     at = position or Position()
     coming, requests = at.coming, islice(requests, at.number, None)
@@ -216,7 +217,7 @@ def run_closed(
         for replica in replicas:
             replica.advance(inf if following is None else following[0])
             if replica.together is not None and coming and coming[0] is not following:
-                break  # to go on with the others would take this one beyond what it has brought about
+                break  # advancing the others now would pass the request that this one has triggered
         if coming and coming[0] is following:
             request = heappop(coming)[2]
             replicas[request.source % len(replicas)].receive(request)

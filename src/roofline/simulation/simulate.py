@@ -1,4 +1,4 @@
-"""`simulate`: a server under traffic, request by request."""
+"""`simulate`: discrete-event simulation of a server under traffic, request by request."""
 
 from __future__ import annotations
 
@@ -71,23 +71,24 @@ from roofline.version import __version__
 from roofline.work.step import prefill as prefill_step
 
 REQUESTS = 10_000
-"""Requests that count where no number is given."""
+"""Default number of requests that count."""
 WARMUP = 0.1
-"""Requests before those that count, in these, of traffic that is drawn, at least: at the start the server is empty."""
+"""Minimum warm-up for random traffic, as a share of the requests that count: at the start the server is empty."""
 LONGEST_WARMUP = 1_000
-"""Requests that wait for the number in flight to settle, at most, where fewer count; else at most as many as count."""
+"""The warm-up waits for the number in flight to settle for at most this many requests or as many as count,
+whichever is more."""
 MOST_REQUESTS = 20_000_000
-"""Requests of a simulation, also of one that goes on until it is sure."""
+"""Maximum number of requests in a simulation, with `until` too."""
 SUREST = 1e-4
-"""Share of the mean to which a run can be asked to be sure: the most requests of a run tell no more."""
+"""Smallest share of the mean for `until`: even the maximum number of requests gives no narrower interval."""
 UNBOUNDED = 2**20
-"""Tokens of the longest request to a model that states no context."""
+"""Maximum tokens of a request to a model that states no context."""
 
 
 @group
 @dataclass(frozen=True, kw_only=True)
 class DrawnLengths(LengthSpread):
-    """Tokens of requests, each of a length of its own: those given as a number vary about it (`LengthSpread`)."""
+    """Tokens of requests, each with its own length; a plain number is a mean about which they vary (`LengthSpread`)."""
 
     input: Annotated[
         LengthsText | None,
@@ -100,11 +101,11 @@ class DrawnLengths(LengthSpread):
 @group
 @dataclass(frozen=True, kw_only=True)
 class Requested(DrawnLengths):
-    """Which requests come: drawn at a rate, or by users who wait for answers, or those of a trace."""
+    """The traffic: requests at a rate, from users who wait for answers, or from a trace."""
 
     rate: Annotated[PlainNumber | None, "Requests a second."] = None
     arrivals: Annotated[
-        ArrivalsText | None, "How they come at that rate: `poisson` (the default), `constant`, `gamma(cv)` in bursts."
+        ArrivalsText | None, "Arrival process at that rate: `poisson` (the default), `constant`, `gamma(cv)` in bursts."
     ] = None
     concurrency: Annotated[
         PlainCount | None,
@@ -117,13 +118,13 @@ class Requested(DrawnLengths):
         "prompts share steps with decodes, as long as one answer takes.",
     ] = None
     prefixes: Annotated[
-        PrefixesText | None, "Prompts begin with one of so many prefixes of so many tokens, such as `10x2048`."
+        PrefixesText | None, "Shared prefixes of prompts, their number × tokens each, such as `10x2048`."
     ] = None
     trace: Annotated[
         FileName | None,
         "Instead of all these: a file of requests, CSV, JSON lines or Parquet; docs/simulation.md says which columns.",
     ] = None
-    speed: Annotated[PlainNumber | None, "Times as fast as the trace."] = None
+    speed: Annotated[PlainNumber | None, "Replay speed of the trace: 2 is twice as fast."] = None
 
 
 def _extent(field: str, value: object, least: int) -> int:
@@ -136,20 +137,18 @@ def _extent(field: str, value: object, least: int) -> int:
 @group
 @dataclass(frozen=True)
 class Extent:
-    """How long a simulation goes on: the requests that count, those before, and the seed of what is drawn.
+    """The length of a simulation: requests that count, warm-up, and the random seed.
 
-    `warmup`: where not given, of traffic that is drawn, a tenth of those that count, and on until three times as many
-    have come as are in flight; nothing of a trace.
-
-    `until`: goes on until 95 % confidence intervals of mean TTFT and latency are at most this share of them wide to
-    either side, whatever `requests` says.
+    `warmup`: for random traffic, by default a tenth of the requests that count, and until three times as many have come
+    as are in flight; for a trace, none. `until`: run until the half-widths of the 95 % confidence intervals of mean
+    TTFT and latency are at most this share of the means, whatever `requests` says.
     """
 
-    requests: Annotated[PlainCount | None, "Requests that count, such as `10k` (10k; of a trace all)."] = None
+    requests: Annotated[PlainCount | None, "Requests that count, such as `10k` (default: 10k; all of a trace)."] = None
     warmup: Annotated[
         PlainCount | None, "Requests to warm up, which do not count (default: a tenth; none for a trace)."
     ] = None
-    seed: Annotated[PlainCount, "Of what is drawn: the same seed gives the same answer."] = 0
+    seed: Annotated[PlainCount, "Random seed: the same seed gives the same answer."] = 0
     until: Annotated[
         PlainNumber | None,
         "Instead of a number of requests: until 95 % confidence intervals of mean TTFT and latency are ± this share of "
@@ -158,7 +157,7 @@ class Extent:
 
 
 def _each(run: Callable[..., Any], settings: Mapping[str, Any], names: Sequence[str]) -> Any:
-    """`each`, of which one alone may have its requests written."""
+    """`each`, except that rows can be written for a single simulation only."""
     if settings.get("written") is not None and any(isinstance(settings.get(name), (list, tuple)) for name in names):
         raise InputError("written", "lists of settings", "one simulation, whose requests are written")
     return each(run, settings, names)
@@ -188,18 +187,18 @@ def simulate(
     written: Callable[[Row], None] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Simulation:
-    """A server under traffic, request by request: a `Simulation`, of lists of settings a `Grid`.
+    """Simulate a server under traffic, request by request: a `Simulation`, or a `Grid` for lists of settings.
 
-    The engine's scheduler puts steps together: chunked prefill, most sequences and tokens, preemption by recompute,
-    prefix cache. Replicas share requests by the `router`. `slo`: what counts as goodput, and how many requests are to.
-    `speculation`: decode steps verify drafts; how many of them are right is drawn. `prefill`: prompts are computed by a
-    pool of its own, and the place is that of the one that decodes. `written` is given a row for each request that
-    counts, in the order in which they are done; where it is a `Ledger`, a simulation that was killed goes on from what
-    it kept. `progress` is given the number of those done. The same seed gives the same answer.
-    Replicas that share experts (`ep` over `dp`) step together, as long as the slowest of them takes; others each step
-    by themselves.
-    Raises InputError for what is not understood, lengths beyond the model's context, and a memory that does not hold
-    one request, then a `NoRoomError`.
+    The scheduler works as the engine's: chunked prefill, limits on sequences and tokens, preemption by recomputation,
+    prefix cache. Replicas share requests by the `router`. `slo`: limits that define goodput, and the required
+    attainment. `speculation`: decode steps verify drafts; the number accepted is random. `prefill`: prompts are
+    computed by a separate pool, and `where` is that of the decode pool. `written` receives a row for each counted
+    request, in the order in which they finish; with a `Ledger`, a killed simulation resumes from its last checkpoint.
+    `progress` receives the number of counted requests. The same seed gives the same answer.
+    Replicas that share experts (`ep` over `dp`) step together, as long as the slowest of them takes; other replicas
+    step independently.
+    Raises InputError for invalid settings and lengths beyond the model's context, and `NoRoomError` for a memory that
+    does not hold one request.
     """
     if router not in ROUTERS:
         raise not_one_of("router", router, ROUTERS)
@@ -220,9 +219,9 @@ def simulate(
 
 
 def stream_of(traffic: Requested, context: int) -> Workload | Trace:
-    """The requests asked for, none of which is longer than the context where lengths vary about a mean.
+    """The requests of the traffic; lengths that vary about a mean stay within the context.
 
-    Raises InputError for what is missing, too much, or not understood.
+    Raises InputError for settings that are missing, superfluous or invalid.
     """
     vary = group_settings(LengthSpread)
     given = {name: value for name, value in vars(traffic).items() if value is not None and name not in vary}
@@ -250,11 +249,11 @@ def stream_of(traffic: Requested, context: int) -> Workload | Trace:
 
 
 def begun(stream: Workload, asked: Setup) -> Workload:
-    """The requests of users who begin as they do at an engine where nothing is said of it.
+    """The closed loop with its default ramp for the engine.
 
-    Users whose requests are equally long and who begin together would go on in step for ever. Where prompts go first,
-    as in SGLang, measured ones do; where prompts and decodes share steps, hosts and clients break it, as `serve` has
-    it: these begin over the time in which each is answered once.
+    Users with equally long requests who start together would stay in step for ever. With prompts first, as in SGLang,
+    measured ones do. Where prompts and decodes share steps, hosts and clients break the step, as `serve` assumes: the
+    ramp is then the time in which each user is answered once.
     """
     clients = stream.arrivals
     if not isinstance(clients, Closed) or clients.ramp is not None:
@@ -268,14 +267,14 @@ def begun(stream: Workload, asked: Setup) -> Workload:
 
 
 def one_number(field: str, value: Count) -> float:
-    """A number that is no array. Raises InputError for an array."""
+    """A scalar. Raises InputError for an array."""
     if is_array(value):
         raise InputError(field, value, "one number")
     return float(value)
 
 
 def prefixes_named(value: Prefixes | str | None) -> Prefixes | None:
-    """`10x2048`: ten prefixes of 2,048 tokens. Raises InputError for anything else."""
+    """Parse `10x2048`: ten prefixes of 2,048 tokens. Raises InputError for anything else."""
     if value is None or isinstance(value, Prefixes):
         return value
     number, cross, tokens = str(value).replace("×", "x").partition("x")
@@ -285,7 +284,7 @@ def prefixes_named(value: Prefixes | str | None) -> Prefixes | None:
 
 
 def with_tokens(stream: Workload | Trace, tokens: int) -> Workload:
-    """The requests with so many tokens more in each prompt. Raises InputError for a trace."""
+    """The requests with `tokens` more in each prompt. Raises InputError for a trace."""
     if not isinstance(stream, Workload):
         raise InputError("images", "with a trace", "none: the lengths of its prompts are whole")
     return replace(stream, lengths_in=Longer(stream.lengths_in, tokens))
@@ -293,7 +292,7 @@ def with_tokens(stream: Workload | Trace, tokens: int) -> Workload:
 
 @dataclass(frozen=True)
 class SimulationRun:
-    """One simulation: a deployment, its traffic, how long, how requests are routed and what they should meet."""
+    """One simulation: a deployment, its traffic, its length, its router and its SLO."""
 
     asked: Setup
     stream: Workload | Trace
@@ -306,7 +305,7 @@ class SimulationRun:
     images: ImageTokens | None = None
 
     def simulated(self, written: Callable[[Row], None] | None, progress: Callable[[int], None] | None) -> Simulation:
-        """The answer."""
+        """Run the simulation."""
         recorder = self._recorder(written)
         requests, _ = self._numbers()
         replicas, until, position = self._replicas(recorder), self.extent.until, Position()
@@ -348,24 +347,24 @@ class SimulationRun:
 
     @cached_property
     def seen(self) -> TraceSummary | None:
-        """What is in a trace, read once before it is sent; None of what is drawn."""
+        """A summary of the trace, read once before it is sent; None for random traffic."""
         if isinstance(self.stream, Workload):
             return None
         return self.stream.summary(self._sent)
 
     @property
     def _sent(self) -> int | None:
-        """Requests that a trace sends; None for all of it."""
+        """Number of requests taken from a trace; None for all."""
         requests, warmup = self._numbers()
         return None if requests is None else (warmup or 0) + requests
 
     @property
     def drawn(self) -> bool:
-        """Whether anything is left to chance; a trace is a sample of what could have come."""
+        """Whether the traffic is random; a trace counts as a random sample."""
         return self.drafting is not None or not isinstance(self.stream, Workload) or self.stream.drawn
 
     def _recorder(self, written: Callable[[Row], None] | None) -> Recorder:
-        """What takes the requests that count, once the server has settled where nothing says when."""
+        """The recorder, with the default warm-up rule where no warm-up is given."""
         requests, warmup = self._numbers()
         number = inf if requests is None else requests
         if warmup is not None:
@@ -375,7 +374,7 @@ class SimulationRun:
         return Recorder(inf, inf, self.objective, written, settling)
 
     def _numbers(self) -> tuple[int | None, int | None]:
-        """Requests that count, None for all, and those before, None until the server has settled."""
+        """The number of requests that count, None for all; and the warm-up, None for the default rule."""
         extent, drawn = self.extent, isinstance(self.stream, Workload)
         requests = None if extent.requests is None else _extent("requests", extent.requests, 1)
         if extent.until is not None:
@@ -393,16 +392,16 @@ class SimulationRun:
 
     @property
     def longest(self) -> int:
-        """Tokens of the longest request that the server takes."""
+        """Tokens of the longest request that the server accepts."""
         context = self.asked.model.context or UNBOUNDED
         return self.certain or (context if self.seen is None else min(context, self.seen.longest))
 
     @property
     def certain(self) -> int | None:
-        """Tokens of the longest request of lengths that are drawn from so many at most; None of others, and where
-        lengths vary about a mean, of which few are much longer.
+        """Tokens of the longest possible request, if lengths have a maximum; else None.
 
-        Raises InputError where that is longer than the context.
+        None for a trace too, and for lengths that vary about a mean: few of them are much longer. Raises InputError
+        where it is longer than the context.
         """
         if not isinstance(self.stream, Workload):
             return None
@@ -415,7 +414,7 @@ class SimulationRun:
 
     @property
     def fitting(self) -> int | None:
-        """Tokens of a request that memory has to hold: of the longest, or of the mean where lengths vary about that."""
+        """Tokens of a request that must fit in memory: the longest, or the mean where lengths vary about a mean."""
         stream = self.stream
         if not isinstance(stream, Workload) or not any(
             isinstance(x, About) for x in (stream.lengths_in, stream.lengths_out)
@@ -439,7 +438,7 @@ class SimulationRun:
         return replicas
 
     def _pools(self, travel: Travel, decodes: list[Replica], recorder: Recorder, position: Position) -> TwoPools:
-        """Both pools; those that prefill hold prompts alone."""
+        """Both pools; the prefill pool holds prompts only."""
         first = travel.first
         groups, block, deliveries = int(first.layout.pp), first.engine.block, list[tuple[float, int, Request]]()
         room = room_of(first, groups, self.fitting or block)
@@ -454,7 +453,7 @@ class SimulationRun:
         return TwoPools(first, prefills, decodes, deliveries, recorder, self.router, position)
 
     def _prefilling(self, pools: TwoPools) -> tuple[object, ...]:
-        """What decides how the pool that prefills goes on, and how long caches travel."""
+        """What determines the behaviour of the prefill pool and the duration of transfers, for the digest."""
         first, travel = pools.prefills[0], self.pool
         link = () if travel is None else (travel.seconds(1), travel.seconds(UNBOUNDED), travel.layers)
         return first.times, first.policy, first.room, len(pools.prefills), *link
@@ -462,7 +461,7 @@ class SimulationRun:
     def _send(
         self, replicas: list[Replica], pools: TwoPools | None, position: Position, enough: Callable[[], bool]
     ) -> dict[str, int]:
-        """Runs all requests. How many were left out, and why."""
+        """Run all requests. Returns the number left out, by reason."""
         stream, engine, left_out = self.stream, self.asked.engine, dict[str, int]()
         blocks = stream.blocks(None if isinstance(stream, Workload) else self._sent, self.extent.seed)
         rooms = (replicas[0].room, *(() if pools is None else (pools.prefills[0].room,)))
@@ -484,7 +483,7 @@ class SimulationRun:
     def _possible(
         self, requests: Iterator[Request], rooms: Sequence[Room], left_out: dict[str, int]
     ) -> Iterator[Request]:
-        """The requests that the server takes, numbered; others are counted, so that those that count are as many."""
+        """Number the requests that the server can hold; others are left out and counted by reason."""
         context, number = self.asked.model.context or UNBOUNDED, 0
         for request in requests:
             length = request.input + request.output
@@ -537,7 +536,7 @@ class SimulationRun:
     def _spent(
         self, recorder: Recorder, seconds: float, replicas: list[Replica], pools: TwoPools | None
     ) -> Spending | None:
-        """What it spends in a second, at mean lengths of requests; None where none counts."""
+        """Cost and energy per second, at the mean lengths of requests; None where no request counts."""
         done, counted = recorder.finished, recorder.counted
         if not done or not counted or not seconds > 0 or not recorder.tokens:
             return None
@@ -555,7 +554,7 @@ class SimulationRun:
 
 
 def prefilling_setup(then: Setup, pool: PrefillPool, where: Where, bill: Bill | None) -> Travel:
-    """What prefills, in the formats and by the law of the server that decodes, and how caches come from there."""
+    """The prefill pool, with the formats and the law of the decode pool, and the transfers between them."""
     engine = where.engine if pool.engine is None else pool.engine
     machine = where.on if pool.on is None else pool.on
     first = setup(then.model, replace(where, on=machine, layout=pool.layout, engine=engine), bill)
@@ -563,5 +562,5 @@ def prefilling_setup(then: Setup, pool: PrefillPool, where: Where, bill: Bill | 
 
 
 def decodes_of(request: Request) -> int:
-    """Decode steps until a request's last token."""
+    """Number of decode steps until a request's last token, without drafts."""
     return request.left

@@ -1,4 +1,4 @@
-"""The answer of a simulation: percentiles of what requests saw, and what the server did."""
+"""The result of a simulation: latency percentiles of requests, and figures of the server."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from roofline.simulation.recorder import TIMES, Recorder
 from roofline.simulation.statistics import Means, OverTime, Sample
 
 SHARES = (0.5, 0.9, 0.95, 0.99)
-"""Of requests, whose percentiles are told."""
+"""Percentiles that are reported, as shares of requests."""
 
 
 @dataclass(frozen=True)
 class Distribution(Figured):
-    """Of many requests, in seconds: the mean, half of its 95 % confidence interval, and percentiles.
+    """A distribution over requests, in seconds: mean, half-width of its 95 % confidence interval, and percentiles.
 
-    `half_width`: from the means of 32 parts of the run, one after another, or of 16 where those hang together; null of
-    fewer, where these do too, and where nothing is left to chance.
+    `half_width`: by batch means over 32 consecutive parts of the run, or 16 where the 32 are correlated; null where the
+    16 are correlated too, with fewer requests than 32, and where nothing is random.
     """
 
     FIGURES: ClassVar[Units] = dict.fromkeys(("mean", "half_width", "p50", "p90", "p95", "p99"), "s")
@@ -41,20 +41,20 @@ class Distribution(Figured):
     p99: float
 
     def leaves(self, name: str, unit: str) -> Iterator[Leaf]:
-        """As columns: the mean bears the name."""
+        """The figures as columns; the mean has the plain name."""
         yield name, self.mean, unit
         yield from ((f"{name}_{part}", getattr(self, part), unit) for part in list(self.FIGURES)[1:])
 
 
 def distribution(sample: Sample, means: Means | None = None) -> Distribution:
-    """The distribution of a sample; how sure its mean is where the means of parts are given, and tell it."""
+    """The distribution of a sample; `means` are its batch means, for the confidence interval."""
     width = float("nan") if means is None else means.sure
     return Distribution(sample.mean, width, *sample.percentiles(SHARES))
 
 
 @dataclass(frozen=True)
 class Quantiles:
-    """Seconds that equal shares of all requests do not exceed, 200 of each, for pictures."""
+    """200 quantiles at equal steps, in seconds, for plots."""
 
     ttft: tuple[float, ...]
     tpot: tuple[float, ...]
@@ -63,10 +63,10 @@ class Quantiles:
 
 @dataclass(frozen=True)
 class TimeCourse(Figured):
-    """A server from the first request to the last, in at most 512 pieces of time, each of which ends at `seconds`.
+    """A server over time, from the first request to the last, in at most 512 intervals that end at `seconds`.
 
-    `running`, `waiting`: requests at all replicas, on average over the piece; `memory`: the share that running
-    requests take of what the engine leaves the cache, and `busy` the share of the time, on average over the replicas.
+    `running`, `waiting`: mean numbers of requests over all replicas in the interval. `memory`: share of the engine's
+    cache memory used by running requests, and `busy`: share of time, both averaged over replicas.
     """
 
     FIGURES: ClassVar[Units] = {"seconds": "s", "running": "", "waiting": "", "memory": "share", "busy": "share"}
@@ -79,7 +79,7 @@ class TimeCourse(Figured):
 
 
 def time_course(timeline: OverTime, replicas: int) -> TimeCourse:
-    """What became of so many replicas over time."""
+    """The time course of a number of replicas."""
     times, series = timeline.series()
     sums = (series["running"], series["waiting"], series["memory"] / replicas, series["busy"] / replicas)
     return TimeCourse(tuple(times.tolist()), *(tuple(values.tolist()) for values in sums))
@@ -87,8 +87,10 @@ def time_course(timeline: OverTime, replicas: int) -> TimeCourse:
 
 @dataclass(frozen=True)
 class Prefilling(Figured):
-    """The pool that prefills. `utilization`: the share of the time in which a replica is busy; `transfer`: seconds from
-    the end of a prefill until its cache is where it decodes; `queue`: from then until a replica takes it.
+    """The prefill pool. `utilization`: share of time in which a replica is busy.
+
+    `transfer`: seconds from the end of a prefill until its cache has arrived; `queue`: seconds from then until a decode
+    replica takes it.
     """
 
     FIGURES: ClassVar[Units] = {
@@ -105,23 +107,21 @@ class Prefilling(Figured):
 
 @dataclass(frozen=True, repr=False)
 class Simulation(Spent, Deployed):
-    """A server under traffic, request by request.
+    """The result of simulating a server under traffic.
 
-    `requests`: those that count, after the first `warmup`. `ttft`: arrival to first token; `tpot`: of each request,
-    (latency − TTFT) / (output − 1); `inter_token`: between any two tokens of a request, all tokens alike; `latency`:
-    arrival to last token; `queue`: until its first step begins. Rates are of `seconds`, the time between the arrivals
-    of the first and the last that count; `offered`: the requests that come in it, null where users wait for answers.
-    `objective`: the most seconds that were asked for, `attainment`: the share of requests that are to be within all of
-    them, null where their means are; `attained`: the share that is, `goodput`: those a second. `keeps`: whether that is
-    enough, as far as the run tells; null where nothing was asked for. `utilization`: the share of the time in which a
-    replica is busy; `running`: the requests in a busy replica. `cached_share`: of the prompts' tokens, those found in
-    the prefix cache. `overloaded`: the number in flight grows for as long as requests come. `settled`: it did not, and
-    as many requests count as tell the rates and what hangs on them: ten times those in flight or more, three times
-    where users wait for answers; and of an open stream as many are done a second as come, within 3 %. `left_out`: why
-    requests were not sent, and how many. `prefill`: the pool that does, where there is one; the other figures of
-    replicas are then of those that decode. `speculation`: what drafts tokens for decode steps to verify, `lora`: the
-    rank of the adapter that requests use, `images`: those of each request, whose tokens are in its prompt; null where
-    there is none.
+    `requests`: number that count, after `warmup` others. `ttft`: arrival to first token. `tpot`: per request, (latency
+    − TTFT) / (output − 1). `inter_token`: time between consecutive tokens of a request, every token weighted equally.
+    `latency`: arrival to last token. `queue`: until the first step begins. Rates are over `seconds`, between the
+    arrivals of the first and the last counted request. `offered`: requests/s that arrive; null in a closed loop.
+    `objective`: the limits, in seconds; `attainment`: required share of requests within all limits, null where limits
+    apply to means; `attained`: SLO attainment; `goodput`: requests/s within all limits. `keeps`: whether the limits
+    hold, within the accuracy of the run; null without limits. `utilization`: share of time in which a replica is busy;
+    `running`: mean requests in a busy replica. `cached_share`: share of prompt tokens found in the prefix cache.
+    `overloaded`: the number in flight grows for as long as requests come. `settled`: not overloaded, and enough
+    requests count for the rates: at least ten times those in flight, three times in a closed loop; and in an open
+    stream throughput equals the offered rate within 3 %. `left_out`: number of requests not sent, by reason. `prefill`:
+    the prefill pool, if any; other figures of replicas are then of the decode pool. `speculation`: the drafts; `lora`:
+    the rank of the adapter; `images`: images per request, whose tokens are in the prompt; null where there is none.
     """
 
     SCHEMA: ClassVar[str] = "roofline.simulate/3"
@@ -155,7 +155,7 @@ class Simulation(Spent, Deployed):
     attainment: float | None
     attained: float
     attained_half_width: float
-    """Half of the 95 % confidence interval of the share, from the means of 32 parts; null of fewer requests."""
+    """Half-width of the 95 % confidence interval of the share, from 32 batch means; null with fewer requests."""
     utilization: float
     running: float
     preemptions: int
@@ -174,27 +174,29 @@ class Simulation(Spent, Deployed):
 
     @property
     def spending(self) -> Spending | None:
-        """What it takes in a second, at the mean lengths; None where no request counts, and of drafted tokens in
-        pools."""
+        """Cost and energy per second, at the mean lengths of requests.
+
+        None where no request counts, and for drafts with two pools.
+        """
         return self.spent
 
     @property
     def tokens_per_second_per_chip(self) -> float:
-        """Generated tokens of all users per second, over the chips of the layout, and of that which prefills."""
+        """Generated tokens/s over all chips of the layout and of the prefill pool."""
         chips = self.asked.layout.chips + (self.prefill.deployment.layout.chips if self.prefill else 0)
         return float(self.tokens_per_second / chips)
 
     @property
     def goodput(self) -> float:
-        """Requests a second that meet the objective."""
+        """Requests/s within all limits."""
         return self.requests_per_second * self.attained
 
     @property
     def keeps(self) -> bool | None:
-        """Whether the limits are kept, None where there is none or no request counts.
+        """Whether the limits hold; None without limits or counted requests.
 
-        As large a share of the requests keeps them as was asked for, but for half of its 95 % confidence interval or of
-        what may miss them, whichever is less; or their means do, but for `TOLERANCE`. An overloaded server keeps none.
+        The attained share may fall short by half of its 95 % confidence interval or half of the share that may miss,
+        whichever is less. Means may exceed their limits by `TOLERANCE`. An overloaded server never keeps them.
         """
         if not self.objective or not self.requests:
             return None
@@ -205,39 +207,39 @@ class Simulation(Spent, Deployed):
 
     @property
     def exceeded(self) -> dict[str, float]:
-        """The limits that means exceed by more than `TOLERANCE`, by how many times."""
+        """Limits that means exceed by more than `TOLERANCE`, with mean / limit."""
         shares = {name: getattr(self, name).mean / limit for name, limit in self.objective.items()}
         return {name: share for name, share in shares.items() if share > 1 + TOLERANCE}
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """A single answer."""
+        """The shape of a scalar."""
         return ()
 
 
 TOLERANCE = 0.02
-"""Share by which a mean may exceed its limit, which is about what a simulation's own 95 % confidence allows."""
+"""Share by which a mean may exceed its limit: about a simulation's own 95 % confidence interval."""
 CERTAIN = 3.0
-"""Standard errors by which a growth is more than chance."""
+"""Standard errors above which growth is not chance."""
 LASTING = 0.5
-"""Share of its growth before that the number in flight still grows by, where it grows for as long as requests come."""
+"""Growth in flight between the last two thirds, over that between the first two, from which it does not level out."""
 RISING = 1.25
-"""What is answered in the last third over that of the second from which on the server is not at its limit yet."""
+"""Answers in the last third over those in the second, above which the server is not at its limit yet."""
 STEADY = 10
-"""Requests of an open stream that count, over those in flight, from which on they tell rates."""
+"""Counted requests of an open stream, over those in flight, from which rates are accurate."""
 BALANCED = 0.03
-"""Largest share by which the requests done differ from those that come, of an open stream whose rates are told."""
+"""Maximum relative difference of throughput and offered rate in an open stream with accurate rates."""
 FEWEST = 16
-"""Times at which the number in flight is known from which on a trend is looked for."""
+"""Minimum number of samples of the number in flight for a trend."""
 
 
 def falls_behind(recorder: Recorder) -> bool:
     """Whether a server of an open stream is overloaded: the number in flight grows for as long as requests come.
 
-    Of the times at which it is known, from the first request that counts to the last that was sent, three thirds are
-    compared. It grows where it does so by more than chance, `CERTAIN` standard errors of the sum of its changes; where
-    it does not level out, which is what an empty server's does; and where the server is at its limit, so that it
-    answers no more in the last third than in the one before.
+    The samples from the first counted request to the last sent one are split into thirds. The server is overloaded if
+    growth is more than chance (`CERTAIN` standard errors of the sum of its changes), does not level out as it would
+    after an empty start, and the server is at its limit: it answers hardly more in the last third than in the one
+    before.
     """
     sent, answered = np.array(recorder.flow, dtype=float).reshape(-1, 2).T
     if sent.size < FEWEST:
@@ -252,10 +254,10 @@ def falls_behind(recorder: Recorder) -> bool:
 
 
 def long_enough(recorder: Recorder, closed: bool) -> bool:
-    """Whether as many requests count as tell rates, and `TIMES` as many as are in flight came before them.
+    """Whether enough requests count for accurate rates, after a long enough warm-up.
 
-    Of users who wait for answers `TIMES` as many as are in flight are enough, `STEADY` times of an open stream: there
-    it is chance how many are in flight at the ends, which is a part of what is done between them.
+    A closed loop needs `TIMES` as many as are in flight, an open stream `STEADY` times: there the number in flight at
+    either end is random, and it is part of what is done in between.
     """
     sent, answered = np.array(recorder.flow, dtype=float).reshape(-1, 2).T
     counts = sent < recorder.last
@@ -268,5 +270,5 @@ def long_enough(recorder: Recorder, closed: bool) -> bool:
 
 
 def balanced(rate: float, offered: float | None) -> bool:
-    """Whether as many requests are done a second as come, but for `BALANCED`; users who wait for answers send those."""
+    """Whether throughput equals the offered rate within `BALANCED`; always true for a closed loop."""
     return offered is None or abs(rate - offered) <= BALANCED * offered

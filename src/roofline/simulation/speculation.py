@@ -1,4 +1,4 @@
-"""Drafted decoding, request by request: how many steps an answer needs is drawn."""
+"""Speculative decoding, request by request: the number of steps of an answer is random."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from roofline.estimates.generate import Speculation
 from roofline.simulation.request import Request
 
 STREAM = 0x5EC
-"""Sets the draws of acceptances apart from those of the traffic, of which the seed is the same."""
+"""Separates the random stream of acceptances from those of the traffic, which have the same seed."""
 
 
 def steps_of(speculation: Speculation, seed: int) -> Callable[[Request], int]:
-    """A request → the decode steps until its last token, drawn by the seed, its number and where it is.
+    """A function from a request to its decode steps until the last token, drawn by seed, number and remaining tokens.
 
-    So a request needs as many whatever else there is, in any order.
+    A request therefore needs the same steps whatever other requests there are, in any order.
     """
 
     def steps(request: Request) -> int:
@@ -30,7 +30,7 @@ def steps_of(speculation: Speculation, seed: int) -> Callable[[Request], int]:
 
 
 def steps_until(uniform: Array, tokens: int, speculation: Speculation) -> int:
-    """The steps that yield so many tokens, each by a number drawn uniformly from 0 to 1.
+    """Number of steps that generate `tokens`, each with a number drawn uniformly from 0 to 1.
 
     A step accepts A drafts, P(A ≥ k) = a^k up to `length`, and yields A + 1 tokens.
     """

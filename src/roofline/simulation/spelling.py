@@ -1,4 +1,4 @@
-"""Settings spelled as calls, such as `lognormal(1024,0.8,max=8192)`, and times such as `200ms`."""
+"""Parse settings written as calls, such as `lognormal(1024,0.8,max=8192)`."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from roofline.declared.checks import real
 from roofline.declared.errors import InputError
 
 MOST_TOKENS = 2**31 - 1
-"""Tokens of a prompt or an answer; more is a slip of the keyboard."""
+"""Maximum tokens of a prompt or an answer; more is a typing error."""
 
 
 @dataclass(frozen=True)
 class Spelled:
-    """A name and its arguments in the order given, each with its keyword, "" where it has none."""
+    """A parsed call: its name and its arguments in order, each with its keyword, "" for a positional one."""
 
     name: str
     arguments: tuple[tuple[str, str], ...]
 
     def numbers(self, *names: str, optional: tuple[str, ...] = ()) -> tuple[float | None, ...] | None:
-        """The numbers of these arguments, None for an optional one that is not given; None where they do not fit."""
+        """The arguments as numbers, each None where optional and missing; None where they do not match the names."""
         texts = self.texts(*names, *optional)
         if texts is None or any(texts[name] is None for name in names):
             return None
@@ -30,7 +30,7 @@ class Spelled:
             return None
 
     def texts(self, *names: str) -> dict[str, str | None] | None:
-        """The argument of each name, by position or keyword; None where one is unknown, given twice or too many."""
+        """The argument of each name, by position or keyword; None if one is unknown, repeated or superfluous."""
         given: dict[str, str | None] = dict.fromkeys(names)
         for position, (keyword, text) in enumerate(self.arguments):
             name = keyword or (names[position] if position < len(names) else "")
@@ -41,7 +41,7 @@ class Spelled:
 
 
 def spelled(text: str) -> Spelled | None:
-    """A call with its arguments, or a name alone; None where it is neither.
+    """Parse a call with its arguments, or a name; None for any other text.
 
     >>> spelled("gamma(2.5, cv=3)")
     Spelled(name='gamma', arguments=(('', '2.5'), ('cv', '3')))

@@ -1,4 +1,4 @@
-"""What is kept of many requests in bounded memory: percentiles, means with their confidence, and a timeline."""
+"""Statistics of many requests in bounded memory: percentiles, means with confidence intervals, and a timeline."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ import numpy as np
 from roofline.distinct import Array
 
 EXACT = 2**16
-"""Values that a sample keeps as they are; of more it keeps how many fall into bins."""
+"""Number of values that a sample stores exactly; beyond it, values are counted in bins."""
 BIN = 1e-3
-"""Width of a bin in its value."""
+"""Relative width of a bin."""
 BATCHES = 32
-"""Parts of a run whose means tell how sure the mean of all is (batch means: Law, Simulation Modeling and
-Analysis, §9.5)."""
+"""Number of batches for the confidence interval of the mean (batch means: Law, Simulation Modeling and
+Analysis, §9.5).
+"""
 STUDENT = {32: 2.0395, 16: 2.1314}
-"""97.5 % quantiles of Student's t by the number of batches, with one degree of freedom fewer."""
+"""Number of batches → 97.5 % quantile of Student's t, with one degree of freedom fewer."""
 EQUAL = 1e-6
-"""Share of their mean by which the means of equal parts differ where clocks round."""
+"""Relative difference of batch means that rounding of clocks can cause."""
 SMALLEST = 1e-9
 POINTS = 512
-"""Pieces of time that a timeline has at most."""
+"""Maximum number of intervals in a timeline."""
 
 
 class Sample:
-    """Values that are at least 0, with weights: exact up to EXACT values of weight one, beyond within 0.05 %."""
+    """Weighted values of at least 0: exact up to EXACT values of weight one, beyond within 0.05 %."""
 
     def __init__(self) -> None:
         self.values: list[float] | None = []
@@ -35,7 +36,7 @@ class Sample:
         self.sum = 0.0
 
     def add(self, value: float, weight: float = 1.0) -> None:
-        """A value, so many times."""
+        """Add a value with a weight."""
         self.number += weight
         self.sum += value * weight
         if self.values is not None:
@@ -53,11 +54,11 @@ class Sample:
 
     @property
     def mean(self) -> float:
-        """The mean, NaN of nothing."""
+        """The mean; NaN without values."""
         return self.sum / self.number if self.number else float("nan")
 
     def percentiles(self, shares: tuple[float, ...]) -> tuple[float, ...]:
-        """The least values that so large shares of all do not exceed (nearest rank); NaN of nothing."""
+        """The smallest values that are at least these shares of all values (nearest rank); NaN without values."""
         if not self.number:
             return tuple(float("nan") for _ in shares)
         if self.values is not None:
@@ -70,14 +71,14 @@ class Sample:
         return tuple(SMALLEST * exp((place + 0.5) * BIN) if place else 0.0 for place in least)
 
     def quantiles(self, number: int = 200) -> tuple[float, ...]:
-        """The values that equal shares of all do not exceed, the last one the largest of all."""
+        """Quantiles at equal steps; the last one is the maximum."""
         return self.percentiles(tuple((i + 1) / number for i in range(number)))
 
 
 class Means:
-    """The means of consecutive batches of a series of unknown length, and the confidence of the mean of all.
+    """Batch means of a series of unknown length, and the confidence interval of the overall mean.
 
-    Batches of one value are merged in pairs whenever there are twice as many as are wanted.
+    Batches start with one value each and are merged in pairs whenever there are twice as many as needed.
     """
 
     def __init__(self) -> None:
@@ -85,7 +86,7 @@ class Means:
         self.inside, self.sum = 0, 0.0
 
     def add(self, value: float) -> None:
-        """The next value of the series."""
+        """Add the next value of the series."""
         self.sum += value
         self.inside += 1
         if self.inside == self.size:
@@ -96,7 +97,7 @@ class Means:
                 self.size *= 2
 
     def batches(self, number: int = BATCHES) -> Array:
-        """The means of so many batches, at most 32; none while there are not 32."""
+        """The means of `number` batches, at most 32; empty while there are fewer than 32."""
         if len(self.sums) < BATCHES:
             return np.zeros(0)
         per = len(self.sums) // number
@@ -104,17 +105,17 @@ class Means:
 
     @property
     def half_width(self) -> float:
-        """Half of the 95 % confidence interval of the mean, from 32 batches; NaN of fewer."""
+        """Half-width of the 95 % confidence interval of the mean, from 32 batches; NaN with fewer."""
         means = self.batches()
         return _half_width(means) if means.size else float("nan")
 
     @property
     def sure(self) -> float:
-        """The same from the most batches that tell nothing of the next ones, 32 or 16; NaN where neither do.
+        """Half-width of the 95 % confidence interval from 32 batches, or 16 if the 32 are correlated; NaN if both are.
 
-        Where neighbours are alike the interval is too narrow (Law, Simulation Modeling and Analysis, §9.5.3). The
-        correlation of n independent ones with their neighbours is −1/n on average and exceeds 1.64/√n − 1/n one time in
-        twenty. NaN too where batches differ by no more than sums round.
+        With correlated neighbours the interval is too narrow (Law, Simulation Modeling and Analysis, §9.5.3). The lag-1
+        correlation of n independent batches is −1/n on average and exceeds 1.64/√n − 1/n one time in twenty. NaN too
+        where batches differ by no more than rounding.
         """
         for number in STUDENT:
             means = self.batches(number)
@@ -126,7 +127,7 @@ class Means:
         return float("nan")
 
     def within(self, share: float, drawn: bool) -> bool:
-        """Whether half of the interval is known and at most that share of the mean; `drawn`: what is left to chance."""
+        """Whether the half-width is known and at most `share` of the mean; `drawn`: whether the series is random."""
         width, mean = self.half_width, sum(self.sums) / max(1, len(self.sums) * self.size)
         if isnan(width) or width > share * mean:
             return False
@@ -139,7 +140,7 @@ def _half_width(means: Array) -> float:
 
 @dataclass
 class OverTime:
-    """Quantities over time, in pieces of equal length that double whenever there are too many."""
+    """Quantities over time, in intervals of equal length that double whenever there are too many."""
 
     names: tuple[str, ...]
     width: float = 0.0
@@ -147,7 +148,7 @@ class OverTime:
     sums: list[list[float]] = field(default_factory=list)
 
     def add(self, start: float, end: float, values: tuple[float, ...]) -> None:
-        """They had these values from a time to a time; what was before the first request is left out."""
+        """Add values that held from `start` to `end`; time before 0 is left out."""
         start = max(start, 0.0)
         if end <= start:
             return
@@ -171,7 +172,7 @@ class OverTime:
         self.width *= 2
 
     def series(self) -> tuple[Array, dict[str, Array]]:
-        """The ends of the pieces, and the mean of every quantity in each; the last piece may be shorter."""
+        """The ends of the intervals, and the mean of every quantity in each; the last interval may be shorter."""
         sums = np.array(self.sums) if self.sums else np.zeros((0, len(self.names)))
         times = np.minimum(self.width * np.arange(1, len(self.sums) + 1), self.end)
         lengths = np.diff(times, prepend=0.0)

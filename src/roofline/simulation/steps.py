@@ -1,9 +1,9 @@
-"""Seconds of every step that a scheduler may put together, looked up in tables that a plan fills once.
+"""Step times for the scheduler of a simulation, looked up in tables that a plan fills once.
 
-What a product, a norm or a collective takes depends on the step's new tokens alone, the head on its sequences: both
-stand in lists, exact at every whole number. Attention takes the sum of its kernels: that of all decodes together, at
-their mean context, and that of each prompt's chunk by what is cached and what is new. Those two stand on grids of
-geometric spacing and are interpolated linearly, in between which they are nearly linear.
+Matmuls, norms and collectives depend only on the new tokens of a step, the head only on its sequences: both are lists,
+exact at every integer. Attention is the sum of its kernels: all decodes together at their mean context, and each prompt
+chunk by its cached and new tokens. Both are tables on geometric grids, interpolated linearly; between grid points they
+are nearly linear.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from roofline.work.step import Queries, Step, logits_alone, prefill, tokens_alon
 from roofline.work.step import replace as changed
 
 COUNTED = (tokens_alone, tokens_and_phase, logits_alone)
-"""What modules see that take as long whatever the contexts are."""
+"""Views of a step for modules whose time does not depend on contexts."""
 SPACING = 2**0.25
-"""Ratio of neighbours of a grid: between them n² is off by at most 0.9 % of itself, n by nothing."""
+"""Ratio of neighbouring grid points. Linear interpolation of n² is off by at most 0.9 %, of n exact."""
 FIRST = 32
-"""Up to here grids hold every whole number."""
+"""Grids contain every integer up to this one."""
 
 
 @dataclass(frozen=True, eq=False)
 class Surface:
-    """A function of two numbers on a grid, linear in between. `values[i][j]` stands at `rows[i]`, `columns[j]`."""
+    """A function of two variables on a grid, interpolated linearly. `values[i][j]` is at `rows[i]`, `columns[j]`."""
 
     rows: list[float]
     columns: list[float]
     values: list[list[float]]
 
     def at(self, row: float, column: float) -> float:
-        """The value at a point; beyond the grid the last cell goes on."""
+        """The value at a point; beyond the grid it is extrapolated from the last cell."""
         i, a = _place(self.rows, row)
         j, b = _place(self.columns, column)
         low, high = self.values[i], self.values[i + 1]
@@ -52,16 +52,16 @@ class Surface:
 
 
 def _place(points: list[float], value: float) -> tuple[int, float]:
-    """The cell that a value is in, and how far into it."""
+    """The index of the cell that contains a value, and the position within it."""
     i = min(max(bisect_right(points, value) - 1, 0), len(points) - 2)
     return i, (value - points[i]) / (points[i + 1] - points[i])
 
 
 class Counted(list[float]):
-    """Seconds of a whole number of tokens or sequences: 0 of none, then of one, two and so on.
+    """Seconds by a whole number of tokens or sequences, starting with 0 for none.
 
-    Up to a number they are worked out at once; `at` works out more of them where a larger one is asked for. So a
-    scheduler that bounds nothing costs no more than the sequences that it runs.
+    Values up to `number` are computed at once; `at` extends the list on demand. An unlimited scheduler therefore costs
+    no more than the sequences that it runs.
     """
 
     def __init__(self, seconds: Callable[[Array], Array], number: int) -> None:
@@ -70,7 +70,7 @@ class Counted(list[float]):
         self._until(number)
 
     def at(self, number: int) -> float:
-        """Seconds of so many, whatever the number."""
+        """Seconds for `number` tokens or sequences, without an upper limit."""
         if number >= len(self):
             self._until(max(number, 2 * len(self)))
         return self[number]
@@ -81,7 +81,7 @@ class Counted(list[float]):
 
 @dataclass(frozen=True, eq=False)
 class Decodes:
-    """The steps of one number of decodes by their mean context: seconds, and their integral over the context."""
+    """Steps of a fixed number of decodes by mean context: seconds, and their integral over the context."""
 
     contexts: list[float]
     seconds: list[float]
@@ -93,7 +93,7 @@ class Decodes:
         return self.seconds[i] + a * (self.seconds[i + 1] - self.seconds[i])
 
     def steps(self, context: float, number: int, growth: float) -> float:
-        """Seconds of a row of steps of which each begins `growth` tokens after the one before.
+        """Seconds of consecutive steps, each `growth` tokens longer than the one before.
 
         Σ t(L + i·g) = ∫ t(x) dx / g from L − g/2 to L + (n − 1/2)·g: exact where t is linear.
         """
@@ -101,7 +101,7 @@ class Decodes:
         return (self._integral(start + number * growth) - self._integral(start)) / growth
 
     def number(self, context: float, seconds: float, growth: float) -> int:
-        """The fewest steps that take so long."""
+        """The smallest number of steps that take at least this long."""
         start = context - growth / 2
         aim = self._integral(start) + seconds * growth
         i = min(max(bisect_right(self.until, aim) - 1, 0), len(self.until) - 2)
@@ -121,14 +121,14 @@ class Decodes:
 
 @dataclass(frozen=True, eq=False)
 class StepTimes:
-    """Expected seconds of the steps of one replica; see the module's words. Host time is in them.
+    """Expected seconds of the steps of one replica, host time included; see the module's docstring.
 
-    `products[t]`: t new tokens, a prompt among them; `decoding[b]`: b decodes; `heads[s]`: the head of s sequences.
-    A step with a prompt stays within the scheduler's tokens, up to which products and heads are worked out.
-    `decodes`: attention by decodes and mean context; `prompts`: by new and cached tokens of a chunk. `shared`: what
-    each chunk after the first does not pay again. `width`: tokens that each decode brings, more than one where drafts
-    are verified; `drafting`: the steps of the draft, of which one proposes each but the last, and which takes prompts
-    too; None where n-grams do, of which a host looks up those of a context of one token in `lookup_s`.
+    `products[t]`: t new tokens, some of them of prompts. `decoding[b]`: b decodes. `heads[s]`: the head of s sequences.
+    Products and heads are computed up to the scheduler's token budget, which a step with prompts never exceeds.
+    `decodes`: attention by decodes and mean context; `prompts`: by new and cached tokens of a chunk. `shared`: seconds
+    that only the first chunk of a step pays. `width`: tokens per decode, more than one where drafts are verified.
+    `drafting`: step times of the draft model, which proposes all of them but one and computes prompts too; None for
+    n-grams, which the host looks up in `lookup_s` per token of context.
     """
 
     products: Counted
@@ -146,7 +146,7 @@ class StepTimes:
     _rows: dict[int, Decodes] = field(default_factory=dict, init=False, repr=False)
 
     def row(self, decodes: int) -> Decodes:
-        """The steps of so many decodes and nothing else."""
+        """The decode-only steps of this many sequences."""
         row = self._rows.get(decodes)
         if row is None:
             row = self._rows[decodes] = self._row(decodes)
@@ -164,7 +164,7 @@ class StepTimes:
         return Decodes(contexts, seconds, [0.0, *np.cumsum(parts).tolist()])
 
     def mixed(self, chunks: Sequence[tuple[int, int]], decodes: int, context: float) -> float:
-        """Seconds of a step of prompts' chunks, each (cached, new), and decodes of that mean context."""
+        """Seconds of a step with prompt chunks, each (cached, new), and decodes of this mean context."""
         tokens, sequences = decodes * self.width, len(chunks) + decodes * self.width
         seconds = self.decodes.at(decodes, context) if decodes else 0.0
         if decodes and self.width > 1:
@@ -176,17 +176,17 @@ class StepTimes:
         return seconds + self._host(len(chunks) + decodes, tokens + new)
 
     def _attending(self, chunks: Sequence[tuple[int, int]]) -> float:
-        """Seconds of the attention of prompts' chunks."""
+        """Seconds of the attention of prompt chunks."""
         seconds = once = 0.0
         for cached, new in chunks:
             alone = self.prompts.at(new, cached)
-            shared = min(alone, self.shared)  # found of long chunks; a short one takes no less than nothing
+            shared = min(alone, self.shared)  # measured on long chunks; a short one takes at least 0 s
             once = max(once, shared)
             seconds += alone - shared
         return seconds + once
 
     def _proposed(self, decodes: int, context: float) -> float:
-        """Seconds in which drafts are proposed to so many sequences."""
+        """Seconds to propose drafts for this many sequences."""
         if self.drafting is None:
             return self.lookup_s * decodes * context
         return (self.width - 1) * self.drafting.row(decodes).step(context)
@@ -198,9 +198,9 @@ class StepTimes:
 def step_times(
     plan: Plan, most_tokens: int, most_running: int, longest: int, width: int = 1, draft: Plan | None = None
 ) -> StepTimes:
-    """The tables of a plan for steps of at most so many new tokens and sequences, none longer than `longest`.
+    """Step times of a plan, up to these numbers of new tokens and sequences, none longer than `longest`.
 
-    `width`: tokens that a decode brings; `draft`: the plan of what proposes all of them but one.
+    `width`: tokens per decode. `draft`: the plan of the model that proposes all of them but one.
     """
     engine = plan.target.engine
     one = prefill(1, 1)
@@ -228,7 +228,7 @@ def step_times(
 
 
 def _spaced(most: int) -> list[float]:
-    """Whole numbers from 1 to `most` or beyond, one by one and then a ratio apart; two at least."""
+    """Grid points from 1 to at least `most`: every integer at first, then at a constant ratio; at least two."""
     numbers = list(range(1, min(most, FIRST) + 1)) or [1]
     while numbers[-1] < most or len(numbers) < 2:
         numbers.append(max(numbers[-1] + 1, round(numbers[-1] * SPACING)))
@@ -251,7 +251,7 @@ def _surface(plan: Plan, views: Sequence[Any], rows: list[float], columns: list[
 
 
 def _paid_once(plan: Plan, views: Sequence[Any], longest: int) -> float:
-    """What two prompts in one step save against the sum of both alone."""
+    """What two prompts in one step save compared with two separate steps, in seconds."""
     if longest < 2:
         return 0.0
     queries = (Queries(0, longest, 1), Queries(0, longest - 1, 1))

@@ -1,4 +1,4 @@
-"""Parts of tables nobody vouches for, whatever the form of their file."""
+"""Parts of untrusted tables, whatever their file format."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ MOST_COLUMNS = 256
 LONGEST_NAME = 256
 
 ChooseColumns = Callable[[tuple[str, ...]], Sequence[str]]
-"""The names of a table's columns → those that are needed; raises InputError where one is missing."""
+"""The names of a table's columns → those needed. Raises InputError where one is missing."""
 
 
 @dataclass(frozen=True, eq=False)
 class TablePart:
-    """Rows of a table that follow each other. columns: a list or an array of each, of one length.
+    """Consecutive rows of a table. columns: name → a list or an array, all of one length.
 
-    numbers: of each row its line in the file, from 1; of Parquet the row, from 0, where `unit` is `row`.
+    numbers: the line of each row in the file, from 1; in Parquet, where `unit` is `row`, its index from 0.
     """
 
     path: str
@@ -31,12 +31,12 @@ class TablePart:
         return len(self.numbers)
 
     def wrong(self, row: int, column: str, value: object, expected: str) -> InputError:
-        """The error for a cell: where it is and what it should be."""
+        """The error for a cell: its position and what it should be."""
         return InputError(f"{self.path}, {self.unit} {self.numbers[row]}: {column}", value, expected)
 
 
 def checked_names(path: str, names: Sequence[str]) -> tuple[str, ...]:
-    """The columns of a table. Raises InputError for too many, one twice, or one that cannot be printed."""
+    """The columns of a table. Raises InputError for too many, a repeated one, or one that cannot be printed."""
     if len(names) > MOST_COLUMNS:
         raise InputError(path, f"{len(names)} columns", f"at most {MOST_COLUMNS} columns")
     for name in names:

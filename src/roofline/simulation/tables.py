@@ -1,4 +1,4 @@
-"""Tables nobody vouches for, part by part in bounded memory: CSV and JSON lines, also gzipped, and Parquet."""
+"""Read untrusted tables part by part in bounded memory: CSV and JSON lines, also gzipped, and Parquet."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from roofline.model.untrusted import printable
 from roofline.simulation.table_parts import ChooseColumns, TablePart, checked_names
 
 CHUNK = 2**20
-"""Bytes that are read at once."""
+"""Bytes read at once."""
 LONGEST_LINE = 2**20
 MOST_INFLATED = 64
-"""Times its own size that a gzipped file may inflate to, as long as that is more than FREE_INFLATED."""
+"""Maximum decompressed size of a gzipped file over its own size; applies above FREE_INFLATED."""
 FREE_INFLATED = 2**24
 
 
 def read_table(path: Path, choose: ChooseColumns) -> Iterator[TablePart]:
-    """The columns that `choose` names, of a file told by its ending: `.csv`, `.jsonl`, either with `.gz`, `.parquet`.
+    """The columns that `choose` names, from a file by its suffix: `.csv`, `.jsonl`, either with `.gz`, or `.parquet`.
 
-    CSV has commas, a header and each row on a line; JSON lines are objects with the keys of the first line. Raises
-    InputError for what is no regular file that can be read, another ending, bytes that are no UTF-8, lines above 1 MiB,
-    more than 256 columns, a column twice, cells missing or left over, a table without rows, and a gzipped file that
-    inflates to more than 64 times its size and 16 MiB.
+    CSV has commas, a header and a row per line; JSON lines are objects with the keys of the first line. Raises
+    InputError for a file that is not regular or readable, another suffix, bytes that are not UTF-8, lines above 1 MiB,
+    more than 256 columns, a repeated column, missing or extra cells, a table without rows, and a gzipped file that
+    decompresses to more than 64 times its size and 16 MiB.
     """
     size = size_of_regular(path)
     kind = Path(path.name.lower().removesuffix(".gz")).suffix.removeprefix(".")
@@ -58,7 +58,7 @@ def _reader(path: Path, kind: str, zipped: bool, size: int) -> Callable[[ChooseC
 
 
 def size_of_regular(path: Path) -> int:
-    """Bytes of a regular file. Raises InputError for anything else."""
+    """Size in bytes of a regular file. Raises InputError for anything else."""
     try:
         info = path.stat()
     except (OSError, ValueError) as error:
@@ -71,7 +71,7 @@ def size_of_regular(path: Path) -> int:
 
 # -- text ----------------------------------------------------------------------------------------------------------
 Lines = Iterator[tuple[int, list[str]]]
-"""The number of the first line, and the lines without their ends."""
+"""The number of the first line, and the lines without line ends."""
 
 
 def _bytes(path: Path, size: int, zipped: bool) -> Iterator[bytes]:
@@ -139,7 +139,7 @@ def _csv_parts(path: str, blocks: Lines, choose: ChooseColumns) -> Iterator[Tabl
 
 
 def _csv_rows(path: str, number: int, lines: list[str]) -> list[list[str]]:
-    """The cells of every line."""
+    """The cells of each line."""
     reader = csv.reader(lines, strict=True)
     try:
         rows = list(reader)
@@ -164,7 +164,7 @@ def _json_parts(path: str, blocks: Lines, choose: ChooseColumns) -> Iterator[Tab
         for i, line in zip(numbers, lines, strict=True):
             try:
                 row, end = scan(line, 0)
-                if end != len(line) or line.count(":") != len(row):  # else each colon is that of a key of its own
+                if end != len(line) or line.count(":") != len(row):  # otherwise each colon belongs to a key
                     row = _careful.decode(line)
             except (ValueError, TypeError, RecursionError, StopIteration):
                 row = _object(path, i, line)
@@ -180,7 +180,7 @@ def _json_parts(path: str, blocks: Lines, choose: ChooseColumns) -> Iterator[Tab
 
 
 def _object(path: str, number: int, line: str) -> dict[str, Any]:
-    """The JSON object on a line, for certain."""
+    """The JSON object on a line, parsed strictly."""
     try:
         row = _careful.decode(line)
     except (ValueError, RecursionError) as error:

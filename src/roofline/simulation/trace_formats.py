@@ -1,4 +1,4 @@
-"""Kinds of traces that are known by their columns, and where each is documented."""
+"""Formats of traces that are recognised by their columns, with their documentation."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from roofline.simulation.workload import CHAIN_TOKENS
 
 @dataclass(frozen=True)
 class TraceFormat:
-    """Columns of a kind of trace, and where it is documented.
+    """The columns of a trace format, and where it is documented.
 
-    per_second: units of its numeric times in a second. session, prefix, shared, chains: columns that may be there, ""
-    where a kind has none. signs: further columns that it is told by. chain_tokens: tokens of a block in `chains`.
+    per_second: units of numeric times per second. session, prefix, shared, chains: optional columns, "" where a format
+    has none. signs: further columns that identify the format. chain_tokens: tokens of a block in `chains`.
     """
 
     name: str
@@ -31,11 +31,11 @@ class TraceFormat:
 
     @property
     def needed(self) -> tuple[str, ...]:
-        """Columns that a trace of this kind has."""
+        """Required columns."""
         return (self.time, self.input, self.output, *self.signs)
 
     def columns(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Those of the names that are read."""
+        """The names that are read."""
         known = (self.time, self.input, self.output, self.session, self.prefix, self.shared, self.chains)
         return tuple(name for name in names if name in known)
 
@@ -71,11 +71,11 @@ FORMATS = (
         per_second=1e3, chains="hash_ids", signs=("hash_ids",),
     ),
 )  # fmt: skip
-"""Kinds of traces; of two whose columns are there the first is meant."""
+"""Trace formats; where several match, the first is used."""
 
 
 def format_of(path: str, names: tuple[str, ...]) -> TraceFormat:
-    """The kind of trace that has these columns. Raises InputError where it is none, with what the nearest lacks."""
+    """The trace format with these columns. Raises InputError where none matches, with what the nearest lacks."""
     for kind in FORMATS:
         if set(kind.needed) <= set(names):
             one, other = (kind.prefix, kind.shared) if kind.prefix in names else (kind.shared, kind.prefix)

@@ -1,4 +1,4 @@
-"""Traffic that was recorded: a file of requests with their times, the columns of public traces by name."""
+"""Recorded traffic: a file of timed requests, in Roofline's format or that of a public trace."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from roofline.simulation.trace_formats import TraceFormat, format_of
 from roofline.simulation.workload import BLOCK, NO_PREFIX, Requests, check_blocks, in_blocks
 
 WINDOW = 2**16
-"""Rows, of those with blocks' ids fewer, by which a row may come too late."""
+"""Maximum number of rows by which a row may be out of order; fewer for rows with block ids."""
 IDS_A_ROW = 16
-"""Blocks' ids that weigh as much as a row."""
+"""Number of block ids that weigh as much as a row."""
 MOST_IDS = 2**21
-"""Different prefixes and sessions of a trace."""
+"""Maximum number of distinct prefixes and sessions in a trace."""
 FASTEST_REPLAY = 1e9
 
 
 @dataclass(frozen=True)
 class TraceSummary:
-    """A trace read once from its first row to its last.
+    """A summary of a trace, from reading it once.
 
-    rows: of the file; requests: those that are sent; without_output, without_input: rows that are left out since they
-    say 0 tokens, as BurstGPT's failed requests do. seconds: from the first request to the last, at the trace's speed.
-    restarted: turns of a session whose prompt is too short to begin with the conversation so far, and shares nothing.
+    rows: in the file. requests: that are sent. without_output, without_input: rows left out because they state 0
+    tokens, as BurstGPT's failed requests do. seconds: from the first request to the last, at the trace's speed.
+    restarted: session turns whose prompt is too short to begin with the conversation so far, and which share nothing.
     unused: columns that are not read.
     """
 
@@ -56,16 +56,16 @@ class TraceSummary:
 
     @property
     def left_out(self) -> tuple[tuple[str, int], ...]:
-        """Why rows are left out, and how many each; none where none is."""
+        """Number of rows left out, by reason; empty if there are none."""
         reasons = (("an answer of 0 tokens", self.without_output), ("a prompt of 0 tokens", self.without_input))
         return tuple((reason, rows) for reason, rows in reasons if rows)
 
 
 @dataclass(frozen=True, eq=False)
 class TraceRows:
-    """Rows of a trace, understood. time: as in the file, float64 or int64 ns; ids and chains: arrays of objects.
+    """Parsed rows of a trace. time: as in the file, float64 or int64 ns; ids and chains: arrays of objects.
 
-    weight: what each takes of the window, int64.
+    weight: the size of each row in the window, int64.
     """
 
     time: NDArray[Any]
@@ -82,28 +82,28 @@ class TraceRows:
 
     @property
     def sent(self) -> NDArray[np.bool_]:
-        """Whether each has a prompt and an answer."""
+        """Whether each row has a prompt and an answer."""
         return (self.input > 0) & (self.output > 0)
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """Those that there are."""
+        """The columns that are present."""
         return {name: array for name, array in vars(self).items() if array is not None}
 
     def at(self, index: Array | slice) -> TraceRows:
-        """Those of a slice, a mask or an order."""
+        """The rows of a slice, a mask or an index array."""
         return TraceRows(**{name: array[index] for name, array in self.arrays().items()})
 
 
 @dataclass(frozen=True)
 class Trace:
-    """Requests of a file, in order of their times, the first at 0; `speed` 2 sends them in half of the time.
+    """Requests from a file, ordered by time, the first at 0; `speed` 2 replays them in half of the time.
 
-    The file is CSV, JSON lines (either may be gzipped) or Parquet, of a kind of `FORMATS`: of Roofline's own it has the
-    columns `time` (s), `input` and `output` (tokens), and may have `prefix` (an id) with `shared` (tokens that all
-    prompts of that prefix begin with) and `session` (an id: each turn's prompt begins with all of the turn before, its
-    answer included). Times are numbers, or dates and times. Rows may come up to 65,536 rows too late, fewer where they
-    have ids of blocks; equal times keep the file's order. Rows with no prompt or no answer are left out, and `summary`
-    counts them. Where rows have ids of blocks, these say what prompts share, and chats' ids are not read.
+    The file is CSV, JSON lines (either may be gzipped) or Parquet, in one of `FORMATS`. Roofline's own has the columns
+    `time` (s), `input` and `output` (tokens), and optionally `prefix` (an id) with `shared` (tokens that all prompts of
+    that prefix begin with) and `session` (an id: each turn's prompt begins with the whole turn before, its answer
+    included). Times are numbers, or dates and times. Rows may be up to 65,536 rows out of order, fewer where they have
+    block ids; equal times keep the order of the file. Rows without a prompt or an answer are left out and counted in
+    `summary`. With block ids, these determine what prompts share, and chat ids are not read.
     """
 
     path: Path
@@ -115,20 +115,20 @@ class Trace:
 
     @property
     def name(self) -> str:
-        """The file's name."""
+        """The name of the file."""
         return printable(self.path.name)
 
     @property
     def text(self) -> str:
-        """What traffic it is, in words."""
+        """The traffic in words."""
         return f"{self.name}, {self.speed:g} times as fast" if self.speed != 1 else self.name
 
     def blocks(self, requests: int | None = None, seed: int = 0, size: int = BLOCK) -> Iterator[Requests]:
-        """The first so many requests, all of them where None, in blocks of `size`; the seed changes nothing.
+        """The first `requests` requests, or all for None, in blocks of `size`; the seed has no effect.
 
-        Memory does not grow with the file, but for 100 bytes or so of each prefix and session, of which there may be
-        2,097,152. Raises InputError for what `read_table` refuses, columns of no known kind, cells that are not what
-        their column needs, times out of order or more than 68 years apart, and a file without a request.
+        Memory does not grow with the file, except for about 100 bytes per prefix and session, of which there may be
+        2,097,152. Raises InputError for what `read_table` refuses, unknown columns, invalid cells, times out of order
+        or more than 68 years apart, and a file without requests.
         """
         del seed
         check_blocks(requests, size)
@@ -136,7 +136,7 @@ class Trace:
         return in_blocks(self._sent(names, self._rows(names)), requests, size)
 
     def summary(self, requests: int | None = None) -> TraceSummary:
-        """What is in it up to so many requests, to its end where None. Reads the file; raises what `blocks` raises."""
+        """Summarise the first `requests` requests, or all for None. Reads the file and raises what `blocks` raises."""
         check_blocks(requests, BLOCK)
         names: list[tuple[str, ...]] = []
         read, empty_out, empty_in = [0], [0], [0]
@@ -179,7 +179,7 @@ class Trace:
         return printable(str(self.path))
 
     def _rows(self, names: list[tuple[str, ...]]) -> Iterator[TraceRows]:
-        """The rows in order of their times, those to be left out included; `names` is told the file's columns."""
+        """The rows ordered by time, including those to be left out; `names` receives the file's columns."""
 
         def choose(columns: tuple[str, ...]) -> tuple[str, ...]:
             names.append(columns)
@@ -189,7 +189,7 @@ class Trace:
         return in_order(self._named, (understood(part, format_of(self._named, names[0])) for part in parts))
 
     def _sent(self, names: list[tuple[str, ...]], ordered: Iterator[TraceRows]) -> Iterator[Requests]:
-        """The requests of rows in order, in blocks of any size but 0."""
+        """The requests of ordered rows, in non-empty blocks of any size."""
         ids, start = _Ids(self._named), None
         for rows in ordered:
             rows = rows.at(rows.sent)
@@ -207,7 +207,7 @@ class Trace:
 
 
 def trace_named(value: object, speed: float = 1.0) -> Trace:
-    """The trace in a file, or a Trace itself. Raises InputError for what is no path, and for a speed of 0 or less."""
+    """The trace in a file; a Trace is returned as is. Raises InputError for an invalid path, or a speed not above 0."""
     if isinstance(value, Trace):
         return value
     if not isinstance(value, (str, Path)) or not str(value).strip():
@@ -216,7 +216,7 @@ def trace_named(value: object, speed: float = 1.0) -> Trace:
 
 
 def understood(part: TablePart, kind: TraceFormat) -> TraceRows:
-    """The rows of a part. Raises InputError for a cell that is not what its column needs."""
+    """Parse the rows of a part. Raises InputError for an invalid cell."""
     columns = part.columns
     time, new, out = time_column(part, kind.time), whole_column(part, kind.input), whole_column(part, kind.output)
     if kind.chains in columns:
@@ -248,9 +248,10 @@ def _objects(values: list[Any]) -> NDArray[np.object_]:
 
 
 def in_order(path: str, parts: Iterator[TraceRows]) -> Iterator[TraceRows]:
-    """Rows in order of their times, equal ones as they come, with at most twice the window waiting.
+    """Sort rows by time in a bounded window; equal times keep their order.
 
-    Raises InputError for a row that comes more than the window too late, and for dates among numbers.
+    At most twice the window waits in memory. Raises InputError for a row further out of order than the window, and for
+    dates among numbers.
     """
     waiting: TraceRows | None = None
     last: Any = None
@@ -269,7 +270,7 @@ def in_order(path: str, parts: Iterator[TraceRows]) -> Iterator[TraceRows]:
 
 
 def _later(path: str, rows: TraceRows, last: Any) -> Any:
-    """The time of the last row, where none is before `last`."""
+    """The time of the last row. Raises InputError where the first row is before `last`."""
     if last is not None and rows.time[0] < last:
         expected = f"rows in order of time, none of them more than {WINDOW} rows too late"
         raise InputError(f"{path}: time", rows.time[0].item(), expected)
@@ -290,7 +291,7 @@ def _together(path: str, first: TraceRows, then: TraceRows) -> TraceRows:
 
 
 class _Ids:
-    """Numbers prefixes and sessions in the order in which they first come, and remembers conversations."""
+    """Numbers prefixes and sessions in order of first appearance, and tracks conversations."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -298,14 +299,14 @@ class _Ids:
         self.tokens: dict[int, int] = {}
 
     def number(self, is_session: bool, name: str) -> int:
-        """Its number, from 0."""
+        """The number of a prefix or session, from 0."""
         number = self.numbers.setdefault((is_session, name), len(self.numbers))
         if number >= MOST_IDS:
             raise InputError(self.path, "more", f"at most {MOST_IDS} different prefixes and sessions")
         return number
 
     def turn(self, name: str, new: int, out: int) -> tuple[int, int, int]:
-        """Of a session's next turn its number, the tokens that it shares with the turn before and those it leaves."""
+        """The next turn of a session: its number, the tokens shared with the turn before, and the tokens it leaves."""
         session = self.number(True, name)
         before = self.tokens.get(session, 0)
         self.tokens[session] = new + out

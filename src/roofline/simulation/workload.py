@@ -1,4 +1,4 @@
-"""The requests that reach a server, block by block: when they arrive and how many tokens they bring and take."""
+"""Workloads: blocks of requests with arrival times, prompt and answer lengths, and shared prefixes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from roofline.simulation.spelling import MOST_TOKENS
 Chains = tuple[tuple[int, ...], ...]
 
 BLOCK = 2**14
-"""Requests that are drawn at once, whatever the size of the blocks asked for."""
+"""Number of requests drawn at once, whatever the requested block size."""
 CHAIN_TOKENS = 512
-"""Tokens of a block of Mooncake's traces."""
+"""Tokens per block in Mooncake's traces."""
 NO_PREFIX = -1
 
 
@@ -28,14 +28,14 @@ NO_PREFIX = -1
 class Requests:
     """A block of requests in order of arrival; arrays of one length.
 
-    arrival: s from the start of the traffic, float64; NaN where a server decides (`Closed`).
-    input, output: tokens of the whole prompt, what it shares included, and of the answer, int64, each from 1.
+    arrival: seconds from the start of the traffic, float64; NaN in a closed loop (`Closed`).
+    input, output: tokens of the whole prompt, shared ones included, and of the answer, int64, each at least 1.
     prefix: id of a shared prefix or of a session, int64, −1 for none.
-    shared: tokens at the front of the prompt that belong to that prefix and may be in the cache, int64, up to `input`.
-    kept: tokens that stay in the cache under that id when the request is done, int64: `shared` of a prefix; input +
-    output of a session, whose next turn shares them.
-    chains: of each request the ids of its prompt's blocks of `chain_tokens` tokens, the last of which may be partly
-    filled; equal ids at the front are equal tokens. None where there are none; prefix is −1 where there are.
+    shared: tokens at the front of the prompt that belong to that prefix and may be cached, int64, at most `input`.
+    kept: tokens that stay cached under that id when the request is done, int64: `shared` for a prefix; input + output
+    for a session, whose next turn shares them.
+    chains: for each request the ids of its prompt's blocks of `chain_tokens` tokens, the last of which may be partly
+    filled; equal ids at the front mean equal tokens. None without chains; with chains, prefix is −1.
     """
 
     arrival: NDArray[np.float64]
@@ -51,7 +51,7 @@ class Requests:
         return len(self.arrival)
 
     def at(self, part: slice) -> Requests:
-        """Those of a slice."""
+        """The requests of a slice."""
         arrays: dict[str, Any] = {name: getattr(self, name)[part] for name in ARRAYS}
         return replace(self, **arrays, chains=None if self.chains is None else self.chains[part])
 
@@ -62,9 +62,9 @@ ARRAYS = tuple(f.name for f in fields(Requests) if f.name not in ("chains", "cha
 
 @dataclass(frozen=True)
 class Prefixes:
-    """So many distinct prefixes (system prompts) of so many tokens each; every request has one, at random.
+    """A number of distinct prefixes (system prompts) of equal length; each request has one at random.
 
-    They are the front of the prompt, and part of its length: a shorter prompt is the front of its prefix alone.
+    A prefix is the front of the prompt and part of its length. A shorter prompt is only the front of its prefix.
     """
 
     number: int
@@ -78,13 +78,13 @@ class Prefixes:
 
     @property
     def text(self) -> str:
-        """What it is, in words."""
+        """The prefixes in words."""
         return f"{self.number} prefix{'es' if self.number > 1 else ''} of {self.tokens} tokens"
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Requests drawn at random. lengths_in: tokens of whole prompts; lengths_out: tokens of answers."""
+    """Random requests. lengths_in: tokens of whole prompts; lengths_out: tokens of answers."""
 
     lengths_in: Lengths
     lengths_out: Lengths
@@ -98,16 +98,16 @@ class Workload:
 
     @property
     def drawn(self) -> bool:
-        """Whether anything is left to chance: when requests come, how long they are, or what they share."""
+        """Whether anything is random: arrivals, lengths, or prefixes."""
         shared = self.prefix is not None and self.prefix.number > 1
         return self.arrivals.RANDOM or not self.equally_long or shared
 
     @property
     def text(self) -> str:
-        """What traffic it is, such as `2 requests/s (poisson), input uniform(100,2000), output 256`.
+        """The traffic in words, such as `2 requests/s (poisson), input uniform(100,2000), output 256`.
 
-        Users whose requests are all equally long and who begin together go on in step, which decides their TTFT: so it
-        is said.
+        In a closed loop without a ramp, users with equally long requests stay in step, which determines their TTFT. The
+        text then says so.
         """
         prefix = "" if self.prefix is None else f", {self.prefix.text}"
         begun = isinstance(self.arrivals, Closed) and not self.arrivals.ramp
@@ -115,17 +115,17 @@ class Workload:
         return f"{self.arrivals.text}, input {self.lengths_in.text}, output {self.lengths_out.text}{prefix}{in_step}"
 
     def blocks(self, requests: int | None, seed: int, size: int = BLOCK) -> Iterator[Requests]:
-        """So many requests, without end where None, in blocks of `size`, of which the last may be shorter.
+        """`requests` requests, or an endless stream for None, in blocks of `size`; the last block may be shorter.
 
-        A seed always gives the same requests, whatever the size of the blocks; arrivals, prompts, answers and prefixes
-        are drawn apart, so that another law of one leaves the others as they are. Raises InputError for a number of
-        requests or a size below 1, and a negative seed.
+        A seed always gives the same requests, whatever the block size. Arrivals, prompts, answers and prefixes have
+        separate random streams, so that changing one distribution leaves the others unchanged. Raises InputError for a
+        number of requests or a size below 1, and for a negative seed.
         """
         check_blocks(requests, size)
         return in_blocks(self._drawn(count("seed", seed)), requests, size)
 
     def _drawn(self, seed: int) -> Iterator[Requests]:
-        """Requests without end, so many at a time that their arithmetic never depends on what is asked."""
+        """An endless stream of requests in fixed blocks, so that results never depend on the requested block size."""
         streams = [np.random.Generator(np.random.PCG64(s)) for s in np.random.SeedSequence(seed).spawn(4)]
         when, prompts, answers, prefixes = streams
         first, last = 0, 0.0
@@ -142,14 +142,14 @@ class Workload:
 
 
 def check_blocks(requests: int | None, size: int) -> None:
-    """Raises InputError for a number of requests or a size of blocks below 1."""
+    """Raises InputError for a number of requests or a block size below 1."""
     if requests is not None:
         count("requests", requests, 1)
     count("size", size, 1)
 
 
 def in_blocks(parts: Iterator[Requests], requests: int | None, size: int) -> Iterator[Requests]:
-    """The first so many of the requests, all where None, cut and joined into blocks of `size`."""
+    """Cut and join blocks to `size`, up to the first `requests` requests, or all for None."""
     waiting: list[Requests] = []
     ready, left = 0, requests
     while left is None or left > 0:
@@ -167,7 +167,7 @@ def in_blocks(parts: Iterator[Requests], requests: int | None, size: int) -> Ite
 
 
 def joined(parts: list[Requests]) -> Requests:
-    """Blocks that follow each other as one; all of them have chains or none has."""
+    """Consecutive blocks as one; either all of them have chains or none."""
     chains = None if parts[0].chains is None else tuple(c for part in parts for c in part.chains or ())
     arrays: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in ARRAYS}
     return replace(parts[0], **arrays, chains=chains)
