@@ -23,6 +23,7 @@ from roofline.estimates.batches import (
     token_shares,
 )
 from roofline.estimates.interpolation import interpolated, neighbour, taken
+from roofline.estimates.tandem import regularity
 
 NEARLY = 0.9999
 """Load at which a queue that would grow without bound is cut off."""
@@ -715,9 +716,9 @@ class Open:
         bound = np.where(more * room < t.decodes[-1], np.maximum(load, self.load), load)
         over = load ** np.sqrt(2 * (room + 1)) / (2 * (1 - bound)) * seconds[-1] / room
         varied = self._beside(self._varied, beside)
-        over = over * (self.uneven + varied / room) * np.sqrt(shares[-1] * seconds[-1] / busy)
+        over = over * (1 + varied / room) * np.sqrt(shares[-1] * seconds[-1] / busy)
 
-        own = step(1 + np.maximum(means - (1 - self.uneven), 0.0))
+        own = step(1 + means)
         ttft = (
             idle * self.cold
             + decoding / cycle * (plain / 2 + own[0])
@@ -731,6 +732,10 @@ class Open:
             others = own[1:] + free * alone + (1 - free) * mean
             next_one = (finds * (direct * alone + (1 - direct) * others - own[1:])).sum(axis=0)
             ttft = ttft + np.where(more > 0, (1 - idle) * mean, next_one)
+        # of waits for other prompts, what gaps leave that are less uneven than exponential ones
+        unhindered = idle * self.cold + (1 - idle) * (step(np.ones_like(room)) + plain * (0.5 + t.ahead))
+        left = regularity(np.minimum(busy / cycle, NEARLY), self.uneven, varied)
+        ttft, over = unhindered + np.maximum(ttft - unhindered, 0.0) * left, over * left
         begins = shares * numbers / prompts
         if not t.mixes:
             after_own = np.maximum((begins * self.between.until).sum(axis=0), 0.0)

@@ -489,7 +489,9 @@ class Server:
         tpot: Count = seen.tpot * share
         longer: Count = seen.following / seen.tpot
         if formula:
-            percentiles = self._approximate(1.0, ttft, tpot, rate, np.inf, longer, seen.spread * share**2)
+            apart = np.asarray(self.asked.layout.in_step) == 1  # ranks in step wait for the arrivals of all
+            uneven = np.where(apart, 1 / np.asarray(self.groups * turns), 1.0)
+            percentiles = self._approximate(1.0, ttft, tpot, rate, np.inf, longer, seen.spread * share**2, uneven)
         else:
             longer = 1.0
             ttft, tpot, percentiles, share = self._followed(rate, rate * (ttft + (self.output - 1) * tpot), turns)
@@ -510,7 +512,7 @@ class Server:
 
     def _approximate(
         self, others: Count, ttft: Count, tpot: Count, rate: Count, round: Count, longer: Count = 1.0,
-        spread: Count = 0.0,
+        spread: Count = 0.0, uneven: Count = 1.0,
     ) -> Percentiles:  # fmt: skip
         """Approximate percentiles around the means of the formula."""
         more = self.output - 1
@@ -518,7 +520,8 @@ class Server:
         vary = (self.requests.prompts_vary, self.requests.answers_vary)
         before = self.asked.engine.before
         step = tpot / self.share
-        numbers = (others, before(self.input), before(1), ttft, tpot, more, varied, step, round, *vary, longer, spread)
+        means = (others, before(self.input), before(1), ttft, tpot, more)
+        numbers = (*means, varied, step, round, *vary, longer, spread, uneven)
         steady = Steady(np.asarray(rate / self.groups), *(np.asarray(n, dtype=float) for n in numbers))
         shape = np.broadcast_shapes(self.table.decodes.shape[1:], np.shape(ttft), np.shape(rate))
         return Chances(self.table, steady).percentiles.shaped(shape)

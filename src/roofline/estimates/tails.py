@@ -179,7 +179,8 @@ class Steady:
     for each of the `more` further tokens. `varied`: variation of the number of steps of a request. `step`: mean of a
     step. `round`: time after which each user sends again, infinite for random arrivals. `prompts_vary`, `answers_vary`:
     variation of lengths. `longer`: mean time per token over all tokens, divided by `tpot`, the mean over requests.
-    `apart`: variance of a request's TPOT due to prompts that run apart, in s².
+    `apart`: variance of a request's TPOT due to prompts that run apart, in s². `uneven`: squared coefficient of
+    variation of the gaps between arrivals, 1 for Poisson arrivals, 1/R where R replicas take turns.
     """
 
     rate: Array
@@ -196,6 +197,7 @@ class Steady:
     answers_vary: Array
     longer: Array
     apart: Array
+    uneven: Array
 
 
 @dataclass(frozen=True)
@@ -274,6 +276,15 @@ class Chances:
         prompts, full, plain = self.prompts, self.full, self.plain
         return np.asarray(prompts * plain / np.maximum((1 - prompts) * full + prompts * plain, 1e-300))
 
+    def dispersed(self, number: Array) -> Array:
+        """Variance of a number of arrivals over its mean: 1 for Poisson arrivals.
+
+        A stationary renewal process with Erlang gaps has a variance of c²·n + (1 − c⁴)/6 for a large mean n (Cox,
+        Renewal Theory, §4.5), and of n for a small one.
+        """
+        uneven = np.where(self.random, self.steady.uneven, 1.0)
+        return np.asarray(np.minimum(1.0, uneven + (1 - uneven**2) / (6 * np.maximum(number, 1e-12))))
+
     @cached_property
     def several(self) -> Array:
         """Whether prompts share a step."""
@@ -304,7 +315,8 @@ class Chances:
         each, together = np.where(self.several, more, own), self.rate * self._met
         waits = np.maximum(s.ttft - own - (left + together * each) * s.others, 0.0)
         longer = 1 + self.varied
-        variance = (variance + together * each**2 * longer) * s.others + 2 / 3 * np.minimum(waits, own) * own * longer
+        beside = together * self.dispersed(together) * each**2 * longer
+        variance = (variance + beside) * s.others + 2 / 3 * np.minimum(waits, own) * own * longer
         queue = (QUEUED * own) ** 2 * longer
         bounded = queue / (waits**2 + queue)
         variance = variance + waits**2 * (bounded + (1 - bounded) * self._queued)
@@ -396,7 +408,8 @@ class Chances:
             most = np.maximum(t.at(t.per_step, self.decodes), 1e-12)
             number = number * (1 - np.minimum(s.rate * s.step / most, 1.0))
         idle = np.maximum(1 - self.prompts, IDLE)
-        number = np.where(self.random, number / np.where(self.several, idle, idle**2), number)
+        crowded = np.where(self.several, idle, idle**2) ** self.dispersed(number)
+        number = np.where(self.random, number * self.dispersed(number) / crowded, number)
         square = added**2 + self.varied * self.own**2
         return np.asarray(number * square / np.maximum(s.more, 1.0) ** 2)
 
