@@ -1,11 +1,12 @@
-"""Communication beside work: what of it shows, and what it costs the work that it travels beside.
+"""Communication overlapped with compute: the exposed part, and how much it slows the compute.
 
 Sending x seconds beside w seconds of work takes
 
     max(w + f·h, w + x − h),   h = min(w, (1 − q)·x)
 
-h is hidden and q the share that cannot be: the first or the last of the pieces that a collective is cut in. f is the
-share of the multiprocessors that the collective's kernels take from the work meanwhile. It shows x − h + f·h.
+h is the hidden part and q the share that cannot be hidden: the first or the last of the pieces that a collective is cut
+into. f is the share of the multiprocessors that the collective's kernels occupy meanwhile. The exposed time is x − h +
+f·h.
 """
 
 from __future__ import annotations
@@ -18,21 +19,21 @@ from roofline.estimates.span import NOTHING, Span
 from roofline.machine.target import Target
 
 MULTIPROCESSORS_TAKEN: Mapping[str, int] = {"dp": 16, "cp": 16, "tp": 16, "ep": 20, "pp": 1}
-"""Multiprocessors of an axis's kernels. tp: `num_sm` of Transformer Engine's user buffers (pytorch/module/base.py); ep:
-of DeepSeek's exchanges (arXiv:2412.19437 §3.2.2). dp, cp: a block for each of NCCL's channels, of which 16 are assumed.
-pp: one, assumed: a copy from chip to chip."""
+"""Multiprocessors that the communication kernels of an axis occupy. tp: `num_sm` of Transformer Engine's user buffers
+(pytorch/module/base.py). ep: DeepSeek's exchanges (arXiv:2412.19437 §3.2.2). dp, cp: one block for each of NCCL's
+channels, assumed to be 16. pp: 1, assumed, for a copy from chip to chip."""
 USUAL_MULTIPROCESSORS = 132
-"""Those of a chip whose number is not known."""
+"""Multiprocessors of a chip whose number is not known."""
 
 
 @dataclass(frozen=True)
 class Contention:
-    """The share of a chip that the communication of each axis takes; none where the law is of perfect kernels."""
+    """Share of a chip that the communication of each axis occupies; zero under an ideal law."""
 
     shares: Mapping[str, float]
 
     def shown(self, axis: str, sent: Span, work: Span, apart: Count = 0.0) -> Span:
-        """Seconds that sending adds to work; `apart`: the share of it that cannot be beside any."""
+        """Seconds that communication adds to work; `apart`: the share of it that cannot overlap."""
         if sent is NOTHING:
             return NOTHING
         exposed = sent.minus(work).most(sent.times(apart))
@@ -41,7 +42,7 @@ class Contention:
 
 
 def contention_on(target: Target) -> Contention:
-    """Of the chip: what copies by engines of its own, as TPUs do, takes nothing from the work."""
+    """Contention on a chip. Chips that copy by separate engines, as TPUs do, lose no compute."""
     if target.mode.name != "calibrated" or target.chip.kind != "gpu":
         return Contention({})
     units = target.chip.units or USUAL_MULTIPROCESSORS

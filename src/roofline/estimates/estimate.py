@@ -26,12 +26,12 @@ def estimate(
     within: Annotated[Switch, "A step beyond the model's context is an error."] = True,
     bill: Bill | None = None,
 ) -> Any:
-    """Seconds that `step` takes and bytes that it needs: an `Estimate`, of a training step a `TrainingEstimate`.
+    """Seconds of `step` and the bytes that it needs: an `Estimate`, or for a training step a `TrainingEstimate`.
 
-    Of lists of settings a `Grid`.
-    `model`: a Model, its name, path or config. `step`: of all replicas together; the busiest one's share of it is
-    timed. The engine's kernels are timed, its host's time is no part of a step (see `generate`).
-    `counting` and `traffic`: as in `analyze`. `within`: whether a step beyond the model's context is an error.
+    Lists of settings give a `Grid`. `model`: a Model, its name, path or config. `step`: of all replicas together; the
+    busiest replica's share is timed. The engine's kernels are timed; its host time is not part of a step (see
+    `generate`). `counting` and `traffic`: as in `analyze`. `within`: whether a step beyond the model's context is an
+    error.
     Arrays in the step and in the layout's degrees broadcast, and every figure has their shape.
     Raises InputError for a chip, layout, law, format or engine that is not understood, a format that the chip lacks,
     a degree that does not divide what it shares out, a layout of more chips than the cluster has, and a sequence longer

@@ -1,7 +1,7 @@
-"""Failures of large machines as published, and what they leave of the time of a run that saves and goes on.
+"""Published failure rates of large clusters, and the share of a checkpointed run's time that is useful work.
 
-Each record says how many failures stopped jobs on how many chips in how many days; chip hours over failures is the mean
-time between failures of one chip, by which a run of n chips fails n times as often.
+Each record gives how many failures stopped jobs on how many chips in how many days. Chip hours over failures is the
+mean time between failures of one chip; a run on n chips fails n times as often.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from roofline.declared.maths import Count, is_array, root
 
 @dataclass(frozen=True)
 class FailureRecord:
-    """Failures that were counted on `chips` chips in `days` days; `components`: how many each of them caused.
+    """Failures counted on `chips` chips over `days` days; `components`: failures by the component that caused them.
 
     >>> round(RECORDS["llama-3"].mtbf_hours)
     50677
@@ -81,7 +81,7 @@ def record_named(name: str) -> FailureRecord:
 
 
 def best_interval(save: Count, apart: Count) -> Count:
-    """Seconds of work between two saves that lose least: √(2·δ·M) (Young 1974, CACM 17(9)).
+    """Seconds of work between two checkpoints that minimise lost time: √(2·δ·M) (Young 1974, CACM 17(9)).
 
     >>> best_interval(50.0, 10_000.0)
     1000.0
@@ -90,11 +90,12 @@ def best_interval(save: Count, apart: Count) -> Count:
 
 
 def kept_share(interval: Count, save: Count, restart: Count, apart: Count) -> Count:
-    """The share of the time that is work which lasts, where every `interval` seconds of work are saved in `save`.
+    """Share of the time that is useful work, with a checkpoint of `save` seconds δ after every `interval` seconds τ of
+    work.
 
-    Failures come at random, `apart` seconds one from the next in the mean M, also while a run is saved or restarts;
-    each loses what was not saved, and `restart` seconds R: τ / (M · e^{R/M} · (e^{(τ+δ)/M} − 1)) (Daly 2006, FGCS
-    22(3), eq. 13). Nothing is left where e^{…} is beyond a float. 1 − δ/τ − τ/2M − R/M to first order.
+    Failures are random with a mean of `apart` seconds M between them, and also strike during checkpoints and restarts.
+    Each loses the work since the last checkpoint and `restart` seconds R: τ / (M · e^{R/M} · (e^{(τ+δ)/M} − 1)) (Daly
+    2006, FGCS 22(3), eq. 13). The share is 0 where e^{…} overflows a float. To first order it is 1 − δ/τ − τ/2M − R/M.
 
     >>> round(kept_share(1000.0, 50.0, 0.0, 1e9), 5)
     0.95238
@@ -104,6 +105,6 @@ def kept_share(interval: Count, save: Count, restart: Count, apart: Count) -> Co
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         segment = np.expm1(np.asarray((interval + save) / apart, dtype=float))
         share = np.asarray(interval / apart) * np.exp(-np.asarray(restart / apart, dtype=float)) / segment
-    at_once = np.exp(-np.asarray(restart / apart, dtype=float))  # without a save or an interval nothing is done twice
+    at_once = np.exp(-np.asarray(restart / apart, dtype=float))  # no checkpoint or interval: no work is repeated
     share = np.where(segment > 0, share, at_once)
     return share if is_array(interval + save + restart + apart) else float(share)

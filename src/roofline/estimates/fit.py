@@ -31,14 +31,14 @@ LONGEST = 2**31
 USUAL_CONTEXT = 4096
 """Tokens where a model states no context of its own."""
 LEAST_CONTEXT = 1024
-"""Tokens, or the model's context where it is shorter, that must fit where no context is given: fewer are of no use."""
+"""Fewest tokens, or the model's context where shorter, that must fit where no context is given."""
 NODE = 8
-"""ChipCount that tensor parallelism spans at most where `fit` looks for the fewest."""
+"""Most chips that tensor parallelism spans when `fit` searches for the fewest chips."""
 
 
 @dataclass(frozen=True)
 class Remedy:
-    """A change that makes it fit: what, its options in words, and the bytes it then needs on a chip."""
+    """A change that makes a deployment fit: a description, its options as text, and the bytes per chip that result."""
 
     what: str
     detail: str
@@ -47,13 +47,13 @@ class Remedy:
 
 @dataclass(frozen=True, repr=False)
 class Fit(Deployed):
-    """Whether `batch` sequences of `context` tokens, those of all replicas together, fit beside the weights.
+    """Whether `batch` sequences of `context` tokens, over all replicas, fit beside the weights.
 
-    `memory`: of the fullest rank. `chunk`: most new tokens of a step. `largest_batch` at this context,
-    `longest_context` at this batch (None: beyond every limit), both over all replicas; a replica's scheduler runs at
-    most `most_running` sequences at once. `gpu_kv_cache_size` and `maximum_concurrency`: what vLLM logs under these
-    words at its start, of each replica, with this context as its longest (`max_model_len`); null of other engines.
-    `context_chosen`: nobody gave the context; it is the longest that fits, at most the model's own.
+    `memory`: of the fullest rank. `chunk`: most new tokens of a step. `largest_batch` at this context and
+    `longest_context` at this batch (None: without limit) are over all replicas. A replica's scheduler runs at most
+    `most_running` sequences at once. `gpu_kv_cache_size` and `maximum_concurrency`: what vLLM logs under these names at
+    start-up, per replica, with this context as `max_model_len`; null for other engines. `context_chosen`: no context
+    was given; it is the longest that fits, at most the model's own.
     """
 
     SCHEMA: ClassVar[str] = "roofline.fit/2"
@@ -86,39 +86,40 @@ class Fit(Deployed):
 
     @property
     def idle_replicas(self) -> Count:
-        """Replicas that have fewer sequences than the busiest."""
+        """Replicas with fewer sequences than the busiest one."""
         return self.deployment.idle(self.batch)
 
     @cached_property
     def memory(self) -> Memory:
-        """The fullest rank's."""
+        """Memory of the fullest rank."""
         return self._holding.memory(((self.batch_per_replica, self.context),)).shaped(self.shape)
 
     @property
     def fits(self) -> Flag:
-        """Whether the cache stays within what the engine leaves it."""
+        """Whether the cache fits in the memory that the engine leaves for it."""
         return self.memory.fits
 
     @property
     def most_running(self) -> int | None:
-        """Sequences that a replica's scheduler runs at once; null where there is no scheduler."""
+        """Most sequences that a replica's scheduler runs at once; null where there is no scheduler."""
         return self.engine.most_running if self.engine.most_running < UNBOUNDED else None
 
     @cached_property
     def bound_by_scheduler(self) -> bool:
-        """Whether memory holds more sequences of this context than the scheduler runs, of one case."""
+        """Whether the scheduler's limit, not memory, bounds the batch at this context; for a single case."""
         most = self.engine.most_running
         return not self.shape and most < UNBOUNDED and bool(self._holding.fits(most + 1, self.context))
 
     @cached_property
     def tables(self) -> Count:
-        """Tables of blocks of a sequence: several where a hybrid cache is allocated in groups of equal pages."""
+        """Block tables per sequence: several where a hybrid cache is allocated in groups of equal pages."""
         pages = self._holding.pages(self._holding.ranks[0])
         return 1 if pages is None else pages.tables
 
     @cached_property
     def gpu_kv_cache_size(self) -> Count | None:
-        """Tokens of cache, as vLLM logs them: those of as many requests of this context as it holds, rounded down."""
+        """Tokens of cache, as vLLM logs them: the most requests of this context that fit, times its tokens, rounded
+        down."""
         requests = self._holding.cache_concurrency(self.context)
         return None if requests is None else shaped_whole(requests * self.context // 1, self.shape)
 
@@ -130,19 +131,19 @@ class Fit(Deployed):
 
     @cached_property
     def largest_batch(self) -> Count:
-        """Sequences of this context that fit and run at once, over all replicas; at most 2^40."""
+        """Most sequences of this context that fit and run at once, over all replicas; at most 2^40."""
         most = self._holding.most_sequences(self.context, LARGEST)
         return shaped_whole(most * self.asked.layout.dp, self.shape)
 
     @cached_property
     def longest_context(self) -> Count | None:
-        """Tokens that each sequence of this batch may have, at most the model's context; null beyond every limit."""
+        """Most tokens per sequence at this batch, at most the model's context; null where there is no limit."""
         most = self._holding.most_tokens(self.batch_per_replica, self.model.context or LONGEST)
         return _known(shaped_whole(most, self.shape), most != LONGEST)
 
     @cached_property
     def _fewest(self) -> Any:
-        """Which of the layouts is the first that is enough, their number where none is."""
+        """Index of the first layout that suffices, or their number where none does."""
         number = np.full(np.broadcast_shapes(np.shape(self.batch), np.shape(self.context)), len(LAYOUTS))
         for i, layout in enumerate(LAYOUTS):
             number = np.where((number == len(LAYOUTS)) & self._fits(layout), i, number)
@@ -152,18 +153,18 @@ class Fit(Deployed):
 
     @property
     def fewest(self) -> Layout | None:
-        """The layout of the fewest chips that is enough, of one case; elements of arrays have one each."""
+        """The layout of the fewest chips that suffices, for a single case; each element of an array has its own."""
         return None if self.shape or self._fewest == len(LAYOUTS) else LAYOUTS[int(self._fewest)]
 
     @property
     def fewest_chips(self) -> Count | None:
-        """Its chips; null where none of up to 1,024 are enough."""
+        """Fewest chips that suffice; null where 1,024 do not."""
         chips = np.array([layout.chips for layout in LAYOUTS] + [0])[self._fewest]
         return _known(shaped_whole(chips, self.shape), chips > 0)
 
     @property
     def fewest_layout(self) -> Word | None:
-        """It, in words."""
+        """The layout of the fewest chips that suffices, as text."""
         words = np.array([layout.text() for layout in LAYOUTS] + [""])[self._fewest]
         return words if self.shape else str(words) or None
 
@@ -177,7 +178,8 @@ class Fit(Deployed):
 
     @cached_property
     def whole_context(self) -> Fit | None:
-        """The same with the model's whole context, of one case; None where that was chosen, or a context was given."""
+        """The fit at the model's whole context, for a single case; None where that is this one, or a context was
+        given."""
         own = self.model.context
         if self.shape or not self.context_chosen or own is None or own <= self.context:
             return None
@@ -185,7 +187,7 @@ class Fit(Deployed):
 
     @cached_property
     def changes(self) -> tuple[Remedy, ...]:
-        """What would make it fit, cheapest first; nothing of an array, or where it fits."""
+        """Changes that would make it fit, cheapest first; empty for arrays and where it fits."""
         return () if self.shape or self.fits else tuple(_changes(self))
 
 
@@ -215,7 +217,7 @@ def fit(
 
 
 def _with_longest_context(f: Fit) -> Fit:
-    """The same with the longest context that fits, no shorter than is of use and no longer than the model's own."""
+    """The fit with the longest context that fits, between LEAST_CONTEXT and the model's own."""
     own = f.model.context or USUAL_CONTEXT
     longest = f.longest_context
     fitting = own if longest is None else longest
@@ -223,19 +225,19 @@ def _with_longest_context(f: Fit) -> Fit:
 
 
 def shaped_whole(value: Count, shape: tuple[int, ...]) -> Count:
-    """A whole number where the shape is (), else an array of that shape."""
+    """A plain int where the shape is (), else an array of that shape."""
     return shaped(value, shape) if shape else int(value)
 
 
 def _known(value: Count, known: Any) -> Count | None:
-    """A whole number where it is known, else nothing."""
+    """An int where `known` holds, else None."""
     if not is_array(value):
         return value if known else None
     return value if np.all(known) else np.where(known, value, np.nan)
 
 
 def layouts() -> Iterator[Layout]:
-    """Layouts of more and more chips: tensor parallel within a node, pipeline stages of nodes beyond."""
+    """Layouts of increasing size: tensor parallelism within a node, then pipeline stages of whole nodes."""
     for n in CHIPS:
         tp = min(n, NODE)
         yield Layout(tp=tp, pp=n // tp)
@@ -247,7 +249,7 @@ LAYOUTS = tuple(layouts())
 
 
 def _changes(f: Fit) -> Iterator[Remedy]:
-    """An 8-bit cache, fewer or shorter sequences, smaller weights, chips."""
+    """Changes to try: an 8-bit cache, fewer or shorter sequences, smaller weights, more chips."""
     layout, formats = f.asked.layout, f.formats
 
     def tried(what: str, detail: str, other: Precision) -> Iterator[Remedy]:

@@ -1,7 +1,7 @@
-"""A model over tiers, as engines place it: cards, the host's CPU and memory, and a drive for what is left.
+"""Inference with a model split over tiers: cards, the host's CPU and memory, and a drive for what does not fit.
 
-A step runs on one tier after another. Its time is the sum over tiers of the time of the modules that lie there, by that
-tier's own law, plus what passes between them:
+A step runs on one tier after another. Its time is the sum over tiers of the time of their modules, by each tier's own
+law, plus the transfers between tiers:
 
     t = Σ_tier t(modules on tier) + crossings·(sync + 4·d·tokens / pcie) + streamed / pcie + missing / drive
 
@@ -11,9 +11,9 @@ embedding stays on the host. Cards take layers in proportion to their memory. Fr
 (`GGML_OP_OFFLOAD_MIN_BATCH`) products of weights on the host run on a card, to which the weights are copied for each
 part of 512 tokens. With `--no-kv-offload` attention and its cache are the host's.
 
-Engines of data centres run nothing on the CPU: the card reads the weights of the first layers from the host's memory,
-over its link and in every step, as vLLM does under `--cpu-offload-gb` (vllm/config; embedding, output and cache stay
-on the card). A read of weights is then as long as the link needs, where its kernel was no longer:
+Engines for data centres run nothing on the CPU. In every step the card reads the weights of the first layers from host
+memory over its link, as vLLM does under `--cpu-offload-gb` (vllm/config; embedding, output and cache stay on the card).
+A kernel then takes at least as long as its weights take over the link:
 
     t = t(all on the card) − t(modules on the host) + max(t(modules on the host), weights / pcie)
 """
@@ -63,20 +63,20 @@ from roofline.model.quantization.asked import formats_of
 STREAMED_FROM = 32
 """New tokens of a step from which weights on the host are copied to a card."""
 SYNC_S = 2e-5
-"""Seconds that handing a step from one tier to the next takes beside its bytes: a synchronisation and two launches."""
+"""Seconds to hand a step from one tier to the next, besides its bytes: a synchronisation and two launches."""
 LINK_WORST = 1.25
-"""How much longer a link may take than its rate says: an assumption, as no run of known links was found."""
+"""Factor by which a link may be slower than its rate: an assumption, as no run with a known link was found."""
 HOST = "host"
 PCIE = 25e9
-"""Bytes/s of copies to a card where nothing is said: PCIe 4.0 of 16 lanes, 31.5 GB/s less protocol."""
+"""Default bytes/s of copies to a card: PCIe 4.0 x16, 31.5 GB/s less protocol overhead."""
 
 
 @group
 @dataclass(frozen=True)
 class Host:
-    """What a card is plugged into: a CPU with its memory; bytes/s between host and card, and of the drive behind.
+    """The host of the cards: its CPU and memory, and the bytes/s of the link to the cards and of the drive.
 
-    `cache`: the KV cache of all layers and attention to it stay there.
+    `cache`: the KV cache of all layers, and attention over it, stay on the host.
     """
 
     cpu: Chip
@@ -114,7 +114,7 @@ class Host:
 @group
 @dataclass(frozen=True, kw_only=True)
 class CardSettings(LawSettings, KernelSettings, MachineSettings):
-    """Cards, in which formats, with whose kernels, and the law of their times."""
+    """The cards, number formats, engine and timing law of a run with offloading."""
 
     on: Annotated[MachineNames, "A card, or several of any kinds, which share the layers by their memory."]
     engine: Annotated[
@@ -125,7 +125,7 @@ class CardSettings(LawSettings, KernelSettings, MachineSettings):
 @group
 @dataclass(frozen=True)
 class OffloadBatch(StaticBatch):
-    """Prompts that are answered together."""
+    """A static batch: prompts that are answered together."""
 
     input: Annotated[OneTokens, "Prompt tokens of each."] = 512
     output_tokens: Annotated[OneTokens, "Generated tokens of each."] = 128
@@ -137,8 +137,8 @@ USUAL_BATCH = OffloadBatch()
 
 @dataclass(frozen=True)
 class Placement:
-    """What lies on cards: `gpu_layers` counted from the last, the output first; `cpu_experts`: layers, counted from the
-    first, whose routed experts stay on the host."""
+    """Which modules are on cards. `gpu_layers`: layers counted from the last, the output first. `cpu_experts`: layers,
+    counted from the first, whose routed experts stay on the host."""
 
     gpu_layers: int
     cpu_experts: int = 0
@@ -146,10 +146,10 @@ class Placement:
 
 @dataclass(frozen=True)
 class Tier(Figured):
-    """One place: what it holds and how long it works for a token.
+    """One tier: what it holds and how long it works per token.
 
-    `layers`: those that have a module there; `weights`, `cache`, `buffers`: bytes there, of `capacity`; `missing`:
-    bytes of the weights that do not fit and are read from the drive; `token`, `prompt`: seconds of the modules there.
+    `layers`: layers that have a module there. `weights`, `cache`, `buffers`: bytes there, of `capacity`. `missing`:
+    bytes of weights that do not fit and are read from the drive. `token`, `prompt`: seconds of the tier's modules.
     """
 
     FIGURES: ClassVar[Units] = {
@@ -170,16 +170,16 @@ class Tier(Figured):
 
     @property
     def needed(self) -> float:
-        """The sum."""
+        """Bytes needed on this tier: weights, cache and buffers."""
         return self.weights + self.cache + self.buffers
 
 
 @dataclass(frozen=True, repr=False)
 class Offload(Result):
-    """A static batch of a model whose modules lie on several tiers.
+    """A static batch of a model whose modules are split over several tiers.
 
-    `chosen`: whether the placement was looked for. `crossing`: seconds of a token between tiers. `streamed`: bytes that
-    the prompt copies, or the card reads, from the host.
+    `chosen`: the placement was searched for, not given. `crossing`: seconds per token for transfers between tiers.
+    `streamed`: bytes that the prompt copies, or the card reads, from the host.
     """
 
     SCHEMA: ClassVar[str] = "roofline.offload/1"
@@ -206,7 +206,7 @@ class Offload(Result):
 
     @property
     def batch(self) -> int:
-        """Sequences together."""
+        """Sequences in the batch."""
         return self.load.batch
 
     @property
@@ -227,13 +227,13 @@ class Offload(Result):
 
     @property
     def fits(self) -> bool:
-        """Whether every tier holds what lies there, the drive behind the host included."""
+        """Whether every tier, including the drive, holds its modules."""
         return all(tier.fits for tier in self.tiers)
 
 
 @dataclass(frozen=True)
 class _Share:
-    """What one tier has of a model: its chip, its modules, and in how many layers they lie."""
+    """The part of a model on one tier: the chip, its modules, and the number of layers that they belong to."""
 
     name: str
     chip: Chip
@@ -243,7 +243,7 @@ class _Share:
 
 @dataclass(frozen=True)
 class _Asked:
-    """The question, understood."""
+    """Validated inputs of `offload`."""
 
     model: Model
     formats: Precision
@@ -264,16 +264,16 @@ class _Asked:
         return any(isinstance(module, Experts) for module, _ in self.model.modules())
 
     def setup(self, chip: Chip, model: Model) -> Setup:
-        """A part of the model on a chip."""
+        """The setup of a part of the model on a chip."""
         engine = self.engine.on(chip)
         return Setup(model, deploy(chip), engine.running(self.formats, chip), engine, self.law)
 
     def run(self, chip: Chip, model: Model) -> Generation:
-        """What a part takes."""
+        """Prefill and decode of a part of the model on its chip."""
         return generation(self.setup(chip, model), self.load)
 
     def on_host(self, placed: Placement, layer: int, module: Module) -> bool:
-        """Whether a module's weights, and its cache where it has one, lie there."""
+        """Whether a module's weights, and its cache if it has one, are on the host."""
         cached = getattr(module, "cache_width", 0) > 0
         if cached and not self.engine.hosts:
             return False
@@ -281,7 +281,7 @@ class _Asked:
         return layer <= self.layers - placed.gpu_layers or apart or (self.host.cache and cached)
 
     def shares(self, placed: Placement) -> Iterator[_Share]:
-        """The tiers of a placement: cards in their order, the host behind."""
+        """The tiers of a placement: cards in order, then the host."""
         first = self.layers + 1 - placed.gpu_layers
 
         def on_host(layer: int, module: Module) -> bool:
@@ -317,7 +317,7 @@ class _Asked:
 
 
 def _cuts(sizes: Sequence[float], layers: int) -> list[tuple[int, int]]:
-    """Layers in proportion to sizes: from which to which each has."""
+    """Split layers in proportion to sizes: the first layer and the end of each part."""
     ends, so_far = [0], 0.0
     for size in sizes:
         so_far += size
@@ -340,11 +340,11 @@ def offload(
         "Layers, counted from the first, whose experts stay on the host: llama.cpp's --n-cpu-moe.",
     ] = None,
 ) -> Offload:
-    """A static batch over cards and their host.
+    """Time and memory of a static batch with a model split over cards and their host.
 
-    `model`: a Model, its name, path or config. `where`: a card, or several of any kinds; the engine is llama.cpp where
-    none is given. `gpu_layers`, `cpu_experts`: as in `Placement`; where neither is given the fastest that fits is
-    looked for.
+    `model`: a Model, its name, path or config. `where`: one or several cards of any kinds; the engine defaults to
+    llama.cpp. `gpu_layers`, `cpu_experts`: as in `Placement`; where neither is given, the fastest placement that fits
+    is searched for.
     Raises InputError for what is not understood, more layers than there are, lengths beyond the model's context, and,
     of an engine that runs nothing on the CPU, for several cards and for a cache on the host.
     """
@@ -368,15 +368,15 @@ def offload(
 
 
 def _holds(asked: _Asked, placed: Placement) -> bool:
-    """Whether every card holds its share; what the host cannot hold it cannot under fewer layers on cards either."""
+    """Whether every card holds its share. The host is not checked: fewer layers on cards would only add to its load."""
     tokens = asked.load.input + asked.load.output_tokens
     cards = (share for share in asked.shares(placed) if share.name != HOST)
     return all(asked.setup(s.chip, s.model).holding.memory(((asked.load.batch, tokens),)).fits for s in cards)
 
 
 def _best(asked: _Asked) -> Placement:
-    """The fastest placement that fits, of two ways: as many layers as fit on cards, or all of them but the experts of
-    as few layers as need be; nothing on cards where not even the output fits."""
+    """The fastest placement that fits, of two: as many layers as fit on cards, or all layers on cards except the
+    experts of as few layers as necessary. Nothing is on cards where not even the output fits."""
 
     def held(layers: int, experts: int = 0) -> bool:
         return _holds(asked, Placement(layers, experts))
@@ -395,12 +395,12 @@ def _best(asked: _Asked) -> Placement:
 
 
 def _largest(most: int, allowed: Callable[[int], bool], start: int = 0) -> int:
-    """The largest number up to `most` that is allowed, where all below one are; `start` where none above it is."""
+    """The largest number up to `most` that is allowed, given that all below it are; `start` where no larger one is."""
     return adjacent(start, most + 1, lambda numbers: np.array([allowed(int(n)) for n in numbers]))[0]
 
 
 def _timed(asked: _Asked, placed: Placement, chosen: bool) -> Offload:
-    """What a placement takes."""
+    """Time and memory of a placement."""
     shares = [
         share for share in asked.shares(placed) if share.model.layers or share.model.embedding or share.model.head
     ]
@@ -418,7 +418,7 @@ def _timed(asked: _Asked, placed: Placement, chosen: bool) -> Offload:
 
 
 def _tiers(asked: _Asked, shares: Sequence[_Share]) -> tuple[list[Tier], float]:
-    """What each tier takes by its own chip's law, and the bytes that a prompt copies to a card."""
+    """Every tier timed by its own chip's law, and the bytes that a prompt copies to a card."""
     hosted = shares[-1] if shares[-1].name == HOST else None
     tiers, streamed = [], 0.0
     for share in shares:
@@ -441,7 +441,7 @@ def _tier(asked: _Asked, share: _Share, memory: Memory, missing: float, prompt: 
 
 
 def _streaming(asked: _Asked, shares: Sequence[_Share]) -> tuple[list[Tier], float]:
-    """The card, which does all the work, and what reading the host's weights adds to it."""
+    """The card, which does all the work, with the time that reading the host's weights adds."""
     card, *hosted = shares
     whole = asked.run(card.chip, asked.model)
     if not hosted:
@@ -467,8 +467,8 @@ def _streaming(asked: _Asked, shares: Sequence[_Share]) -> tuple[list[Tier], flo
 
 
 def _crossings(asked: _Asked, shares: Sequence[_Share], placed: Placement) -> int:
-    """How often a token passes from one tier to another: between the shares, and, in layers on cards, to and from each
-    run of modules on the host."""
+    """Transfers of a token between tiers: between the shares, and in layers on cards to and from each run of modules on
+    the host."""
     first = asked.layers + 1 - placed.gpu_layers
     runs = 0
     for layer in range(first, asked.layers) if placed.gpu_layers else ():
@@ -478,9 +478,10 @@ def _crossings(asked: _Asked, shares: Sequence[_Share], placed: Placement) -> in
 
 
 def _beyond(asked: _Asked, share: _Share, runs: Generation) -> tuple[float, tuple[Span, Span]]:
-    """Bytes of the host's weights beyond its memory, and the seconds in which a prompt and a token read their part.
+    """Bytes of weights beyond the host's memory, and the seconds in which a prompt and a token read them from the
+    drive.
 
-    A step reads the same part of the weights that it touches from the drive as lies there.
+    The share of touched weights that a step reads from the drive is the share of all weights that is stored there.
     """
     memory = runs.memory
     missing = max(0.0, float(memory.total - share.chip.capacity))
@@ -494,7 +495,7 @@ def _beyond(asked: _Asked, share: _Share, runs: Generation) -> tuple[float, tupl
 
 
 def _copied(asked: _Asked, share: _Share, prompt: Span) -> tuple[float, Span]:
-    """Bytes copied to the first card for a prompt, and its time there: the lesser of that and of the host's own."""
+    """Bytes copied to the first card for a prompt, and its time there: the less of that and the host's own time."""
     runs = asked.run(asked.cards[0], replace(share.model, embedding=()))
     parts = ceil_div(asked.load.batch * asked.load.input, asked.engine.chunk)
     copied = float(runs.prompts.analysis.moved.weight) * parts
@@ -502,6 +503,6 @@ def _copied(asked: _Asked, share: _Share, prompt: Span) -> tuple[float, Span]:
 
 
 def _over(size: float, rate: float) -> Span:
-    """Bytes over a link whose rate is the most that it gives."""
+    """Seconds for bytes over a link, with `rate` as its maximum."""
     seconds = size / rate
     return Span(seconds, seconds, seconds, LINK_WORST * seconds)

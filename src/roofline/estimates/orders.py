@@ -1,7 +1,8 @@
-"""The order in which each stage of a pipeline works, and what every item waits for, as arrays.
+"""The order of work on each stage of a pipeline, and the dependencies of every item, as arrays.
 
-All stages have as many items. An item is of a kind, a micro-batch, and a place: which of the model's chunks it is along
-the model, or of DualPipe along the way of the micro-batch, of which odd ones come in at the last stage.
+All stages have equally many items. An item has a kind, a micro-batch and a place. The place is the index of a model
+chunk in model order. For DualPipe it is the index along the path of the micro-batch; odd micro-batches enter at the
+last stage.
 """
 
 from __future__ import annotations
@@ -20,21 +21,21 @@ PassKind: TypeAlias = Literal["F", "B", "W"]
 KINDS: tuple[PassKind, ...] = ("F", "B", "W")
 FORWARD, BACKWARD, WEIGHT = range(3)
 StageNumber = TypeVar("StageNumber", int, Array)
-"""The number of a stage, or of several."""
+"""The index of a stage, or an array of them."""
 
 
 def warm_up(schedule: str, stage: StageNumber, p: int, v: int) -> StageNumber:
-    """Forwards of a stage before its first gradient, where there are enough micro-batches; GPipe's are all of them."""
+    """Forward passes of a stage before its first gradient, given enough micro-batches; for GPipe all of them."""
     return {"interleaved": 2 * (p - stage - 1) + (v - 1) * p, "zb-h2": 2 * (p - stage - 1)}.get(schedule, p - stage - 1)
 
 
 def lag(schedule: str, stage: StageNumber) -> StageNumber:
-    """Micro-batches by which a stage's weight gradients stay behind: as its neighbours' in-flight forwards allow."""
+    """Micro-batches by which a stage delays its weight gradients."""
     return {"zb-h1": stage, "zb-h2": 2 * stage}.get(schedule, 0 * stage)
 
 
 def whole_passes(schedule: str) -> bool:
-    """Whether a schedule never puts off the gradients of weights, so that a backward pass is one item."""
+    """Whether a schedule never delays weight gradients, so that a backward pass is one item."""
     return schedule in ("gpipe", "1f1b", "interleaved")
 
 
@@ -48,9 +49,10 @@ class Orders:
 
 
 def orders(schedule: str, p: int, m: int, v: int) -> Orders:
-    """The work of every stage in order. Chunks take turns of p micro-batches, forwards first to last, gradients back.
+    """The work of every stage in order. Chunks take turns of p micro-batches, first to last forward and back for
+    gradients.
 
-    Forward `warm + k` comes before gradient k, and the weights' gradients of `lag` gradients before come behind it.
+    Forward `warm + k` precedes gradient k, which is followed by the weight gradients of the gradient `lag` before it.
     """
     if schedule == "dualpipe" and p > 1:
         works = np.array([_mirrored(min(i, p - 1 - i), i >= p // 2, p, m) for i in range(p)], dtype=np.int64)
@@ -63,7 +65,7 @@ def orders(schedule: str, p: int, m: int, v: int) -> Orders:
     micro = np.broadcast_to(micro, place.shape)
     back = m - 1 - micro if schedule == "gpipe" else micro
     mirrored = (v - 1) * p + 2 * stage - place
-    last = np.minimum(k + behind, total)  # what is put off beyond the last gradient comes behind it, in its order
+    last = np.minimum(k + behind, total)  # W delayed past the last gradient follows it, in order
     after = np.concatenate((3 * (k - warm), np.broadcast_to(3 * k + 1, place.shape), 3 * last + 2), axis=1)
     sequence = np.argsort(after, axis=1, kind="stable")
 
@@ -75,11 +77,11 @@ def orders(schedule: str, p: int, m: int, v: int) -> Orders:
 
 
 def _mirrored(i: int, far: bool, p: int, m: int) -> list[tuple[int, int, int]]:
-    """DualPipe's order of a stage, half of whose micro-batches come in at either end, as it is published.
+    """DualPipe's published order of a stage, where half of the micro-batches enter at each end.
 
     Stage i and its mirror image do the same with the ends exchanged. With h = m/2 and i < p/2: forwards of the own end,
-    h − p + i + 1 rounds of a forward and a gradient of either end, gradients. Weight gradients stand apart while the
-    pipeline fills and empties (arXiv:2412.19437, fig. 5; github.com/deepseek-ai/DualPipe).
+    h − p + i + 1 rounds of a forward and a gradient of either end, gradients. Weight gradients are separate items while
+    the pipeline fills and drains (arXiv:2412.19437, fig. 5; github.com/deepseek-ai/DualPipe).
     """
     counts = {(kind, end): 0 for kind in (FORWARD, BACKWARD, WEIGHT) for end in (0, 1)}
     works: list[tuple[int, int, int]] = []
@@ -129,10 +131,10 @@ def _mirrored(i: int, far: bool, p: int, m: int) -> list[tuple[int, int, int]]:
 # -- what waits for what -------------------------------------------------------------------------------------------
 @lru_cache(maxsize=256)
 def waves_of(schedule: str, p: int, m: int, v: int, whole: bool = False) -> Waves:
-    """The items of a schedule by wave; `whole`: those of the weights' gradients are part of the backward passes.
+    """The items of a schedule by wave; `whole`: weight gradients are part of the backward passes.
 
-    A forward needs that of the place before it, a gradient that of the place behind. Where the gradients of weights are
-    put off, a gradient goes on as soon as it is there, else behind the whole pass.
+    A forward needs the forward of the place before it, a gradient the gradient of the place after it. Where weight
+    gradients are delayed a gradient is sent on at once, otherwise after the whole backward pass.
     """
     o = orders(schedule, p, m, v)
     if whole:
@@ -140,7 +142,7 @@ def waves_of(schedule: str, p: int, m: int, v: int, whole: bool = False) -> Wave
         o = Orders(*(values[kept].reshape(p, -1) for values in (o.kind, o.micro, o.place)))
     items = o.kind.shape[1]
     none = p * (items + 1)
-    numbers = np.arange(none).reshape(p, items + 1)  # one behind the last of each stage, which never comes
+    numbers = np.arange(none).reshape(p, items + 1)  # one dummy item after each stage's last
     of = np.full((3, m, p * v + 1), none)
     of[o.kind, o.micro, o.place] = numbers[:, :-1]
     forward = o.kind == FORWARD
@@ -157,7 +159,7 @@ def waves_of(schedule: str, p: int, m: int, v: int, whole: bool = False) -> Wave
 
 
 def _behind_passes(o: Orders, numbers: Array, of: Array, wanted: Array) -> Array:
-    """What is needed, with the gradients of the weights that follow a gradient at once instead of it."""
+    """The needed items, with each gradient replaced by the weight gradient that follows it at once."""
     follows = (o.kind[:, :-1] == BACKWARD) & (o.kind[:, 1:] == WEIGHT)
     follows &= (o.micro[:, :-1] == o.micro[:, 1:]) & (o.place[:, :-1] == o.place[:, 1:])
     later = np.arange(numbers.size + 1)
@@ -166,9 +168,9 @@ def _behind_passes(o: Orders, numbers: Array, of: Array, wanted: Array) -> Array
 
 
 def _by_wave(schedule: str, o: Orders, needed: Array, before: Array, sender: Array) -> Waves:
-    """Items as early as what they wait for allows, where each takes as long.
+    """Items in the earliest wave that their dependencies allow, as if all took equally long.
 
-    `needed` and `before` [stages, items + 1] number items stage by stage, with one behind each stage that never comes.
+    `needed` and `before` [stages, items + 1] number items stage by stage, with one dummy item after each stage.
     """
     p, items = o.kind.shape
     size, flat = p * (items + 1), needed.reshape(-1)

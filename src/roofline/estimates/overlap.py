@@ -1,16 +1,16 @@
-"""Two micro-batches in turn: while the one exchanges tokens with the experts, the other computes.
+"""Two-batch overlap: while one half of a batch exchanges tokens with the experts, the other computes.
 
-The sequences of a step are halved (DeepSeek-V3, arXiv:2412.19437 §3.4; SGLang's two-batch overlap). Of a layer, c is
-what a half computes and x its dispatch and combine. Both serve two halves, so that a layer takes
+The sequences of a step are halved (DeepSeek-V3, arXiv:2412.19437 §3.4; SGLang's two-batch overlap). For one layer, a
+half computes for c seconds and its dispatch and combine take x. The layer then takes
 
     max(2x, 2c + 2fx)
 
-where f is the share of the chip that the exchange's kernels take from the products while they run: 20 multiprocessors
-(of the 132 of an H800, arXiv:2412.19437 §3.5). At the ends one half is alone, which takes min(c, x) more, once a step.
-A layer without an exchange takes 2c.
+where f is the share of the chip that the exchange kernels occupy during the products: 20 multiprocessors (of the 132 of
+an H800, arXiv:2412.19437 §3.5). At both ends of the step one half runs alone, which adds min(c, x) once a step. A layer
+without an exchange takes 2c.
 
-Halves read all weights twice and have smaller products: where that costs more than it hides, and where there is but one
-sequence, the step runs whole, so that overlap never makes one slower.
+Halves read all weights twice and have smaller products. Where that costs more than it hides, or where there is only one
+sequence, the step is not split, so that overlap never makes a step slower.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from roofline.work import ops as o
 from roofline.work.step import Step
 
 MULTIPROCESSORS = 20
-"""What DeepEP's kernels take by default; assumed of those for decode too, which send and add up on multiprocessors."""
+"""Multiprocessors of DeepEP's kernels by default; assumed for decode too, whose kernels send and add up on them."""
 ENDS_OF = ("expected", "low", "high", "floor")
-"""Seconds that follow the law; others add up."""
+"""Fields that follow the overlap law; the others are added up."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class OverlappedPlan(Plan):
     """A plan whose steps run as two halves where that is faster."""
 
     def total(self, step: Step) -> Total:
-        """The sum over all ops of a step, that of its halves in turn or of all at once."""
+        """The sum over all ops of a step: of two overlapped halves, or of the whole step where that is faster."""
         whole, halves = super().total(step), self._in_turn(step.of_replica(2))
         faster = halves.expected < whole.expected
         chosen = {name: where(faster, getattr(halves, name), getattr(whole, name)) for name in NUMBERS}
@@ -46,7 +46,7 @@ class OverlappedPlan(Plan):
         return Total(**(chosen | {"floor": least(halves.floor, whole.floor)}), graded=graded)
 
     def _in_turn(self, half: Step) -> Total:
-        """The sums of two such halves."""
+        """The total of two overlapped halves of a step."""
         parts = self.totals(half, by_exchange)
         layers: dict[str, Count] = {section: count for section, _, count in self.rank.placed()}
         both = EMPTY
@@ -64,12 +64,12 @@ class OverlappedPlan(Plan):
         )
 
     def _taken(self, name: str) -> float:
-        """The share f that exchanges take; nothing where the law is of perfect kernels."""
+        """The share f of the chip that exchanges occupy; 0 under an ideal law."""
         real = self.target.mode.name == "calibrated" and name != "floor"
         return MULTIPROCESSORS / (self.target.chip.units or 132) if real else 0.0
 
     def _law(self, parts: Mapping[Hashable, Total], layers: Mapping[str, Count], name: str) -> Count:
-        """Σ over layers of the law, and the greatest min(c, x) of one layer, of one of the numbers."""
+        """One field under the overlap law: its sum over layers plus the largest min(c, x) of a layer."""
         f = self._taken(name)
         seconds: Count = 0.0
         alone: Count = 0.0
@@ -81,5 +81,5 @@ class OverlappedPlan(Plan):
 
 
 def by_exchange(section: str, op: o.Op, kind: str) -> Hashable:
-    """A sum for each section's exchanges with experts, and for the rest of it."""
+    """Group ops by section of the model, and within it separate exchanges with experts from the rest."""
     return section, isinstance(op, o.Communicate) and op.collective in ("dispatch", "combine")

@@ -1,4 +1,4 @@
-"""A hybrid model's cache as vLLM allocates it: groups of as many layers each, in pages of as many bytes.
+"""A hybrid model's KV cache as vLLM allocates it: groups of equally many layers, in pages of equal size.
 
 Layers that cache every token, layers that cache a window or a chunk, and layers with a recurrent state share one pool
 of blocks. A block is one page in each of `group` layers; every group of layers has a table of its own, so a sequence
@@ -24,14 +24,14 @@ from roofline.model.precision import Precision
 SCALED = 128
 """Values of a sparse latent cache that share an fp32 scale."""
 FEWER = 1.5
-"""Where no kind of layers is that many times as numerous as another, a group has as many as the most numerous."""
+"""If no kind of layers is this many times as numerous as another, groups are as large as the most numerous kind."""
 
 
 @dataclass(frozen=True)
 class CachedLayers:
-    """So many `layers` that cache alike: `token` bytes a token of their last `span` tokens (None: of all), or `state`.
+    """`layers` with the same cache: `token` bytes for each of the last `span` tokens (None: all), or a `state`.
 
-    `chunked`: a span begins at a multiple of it, and does not slide. A state's bytes do not grow with the sequence.
+    `chunked`: the span starts at a multiple of itself and does not slide. A state has a fixed size in bytes.
     """
 
     layers: Count
@@ -42,34 +42,35 @@ class CachedLayers:
 
     @property
     def recurrent(self) -> bool:
-        """Whether it is a state."""
+        """Whether the layers hold a recurrent state."""
         return not np.any(np.asarray(self.token))
 
     @property
     def kind(self) -> tuple[object, ...]:
-        """What layers of a group have in common."""
+        """The properties shared by layers of one group."""
         size = np.asarray(self.state if self.recurrent else self.token)
         return self.recurrent, self.span, self.chunked, size.tobytes()
 
 
 @dataclass(frozen=True)
 class CacheGroup:
-    """Groups of layers of one kind, each with a table of blocks of `block` tokens: so many `tables`."""
+    """All groups of one kind of layer: `tables` block tables with blocks of `block` tokens."""
 
     layers: CachedLayers
     block: Count
     tables: Count
 
     def blocks(self, tokens: Count) -> Count:
-        """Blocks of a sequence of so many tokens between two steps, in all of its tables."""
+        """Blocks of a sequence of `tokens` tokens between two steps, in all of its tables."""
         return self.tables * self._each(tokens, 0)
 
     def most_blocks(self, tokens: Count, chunk: int) -> Count:
-        """Blocks that a sequence of so many tokens takes at most, while `chunk` are computed, in all of its tables."""
+        """Most blocks that a sequence of `tokens` tokens takes while `chunk` are computed, in all of its tables."""
         return self.tables * self._each(tokens, chunk)
 
     def _each(self, tokens: Count, chunk: int) -> Count:
-        """In one table. A window of w tokens: ⌈min(w − 1 + chunk, tokens) / block⌉ + 1, as it begins within a block."""
+        """Blocks in one table. For a window of w tokens: ⌈min(w − 1 + chunk, tokens) / block⌉ + 1, as it starts inside
+        a block."""
         span = self.layers.span
         if self.layers.recurrent:
             return 1
@@ -84,7 +85,7 @@ class CacheGroup:
 
 @dataclass(frozen=True)
 class CachePages:
-    """The pool: `page` bytes of one layer's page, `group` layers of a group, the groups."""
+    """The block pool: `page` bytes per layer and block, `group` layers per group, and the groups."""
 
     page: Count
     group: Count
@@ -92,7 +93,7 @@ class CachePages:
 
     @property
     def block_bytes(self) -> Count:
-        """Bytes of a block: a page in each layer of a group."""
+        """Bytes of a block: one page in each layer of a group."""
         return self.page * self.group
 
     @property
@@ -101,29 +102,29 @@ class CachePages:
         return sum(g.tables for g in self.groups)
 
     def bytes(self, batch: Count, tokens: Count, recurrent: bool) -> Count:
-        """Bytes that `batch` sequences of so many tokens take, for recurrent states or for the rest."""
+        """Bytes of `batch` sequences of `tokens` tokens: of recurrent states, or of all other layers."""
         return batch * self.block_bytes * sum(g.blocks(tokens) for g in self.groups if g.layers.recurrent == recurrent)
 
     def pool(self, budget: Count) -> Count:
-        """Blocks that so many bytes hold."""
+        """Blocks that fit in `budget` bytes."""
         return most(0, budget // self.block_bytes)
 
     def concurrency(self, budget: Count, tokens: Count, chunk: int) -> Count:
-        """Sequences of so many tokens that the pool holds, each at its most: vLLM's `Maximum concurrency`.
+        """Most sequences of `tokens` tokens that the pool holds, each at its peak: vLLM's `Maximum concurrency`.
 
-        Times the tokens it is what vLLM since 0.21 logs as `GPU KV cache size`
+        Multiplied by the tokens it is what vLLM logs as `GPU KV cache size` since 0.21
         (vllm/v1/core/kv_cache_utils.py, get_kv_cache_capacity).
         """
         return self.pool(budget) / sum(g.most_blocks(tokens, chunk) for g in self.groups)
 
     def smallest_tables(self, budget: Count) -> Count:
-        """What vLLM before 0.21 logs as `GPU KV cache size`: blocks of each table times the tokens of the smallest."""
+        """`GPU KV cache size` as vLLM before 0.21 logs it: blocks per table times the tokens of the smallest block."""
         smallest = reduce(least, (g.block for g in self.groups if not g.layers.recurrent))
         return self.pool(budget) // self.tables * smallest
 
 
 def cached_layers(rank: Model, precision: Precision) -> tuple[CachedLayers, ...] | None:
-    """The layers of a rank that cache, by kind; None where vLLM has a layout of its own (DeepSeek-V4's compressor)."""
+    """Layers of a rank that cache, by kind; None where vLLM has a special layout (DeepSeek-V4's compressor)."""
     kinds: dict[tuple[object, ...], CachedLayers] = {}
     states: dict[str, CachedLayers] = {}
     for section, module, n in rank.placed():
@@ -146,7 +147,7 @@ def _add(kinds: dict[tuple[object, ...], CachedLayers], more: CachedLayers) -> N
 
 
 def token_bytes(module: Module, precision: Precision) -> Count:
-    """Bytes of a token in a layer's cache.
+    """Bytes of one token in a layer's cache.
 
     A sparse latent cache in 8 bits is the latent in fp8, an fp32 scale for every 128 of its values, and the rotary key
     in bf16: 512 + 16 + 128 = 656 of DeepSeek-V3.2; its indexer's key is always in fp8 with such scales: 128 + 4
@@ -160,12 +161,13 @@ def token_bytes(module: Module, precision: Precision) -> Count:
 
 
 def cache_pages(kinds: Sequence[CachedLayers], block: int) -> CachePages | None:
-    """The pages of layers that cache, at an engine's `block`; None where none caches.
+    """The pages of layers that cache, at an engine's block size `block`; None where no layer caches.
 
-    Layers that all cache every token, or all the same window, are one group, and their pages may differ. Otherwise all
-    pages have the bytes of the largest: smaller ones hold more tokens, and where there are states, blocks of attention
-    grow, by whole blocks, until a page holds one. A group has as many layers as the rarest kind, or as the commonest
-    where that is not 1.5 times as common; the last group of a kind may lack layers, and wastes their pages.
+    If all layers cache every token, or all use the same window, they form one group and their pages may differ in size.
+    Otherwise all pages have the size of the largest: smaller entries put more tokens in a page, and where there are
+    states, attention blocks grow by whole blocks until a page holds one state. A group has as many layers as the rarest
+    kind, or as the most common kind where that is less than 1.5 times as common. The last group of a kind may lack
+    layers and wastes their pages.
     """
     if not kinds:
         return None

@@ -23,8 +23,8 @@ from roofline.estimates.span import Span
 from roofline.estimates.train import TrainingEstimate
 
 RESTART_SECONDS = 600.0
-"""Seconds from a failure until the run goes on: an assumption (MegaScale, arXiv:2402.15627 §4.4: found and repaired
-within ten minutes)."""
+"""Seconds from a failure until training resumes: an assumption (MegaScale, arXiv:2402.15627 §4.4: faults are found and
+repaired within ten minutes)."""
 
 
 USUAL_FAILURES = "llama-3"
@@ -33,7 +33,7 @@ USUAL_FAILURES = "llama-3"
 @group
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """How a whole run goes, with what holds where nothing is said. Raises InputError for settings out of range."""
+    """Options of a whole run, with their defaults. Raises InputError for settings out of range."""
 
     failures: Annotated[
         Text | None, "A published record of failures: `llama-3` (the default), `rsc-1`, `rsc-2`, `opt`, `bloom`."
@@ -69,9 +69,9 @@ class RunOptions:
 class Run(Result):
     """A whole run of `tokens` tokens: numbers, or arrays as the estimate has them.
 
-    Its time is that of the steps, of waiting for data and of evaluating, over the share of the time that lasts: with
-    failures every M = mtbf / chips seconds, saving in δ every τ = √(2·δ·M), and R to restart and to write what is
-    saved, τ / (M·e^{R/M}·(e^{(τ+δ)/M} − 1)) (Young 1974, Daly 2006).
+    Its time is that of steps, waiting for data and evaluations, divided by the share of the time that is useful work.
+    With failures every M = mtbf / chips seconds, checkpoints that take δ every τ = √(2·δ·M), and R to restart and to
+    finish writing a checkpoint, that share is τ / (M·e^{R/M}·(e^{(τ+δ)/M} − 1)) (Young 1974, Daly 2006).
     """
 
     SCHEMA: ClassVar[str] = "roofline.run/4"
@@ -97,7 +97,7 @@ class Run(Result):
 
     @property
     def epochs(self) -> Count | None:
-        """Passes through the data; None where nobody said how much there is."""
+        """Passes through the data; None where its size is not given."""
         known = self.options.dataset_tokens
         return None if known is None else self.tokens / known
 
@@ -118,25 +118,25 @@ class Run(Result):
 
     @property
     def checkpoint_interval(self) -> Count:
-        """Seconds of work between checkpoints: as given, else those that lose least, and none before one is written."""
+        """Seconds of work between checkpoints: as given, else the optimum, but at least the time to write one."""
         given = self.options.save_every
         return given if given is not None else most(best_interval(self.saving.blocking, self.failures_apart),
                                                     self.saving.writing)  # fmt: skip
 
     @property
     def lasting(self) -> Count:
-        """Share of the time that is no checkpoint, restart or work done twice; 0 where nothing is left."""
+        """Share of the time without checkpoints, restarts and repeated work; 0 where the run makes no progress."""
         again = self.options.restart_seconds + self.saving.writing
         return kept_share(self.checkpoint_interval, self.saving.blocking, again, self.failures_apart)
 
     @property
     def failures(self) -> Count:
-        """Failures to expect in the whole run."""
+        """Expected failures in the whole run."""
         return self.seconds / self.failures_apart
 
     @property
     def failures_by(self) -> Mapping[str, Count]:
-        """The same by what fails, in the shares of the record; nothing where it does not say."""
+        """Expected failures by cause, in the shares of the record; empty where the record gives no causes."""
         if self.record is None or not self.record.components:
             return {}
         total = sum(self.record.components.values())
@@ -145,7 +145,7 @@ class Run(Result):
     # -- time ------------------------------------------------------------------------------------------------------
     @property
     def evaluations(self) -> Count:
-        """How many times it evaluates."""
+        """Number of evaluations."""
         every = self.options.evaluation_every
         return 0 if every is None else self.steps // every
 
@@ -164,12 +164,12 @@ class Run(Result):
 
     @property
     def progress(self) -> Count:
-        """Goodput: the share of the time that is steps which last; 0 where nothing is left."""
+        """Goodput: share of the time that is steps which are not lost; 0 where the run makes no progress."""
         return self.lasting * self.ideal_seconds / self.working
 
     @property
     def span(self) -> Span:
-        """Seconds of it all: as uncertain as the step is; infinite where nothing is left."""
+        """Seconds of the run, with the step's relative uncertainty; infinite where the run makes no progress."""
         progress = self.progress
         times = self.steps / np.where(np.asarray(progress) > 0, progress, math.nan)
         times = np.where(np.isnan(times), math.inf, times)
@@ -182,17 +182,17 @@ class Run(Result):
 
     @property
     def seconds(self) -> Count:
-        """Expected seconds."""
+        """Expected seconds of the run."""
         return self.span.expected
 
     @property
     def interval(self) -> tuple[Count, Count]:
-        """Where 80 % of runs fall, as the step does."""
+        """Interval, in seconds, that holds 80 % of runs, from the step's own interval."""
         return self.span.interval
 
     @property
     def parts(self) -> Mapping[str, Count]:
-        """Seconds by what they go to: steps, data, evaluation, checkpoints, failures (restarts and work done twice)."""
+        """Seconds by use: steps, data, evaluation, checkpoints, failures (restarts and repeated work)."""
         saved = self.working * self.saving.blocking / most(self.checkpoint_interval, 1e-9)
         return {
             "steps": self.ideal_seconds, "data": self.steps * self.options.stall_seconds,
@@ -202,7 +202,7 @@ class Run(Result):
     # -- money and energy ------------------------------------------------------------------------------------------
     @property
     def bill(self) -> Cost:
-        """What the chips take: they work in steps, evaluations and what is done twice, and idle in all else."""
+        """Cost of the chips: busy in steps, evaluations and repeated work, idle the rest of the time."""
         e, parts = self.estimate, self.parts
         again = most(0.0, parts["failures"] - self.failures * self.options.restart_seconds)
         working = self.ideal_seconds + self._evaluating + again
@@ -216,12 +216,12 @@ class Run(Result):
 
     @property
     def cost(self) -> Count | None:
-        """USD at the price given, else at the catalog's; None where there is none."""
+        """USD at the given price, else the catalog's; None where there is none."""
         return self.bill.usd
 
     @property
     def energy(self) -> Count | None:
-        """Joules, those of the site where a PUE is given; None where power is not known."""
+        """Joules, of the whole site where a PUE is given; None where power is not known."""
         return self.bill.joules
 
     @property
@@ -231,7 +231,7 @@ class Run(Result):
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What stands behind the figures, each with the setting that changes it."""
+        """Assumptions behind the figures, each with the setting that changes it."""
         o, t = self.options, self.tariff
         failing = f"one of a chip every {self.mtbf_hours:,.0f} h"
         source = "as given" if self.record is None else f"{self.record.what} ({self.record.source})"
@@ -251,7 +251,7 @@ class Run(Result):
 
 
 def forward_seconds(e: TrainingEstimate) -> Count:
-    """Seconds of a step's forward passes alone; with ZeRO-3 the weights are gathered for them too.
+    """Seconds of a step's forward passes alone, including the weights that ZeRO-3 gathers for them.
 
     m equal micro-batches through stages one after another: Σ Fᵢ + Σ sends + (m − 1)·max Fᵢ.
     """
@@ -270,9 +270,9 @@ def run(
     bill: Bill | None = None,
     drawn: MeanPower = BY_ENERGY,
 ) -> Run:
-    """What learning from so many tokens takes, step after step. `bill`: that of the step where None.
+    """A whole training run of `run_tokens` tokens. `bill`: the step's own where None.
 
-    Raises InputError for what is not positive, an option there is not, and options that exclude each other.
+    Raises InputError for values that are not positive, unknown options, and options that exclude each other.
     """
     known = estimate.asked.bill if bill is None else bill.over(estimate.asked.bill)
     billed = tariff(estimate.deployment.chip, drawn.billed(known) or known)

@@ -1,4 +1,5 @@
-"""Checkpoints of a training run: their bytes, the seconds that one holds the run up, and until one is written."""
+"""Checkpoints of a training run: their bytes, the seconds for which they block the run, and the seconds to write
+them."""
 
 from __future__ import annotations
 
@@ -14,15 +15,15 @@ from roofline.estimates.training_memory import trained
 from roofline.estimates.training_working import stored
 
 SAVE_SECONDS = 10.0
-"""Seconds that a checkpoint holds the run up where nothing says more: an assumption, of one that is copied to the
-hosts' memory in seconds and written from there beside the run (MegaScale, arXiv:2402.15627 §4.4)."""
+"""Seconds for which a checkpoint blocks the run by default: an assumption, for one that is copied to host memory in
+seconds and written from there while the run goes on (MegaScale, arXiv:2402.15627 §4.4)."""
 
 
 @dataclass(frozen=True)
 class Saving(Figured):
-    """One checkpoint: `size` bytes in storage, `blocking` seconds of the run, `writing` seconds until it is there.
+    """One checkpoint: `size` bytes in storage, `blocking` seconds of the run, `writing` seconds until it is complete.
 
-    `writing` is beside the run: what is done meanwhile is lost too where the run fails before.
+    `writing` overlaps with training: a failure before it is complete also loses the work done meanwhile.
     """
 
     FIGURES: ClassVar[Units] = {"size": "B", "rank_size": "B", "blocking": "s", "writing": "s", "how": ""}
@@ -35,9 +36,9 @@ class Saving(Figured):
 
 
 def checkpoint_bytes(e: TrainingEstimate) -> Count:
-    """Bytes of the weights and the optimizer's state of the whole model, each parameter once.
+    """Bytes of the weights and the optimizer state of the whole model, each parameter once.
 
-    Whoever writes: with ZeRO every rank its share, without it one of the ranks that hold the same.
+    With ZeRO every rank writes its share; without it one of the ranks with equal copies writes.
     """
     layout = e.asked.layout
     weights: Count = sum(p.bytes(fmt, layout, False) for fmt, p in stored(e.model.modules(), e.step).items())
@@ -45,7 +46,7 @@ def checkpoint_bytes(e: TrainingEstimate) -> Count:
 
 
 def rank_bytes(e: TrainingEstimate) -> Count:
-    """Bytes of them on the fullest rank: weights and its share of the optimizer's state, by the stage of ZeRO."""
+    """Bytes of a checkpoint on the fullest rank: weights and its share of the optimizer state, by the ZeRO stage."""
     return e.fullest.weights + e.fullest.optimizer
 
 
@@ -54,10 +55,10 @@ def saving(
 ) -> Saving:
     """A checkpoint of a training run.
 
-    `seconds`: that it holds the run up, as given. `storage`: bytes/s of the storage, all ranks together: it is then
-    written while the run waits, size / storage; `asynchronous`: the run waits only until every rank has copied what it
-    holds over its link to the host's memory, and it is written beside the run.
-    Raises InputError for both of seconds and storage, and where the link to the host is not known.
+    `seconds`: seconds for which it blocks the run, as given. `storage`: bytes/s of the storage over all ranks; the run
+    then waits for size / storage seconds. With `asynchronous` the run waits only until every rank has copied its part
+    over the host link, and the checkpoint is written in the background. Raises InputError for both `seconds` and
+    `storage`, and where the bandwidth of the host link is not known.
     """
     size, of_rank = checkpoint_bytes(e), rank_bytes(e)
     if seconds is not None and storage is not None:

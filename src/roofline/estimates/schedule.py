@@ -1,10 +1,10 @@
-"""Pipeline schedules: in which order stages take micro-batches, and how long that takes.
+"""Pipeline schedules: the order in which stages process micro-batches, and how long that takes.
 
-A micro-batch runs forward (F) through all stages, then its input gradients (B) run back; a stage's weight gradients (W)
-need only its own B. Every schedule is a fixed order of work on each stage: GPipe (arXiv:1811.06965), 1F1B
+A micro-batch runs forward (F) through all stages, then its input gradients (B) run back. The weight gradients (W) of a
+stage need only its own B. Every schedule is a fixed order of work on each stage: GPipe (arXiv:1811.06965), 1F1B
 (arXiv:1806.03377), interleaved 1F1B (arXiv:2104.04473 §2.2), zero-bubble H1 and H2 (arXiv:2401.10241), DualPipe
-(arXiv:2412.19437 §3.2.1). A stage starts an item as soon as it is free and what the item needs has arrived. Stage times
-may be arrays, and numbers of micro-batches too: the orders of fewer micro-batches are parts of that of most.
+(arXiv:2412.19437 §3.2.1). A stage starts an item as soon as it is free and the item's inputs have arrived. Stage times
+and numbers of micro-batches may be arrays: the order for fewer micro-batches is part of the order for the most.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from roofline.estimates.waves import Waves
 from roofline.work.training import SCHEDULES
 
 ROUNDS = 3
-"""So many times the stages' number of micro-batches run before a schedule is looked at for its period; then twice as
-many."""
+"""Micro-batches, as a multiple of the stages, that are simulated before a schedule is tested for its period; if there
+is none, twice as many."""
 REACH = 3
 """Rounds of a stage's neighbours that an item may wait for, its own included."""
 MOST_ITEMS = 2**18
-"""Items that are played out at most; beyond them a schedule goes on as in its last rounds."""
+"""Most items that are simulated; beyond them a schedule is extrapolated from its last rounds."""
 MOST_DRAWN = 2**17
-"""Items of a timeline, which holds every one of them: the longest takes a second and 100 MB."""
+"""Most items of a timeline, which holds every one of them: the longest takes a second and 100 MB."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,8 @@ def check_micro_batches(schedule: str, stages: int, micro_batches: Count, chunks
 # -- time ----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
 class Played:
-    """Items of a schedule, and when each ends: along a first axis, in the order of their waves, and 0 behind them."""
+    """Simulated items of a schedule and their end times: along the first axis in order of their waves, followed by a
+    0."""
 
     schedule: str
     waves: Waves
@@ -170,10 +171,10 @@ class Played:
 
     @property
     def seconds(self) -> Count:
-        """That the busiest stage takes from its first start to its last end.
+        """Seconds that the busiest stage takes from its first start to its last end.
 
-        ZB-H2 lets a stage begin the next step while others end this one, so that the longest span of a stage counts
-        (arXiv:2401.10241 §4); of the others the first stage's is the whole.
+        With ZB-H2 a stage begins the next step while others still end this one, so the longest span of any stage counts
+        (arXiv:2401.10241 §4). With the other schedules the first stage spans the whole.
         """
         last = self.ends[[items[-1] for items in self.waves.of_stage]]
         if self.schedule == "zb-h2":
@@ -182,16 +183,16 @@ class Played:
         return longest if longest.ndim else float(longest)
 
     def of_stage(self, stage: int, some: slice) -> Any:
-        """When some items of a stage end, in its order."""
+        """End times of some items of a stage, in its order."""
         return self.ends[self.waves.of_stage[stage][some]]
 
 
 def play(schedule: str, stages: Sequence[StageTimes], m: Count, v: int, longest: int, whole: bool = False) -> Played:
-    """When everything happens.
+    """Simulate a schedule: the end time of every item.
 
-    `m` micro-batches, at most `longest`, of which all elements together are played: those that an element does not have
-    take no time and are not waited for. `whole`: a backward pass is one item with the gradients of the weights, of a
-    schedule that never puts them off.
+    `m`: micro-batches of each element, at most `longest`. All elements are simulated together; items beyond an
+    element's own micro-batches take no time and nothing waits for them. `whole`: treat a backward pass and its weight
+    gradients as one item, for a schedule that never delays the latter.
     """
     waves = waves_of(schedule, len(stages), longest, v, whole)
     times = [(s.forward, s.backward + s.weight) if whole else s.by_kind for s in stages]
@@ -206,10 +207,10 @@ def play(schedule: str, stages: Sequence[StageTimes], m: Count, v: int, longest:
 
 
 def length(schedule: str, stages: Sequence[StageTimes], micro_batches: Count, chunks: int = 1) -> Count:
-    """Seconds of `micro_batches` through the stages; with chunks a stage's times are those of one of them.
+    """Seconds of `micro_batches` through the stages; with chunks, a stage's times are those of one chunk.
 
-    A schedule is played out until it repeats itself; what comes then is added period by period. Raises InputError for
-    what a schedule cannot take.
+    A schedule is simulated until it repeats; the remaining periods are added. Raises InputError for sizes that the
+    schedule cannot take.
     """
     check_micro_batches(schedule, len(stages), micro_batches, chunks)
     p = len(stages)
@@ -227,7 +228,7 @@ def length(schedule: str, stages: Sequence[StageTimes], micro_batches: Count, ch
 
 
 def _played(schedule: str, stages: Sequence[StageTimes], m: Array, v: int) -> Array:
-    """The length of `m` micro-batches, all played out; of DualPipe number by number: its orders are no parts of one."""
+    """Length of `m` micro-batches, fully simulated; for DualPipe each number apart, as its orders do not nest."""
     p = len(stages)
     if schedule != "dualpipe":
         longest = ceil_div(int(m.max()), p) * p
@@ -240,15 +241,15 @@ def _played(schedule: str, stages: Sequence[StageTimes], m: Array, v: int) -> Ar
 
 
 def _some(stages: Sequence[StageTimes], places: Array) -> list[StageTimes]:
-    """The stages at some elements; those that are equal are one still."""
+    """The stages at some elements; equal stages stay one object."""
     few = {key: s.at(itemgetter(places)) for key, s in {id(s): s for s in stages}.items()}
     return [few[id(s)] for s in stages]
 
 
 def _length(schedule: str, stages: Sequence[StageTimes], m: Array, v: int, rounds: int = ROUNDS) -> Array:
-    """The length of `m` [n] micro-batches, each element played out only until it repeats itself."""
+    """Length of `m` [n] micro-batches, each element simulated only until it repeats."""
     p = len(stages)
-    if schedule == "gpipe":  # two flow shops of equal jobs: every further one takes as long as its slowest stage
+    if schedule == "gpipe":  # two flow shops of equal jobs: each further job takes as long as the slowest stage
         slowest = reduce(most, (s.forward for s in stages)) + reduce(most, (s.backward + s.weight for s in stages))
         lengths: Array = play(schedule, stages, 1, v, 1).seconds + (m - 1) * slowest
         return lengths
@@ -274,12 +275,12 @@ def _length(schedule: str, stages: Sequence[StageTimes], m: Array, v: int, round
 
 
 def _shift(schedule: str, p: int, v: int) -> tuple[int, int]:
-    """After so many rounds, and micro-batches, the order of the work is the same again."""
+    """Rounds, and micro-batches, after which the order of work is the same again."""
     return {"interleaved": (p * v, p), "dualpipe": (1, 2)}.get(schedule, (1, 1))
 
 
 def _rounds(schedule: str, stage: int, p: int, m: int, v: int) -> tuple[int, int, int]:
-    """Where the rounds of a forward, its gradient and its weights' stand in a stage's order: first, items, number."""
+    """Positions of the rounds of F, B and W in a stage's order: where they begin, items in each, number of them."""
     if schedule == "dualpipe":
         i = min(stage, p - 1 - stage)
         return 5 * (p // 2 - i - 1) + 2 * (i + 1), 6, m // 2 - p + i + 1
@@ -288,7 +289,7 @@ def _rounds(schedule: str, stage: int, p: int, m: int, v: int) -> tuple[int, int
 
 
 def _repeat(every: Played, schedule: str, m: int, v: int) -> tuple[Array, Array]:
-    """After how many more micro-batches the last rounds of `m` come again, all later by the same seconds; 0 if not.
+    """Micro-batches, and seconds, of the period with which the last rounds of `m` repeat; 0 micro-batches where none.
 
     An item starts at the maximum of what ends before it, plus its time. Whatever it needs stands at most `REACH` rounds
     back (p + 1 of an interleaved schedule). So where the last rounds of all stages are earlier ones shifted by the same
@@ -315,10 +316,10 @@ def _repeat(every: Played, schedule: str, m: int, v: int) -> tuple[Array, Array]
 
 
 def timeline(schedule: str, stages: Sequence[StageTimes], micro_batches: int, chunks: int = 1) -> Timeline:
-    """Everything that happens to `micro_batches`.
+    """Every item of the passes of `micro_batches`, with its start and end.
 
-    Raises InputError for what a schedule cannot take, and for more than `MOST_DRAWN` items: three for each micro-batch
-    on each chunk of each stage.
+    Raises InputError for sizes that the schedule cannot take, and for more than `MOST_DRAWN` items: three for each
+    micro-batch on each chunk of each stage.
     """
     check_micro_batches(schedule, len(stages), micro_batches, chunks)
     p = len(stages)
@@ -339,7 +340,7 @@ def timeline(schedule: str, stages: Sequence[StageTimes], micro_batches: int, ch
 
 
 def in_flight(schedule: str, stage: int, stages: int, micro_batches: Count, chunks: int = 1) -> Count:
-    """Micro-batches whose activations a stage keeps at most: its warm-up, one more, and those whose W stays behind.
+    """Most micro-batches whose activations a stage keeps: its warm-up, one more, and those whose W is delayed.
 
     GPipe m; 1F1B p − i; interleaved (2(p−i−1) + (v−1)·p + 1)/v (arXiv:2104.04473 §2.2); ZB-H1 p; ZB-H2 2p − 1;
     DualPipe p + 1. Never more than m.

@@ -75,7 +75,7 @@ from roofline.work.training import (
 @group
 @dataclass(frozen=True, kw_only=True)
 class TrainerSettings(KernelSettings):
-    """Whose habits a step of training has, in which formats."""
+    """The training framework whose conventions a step follows, and its number formats."""
 
     engine: Annotated[
         EngineName | None,
@@ -88,13 +88,13 @@ class TrainerSettings(KernelSettings):
 @group
 @dataclass(frozen=True, kw_only=True)
 class TrainingWhere(TrainerSettings, Where):
-    """Where a model learns, with whose habits."""
+    """The machine that a model trains on, and the framework that trains it."""
 
 
 @group
 @dataclass(frozen=True, kw_only=True)
 class Learner:
-    """What learns of a model, and what beside it."""
+    """Which parts of a model train, and what is added to it: adapters, layers of multi-token prediction."""
 
     lora: Annotated[Whole | None, "Rank of adapters on frozen weights."] = None
     lora_targets: Annotated[
@@ -104,14 +104,14 @@ class Learner:
     drafts: Annotated[Whole | None, "Multi-token-prediction layers that learn too."] = None
 
     def of(self, model: Model | Source) -> Model:
-        """The model that learns: with layers of multi-token prediction, and with adapters on frozen weights."""
+        """The model that trains: with multi-token-prediction layers, and with adapters on frozen weights."""
         built, targets = model_of(model), named_targets(self.lora_targets, self.lora)
         built = built if self.drafts is None else with_drafts(built, self.drafts)
         return built if self.lora is None else with_lora(built, self.lora, targets)
 
 
 def is_one(name: str, value: object) -> bool:
-    """Whether a list is one setting: of names to run again, or to offload."""
+    """Whether a list is a single setting: the names of modules to recompute, or of what to offload."""
     if name not in ("recompute", "offload") or not isinstance(value, (list, tuple)):
         return False
     words = RECOMPUTE if name == "recompute" else ()
@@ -119,7 +119,7 @@ def is_one(name: str, value: object) -> bool:
 
 
 def _each_step(run: Callable[..., TrainingEstimate], settings: Settings, names: Sequence[str]) -> object:
-    """The step, or a Grid of steps where settings are lists that are not one setting."""
+    """One training step, or a Grid of steps where a setting is a list of alternatives."""
     return each(run, settings, [name for name in names if not is_one(name, settings.get(name))])
 
 
@@ -135,22 +135,24 @@ def train(
     bill: Bill | None = None,
     drawn: MeanPower = BY_ENERGY,
 ) -> TrainingEstimate:
-    """A step of training: its time, the memory of every stage, what is exposed: a `TrainingEstimate`.
+    """One training step: its time, the memory of every stage and the exposed communication, as a `TrainingEstimate`.
 
-    Without a layout a machine of several chips is used whole: ZeRO-1 replicas, then tensor parallelism in a node, then
-    stages, the first that fits. Numbers may be arrays, which broadcast; of lists of settings, or of recompute, recipe,
-    optimizer, schedule, offload and loss, a `Grid`. A list of names to run again, or to offload, is one setting.
-    Raises InputError where the batch does not divide into micro-batches of every replica, tokens into context-parallel
-    ranks, a degree what it shares out, or where the sequence is longer than the context.
+    Without a layout all chips of the machine are used: ZeRO-1 replicas, then tensor parallelism within a node, then
+    pipeline stages; the first layout that fits is taken. Numbers may be arrays, which broadcast. Lists of settings, or
+    of recompute, recipe,
+    optimizer, schedule, offload and loss, give a `Grid`. A list of module names to recompute or to offload is one
+    setting. Raises InputError where the batch does not divide into micro-batches of every replica, tokens do not divide
+    into context-parallel ranks, a degree does not divide what it shards, or the sequence is longer than the context.
     """
     step = training_step(batch, tokens, how)
     return _estimated(*_asked(learner.of(model), step, where, drawn.billed(bill)), Shared())
 
 
 def asked_beside(shared: Shared, model: Model | Source, settings: Settings) -> tuple[TrainingSetup, Training, Count]:
-    """What `train` is asked of one setting of each, beside others that differ in ZeRO, chunks and recomputation alone.
+    """The setup, step and micro-batches of one `train` call among others that differ only in ZeRO, chunks and
+    recompute.
 
-    `shared` keeps what these have in common from one to the next, so that each is worked out once.
+    `shared` caches what these calls have in common, so that it is computed once.
     """
     declared = declaration_of(train)
     asked = arguments_of(declared, flattened(declared, (), settings))
@@ -162,12 +164,12 @@ def asked_beside(shared: Shared, model: Model | Source, settings: Settings) -> t
 
 @question
 def train_step(model: Model | Source, step: Training, where: Where, bill: Bill | None = None) -> TrainingEstimate:
-    """The same of a step that is there already."""
+    """`train` for a `Training` step that exists already."""
     return _estimated(*_asked(model_of(model), step, where, bill), Shared())
 
 
 def retrained(asked: TrainingSetup, step: Training, deployment: Deployment) -> TrainingEstimate:
-    """Another step of a model that is asked about already, somewhere else."""
+    """Estimate another training step of the same setup on another deployment."""
     micro_batches = check(asked.model, step, deployment.layout)
     model, formats = formats_of(asked.model, asked.precision, step.precision)
     return _estimated(
@@ -176,7 +178,7 @@ def retrained(asked: TrainingSetup, step: Training, deployment: Deployment) -> T
 
 
 def _asked(model: Model, step: Training, where: Where, bill: Bill | None) -> tuple[TrainingSetup, Training, Count]:
-    """What is asked, the step as its engine takes it, and the micro-batches of a replica."""
+    """The setup, the step with the framework's defaults filled in, and the micro-batches of a replica."""
     software = trainer_named(where.engine, step.schedule)
     if step.overlap is None:
         step = with_options(step, overlap=software.overlaps)
@@ -199,7 +201,8 @@ def _asked(model: Model, step: Training, where: Where, bill: Bill | None) -> tup
 
 @dataclass(frozen=True)
 class Stages:
-    """The stages that differ, by their kind, each with one micro-batch in flight; all in order; the times of layers."""
+    """Stages of a pipeline: one per distinct kind, with one micro-batch in flight; all in order; the times of
+    layers."""
 
     kinds: Mapping[int, Stage]
     order: Sequence[Stage]
@@ -208,7 +211,7 @@ class Stages:
 
 @dataclass(frozen=True)
 class _Ranks:
-    """A layer of each block with the ends; of each kind of stage the first, its rank and what it holds besides.
+    """One layer of each block with embedding and head; for each kind of stage the first stage, its rank and its copy.
 
     `order`: the kind of every stage.
     """
@@ -258,14 +261,14 @@ def stages_of(asked: Setup, step: Training, shared: Shared) -> Stages:
 
 
 def chunks_waited(step: Training, layout: Layout) -> int:
-    """The chunks, where passes take longer with them: where sends are waited for."""
+    """The number of chunks where it changes the time of a pass, which is where sends are exposed."""
     return 0 if "pp" in axes_beside(step) else layout.vp
 
 
 def replicas_and_update(
     every: Stages, asked: Setup, step: Training, micro_batches: Count, shared: Shared
 ) -> tuple[Span, Span, Span]:
-    """Gradients that are reduced and weights that are gathered, as they show, and an optimizer that is not paged."""
+    """Exposed seconds of gradient reduction and of weight gathering, and seconds of an optimizer that is not paged."""
     deployment, spread, again = asked.deployment, asked.layout, step.recompute
     zero, waits, kinds, differing = spread.zero, chunks_waited(step, spread), every.kinds, list(every.kinds.values())
     sent = shared.of("sent", (zero, *kinds), lambda: sent_between(differing, deployment, step, micro_batches))

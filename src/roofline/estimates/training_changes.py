@@ -1,4 +1,4 @@
-"""What would make a training step fit: changes to the layout and to the step, the least expensive first."""
+"""Changes to the layout or the step that would make a training step fit, cheapest first."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from roofline.work.training import Training, with_options
 
 @dataclass(frozen=True)
 class Fix(Figured):
-    """Changes that make it fit, in words, and the estimate with them. `cost`: expected chip-seconds of a step."""
+    """Changes that make a step fit, as text, and the resulting estimate. `cost`: expected chip-seconds per step."""
 
     FIGURES: ClassVar[Units] = {"detail": "", "chips": "", "time": "s", "cost": ""}
 
@@ -27,12 +27,12 @@ class Fix(Figured):
 
     @property
     def chips(self) -> Count:
-        """Chips of the layout with them."""
+        """Chips of the changed layout."""
         return self.estimate.chips
 
     @property
     def time(self) -> Count:
-        """Expected seconds of a step with them."""
+        """Expected seconds of a step with the changes."""
         return self.estimate.time
 
     @property
@@ -42,12 +42,12 @@ class Fix(Figured):
 
 
 TrainingRemedy = tuple[str, dict[str, Any], dict[str, Any]]
-"""In words, what it changes of the layout, what of the step."""
+"""A description, changes to the layout, changes to the step."""
 
 
 def training_remedies(step: Training, layout: Layout) -> Iterator[TrainingRemedy]:
-    """Everything that takes less memory a rank, on as many chips first."""
-    highest = 3 if layout.pp == 1 else 1  # runtime/pipe/engine.py of DeepSpeed refuses more with pipelines
+    """Changes that reduce memory per rank, those on the same number of chips first."""
+    highest = 3 if layout.pp == 1 else 1  # DeepSpeed's runtime/engine.py refuses higher stages with pipelines
     if layout.dp * layout.cp > 1:
         yield from ((f"zero={z}", {"zero": z}, {}) for z in range(layout.zero + 1, highest + 1))
     if layout.tp > 1 and not layout.sp:
@@ -73,14 +73,14 @@ def training_remedies(step: Training, layout: Layout) -> Iterator[TrainingRemedy
 
 
 def fixes(estimate: TrainingEstimate, on: Machine, most: int = 3) -> tuple[Fix, ...]:
-    """The least expensive changes that make an estimate fit, one alone or two together."""
+    """The cheapest changes that make an estimate fit, alone or in pairs."""
     known = list(training_remedies(estimate.step, estimate.deployment.layout))
     fitting: dict[str, Fix] = {}
     for together in (1, 2):
         for chosen in combinations(known, together):
             names = [n for _, spread, run in chosen for n in (*spread, *run)]
             if len(set(names)) < len(names) or any(c[0] in fitting for c in chosen):
-                continue  # twice the same, or more than is needed
+                continue  # a duplicate, or more than needed
             tried = _tried(estimate, on, chosen)
             if tried is not None and tried.fits:
                 detail = ", ".join(c[0] for c in chosen)

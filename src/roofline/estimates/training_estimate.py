@@ -1,4 +1,4 @@
-"""The answer of a training step: what its stages do, how long, what it keeps, and what that comes to."""
+"""Estimate of a training step: its stages, time, memory, FLOPs and cost."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ from roofline.work.training import Training, with_batch, with_options
 
 @dataclass(frozen=True)
 class Stage(Figured):
-    """One pipeline stage: what its rank runs, its passes, its memory.
+    """One pipeline stage: the model part on its rank, its passes, its memory.
 
-    `copy`: of DualPipe the stage at the other end, which the rank holds too. `turns`: a micro-batch on the rank, which
-    is one of its own stage, or the mean of both that it takes turns with.
+    `copy`: with DualPipe, the stage at the other end, which the rank also holds. `turns`: one micro-batch on the rank:
+    of its own stage, or the mean of the two stages that it alternates between.
     """
 
     FIGURES: ClassVar[Units] = dict.fromkeys(("stage", "layers", "passes", "memory"), "")
@@ -59,30 +59,30 @@ class Stage(Figured):
 
     @property
     def holds(self) -> tuple[Model, ...]:
-        """The stages whose parameters its rank holds."""
+        """The stages whose parameters the rank holds."""
         return (self.rank,) if self.copy is None else (self.rank, self.copy)
 
     @property
     def layers(self) -> int:
-        """Layers that its rank holds."""
+        """Layers that the rank holds."""
         return sum(int(n) for block, n in self.rank.blocks if block.name != PIPELINE)
 
 
 @dataclass(frozen=True)
 class TrainingSetup(Setup):
-    """Settings of training, understood. `precision`: the formats asked for beside its recipe, as they were written."""
+    """Validated settings of training. `precision`: formats requested besides the recipe, as they were written."""
 
     precision: object = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, repr=False)
 class TrainingEstimate(Spent, Deployed):
-    """One optimizer step of `batch` sequences on a deployment: numbers, or arrays of batches, lengths and degrees.
+    """One optimizer step of `batch` sequences on a deployment: numbers, or arrays over batches, lengths and degrees.
 
-    `time` expected, `floor` and `interval` in seconds. `passes`: the pipeline's schedule; `reduction` and `gathering`:
-    exposed gradients and weights between replicas; `update`: the optimizer; `waiting`: for the slowest rank, and
-    between steps. `model_flops` of the whole step: forward
-    and backward, nothing run again; `hardware_flops` with it.
+    `time` is expected, `floor` and `interval` bound it, in seconds. `passes`: the pipeline's schedule. `reduction` and
+    `gathering`: exposed communication of gradients and weights between replicas. `update`: the optimizer. `waiting`:
+    for the slowest rank, and between steps. `model_flops`: forward and backward of the whole step without
+    recomputation; `hardware_flops` includes it.
     """
 
     SCHEMA: ClassVar[str] = "roofline.training/3"
@@ -102,7 +102,8 @@ class TrainingEstimate(Spent, Deployed):
     micro_batches: Count
     stages: tuple[Stage, ...]
     whole: Span
-    """The sum of the parts that follow, end by end; of a part that shows beside work the ends are put in order."""
+    """The sum of the following parts; where communication overlaps with work the ends of the interval are put in
+    order."""
     passes: Span
     reduction: Span
     gathering: Span
@@ -123,23 +124,23 @@ class TrainingEstimate(Spent, Deployed):
 
     @property
     def recompute(self) -> str:
-        """What is run again."""
+        """What is recomputed in the backward pass."""
         again = self.step.recompute
         return again if isinstance(again, str) else ",".join(again)
 
     @property
     def loss(self) -> str:
-        """How cross-entropy keeps its logits."""
+        """How cross-entropy stores its logits."""
         return str(self.step.loss)
 
     @property
     def schedule(self) -> str:
-        """The order in which stages take micro-batches."""
+        """The pipeline schedule."""
         return self.step.schedule
 
     @property
     def batch(self) -> Count:
-        """Sequences of one step, of all replicas."""
+        """Sequences of one step, over all replicas."""
         return self.step.batch
 
     @property
@@ -154,7 +155,7 @@ class TrainingEstimate(Spent, Deployed):
 
     @property
     def micro_batch(self) -> Count:
-        """Sequences that pass through a replica together."""
+        """Sequences that a replica processes at once."""
         return self.step.micro_batch
 
     @cached_property
@@ -176,12 +177,12 @@ class TrainingEstimate(Spent, Deployed):
 
     @property
     def floor(self) -> Count:
-        """Speed of light."""
+        """Lower bound of the step's seconds, at full peak and bandwidth."""
         return self.span.floor
 
     @property
     def interval(self) -> tuple[Count, Count]:
-        """Where 80 % of measurements fall."""
+        """Interval, in seconds, that holds 80 % of measurements."""
         return self.span.interval
 
     @property
@@ -206,11 +207,11 @@ class TrainingEstimate(Spent, Deployed):
 
     @cached_property
     def slowest(self) -> Stage:
-        """The stage whose rank takes longest for a micro-batch; of arrays, the one that most elements wait for."""
+        """The stage whose rank takes longest per micro-batch; for arrays, the one that is slowest in most elements."""
         return max(self.stages, key=lambda s: float(np.sum(s.turns.busy.expected)))
 
     def run_by(self, stage: Stage) -> tuple[tuple[Stage, Count], ...]:
-        """The stages that the rank of a stage runs, each with its micro-batches: with DualPipe half of both ends."""
+        """The stages that a rank runs, with the micro-batches of each: with DualPipe half of them for either end."""
         if stage.copy is None:
             return ((stage, self.micro_batches),)
         other = self.stages[len(self.stages) - 1 - stage.number]
@@ -218,13 +219,13 @@ class TrainingEstimate(Spent, Deployed):
 
     @property
     def peak(self) -> float:
-        """FLOP/s of one chip that MFU and HFU are shares of: of the products' format."""
+        """Peak FLOP/s of one chip in the products' format, the basis of MFU and HFU."""
         fmt = self.formats.ffn.compute or "bf16"
         return self.deployment.chip.peak(fmt)
 
     @cached_property
     def hardware_flops(self) -> Count:
-        """FLOPs of one step, what is run again included, and masked pairs where attention runs kernel by kernel."""
+        """FLOPs of one step, including recomputation, and masked pairs where attention is not fused."""
         counting = STANDARD if self.step.flash else SQUARE
         every = _flops(self.model, self.step, counting)
         if self.step.recompute_layers is None and self.step.recompute_every is None:
@@ -236,7 +237,7 @@ class TrainingEstimate(Spent, Deployed):
 
     @cached_property
     def model_flops(self) -> Count:
-        """FLOPs of one step's forward and backward."""
+        """FLOPs of one step's forward and backward, without recomputation."""
         return _flops(self.model, with_options(self.step, recompute="none"))
 
     @property
@@ -250,24 +251,25 @@ class TrainingEstimate(Spent, Deployed):
 
     @property
     def mfu_palm(self) -> Count:
-        """The same as PaLM defines it: attention counts its whole square (arXiv:2204.02311, App. B)."""
+        """MFU as PaLM defines it: attention counts its whole square (arXiv:2204.02311, App. B)."""
         whole = _flops(self.model, with_options(self.step, recompute="none"), SQUARE)
         return whole / (self.chips * self.peak * self.time)
 
     @property
     def hfu(self) -> Count:
-        """Hardware FLOPs utilization: what is run again counts too (arXiv:2205.05198 §6.3)."""
+        """Hardware FLOPs utilization: MFU with recomputation included (arXiv:2205.05198 §6.3)."""
         return self.hardware_flops / (self.chips * self.peak * self.time)
 
     @cached_property
     def bubble(self) -> Count:
-        """Share of the passes in which a stage waits, on average."""
+        """Share of the passes in which a stage is idle, on average."""
         busy = sum(self.micro_batches * s.passes.busy.expected for s in self.stages)
         return shaped(1 - busy / (len(self.stages) * self.passes.expected), self.shape)
 
     @cached_property
     def timeline(self) -> Timeline:
-        """Everything that happens in the passes. Raises InputError for arrays, which have one each."""
+        """Every item of the passes, with its start and end. Raises InputError for arrays, which have a timeline per
+        element."""
         if self.shape:
             raise InputError("timeline", f"{self.shape} points", "one batch and one layout")
         chunks = self.asked.layout.vp
@@ -276,7 +278,7 @@ class TrainingEstimate(Spent, Deployed):
 
     @property
     def exposed(self) -> Mapping[str, Count]:
-        """Expected seconds of a step that a rank of the slowest stage spends communicating, by axis, largest first."""
+        """Expected exposed communication seconds per step on a rank of the slowest stage, by axis, largest first."""
         seconds = {axis: span.expected * self.micro_batches for axis, span in self.slowest.turns.exchange.items()}
         seconds["dp"] = self.reduction.expected + self.gathering.expected
         shown = {axis: value for axis, value in seconds.items() if np.any(np.asarray(value) > 0)}
@@ -285,22 +287,22 @@ class TrainingEstimate(Spent, Deployed):
     # -- memory ----------------------------------------------------------------------------------------------------
     @cached_property
     def fullest(self) -> TrainingMemory:
-        """That of the stage which needs most."""
+        """Memory of the stage that needs most."""
         return reduce(TrainingMemory.fuller, (s.memory for s in self.stages)).shaped(self.shape)
 
     @cached_property
     def memory(self) -> Memory:
-        """The fullest rank's, by term."""
+        """Memory of the fullest rank, by term."""
         return self.fullest.on(self.deployment.chip.capacity).shaped(self.shape)
 
     @property
     def fits(self) -> Flag:
-        """Whether the fullest rank has room."""
+        """Whether the fullest rank has enough memory."""
         return self.memory.fits
 
     @cached_property
     def grade(self) -> Word:
-        """How well the constants are known, at worst of all stages."""
+        """Grade of the fitted constants: the worst of all stages."""
         grade = reduce(
             worse, [self.sections.grade(rank) for rank in {stage_kind(s.rank): s.rank for s in self.stages}.values()]
         )
@@ -308,7 +310,7 @@ class TrainingEstimate(Spent, Deployed):
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What was asked for and does next to nothing."""
+        """Requested options that have next to no effect."""
         if self.step.recompute in ("none", "full"):
             return ()
         micro = with_batch(self.step, self.step.micro_batch)
@@ -322,9 +324,9 @@ class TrainingEstimate(Spent, Deployed):
 
     @cached_property
     def busy(self) -> Busy:
-        """What a step does to the units of all chips: every stage's micro-batches, and the optimizer at its floor.
+        """Busy seconds of the units of all chips: every stage's micro-batches, and the optimizer at its floor.
 
-        Chips that wait for others are in a collective, and awake.
+        Chips that wait for others are inside a collective and count as active.
         """
         ranks = self.chips / len(self.stages)
         work = Busy(memory=self.update.floor).times(self.chips)
@@ -334,7 +336,7 @@ class TrainingEstimate(Spent, Deployed):
 
     @cached_property
     def spending(self) -> Spending:
-        """What a step takes, per token of it."""
+        """Energy and cost of a step, per token."""
         paid = tariff(self.deployment.chip, self.asked.bill)
         return Spending(Cost(self.chips, 0.0, paid, busy=Busy()), Cost(self.chips, self.time, paid, busy=self.busy),
                         self.time, 0, self.tokens)  # fmt: skip
@@ -346,17 +348,17 @@ class TrainingEstimate(Spent, Deployed):
 
 
 LITTLE = 0.01
-"""The share of the activations below which running something again is said to free nothing."""
+"""Share of the activations below which recomputation is reported to free nothing."""
 
 
 def _blocks_keep(stages: Iterable[Stage], micro: Training) -> Any:
-    """Bytes that the layers of all stages keep of one micro-batch."""
+    """Bytes that the layers of all stages keep for one micro-batch."""
     return np.asarray(
         sum(n * layer_bytes(block.modules, micro).kept for s in stages for block, n in s.rank.blocks), float
     )
 
 
 def _flops(model: Model, step: Training, counting: Counting = STANDARD) -> Count:
-    """FLOPs of a step, by what one sequence takes: every sequence is as long."""
+    """FLOPs of a step, from one sequence: all sequences are equally long."""
     one = analyze(model, with_batch(step, 1), counting=counting).flops
     return one * step.batch

@@ -1,6 +1,6 @@
-"""Steps of training that differ in ZeRO and recomputation, and in degrees and micro-batches side by side.
+"""Training steps for many ZeRO stages, recomputations, degrees and micro-batches at once.
 
-Memory comes first, of all of them; the passes are played, as `train` plays them, where something fits.
+Memory is computed first, for all of them. The passes are then simulated, as in `train`, only where a step fits.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ from roofline.work.training import Training
 
 @dataclass(frozen=True)
 class TrainingFamily:
-    """Steps by recomputation, ZeRO and point, [again, zeros, points]: bytes of the fullest rank, whether they fit.
+    """Steps by recomputation, ZeRO stage and point [again, zeros, points]: bytes of the fullest rank, and whether they
+    fit.
 
-    `seconds` of a step, expected; not a number where it does not fit.
+    `seconds`: expected, per step; NaN where it does not fit.
     """
 
     seconds: Array
@@ -45,7 +46,7 @@ class TrainingFamily:
 
 @dataclass(frozen=True)
 class _Asked:
-    """Steps with one recomputation, whatever ZeRO is; the setups are those of each ZeRO."""
+    """Steps with one recomputation, and their setups for each ZeRO stage."""
 
     step: Training
     micro_batches: Count
@@ -57,10 +58,10 @@ def family_beside(
     shared: Shared, model: Model | Source, recomputed: Sequence[str | Sequence[str]], zeros: Sequence[int], *,
     layout: Layout, points: int, **options: Any,
 ) -> TrainingFamily:  # fmt: skip
-    """The steps of a layout and micro-batches of so many points, under every ZeRO and recomputation.
+    """Steps for every ZeRO stage and recomputation, over `points` combinations of degrees and micro-batches.
 
-    Options are those of `train`; `shared` is that of the same degrees and micro-batches. Raises InputError where one of
-    them cannot be.
+    Options are those of `train`; `shared` must belong to the same degrees and micro-batches. Raises InputError where
+    one of the steps is not possible.
     """
     first = {**options, "layout": replace(layout, zero=zeros[0])}
     asked = [asked_beside(shared, model, {**first, "recompute": again}) for again in recomputed]
@@ -93,7 +94,7 @@ def family_beside(
 
 
 def _of_zeros(asked: Setup, step: Training, micro_batches: Count, zeros: Sequence[int]) -> tuple[Setup, ...]:
-    """What is asked under each ZeRO. Raises InputError where one of them cannot be."""
+    """The setup for each ZeRO stage. Raises InputError where one of them is not possible."""
     where = asked.deployment
     setups = tuple(replace(asked, deployment=replace(where, layout=replace(where.layout, zero=zero))) for zero in zeros)
     for setup in setups:
@@ -102,7 +103,7 @@ def _of_zeros(asked: Setup, step: Training, micro_batches: Count, zeros: Sequenc
 
 
 def _in_flight(some: _Asked, setup: Setup, stages: Stages) -> list[Stage]:
-    """The first stage of each kind, which keeps no fewer micro-batches than those behind, with those in flight."""
+    """The first stage of each kind with its micro-batches in flight, which are no fewer than those of later stages."""
     where, engine = setup.deployment, setup.engine
     return [
         replace(s, memory=memory_in_flight(s.memory, s.number, some.step, where, engine, some.micro_batches))
@@ -111,7 +112,7 @@ def _in_flight(some: _Asked, setup: Setup, stages: Stages) -> list[Stage]:
 
 
 def _passes(every: Sequence[_Asked], chunks: int, wanted: Array) -> Array:
-    """Expected seconds of the passes, [again, points], where they are wanted."""
+    """Expected seconds of the passes, [again, points], where `wanted`."""
     first = every[0]
     orders = [[s.passes for s in some.stages[0].order] for some in every]
     variants: dict[tuple[int, ...], tuple[Passes, ...]] = {}

@@ -1,4 +1,4 @@
-"""Offloading: how long bytes take over a chip's link to its host."""
+"""Offloading: seconds for bytes over a chip's link to its host."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from roofline.declared.maths import Count
 from roofline.estimates.span import Span
 
 HOST_SHARE = 0.8
-"""Share of the host link's bandwidth that offloading reaches: an assumption."""
+"""Share of the host link's bandwidth that offloading achieves: an assumption."""
 
 
 def to_host(size: Count, chip: Any) -> Span:
-    """Seconds for bytes over the link to the host. Raises InputError where the chip's is not known."""
+    """Seconds for `size` bytes over the link to the host. Raises InputError where the link's bandwidth is not known."""
     if chip.host is None:
         raise InputError("offload", chip.id, "a chip whose link to the host is known")
     least_seconds = size / chip.host

@@ -1,4 +1,4 @@
-"""What layers keep of a micro-batch for their backward pass, op by op, and which of them keep it with the host."""
+"""Activations that layers keep for their backward pass, op by op, and which of them are offloaded to the host."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def kept_bytes(modules: tuple[m.Module, ...], step: Training) -> Count:
 
 
 def op_bytes(modules: tuple[m.Module, ...], step: Training) -> Iterator[tuple[o.Op, Count]]:
-    """The ops of a layer, and the bytes that each keeps of one micro-batch.
+    """The ops of a layer, with the bytes that each keeps of one micro-batch.
 
-    The backward pass of flash attention reads its output. Where the product behind keeps that in the stream's format
-    it is kept once; where it keeps another format, or nothing because its weights do not learn, attention keeps it
-    itself (TransformerEngine, pytorch/attention/dot_product_attention/backends.py, `FusedAttnFunc`). A recipe may have
-    it kept once for both all the same (`attended`).
+    The backward pass of flash attention reads its own output. If the next product keeps that output in the stream's
+    format it is stored once. If the product keeps another format, or nothing because its weights are frozen, attention
+    stores it itself (TransformerEngine, pytorch/attention/dot_product_attention/backends.py, `FusedAttnFunc`). A recipe
+    may store it once for both (`attended`).
     """
     every = list(kept_by(modules, step))
     activated = FORMATS[step.recipe.activated or step.recipe.stream]
@@ -42,12 +42,12 @@ def op_bytes(modules: tuple[m.Module, ...], step: Training) -> Iterator[tuple[o.
 
 
 def _needs_output(op: o.Op, step: Training) -> bool:
-    """Whether the backward pass of an op reads what it made, and does not make it again."""
+    """Whether the backward pass of an op reads the op's output without recomputing it."""
     return isinstance(op, o.Attend) and op.flash and not run_again(op, step, whole=False)
 
 
 def _kept_behind(behind: tuple[o.Op, Kept] | None, step: Training) -> bool:
-    """Whether what an op makes is kept by the next one, in the stream's format."""
+    """Whether the next op keeps this op's output in the stream's format."""
     if behind is None:
         return False
     op, k = behind
@@ -55,14 +55,15 @@ def _kept_behind(behind: tuple[o.Op, Kept] | None, step: Training) -> bool:
 
 
 def input_bytes(modules: tuple[m.Module, ...], step: Training) -> Count:
-    """Bytes of the stream that comes into a layer, which is all that full recomputation keeps."""
+    """Bytes of a layer's input, which is all that full recomputation keeps."""
     ops = (op for module in modules for op in lower(module, step))
     first = next((op.input for op in ops if not isinstance(op, o.Communicate)), 0)
     return step.precision.activations.bytes(first)
 
 
 def kept_by_op(modules: tuple[m.Module, ...], step: Training) -> Count:
-    """Bytes that a layer keeps where every second product is run again: its input, and what `by_op` keeps of it."""
+    """Bytes that a layer keeps where every second product is recomputed: its input, and the outputs that `by_op`
+    keeps."""
     ops = forward_ops(modules, step)
     sums = sum(4 * op.heads * op.tokens for op in ops if isinstance(op, o.Attend))
     outputs = sum(kept for _, kept in by_op(ops))
@@ -70,7 +71,7 @@ def kept_by_op(modules: tuple[m.Module, ...], step: Training) -> Count:
 
 
 def widest_bytes(modules: tuple[m.Module, ...], step: Training) -> Count:
-    """The streams of a layer's widest op in the backward pass: its inputs and its output, or their gradients."""
+    """Bytes of the widest op of a layer in the backward pass: its inputs and output, or their gradients."""
     widest: Count = 0
     for module in modules:
         for op in lower(module, step):
@@ -81,9 +82,9 @@ def widest_bytes(modules: tuple[m.Module, ...], step: Training) -> Count:
 
 @dataclass(frozen=True)
 class LayerBytes:
-    """Of one micro-batch: bytes that a layer keeps, that one keeps of which nothing is run again, of its widest op.
+    """Bytes of a layer for one micro-batch: kept, kept without recomputation, and of its widest op.
 
-    `again`: what is there besides while it is run again.
+    `again`: extra bytes while the layer is recomputed.
     """
 
     kept: Count
@@ -92,12 +93,12 @@ class LayerBytes:
     again: Count
 
     def mapped(self, each: Callable[[Count], Count]) -> LayerBytes:
-        """The same with every number put through `each`."""
+        """Apply `each` to every number."""
         return LayerBytes(*(each(getattr(self, f.name)) for f in fields(self)))
 
 
 def layer_bytes(modules: tuple[m.Module, ...], micro: Training) -> LayerBytes:
-    """What one layer keeps and needs."""
+    """The bytes that one layer keeps and needs."""
     plain, widest = kept_bytes(modules, with_options(micro, recompute="none")), widest_bytes(modules, micro)
     if micro.recompute == "full":
         return LayerBytes(input_bytes(modules, micro), plain, widest, plain)
@@ -108,14 +109,15 @@ def layer_bytes(modules: tuple[m.Module, ...], micro: Training) -> LayerBytes:
 
 
 def layers_away(layers: int, micro: Training) -> int:
-    """Of a stage's layers those whose activations live in the host's memory."""
+    """Layers of a stage whose activations are offloaded to the host."""
     if "activations" not in micro.offload:
         return 0
     return layers if micro.offload_layers is None else min(micro.offload_layers, layers)
 
 
 def kept_of(layers: Sequence[tuple[LayerBytes, Count]], micro: Training) -> Count:
-    """Bytes that the layers of a rank keep of one micro-batch; where some alone are run again, in equal shares."""
+    """Bytes that the layers of a rank keep for one micro-batch; partial recomputation is spread evenly over the
+    layers."""
     number = sum(int(n) for _, n in layers)
     again = layers_again(number, micro.recompute_layers, micro.recompute_every)
     if again == number:

@@ -1,4 +1,4 @@
-"""Memory of a training step on one rank: weights, gradients, optimizer state, activations, what the passes need."""
+"""Memory of a training step on one rank: weights, gradients, optimizer state, activations, workspace of the passes."""
 
 from __future__ import annotations
 
@@ -29,23 +29,24 @@ from roofline.work import ops as o
 from roofline.work.training import Training, forward_ops
 
 CONTEXT = 0.6e9
-"""Bytes of a CUDA context, and below of one communicator's buffers: assumptions (formulas 0.5-0.6 and 0.3-0.4 GB)."""
+"""Bytes of a CUDA context, and (next constant) of one communicator's buffers: assumptions (formulas: 0.5 to 0.6 and 0.3
+to 0.4 GB)."""
 COMMUNICATOR = 0.35e9
 RESERVED = 0.96
-"""What is allocated, in what the allocator reserves from the device: 0.93 to 0.97 in SimuMax's runs on 8 B200, where
-both are measured; the rest is fragmentation."""
+"""Allocated bytes over the bytes that the allocator reserves from the device: 0.93 to 0.97 in SimuMax's runs on 8 B200,
+which measure both; the rest is fragmentation."""
 
 
 @dataclass(frozen=True)
 class TrainingMemory(Figured):
     """Bytes on one rank of a stage: numbers or arrays.
 
-    `weights`, `gradients`, `optimizer`: a rank's share of what ZeRO shares out. `activations`: kept by the
-    micro-batches in flight; `each` of them keeps that much, those of the other end's stage with DualPipe `other`.
-    `away`, `other_away`: of these, what lives with the host; `under_way`: what two layers keep, the most of that which
-    is there. `working`: what the peak of the backward pass needs besides (`peak_of`), and `ending` what the end of that
-    pass does. `fragments`: blocks that are free, and too small for what comes after. `context`: the runtime and its
-    communicators, outside the allocator.
+    `weights`, `gradients`, `optimizer`: the rank's share under ZeRO. `activations`: kept by the micro-batches in
+    flight; each keeps `each` bytes, or `other` for the stage at the other end with DualPipe. `away`, `other_away`: the
+    offloaded part of these. `under_way`: bytes kept by two layers, the most of the offloaded part that is on the
+    device. `working`: further bytes at the peak of the backward pass (`peak_of`); `ending`: further bytes at its end.
+    `fragments`: free blocks too small for later allocations. `context`: the runtime and its communicators, outside the
+    allocator.
     """
 
     FIGURES: ClassVar[Units] = {
@@ -71,28 +72,29 @@ class TrainingMemory(Figured):
 
     @property
     def allocated(self) -> Count:
-        """What the framework's allocator has handed out at its peak."""
+        """Peak bytes that the framework's allocator has handed out."""
         return self.weights + self.gradients + self.optimizer + self.activations + self.working
 
     @property
     def reserved(self) -> Count:
-        """What the framework's allocator has taken from the device."""
+        """Peak bytes that the framework's allocator has taken from the device."""
         return (self.allocated + self.fragments) / RESERVED
 
     @property
     def total(self) -> Count:
-        """What the device must have: reserved by the allocator, and outside it."""
+        """Bytes that the device needs: reserved by the allocator, plus those outside it."""
         return self.reserved + self.context
 
     def resident(self, capacity: Count) -> TrainingMemory:
-        """The same with the pages of the optimizer's state in the host's memory that the device has no room for."""
+        """The memory with pages of the optimizer state moved to the host as far as the device lacks room."""
         room = (capacity - self.context) * RESERVED - (self.allocated - self.optimizer) - self.fragments
         return replace(self, optimizer=least(self.optimizer, most(room, 0)))
 
     def keeping(self, in_flight: Count, others: Count = 0) -> TrainingMemory:
-        """The same with so many micro-batches in flight of its own stage, and of the other end's.
+        """The memory with `in_flight` micro-batches of the rank's own stage, and `others` of the stage at the other
+        end.
 
-        A part of them is in the host's memory where offloaded. Then a layer is under way and another travels
+        Part of their activations is on the host where offloaded. One layer is then in use while another is transferred
         (TransformerEngine, pytorch/cpu_offload.py; torchtune, training/_activation_offloading.py).
         """
         away = in_flight * self.away + others * self.other_away
@@ -100,10 +102,11 @@ class TrainingMemory(Figured):
         return replace(self, activations=stays + least(away, self.under_way), in_flight=in_flight + others)
 
     def as_made(self) -> TrainingMemory:
-        """The same where no buffer holds gradients: at the loss there is none, and at the end all are.
+        """The memory where gradients have no buffer: none exist at the loss, all of them at the end of the backward
+        pass.
 
-        PyTorch gives them up after a step (`Optimizer.zero_grad`, set_to_none), so that of one micro-batch a step they
-        come while activations go. The terms are those of whichever of the two moments needs more.
+        PyTorch frees gradients after a step (`Optimizer.zero_grad`, set_to_none). With one micro-batch per step they
+        are created while activations are freed. The terms are those of whichever moment needs more.
         """
         last = self.gradients + self.ending > self.activations + self.working
         return replace(
@@ -112,7 +115,7 @@ class TrainingMemory(Figured):
         )  # fmt: skip
 
     def beside(self, other: TrainingMemory) -> TrainingMemory:
-        """Of a rank that holds another stage too."""
+        """The memory of a rank that holds another stage too."""
         return replace(
             self, weights=self.weights + other.weights, gradients=self.gradients + other.gradients,
             optimizer=self.optimizer + other.optimizer, working=most(self.working, other.working),
@@ -121,7 +124,7 @@ class TrainingMemory(Figured):
         )  # fmt: skip
 
     def on(self, capacity: float) -> Memory:
-        """By the terms of every estimate: what is reserved beyond what is allocated is overhead."""
+        """Memory in the terms of all estimates; what is reserved but not allocated counts as overhead."""
         return Memory(
             capacity, weights=self.weights, activations=self.activations + self.working, gradients=self.gradients,
             optimizer=self.optimizer, overhead=self.total - self.allocated,
@@ -132,7 +135,7 @@ class TrainingMemory(Figured):
         return other.either(self.total >= other.total, self)
 
     def either(self, condition: Count, other: TrainingMemory) -> TrainingMemory:
-        """The other where the condition holds, element by element."""
+        """Select elementwise: `other` where the condition holds, else this memory."""
         names = [f.name for f in fields(self)]
         return TrainingMemory(**{name: where(condition, getattr(other, name), getattr(self, name)) for name in names})
 
@@ -142,24 +145,24 @@ class TrainingMemory(Figured):
 
 
 def trained(*ranks: Model) -> Parameters:
-    """The parameters that learn, of the stages that a rank holds."""
+    """The parameters that train, over the stages that a rank holds."""
     return parameters((module, n) for rank in ranks for module, n in rank.modules() if not module.frozen)
 
 
 def two_ended(step: Training, stages: int) -> bool:
-    """Whether micro-batches come in at both ends, so that a rank holds two stages (DualPipe: arXiv:2412.19437 §3.2.1,
+    """Whether micro-batches enter at both ends, so that a rank holds two stages (DualPipe: arXiv:2412.19437 §3.2.1,
     table 2: parameters twice)."""
     return step.schedule == "dualpipe" and stages > 1
 
 
 def sharing(step: Training, layout: Layout) -> Layout:
-    """The layout by which gradients and state are shared out: the two copies of a stage are replicas of it too."""
+    """The layout that shards gradients and optimizer state: the two copies of a DualPipe stage count as replicas."""
     return replace(layout, dp=2 * layout.dp) if two_ended(step, layout.pp) else layout
 
 
 @dataclass(frozen=True)
 class RankState:
-    """Bytes of weights, gradients and optimizer state on a rank, which no recomputation changes."""
+    """Bytes of weights, gradients and optimizer state on a rank; they do not depend on recomputation."""
 
     weights: Count
     gradients: Count
@@ -168,10 +171,10 @@ class RankState:
 
 @dataclass(frozen=True)
 class RankKeeps:
-    """Bytes that a rank keeps of each micro-batch, and needs in its passes, which ZeRO does not change.
+    """Bytes that a rank keeps for each micro-batch and needs in its passes; they do not depend on ZeRO.
 
-    `layer`: the mean of a layer. `away`: of `each`, what lives with the host. `fragments`: blocks that are free, and
-    too small for what comes after.
+    `layer`: mean per layer. `away`: the offloaded part of `each`. `fragments`: free blocks too small for later
+    allocations.
     """
 
     each: Count
@@ -187,12 +190,11 @@ def memory_of(
 ) -> TrainingMemory:  # fmt: skip
     """Memory of a rank that keeps one micro-batch's activations.
 
-    With Ψ parameters a rank, N ranks with copies, and bytes w, g, s of a parameter's weight, gradient and state:
-    Ψ·(w + g + s) without ZeRO, Ψ·(w + g + s/N), Ψ·(w + (g + s)/N), Ψ·(w + g + s)/N in stages 1, 2, 3
-    (arXiv:1910.02054 §5). Activations: in flight · Σ over layers of what their ops keep, arXiv:2205.05198 made general.
-    `known`: what the blocks keep, by their identity, where it has been worked out for several stages. Of DualPipe the
-    copies of a stage share its state out too, so that this is half of what a rank holds of it. `shared` has what ranks
-    of a kind have in common.
+    With Ψ parameters on a rank, N ranks with copies, and w, g, s bytes of a parameter's weight, gradient and state:
+    Ψ·(w + g + s) without ZeRO, Ψ·(w + g + s/N), Ψ·(w + (g + s)/N), Ψ·(w + g + s)/N in stages 1, 2, 3 (arXiv:1910.02054
+    §5). Activations: in flight · Σ over layers of what their ops keep (arXiv:2205.05198, generalised). `known`: bytes
+    that the blocks keep, by identity, where already computed for several stages. With DualPipe both copies of a stage
+    also shard its state, so each holds half. `shared` caches what ranks of one kind have in common.
     """
     shared = shared or Shared()
     again, zero = micro.recompute, layout.zero
@@ -208,7 +210,7 @@ def memory_of(
 
 
 def _moments_of(keeps: RankKeeps, rank: Model, micro: Training, layout: Layout) -> tuple[Count, Count]:
-    """Bytes that the worst moment of the passes needs besides what is kept, and the end of the backward pass."""
+    """Bytes beyond the kept activations at the peak of the passes, and at the end of the backward pass."""
     peak = peak_of(keeps.needs, rank, micro, layout, keeps.each)
     return peak, ending_of(keeps.needs, rank, micro, layout) + keeps.layer
 
@@ -231,7 +233,7 @@ def _keeps_of(rank: Model, micro: Training, layout: Layout, known: Mapping[int, 
     logits = _logits_of(rank, micro)
     ends = [precision.other.bytes(largest_matrix(modules)) for modules in (rank.head, rank.embedding)]
     loss = kept_bytes(rank.head, micro) + _loss_shared_out(rank, micro, layout)
-    if micro.loss == "chunked":  # the gradient of the head's weights so far, and that of a part
+    if micro.loss == "chunked":  # gradient of the head's weights so far, and of one chunk
         loss = loss + 2 * ends[0]
     fragments = logits if micro.loss == "eager" and precision.activations.bits < 32 else 0
     number = sum(int(n) for _, n in layers)
@@ -242,17 +244,17 @@ def _keeps_of(rank: Model, micro: Training, layout: Layout, known: Mapping[int, 
 
 
 def _logits_of(rank: Model, micro: Training) -> Count:
-    """Bytes of the logits of a micro-batch in the stream's format, none where they are never kept."""
+    """Bytes of a micro-batch's logits in the stream's format; 0 where they are never stored."""
     return 0 if micro.fused_loss else micro.precision.activations.bytes(_logits(rank, micro))
 
 
 def _logits(rank: Model, micro: Training) -> Count:
-    """Logits of a micro-batch on a rank, none where it has no head."""
+    """Logits of a micro-batch on a rank; 0 where it has no head."""
     return sum(op.rows * op.width for op in forward_ops(rank.head, micro) if isinstance(op, o.Loss))
 
 
 def _loss_shared_out(rank: Model, micro: Training, layout: Layout) -> Count:
-    """Bytes of the fourth copy in fp32 that an eager loss makes where ranks share out the vocabulary.
+    """Bytes of the fourth fp32 copy that an eager loss makes where the vocabulary is sharded.
 
     The log-softmax, its exponential, the gradient and their sum (torch/distributed/tensor/parallel/loss.py,
     `_nll_loss_and_log_softmax_backward`).
@@ -263,7 +265,8 @@ def _loss_shared_out(rank: Model, micro: Training, layout: Layout) -> Count:
 def _gradients_of(rank: Model, micro: Training, layout: Layout) -> Count:
     """Bytes of the gradients that a rank keeps between the micro-batches of a step.
 
-    Used as they come, the largest alone; not reduced until the last one, all of them in the format in which they are.
+    With the optimizer in the backward pass only the largest gradient; without synchronisation until the last
+    micro-batch all of them, in the format in which they are reduced.
     """
     if "gradients" in micro.offload:
         return 0

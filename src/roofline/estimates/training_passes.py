@@ -1,7 +1,7 @@
-"""The passes of one micro-batch on a pipeline stage, and those of all micro-batches through all stages.
+"""Passes of one micro-batch on a pipeline stage, and of all micro-batches through all stages.
 
-A pass is a sum over the layers of a stage, by what is done: work on the chip, and communication by axis of the layout,
-of which only counts what does not travel beside work.
+A pass is a sum over the layers of a stage, split into work on the chip and communication by axis of the layout. Only
+communication that does not overlap with work counts.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from roofline.work.step import replace as changed
 from roofline.work.training import Training, with_batch
 
 PASSES: Mapping[str, int] = {"forward": 0, "recompute": 3, "backward": 1, "weight": 2}
-"""The phase of an op → the pass of a micro-batch that it belongs to: forward, backward, weight gradients, and what of
-the backward pass is run again (`Sections.running_again`)."""
+"""Phase of an op → index of the micro-batch pass it belongs to: forward, backward, weight gradients, or the recomputed
+part of the backward pass (`Sections.running_again`)."""
 
 
 # -- one micro-batch -----------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Passes:
-    """One micro-batch on one stage: what its passes take.
+    """Times of one micro-batch on one stage.
 
-    forward, backward (with what is run again), weight: seconds, exposed communication included. `exchange`: the part of
-    them that is communication, by axis of the layout. `send`: until the next stage has the stream.
+    forward, backward (with recomputation), weight: seconds, including exposed communication. `exchange`: the
+    communication in them, by axis of the layout. `send`: seconds until the next stage has the stream.
     """
 
     forward: Span
@@ -58,11 +58,11 @@ class Passes:
 
     @property
     def busy(self) -> Span:
-        """Seconds of one micro-batch."""
+        """Seconds of one micro-batch: forward, backward and weight gradients."""
         return self.forward + self.backward + self.weight
 
     def mean(self, other: Passes) -> Passes:
-        """Of a rank that takes turns with two stages: a micro-batch of each, over two."""
+        """The mean of two stages' passes, for a rank that alternates between both."""
         both = {name: getattr(self, name) + getattr(other, name) for name in ("forward", "backward", "weight", "send")}
         axes = dict.fromkeys((*self.exchange, *other.exchange))
         exchange = {axis: self.exchange.get(axis, NOTHING) + other.exchange.get(axis, NOTHING) for axis in axes}
@@ -73,16 +73,16 @@ class Passes:
 
 
 ATTENTION, WORK, BESIDE = "attention", "work", "beside"
-"""What a pass does on the chip, beside which some travels or none; else the axes along which it communicates."""
+"""Kinds of work in a pass: attention, other work, and products that a collective overlaps with; other keys are axes."""
 
 
 BESIDE_PHASES = ("backward", "weight")
 APART = ("zb-h1", "zb-h2", "dualpipe")
-"""Schedules that put off the gradients of weights."""
+"""Schedules that delay weight gradients."""
 
 
 def by_pass(section: str, op: o.Op, kind: str) -> Hashable:
-    """The section of the model, the pass, and what is done in it: an axis of communication, attention, other work."""
+    """Group ops by section of the model, pass, and kind of work: a communication axis, attention, or other work."""
     what: Hashable = WORK
     if isinstance(op, o.Communicate):
         what = (op.axis, op.beside) if op.beside else op.axis
@@ -94,13 +94,13 @@ def by_pass(section: str, op: o.Op, kind: str) -> Hashable:
 
 
 def span_of(t: Total) -> Span:
-    """The seconds of a sum of ops."""
+    """The span of a sum of ops."""
     return Span(t.floor, t.expected, t.low, t.high)
 
 
 @dataclass(frozen=True)
 class Sections:
-    """The times of one layer of each block and of the ends, by pass and by what is done."""
+    """Times of one layer of each block, of the embedding and of the head, by pass and kind of work."""
 
     totals: Mapping[Any, Total]
 
@@ -112,14 +112,15 @@ class Sections:
         return grade_of(both.graded, both.expected)
 
     def running_again(self, rank: Model, step: Training) -> Sections:
-        """The same with what a rank runs again in its backward pass: of all its layers, or of a share of them."""
+        """The sections with a rank's recomputation added to the backward pass, for all of its layers or a share of
+        them."""
         layers = sum(int(n) for _, n in rank.blocks)
         again = layers_again(layers, step.recompute_layers, step.recompute_every)
         return self.all_again if again == layers else self._with_again(again / layers)
 
     @cached_property
     def all_again(self) -> Sections:
-        """The same with what all layers run again."""
+        """The sections with recomputation of all layers."""
         return self._with_again(1)
 
     def _with_again(self, share: float) -> Sections:
@@ -137,12 +138,12 @@ class Sections:
 
     @cached_property
     def spans(self) -> Mapping[Any, Span]:
-        """The seconds of each sum."""
+        """The span of each sum."""
         return {key: span_of(t) for key, t in self.totals.items()}
 
     @property
     def longest_send(self) -> Span:
-        """Until a stream is at the next stage: the last one, which sends none, receives it."""
+        """Longest seconds until the next stage has a stream; the last stage, which sends none, receives it."""
         return reduce(Span.most, (t for (_, _, what), t in self.spans.items() if what == "pp"), NOTHING)
 
 
@@ -155,13 +156,13 @@ def layers_of(rank: Model) -> Iterable[tuple[str, int]]:
 def passes_of(rank: Model, sections: Sections, micro: Training, layout: Layout, contention: Contention) -> Passes:
     """One micro-batch on a rank.
 
-    Of the axes in the step's `overlap`, and of `ep` with DualPipe, which runs one micro-batch's exchange of tokens
-    beside another's work (arXiv:2412.19437 §3.2.1), only what is longer than the work beside it shows, and what
-    the work is slowed. A ring of keys and values travels beside attention. Collectives of tensor parallelism are cut
-    in as many pieces as there are ranks, of which one has no product beside it (Transformer Engine's user buffers,
-    pytorch/module/base.py, `num_splits`). Collectives beside a product's gradients are beside them whatever overlaps;
-    not beside those of its weights where the schedule puts them off. A stage's output that does not overlap is waited
-    for by either side.
+    Communication on the axes in the step's `overlap` is exposed only where it is longer than the work beside it, plus
+    its slow-down of that work. The same holds for `ep` with DualPipe, which overlaps one micro-batch's token exchange
+    with another's work (arXiv:2412.19437 §3.2.1). A ring of keys and values overlaps with attention. Tensor-parallel
+    collectives are cut into as many pieces as there are ranks, of which one has no product beside it (Transformer
+    Engine's user buffers, pytorch/module/base.py, `num_splits`). Collectives issued beside a product's gradients
+    overlap with them whatever `overlap` says, but not with weight gradients that the schedule delays. A send that does
+    not overlap blocks both stages.
     """
     exchange: dict[str, Span] = {}
     passes: list[Span] = []
@@ -194,12 +195,13 @@ def passes_of(rank: Model, sections: Sections, micro: Training, layout: Layout, 
 
 
 def axes_beside(step: Training) -> tuple[str, ...]:
-    """The axes whose communication travels beside work; DualPipe's exchanges always do."""
+    """Axes whose communication overlaps with work; DualPipe always includes token exchanges."""
     return (*(step.overlap or ()), "ep") if step.schedule == "dualpipe" else step.overlap or ()
 
 
 def offloaded(passes: Passes, rank: Model, known: Mapping[int, LayerBytes], micro: Training, chip: Any) -> Passes:
-    """Activations go to the host beside the forward pass and come back beside the backward; what is longer shows."""
+    """Add activation offloading: copies overlap with the forward and backward passes, and only the excess is
+    exposed."""
     number = sum(int(n) for _, n in rank.blocks)
     away = layers_away(number, micro)
     if not away:
@@ -212,20 +214,20 @@ def offloaded(passes: Passes, rank: Model, known: Mapping[int, LayerBytes], micr
 
 
 def stage_times(passes: Passes, end: str, chunks: int) -> StageTimes:
-    """One end of the passes' seconds, of one of a stage's chunks."""
+    """One bound (expected, low, …) of the passes' seconds, for one chunk of a stage."""
     f, b, w, send = (getattr(x, end) for x in (passes.forward, passes.backward, passes.weight, passes.send))
     return StageTimes(f / chunks, b / chunks, w / chunks, send)
 
 
 def on_ranks(step: Training, stages: Sequence[Passes]) -> Sequence[Passes]:
-    """A micro-batch on the rank of each stage: with DualPipe the mean of its own and of that at the other end."""
+    """One micro-batch on the rank of each stage: with DualPipe the mean of its two stages."""
     if not two_ended(step, len(stages)):
         return stages
     return [one.mean(other) for one, other in zip(stages, reversed(stages), strict=True)]
 
 
 def run_passes(step: Training, stages: Sequence[Passes], micro_batches: Count, chunks: int) -> Span:
-    """The passes of all micro-batches through all stages. The interval is as wide as the slowest rank's."""
+    """All micro-batches through all stages. The interval is as wide, relatively, as the slowest rank's."""
     busy = reduce(lambda a, b: a.where(a.expected >= b.expected, b), (p.busy for p in on_ranks(step, stages)))
     axes = np.ndim(busy.expected + micro_batches)
     kinds = {id(p): p for p in stages}
@@ -243,10 +245,10 @@ def run_passes(step: Training, stages: Sequence[Passes], micro_batches: Count, c
 
 
 def timed_sections(asked: Setup, micro: Training, layers: Model) -> tuple[Sections, Mapping[int, LayerBytes]]:
-    """The times of a micro-batch by section, and what each block keeps of it, by the identity of the block in `layers`.
+    """Times of a micro-batch by section, and the bytes that each block keeps, by the identity of the block in `layers`.
 
-    Of arrays once for every distinct micro-batch: numbers of replicas and of micro-batches make no difference to one,
-    but for where the next stage is.
+    For arrays every distinct micro-batch is computed once: numbers of replicas and micro-batches do not change a
+    micro-batch, except through the distance to the next stage.
     """
     layout = asked.layout
     capacity = layout.capacity if layout.capacity is not None else 0
@@ -278,12 +280,12 @@ def timed_sections(asked: Setup, micro: Training, layers: Model) -> tuple[Sectio
 
 
 MOST_KNOWN = 32
-"""Micro-batches whose times are kept: those that replicas, stages and schedules ask for again one after another."""
+"""Micro-batches whose times are cached; replicas, stages and schedules ask for the same ones in turn."""
 
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """What is asked, known by everything that its times depend on."""
+    """A micro-batch, identified by everything that its times depend on."""
 
     key: tuple[Hashable, ...]
     asked: Setup = field(compare=False)
@@ -292,7 +294,7 @@ class MicroBatch:
 
 
 def _sections_of(asked: Setup, micro: Training, layout: Layout) -> tuple[Mapping[Any, Total], Sequence[LayerBytes]]:
-    """The times of a micro-batch by section, and what each block keeps of it."""
+    """Times of a micro-batch by section, and the bytes that each block keeps."""
     names = ("recompute", "flash", "loss", "recipe", "optimizer", "offload", "lengths")
     sizes = [getattr(layout, f.name) for f in fields(layout)] + list(vars(micro.queries[0]).values())
     key = (
@@ -305,7 +307,7 @@ def _sections_of(asked: Setup, micro: Training, layout: Layout) -> tuple[Mapping
 
 @lru_cache(maxsize=MOST_KNOWN)
 def timed_micro_batch(one: MicroBatch) -> tuple[Mapping[Any, Total], Sequence[LayerBytes]]:
-    """The seconds of its layers and ends by pass, and the bytes that a layer of each block keeps."""
+    """Times of a micro-batch's layers and ends by pass, and the bytes that a layer of each block keeps."""
     layers, _ = pipeline(one.asked.model, one.layout)
     kept = [layer_bytes(b.modules, one.micro) for b, _ in layers.blocks]
     return Plan(layers, one.asked.target).totals(one.micro, by_pass), kept

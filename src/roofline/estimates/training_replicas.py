@@ -1,4 +1,4 @@
-"""Between replicas: gradients reduced and weights gathered, and what of it the passes do not hide."""
+"""Communication between replicas: gradient reduction, weight gathering, and the exposed part of both."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from roofline.work.training import Training
 
 @dataclass(frozen=True)
 class SentBetween:
-    """Seconds that reducing all gradients once, and gathering all weights once, take on each stage.
+    """Seconds to reduce all gradients once, and to gather all weights once, on each stage.
 
-    `apart`: of gradients that are sent once a step, after all passes. Stages stand along a first axis, before `axes`
+    `apart`: seconds for gradients sent once per step after all passes. Stages lie on the first axis, before `axes`
     others.
     """
 
@@ -39,7 +39,7 @@ class SentBetween:
 
 
 def sent_between(stages: Sequence[Stage], deployment: Deployment, step: Training, micro_batches: Count) -> SentBetween:
-    """What replicas send each other once, of all stages that differ at once."""
+    """Seconds of one reduction and one gather between replicas, for all distinct stages at once."""
     layout, zero = sharing(step, deployment.layout), deployment.layout.zero
     learning = [trained(*s.holds) for s in stages]
     gathers = [gathered_of(s.holds, step, zero) for s in stages]
@@ -72,11 +72,11 @@ def sent_between(stages: Sequence[Stage], deployment: Deployment, step: Training
 
 
 def _of_tables(stages: Sequence[Stage], deployment: Deployment, step: Training, axes: int) -> Span:
-    """The gradient of the table that embedding and head share, added up between the first stage and the last.
+    """Seconds of the all-reduce between the first and the last stage for the gradient of a shared embedding table.
 
-    Each has a copy of it (Megatron-LM, core/distributed/finalize_model_grads.py, `_allreduce_embedding_grads`), after
-    the replicas' reduction, and whole where these do not share gradients out. With DualPipe the ranks of both have both
-    copies, which are replicas.
+    Both stages hold a copy (Megatron-LM, core/distributed/finalize_model_grads.py, `_allreduce_embedding_grads`). It
+    follows the reduction between replicas, and is not sharded unless they shard gradients. With DualPipe the ranks of
+    both stages hold both copies, which are replicas.
     """
     layout = deployment.layout
     if layout.pp == 1 or two_ended(step, layout.pp):
@@ -92,11 +92,12 @@ def _of_tables(stages: Sequence[Stage], deployment: Deployment, step: Training, 
 def between_replicas(
     stages: Sequence[Stage], sent: SentBetween, step: Training, zero: int, micro_batches: Count, contention: Contention
 ) -> tuple[Span, Span]:
-    """What reducing gradients and gathering weights adds to a step, on the stage where it adds most.
+    """Exposed seconds per step of gradient reduction and weight gathering, on the stage where they add most.
 
-    All stages that differ at once, along a first axis; what is sent apart has nothing beside it. Gradients that are
-    shared out are reduced after every micro-batch, since no rank can add up what it does not keep (DeepSpeed,
-    runtime/engine.py, `allreduce_gradients`: from stage 2 at every backward pass, before at the last one of a step).
+    All distinct stages at once, along the first axis; communication that is sent apart overlaps with nothing. Sharded
+    gradients are reduced after every micro-batch, because a rank cannot accumulate gradients it does not keep
+    (DeepSpeed, runtime/engine.py, `allreduce_gradients`: from stage 2 on in every backward pass, below it only in the
+    step's last).
     """
     layers = [max(1, sum(int(n) for _, n in s.rank.blocks)) for s in stages]
     forward = _over([s.turns.forward for s in stages], sent.axes)
@@ -108,25 +109,25 @@ def between_replicas(
         return _exposed(seconds, behind, many, contention) if "dp" in axes_beside(step) else seconds
 
     times = times_of(step, zero, micro_batches)
-    alone = exposed(gathered, back)  # of a backward pass after which nothing is reduced
+    alone = exposed(gathered, back)  # a backward pass without a reduction
     both = exposed(gathered + reduced if some(times.backward > 0) else reduced, back)
     reduction = both.times(times.reduced) + alone.times(most(times.backward - times.reduced, 0))
     return _worst(reduction + sent.apart, exposed(gathered, forward).times(times.forward))
 
 
 def _along(values: Sequence[Count], axes: int) -> Array:
-    """Numbers or arrays of the stages along a first axis, before so many others."""
+    """Stack numbers or arrays of the stages along a first axis, before `axes` others."""
     stacked = np.stack(np.broadcast_arrays(*values)).astype(float)
     return stacked.reshape(len(values), *(1 for _ in range(axes + 1 - stacked.ndim)), *stacked.shape[1:])
 
 
 def _over(spans: Sequence[Span], axes: int) -> Span:
-    """Spans of the stages in the same way."""
+    """Stack spans of the stages along a first axis, before `axes` others."""
     return Span(*(_along([span.ends()[i] for span in spans], axes) for i in range(4)))
 
 
 def _worst(reduction: Span, gathering: Span) -> tuple[Span, Span]:
-    """Of the stages along the first axis, the first for which both together are longest."""
+    """Values of the stage, along the first axis, with the largest sum of both; the first one on a tie."""
     both = np.asarray((reduction + gathering).expected)
     if not both.ndim:
         return reduction, gathering
@@ -147,5 +148,6 @@ def _sent(op: str, size: Count, ranks: Count, stride: Count, deployment: Deploym
 
 
 def _exposed(sent: Span, behind: Span, layers: Count, contention: Contention) -> Span:
-    """What a pass of `layers` layers does not hide: one layer's share at least, and what is longer than the others."""
+    """Exposed part beside a pass of `layers` layers: at least one layer's share, and any excess over the other
+    layers."""
     return contention.shown("dp", sent, behind.times((layers - 1) / layers), apart=1 / layers)

@@ -1,8 +1,8 @@
-"""What a training step takes beside its work: waiting for the slowest of many ranks, and the host between steps.
+"""Time of a training step besides its work: waiting for the slowest rank, and host time between steps.
 
-Every rank waits for the slowest. Where the times of ranks scatter by a share σ, the slowest of N is later than the mean
-by about σ·√(2 ln N) of them (the greatest of N normal numbers: Cramér, Mathematical Methods of Statistics, §28.6).
-What is measured on a node of eight has its part of it already:
+Every rank waits for the slowest. If rank times scatter by a relative σ, the slowest of N is later than the mean by
+about σ·√(2 ln N) (maximum of N normal variables: Cramér, Mathematical Methods of Statistics, §28.6). Steps measured on
+a node of eight already include its share:
 
     waiting = (σ·(√(2 ln N) − √(2 ln 8)) for N > 8) · seconds + step_s
 """
@@ -16,15 +16,15 @@ from roofline.estimates.span import Span
 from roofline.machine.target import Target
 
 NODE = 8
-"""Ranks on which a step was timed that an engine's slow-downs are fitted on, at least."""
+"""Least number of ranks in the runs that an engine's slow-down factors were fitted on."""
 UNFITTED = 1.1
-"""Factor on the interval of an engine of which no run on such a chip is known: an assumption."""
+"""Factor on the interval of an engine without a known run on this chip: an assumption."""
 MOST = 2.0
-"""The upper end of the interval of waiting, over what is expected; the lower end is none."""
+"""Upper end of the waiting time's interval, relative to the expected value; the lower end is 0."""
 
 
 def waiting_of(step: Span, chips: Count, target: Target) -> Span:
-    """Seconds that a step on so many chips takes beside its work, by the engine; none where kernels are perfect."""
+    """Seconds that a step on `chips` chips takes besides its work; 0 under an ideal law."""
     if target.mode.name != "calibrated":
         return Span(0.0, 0.0, 0.0, 0.0)
     beyond = late(chips) - late(NODE)
@@ -33,7 +33,7 @@ def waiting_of(step: Span, chips: Count, target: Target) -> Span:
 
 
 def late(ranks: Count) -> Count:
-    """By how many standard deviations the slowest of N ranks is later than the mean, √(2 ln N).
+    """Standard deviations by which the slowest of N ranks is later than the mean, √(2 ln N).
 
     >>> round(late(8), 3), late(1)
     (2.039, 0.0)
@@ -43,9 +43,9 @@ def late(ranks: Count) -> Count:
 
 
 def known_interval(step: Span, target: Target, sparse: bool) -> Span:
-    """The span with the interval that an engine's own runs had about its predictions, never below the floor.
+    """The span with the interval that the engine's measured runs had around predictions, never below the floor.
 
-    Where none were fitted, that of its ops, and UNFITTED wider on both sides.
+    Without measured runs it is the interval of the ops, widened by UNFITTED on both sides.
     """
     engine, generation = target.engine, target.chip.generation
     if target.mode.name != "calibrated":

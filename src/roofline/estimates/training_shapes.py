@@ -1,4 +1,4 @@
-"""What a training step's batch, layout and model must fulfil, and the layout of a machine where none is given."""
+"""Validation of a training step's batch, layout and model, and the default layout of a machine."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from roofline.work.recipe import TRAINABLE
 from roofline.work.training import Training, forward_ops, with_batch
 
 EAGER = frozenset({"fsdp"})
-"""Engines whose loss is PyTorch's own, kernel by kernel, and whose gradients have no buffer of their own."""
+"""Engines whose loss is PyTorch's own, kernel by kernel, and which have no separate gradient buffer."""
 
 
 def copies_of(ranks: Sequence[Model], step: Training) -> tuple[Model | None, ...]:
-    """The stage that each rank holds besides its own: with DualPipe the one at the other end, else none."""
+    """The second stage on each rank: with DualPipe the one at the other end, else None."""
     return tuple(reversed(ranks)) if two_ended(step, len(ranks)) else (None,) * len(ranks)
 
 
@@ -41,21 +41,21 @@ def stage_memory(
     rank: Model, copy: Model | None, micro: Training, layout: Layout, known: Mapping[int, LayerBytes] | None = None,
     shared: Shared | None = None,
 ) -> TrainingMemory:  # fmt: skip
-    """Of a rank with one micro-batch in flight, and what it holds of the stage at the other end."""
+    """Memory of a rank with one micro-batch in flight, including the stage at the other end if it holds one."""
     beside = shared or Shared()
     own = memory_of(rank, micro, layout, known, beside, stage_kind(rank))
     return own if copy is None else own.beside(memory_of(copy, micro, layout, known, beside, stage_kind(copy)))
 
 
 def stage_kind(rank: Model) -> object:
-    """What stages have in common that take the same time."""
+    """Key of stages that take the same time."""
     return contents(rank), len(rank.blocks)
 
 
 def kept_in_flight(step: Training, stage: int, layout: Layout, micro_batches: Count) -> tuple[Count, Count]:
-    """Micro-batches whose activations a rank keeps at once, at most: of its own stage, and of that at the other end.
+    """Most micro-batches whose activations a rank keeps at once: of its own stage, and of the stage at the other end.
 
-    With DualPipe p + 1 of both, of each as many as stages follow it, its own included.
+    With DualPipe p + 1 in total; of each stage as many as there are stages from it to the end.
     """
     if two_ended(step, layout.pp):
         return layout.pp - stage, stage + 1
@@ -65,9 +65,9 @@ def kept_in_flight(step: Training, stage: int, layout: Layout, micro_batches: Co
 def memory_in_flight(
     memory: TrainingMemory, stage: int, step: Training, where: Deployment, engine: Engine, micro_batches: Count
 ) -> TrainingMemory:
-    """With the micro-batches in flight of a stage; gradients as they come where a step has one and no buffer of them.
+    """The memory with a stage's micro-batches in flight, and gradients as they are produced where there is no buffer.
 
-    And without what has no room of state that is paged with the host.
+    Paged optimizer state that does not fit is not counted.
     """
     kept = memory.keeping(*kept_in_flight(step, stage, where.layout, micro_batches))
     if where.layout.pp == 1 and (step.optimizer_in_backward or engine.id in EAGER):
@@ -76,7 +76,7 @@ def memory_in_flight(
 
 
 def check_run_again(model: Model, step: Training) -> None:
-    """Raises InputError, with the nearest, for a name of what is run again that no module of the model has."""
+    """Raises InputError, with the nearest name, for a name in `recompute` that no module of the model has."""
     if isinstance(step.recompute, tuple):
         sections = (model.embedding, model.head, *(block.modules for block, _ in model.blocks))
         ops = [op for modules in sections for op in forward_ops(modules, with_batch(step, 1))]
@@ -87,7 +87,7 @@ def check_run_again(model: Model, step: Training) -> None:
 
 
 def check(model: Model, step: Training, layout: Layout) -> Count:
-    """The micro-batches of a replica. Raises InputError where a batch or a sequence does not divide, or is too long."""
+    """Micro-batches of a replica. Raises InputError where a batch or sequence does not divide, or is too long."""
     check_context(model, step)
     if FORMATS[step.recipe.weights].bits < TRAINABLE and not any(x.frozen for x, _ in model.modules()):
         raise InputError("recipe", step.recipe.name, f"one whose weights can learn, or adapters; {step.recipe.about}")
@@ -111,14 +111,14 @@ def check(model: Model, step: Training, layout: Layout) -> Count:
 
 
 def _first(wrong: Count, *values: Count) -> tuple[int, ...]:
-    """The values of the first element that is wrong."""
+    """The values at the first element where `wrong` holds."""
     arrays = np.broadcast_arrays(wrong, *values)
     place = np.flatnonzero(arrays[0])[0]
     return tuple(int(a.flat[place]) for a in arrays[1:])
 
 
 def of_whole_shape(model: Model, step: Training, on: Machine, engine: Engine) -> Deployment:
-    """The whole machine under the first layout that the batch divides into and that fits."""
+    """The whole machine under the first layout that divides the batch and fits."""
 
     def holds(deployment: Deployment) -> bool:
         try:
@@ -144,7 +144,7 @@ def divides(model: Model, step: Training, deployment: Deployment) -> bool:
 
 
 def has_room(model: Model, step: Training, deployment: Deployment, engine: Engine) -> bool:
-    """Whether the first and the last stage fit, without the times. Raises InputError as `train` does."""
+    """Whether the first and the last stage fit, without computing times. Raises InputError as `train` does."""
     layout, micro = deployment.layout, with_batch(step, step.micro_batch)
     micro_batches = check(model, step, layout)
     _, ranks = pipeline(model, layout)

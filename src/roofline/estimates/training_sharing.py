@@ -1,4 +1,4 @@
-"""What training steps have in common that differ in ZeRO, chunks and recomputation alone: each is worked out once."""
+"""A cache shared by training steps that differ only in ZeRO, chunks and recomputation."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class Shared:
-    """Parts of training estimates of one model, batch, machine, recipe and list of degrees and micro-batches.
+    """Cached parts of training estimates with one model, batch, machine, recipe, and list of degrees and micro-batches.
 
-    A part is known by what it is and by those of its choices that it depends on.
+    The key of a part is its name and those choices that it depends on.
 
     >>> shared = Shared()
     >>> shared.of("model", (), lambda: "once"), shared.of("model", (), lambda: "twice")
@@ -23,7 +23,7 @@ class Shared:
     known: dict[Hashable, Any] = field(default_factory=dict)
 
     def of(self, part: str, choices: tuple[Hashable, ...], work: Callable[[], T]) -> T:
-        """The part where it is known, else `work()`."""
+        """The part from the cache, else computed by `work()`."""
         key = part, choices
         if key not in self.known:
             self.known[key] = work()

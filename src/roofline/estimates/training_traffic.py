@@ -1,6 +1,6 @@
-"""What replicas send each other in a step of training: gradients that are reduced, weights that are gathered.
+"""Communication between replicas in a training step: how often gradients are reduced and weights gathered.
 
-With N ranks that share a weight out and D sets of them (HSDP), a rank's parameters take in each micro-batch
+With N ranks that shard a weight and D sets of them (HSDP), the parameters of a rank take, in each micro-batch
 
     ZeRO-3   gather weights for the forward pass, again for the backward unless they stay (`reshard`), and
              reduce-scatter gradients after it; between sets all-reduce a rank's share
@@ -8,9 +8,9 @@ With N ranks that share a weight out and D sets of them (HSDP), a rank's paramet
     ZeRO-1   both once a step
     ZeRO-0   all-reduce gradients once a step
 
-(arXiv:1910.02054 §7; torch/distributed/fsdp/_fully_shard). Gradients that are not synchronised (`no_sync`) are reduced
-in the last micro-batch alone. What is not on the chip (`offload`) comes from the host before it is gathered, and goes
-there after it is reduced.
+(arXiv:1910.02054 §7; torch/distributed/fsdp/_fully_shard). With `no_sync` gradients are reduced only in the last
+micro-batch. Offloaded weights come from the host before they are gathered; offloaded gradients go to the host after
+they are reduced.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from roofline.work.training import Training
 
 @dataclass(frozen=True)
 class Times:
-    """How often in a step a rank gathers weights for the forward pass, for the backward, and reduces gradients."""
+    """How often per step a rank gathers weights for the forward pass, for the backward pass, and reduces gradients."""
 
     forward: Count
     backward: Count
@@ -37,7 +37,7 @@ class Times:
 
 
 def times_of(step: Training, zero: int, micro_batches: Count) -> Times:
-    """How often in a step each is sent."""
+    """Gathers and reductions per step."""
     reduced = 1 if zero < 2 or step.no_sync else micro_batches
     if zero < 3:
         return Times(1 if zero else 0, 0, reduced)
@@ -47,7 +47,7 @@ def times_of(step: Training, zero: int, micro_batches: Count) -> Times:
 def gathered_of(holds: Sequence[Model], step: Training, zero: int) -> Mapping[Format, Parameters]:
     """The parameters that a rank gathers once, by format.
 
-    Of those that do not learn each rank has all but with ZeRO-3, and after an update they are as they were.
+    Frozen parameters are only gathered with ZeRO-3: otherwise every rank holds them all, and no update changes them.
     """
     every = [(module, n) for rank in holds for module, n in rank.modules() if zero >= 3 or not module.frozen]
     return travelling(every, step)
@@ -59,7 +59,7 @@ def gradient_format(step: Training) -> Format:
 
 
 def check_sharded(step: Training, layout: Layout, micro_batches: Count) -> None:
-    """Raises InputError for an option that does nothing under the layout, or that cannot be."""
+    """Raises InputError for a sharding option that has no effect under the layout, or that is not possible."""
     several = some(layout.sharers > 1)
     if not step.reshard and layout.zero < 3:
         raise InputError("reshard", step.reshard, "only with zero=3 in the layout: nothing is gathered else", ["true"])

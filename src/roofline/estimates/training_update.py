@@ -22,7 +22,7 @@ from roofline.work.training import Training
 
 
 def update_of(stages: Sequence[Stage], asked: Setup, step: Training) -> Span:
-    """Reads and writes the state, reads the gradient, writes the weight; on the stage with most parameters."""
+    """Seconds of the update on the stage with most parameters: read and write state, read gradients, write weights."""
     worst = NOTHING
     for stage in stages:
         timings = (time_op(op, asked.target) for op in update_ops(stage.holds, sharing(step, asked.layout), step))
@@ -36,7 +36,7 @@ def update_of(stages: Sequence[Stage], asked: Setup, step: Training) -> Span:
 
 
 def _fetched(stage: Stage, step: Training, asked: Setup) -> Span:
-    """What the optimizer fetches and puts back of what lives with the host: gradients, weights, pages of its state."""
+    """Seconds to fetch and return what lies on the host: gradients, weights, pages of optimizer state."""
     learning, shared = trained(*stage.holds), sharing(step, asked.layout)
     moved: Count = 0
     if "gradients" in step.offload:
@@ -50,7 +50,7 @@ def _fetched(stage: Stage, step: Training, asked: Setup) -> Span:
 
 
 def update_ops(holds: Sequence[Model], layout: Layout, step: Training) -> list[o.Op]:
-    """The optimizer's ops on one rank: over its share of the parameters, and Newton–Schulz rounds where it has them."""
+    """The optimizer's ops on one rank: on its share of the parameters, with Newton–Schulz rounds where it has them."""
     precision, learning, shared = step.precision, trained(*holds), layout.zero >= 1
     dense = ceil_div(learning.dense, layout.sharers) if shared else learning.dense
     experts = ceil_div(learning.experts, layout.expert_sharers) if shared else learning.experts

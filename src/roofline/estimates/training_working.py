@@ -1,11 +1,11 @@
-"""What a step of training needs at its peak besides what it keeps: at the loss, or in the backward pass of a layer.
+"""Peak memory of a training step besides kept activations: at the loss, or in a layer's backward pass.
 
-While the loss is differentiated, logits and the gradient of the head's weights are there; in the backward pass of a
-layer, the streams of its widest op, what is run again and the gradient of its largest matrix before it is added up.
-Weights that are shared out (ZeRO-3) are gathered meanwhile: the layer's, the next one's that is prefetched, and
-those outside layers, which FSDP's root keeps from the forward pass on (torch/distributed/fsdp/_fully_shard,
-`_fsdp_state.py`, `_lazy_init`). Their gradients are whole until they are reduced, and copied where they are reduced in
-another format (`_fsdp_collectives.py`, `foreach_reduce`).
+At the loss there are logits and the gradient of the head's weights. In a layer's backward pass there are the streams of
+its widest op, recomputed activations, and the gradient of its largest matrix before it is accumulated. Sharded weights
+(ZeRO-3) are gathered meanwhile: the layer's, those of the prefetched next layer, and those outside layers, which FSDP's
+root keeps from the forward pass on (torch/distributed/fsdp/_fully_shard, `_fsdp_state.py`, `_lazy_init`). Their
+gradients are whole until they are reduced, and are copied if reduced in another format (`_fsdp_collectives.py`,
+`foreach_reduce`).
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from roofline.work.recipe import TRAINABLE
 from roofline.work.training import Training
 
 ModuleCounts = Iterable[tuple[m.Module, Count]]
-"""Modules, each with the number of times it stands there."""
+"""Modules, each with its number of occurrences."""
 
 WORKSPACES = 2 * 2**25
-"""Bytes of cuBLAS's workspaces, from Hopper on: 32 MiB of PyTorch's (aten/src/ATen/cuda/CublasHandlePool.cpp,
-`getChosenWorkspaceSize`), and as much of TransformerEngine's (pytorch/module/base.py)."""
+"""Bytes of cuBLAS workspaces, from Hopper on: 32 MiB of PyTorch's (aten/src/ATen/cuda/CublasHandlePool.cpp,
+`getChosenWorkspaceSize`), and 32 MiB of TransformerEngine's (pytorch/module/base.py)."""
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """Parameters of a rank: those of experts apart, because fewer ranks hold copies of them."""
+    """Parameters of a rank; those of experts apart, because fewer ranks hold copies of them."""
 
     dense: Count
     experts: Count
 
     def bytes(self, fmt: Format, layout: Layout, shared: bool) -> Count:
-        """Bytes of one value a parameter; `shared`: shared out over the ranks that hold copies."""
+        """Bytes at `fmt`; `shared`: sharded over the ranks that hold copies."""
         if not shared:
             return fmt.bytes(self.dense + self.experts)
         dense, experts = ceil_div(self.dense, layout.sharers), ceil_div(self.experts, layout.expert_sharers)
@@ -45,7 +45,7 @@ class Parameters:
 
 
 def parameters(modules: ModuleCounts) -> Parameters:
-    """The parameters of modules, each with the number of times it stands there."""
+    """The parameters of modules, each with its number of occurrences."""
     dense: Count = 0
     experts: Count = 0
     for module, n in modules:
@@ -57,10 +57,10 @@ def parameters(modules: ModuleCounts) -> Parameters:
 
 
 def stored(modules: ModuleCounts, step: Training) -> Mapping[Format, Parameters]:
-    """Parameters by the format that they are kept in for the passes.
+    """Parameters by the format in which the passes keep them.
 
-    Weights that no optimizer can update are those of frozen linear layers; embedding, head and vectors stay in the
-    stream's format, and so do adapters (QLoRA, arXiv:2305.14314 §3: one storage type, one of computing).
+    Weights in formats that no optimizer can update are those of frozen linear layers. Embedding, head, vectors and
+    adapters stay in the stream's format (QLoRA, arXiv:2305.14314 §3: one storage type, one compute type).
     """
     weights = FORMATS[step.recipe.weights]
     other = step.precision.other if weights.bits < TRAINABLE else weights
@@ -68,9 +68,10 @@ def stored(modules: ModuleCounts, step: Training) -> Mapping[Format, Parameters]
 
 
 def travelling(modules: ModuleCounts, step: Training) -> Mapping[Format, Parameters]:
-    """Parameters by the format in which they are gathered: as the step says, else its recipe, else as they are kept.
+    """Parameters by the format in which they are gathered: the step's, else the recipe's, else their stored format.
 
-    In fp8 only the matrices of layers are (torchao, float8/fsdp_utils.py); frozen ones in few bits stay as they are.
+    With fp8 only matrices of layers are gathered in fp8 (torchao, float8/fsdp_utils.py); frozen low-bit ones stay as
+    stored.
     """
     asked, usual = step.gather_format, step.recipe.gathers
     whole = usual if asked in (None, "fp8") else asked
@@ -89,12 +90,12 @@ def travelling(modules: ModuleCounts, step: Training) -> Mapping[Format, Paramet
 
 
 def _of_layer(module: m.Module) -> bool:
-    """Whether a module is one whose matrices layers multiply with: no embedding, head or adapter's vector."""
+    """Whether a module holds a matrix of a layer: no embedding, head or adapter vector."""
     return isinstance(module, (m.Linear, m.Experts, m.ExpertLinear)) and getattr(module, "part", "") != "head"
 
 
 def _matrix_format(module: m.Module, step: Training) -> Format | None:
-    """The format of a module's matrices where it is not that of all weights."""
+    """The format of a module's matrices where it differs from that of other weights, else None."""
     if FORMATS[step.recipe.weights].bits < TRAINABLE:
         return step.precision.of(module) if module.frozen else None
     if step.recipe.matrices is None or not _of_layer(module):
@@ -106,7 +107,7 @@ def _matrix_format(module: m.Module, step: Training) -> Format | None:
 def _by_format(
     modules: ModuleCounts, matrix_format: Callable[[m.Module], Format | None], other: Format
 ) -> Mapping[Format, Parameters]:
-    """Parameters by format: the matrices of some modules in one of their own, and everything else in another."""
+    """Parameters by format: matrices in the format that `matrix_format` gives, everything else in `other`."""
     rows: dict[Format, list[tuple[bool, Count]]] = {}
     for module, n in modules:
         routed, fmt = isinstance(module, m.Experts), matrix_format(module)
@@ -120,18 +121,18 @@ def _by_format(
 
 
 def total_bytes(formats: Mapping[Format, Parameters], layout: Layout, shared: bool) -> Count:
-    """Bytes of parameters by format; `shared`: shared out over the ranks that hold copies."""
+    """Bytes of parameters by format; `shared`: sharded over the ranks that hold copies."""
     return sum(p.bytes(fmt, layout, shared) for fmt, p in formats.items())
 
 
 # -- moments -------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Working:
-    """Bytes that the passes of a rank need besides what they keep.
+    """Bytes that the passes of a rank need besides kept activations.
 
-    `streams`: of the layer whose widest op, and what is run again of it, need most. `logits`: what the head and the
-    loss keep; `logits_gradient`: of the logits, in the stream's format. `head`: the gradient of the head's weights;
-    `table`: that of the embedding.
+    `streams`: of the layer whose widest op and recomputation need most. `logits`: kept by the head and the loss;
+    `logits_gradient`: their gradient, in the stream's format. `head`: the gradient of the head's weights; `table`: that
+    of the embedding.
     """
 
     streams: Count
@@ -142,11 +143,11 @@ class Working:
 
 
 def peak_of(working: Working, rank: Model, micro: Training, layout: Layout, each: Count) -> Count:
-    """Bytes at the worst of four moments: the loss, the head's weights, a layer's backward pass, the embedding's.
+    """Bytes at the largest of four peaks: the loss, the head's weights, a layer's backward pass, the embedding's.
 
-    What one replica alone has is shared with nobody, whatever ZeRO is asked for, and is not gathered.
+    Weights that only one replica holds are never sharded or gathered, whatever the ZeRO stage.
 
-    The gradient of the embedding comes when a micro-batch keeps nothing more of `each`.
+    By the time of the embedding's gradient the micro-batch has released all of `each`.
     """
     blocks = [block.modules for block, _ in rank.blocks]
     loss = most(working.logits, working.logits_gradient + working.head)
@@ -175,9 +176,9 @@ def peak_of(working: Working, rank: Model, micro: Training, layout: Layout, each
 
 
 def ending_of(working: Working, rank: Model, micro: Training, layout: Layout) -> Count:
-    """Bytes besides all gradients at the end of the backward pass, in that of a first layer.
+    """Bytes besides all gradients at the end of the backward pass, in the first layer.
 
-    What FSDP's root holds is gathered still, and its gradients are not reduced yet.
+    The weights of FSDP's root are still gathered, and its gradients not yet reduced.
     """
     if layout.zero < 3:
         return WORKSPACES + working.streams
@@ -191,14 +192,14 @@ def ending_of(working: Working, rank: Model, micro: Training, layout: Layout) ->
 
 
 def gathered_bytes(modules: ModuleCounts, micro: Training, layout: Layout) -> Count:
-    """Bytes of weights that are gathered: those of experts only where several ranks share them out."""
+    """Bytes of gathered weights; those of experts only where several ranks shard them."""
     every = travelling(modules, micro)
     dense, experts = (sum(f.bytes(getattr(p, part)) for f, p in every.items()) for part in ("dense", "experts"))
     return dense + where(layout.expert_sharers > 1, experts, 0)
 
 
 def _whole_unit(modules: ModuleCounts, micro: Training, layout: Layout) -> Count:
-    """Bytes of a layer's gradients before they are reduced, and of their copy in the format in which they are."""
+    """Bytes of a layer's gradients before reduction, and of their copy in the reduction format."""
     learning = parameters((module, n) for module, n in modules if not module.frozen)
     stream, sent = micro.precision.other, reduced_in(micro)
     copy = 0 if micro.no_sync or sent.bits == stream.bits else sent.bytes(learning.dense + learning.experts)
@@ -206,10 +207,10 @@ def _whole_unit(modules: ModuleCounts, micro: Training, layout: Layout) -> Count
 
 
 def _before_added(modules: Iterable[m.Module], micro: Training) -> Count:
-    """Bytes of the gradients of a layer's matrices as its products make them, one for each shape.
+    """Bytes of the gradients of a layer's matrices before they are accumulated, one for each shape.
 
-    TransformerEngine adds them up in place and keeps a stand-in of each shape for autograd (pytorch/module/base.py,
-    `get_dummy_wgrad`); of experts that of one.
+    TransformerEngine accumulates in place and keeps a dummy gradient of each shape for autograd
+    (pytorch/module/base.py, `get_dummy_wgrad`); for experts, one of a single expert.
     """
     sizes: dict[object, Count] = {}
     for module in modules:
@@ -231,7 +232,7 @@ def reduced_in(micro: Training) -> Format:
 
 
 def largest_matrix(modules: Iterable[m.Module]) -> Count:
-    """Elements of the largest matrix that learns, that of a head that shares the embedding's too."""
+    """Elements of the largest trainable matrix, including a head that shares the embedding's table."""
     size: Count = 0
     for module in modules:
         if module.frozen:

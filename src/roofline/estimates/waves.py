@@ -1,10 +1,10 @@
-"""Items that wait for one another, worked out in waves: those of a wave wait for none of their own.
+"""End times of items with dependencies, computed wave by wave: the items of one wave do not depend on each other.
 
-An item starts where the one before it on its stage has ended, and what it needs from another has arrived,
+An item starts once the item before it on its stage has ended and its input from another item has arrived:
 
     start = max(end of the one before, end of what it needs + its sender's send),   end = start + seconds
 
-so that all items at the same depth of this recurrence are a few operations on arrays.
+so all items at the same depth of this recurrence take a few array operations.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from roofline.distinct import Array
 
 @dataclass(frozen=True, eq=False)
 class Waves:
-    """Items by wave: stage, kind, micro-batch and place along the model of each.
+    """Items by wave: the stage, kind, micro-batch and place of each.
 
-    `runs`: the stage whose seconds it takes: of DualPipe the ranks of two stages take turns with both.
-    `before`, `needed`: the item that ends before it on its stage, and the one it needs, each a number of an item, or
-    that after the last where there is none; `sender`: the stage whose send lies between, or that after the last.
-    `edges`: where waves begin and end; `of_stage`: the items of each stage in its order.
+    `runs`: index of the stage whose seconds the item takes; with DualPipe the ranks of two stages alternate between
+    both. `before`, `needed`: number of the previous item on the stage and of the item whose output it needs, or one
+    past the last where there is none. `sender`: stage whose send lies between, or one past the last. `edges`: where
+    waves begin and end. `of_stage`: the items of each stage in its order.
     """
 
     stage: Array
@@ -41,8 +41,8 @@ class Waves:
 
     @cached_property
     def _steps(self) -> list[tuple[int, int, Array, Array, Array, int]]:
-        """Of each wave where it begins and ends, whose seconds it takes, what it waits for (what it needs, then the one
-        before), its senders, and its last micro-batch."""
+        """For each wave: its begin and end, whose seconds it takes, its dependencies (`needed`, then `before`), its
+        senders, and its last micro-batch."""
         firsts, lasts, number = np.array(self.edges[:-1]), np.array(self.edges[1:]), np.arange(len(self.stage))
         sizes = lasts - firsts
         awaited = np.empty(2 * len(number), dtype=np.int64)
@@ -54,10 +54,10 @@ class Waves:
         ]
 
     def ends(self, seconds: Array, sends: Array, micro_batches: Array | None) -> Array:
-        """The end of every item, along a first axis, and 0 behind them.
+        """End times of all items along the first axis, followed by a 0.
 
-        `seconds`: by stage and kind, `sends`: by stage, and none behind them; each element on the axes that follow.
-        Of `micro_batches`, the items of those that an element does not have take no time and are not waited for.
+        `seconds`: by stage and kind. `sends`: by stage, followed by a 0. Elements lie on the remaining axes. With
+        `micro_batches`, items beyond an element's own number take no time and nothing waits for them.
         """
         shape = seconds.shape[2:]
         ends = np.zeros((len(self.stage) + 1, *shape))
@@ -78,5 +78,5 @@ class Waves:
         return ends
 
     def starts(self, ends: Array, sends: Array, items: Any = slice(None)) -> Array:
-        """Where some items start, all micro-batches being there."""
+        """Start times of some items, where all elements have every micro-batch."""
         return np.asarray(np.maximum(ends[self.before[items]], ends[self.needed[items]] + sends[self.sender[items]]))

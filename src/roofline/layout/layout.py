@@ -1,7 +1,7 @@
-"""A layout: in how many ways tensors, layers, experts, tokens and batches are shared out.
+"""A layout: the degrees of parallelism over tensors, layers, experts, tokens and batches.
 
-Ranks are numbered with tensor parallelism innermost, then context, data and pipeline parallelism, so that the ranks of
-a tensor-parallel group are neighbours. Experts are shared out over the tensor, context and data ranks of a stage.
+Ranks are numbered with tensor parallelism innermost, then context, data and pipeline parallelism, so the ranks of a
+tensor-parallel group are neighbours. Experts are sharded over the tensor, context and data ranks of a stage.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DEGREES = ("tp", "pp", "dp", "cp", "ep")
 FLAGS = ("sp", "overlap")
 DISCRETE = ("pp", "vp", "zero", "sp", "stages", "exchange", "redundant", "popularity", "overlap")
 SEVERAL = ("stages", "popularity")
-"""What makes another plan where it differs, and is no array."""
+"""Fields whose value may be a sequence but never an array over layouts; each value needs its own plan."""
 
 
 @dataclass(frozen=True)
@@ -36,17 +36,17 @@ class Layout(Figured):
     """Degrees of parallelism. Ints, or arrays for many layouts at once.
 
     tp: tensor; pp: pipeline stages; dp: data (replicas; with ep, attention data parallelism beside experts); cp:
-    context; ep: expert. All of them may be arrays but pp. `etp`: tensor parallelism inside an expert (tp where ep is 1,
-    else 1). `sp`: sequence parallelism, norms and residuals on 1/tp of the tokens (arXiv:2205.05198 §4.2.2). `zero`: 0
-    nothing, 1 optimizer state, 2 also gradients, 3 also weights shared out over the data and context ranks
-    (arXiv:1910.02054); `shard`: over that many of them, the rest being copies (HSDP). `vp`: model chunks a stage holds
-    (interleaving). `stages`: layers of each stage where they are not equal. `exchange`: how context parallelism brings
-    keys and values together. `imbalance`: tokens that the experts of the busiest rank get over the mean; `capacity`:
-    the most they take of them, over the mean, the rest being dropped; either may be an array. `redundant`: copies of
-    experts beside them, as many in each layer, so that ep divides the sum. `popularity`: how tokens spread over
-    experts, as the exponent of a power law or as tokens that each got; `imbalance` follows where it is 1. `overlap`:
-    two halves of a step's sequences take turns, the one computing while the other exchanges tokens with the experts
-    (arXiv:2412.19437 §3.4).
+    context; ep: expert. All but pp may be arrays. `etp`: tensor parallelism inside an expert (default: tp where ep is
+    1, else 1). `sp`: sequence parallelism, with norms and residuals on 1/tp of the tokens (arXiv:2205.05198 §4.2.2).
+    `zero`: what is sharded over the data and context ranks: 0 nothing, 1 optimizer state, 2 also gradients, 3 also
+    weights (arXiv:1910.02054). `shard`: shard over this many of them and replicate over the rest (HSDP). `vp`: model
+    chunks per stage (interleaving). `stages`: layers of each stage where they are not equal. `exchange`: how context
+    parallelism exchanges keys and values. `imbalance`: tokens of the busiest rank's experts over the mean; `capacity`:
+    the most they accept, over the mean, with the rest dropped; either may be an array. `redundant`: extra copies of
+    experts, equally many in each layer, so that ep divides the total. `popularity`: distribution of tokens over
+    experts, as the exponent of a power law or as tokens per expert; where `imbalance` is 1 it follows from this.
+    `overlap`: two-batch overlap, where one half of a step's sequences computes while the other exchanges tokens with
+    the experts (arXiv:2412.19437 §3.4).
 
     >>> Layout(tp=8, pp=4, dp=2).chips
     64
@@ -143,16 +143,17 @@ class Layout(Figured):
 
     @property
     def in_step(self) -> Count:
-        """Data-parallel replicas that share experts, and so run every step together; 1 where each has its own.
+        """Data-parallel replicas that share experts and therefore run every step together; 1 where each has its own.
 
-        ep · etp chips hold each expert once, tp · cp are a replica's.
+        ep · etp chips hold each expert once; a replica has tp · cp chips.
         """
         sharing = self.ep * self.expert_tp // (self.tp * self.cp)
         return most(1, where(self.ep == 1, 1, sharing))
 
     @cached_property
     def expert_tp(self) -> Count:
-        """Tensor parallelism inside an expert: as given, else tp where experts are not shared out, 1 where they are."""
+        """Tensor parallelism inside an expert: as given, else tp where experts are not sharded, and 1 where they
+        are."""
         if self.etp is not None:
             return self.etp
         alone = (self.ep == 1) * 1
@@ -160,12 +161,12 @@ class Layout(Figured):
 
     @cached_property
     def sharers(self) -> Count:
-        """Ranks that ZeRO shares the state of one copy of the weights out over."""
+        """Ranks over which ZeRO shards the state of one copy of the weights."""
         return self.dp * self.cp if self.shard is None else self.shard
 
     @cached_property
     def expert_sharers(self) -> Count:
-        """The same for the weights of experts, of which fewer ranks hold copies."""
+        """Ranks over which ZeRO shards the state of the experts' weights, of which fewer ranks hold copies."""
         copies = self.ranks // (self.ep * self.expert_tp)
         return copies if self.shard is None else least(copies, self.shard)
 
@@ -182,11 +183,11 @@ class Layout(Figured):
 
     @cached_property
     def load(self) -> Count:
-        """Rows of the busiest expert-parallel rank over the mean: 1 where one rank has all experts."""
+        """Rows of the busiest expert-parallel rank over the mean; 1 where one rank has all experts."""
         return self.loaded(1.0)
 
     def loaded(self, popular: Count) -> Count:
-        """The same where popularity has so many rows fall on the busiest rank, and nothing else is told."""
+        """`load` with popularity's rows of the busiest rank, `popular`, where no imbalance is given."""
         told = where(self.imbalance > 1, self.imbalance, popular)
         return where(self.ep > 1, told if self.capacity is None else least(told, self.capacity), 1.0)
 
@@ -200,15 +201,15 @@ class Layout(Figured):
 
     @cached_property
     def alone(self) -> bool:
-        """Whether it is one chip, whose experts get as many tokens each: the model itself."""
+        """Whether the layout is one chip with evenly loaded experts, so that its rank is the model itself."""
         return not is_array(self.chips) and self.chips == 1 and not self.popularity
 
     def layers_of(self, layers: int) -> tuple[tuple[int, ...], ...]:
-        """The layers of every stage, by number; with interleaving a stage has several runs of them.
+        """Indices of the layers of every stage; with interleaving a stage has several runs of them.
 
-        Where they do not divide, the stages in the middle take one more: the first and the last hold the embedding and
-        the head. With interleaving these two count as layers, so that the first and the last chunk may have none
-        besides (Megatron-LM's account_for_embedding_in_pipeline_split and account_for_loss_in_pipeline_split). Raises
+        Where they do not divide, the middle stages take one more, since the first and the last hold the embedding and
+        the head. With interleaving these two count as layers, so that the first and the last chunk may have no others
+        (Megatron-LM's account_for_embedding_in_pipeline_split and account_for_loss_in_pipeline_split). Raises
         InputError where there are more stages than layers or `stages` does not add up.
         """
         chunks = self.pp * self.vp
@@ -240,7 +241,7 @@ class Layout(Figured):
 
 
 def _short(value: Count) -> str:
-    """A number, or the least and the most of an array."""
+    """A number, or the range of an array, as text."""
     if not is_array(value):
         return f"{value:g}"
     low, high = value.min(), value.max()
@@ -248,13 +249,13 @@ def _short(value: Count) -> str:
 
 
 def _spread_text(popularity: Popularity) -> str:
-    """An exponent, or the tokens of each expert."""
+    """The exponent, or the tokens of each expert, as text."""
     values = popularity if isinstance(popularity, tuple) else (popularity,)
     return "+".join(np.format_float_positional(v, trim="-") for v in values)
 
 
 def _spread(layers: int, chunks: int) -> list[int]:
-    """`layers` over `chunks` as evenly as can be, the middle ones first to take one more."""
+    """Distribute `layers` over `chunks` as evenly as possible; the middle ones take one more first."""
     counts = [layers // chunks] * chunks
     order = sorted(range(chunks), key=lambda i: (i == chunks - 1, i == 0, i))
     for i in order[: layers % chunks]:
@@ -263,7 +264,7 @@ def _spread(layers: int, chunks: int) -> list[int]:
 
 
 def layout_named(spec: Given) -> Layout:
-    """A layout as it is, from text such as `tp=8,pp=4,sp,zero=1` (`tp8 pp4` too), or a mapping; None is one chip.
+    """A layout from text such as `tp=8,pp=4,sp,zero=1` (`tp8 pp4` too), a mapping, or itself; None is one chip.
 
     Raises InputError for a degree that does not exist or is not a whole number.
     """
@@ -309,7 +310,7 @@ def _pair(word: str) -> tuple[str, Given]:
 
 
 def _number(value: Given) -> Given:
-    """A number of NumPy's as Python's own."""
+    """A NumPy number as a Python number."""
     return value.item() if is_array(value) and not value.ndim else value
 
 

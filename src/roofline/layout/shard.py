@@ -1,9 +1,9 @@
-"""Model × layout → the smaller model that one rank holds, with collectives put in as modules.
+"""Shard a model: model × layout → the smaller model of one rank, with collectives inserted as modules.
 
-What ranks share out is what the architecture makes of independent pieces: heads, inner neurons, experts, vocabulary
-rows. Everything else every rank has whole. A product that adds up the pieces (`rows`) leaves a partial sum on every
-rank, which is reduced where the whole is needed next: an all-reduce, or with sequence parallelism a reduce-scatter,
-and an all-gather before the next product that needs all tokens (Megatron-LM, arXiv:1909.08053 and 2205.05198).
+Ranks share the independent pieces of the architecture: heads, inner neurons, experts, vocabulary rows. Everything else
+is replicated. A product that sums over pieces (`rows`) leaves a partial sum on every rank. It is reduced where the full
+value is needed next, by an all-reduce, or with sequence parallelism by a reduce-scatter and an all-gather before the
+next product that needs all tokens (Megatron-LM, arXiv:1909.08053 and 2205.05198).
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from roofline.model.table import KindTable, OfKind
 
 ONE_CHIP = Layout()
 PIPELINE = "pipeline"
-"""The block of what a stage hands to the next."""
+"""Name of the block with the send to the next stage."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Shard(Model):
-    """What one rank holds, a model like any other; `counted`: its blocks, each with its number of layers.
+    """The model on one rank, usable like any other model; `counted`: its blocks, each with its number of layers.
 
-    `stands_for`: the model's own blocks that they are shares of. `whole`: the model, where this is a pass through all
-    stages of a pipeline.
+    `stands_for`: the blocks of the full model that these are shares of. `whole`: the full model, where this is a pass
+    through all stages of a pipeline.
     """
 
     counted: tuple[tuple[Block, int], ...] = ()
@@ -49,12 +49,12 @@ class Shard(Model):
 
     @property
     def layout_text(self) -> str:
-        """The layout of which this is one rank, in words."""
+        """The rank's layout, as text."""
         return self.layout.text()
 
     @cached_property
     def resident(self) -> tuple[Model, ...]:
-        """The ranks of the stages that a pass goes through, one after another."""
+        """The ranks of the stages that a pass goes through, in order."""
         return (self,) if self.whole is None else distinct_ranks(stages(self.whole, self.layout))
 
     def kv_elements(self, tokens: Count, ahead: Count = 0, block: int = 1) -> Count:
@@ -74,7 +74,8 @@ class Shard(Model):
 
     @cached_property
     def distinct_parameters(self) -> Count:
-        """Parameters, each divided by the ranks that hold it too: their sum over all ranks is the model's."""
+        """Parameters, each divided by the number of ranks that hold it: summed over all ranks, the model's
+        parameters."""
         return sum(n * _distinct(module, self.layout) for module, n in self.modules())
 
 
@@ -98,12 +99,12 @@ def _distinct(module: m.Module, layout: Layout) -> Count:
 
 
 def shard(model: Model, layout: Layout, stage: int | None = None) -> Model:
-    """The model that a rank of `stage` holds: the first stage has the embedding, the last the head.
+    """The model on a rank of `stage`: the first stage has the embedding, the last the head.
 
-    `stage` None: all layers on one rank, and the hand-overs between stages as modules, for the latency of one pass.
-    A layout of one chip gives the model itself, but for its experts' popularity. Degrees in arrays (tp, dp, cp, ep, …)
-    give sizes in arrays. Raises InputError for a degree that does not divide what it shares out, naming it and the
-    nearest that do.
+    With `stage` None all layers are on one rank, with the sends between stages as modules, for the latency of one pass.
+    A layout of one chip gives the model itself, except for its experts' popularity. Degrees that are arrays (tp, dp,
+    cp, ep, …) give sizes that are arrays. Raises InputError for a degree that does not divide what it shards, naming
+    both and the nearest degrees that do.
     """
     return model if layout.alone else parts_of(model, layout).of(stage)
 
@@ -116,7 +117,7 @@ def stages(model: Model, layout: Layout) -> tuple[Model, ...]:
 
 
 def pipeline(model: Model, layout: Layout) -> tuple[Model, tuple[Model, ...]]:
-    """One layer of each block with the ends, and the models of a rank of every stage, which share those blocks.
+    """One layer of each block with embedding and head, and the model on a rank of every stage, sharing those blocks.
 
     Raises InputError as `shard` does.
     """
@@ -126,7 +127,7 @@ def pipeline(model: Model, layout: Layout) -> tuple[Model, tuple[Model, ...]]:
 
 
 def handing(rank: Model) -> Model:
-    """Of a rank, what it hands to the next stage and nothing else."""
+    """A model with only the send from this rank to the next stage."""
     blocks = tuple((block, n) for block, n in rank.blocks if block.name == PIPELINE)
     if not isinstance(rank, Shard):
         return replace(rank, embedding=(), head=(), layers=())
@@ -150,7 +151,7 @@ def parts_of(model: Model, layout: Layout) -> Parts:
 
 @dataclass(frozen=True)
 class Parts:
-    """A model cut for a rank: its ends, its blocks by what they are shares of, and the layers of each stage."""
+    """A model cut for a rank: its ends, its blocks by the block they are shares of, and the layers of each stage."""
 
     model: Model
     layout: Layout
@@ -161,13 +162,13 @@ class Parts:
     layers: tuple[tuple[int, ...], ...]
 
     def stages(self) -> tuple[Model, ...]:
-        """What a rank of every stage holds."""
+        """The model on a rank of every stage."""
         return tuple(self.of(i) for i in range(self.layout.pp))
 
     def pipeline(self, layout: Layout) -> tuple[Model, tuple[Model, ...]]:
-        """One layer of each block with the ends, and what a rank of every stage holds; of as many stages and degrees.
+        """One layer of each block with embedding and head, and the model on a rank of every stage.
 
-        The layout may differ in chunks, and so in the layers of each stage: the blocks are the same.
+        The layout must have the same stages and degrees; it may differ in chunks, and so in the layers of each stage.
         """
         parts = replace(self, layout=layout, layers=layout.layers_of(len(self.model.layers)))
         whole = parts.of(None)
@@ -175,7 +176,7 @@ class Parts:
         return replace(whole, counted=tuple((block, 1) for block, _ in whole.counted)), parts.stages()
 
     def of(self, stage: int | None) -> Model:
-        """What a rank of a stage holds, or of all stages as one."""
+        """The model on a rank of a stage, or of all stages as one."""
         model, layout = self.model, self.layout
         layers = range(len(model.layers)) if stage is None else self.layers[stage]
         stands_for = tuple(Counter(model.layers[i] for i in layers).items())
@@ -193,12 +194,12 @@ class Parts:
 
 
 def distinct_ranks(ranks: Iterable[Model]) -> tuple[Model, ...]:
-    """The ranks that differ in what they hold; stages differ in their number of layers and in their ends."""
+    """The ranks with distinct contents; stages differ in their number of layers, and in embedding and head."""
     return tuple({(contents(rank), len(rank.blocks)): rank for rank in ranks}.values())
 
 
 def contents(rank: Model) -> tuple[object, ...]:
-    """What a stage of one layout holds, as a key: whose blocks, in how many layers, and which ends."""
+    """Key of a stage's contents within one layout: its blocks, their numbers of layers, and which ends it has."""
     blocks = rank.stands_for if isinstance(rank, Shard) else rank.blocks
     return blocks, bool(rank.embedding), bool(rank.head)
 
@@ -216,9 +217,9 @@ def untied_ends(modules: tuple[m.Module, ...]) -> tuple[m.Module, ...]:
 
 @dataclass(frozen=True)
 class _Rank:
-    """What cutting a module needs to know: the degrees, the width of the stream, and the mixer of its layer.
+    """Context for cutting a module: the degrees, the width of the stream, and the mixer of its layer.
 
-    `rows`: of the table of tokens.
+    `rows`: of the token embedding table.
     """
 
     layout: Layout
@@ -228,12 +229,12 @@ class _Rank:
 
     @staticmethod
     def several(degree: Count) -> bool:
-        """Whether there is more than one, in any element."""
+        """Whether any element of a degree is above 1."""
         return is_array(degree) or degree > 1
 
     @property
     def scattered(self) -> Count:
-        """Ranks that share out the tokens where the stream is scattered: cp, with sequence parallelism cp·tp."""
+        """Ranks that share the tokens where the stream is scattered: cp, or cp·tp with sequence parallelism."""
         return self.layout.cp * (self.layout.tp if self.layout.sp else 1)
 
     def block(self, block: Block) -> Block:
@@ -241,21 +242,21 @@ class _Rank:
         return Block(block.name, tuple(_spread(self, block.modules)))
 
     def kv(self, heads: Count) -> Count:
-        """Key/value heads of a rank: they are copied beyond their number."""
+        """Key/value heads of a rank; ranks beyond their number hold copies."""
         return most(1, heads // self.layout.tp)
 
     def groups(self, total: int, kv: int, kv_heads: int) -> Count:
-        """A width of which `kv` is made by `kv_heads` heads that are copied beyond their number."""
+        """A rank's share of a width, of which `kv` belongs to `kv_heads` heads that are copied beyond their number."""
         return (total - kv) // self.layout.tp + kv // least(self.layout.tp, kv_heads)
 
 
 # -- one module ----------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Stream:
-    """What flows out of a module of a layer, as the ranks of a tensor-parallel group have it.
+    """The output of a module in a layer, as the ranks of a tensor-parallel group hold it.
 
-    `pieces`: each rank has its own heads or inner neurons of it. `partial`: sums that wait for their reduction.
-    `gathered`: widths of the streams whose tokens an all-gather has brought together.
+    `pieces`: each rank has its own heads or inner neurons. `partial`: partial sums that are not reduced yet.
+    `gathered`: widths of the streams whose tokens an all-gather has collected.
     """
 
     pieces: bool = False
@@ -264,10 +265,10 @@ class Stream:
 
 
 ShardingRule = Callable[[Any, _Rank, Stream], tuple[Iterable[m.Module], Stream]]
-"""A module, its rank and the stream that comes in → its modules on the rank, collectives included, and the stream."""
+"""(module, rank, incoming stream) → (the rank's modules including collectives, outgoing stream)."""
 SHARDING: KindTable[ShardingRule] = KindTable("sharding", m.Module)
 Sizes = Callable[[Any, _Rank, str], Settings]
-"""A module, the rank and what to call the module in errors → the sizes that change."""
+"""(module, rank, the module's name in errors) → the sizes that change."""
 
 
 def cut(module: m.Module, rank: _Rank, sizes: Sizes) -> m.Module:
@@ -277,12 +278,12 @@ def cut(module: m.Module, rank: _Rank, sizes: Sizes) -> m.Module:
 
 
 def on_every_rank(module: m.Module, rank: _Rank) -> m.Module:
-    """The module as every rank has it."""
+    """Cut a module that is the same on every rank."""
     return replace(module, split=rank.scattered, copies=rank.layout.ranks)
 
 
 def replicated(module: m.Module, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
-    """Every rank has the module whole, and what it makes."""
+    """Rule of a replicated module: every rank has all of it, and its full output."""
     return (on_every_rank(module, rank),), replace(stream, pieces=False)
 
 
@@ -290,7 +291,7 @@ SHARDING.add(replicated, m.Router, m.Indexer, m.Compressor, m.Mix, m.DepthAttent
 
 
 def follows(sizes: Sizes) -> ShardingRule:
-    """A module that is shared out where what it reads is."""
+    """Rule of a module that is sharded if its input is."""
 
     def rule(module: m.Module, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
         return ((cut(module, rank, sizes),), stream) if stream.pieces else replicated(module, rank, stream)
@@ -335,7 +336,8 @@ def _linear_sizes(l: m.Linear, r: _Rank, what: str) -> dict[str, Count]:
 
 @SHARDING.of(m.Linear)
 def _linear(l: m.Linear, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
-    """Columns need all tokens of what they read; rows leave partial sums, which wait where they join the stream."""
+    """Column products need all tokens of their input; row products leave partial sums, reduced where they join the
+    stream."""
     if l.cut == "none":
         return replicated(l, rank, stream)
     before: tuple[m.Module, ...] = ()
@@ -355,7 +357,7 @@ def _linear(l: m.Linear, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module
 
 @SHARDING.of(m.ExpertLinear)
 def _expert_linear(e: m.ExpertLinear, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
-    """Every rank has its heads of every expert: columns of what makes queries, rows of what takes outputs."""
+    """Every rank has its heads of every expert: columns of the query products, rows of the output products."""
     tp = rank.layout.tp
     if e.summed:
         check_divides("tp", tp, f"{e.name} inputs", e.inputs)
@@ -370,7 +372,7 @@ def _expert_linear(e: m.ExpertLinear, rank: _Rank, stream: Stream) -> tuple[Iter
 
 @SHARDING.of(m.Embedding)
 def _embedding(e: m.Embedding, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
-    """The vocabulary's rows are shared out and their sums reduced; other tables every rank has whole."""
+    """The rows of the vocabulary are sharded and their lookups summed over ranks; other tables are replicated."""
     if e.rows != rank.rows:
         return replicated(e, rank, stream)
     mine = cut(e, rank, lambda e, r, what: {"rows": ceil_div(e.rows, r.layout.tp)})
@@ -379,7 +381,7 @@ def _embedding(e: m.Embedding, rank: _Rank, stream: Stream) -> tuple[Iterable[m.
 
 # -- the stream ----------------------------------------------------------------------------------------------------
 def reduction(name: str, rank: _Rank, where: Count = 1) -> tuple[m.Module, ...]:
-    """The reduction of the stream's partial sums, `where` (0 or 1) there are any; it scatters the tokens under sp."""
+    """Reduce the stream's partial sums, if there are any (`where` is 0 or 1); with sp a reduce-scatter."""
     layout = rank.layout
     if not rank.several(layout.tp) or (isinstance(where, int) and where == 0):
         return ()
@@ -391,7 +393,7 @@ def reduction(name: str, rank: _Rank, where: Count = 1) -> tuple[m.Module, ...]:
 def gather(
     name: str, width: int, rank: _Rank, stream: Stream, again: bool = False
 ) -> tuple[tuple[m.Module, ...], Stream]:
-    """The all-gather of scattered tokens of a stream of that width, once for all that read it."""
+    """All-gather the scattered tokens of a stream of this width, once for all modules that read it."""
     layout = rank.layout
     if not rank.several(layout.tp) or not layout.sp or width in stream.gathered:
         return (), stream
@@ -403,9 +405,9 @@ def gather(
 
 @SHARDING.of(m.Add)
 def _add(a: m.Add, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
-    """A residual sum needs the whole sum; two branches that are both partial sums are added up first.
+    """A residual sum needs reduced values; two partial branches are added before one reduction.
 
-    One inside the pieces is shared out as they are.
+    A sum inside the sharded pieces is sharded like them.
     """
     if stream.pieces:
         width: Settings = {"width": ceil_div(a.width, rank.layout.tp)}
@@ -417,7 +419,7 @@ def _add(a: m.Add, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Str
 
 @SHARDING.of(m.TokenShift)
 def _shift(s: m.TokenShift, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
-    """A token needs the one before, so it comes behind the all-gather; every rank makes all of its streams."""
+    """A token needs the one before, so the shift follows the all-gather; every rank computes all streams."""
     before, stream = gather(s.name, s.width, rank, stream)
     mine = replace(s, split=rank.layout.cp, copies=rank.layout.ranks)
     return (*before, mine), replace(stream, gathered=stream.gathered | {s.streams * s.width})
@@ -425,14 +427,14 @@ def _shift(s: m.TokenShift, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Mod
 
 @SHARDING.of(m.Delay)
 def _delay(d: m.Delay, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
-    """Values are shared out with the heads they belong to."""
+    """Values are sharded with the heads that they belong to."""
     width: Settings = {"width": d.width // least(rank.layout.tp, d.kv_groups)}
     return (replace(d, **width, split=rank.layout.cp, copies=rank.layout.cp * rank.layout.dp),), stream
 
 
 @SHARDING.of(m.RelativeBias)
 def _relative(b: m.RelativeBias, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
-    """Each rank has the whole table and its share of the heads."""
+    """Each rank has the whole table, and its share of the heads."""
     check_divides("tp", rank.layout.tp, f"{b.name} heads", b.heads)
     heads: Settings = {"heads": b.heads // rank.layout.tp}
     return (replace(b, **heads, split=rank.layout.cp, copies=rank.layout.ranks),), stream
@@ -440,7 +442,8 @@ def _relative(b: m.RelativeBias, rank: _Rank, stream: Stream) -> tuple[Iterable[
 
 @SHARDING.of(m.Norm)
 def _norm(n: m.Norm, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
-    """A norm of the stream needs the whole sum; one inside the pieces is over each head, or a share of the width."""
+    """A norm of the stream needs reduced values; a norm inside the pieces is over each head, or a share of the
+    width."""
     if not stream.pieces:
         return (*reduction(n.name, rank, (stream.partial > 0) * 1), on_every_rank(n, rank)), Stream()
     layout, kv_heads = rank.layout, getattr(rank.mixer, "kv_heads", 0)
@@ -456,7 +459,7 @@ def _norm(n: m.Norm, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], S
 
 @SHARDING.of(m.Rope)
 def _rope(r: m.Rope, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
-    """Heads of queries, and of keys as the attention beside it has them."""
+    """Heads of queries, and of keys as in the attention of the layer."""
     keys = max(0, r.heads - getattr(rank.mixer, "heads", r.heads))
     kept = rank.kv(keys) if keys > 1 else keys
     heads: Settings = {"heads": ceil_div(r.heads - keys, rank.layout.tp) + kept}
@@ -466,10 +469,10 @@ def _rope(r: m.Rope, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], S
 # -- mixers --------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Mixes:
-    """The rule of a module made of heads or channels, which are always shared out.
+    """Rule of a mixer made of heads or channels, which are always sharded.
 
-    `keys`: elements of a token's keys and values, which ranks that share out the tokens exchange; None where all that
-    passes from token to token is a state. `latent`: it makes keys and values of the stream itself, and so needs all
+    `keys`: elements of a token's keys and values, exchanged between ranks that share the tokens; None where only a
+    state passes from token to token. `latent`: it computes keys and values from the stream itself, and so needs all
     tokens of its cached entries.
     """
 
@@ -485,7 +488,7 @@ class Mixes:
         return (*before, *mine), replace(stream, pieces=True)
 
     def _exchanged(self, name: str, mixer: Any, rank: _Rank) -> Iterator[m.Module]:
-        """A rank's mixer, with the exchange that context parallelism needs before it (and Ulysses also after it)."""
+        """A rank's mixer, preceded by the exchange of context parallelism (for Ulysses also followed by one)."""
         layout = rank.layout
         if not rank.several(layout.cp) or self.keys is None:
             yield mixer
@@ -559,20 +562,20 @@ SHARDING.add(Mixes(_channels, None), m.GatedRecurrence, m.Wkv)
 # -- experts -------------------------------------------------------------------------------------------------------
 @SHARDING.of(m.Experts)
 def _experts(e: m.Experts, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
-    """Shared out over ep ranks, each of them over etp; what stays within a tensor-parallel group is a partial sum."""
+    """Experts are sharded over ep ranks, and each over etp; results within a tensor-parallel group are partial sums."""
     partial = stream.partial + _stays(rank.layout)
     return _exchanged_experts(e, rank), replace(stream, pieces=False, partial=partial)
 
 
 def _load(e: m.Experts, layout: Layout) -> Count:
-    """Rows of the busiest rank over the mean: as told, else as the experts' popularity has it."""
+    """Rows of the busiest rank over the mean: as given, else from the experts' popularity."""
     if not e.popularity:
         return layout.load
     return layout.loaded(busiest(e.chances, layout.ep, isinstance(e.popularity, tuple) and not e.redundant))
 
 
 def _check_slots(experts: int, redundant: int, ranks: Count) -> None:
-    """Raises InputError where ranks do not divide experts and their copies, with the fewest copies that they divide."""
+    """Raises InputError where ranks do not divide experts plus copies, with the fewest copies for which they do."""
     slots = experts + redundant
     if not some(slots % ranks):
         return
@@ -584,7 +587,7 @@ def _check_slots(experts: int, redundant: int, ranks: Count) -> None:
 
 
 def _exchanged_experts(e: m.Experts, rank: _Rank) -> Iterator[m.Module]:
-    """A rank's experts; tokens are sent to them and their outputs back."""
+    """A rank's experts, with the dispatch of tokens to them and the combine of their outputs."""
     layout, etp = rank.layout, rank.layout.expert_tp
     redundant = layout.redundant if rank.several(layout.ep) else 0
     _check_slots(e.experts, redundant, layout.ep)
@@ -623,9 +626,9 @@ def _exchanged_experts(e: m.Experts, rank: _Rank) -> Iterator[m.Module]:
 
 
 def _stays(layout: Layout) -> Count:
-    """1 where the ranks of an expert group are those of a tensor-parallel group, which have the same tokens anyway.
+    """1 where the ranks of an expert group are those of a tensor-parallel group, which have the same tokens.
 
-    Their experts' outputs are then partial sums like any other, and nothing is dispatched.
+    Their experts' outputs are then partial sums like any other, and there is no dispatch.
     """
     if layout.sp:
         return 0
@@ -645,9 +648,9 @@ def _spread(rank: _Rank, modules: Iterable[m.Module]) -> Iterator[m.Module]:
     rank, stream = replace(rank, mixer=mixer), Stream()
     idle = bool(modules) and all(module.idle for module in modules)
     if mixer is not None:
-        SHARDING[type(mixer)](mixer, rank, stream)  # an error names heads rather than the products around them
+        SHARDING[type(mixer)](mixer, rank, stream)  # so that an error names heads, not their products
     for module in modules:
         mine, stream = SHARDING[type(module)](module, rank, stream)
         yield from (x for x in mine if not (idle and isinstance(x, m.Collective)))
-    if not idle:  # a layer that does not run exchanges nothing
+    if not idle:  # an idle layer exchanges nothing
         yield from reduction("layer", rank, (stream.partial > 0) * 1)

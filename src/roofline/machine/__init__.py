@@ -1,1 +1,1 @@
-"""What it runs on: chips, their laws of time, and where their figures come from."""
+"""Machines: chips, clusters, engines, the laws that time work on them, and their fitted constants."""

@@ -1,7 +1,7 @@
 """A chip: peaks for each format, memory, links, power, price. SI inside; catalog files in the units of datasheets.
 
-Peaks are dense, link bandwidth is per direction, 1 GB = 10⁹ bytes, 1 GiB = 2³⁰. Every figure of the catalog stands
-beside its source and date in `catalog/*.toml`. Memory is what programs can use: ECC on GDDR takes 1/16 of it away.
+Peaks are dense, link bandwidth is per direction, 1 GB = 10⁹ bytes, 1 GiB = 2³⁰. Every figure in `catalog/*.toml` has
+its source and date. Memory is what programs can use: ECC on GDDR takes 1/16 of it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from roofline.machine.files import Tables, only_known, plain_name
 from roofline.machine.series import ChipRows
 
 SMALLEST, LARGEST_FIGURE = 1e-12, 1e24
-"""No figure of a machine, in any unit of its file, lies beyond these; products of them are finite."""
+"""Bounds on every figure of a machine, in the unit of its file, so that products of figures are finite."""
 CATALOG = Path(__file__).with_name("catalog")
 FORMATS = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp6", "int8", "fp4", "int4")
 KINDS = ("gpu", "tpu", "npu", "cpu", "pim", "wafer")
@@ -28,7 +28,7 @@ KINDS = ("gpu", "tpu", "npu", "cpu", "pim", "wafer")
 
 @dataclass(frozen=True)
 class Price:
-    """What an hour costs: an assumption, dated."""
+    """Price per hour: an assumption, with its date."""
 
     usd_per_hour: float
     date: str = ""
@@ -39,12 +39,12 @@ class Price:
 class Chip:
     """One accelerator as software sees it.
 
-    `peaks` and `vector`: FLOP/s of the matrix units and of ordinary arithmetic, by format. `bandwidth` bytes/s and
-    `capacity` usable bytes of main memory, `cache` bytes of the last level on the chip, `units` its cores (SMs, CUs).
-    `nominal_capacity`: bytes on the datasheet where fewer are usable, as `usable_source` says on `usable_date`.
-    `exponentials`: how many a clock its units make for one of its generation's. `link` and `host`: bytes/s in one
-    direction to its peers and to the host. Powers in watts. `like`: the catalog chip this one was derived from;
-    `constants`: its own fitted laws, from a calibrated chip file.
+    `peaks` and `vector`: FLOP/s of the matrix units and of ordinary arithmetic, by format. `bandwidth`: bytes/s, and
+    `capacity`: usable bytes, of main memory. `cache`: bytes of the last-level cache. `units`: number of cores (SMs,
+    CUs). `nominal_capacity`: bytes on the datasheet where fewer are usable, according to `usable_source` on
+    `usable_date`. `exponentials`: exponentials per clock, relative to other chips of the generation. `link` and `host`:
+    bytes/s in one direction to peers and to the host. Powers in watts. `like`: the catalog chip that this one is
+    derived from. `constants`: fitted laws from a calibrated chip file.
     """
 
     id: str
@@ -82,13 +82,13 @@ class Chip:
         return hash(self.id)
 
     def plain(self) -> str:
-        """How results call it."""
+        """Name of the chip in results."""
         return self.id
 
     def peak(self, fmt: str) -> float:
         """Dense FLOP/s of the matrix units in a format.
 
-        Raises InputError where the chip has no such units, naming those it has.
+        Raises InputError, naming the supported formats, where the chip lacks this one.
         """
         if fmt not in self.peaks:
             has = ", ".join(self.peaks)
@@ -97,11 +97,12 @@ class Chip:
 
     @property
     def main_format(self) -> str:
-        """The format its figures are quoted in: bf16, else fp16, else the first that it multiplies in."""
+        """The format that the chip's figures are quoted in: bf16, else fp16, else the first one of its matrix units."""
         return next(fmt for fmt in ("bf16", "fp16", *self.peaks) if fmt in self.peaks)
 
     def ridge(self, fmt: str) -> float:
-        """Ridge point: the arithmetic intensity, FLOP/B, at which peak(fmt) meets the memory's bandwidth."""
+        """Ridge point: the arithmetic intensity, FLOP/B, at which peak(fmt) equals what the memory bandwidth
+        sustains."""
         return self.peak(fmt) / self.bandwidth
 
     def attainable(self, flops: float, moved: float, fmt: str) -> float:
@@ -186,7 +187,7 @@ def chip_from(id: str, table: object) -> Chip:
 
 
 def _usable(id: str, flat: TomlTable, usable: float, nominal: float) -> dict[str, float]:
-    """The capacities, in bytes, of a chip of which not all memory can be used."""
+    """Capacities, in bytes, of a chip whose memory is only partly usable."""
     if usable > nominal:
         key = next(key for key in flat if key.startswith("memory.usable_"))
         raise InputError(f"{id}.{key}", flat[key], "at most the capacity")
@@ -206,9 +207,9 @@ _KNOWN_OF_FIT = (*_INTERVAL, "rows", "mape", "median", "bias", "software")
 
 
 def _constants(key: str, table: object) -> TomlTable:
-    """Fitted laws: dtype → kind of op → software → the fields of the kind's record and the interval of its error.
+    """Fitted laws: dtype → kind of op → software → the fields of the law's record and its error interval.
 
-    Raises InputError naming the key that is missing, unknown, negative or not a number.
+    Raises InputError naming a key that is missing, unknown, negative or not a number.
     """
     from roofline.machine.law import RECORDS
 
@@ -269,8 +270,8 @@ def _word(key: str, value: object) -> str:
 
 # -- finding -------------------------------------------------------------------------------------------------------
 class ChipCatalog(Mapping[str, Chip]):
-    """id → chip: those with a table of their own in a folder's files, then the rows of its series; each is read when
-    it is asked for."""
+    """id → chip: chips with their own table in a folder's files, then the rows of its series. Each is read on first
+    use."""
 
     def __init__(self, folder: Path) -> None:
         self._tables = Tables(chip_from, *sorted(folder.glob("*.toml")))
@@ -307,7 +308,7 @@ def chips() -> ChipCatalog:
 
 @cache
 def chip_names() -> Mapping[str, str]:
-    """Every name and alias of the catalog's chips, plain, and the id of each."""
+    """Every normalised name and alias of the catalog's chips → the chip's id."""
     heads = ((id, chips().head(id)) for id in chips())
     names = {plain_name(alias): id for id, head in heads for alias in (*head.get("aliases", ()), head["name"], id)}
     return frozen(names)
@@ -338,14 +339,14 @@ _UNITS: Mapping[str, tuple[str, tuple[str, ...]]] = frozen({
 })  # fmt: skip
 _RATE_UNITS = ("FLOP/s", "FLOPS", "OP/s", "OPS", "")
 _EXAMPLES = frozen({"FLOP/s": "989TFLOP/s", "B/s": "3.35TB/s", "B": "80GB"})
-"""Units of figures that nobody writes without a prefix → how they are written."""
+"""Units that figures never have without a prefix → an example of how they are written."""
 
 
 def chip_of_figures(spec: str, like: Callable[[str], Chip] | None = None) -> Chip:
     """A chip by its figures: `peak=1000T,bw=4.8T,mem=141G`, with `like=h100-sxm` for what is left out.
 
-    `like`: what finds the chip of that name; None where no chip may be named, so that no file can be.
-    Raises InputError for a key that is not known, and for a value that is no figure with its unit.
+    `like`: function that finds a chip by name; None where no chip may be named, so that no file is read. Raises
+    InputError for an unknown key, and for a value that is not a figure with its unit.
     """
     given: dict[str, str] = {}
     for item in spec.split(","):
@@ -391,7 +392,7 @@ def chip_of_figures(spec: str, like: Callable[[str], Chip] | None = None) -> Chi
 
 
 def figure_named(field: str, text: str, units: Sequence[str]) -> float:
-    """`4.8T`, `4.8TB/s`, `141GiB`: a positive number with a prefix and a unit that fits; `field` stands in errors.
+    """Parse `4.8T`, `4.8TB/s`, `141GiB`: a positive number with a prefix and a suitable unit; errors name `field`.
 
     Raises InputError for anything else, and for a bare number of FLOP/s, bytes or bytes a second.
     """

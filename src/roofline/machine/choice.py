@@ -1,4 +1,4 @@
-"""Chips of the catalog by vendor, kind, memory and text."""
+"""Filter the catalog's chips by vendor, kind, memory and text."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from roofline.machine.chip import Chip, chips
 _MEMORY = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) ?([MGT]i?)B", re.ASCII)
 _SCALES = {"M": 1e6, "G": 1e9, "T": 1e12, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
 _ABOUT = 0.1
-"""How far from a single size a memory may be."""
+"""Relative tolerance of a memory given as a single size."""
 
 
 def chosen_chips(
     vendor: str | None = None, kind: str | None = None, memory: str | None = None, text: str | None = None
 ) -> dict[str, Chip]:
-    """Those of the catalog that are of a `vendor` and a `kind`, have a `memory` and have `text` in what is said of
-    them; all that are not asked for pass.
+    """Chips of the catalog that match all filters given: `vendor`, `kind`, `memory`, and `text` in their description.
 
-    A memory is a range (`80GB-`, `24GB-48GB`, `-16GB`), or one size for all within a tenth of it. As in the names of
-    chips 48 GB may be 48 GiB, of which ECC may take its part: the datasheet's bytes and the usable ones both count.
+    A memory is a range (`80GB-`, `24GB-48GB`, `-16GB`), or one size with a tolerance of a tenth. As in the names of
+    chips, 48 GB may mean 48 GiB, part of which may go to ECC: either the datasheet's or the usable bytes must match.
 
-    Raises InputError for what is no memory, and for a vendor or a kind that no chip is of.
+    Raises InputError for an invalid memory, and for a vendor or a kind that no chip has.
     """
     every = chips()
     for option, value, known in (
@@ -46,7 +45,7 @@ def chosen_chips(
 
 
 def _range(memory: str) -> tuple[float, float]:
-    """The least and the most bytes of a memory."""
+    """Least and most bytes of a memory filter."""
     first, dash, last = memory.strip().partition("-")
     if not dash:
         return _bytes(memory, first) * (1 - _ABOUT), _bytes(memory, first) * (1 + _ABOUT)

@@ -1,11 +1,11 @@
-"""How long a group of chips takes to combine or exchange what they hold: bytes in closed form, steps, and time.
+"""Collectives among chips: bytes in closed form, steps, and time.
 
-`size` is what nccl-tests prints as its size, in bytes: for all-reduce, all-to-all, broadcast and point to point the
-buffer of one rank; for all-gather everything that a rank has in the end; for reduce-scatter everything it had at the
-start. Sizes, ranks and strides may be numbers or arrays.
+`size` is the size in bytes that nccl-tests prints. For all-reduce, all-to-all, broadcast and point to point it is the
+buffer of one rank; for all-gather all that a rank has in the end; for reduce-scatter all that it had at the start.
+Sizes, ranks and strides may be numbers or arrays.
 
-Which links a group crosses and by which algorithms is worked out once for each group, as a `Route`; its time is then
-arithmetic on the size, for one group or for many.
+The links that a group crosses, and the algorithms it may use, are determined once per group as a `Route`. Its time is
+then arithmetic on the size, for one group or for many.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ An all-to-all on a bidirectional ring carries ⌊n²/4⌋/n of the buffer over a
 
 
 def bytes_moved(op: str, algorithm: str, size: Count, ranks: int) -> Count:
-    """Bytes that the busiest rank sends, relayed ones included. 0 for one rank.
+    """Bytes that the busiest rank sends, including relayed ones; 0 for one rank.
 
     >>> bytes_moved("all_reduce", "ring", 800, 8)
     1400.0
@@ -83,7 +83,7 @@ def bytes_moved(op: str, algorithm: str, size: Count, ranks: int) -> Count:
 
 
 def steps(op: str, algorithm: str, ranks: int) -> int:
-    """Steps that follow one another, each one link latency.
+    """Number of consecutive steps, each taking one link latency.
 
     >>> steps("all_reduce", "ring", 8), steps("all_reduce", "tree", 8)
     (14, 6)
@@ -92,11 +92,12 @@ def steps(op: str, algorithm: str, ranks: int) -> int:
 
 
 def hierarchical_bytes(op: str, size: Count, counts: tuple[int, ...]) -> tuple[Count, ...]:
-    """Bytes a rank sends at each level, from the inside out, of an op done level by level.
+    """Bytes a rank sends at each level, innermost first, for an op done level by level.
 
-    counts: how many parts of each level take part. All-reduce over g ranks in each of N nodes: a reduce-scatter and an
+    counts: parts of each level that take part. All-reduce over g ranks in each of N nodes: a reduce-scatter and an
     all-gather of S inside, 2(g−1)/g·S, around an all-reduce of S/g outside, 2(N−1)/N·S/g. All-gather and reduce-scatter
-    one of the two; the sum over the levels is the flat ring's. All-to-all sends (g−1)/(gN)·S inside, (N−1)/N·S outside.
+    are one half of that; the sum over the levels is the flat ring's. All-to-all sends (g−1)/(gN)·S inside and (N−1)/N·S
+    outside.
 
     >>> hierarchical_bytes("all_reduce", 1600, (8, 2))
     (2800.0, 200.0)
@@ -138,17 +139,18 @@ RING: Mapping[str, str] = MappingProxyType(
     dict.fromkeys(("all_to_all", "p2p", "dispatch", "combine"), "direct")
     | dict.fromkeys(("all_reduce", "all_gather", "reduce_scatter", "broadcast"), "ring")
 )
-"""The algorithm whose bytes a fitted share is of."""
+"""The algorithm whose bytes a fitted share of the bandwidth refers to."""
 CHOICES: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType({
     "switch": {"all_reduce": ("ring", "tree"), "all_gather": ("ring",), "reduce_scatter": ("ring",)},
     "mesh": {"all_reduce": ("two_shot", "one_shot"), "all_gather": ("direct",), "reduce_scatter": ("direct",)},
     "network": {"all_reduce": ("ring", "tree"), "all_gather": ("ring",), "reduce_scatter": ("ring",)},
 })  # fmt: skip
-"""What a library may choose from on a kind of level that nobody measured; elsewhere the ring, or direct."""
+"""Algorithms available on a kind of level without measurements; elsewhere ring or direct."""
 
 
 def least_bytes(op: str, part: LevelPart) -> float:
-    """Bytes over the links of the busiest rank, of one of size, by the algorithm that needs fewest; with its relays."""
+    """Bytes over the links of the busiest rank per byte of size, relays included, by the algorithm that needs
+    fewest."""
     n = part.count
     if op == "all_reduce":
         ring = bytes_moved(op, "ring", 1.0, n)
@@ -162,10 +164,10 @@ def least_bytes(op: str, part: LevelPart) -> float:
 
 
 def _crossing(part: LevelPart) -> float:
-    """Bytes of an all-to-all of size 1 on a torus or ring, so that over the bandwidth they are its busiest axis's time.
+    """Bytes of an all-to-all of size 1 on a torus or ring, scaled so that dividing by the bandwidth gives its time.
 
     A byte travels ⌊d²/4⌋/d steps on average along a closed axis of d chips, over the two links that a rank has on it.
-    The middle link of an open axis carries twice as much; the bandwidth of a part that is open is halved already.
+    The middle link of an open axis carries twice as much; an open part's bandwidth is halved already.
     """
     return max((d * d // 4) / d for d in part.axes) * len(part.axes)
 
@@ -182,7 +184,7 @@ class Hop:
     bandwidth: Count
 
     def timed(self, size: Count) -> Timed:
-        """Its seconds for a collective of `size` bytes; the interval is that of the first way."""
+        """Seconds for a collective of `size` bytes; the interval is that of the first way."""
         size = size * self.share
         seconds = reduce(least, (link.seconds(size, sent * size, self.bandwidth) for link, sent in self.ways))
         link = self.ways[0][0]
@@ -192,7 +194,7 @@ class Hop:
 
 @dataclass(frozen=True)
 class Timed:
-    """Seconds expected, the interval's ends, the latency in them; the grade."""
+    """Expected seconds, the interval's ends, the latency included, and the grade."""
 
     expected: Count
     low: Count
@@ -203,9 +205,9 @@ class Timed:
 
 @dataclass(frozen=True)
 class Sending:
-    """A dispatch or combine: the latency, and seconds for a byte of size over the scale-up link and over the NIC.
+    """A dispatch or combine: its latency, and seconds per byte of size over the scale-up link and over the NIC.
 
-    What goes inside and what goes across flow at the same time. The interval is `small`'s up to three latencies.
+    Transfers inside and across nodes run concurrently. The interval is `small`'s up to three latencies.
     """
 
     alpha: Count
@@ -216,7 +218,7 @@ class Sending:
     large: tuple[Count, Count]
 
     def timed(self, size: Count) -> Timed:
-        """Its seconds for the bytes that a rank's tokens have for all their copies."""
+        """Seconds for `size`, the bytes of all copies of a rank's tokens."""
         seconds = self.alpha + most(self.inside * size, self.across * size)
         short = seconds < 3 * self.alpha
         low, high = (where(short, a, b) for a, b in zip(self.small, self.large, strict=True))
@@ -225,7 +227,7 @@ class Sending:
 
 @dataclass(frozen=True)
 class Levels:
-    """Level by level, in pieces that follow one another: latencies add up, the levels' transfers overlap.
+    """An op done level by level, pipelined in pieces: latencies add up, the levels' transfers overlap.
 
     So t = Σ fixed + max over levels of (t − fixed). NCCL on 4 nodes of 8 B200, 400 Gb/s each: 22 ms for 4 GiB, which is
     the outer level's 21.5 ms and not the sum of 31.
@@ -235,7 +237,7 @@ class Levels:
     outside: Hop | Levels
 
     def timed(self, size: Count) -> Timed:
-        """Its seconds for a collective of `size` bytes."""
+        """Seconds for a collective of `size` bytes."""
         inner, outer = [hop.timed(size) for hop in self.inside], self.outside.timed(size)
         fixed, grade = outer.fixed, outer.grade
         for t in inner:
@@ -247,7 +249,7 @@ class Levels:
                 within = within + most(end(t) - t.fixed, 0.0)
             return fixed + most(within, most(end(outer) - outer.fixed, 0.0))
 
-        short = 0.5 * fixed  # a low end below the latency: half of it, as where nothing was measured
+        short = 0.5 * fixed  # low end below the latency: half of it, as without measurements
         return Timed(
             joined(lambda t: t.expected), joined(lambda t: t.low) - short, joined(lambda t: t.high) + fixed, fixed,
             grade,
@@ -278,9 +280,9 @@ def hop(op: str, share: float, part: LevelPart, chip: str, software: str = "nccl
 # -- a group of chips ----------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Route:
-    """How one group does one op: the ways it may take, and what no way can beat.
+    """One op in one group: the ways it may take, and a lower bound.
 
-    `floor`: seconds at full bandwidth, `moved`: bytes a rank sends at each level, both for a byte of size.
+    `floor`: seconds at full bandwidth, `moved`: bytes that a rank sends at each level, both per byte of size.
     """
 
     floor: Count
@@ -329,7 +331,7 @@ def _floor(
 
 
 def sending(op: str, parts: tuple[LevelPart, ...], chip: str, routing: Routing) -> Sending | None:
-    """A dispatch or combine by the law of `roofline.machine.exchanges`; None on links that its kernels do not know."""
+    """A dispatch or combine by the law of `roofline.machine.exchanges`; None on links without such kernels."""
     inner = parts[0] if parts[0].level.kind == "switch" else None
     outer = parts if inner is None else parts[1:]
     ranks, nodes = _count(parts), _count(outer)
@@ -347,7 +349,7 @@ def sending(op: str, parts: tuple[LevelPart, ...], chip: str, routing: Routing) 
 def _sent(
     routing: Routing, parts: tuple[LevelPart, ...], copies: tuple[tuple[str, Count], ...]
 ) -> tuple[tuple[str, Count], ...]:
-    """Bytes at each level of the copies that the routing leaves, from those of all of them."""
+    """Bytes at each level of the copies that remain under the routing, given those of all copies."""
     (name, _), *outer = copies
     nodes = _count(parts[1:])
     once = 1.0 if routing.kernel == "low_latency" else routing.sent(nodes)
@@ -362,11 +364,11 @@ def _count(parts: tuple[LevelPart, ...]) -> int:
 
 
 LIBRARIES = ("nccl", "pytorch")
-"""What runs every collective; any other software has kernels of its own for some, beside NCCL's for the rest."""
+"""Libraries that run every collective; other software has its own kernels for some and uses NCCL's for the rest."""
 
 
 def _ways(op: str, parts: tuple[LevelPart, ...], chip: str, software: str, crossing: float) -> Iterator[Hop | Levels]:
-    """The ways to do it, of which the fastest is taken; an engine's own outside a CUDA graph is the only one."""
+    """The possible ways, of which the fastest is taken; for an engine outside a CUDA graph only its own."""
     if op in ("dispatch", "combine"):
         op = "all_to_all"
     library = software if software in LIBRARIES else "nccl"
@@ -406,7 +408,7 @@ Tree = TypeVar("Tree")
 
 
 def leaves(tree: object) -> Iterator[float]:
-    """The numbers of a tree of dataclasses and tuples, in order; a grade is its letter's number."""
+    """The numbers of a tree of dataclasses and tuples, in order; a grade becomes a number."""
     if isinstance(tree, str):
         yield float(ord(tree))
     elif isinstance(tree, tuple):
@@ -420,7 +422,7 @@ def leaves(tree: object) -> Iterator[float]:
 
 
 def form(tree: object) -> object:
-    """What trees have in common whose numbers differ alone."""
+    """The structure of a tree without its numbers."""
     if isinstance(tree, tuple):
         return tuple(form(branch) for branch in tree)
     if is_dataclass(tree):
@@ -429,7 +431,7 @@ def form(tree: object) -> object:
 
 
 def rebuilt(tree: Tree, numbers: Iterator[Any]) -> Tree:
-    """The tree with other numbers, arrays for instance, in the order of `leaves`."""
+    """The tree with other numbers, such as arrays, in the order of `leaves`."""
     if isinstance(tree, str):
         return next(numbers).astype(np.uint32).view("<U1")  # type: ignore[no-any-return]
     if isinstance(tree, tuple):
@@ -447,13 +449,13 @@ def _names(kind: Any) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def _flat(way: Route) -> tuple[object, tuple[float, ...]]:
-    """The form and the numbers of a route, but for the bytes at each level, whose names differ."""
+    """The form and the numbers of a route, without the bytes at each level, whose names differ."""
     plain = replace(way, moved=())
     return form(plain), tuple(leaves(plain))
 
 
 def many(routes: Sequence[Route], index: Array) -> Route:
-    """Routes of one form as one whose numbers are arrays: element i has those of routes[index[i]]."""
+    """Merge routes of one form into one with arrays: element i has the numbers of routes[index[i]]."""
     numbers = np.array([_flat(r)[1] for r in routes]).T[:, index]
     return rebuilt(replace(routes[0], moved=()), iter(numbers))
 
@@ -537,7 +539,7 @@ def collective(
 
 
 SMALL = 512
-"""Arrays of up to so many elements are remembered: layers repeat the collectives of a step."""
+"""Most elements of arrays whose collectives are cached, as layers repeat the collectives of a step."""
 
 
 @lru_cache(maxsize=1024)
@@ -560,7 +562,7 @@ def _of_many(
 
 
 def _merged(routes: Sequence[Route | None], index: Array, size: Array) -> Transfer:
-    """The times of many groups, element i those of routes[index[i]]: routes of one form are timed together."""
+    """The times of many groups, element i by routes[index[i]]; routes of one form are timed together."""
     flat, names = size.ravel().astype(float), ("floor", "expected", "low", "high", "fixed")
     results = {name: np.zeros(flat.shape) for name in names}
     grade = np.full(flat.shape, "A")

@@ -1,4 +1,4 @@
-"""Fitted constants: for a chip, else its generation, else any chip, with the error they showed on held-out rows.
+"""Fitted constants of the laws: a chip's own, else its generation's, else generic, with their held-out error.
 
 `constants/*.toml` are written by `benchmarks/fit_laws.py`; the measurements they were fitted on are named there.
 """
@@ -21,19 +21,19 @@ from roofline.machine.law import CHOSEN, RECORDS, ExpertsLaw, PrefillLaw
 
 FOLDER = Path(__file__).with_name("constants")
 UNKNOWN = (0.5, 2.0)
-"""The interval of a law nobody has measured on anything like this chip."""
+"""Default interval of a law that was not measured on any similar chip."""
 SOFTMAX = PrefillLaw.fixed
-"""Share of prefill attention's time, at head size 128, that goes to exponentials alone."""
+"""Share of prefill attention's time, at head size 128, that is exponentials."""
 OTHER_VENDORS = (0.70, 2.54)
-"""How far generic constants fall on GPUs of vendors that took no part in them: Arc B60, MI300X and MI355X, by
+"""Factors by which generic constants miss on GPUs of vendors outside the fit: Arc B60, MI300X and MI355X, by
 `benchmarks/foreign.py`."""
 FITTED_VENDOR = "nvidia"
-"""Whose chips the generic constants are of."""
+"""Vendor of the chips that the generic constants are fitted on."""
 WHOLE: Mapping[str, str] = {"ada": "l40s", "ampere": "a100-sxm-80gb", "hopper": "h100-sxm", "blackwell": "b200",
                             "blackwell-rtx": "rtx-pro-6000-server"}  # fmt: skip
-"""Of generations, the chip that was fitted whose matrix units are whole."""
+"""Generation → its fitted chip whose matrix units are not cut down."""
 COMPUTED: Mapping[str, str] = {"fp8": "fp8", "nvfp4": "fp4", "w4a8_mxfp4": "fp8"}
-"""What products of a dtype are computed in, by how its name begins; else bf16."""
+"""Prefix of a dtype → the format that its products are computed in; bf16 for all others."""
 
 
 class LawRecord(Protocol):
@@ -44,11 +44,11 @@ class LawRecord(Protocol):
 
 Record = TypeVar("Record", bound=LawRecord)
 Grade: TypeAlias = Any
-"""How well constants are known, a letter or an array of them: A fitted on this chip, B on its generation, C on others;
-"-" where there are none."""
+"""Quality of constants, a letter or an array of them: A fitted on this chip, B on its generation, C on others, "-"
+where there are none."""
 KIN: Mapping[str, str] = {"ampere-rtx": "ada", "cdna3": "cdna4"}
-"""Generations with units alike: whose constants serve where a generation has none of its own, before the generic ones.
-GA10x has half of Ada's tensor cores and the same instructions; aiter's tables have few formats for CDNA 3."""
+"""Generation → a generation with similar units, whose constants it uses before the generic ones. GA10x has half of
+Ada's tensor cores and the same instructions; aiter's tables have few formats for CDNA 3."""
 
 
 def worse(a: Grade, b: Grade) -> Grade:
@@ -58,11 +58,10 @@ def worse(a: Grade, b: Grade) -> Grade:
 
 @dataclass(frozen=True)
 class Constants:
-    """A law's record and what is known of it: the grade and the interval's factors for short and for long ops.
+    """The record of a law with its quality: the grade, and the interval's factors for short and for long ops.
 
-    `later`: those two of releases after the ones that were fitted, None where none was measured. `alone`, `shared`:
-    of experts, how wide the interval is, as powers of its lower and upper factors, of a rank that holds all experts and
-    of one that holds some of them.
+    `later`: those factors for releases after the fitted ones, None where none was measured. `alone`, `shared`: for
+    experts, powers applied to the interval's lower and upper factor, on a rank with all experts and on one with some.
     """
 
     record: Any
@@ -76,7 +75,7 @@ class Constants:
     shared: tuple[float, float] = (1.0, 1.0)
 
     def of_ranks(self, others: Count) -> Constants | Either:
-        """The same for experts of which others hold some, where `others` is true, element by element."""
+        """The constants for experts; `others`, elementwise: whether other ranks hold some of the experts."""
         if not is_array(others):
             return self._as_wide(self.shared if others else self.alone)
         return Either(others, self._as_wide(self.shared), self._as_wide(self.alone))
@@ -100,19 +99,19 @@ class Constants:
         return 3 * float(self.record.t0 + getattr(self.record, "quantise_t0", 0.0))
 
     def interval(self, seconds: Count, fitted: bool = False) -> tuple[Count, Count]:
-        """Factors of the 80 % interval of an op that takes so long.
+        """Factors of the 80 % interval of an op that takes `seconds`.
 
-        An op errs on its own account and with the release of its kernels: `fitted` is of the first alone, for the
-        releases that the constants were fitted on; both are measured on later ones, where there are any.
+        An op's error has its own part and one of its kernels' release. With `fitted` the interval is only the former,
+        for the fitted releases; otherwise it covers later releases too, where they were measured.
         """
         small, large = (self.small, self.large) if fitted or self.later is None else self.later
         short = seconds < self.short
         return where(short, small[0], large[0]), where(short, small[1], large[1])
 
     def deviation(self, seconds: Count) -> Deviation:
-        """How far measurements of an op that is expected to take so long fall from it, in two parts.
+        """Deviation of measurements from an expected `seconds`, in a common and an independent part.
 
-        What later releases fall further than the fitted ones is common to all ops, as is the grade's share of the rest.
+        The excess of later releases over the fitted ones is common to all ops, as is the grade's share of the rest.
         """
         short, (small, large) = seconds < self.short, self._parts
         cb, ca, ob, oa = (where(short, a, b) * seconds for a, b in zip(small, large, strict=True))
@@ -120,7 +119,8 @@ class Constants:
 
     @cached_property
     def _parts(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Of short ops and of long ones: common below, common above, own below, own above, in seconds a second."""
+        """For short and for long ops: common below, common above, own below, own above, relative to the expected
+        seconds."""
         stated = (self.small, self.large) if self.later is None else self.later
         both = (_two_parts(all, own, self.grade) for all, own in zip(stated, (self.small, self.large), strict=True))
         small, large = both
@@ -128,7 +128,7 @@ class Constants:
 
 
 def _two_parts(stated: tuple[float, float], fitted: tuple[float, float], grade: str) -> tuple[float, ...]:
-    """The parts of a stated interval, whose factors are given, and of that of the rows that were fitted."""
+    """The parts of an interval, from its stated factors and those of the fitted rows."""
     wide, fits = ((max(0.0, 1 - low), max(0.0, high - 1)) for low, high in (stated, fitted))
     own = [(1 - COMMON[grade]) * min(f, w) ** 2 for f, w in zip(fits, wide, strict=True)]
     common = [math.sqrt(w * w - o) for w, o in zip(wide, own, strict=True)]
@@ -137,7 +137,7 @@ def _two_parts(stated: tuple[float, float], fitted: tuple[float, float], grade: 
 
 @dataclass(frozen=True)
 class Either:
-    """The constants `one` where `first` is true, element by element, and `other` elsewhere."""
+    """Select constants elementwise: `one` where `first` is true, else `other`."""
 
     first: Count
     one: Constants | Either
@@ -150,7 +150,7 @@ class Either:
 
     @property
     def grade(self) -> Grade:
-        """How well they are known."""
+        """Grade of the selected constants."""
         return where(self.first, self.one.grade, self.other.grade)
 
     def interval(self, seconds: Count, fitted: bool = False) -> tuple[Count, Count]:
@@ -159,7 +159,7 @@ class Either:
         return where(self.first, one[0], other[0]), where(self.first, one[1], other[1])
 
     def deviation(self, seconds: Count) -> Deviation:
-        """How far measurements fall from it."""
+        """Deviation of measurements from the expected seconds."""
         return self.one.deviation(seconds).where(self.first, self.other.deviation(seconds))
 
 
@@ -170,12 +170,12 @@ def _table(name: str) -> TomlTable:
 
 @cache
 def _measured() -> frozenset[str]:
-    """The names of the tables of constants. A chip may be called anything: no other name becomes a path."""
+    """Names of the tables of constants; a chip's name is arbitrary, and no other name may become a path."""
     return frozenset(path.stem for path in FOLDER.glob("*.toml"))
 
 
 def places(chip: Chip) -> tuple[tuple[str, str], ...]:
-    """Whose constants serve a chip, best first, with their grades: its own, its generation's, a like one's, all's."""
+    """Names of the tables that serve a chip, best first, with grades: own, generation, similar one, vendor, generic."""
     own = (chip.like or chip.id, "A" if chip.like is None else "B")
     kin = ((f"generation-{KIN[chip.generation]}", "C"),) if chip.generation in KIN else ()
     return own, (f"generation-{chip.generation}", "B"), *kin, (f"vendor-{chip.vendor}", "C"), ("generic", "C")
@@ -185,8 +185,8 @@ def places(chip: Chip) -> tuple[tuple[str, str], ...]:
 def constants_for(chip: Chip, dtype: str, kind: str, software: str | None = None) -> Constants:
     """The constants of a kind of op in a dtype: the chip's own, its generation's, then the generic ones.
 
-    Where a software is named and was measured, its own; otherwise the default. fp16 has bf16's constants where it has
-    none of its own; another dtype that nobody measured has them too, with grade C.
+    Where `software` is given and was measured these are its own; otherwise the default. fp16 falls back to bf16's
+    constants, and so does any other dtype that was not measured, with grade C.
     """
     if software is not None and software in _measured():
         return _measured_here(chip, dtype, kind, software) or _of_software(chip, dtype, kind, software)
@@ -212,14 +212,14 @@ def constants_for(chip: Chip, dtype: str, kind: str, software: str | None = None
 
 
 def _measured_here(chip: Chip, dtype: str, kind: str, software: str) -> Constants | None:
-    """The constants of an engine's kernels that a chip file has of its own."""
+    """Constants of an engine's kernels from a chip file."""
     nodes = ((chip.constants or {}).get(d, {}).get(kind, {}) for d in (dtype, _wide(kind)))
     own = (_record({"default": node[software]}, kind, None, "A") for node in nodes if software in node)
     return next(own, None)
 
 
 CORES_SHARP = 4.0
-"""How sharply a kernel goes over from the memory's limit to that of its cores."""
+"""Exponent of the smooth maximum between the memory's limit and the cores' limit."""
 
 
 def _of_software(chip: Chip, dtype: str, kind: str, software: str) -> Constants:

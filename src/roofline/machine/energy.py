@@ -1,10 +1,10 @@
-"""The energy roofline of a chip: what its board draws while its units work, and while they wait.
+"""Energy roofline of a chip: the power of its board while its units work, and while they wait.
 
     J = idle·t + awake·t_steps + compute·t_compute + memory·t_memory + link·t_link, at most TDP·t
 
-where t_steps is the time that steps are under way, gaps between kernels included, as clocks stay up in them; t_compute,
-t_memory and t_link are the seconds that the work takes each unit at its peak: compute·t_compute is the energy of the
-FLOPs, and so on. The watts are shares of the TDP (`energy.toml` says whose).
+where t_steps is the time with a step under way, including gaps between kernels, during which clocks stay up. t_compute,
+t_memory and t_link are the seconds that the work takes each unit at its peak, so compute·t_compute is the energy of the
+FLOPs, and so on. The watts are shares of the TDP (sources in `energy.toml`).
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from roofline.machine.files import Tables, raw
 
 SHARES = Path(__file__).with_name("energy.toml")
 IDLE_SHARE = 0.12
-"""Of a chip's power, where its idle power is not known: an assumption."""
+"""Idle power relative to TDP where it is not known: an assumption."""
 
 
 @dataclass(frozen=True)
 class Busy:
-    """Seconds of chips: with a step under way, and of each unit at its peak. Numbers or arrays."""
+    """Busy seconds of chips: with a step under way, and of each unit at its peak. Numbers or arrays."""
 
     running: Count = 0.0
     compute: Count = 0.0
@@ -41,14 +41,14 @@ class Busy:
         )  # fmt: skip
 
     def times(self, factor: Count) -> Busy:
-        """So many times the work."""
+        """The work repeated `factor` times."""
         return Busy(factor * self.running, factor * self.compute, factor * self.memory, factor * self.link)
 
 
 @dataclass(frozen=True)
 class Draw(Figured):
-    """Watts of one board: `idle`; `awake` more while a step is under way; `compute`, `memory` and `link` more of each
-    unit at its peak; never above `most`. `low` and `high`: factors between which four fifths of boards are taken to be.
+    """Watts of one board: `idle`; `awake`, added while a step is under way; `compute`, `memory` and `link`, added by
+    each unit at its peak; capped at `most`. `low` and `high`: factors assumed to hold 80 % of boards.
     """
 
     FIGURES: ClassVar[Units] = {
@@ -68,7 +68,7 @@ class Draw(Figured):
     source: str
 
     def joules(self, seconds: Count, busy: Busy) -> Count:
-        """Energy of chips over so many seconds of theirs.
+        """Joules of chips over `seconds` of chip time.
 
         >>> board = Draw(70.0, 140.0, 650.0, 320.0, 70.0, 700.0, 0.65, 1.35, "C", "")
         >>> board.joules(10.0, Busy(running=8.0, compute=1.0, memory=6.0)), board.joules(1.0, Busy(1.0, 1.0, 1.0))
@@ -81,10 +81,10 @@ class Draw(Figured):
 
 @cache
 def draw_of(chip: Chip) -> Draw | None:
-    """What the board of a chip draws, by the shares of its generation; None where its TDP is not known.
+    """The power of a chip's board, from the shares of its generation; None where its TDP is not known.
 
-    running·TDP is drawn while a step is under way; a matrix product at `matrix` of peak draws the TDP, and reading
-    memory at `streaming` of its bandwidth `streaming_draws` of it.
+    A step under way draws running·TDP, a matrix product at `matrix` of peak draws the TDP, and reading memory at
+    `streaming` of its bandwidth draws `streaming_draws` of the TDP.
     """
     if chip.tdp is None:
         return None

@@ -1,4 +1,4 @@
-"""Inference engines as data: host time, cache blocks, and how they share out memory."""
+"""Inference and training engines as data: host time, cache blocks, memory rules, slow-downs."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ OWN_SCHEDULES = ("dualpipe",)
 """Schedules of frameworks that are no engine here."""
 """The engine of a training step where none is given."""
 OF_KIND: Mapping[str, str] = {"experts": "products", "wide": "products", "exchanges": "collectives"}
-"""Kinds of work that were not fitted apart → the kind that they are of; `wide`: products in 16 bits or more."""
+"""Kinds of work without a separate fit → the kind whose factor they use; `wide`: products in 16 bits or more."""
 LOOKED_UP_S = 2e-9
-"""Host seconds a token of the text in which a sequence's last words are looked up: one thread's linear search (Knuth,
-Morris and Pratt), as vLLM's n-gram proposer has it; in C it takes 1.6 to 3.7 ns a token on a server's core."""
+"""Host seconds per token of text searched for a sequence's last words: a linear search in one thread (Knuth, Morris and
+Pratt), as in vLLM's n-gram proposer. In C it takes 1.6 to 3.7 ns per token on a server core."""
 UNBOUNDED = 2**40
-"""Sequences at once of an engine that has no scheduler."""
+"""Most concurrent sequences of an engine without a scheduler."""
 _HALVES = ("bf16", "fp16")
 Dispatcher: TypeAlias = Literal["deepep", "alltoall", "nvlink"]
 Budget: TypeAlias = Literal["vllm", "trtllm", "sglang", "all"]
@@ -169,18 +169,18 @@ class Engine:
         return hash(self.id)
 
     def plain(self) -> str:
-        """How results call it, and how it is asked for: `vllm`, or `vllm(max_num_seqs=128)`."""
+        """Name of the engine in results, and as it is given: `vllm`, or `vllm(max_num_seqs=128)`."""
         settings = ",".join(f"{key}={value}" for key, value in self.asked)
         return f"{self.id}({settings})" if settings else self.id
 
     @property
     def titled(self) -> str:
-        """Its name for people, with the settings that were asked for: `vLLM (max_num_seqs=128)`."""
+        """Display name of the engine, with the settings that were given: `vLLM (max_num_seqs=128)`."""
         settings = ", ".join(f"{key}={value}" for key, value in self.asked)
         return f"{self.name} ({settings})" if settings else self.name
 
     def on(self, chip: Chip) -> Engine:
-        """The engine with its defaults on a chip, beside what was asked for or is not as in the catalog."""
+        """The engine with its defaults for a chip, except where settings were given or differ from the catalog."""
         usual = engines().get(self.id)
         if usual is None or not (self.by_chip or self.softwares):
             return self
@@ -199,20 +199,21 @@ class Engine:
         return self.step_s + self.sequence_s * sequences + self.token_s * new
 
     def looks_up(self, sequences: Count, context: Count) -> Count:
-        """Host seconds in which n-grams are looked up in the text of so many sequences; nothing where none is said."""
+        """Host seconds to look up n-grams in the text of that many sequences; 0 without host times."""
         return LOOKED_UP_S * sequences * context if self.step_s or self.sequence_s or self.request_s else 0.0
 
     @property
     def keeps_step(self) -> bool:
-        """Whether users whose requests are equally long and who began together stay in step.
+        """Whether users who start together with requests of equal length stay in step.
 
-        Where prompts go first, who comes meanwhile catches up with who is ahead: measured servers of SGLang do it,
+        Where prompts run first, a user who arrives in between catches up with those ahead. Measured servers of SGLang
+        do so; those of vLLM and TensorRT-LLM, whose prompts share steps with decodes, do not (`docs/accuracy.md`).
         those of vLLM and TensorRT-LLM, whose prompts share steps with decodes, do not (`docs/accuracy.md`).
         """
         return not self.mixes
 
     def before(self, tokens: Count) -> Count:
-        """Seconds from the arrival of a prompt of so many tokens until the scheduler sees it."""
+        """Seconds from the arrival of a prompt of that many tokens until the scheduler sees it."""
         return self.request_s + self.request_token_s * tokens
 
     def start_up(self, generation: str) -> tuple[float, float, float]:
@@ -225,7 +226,7 @@ class Engine:
         return seconds, seconds / width, seconds * width
 
     def factor(self, generation: str, kind: str) -> float:
-        """How much longer a kind of work takes than alone; of a generation nobody measured, as the `other`s."""
+        """Factor by which a kind of work is slower than alone; for an unmeasured generation, the `other`s' factor."""
         table = self.slower.get(generation, self.slower.get("other", {}))
         return table.get(kind, table.get(OF_KIND.get(kind, kind), 1.0))
 
@@ -244,7 +245,7 @@ class Engine:
         return "B" if generation in self.slower and generation not in self.assumes else "C"
 
     def unfitted(self, generation: str) -> bool:
-        """Whether it is an engine of training of which no run on a generation was fitted."""
+        """Whether it is a training engine without fitted runs on a generation."""
         fitted = {**self.slower, **self.spread}
         return self.trains and bool(fitted or self.scatter) and generation not in fitted
 
@@ -254,11 +255,11 @@ class Engine:
         return None if known is None else (known[0], known[1])
 
     def kernel(self, fmt: str, generation: str) -> str | None:
-        """The dtype of the kernel for experts in a format, None where it is the format's own."""
+        """The dtype of the kernel for experts in a format, None for the format's own."""
         return self.runs.get(fmt, {}).get(generation)
 
     def multiples(self, fmt: str, generation: str) -> tuple[int, int]:
-        """Of what the inner and the hidden width of routed experts in a format are multiples in memory."""
+        """Multiples to which the inner and the hidden width of routed experts in a format are padded in memory."""
         inner, hidden = self.pads.get(fmt, {}).get("marlin" if self.marlin else generation, (1, 1))
         return inner, hidden
 
@@ -291,7 +292,7 @@ class Engine:
         return ceil_div(tokens, self.block) * self.block
 
     def seen(self, chip: Chip) -> float:
-        """Bytes of a chip's memory of which the engine takes its share."""
+        """Bytes of a chip's memory that the engine's memory share refers to."""
         return chip.capacity - (self.driver_bytes if chip.vendor.lower() == "nvidia" else 0.0)
 
     def overhead(self, chips: Count) -> Count:
@@ -322,7 +323,7 @@ def _widened(formats: Precision, chip: Chip) -> Precision:
 
 @cache
 def engines() -> Mapping[str, Engine]:
-    """The engines that come with constants."""
+    """The engines of the catalog, by id."""
     return Tables(lambda id, table: Engine(id=id, **table), FILE)
 
 
@@ -349,7 +350,7 @@ def engine_named(name: str | Engine) -> Engine:
 
 
 def trainers() -> tuple[str, ...]:
-    """The engines of training, and `none`."""
+    """The ids of the training engines, and `none`."""
     return tuple(name for name, engine in engines().items() if engine.trains)
 
 

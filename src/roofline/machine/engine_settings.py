@@ -1,7 +1,7 @@
-"""Settings of an engine: those asked for in brackets after its name, and its defaults by chip.
+"""Settings of an engine: those in brackets after its name, and its defaults by chip.
 
-Every setting has a general name and, for the engines that have one, the engine's own word; a value is read by what the
-setting is: a share, a whole number, a switch, or bytes.
+Every setting has a general name and, in engines that have it, the engine's own name. Its kind determines how a value is
+read: a share, a whole number, a switch, or bytes.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from roofline.declared.trees import TomlTable
 from roofline.machine.chip import Chip
 
 OF_SOME = ("captured", "cold", "dispatcher", "flash", "marlin")
-"""Settings that only engines with a word of their own for them have: in the others' figures they change nothing."""
+"""Settings that apply only to engines with their own name for them; they do not affect other engines' figures."""
 Asked = tuple[tuple[str, str], ...]
-"""Settings as they were written, key and value."""
+"""Settings as they were written: (key, value) pairs."""
 _BYTES = {"B": 1.0, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
 _AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([KMG]i?B|B)?")
 LARGEST_SETTING = 2**24
-"""No engine takes more tokens in a step, or sequences at once."""
+"""Largest number of tokens in a step, or of concurrent sequences, that is accepted."""
 
 
 def _share(text: str) -> float | None:
@@ -74,11 +74,10 @@ GENERAL: Mapping[str, tuple[str, Callable[[str], Given], str]] = {
 
 
 def asked_settings(spec: str, inside: str, words: Mapping[str, str]) -> tuple[Asked, dict[str, Given]]:
-    """What stands in the brackets of `spec`, as written, and the fields of the engine that it sets.
+    """The settings in the brackets of `spec`, as written, and the engine fields that they set.
 
-    `words`: the engine's own words, and the general name of each.
-    Raises InputError for a bracket that is not closed, a key that is unknown (with the nearest) or given twice, a value
-    that is not what its key takes.
+    `words`: the engine's own names for settings → their general names. Raises InputError for an unclosed bracket, a key
+    that is unknown (with the nearest) or repeated, and an invalid value.
     """
     if not inside.endswith(")"):
         raise InputError("engine", spec, "a name, or a name and settings in brackets: vllm(max_num_seqs=128)")
@@ -102,15 +101,15 @@ def asked_settings(spec: str, inside: str, words: Mapping[str, str]) -> tuple[As
 
 
 def fields_of(asked: Asked, words: Mapping[str, str]) -> frozenset[str]:
-    """The fields of an engine that settings set."""
+    """The fields of an engine that the settings set."""
     return frozenset(GENERAL[words.get(key, key)][0] for key, _ in asked)
 
 
 def chip_settings(rows: Sequence[TomlTable], chip: Chip) -> dict[str, Given]:
-    """The settings of the first row that is for a chip, none where no row is.
+    """The settings of the first row that matches a chip; empty where none does.
 
-    A row is for kinds of chips (GPUs where it does not say), named chips or all but some, and those whose memory is
-    `least_gib` or more, and less than `below_gib`.
+    A row is for kinds of chips (GPUs by default), for named chips or all but some, and for memories of at least
+    `least_gib` and below `below_gib`.
     """
     gib = chip.capacity / 2**30
     ids = (chip.id, chip.like or "")
@@ -129,13 +128,13 @@ def chip_settings(rows: Sequence[TomlTable], chip: Chip) -> dict[str, Given]:
 
 
 CONDITIONS = ("kinds", "chips", "but", "least_gib", "below_gib")
-"""Keys of a row that say which chips it is for."""
+"""Keys of a row that select chips."""
 CHIP_SETTINGS = ("share", "chunk", "most_running", "block", "captured", "dispatcher")
-"""Fields of an engine that may hang on the chip."""
+"""Fields of an engine that may depend on the chip."""
 
 
 def static_share(capacity: float, chunk: int, captured: int, ranks: int = 1) -> float:
-    """SGLang's own share of the memory for weights and cache, rounded as it rounds it.
+    """SGLang's own share of memory for weights and cache, rounded as SGLang does.
 
     1 − reserved / capacity, in MiB: reserved = 512 + 1.5·max(chunk, 2048) + 2·captured + 128·ranks, at least 10,240
     where the memory is above 60 GiB (python/sglang/srt/server_args.py, ServerArgs._handle_gpu_memory_settings).

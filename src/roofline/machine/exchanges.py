@@ -1,19 +1,19 @@
-"""Expert parallelism's exchanges: where tokens go, and the law of the kernels that send them and bring them back.
+"""Token exchanges of expert parallelism (dispatch and combine): where tokens go, and the law of the kernels.
 
     t = α + max(inside / (e_in·W_in), across / (e_out·W_out))
 
-`inside` are the bytes that a rank sends or forwards over the scale-up link, `across` those over its NIC to other nodes,
-at the slowest level crossed. DeepEP has two kernels (github.com/deepseek-ai/DeepEP, README), and racks one more:
+`inside`: bytes that a rank sends or forwards over the scale-up link. `across`: bytes over its NIC to other nodes, at
+the slowest level crossed. DeepEP has two kernels (github.com/deepseek-ai/DeepEP, README), and racks have a third:
 
 normal: for prompts and training. A token crosses to each node once, however many of its experts are there, and is
 handed from there over the scale-up link to each rank once.
-low_latency: for decode. Each of a token's copies, one an expert, is sent by itself: over the scale-up link within the
+low_latency: for decode. Each copy of a token, one per expert, is sent separately: over the scale-up link within the
 node, over the NIC to another.
-nvlink: for both, where the scale-up link joins a rack: tokens are written into the memory of each rank once, as
-TensorRT-LLM's one-sided NVLink kernels do (tensorrt_llm/_torch/modules/fused_moe) and HybridEP of Megatron Core.
+nvlink: for both, where the scale-up link spans a rack. Tokens are written once into the memory of each rank, as in
+TensorRT-LLM's one-sided NVLink kernels (tensorrt_llm/_torch/modules/fused_moe) and Megatron Core's HybridEP.
 
-Of bytes S that a rank's tokens have for all their copies, on N nodes of g ranks, n = gN, with `Routing.sent` for the
-copies that are left: normal and nvlink send S·sent(n)·(g−1)/g inside and S·sent(N)·(N−1)/N across, low_latency
+Let S be the bytes of all copies of a rank's tokens, on N nodes of g ranks, n = gN, and `Routing.sent` the share of
+copies that remain. normal and nvlink send S·sent(n)·(g−1)/g inside and S·sent(N)·(N−1)/N across; low_latency sends
 S·(g−1)/n and S·(N−1)/N. `exchange_constants.toml` holds α and e, fitted by `benchmarks/fit_exchanges.py`.
 """
 
@@ -42,9 +42,9 @@ KERNEL_NAMES: tuple[ExchangeKernel, ...] = get_args(ExchangeKernel)
 
 @dataclass(frozen=True)
 class Routing:
-    """Where the tokens of expert parallelism go: each to `top_k` of `experts` experts, in `top_groups` of `groups`.
+    """Routing of tokens in expert parallelism: each goes to `top_k` of `experts` experts, in `top_groups` of `groups`.
 
-    Of its choices some fall on `identities`, which stay where they are. Copies of an expert count as experts.
+    Choices of one of the `identities` stay on their rank. Copies of an expert count as experts.
     """
 
     top_k: int = 1
@@ -79,19 +79,19 @@ class Routing:
         return float(min(within * (1 - absent), most) / over)
 
     def inside(self, ranks: int, nodes: int) -> float:
-        """Bytes over the scale-up link, of one of all copies."""
+        """Bytes over the scale-up link, per byte of all copies."""
         each = ranks // nodes
         return (each - 1) / ranks if self.kernel == "low_latency" else self.sent(ranks) * (each - 1) / each
 
     def across(self, nodes: int) -> float:
-        """Bytes over the NIC, of one of all copies."""
+        """Bytes over the NIC, per byte of all copies."""
         return (1.0 if self.kernel == "low_latency" else self.sent(nodes)) * (nodes - 1) / nodes
 
 
 @dataclass(frozen=True)
 class ExchangeConstants:
-    """Of a kernel and op among so many nodes. alpha: s.  inside, across: shares of the bandwidths.  grade, small, large
-    as of a `Link`.
+    """Constants of one kernel and op on a number of nodes. alpha: s. inside, across: shares of the bandwidths. grade,
+    small, large: as in `Link`.
     """
 
     alpha: float
@@ -108,7 +108,7 @@ def _tables() -> TomlTable:
 
 
 def exchange_constants(chip: str, op: str, kernel: str, nodes: int) -> ExchangeConstants | None:
-    """The fitted constants: the chip's, its generation's, those of any; None where none were fitted."""
+    """The fitted constants: the chip's, its generation's, or any chip's; None where none were fitted."""
     for place, grade in places(chip_named(chip)):
         entry = _tables().get(place, {}).get(kernel, {}).get(op)
         if entry:
@@ -119,8 +119,8 @@ def exchange_constants(chip: str, op: str, kernel: str, nodes: int) -> ExchangeC
 def constants_of(entry: TomlTable, nodes: int, grade: str) -> ExchangeConstants:
     """The constants of an entry on a number of nodes; grade B at best beyond those `measured`.
 
-    α follows log₂ of the nodes, and beyond those of the entry goes on rising as it did. The interval is wider by WIDER
-    for each doubling beyond those measured.
+    α follows log₂ of the nodes and is extrapolated beyond those of the entry. The interval widens by WIDER for each
+    doubling beyond those measured.
     """
     known = [float(np.log2(n)) for n in entry["nodes"]]
     at, values = float(np.log2(nodes)), entry["alpha"]

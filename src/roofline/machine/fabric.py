@@ -1,7 +1,7 @@
-"""A cluster: chips of one kind in a tree of levels, each with the links that join its parts.
+"""Clusters: chips of one kind in a tree of levels, each with the links that join its parts.
 
-Bandwidths are bytes/s in one direction and per chip, over all the links of a chip at that level; latencies are seconds
-of one step between two chips. The presets of `fabrics.toml` stand beside their sources.
+Bandwidths are bytes/s in one direction and per chip, over all the links of a chip at that level. Latencies are seconds
+of one step between two chips. The presets in `fabrics.toml` have their sources beside them.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ LATENCY: Mapping[str, float] = MappingProxyType(
 )
 """Seconds of one step at a level that gives none: assumptions."""
 NODE = 8
-"""Chips of one node at most, where a cluster is named by its chips alone."""
+"""Most chips of one node, where a cluster is named by its chips alone."""
 TRAY = 4
-"""Chips of a rack's tray (NVIDIA GB200 NVL72 datasheet: 18 trays of 4 GPUs): a part of a rack is whole trays."""
+"""Chips per tray of a rack (NVIDIA GB200 NVL72 datasheet: 18 trays of 4 GPUs); part of a rack is whole trays."""
 MOST = 2**20
 
 
 @dataclass(frozen=True)
 class Level:
-    """One level of the tree: `size` parts joined alike, the parts being chips or whole inner levels.
+    """One level of the tree: `size` equally joined parts, which are chips or whole inner levels.
 
     `kind`: switch (all pairs at full speed), mesh (a link for each pair), ring, torus (of `axes`), pcie (through the
     host), network (between nodes). `in_switch`: the switch can add and multicast (NVLink SHARP).
@@ -84,7 +84,7 @@ class Level:
 
 @dataclass(frozen=True)
 class LevelPart:
-    """What a group of chips uses of a level: `count` of its parts, `bandwidth` bytes/s, `axes` where it is a torus."""
+    """The part of a level that a group of chips uses: `count` parts, `bandwidth` in bytes/s, `axes` of a torus."""
 
     level: Level
     count: int
@@ -94,7 +94,7 @@ class LevelPart:
 
     @property
     def pair(self) -> float:
-        """Bytes/s between one chip and one other: of the one link that a mesh, torus or ring has for that pair."""
+        """Bytes/s between one chip and one other: of the single link that a mesh, torus or ring has for that pair."""
         kind = self.level.kind
         if kind == "mesh":
             return self.level.bandwidth / max(1, self.level.size - 1)
@@ -105,10 +105,10 @@ class LevelPart:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Chips of one kind and the levels that join them, from the inside out; `count`: so many of them alone.
+    """Chips of one kind and the levels that join them, innermost first; `count`: use only this many of the chips.
 
-    `network`: the level that joins several such machines (of size 1 here), None where nothing does or it is a level
-    already.
+    `network`: the level that joins several such machines (here with size 1); None where nothing does, or where it is
+    one of the levels already.
     """
 
     name: str
@@ -130,20 +130,20 @@ class Cluster:
             raise InputError(f"{self.name}.levels", self.chips, f"at most {MOST} chips")
 
     def plain(self) -> str:
-        """How results call it."""
+        """Name of the cluster in results."""
         return self.name
 
     @property
     def chips(self) -> int:
-        """How many chips there are: the product of the sizes, or the part that is counted."""
+        """Number of chips: the product of the sizes, or `count`."""
         return math.prod(level.size for level in self.levels) if self.count is None else self.count
 
     def span(self, n: int, stride: int = 1) -> tuple[LevelPart, ...]:
-        """The levels that a group of n chips crosses, from the inside out; none for one chip.
+        """The levels that a group of n chips crosses, innermost first; none for one chip.
 
         Chips are numbered from the inside out, and the group takes every `stride`-th: 1 for neighbours (tensor
-        parallel), the degree of what lies inside for data parallel. A level of which one part is used is left out; a
-        group that does not fill its last part is held to be one that does. Raises InputError where the cluster is
+        parallelism), the product of the inner degrees for data parallelism. A level of which only one part is used is
+        left out. A group that does not fill its last part counts as if it did. Raises InputError where the cluster is
         smaller than the group.
         """
         for field, value in (("group", n), ("stride", stride)):
@@ -167,11 +167,12 @@ class Cluster:
 
 
 def level_part(level: Level, count: int, stride: int = 1) -> LevelPart:
-    """What `count` parts of a level, every `stride`-th, have of its bandwidth.
+    """`count` parts of a level, every `stride`-th, with their share of its bandwidth.
 
-    A mesh gives each the links to the others. A torus gives a box of neighbours the links of the axes it spans, the
-    faster of the boxes that hold them, and a strided group the axes it walks; half of that where they do not close a
-    ring. Boxes of a torus of three axes close at multiples of four, where optical switches join the faces.
+    In a mesh each part has the links to the others. In a torus a box of neighbours has the links of the axes that it
+    spans (the fastest box that holds them), and a strided group those of the axes that it walks; half of that where
+    they do not close a ring. Boxes of a three-axis torus close at multiples of four, where optical switches join the
+    faces.
     """
     if level.kind == "mesh":
         return LevelPart(level, count, level.bandwidth * (count - 1) / (level.size - 1))
@@ -195,7 +196,7 @@ def level_part(level: Level, count: int, stride: int = 1) -> LevelPart:
 
 
 def _walk(axes: tuple[int, ...], count: int, stride: int) -> tuple[int, ...]:
-    """How many of a strided group lie along each axis."""
+    """Members of a strided group along each axis."""
     box = []
     for axis in axes:
         reached = min(count, max(1, axis // stride))
@@ -249,7 +250,7 @@ def cluster_from(id: str, table: object) -> Cluster:
 
 
 def _words(id: str, table: TomlTable) -> dict[str, Given]:
-    """What is said of a machine: aliases, its name for people last, source, date and note."""
+    """Descriptive fields of a machine: aliases, display name (last), source, date and note."""
     for key in ("source", "date", "note", "name"):
         if not isinstance(table.get(key, ""), str):
             raise InputError(f"{id}.{key}", table[key], "text")
@@ -261,7 +262,7 @@ def _words(id: str, table: TomlTable) -> dict[str, Given]:
 
 
 def _preset(id: str, table: TomlTable) -> Cluster:
-    """A machine of `fabrics.toml`: one box with the network that joins several of it, or so many of another one."""
+    """A machine of `fabrics.toml`: one box with its external network, or several of another machine."""
     if "of" in table:
         only_known(id, table, _POD)
         count, _, base = table["of"].partition("x")
@@ -322,31 +323,31 @@ def _names() -> Mapping[str, str]:
 
 @cache
 def _presets() -> Mapping[str, str]:
-    """The first box, rack or pod of each chip, by their ids."""
+    """The first box, rack or pod of each chip, by chip id."""
     heads = ((clusters().head(id), id) for id in clusters())
     pairs = [(chip_id(head["chip"]), id) for head, id in heads if "chip" in head]
     return MappingProxyType({chip: id for chip, id in reversed(pairs) if chip is not None})
 
 
 def is_catalogued(name: str) -> bool:
-    """Whether it names a chip or a cluster that comes with the package, or so many of one, as in `8xh100-sxm`."""
+    """Whether a name means a chip or cluster of the package, or several, as in `8xh100-sxm`."""
     counted = _counted(plain_name(name))
     return _has_name(counted[1] if counted else name)
 
 
 def _has_name(name: str) -> bool:
-    """Whether it is the name or an alias of a chip or a cluster that comes with the package."""
+    """Whether it is a name or alias of a chip or cluster of the package."""
     return chip_id(name) is not None or plain_name(name) in _names()
 
 
 def _counted(text: str) -> tuple[int, str] | None:
-    """The number and the name in `8xh100-sxm`; None where there are none, as in the chip 7900xtx."""
+    """The number and the name in `8xh100-sxm`; None for names without a number, such as the chip 7900xtx."""
     counted = re.fullmatch(r"(\d{1,7})-?[x×*]-?(.+)", text)
     return (int(counted[1]), counted[2]) if counted and not _has_name(text) else None
 
 
 def is_cluster(spec: object) -> bool:
-    """Whether it names a cluster, not a chip: a preset, COUNTxNAME, or a file with levels."""
+    """Whether it names a cluster and not a chip: a preset, COUNTxNAME, or a file with levels."""
     if not isinstance(spec, (str, os.PathLike)):
         return False
     text = plain_name(os.fspath(spec))
@@ -368,10 +369,10 @@ def _here() -> ThisMachine:
 
 
 def cluster_named(spec: str | os.PathLike[str] | Chip | Cluster) -> Cluster:
-    """A cluster: a preset or its alias, `4xdgx-h100` for four of it, `8xh100-sxm` for eight chips of a node,
-    a chip for it alone, or a TOML file of one's own.
+    """A cluster by name: a preset or its alias, `4xdgx-h100` for four of it, `8xh100-sxm` for eight chips of a node, a
+    single chip, or the path of a TOML file.
 
-    Raises InputError with the nearest names where there is none.
+    Raises InputError with the nearest names for an unknown name.
     """
     if isinstance(spec, Cluster):
         return spec
@@ -399,10 +400,9 @@ def cluster_named(spec: str | os.PathLike[str] | Chip | Cluster) -> Cluster:
 
 
 def catalog_cluster(name: str) -> Cluster | None:
-    """A cluster by the names that come with the package alone: a preset, COUNTxPRESET, COUNTxCHIP, or a chip for it.
+    """A cluster from the package's own names only: a preset, COUNTxPRESET, COUNTxCHIP, or a single chip.
 
-    None for any other name, of which no file is looked for. Raises InputError for a number of chips that cannot be
-    joined.
+    None for any other name; no file is looked up. Raises InputError for a number of chips that cannot be joined.
     """
     text = plain_name(name)
     if text in _names():
@@ -418,9 +418,9 @@ def catalog_cluster(name: str) -> Cluster | None:
 
 
 def _warn_changed(text: str) -> None:
-    """A `MachineNameWarning` for a bare name that meant a cluster and is now one box, rack or pod.
+    """Emit a `MachineNameWarning` for a bare name that used to mean a cluster and now means one box, rack or pod.
 
-    Worker processes say nothing: the process that started them has read the same name.
+    Worker processes do not warn: the process that started them has read the same name.
     """
     id = _names()[text]
     before = clusters().head(id).get("before")
@@ -440,9 +440,9 @@ def _warn_changed(text: str) -> None:
 
 
 def joined_copies(count: int, one: Cluster) -> Cluster:
-    """So many of a machine, joined by its network: of a cluster so many times the parts of its outermost level.
+    """`count` copies of a machine joined by its network; for a cluster, a larger outermost level.
 
-    Raises InputError where nothing joins two of them.
+    Raises InputError where no network joins two of them.
     """
     outer, inner = one.network, one.levels
     if outer is None and one.levels[-1].kind == "network":
@@ -457,7 +457,7 @@ def joined_copies(count: int, one: Cluster) -> Cluster:
 
 
 def of_chips(count: int, chip: Chip) -> Cluster:
-    """`count` chips in one node by the link of the catalog; more than a node holds, as nodes of the chip's preset.
+    """`count` chips in one node, joined by the catalog's link; beyond the size of a node, nodes of the chip's preset.
 
     Raises InputError where the chip has no link, or the count does not fill the preset's nodes.
     """
@@ -497,10 +497,10 @@ def of_chips(count: int, chip: Chip) -> Cluster:
 
 
 def _part_of_rack(count: int, preset: Cluster) -> int | None:
-    """Chips of each rack where `count` fill no whole racks: as few racks as have equal parts of them, in whole trays.
+    """Chips per rack where `count` fills no whole racks: the fewest racks with equal numbers of whole trays.
 
-    Those of 256 GB200 are 64 of four racks each. None where they fill racks, where a part would be less than half of
-    one, and where nodes are no racks.
+    For 256 GB200, 64 in each of four racks. None where racks are filled, where less than half of each would be used,
+    and where nodes are not racks.
     """
     size = preset.levels[0].size
     if preset.network is None or preset.levels[0].kind != "switch" or size <= 2 * NODE or count % size == 0:
@@ -510,7 +510,7 @@ def _part_of_rack(count: int, preset: Cluster) -> int | None:
 
 
 def link_kind(chip: Chip) -> str:
-    """The kind of level that the link of a chip makes, by its name in the catalog."""
+    """The kind of level that a chip's link forms, from the link's name in the catalog."""
     text = chip.link_kind.lower()
     for word, kind in (
         ("nvlink", "switch"), ("pcie", "pcie"), ("torus", "torus"), ("infinity", "mesh"), ("roce", "mesh"),

@@ -1,4 +1,4 @@
-"""Machine files: TOML that a user wrote, one machine in each; and those of the package, read as far as is asked."""
+"""Machine files: TOML files of users, with one machine each, and the package's own, parsed table by table on demand."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _HEADER = re.compile(r"^\[([\w-]+)", re.MULTILINE)
 
 
 class Tables(Mapping[str, Entry]):
-    """The top tables of the package's own TOML files by name, in their order; each is parsed when it is asked for.
+    """The top-level tables of the package's TOML files by name, in order, each parsed on first use.
 
-    Their names stand bare at the start of a line, as in `[h100-sxm.memory]`. `build`: name, table → entry.
+    Names are unquoted at the start of a line, as in `[h100-sxm.memory]`. `build`: (name, table) → entry.
     """
 
     def __init__(self, build: Callable[[str, TomlTable], Entry], *paths: Path) -> None:
@@ -48,7 +48,7 @@ class Tables(Mapping[str, Entry]):
         return len(self._texts)
 
     def head(self, name: str) -> TomlTable:
-        """What stands in a table itself, without the tables within it, or lists of them."""
+        """The direct entries of a table, without nested tables or lists of tables."""
         if name not in self._heads:
             text = "\n" + self._texts[name]
             ends = [at for inner in (f"\n[{name}.", f"\n[[{name}.") if (at := text.find(inner)) >= 0]
@@ -57,14 +57,14 @@ class Tables(Mapping[str, Entry]):
 
 
 def raw(name: str, table: TomlTable) -> TomlTable:
-    """A table as it stands in its file."""
+    """A table as it is in its file."""
     return table
 
 
 def one_table(noun: str, path: Path) -> tuple[str, TomlTable]:
-    """The name and the table of the one machine in a file; `noun` says what it should be, in errors.
+    """The name and the table of the only machine in a file; `noun` describes it in errors.
 
-    Raises InputError for a file that cannot be read, is too large, is no TOML, or holds none or several.
+    Raises InputError for a file that cannot be read, is too large, is not TOML, or holds no machine or several.
     """
     field = printable(str(path))
     tables = parse_toml(read_text(path, LARGEST_MACHINE, field), field)
@@ -75,7 +75,7 @@ def one_table(noun: str, path: Path) -> tuple[str, TomlTable]:
 
 
 def only_known(where: str, table: TomlTable, known: Iterable[str]) -> None:
-    """An InputError with the nearest for a key of the table that means nothing."""
+    """Raises InputError, with the nearest known key, for an unknown key of the table."""
     known = tuple(known)
     for key in table:
         if key not in known:
@@ -83,5 +83,5 @@ def only_known(where: str, table: TomlTable, known: Iterable[str]) -> None:
 
 
 def plain_name(name: str) -> str:
-    """A name as it is looked up: lower case, with hyphens."""
+    """Normalise a name for lookup: lower case, with hyphens."""
     return name.strip().lower().replace("_", "-").replace(" ", "-")

@@ -1,7 +1,7 @@
-"""How far the time to the first token scatters because of hosts, schedulers and load generators.
+"""Scatter of the time to first token that comes from hosts, schedulers and load generators.
 
-Kernels and steps have an interval by their law. The TTFT of a server holds two parts more, which differ from one
-release of an engine, client and host to another: the time before the scheduler sees a request, and waits.
+Kernels and steps have an interval from their law. A server's TTFT has two further parts, which vary between releases of
+an engine, clients and hosts: the time until the scheduler sees a request, and waits.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ FILE = Path(__file__).with_name("first_token.toml")
 
 @dataclass(frozen=True)
 class Scatter:
-    """What the logarithm of each part stays within, in four of five servers: waits, and by engine the host's time."""
+    """Bound on the log deviation of each part in four of five servers: `wait`, and `host` by engine."""
 
     wait: float
     host: Mapping[str, float]
 
     def log(self, engine: str, host: Count, wait: Count) -> Count:
-        """Of a TTFT that has these shares of both: √((host·h)² + (wait·w)²)."""
+        """Log deviation of a TTFT with these shares of both parts: √((host·h)² + (wait·w)²)."""
         return root((self.host.get(engine, 0.0) * host) ** 2 + (self.wait * wait) ** 2)
 
 

@@ -1,4 +1,4 @@
-"""Grids: how much carbon a kilowatt-hour of electricity stands for, by country."""
+"""Carbon intensity of electricity, by country."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from roofline.machine.files import Tables
 GRIDS = Path(__file__).with_name("grids.toml")
 YEAR = 2021
 MOST_CARBON = 2.0
-"""kg a kWh: coal alone stays below 1.3. More is a number of grams."""
+"""Largest accepted kg per kWh: coal alone is below 1.3, so a larger number must be in grams."""
 
 
 @dataclass(frozen=True)
 class PowerGrid:
-    """Electricity of a place: kilograms of CO₂ equivalent a kWh, and whose figure it is."""
+    """An electricity grid: kilograms of CO₂ equivalent per kWh, and the source."""
 
     name: str
     kg: float
@@ -28,7 +28,7 @@ class PowerGrid:
 
 @cache
 def grids() -> Tables[PowerGrid]:
-    """Country code → its grid."""
+    """Country code → grid."""
 
     def build(code: str, table: TomlTable) -> PowerGrid:
         return PowerGrid(table["name"], table["kg"], f"{table['name']} {YEAR}, Our World in Data (Ember)")
@@ -37,9 +37,9 @@ def grids() -> Tables[PowerGrid]:
 
 
 def grid_named(value: object) -> PowerGrid:
-    """The grid of a country by its code (`fr`), or one of so many kg of CO₂ equivalent a kWh.
+    """A country's grid by its code (`fr`), or a grid with the given kg of CO₂ equivalent per kWh.
 
-    Raises InputError for a code there is not, and for a number that is negative or of grams.
+    Raises InputError for an unknown code, and for a number that is negative or appears to be in grams.
     """
     number = real(value)
     if isinstance(value, str):

@@ -23,13 +23,13 @@ from roofline.work.counting import STANDARD
 from roofline.work.step import Queries, Step
 
 VERIFYING = 16
-"""Up to this many new tokens a query runs the decode kernel (drafts to verify); beyond it the prefill kernel."""
+"""Most new tokens of a query that run the decode kernel (drafts to verify); more run the prefill kernel."""
 ATTENTION_BACKWARD = 2.5 / 0.85
-"""Time of attention's gradient in that of its forward: five products for two (the scores are computed again), each at
+"""Time of attention's gradient over that of its forward: five products instead of two (scores are recomputed), each at
 0.85 of the forward's rate. FlashAttention-2 (arXiv:2307.08691, figs. 5 and 6) and -3 (arXiv:2407.08608, figs. 5, 6)."""
 
 Seconds: TypeAlias = tuple[Count, Constants | Either]
-"""Seconds, and the constants that gave them."""
+"""Seconds, and the constants used."""
 WorkSort: TypeAlias = Literal["products", "wide", "experts", "attention", "streams"]
 Code: TypeAlias = Count
 
@@ -57,7 +57,7 @@ class Kernel:
 
 
 KERNELS: KindTable[Kernel] = KindTable("kernels", o.Op, without=(o.Communicate,))
-"""Every kind of op but Communicate, which the network times."""
+"""Every kind of op except Communicate, which the network times."""
 GRADIENT_LAWS: KindTable[Law] = KindTable("laws of gradients", o.Op)
 """Kind of op → the law of the `Backward` that is its gradient."""
 

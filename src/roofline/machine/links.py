@@ -1,11 +1,11 @@
-"""The law of one level of a network, and its fitted constants.
+"""The law of one network level, and its fitted constants.
 
     t = (A^p + B^p)^(1/p),   A = α·(1 + Σ_k c_k·u_k²/(1 + u_k²)),   u_k = size/2^k,   B = f·size/(e·W)
 
-A is the latency, which rises each time the library changes to a protocol for larger messages (c ≥ 0, so time never
-falls as size grows); B is the bytes a rank sends at the share e of its bandwidth W. Where nothing was measured, c = 0
-and p = 0.7: the exponent stands for the protocols. `collective_constants.toml` holds α, e and c, fitted by
-`benchmarks/fit_collectives.py`, with the error on rows that took no part.
+A is the latency, which rises at each size where the library switches to a protocol for larger messages (c ≥ 0, so time
+never falls with size). B is the time of the bytes that a rank sends at the share e of its bandwidth W. Without
+measurements c = 0 and p = 0.7, an exponent that stands in for the protocols. `collective_constants.toml` holds α, e and
+c, fitted by `benchmarks/fit_collectives.py`, with the error on held-out rows.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from roofline.machine.named_chip import chip_named
 
 FILE = Path(__file__).with_name("collective_constants.toml")
 KNOTS = tuple(float(2**k) for k in range(12, 26, 2))
-"""Sizes, bytes, about which the latency may rise."""
+"""Message sizes, in bytes, around which the latency may rise."""
 SHARP = 0.7
-"""The exponent p where the rises were not measured: of 0.6 to 1, the best on 56 NCCL tables without rises."""
+"""The exponent p without measured rises: of 0.6 to 1, the best on 56 NCCL tables fitted without rises."""
 LAUNCH = 5e-6
 """Seconds to start a collective where none was measured: an assumption, as is SHARE."""
 SHARE = 0.75
 """Share of the link's bandwidth where none was measured."""
 WIDER = 1.15
-"""Factor on the interval for each doubling of the ranks beyond those measured."""
+"""Factor on the interval for each doubling of ranks beyond those measured."""
 
 
 @dataclass(frozen=True)
 class Link:
-    """Constants of one op among some number of ranks at one level.
+    """Constants of one op among a number of ranks at one level.
 
-    alpha: s.  share: of the bandwidth, for the bytes of the ring algorithm.  sharp: exponent p.  rises: c_k at KNOTS.
-    grade: A fitted on this chip, B on its generation or beyond the numbers of ranks measured, C on others or not at
-    all.  small, large: factors of the interval that holds 80 % of measurements, where latency rules and where not.
+    alpha: s. share: of the bandwidth, for the bytes of the ring algorithm. sharp: exponent p. rises: c_k at KNOTS.
+    grade: A fitted on this chip, B on its generation or beyond the ranks measured, C on others or assumed. small,
+    large: factors of the interval that holds 80 % of measurements, for latency-bound and bandwidth-bound sizes.
     """
 
     alpha: Count
@@ -55,7 +55,7 @@ class Link:
     large: tuple[Count, Count] = UNKNOWN
 
     def seconds(self, size: Count, moved: Count, bandwidth: Count) -> Count:
-        """The law: `size` as nccl-tests counts it, `moved` the bytes a rank sends, bandwidth in bytes/s."""
+        """The law: `size` as nccl-tests counts it, `moved` the bytes that a rank sends, `bandwidth` in bytes/s."""
         latency = self.alpha * (1 + sum(c * (size / k) ** 2 / (1 + (size / k) ** 2) for c, k in self._rises))
         return smooth_max(self.sharp, latency, moved / (self.share * bandwidth))
 
@@ -75,13 +75,12 @@ def _tables() -> TomlTable:
 
 
 def measured(chip: str, kind: str, op: str, software: str, ranks: int) -> Link | None:
-    """The fitted constants: the chip's, its generation's, those of the kind of link; None where none were fitted.
+    """The fitted constants: the chip's, its generation's, or those of the kind of link; None where none were fitted.
 
-    An engine's release that was not measured, `vllm 0.15.0`, has the constants of the newest that was, and the interval
-    of other releases, as an engine without a release has.
+    An unmeasured release of an engine, `vllm 0.15.0`, has the constants of the newest measured one and the interval
+    across releases, as does an engine without a release.
 
-    Between the numbers of ranks measured, α, e and c follow log₂ n; above them α goes on rising as it did, e and c
-    stay.
+    Between measured numbers of ranks α, e and c follow log₂ n. Beyond them α is extrapolated, e and c stay constant.
     """
     for place, grade in places(chip_named(chip)):
         entry = _entry(place, kind, op, software)
@@ -105,11 +104,11 @@ def held_out_error(chip: str, kind: str, op: str, software: str) -> float | None
 def link_of(entry: TomlTable, ranks: int, grade: str, software: str | None = None) -> Link:
     """The constants of an entry at a number of ranks; grade B at best beyond those measured.
 
-    The interval is that of the rows that were fitted where these are of the `software` asked for (or it is None), else
-    that of all releases, where others were measured.
+    If the fitted rows are of `software` (or it is None), the interval is theirs; otherwise it is that across all
+    releases, where others were measured.
 
-    The interval is wider by a tenth between the numbers of ranks measured, and by WIDER for each doubling beyond: four
-    ranks from two and eight, and eight from two and four, are 8 and 15 points worse than the rows themselves.
+    It is wider by a tenth between the numbers of ranks measured, and by WIDER for each doubling beyond: four ranks
+    predicted from two and eight, and eight from two and four, are 8 and 15 points worse than the rows themselves.
     """
     known = [float(np.log2(n)) for n in entry["ranks"]]
     log_ranks = float(np.log2(ranks))
@@ -136,5 +135,5 @@ def link_of(entry: TomlTable, ranks: int, grade: str, software: str | None = Non
 
 
 def assumed(level: Level, steps: int) -> Link:
-    """Constants where nothing was measured: α = LAUNCH + steps·latency of the level, e = SHARE, p = 0.7."""
+    """Constants without measurements: α = LAUNCH + steps·latency of the level, e = SHARE, p = 0.7."""
     return Link(LAUNCH + steps * level.latency, SHARE)

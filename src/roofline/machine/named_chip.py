@@ -1,4 +1,4 @@
-"""A chip as a person names it: of the catalog, this machine's, of a file, or by figures."""
+"""Look up a chip by name: from the catalog, this machine, a file, or figures."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from roofline.machine.files import one_table, plain_name
 
 
 def chip_named(spec: str | os.PathLike[str] | Chip) -> Chip:
-    """A chip by its catalog name or alias, `here` for this machine's, from a TOML file, or from figures such as
+    """A chip by its catalog name or alias, `here` for this machine's, the path of a TOML file, or figures such as
     `peak=1000T,bw=4.8T,mem=141G`.
 
-    Raises InputError with the nearest names where there is none.
+    Raises InputError with the nearest names for an unknown name.
     """
     if isinstance(spec, Chip):
         return spec

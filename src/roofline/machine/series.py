@@ -1,7 +1,7 @@
-"""Chips of one architecture, a row each: their peaks follow from units and clock, their bandwidth from the bus.
+"""Chips that differ only in units, clock and memory, one row each.
 
-`catalog/series/series.toml` says what one unit does in a clock, the .csv files beside it list the chips. A row becomes
-the table that a chip file would hold, so that both are read and checked by the same code (`chip.chip_from`):
+`catalog/series/series.toml` gives the FLOP of one unit per clock, and the .csv files beside it list the chips. A row is
+expanded to the table of a chip file, so that both are read and validated by the same code (`chip.chip_from`):
 
     peak in TFLOP/s = units × clock in MHz × FLOP per unit and clock / 10⁶
     bandwidth in GB/s = bus in bits × Gbit/s per pin / 8, or as the vendor states it

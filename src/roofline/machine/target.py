@@ -1,4 +1,4 @@
-"""A chip as ops meet it: its peaks, the formats in use, the engine whose kernels run, the cluster it is one of."""
+"""A chip as ops run on it: its peaks, number formats, the engine whose kernels run, and its cluster."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Known = TypeVar("Known")
 
 @dataclass(frozen=True)
 class Mode:
-    """How expected times are made: `calibrated`, `ideal` (the floor), or `fixed` shares of peak and bandwidth."""
+    """How expected times are computed: `calibrated`, `ideal` (the floor), or `fixed` shares of peak and bandwidth."""
 
     name: str
     mfu: float = 1.0
@@ -34,7 +34,7 @@ CALIBRATED, IDEAL = Mode("calibrated"), Mode("ideal")
 
 @dataclass(frozen=True)
 class Target:
-    """A chip as ops meet it: the formats in use, the engine whose kernels run, and the cluster it is one of."""
+    """A chip with the number formats in use, the engine whose kernels run, and its cluster."""
 
     chip: Chip
     precision: Precision
@@ -44,11 +44,11 @@ class Target:
     _known: dict[object, object] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """What it is made of: another process looks up its constants itself."""
+        """Pickle the inputs only: another process looks up the constants itself."""
         return type(self), (self.chip, self.precision, self.engine, self.mode, self.cluster)
 
     def constants(self, dtype: str, kind: str) -> Constants:
-        """The fitted constants, and how well they are known."""
+        """The fitted constants, with their grade."""
         return self._once((dtype, kind), lambda: self._constants(dtype, kind))
 
     def _constants(self, dtype: str, kind: str) -> Constants:
@@ -63,7 +63,7 @@ class Target:
         return self._once(fmt, lambda: roof_of(self.chip, fmt))
 
     def path(self, product: o.MatMul | o.ExpertMatMul) -> Path:
-        """How a product runs, by the part of the model that its weights are of."""
+        """How a product runs, by the part of the model that its weights belong to."""
         weights, activations = self.precision.chosen(product.part, product.format), self.precision.activations
         if isinstance(product, o.MatMul) and product.absorbs and self.engine.widens:
             weights = activations
@@ -81,18 +81,19 @@ class Target:
         return self._once(("path", weights), running)
 
     def quantising(self, dtype: str) -> Constants | None:
-        """The constants of the pass before products in a dtype: its own, fp8's where it was timed without one.
+        """Constants of the quantise pass before products in a dtype: its own, or fp8's where it was timed without a
+        pass.
 
-        None where neither was measured with a pass: it is an element-wise op like others. Where no engine is named it
-        is one kernel with a scale for each token; what all engines' rows give together has TensorRT-LLM's two with one
-        for the tensor, which no engine runs.
+        None where neither was measured with a pass, which is then an ordinary element-wise op. Without an engine it is
+        one kernel with a scale per token: the constants over all engines' rows include TensorRT-LLM's two kernels with
+        a scale per tensor, which no engine runs.
         """
         software = self.engine.software or ONE_PASS
         known = (constants_for(self.chip, each, "quantised_matmul", software) for each in (dtype, "fp8"))
         return next((c for c in known if c.record.passes), None)
 
     def kernel(self, weights: Format) -> str | None:
-        """The dtype of the kernel that the engine runs for experts in a format on this generation, None for its own."""
+        """The dtype of the engine's kernel for experts in a format on this generation, None for the format's own."""
         return self.engine.kernel(weights.name, self.chip.generation)
 
     @cached_property
@@ -101,7 +102,7 @@ class Target:
         return self.cluster or of_chips(1, self.chip)
 
     def _once(self, key: object, make: Callable[[], Known]) -> Known:
-        """What was worked out for a key before, or is now."""
+        """The cached result for a key, computed on first use."""
         if key not in self._known:
             self._known[key] = make()
         return self._known[key]  # type: ignore[return-value]
@@ -130,7 +131,7 @@ def mode_named(spec: str | Mode) -> Mode:
 
 
 def roof_of(chip: Chip, fmt: str) -> law.Roof:
-    """What a law needs to know of a chip that multiplies in a format.
+    """A chip as the laws see it, for work in a format.
 
     Data survives from kernel to kernel in one undivided last-level cache (Ada, GB202, CPUs), not in one of two.
     """
@@ -141,9 +142,9 @@ def roof_of(chip: Chip, fmt: str) -> law.Roof:
 # -- formats -------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Path:
-    """How a product runs: the fitted dtype, the format multiplied in, bytes a value of weights and activations.
+    """How a product runs: the dtype of its constants, the compute format, bytes per value of weights and activations.
 
-    `quantise`: bytes a value of the pass that quantises the activations just before, 0 where there is none.
+    `quantise`: bytes per value of the pass that quantises the activations before it, 0 without one.
     """
 
     dtype: str
@@ -155,20 +156,20 @@ class Path:
 
 WIDE = ("fp32", "bf16", "fp16")
 MXFP8 = 1 + 1 / 32
-"""Bytes of an activation in 8 bits with a scale for each 32."""
+"""Bytes of an 8-bit activation with one scale for every 32 values."""
 ONE_PASS = "sglang"
-"""A software whose quantise pass is one kernel."""
+"""The software whose quantise pass is a single kernel."""
 MXFP4 = 0.5 + 1 / 32
-"""The same in 4 bits."""
+"""Bytes of a 4-bit activation with one scale for every 32 values."""
 
 
 def wide_key(fmt: str | None) -> str:
-    """Whose constants a format of 16 bits or more has: its own, bf16's where nobody measured them."""
+    """The dtype whose constants a format of 16 bits or more uses: its own, or bf16's where it was not measured."""
     return fmt if fmt in WIDE else "bf16"
 
 
 def path_of(weights: Format, activations: Format) -> Path:
-    """A product's path: weight-only formats multiply at the activations' peak, others quantise the activations."""
+    """A product's path: weight-only formats compute at the activations' peak, others quantise the activations."""
     stored, wide = float(weights.stored_bits) / 8, float(activations.stored_bits) / 8
     plain = activations.compute or "bf16"
     if weights.compute is None:
@@ -189,13 +190,13 @@ def path_of(weights: Format, activations: Format) -> Path:
 
 
 def unfused_path(path: Path, weights: Format, fused: Collection[str]) -> Path:
-    """The path as an engine runs it: scales of the checkpoint need no pass, nor do formats that it quantises to in the
-    kernel before."""
+    """The path without a quantise pass where the checkpoint has the scales, or where the engine quantises to the format
+    in the kernel before."""
     return replace(path, quantise=0.0) if weights.static or path.dtype in fused else path
 
 
 def integer_path(path: Path, engine: Engine, chip: Chip) -> Path:
-    """The path of a product whose activations an engine rounds to 8 bits, so that integers are multiplied.
+    """The path of a product whose activations an engine rounds to 8 bits, for integer arithmetic.
 
     llama.cpp on CPUs does so for every quantised type (`vec_dot_type` of ggml/src/ggml-cpu/ggml-cpu.c).
     """
@@ -206,17 +207,18 @@ def integer_path(path: Path, engine: Engine, chip: Chip) -> Path:
 
 
 def kernel_path(path: Path, kernel: str | None) -> Path:
-    """The path of a product whose weights the chip multiplies as they are: mxfp4 by activations in mxfp4."""
+    """The path of a product whose weights the chip multiplies directly: mxfp4 by mxfp4 activations."""
     if kernel != "mxfp4":
         return path
     return replace(path, dtype=kernel, compute="fp4", activation=MXFP4, quantise=2 + MXFP4)
 
 
 def experts_path(weights: Format, activations: Format, kernel: str | None) -> Path:
-    """The path of routed experts, whose kernel quantises by itself: that of the kernel an engine names, or their own.
+    """The path of routed experts, whose kernel quantises by itself: the kernel that an engine names, or the format's
+    own.
 
-    `w4a8_mxfp4_mxfp8` multiplies mxfp4 weights by activations in 8 bits, `mxfp4` by activations in mxfp4; `bf16`
-    unpacks the weights to 16 bits first.
+    `w4a8_mxfp4_mxfp8` multiplies mxfp4 weights by 8-bit activations, `mxfp4` by mxfp4 activations; `bf16` first unpacks
+    the weights to 16 bits.
     """
     own = kernel_path(path_of(weights, activations), kernel)
     if kernel == "w4a8_mxfp4_mxfp8":

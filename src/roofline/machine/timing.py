@@ -1,7 +1,7 @@
-"""Op × chip → seconds: the floor that physics sets, the time to expect, and how sure that is.
+"""Op × chip → seconds: the physical floor, the expected time, and its uncertainty.
 
-The floor is max(FLOPs / peak, least bytes / bandwidth). The expected time is the law of the kernel that runs, with the
-constants fitted for this chip, its generation, or any chip (grades A, B, C). Nothing here knows a model.
+The floor is max(FLOPs / peak, least bytes / bandwidth). The expected time is the law of the kernel that runs, with
+constants fitted for this chip, its generation, or any chip (grades A, B, C). Nothing here depends on a model.
 """
 
 from __future__ import annotations
@@ -36,9 +36,12 @@ from roofline.work.traffic import FLOOR, FUSED, UNFUSED
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of one op. `compute`, `memory`, `network`: at full peak and bandwidths. `fixed`: launches in `expected`.
+    """Seconds of one op. `compute`, `memory`, `network`: at full peak and bandwidth. `fixed`: launch time in
+    `expected`.
 
-    `error`: how far 80 % of measurements fall from what is expected. `grade`: A fitted on this chip, B on its
+    `error`: deviations from `expected` that hold 80 % of measurements. `grade`: A fitted on this chip, B on its
+    generation, C on others. `launches`: kernels launched, 0 where the op has nothing to do or is part of another
+    kernel.
     generation, C on others. `launches`: kernels launched, 0 where the op has nothing to do or rides on another.
     """
 
@@ -53,22 +56,22 @@ class Timing:
 
     @property
     def low(self) -> Count:
-        """The lower end of the interval that 80 % of measurements fall in; no op beats the speed of light."""
+        """Lower end of the interval that holds 80 % of measurements, never below the floor."""
         return most(self.expected - self.error.below, self.floor)
 
     @property
     def high(self) -> Count:
-        """The upper end."""
+        """Upper end of the interval that holds 80 % of measurements."""
         return self.expected + self.error.above
 
     @property
     def floor(self) -> Count:
-        """Speed of light: max of compute, memory and network."""
+        """Lower bound: the largest of compute, memory and network."""
         return most(most(self.compute, self.memory), self.network)
 
 
 SUMMED = ("compute", "memory", "expected", "fixed", "network", "launches")
-"""The fields of a timing that are added up over ops, beside its error."""
+"""Fields of a timing that are added up over ops; its error is combined separately."""
 
 
 def ideal(op: o.Op, target: Target) -> tuple[Count, Count]:
@@ -76,7 +79,7 @@ def ideal(op: o.Op, target: Target) -> tuple[Count, Count]:
     chip, of = target.chip, op.origin
     if is_matrix(op):
         peak = chip.peak(matrix_format(of, target))
-        if isinstance(of, o.Attend):  # a cache in 8 bits may be multiplied in 8 bits
+        if isinstance(of, o.Attend):  # caches in 8 bits may be multiplied in 8 bits
             peak = max(peak, chip.peaks.get(target.precision.kv.compute or "", 0.0))
         if isinstance(of, o.Score):  # indexers run in 8 bits where the chip can
             peak = max(peak, chip.peaks.get("fp8", 0.0))
@@ -129,7 +132,7 @@ def _time(op: o.Op, target: Target) -> Timing:
     factor = target.engine.factor(generation, work)
     seconds = where(runs, seconds * factor, 0.0)
     expected = most(seconds, floor)
-    if factor < 1:  # no engine is faster than what its ops move
+    if factor < 1:  # an engine is never faster than its ops' bytes
         expected = most(expected, runs * FUSED.bytes(op, target.precision).total / target.chip.bandwidth)
     fixed = 0.0 if op.rides else launch_of(op, constants) * (seconds > 0)
     within = target.engine.within(generation, work)
@@ -142,7 +145,7 @@ def _time(op: o.Op, target: Target) -> Timing:
 
 
 def time_quantise(op: o.Op, target: Target) -> Timing | None:
-    """The pass that quantises a product's activations, an op of its own; None where there is none."""
+    """The pass that quantises a product's activations as an op of its own; None where there is none."""
     if not isinstance(op, o.MatMul) or op.phase == "weight" or target.mode.name != "calibrated":
         return None
     if op.beside and op.phase != "backward":  # going back, each quantises the gradient of its own output
@@ -163,7 +166,7 @@ def time_quantise(op: o.Op, target: Target) -> Timing | None:
 
 
 def _communicate(op: o.Communicate, target: Target) -> Timing:
-    """A collective on the target's cluster; sizes in the format of the activations, of a dispatch in its own."""
+    """A collective on the target's cluster; sizes use the activations' format, for a dispatch its own format."""
     if op.collective not in ("dispatch", "combine"):
         return _transferred(op, target, None)
     decoding = op.decoding
@@ -178,7 +181,7 @@ def _communicate(op: o.Communicate, target: Target) -> Timing:
 
 
 def _transferred(op: o.Communicate, target: Target, kernel: ExchangeKernel | None) -> Timing:
-    """A collective; a dispatch or combine by one of its kernels."""
+    """A collective; a dispatch or combine uses one of its kernels."""
     routing, name = None, op.collective
     if kernel is not None and target.engine.dispatcher == "alltoall":
         name = "all_to_all"
@@ -197,7 +200,7 @@ def _transferred(op: o.Communicate, target: Target, kernel: ExchangeKernel | Non
 
 
 def slowed(t: Transfer, target: Target, kind: str = "collectives") -> Transfer:
-    """A transfer as the engine's load makes it, or as an ideal or fixed law has it."""
+    """A transfer under the engine's load, or under an ideal or fixed law."""
     if target.mode.name != "calibrated":
         seconds = t.floor / (target.mode.mbu if target.mode.name == "fixed" else 1.0)
         return Transfer(t.floor, seconds, seconds, seconds, 0.0, t.moved, "-")

@@ -1,1 +1,1 @@
-"""The real code of a model, run on shapes alone → a model of the matrix products and attention that it does."""
+"""Trace a model's real code on shapes alone into a model of its matrix products and attention."""

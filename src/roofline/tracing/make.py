@@ -1,4 +1,4 @@
-"""`trace`: a config whose type has no family → a model made of what its real code multiplies."""
+"""`trace`: a model from a config whose type has no family, built from the products that its real code runs."""
 
 from __future__ import annotations
 
@@ -20,22 +20,23 @@ if TYPE_CHECKING:
     from roofline.tracing.watch import Pass
 
 SHAPES = ((2, 7, False), (2, 11, False), (3, 1, True))
-"""Sequences, new tokens, and whether others are cached: what follows the tokens in all three does so in any step."""
+"""(sequences, new tokens, whether behind a cache) of each traced pass; sizes consistent in all three hold in any
+step."""
 _HOW_IT_RUNS = ("implementation", "auto_map", "quantization_config", "kernel", "name_or_path", "backbone", "trust_")
-"""Words in keys that say where code or kernels come from: a trace runs what transformers itself has, and no more."""
+"""Words in config keys that say where code or kernels come from: only transformers' own code is traced."""
 
 
 def trace(source: Source, *, revision: str | None = None) -> Model:
-    """A model whose type needs no family: its real code in transformers, run on torch's meta device.
+    """A model of any type that transformers supports, traced by running its real code on torch's meta device.
 
-    The code runs with shapes and without weights over two prompts and over one token behind a cache. What multiplies by
-    a weight becomes a Linear or an Embedding, attention an Attention, routed experts Experts, each by its name in the
-    code; norms, activations and all other work count nothing, and the model says so (`not_counted`). Attention is
-    to all tokens before, or to those of a window: a choice among them is not seen. All parameters
-    count. It can be analyzed, estimated and fitted as any other model. Code that comes with a checkpoint is never run.
+    The code runs on shapes, without weights, over two prompts and over one token behind a cache. A product with a
+    weight becomes a Linear or an Embedding, attention an Attention, routed experts an Experts, each named as in the
+    code. Norms, activations and all other work are not counted, and the model says so (`not_counted`). Attention is to
+    all earlier tokens or to a window; sparse selection is not detected. All parameters count. The model can be
+    analysed, estimated and fitted like any other. Code that comes with a checkpoint is never run.
 
-    Raises InputError where torch or transformers are missing, or where they do not have this type; and for a model of
-    which the decoder is but a part: an encoder, an encoder-decoder, a class with parameters that text does not use.
+    Raises InputError where torch or transformers are missing, where they lack this type, and for a model that is more
+    than a decoder: an encoder, an encoder-decoder, or a class with parameters that text does not use.
     """
     name, raw = config_of(source, revision=revision)
     for package in ("torch", "transformers"):
@@ -50,7 +51,7 @@ def trace(source: Source, *, revision: str | None = None) -> Model:
 
 
 def settings_of(raw: JsonObject) -> dict[str, JsonValue]:
-    """The settings without those that say where code comes from, and in which formats weights are stored."""
+    """The settings without those that say where code comes from and in which formats weights are stored."""
     return {
         key: settings_of(value) if isinstance(value, Mapping) else value
         for key, value in raw.items()
@@ -59,7 +60,7 @@ def settings_of(raw: JsonObject) -> dict[str, JsonValue]:
 
 
 def _model(name: str, model_type: str, c: Config, runs: Sequence[Pass]) -> Model:
-    """The model of what all passes did alike; what only some did counts nothing."""
+    """The model of the work that all passes agree on; work in only some of them is not counted."""
     first = runs[0]
     alike = [step for step in first.steps if all(step in run.steps for run in runs[1:])]
     layers = dict.fromkeys(step.layer for step in alike if step.layer is not None)
@@ -86,9 +87,10 @@ def _model(name: str, model_type: str, c: Config, runs: Sequence[Pass]) -> Model
 
 
 def _in_parts(modules: Sequence[Module]) -> list[Module]:
-    """A layer's products under the parts that formats are given by: those around attention, and those of routers.
+    """Assign a layer's products to the parts that formats are given by: attention and router.
 
-    A product is of attention where it stands in the same module of the code; it is a router where it is beside experts
+    A product belongs to attention if it is in the same module of the code. It is a router if it is beside experts and
+    has one score for each of them.
     and scores each of them.
     """
     attention = tuple(_around(m.name.removesuffix(".attention") + ".") for m in modules if isinstance(m, Attention))
@@ -104,12 +106,12 @@ def _in_parts(modules: Sequence[Module]) -> list[Module]:
 
 
 def _around(name: str) -> str:
-    """The module of the code that holds what has this name, and a dot."""
+    """Path of the module of the code that contains this name, with a trailing dot."""
     return name[: name.rfind(".") + 1]
 
 
 def _apart(modules: Sequence[Module]) -> tuple[Module, ...]:
-    """Modules under names of their own: one that runs again has the same weights, which are counted once."""
+    """Modules with unique names; a module that runs again has the same weights, which are counted once."""
     known: dict[str, int] = {}
     named: list[Module] = []
     for module in modules:

@@ -1,7 +1,7 @@
-"""Passes of a model's real code over shapes: what it multiplies by, and where it attends.
+"""Run a model's real code on shapes, and record the weights it multiplies by and its attention.
 
-A dispatch mode sees each product on torch's meta device, and knows a weight by the storage that its views share.
-Attention and routed experts come through the interfaces that transformers has for their kernels: so grouped keys stay
+A dispatch mode sees each product on torch's meta device, and identifies a weight by the storage that its views share.
+Attention and routed experts are intercepted through transformers' interfaces for custom kernels, so grouped keys stay
 grouped, windows are known, and no expert is looked up by the value of a router.
 """
 
@@ -28,27 +28,27 @@ if TYPE_CHECKING:
     from transformers import Cache, PretrainedConfig, PreTrainedModel
 
 Operand: TypeAlias = Any
-"""What torch hands to an operator or gets of it: a tensor, a number, a list of these."""
+"""An argument or result of a torch operator: a tensor, a number, or a list of these."""
 Operands: TypeAlias = tuple[Operand, ...]
 NamedOperands: TypeAlias = Mapping[str, Operand]
 _KERNEL = "roofline_trace"
 _LAYER = re.compile(r"^((?:.*?\.)?\d+)\.(.+)$")
 _PLACE = re.compile(r"^([^.]+\.[^.*]+(?:\.[^.*]+\.\*\.[^.]+)?).*$")
-"""A parameter's place in a model, without what it is called there."""
+"""The module path of a parameter, without its own name."""
 _ONE_AT_A_TIME = threading.Lock()
 _PRODUCTS: Mapping[str, tuple[int, int, int | None]] = {
     "aten.mm": (0, 1, None), "aten.bmm": (0, 1, None), "aten.addmm": (1, 2, 0), "aten.baddbmm": (1, 2, 0),
 }  # fmt: skip
-"""Product → the places of its two factors and of what is added."""
+"""Product → positions of its two factors and of the added term."""
 _OTHERS = ("aten.convolution", "aten._grouped_mm", "aten.mv", "aten.addmv", "aten.dot")
 _COPIES = ("aten._to_copy", "aten.clone")
-"""What makes another storage of the same values: a router's weight in single precision."""
+"""Operators that copy values to another storage: for example a router's weight in single precision."""
 _OTHERS_BEGIN = "aten._scaled_dot_product"
 
 
 @dataclass(frozen=True)
 class TracedStep:
-    """A module as a pass ran it: in which layer (None: in none), and whether behind all of them."""
+    """A module as it ran in a pass: its layer (None outside layers), and whether it came after all layers."""
 
     module: Module
     layer: str | None = None
@@ -57,9 +57,10 @@ class TracedStep:
 
 @dataclass(frozen=True)
 class Pass:
-    """What one pass did, and what the model is. `unknown`: where it did products that no module stands for.
+    """The recorded work of one pass, and facts about the model. `unknown`: places with products that no module stands
+    for.
 
-    `unused`: the parameters that it did nothing with, and their values.
+    `unused`: the parameters that the pass did not use, and their sizes.
     """
 
     steps: tuple[TracedStep, ...]
@@ -74,10 +75,10 @@ class Pass:
 
 
 def passes(model_type: str, settings: JsonObject, shapes: Sequence[tuple[int, int, bool]]) -> list[Pass]:
-    """What the real code of a type does with so many sequences, each of so many new tokens, behind a cache or not.
+    """The recorded passes of a type's real code, one for each of `shapes`: (sequences, new tokens, behind a cache).
 
-    Raises InputError where transformers has no causal language model of that type, its code asks for values, or the
-    language model is but a part of the class that `architectures` names.
+    Raises InputError where transformers has no causal language model of that type, where its code depends on values, or
+    where the language model is only part of the class that `architectures` names.
     """
     torch, transformers = import_module("torch"), import_module("transformers")
     with _ONE_AT_A_TIME, _quiet(torch, transformers):
@@ -93,7 +94,7 @@ def passes(model_type: str, settings: JsonObject, shapes: Sequence[tuple[int, in
             _refuse_other(torch, transformers, whole, model)
         except InputError:
             raise
-        except Exception as error:  # whatever the code of some model raises: it is the config's or that code's matter
+        except Exception as error:  # whatever the model's code raises: caused by the config or that code
             reason = " ".join(str(error).split())[:120] or type(error).__name__
             expected = "a config whose code in transformers runs on shapes alone"
             raise InputError("trace", f"{model_type}: {reason}", expected) from error
@@ -101,7 +102,7 @@ def passes(model_type: str, settings: JsonObject, shapes: Sequence[tuple[int, in
 
 
 def _refuse_half(config: PretrainedConfig, model: PreTrainedModel) -> None:
-    """Raises InputError where the config describes an encoder-decoder, and the model is its decoder."""
+    """Raises InputError where the config describes an encoder-decoder and the model is only its decoder."""
     if getattr(config, "is_encoder_decoder", False):
         part = type(model).__name__
         expected = f"a decoder of text alone (this is an encoder-decoder, of which {part} is a part)"
@@ -111,7 +112,7 @@ def _refuse_half(config: PretrainedConfig, model: PreTrainedModel) -> None:
 def _refuse_other(
     torch: ModuleType, transformers: ModuleType, config: PretrainedConfig, model: PreTrainedModel
 ) -> None:
-    """Raises InputError where `architectures` names another class of transformers than that of the model."""
+    """Raises InputError where `architectures` names a transformers class other than the model's."""
     built = type(model).__name__
     named = next(iter(config.architectures or ()), built)
     if named != built and hasattr(transformers, named):
@@ -122,12 +123,12 @@ def _refuse_other(
 
 
 def _values(model: PreTrainedModel) -> int:
-    """Values of all parameters."""
+    """Number of values in all parameters."""
     return sum(p.numel() for p in model.parameters())
 
 
 def _refuse_unused(model: PreTrainedModel, runs: Sequence[Pass]) -> None:
-    """Raises InputError where no pass over text uses all parameters of the class: what is left does work of its own."""
+    """Raises InputError where no text pass uses some parameters of the class: they do work that is not traced."""
     unused = {key: n for key, n in runs[0].unused.items() if all(key in run.unused for run in runs)}
     if unused:
         places = list(dict.fromkeys(_PLACE.sub(r"\1", re.sub(r"\.\d+\.", ".*.", key)) for key in unused))
@@ -137,7 +138,7 @@ def _refuse_unused(model: PreTrainedModel, runs: Sequence[Pass]) -> None:
 
 @contextmanager
 def _quiet(torch: ModuleType, transformers: ModuleType) -> Iterator[None]:
-    """Weights in bf16, as grouped products need; nothing printed, and nothing fetched."""
+    """Use bf16 weights, as grouped products need; print nothing and download nothing."""
     from huggingface_hub import constants as hub
 
     before = torch.get_default_dtype()
@@ -154,7 +155,7 @@ def _quiet(torch: ModuleType, transformers: ModuleType) -> Iterator[None]:
 
 
 def _built(torch: ModuleType, transformers: ModuleType, model_type: str, settings: JsonObject) -> PreTrainedModel:
-    """The causal language model on the meta device, with our attention where it lets one choose."""
+    """The causal language model on the meta device, with the recording attention where it can be selected."""
     _register(transformers, _untraced, _untraced)
 
     def build(attention: str) -> PreTrainedModel:
@@ -165,7 +166,7 @@ def _built(torch: ModuleType, transformers: ModuleType, model_type: str, setting
 
     try:
         model = build(_KERNEL)
-    except (KeyError, ValueError):  # its attention is not one that can be chosen
+    except (KeyError, ValueError):  # its attention cannot be selected
         model = build("eager")
     return model.train(False)
 
@@ -184,17 +185,17 @@ def _register(
 def _behind_a_cache(
     torch: ModuleType, transformers: ModuleType, model: PreTrainedModel, shapes: Sequence[tuple[int, int, bool]]
 ) -> Iterator[Pass]:
-    """The passes that stand behind a cache; none of a model whose cache does not work without values."""
+    """The passes behind a cache; none for a model whose cache does not work without values."""
     for shape in shapes:
         if shape[2]:
             try:
                 yield _pass(torch, transformers, model, shape)
-            except Exception:  # the model says that none ran
+            except Exception:  # the model reports that none ran
                 return
 
 
 def _pass(torch: ModuleType, transformers: ModuleType, model: PreTrainedModel, shape: tuple[int, int, bool]) -> Pass:
-    """One pass; where it stands behind a cache, of a prompt that is not watched."""
+    """One pass; a pass behind a cache first runs a prompt that is not recorded."""
     sequences, tokens, cached = shape
     watch = _Watch(model, sequences * tokens)
     _register(transformers, watch.attend, watch.experts)
@@ -219,7 +220,7 @@ def _pass(torch: ModuleType, transformers: ModuleType, model: PreTrainedModel, s
 
 
 def _watching(dispatch: Callable[[OpOverload, Operands, NamedOperands], Operand]) -> TorchDispatchMode:
-    """A dispatch mode of that function; torch wants it plain, not a method."""
+    """A dispatch mode for that function; torch wants a plain function, not a method."""
 
     def run(
         mode: TorchDispatchMode, function: OpOverload, types: tuple[type, ...], args: Operands = (),
@@ -233,13 +234,13 @@ def _watching(dispatch: Callable[[OpOverload, Operands, NamedOperands], Operand]
 
 
 def _storage(tensor: Tensor) -> int:
-    """What a tensor and its views have in common."""
+    """The storage that a tensor shares with its views."""
     return int(tensor.untyped_storage()._cdata)
 
 
 @dataclass
 class _Watch:
-    """Notes what a pass over so many tokens multiplies, in the order in which it does."""
+    """Records the products of a pass over a given number of tokens, in order."""
 
     model: PreTrainedModel
     tokens: int
@@ -247,7 +248,7 @@ class _Watch:
     unknown: set[str] = field(default_factory=set)
     counted: set[str] = field(default_factory=set)
     copies: list[Tensor] = field(default_factory=list)
-    """Copies of weights, kept so that no other storage takes their place."""
+    """Copies of weights, kept alive so that their storage is not reused."""
 
     def __post_init__(self) -> None:
         self.names: dict[int, str] = {id(m): name for name, m in self.model.named_modules()}
@@ -260,7 +261,7 @@ class _Watch:
 
     # -- what torch runs -----------------------------------------------------------------------------------------------
     def dispatch(self, function: OpOverload, args: Operands, kwargs: NamedOperands) -> Operand:
-        """Runs one function of torch, and notes it if it is a product."""
+        """Run one torch function, and record it if it is a product."""
         name = str(function.overloadpacket)
         self._use(args, kwargs)
         if name in _PRODUCTS:
@@ -278,12 +279,12 @@ class _Watch:
         return out
 
     def _use(self, *values: Operand) -> None:
-        """Notes the parameters among these values, however nested."""
+        """Record the parameters among these values, however nested."""
         tensors = (value for value in self.leaves(values) if hasattr(value, "untyped_storage"))
         self.used.update(owner for tensor in tensors if (owner := self._owner(tensor)))
 
     def unused(self) -> dict[str, int]:
-        """The parameters that nothing was done with, and their values."""
+        """The parameters that were not used, and their sizes."""
         owners = ((self._owner(p), p.numel()) for p in self.model.parameters())
         return {owner: values for owner, values in owners if owner not in self.used}
 
@@ -292,7 +293,7 @@ class _Watch:
         return self.weights.get(_storage(tensor), "")
 
     def _product(self, a: Tensor, b: Tensor, added: Tensor | None) -> None:
-        """a·b, of which one is a weight [in, out], or one such for each of its groups."""
+        """Record a·b, where one is a weight [in, out], or one such weight for each group."""
         owner, weight, rows = self._owner(b), b, a.shape[-2]
         if not owner:
             owner, weight, rows = self._owner(a), a.mT, b.shape[-1]
@@ -347,7 +348,7 @@ class _Watch:
         return query.new_empty(sequences, tokens, heads, value.shape[-1]), None
 
     def experts(self, module: nn.Module, states: Tensor, index: Tensor, weights: Tensor) -> Tensor:
-        """Routed experts of [tokens, hidden] states, `index` [tokens, top_k] of them."""
+        """Routed experts on [tokens, hidden] states; `index` [tokens, top_k] selects them."""
         del weights
         self._use(list(module.parameters()))
         count, hidden = module.down_proj.shape[0], states.shape[-1]
@@ -364,18 +365,18 @@ class _Watch:
 
     # -- where ---------------------------------------------------------------------------------------------------------
     def _add(self, name: str, module: Module) -> None:
-        """Notes a module by the name that it, or its weight, has in the code."""
+        """Record a module under the name that it, or its weight, has in the code."""
         self.counted.add(name)
         place = _LAYER.match(name)
         layered = any(step.layer is not None for step in self.steps)
         self.steps.append(TracedStep(module, place.group(1) if place else None, layered and place is None))
 
     def _general(self, name: str) -> str:
-        """A name with all layers alike."""
+        """A name with the layer number replaced, so that all layers share it."""
         return re.sub(r"\.\d+\.", ".*.", name)
 
 
 def _leaf(name: str) -> str:
-    """What a parameter or a module is called within its layer."""
+    """Name of a parameter or module within its layer."""
     place = _LAYER.match(name)
     return (place.group(2) if place else name).removesuffix(".weight").rstrip(".")

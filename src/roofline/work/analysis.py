@@ -1,4 +1,5 @@
-"""Model × step under conventions: FLOPs, bytes and intensity, op by op and in total."""
+"""Analysis of a model at a step under counting and traffic conventions: FLOPs, bytes, intensity, per op and in
+total."""
 
 from __future__ import annotations
 
@@ -24,14 +25,14 @@ from roofline.work.traffic import Moved, Traffic, traffic_named
 from roofline.work.training import Training, step_ops
 
 EXACT = 2**62
-"""Sweeps whose largest figure stays below this run in exact 64-bit integers; larger ones in float64."""
+"""Sweeps whose largest figure is below this run in exact 64-bit integers, larger ones in float64."""
 PIECE = 2**14
-"""Elements of a sweep evaluated at a time: an array of them fits a core's own cache."""
+"""Elements of a sweep evaluated at a time: arrays of this size fit a core's own cache."""
 
 
 @dataclass(frozen=True)
 class OpCost(Figured):
-    """One op in all the layers it stands in. `flops` and `bytes` are over those layers, `each_…` of one layer."""
+    """One op over all layers that contain it. `flops` and `bytes` cover all those layers, `each_…` one of them."""
 
     FIGURES: ClassVar[Units] = {
         "name": "", "kind": "", "block": "", "layers": "", "flops": "FLOP", "flops_per_layer": "FLOP", "bytes": "B",
@@ -46,12 +47,12 @@ class OpCost(Figured):
 
     @property
     def name(self) -> str:
-        """What it is called, after its module."""
+        """Name of the op, after its module."""
         return self.op.name
 
     @property
     def kind(self) -> str:
-        """What it does: matmul, attention, norm, …"""
+        """Kind of the op: matmul, attention, norm, …"""
         return self.op.kind
 
     @property
@@ -88,7 +89,7 @@ class OpCost(Figured):
 
 @dataclass(frozen=True, repr=False)
 class Analysis(Result):
-    """What a step of a model costs under a counting, a traffic and a precision.
+    """The cost of a model's step under a counting, a traffic convention and a precision.
 
     Every figure has the broadcast shape of the step's arrays: a plain int or float where it has none.
     """
@@ -108,7 +109,7 @@ class Analysis(Result):
 
     @property
     def layout(self) -> str:
-        """Of which one rank's work it is, in words."""
+        """The layout whose rank is analysed, as text."""
         return self.model.layout_text or "one chip"
 
     @property
@@ -140,13 +141,13 @@ class Analysis(Result):
         return np.broadcast_shapes(self.step.shape, self.model.shape)
 
     def shaped(self, value: Count) -> Count:
-        """A figure in that shape."""
+        """A figure broadcast to the analysis's shape."""
         if not self.shape:
             return value
         return np.broadcast_to(value, self.shape)
 
     def _total(self, each: Callable[[OpCost], Count]) -> Count:
-        """Σ over ops of layers · each(op). A large sweep runs in pieces that stay in the processor's cache."""
+        """Σ over ops of layers · each(op). Large sweeps run in pieces that fit the processor's cache."""
         if self.model.shape or self.step.points <= PIECE:
             total: Count = 0
             for row in self.ops:
@@ -177,7 +178,7 @@ class Analysis(Result):
 
     @cached_property
     def below_floor(self) -> Count | None:
-        """Bytes over those that must move at least (`floor`) where factors bring any below it, else None."""
+        """Bytes relative to the least that must move (`floor`), where traffic factors bring any below it; else None."""
         if self.traffic.factors is None:
             return None
         least = replace(self, traffic=traffic_named("floor")).bytes
@@ -203,13 +204,12 @@ def analyze(
     traffic: TrafficText = "fused",
     precision: PrecisionText = None,
 ) -> Analysis:
-    """What `step` costs on `model`: a Model, its name, path or config.
+    """The cost of `step` on `model`: a Model, its name, path or config.
 
-    `counting`: standard, torch, original or llm-para. `traffic`: fused, unfused, floor, original or llm-para, with
-    factors where wanted (`fused(weights=0.5)`). `precision`: that of the checkpoint, or changes to it (`"fp8"`,
-    `"weights=int4,kv=fp8"`, a mapping of roles, a Precision).
-    Ints give exact ints. Arrays broadcast, and every figure has their shape. Expected numbers of distinct experts
-    are floats. Raises InputError for what is not understood.
+    `counting`: standard, torch, original or llm-para. `traffic`: fused, unfused, floor, original or llm-para,
+    optionally with factors (`fused(weights=0.5)`). `precision`: the checkpoint's, or changes to it (`"fp8"`,
+    `"weights=int4,kv=fp8"`, a mapping of roles, a Precision). Ints give exact ints. Arrays broadcast, and every figure
+    has their shape. Expected numbers of distinct experts are floats. Raises InputError for invalid arguments.
     """
     built = model_of(model)
     how, what = counting_named(counting), traffic_named(traffic)
@@ -223,7 +223,7 @@ def analyze(
 
 
 def _fits(largest: Analysis) -> bool:
-    """Whether 64-bit integers hold every figure of a sweep whose largest step this is."""
+    """Whether 64-bit integers can hold every figure of a sweep, given the analysis of its largest step."""
     flops, moved = (v.max() if is_array(v) else v for v in (largest.flops, largest.bytes))
     return bool(max(float(flops), 2.0**16 * float(moved)) < EXACT)
 

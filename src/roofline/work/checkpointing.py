@@ -1,4 +1,4 @@
-"""Activation checkpointing in part: of some layers, or of some ops of a layer; and sequences packed into one."""
+"""Partial activation checkpointing, by layers or by ops, and sequences packed into one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from roofline.work import ops as o
 
 
 def layers_again(layers: int, most: int | None, every: int | None) -> int:
-    """Of a stage's layers those that are run again: `most` of them, or each `every`-th, else all.
+    """Layers of a stage that are recomputed: `most` of them, or every `every`-th, else all.
 
     Megatron-LM's --recompute-method block with --recompute-num-layers (core/transformer/transformer_block.py);
     torchtitan's selective checkpointing by a number (`apply_ac`).
@@ -25,7 +25,8 @@ def layers_again(layers: int, most: int | None, every: int | None) -> int:
 
 
 def check_layers(recompute: object, most: Count, every: Count) -> None:
-    """Raises InputError for layers that are run again where none is, for both at once, or for no whole numbers."""
+    """Raises InputError for recompute counts where nothing is recomputed, where both are given, or that are not
+    whole."""
     if most is not None and every is not None:
         raise InputError("recompute_every", every, "not beside recompute_layers: one of them")
     for name, value in (("recompute_layers", most), ("recompute_every", every)):
@@ -38,7 +39,7 @@ def check_layers(recompute: object, most: Count, every: Count) -> None:
 
 
 def check_offloaded(layers: Count, offload: Sequence[str]) -> None:
-    """Raises InputError for layers whose activations are offloaded where none are, and for no whole number of them.
+    """Raises InputError for a layer count where no activations are offloaded, or one that is not whole.
 
     Megatron-LM's `cpu_offloading_num_layers` (core/transformer/transformer_config.py).
     """
@@ -51,11 +52,11 @@ def check_offloaded(layers: Count, offload: Sequence[str]) -> None:
 
 
 def by_op(forward: Sequence[o.Op]) -> Iterator[tuple[o.Op, Count]]:
-    """Each op of a layer, and how many elements of its output are kept where every second product is run again.
+    """Each op of a layer, and how many elements of its output are kept if every second product is recomputed.
 
-    As torchtitan does (`_save_list` and `_apply_ac_to_transformer_block`): outputs of attention and of reduce-scatters
-    are kept, and of the first, third, fifth … product; everything else is run again from the layer's input. Queries,
-    keys and values are three products, a gate and what it multiplies two, in that order. Experts are in no such list.
+    As in torchtitan (`_save_list` and `_apply_ac_to_transformer_block`), outputs of attention, of reduce-scatters, and
+    of the first, third, fifth … product are kept; everything else is recomputed from the layer's input. Queries, keys
+    and values count as three products, in that order, and a gate and its partner as two. Experts are not in the list.
     """
     number = 0
     widths = next((_heads(op) for op in forward if isinstance(op, o.Attend)), (0, 0, 0))
@@ -79,19 +80,19 @@ def _heads(op: o.Attend) -> tuple[Count, Count, Count]:
 
 
 def _parts(op: o.MatMul, widths: tuple[Count, Count, Count]) -> tuple[Count, ...]:
-    """The products that published code runs one after another where ours is one."""
+    """The widths of the separate products that published code runs where this op is one."""
     if some(sum(widths) > 0) and not some(op.n - sum(widths)):
         return widths
     return (op.n // 2, op.n // 2) if op.gated else (op.n,)
 
 
 def _sent(op: o.Communicate) -> Count:
-    """Elements that a reduce-scatter leaves on a rank, none where it is of one rank."""
+    """Elements that a reduce-scatter leaves on a rank; 0 for a single rank."""
     return ceil_div(op.elements, op.ranks) * ((op.ranks > 1) * 1)
 
 
 def again_by_op(forward: Sequence[o.Op]) -> Iterator[o.Op]:
-    """What of a layer is run again: all that `by_op` does not keep; of a product kept in part, the rest."""
+    """The ops of a layer that are recomputed: all that `by_op` does not keep, and the rest of products kept in part."""
     for op, kept in by_op(forward):
         if isinstance(op, o.MatMul):
             left = op.n - kept // (op.m * op.groups)
@@ -109,9 +110,10 @@ def _narrower(op: o.MatMul, n: Count) -> o.MatMul:
 
 
 def packed(lengths: Given, tokens: Count) -> tuple[tuple[int, int], ...]:
-    """Sequences packed into one: (length, how many), longest first, from a list of lengths or "4096,512x8"; () is one.
+    """Sequences packed into one: (length, number), longest first, from a list or "4096,512x8"; () means a single
+    sequence.
 
-    Tokens attend within their own sequence. Raises InputError where lengths do not add up to `tokens`.
+    Tokens attend within their own sequence. Raises InputError where the lengths do not add up to `tokens`.
     """
     if lengths is None or (isinstance(lengths, (str, list, tuple)) and not lengths):
         return ()
@@ -127,7 +129,7 @@ def packed(lengths: Given, tokens: Count) -> tuple[tuple[int, int], ...]:
 
 
 def _entry(word: Given) -> tuple[int, int]:
-    """A length and how many: 512, "512", "512x8" or (512, 8)."""
+    """A length and its number: 512, "512", "512x8" or (512, 8)."""
     pair = word.strip().split("x") if isinstance(word, str) else word
     values = list(pair) if isinstance(pair, (list, tuple)) else [pair]
     if isinstance(word, str):

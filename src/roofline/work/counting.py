@@ -1,4 +1,4 @@
-"""How FLOPs are counted: a table from the kind of op to a formula, for each convention.
+"""FLOP counting conventions: for each, a table from the kind of op to a formula.
 
 `standard`   a multiply-add is 2 FLOPs, attention counts the pairs the mask leaves, the head runs where logits are
              needed. Norms, RoPE and activations by the per-element counts below. Softmax is not counted.
@@ -36,7 +36,7 @@ ACTIVATION_FLOPS: Mapping[str, int] = MappingProxyType({
 
 @dataclass(frozen=True)
 class Counting:
-    """A convention: its formulas, and which tokens and modules it covers."""
+    """A counting convention: its formulas, and the tokens and modules that it covers."""
 
     name: str
     about: str
@@ -45,11 +45,11 @@ class Counting:
     layers_only: bool = False
 
     def __reduce__(self) -> str | tuple[object, ...]:
-        """One of ours goes to another process by its name."""
+        """Pickle built-in conventions by name."""
         return (counting_named, (self.name,)) if COUNTINGS.get(self.name) is self else object.__reduce_ex__(self, 2)
 
     def plain(self) -> str:
-        """How results call it."""
+        """Name of the convention in results."""
         return self.name
 
     def flops(self, op: o.Op) -> Count:
@@ -178,12 +178,12 @@ def update(op: o.Update) -> Count:
 
 
 def twice_forward(formulas: KindTable[Formula]) -> Formula:
-    """A gradient with respect to all inputs costs twice the op."""
+    """Formula of a gradient with respect to all inputs: twice the op's own FLOPs."""
     return lambda op: 2 * formulas[type(op.of)](op.of)
 
 
 def add_formulas(table: KindTable[Formula], *formulas: tuple[type[o.Op], Formula]) -> None:
-    """A formula for each kind of op."""
+    """Add one or more formulas, each for a kind of op."""
     for kind, formula in formulas:
         table.add(formula, kind)
 
@@ -212,7 +212,7 @@ _SQUARE: KindTable[Formula] = KindTable("counting of whole squares", o.Op, base=
 _SQUARE.add(attend_square, o.Attend)
 _SQUARE.add(twice_forward(_SQUARE), o.Backward)
 SQUARE = Counting("square", "as standard, attention over the whole square", _SQUARE)
-"""What kernels without a mask multiply, and what PaLM's MFU counts."""
+"""Attention over the full square: what kernels without a mask multiply, and what PaLM's MFU counts."""
 
 
 # -- torch.utils.flop_counter --------------------------------------------------------------------------------------
@@ -247,9 +247,9 @@ def torch_score(op: o.Score) -> Count:
 
 
 def torch_convolve(op: o.Convolve) -> Count:
-    """2·kernel·width·channels·(tokens + padding): the padded convolution is cut afterwards.
+    """2·kernel·width·channels·(tokens + padding): the output of the padded convolution is cut afterwards.
 
-    Nothing for taps that differ from token to token.
+    0 for taps that differ from token to token.
     """
     if op.dynamic:
         return 0
@@ -264,7 +264,7 @@ def torch_selective(op: o.Selective) -> Count:
 def torch_dual(op: o.Dual) -> Count:
     """The chunked reference: C·Bᵀ, M·x, chunk states, C·states over whole chunks, then chunk by chunk.
 
-    Of one token behind a cache C·h alone, 2·heads·head_dim·state_size.
+    For one token behind a cache only C·h: 2·heads·head_dim·state_size.
     """
     c, p, n = op.chunk, op.head_dim, op.state_size
     inside = c * c * (n + p) + 2 * c * n * p
@@ -281,7 +281,7 @@ def torch_dual(op: o.Dual) -> Count:
 def torch_delta(op: o.Delta) -> Count:
     """The chunked reference over whole chunks of 64; its triangular solves count nothing.
 
-    Nor does one token behind a cache, whose sums are no matrix products.
+    One token behind a cache counts nothing either, since its sums are not matrix products.
     """
     c, k, v = op.chunk, op.key_dim, op.value_dim
     chunks = op.step.total(lambda q: (1 - adds_one(q)) * ceil_div(q.new, c))
@@ -289,9 +289,9 @@ def torch_delta(op: o.Delta) -> Count:
 
 
 def torch_linear_attend(op: o.LinearAttend) -> Count:
-    """The chunked reference: q·kᵀ and its product with v in each chunk, the last one short; q·S and kᵀ·v.
+    """The chunked reference: q·kᵀ and its product with v in each chunk (the last one short), and q·S and kᵀ·v.
 
-    Behind a cache it goes token by token: kᵀ·v and q·S alone.
+    Behind a cache it goes token by token, with kᵀ·v and q·S only.
     """
     c, d = op.chunk, op.dim
 
@@ -302,7 +302,7 @@ def torch_linear_attend(op: o.LinearAttend) -> Count:
 
 
 def torch_memorise(op: o.Memorise) -> Count:
-    """Whole chunks: q·kᵀ, its product with v, q·C, kᵀ·v, q·n. What is left goes token by token: k·vᵀ, q·C, q·n."""
+    """Whole chunks: q·kᵀ, its product with v, q·C, kᵀ·v, q·n. The remainder goes token by token: k·vᵀ, q·C, q·n."""
     c, k, v = op.chunk, op.key_dim, op.value_dim
     square, state = c * c * (k + v), 2 * k * v + k
 

@@ -1,4 +1,4 @@
-"""The algebra of one op: SymPy symbols run through the very formulas that count it."""
+"""The formulas of one op: SymPy symbols run through the same functions that count it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from roofline.work.step import Step
 
 @dataclass(frozen=True)
 class ExplainedFigure(Figured):
-    """A figure of the op for one layer: its formula, the formula with the numbers put in, its value, its source."""
+    """A figure of the op for one layer: its formula, the formula with numbers substituted, its value, its source."""
 
     FIGURES: ClassVar[Units] = dict.fromkeys(("name", "formula", "filled", "per_layer", "source"), "")
     NAMES: ClassVar[Mapping[str, str]] = {"formula": "text", "per_layer": "value"}
@@ -37,17 +37,17 @@ class ExplainedFigure(Figured):
 
     @property
     def text(self) -> str:
-        """The formula in a line."""
+        """The formula as one line of text."""
         return str(self.formula)
 
 
 SINGLE = ("groups", "repeats", "split", "copies", "gathered", "ranks", "kv_groups", "top_groups")
-"""Sizes that a formula leaves out where they are 1."""
+"""Sizes that are omitted from a formula where they are 1."""
 
 
 @dataclass(frozen=True, repr=False)
 class Explanation(Result):
-    """One op explained. `symbols`: what each letter stands for."""
+    """An explained op. `symbols`: the meaning of each symbol."""
 
     SCHEMA: ClassVar[str] = "roofline.explanation/2"
     FIGURES: ClassVar[Units] = dict.fromkeys(("model", "op", "kind", "block", "layers", "symbols", "figures"), "")
@@ -59,31 +59,31 @@ class Explanation(Result):
 
     @property
     def model(self) -> Model:
-        """Whose op it is."""
+        """The model of the op."""
         return self.cost.analysis.model
 
     @property
     def op(self) -> str:
-        """Its name."""
+        """Name of the op."""
         return self.cost.name
 
     @property
     def kind(self) -> str:
-        """What it does."""
+        """Kind of the op."""
         return self.cost.kind
 
     @property
     def block(self) -> str:
-        """The block that it stands in."""
+        """The block that contains the op."""
         return self.cost.block
 
     @property
     def layers(self) -> int:
-        """How many layers have it."""
+        """Number of layers that contain the op."""
         return self.cost.layers
 
     def lines(self) -> list[tuple[str, str]]:
-        """The formulas, for people."""
+        """The formulas as lines of text."""
         return [*super().lines(), *((f.name, f"{f.text} = {f.filled} = {f.value:,}") for f in self.figures)]
 
 
@@ -106,7 +106,7 @@ def explain(
 
 
 def explained(analysis: Analysis, name: str) -> Explanation:
-    """The same of a step that is analysed."""
+    """`explain` for an existing analysis."""
     cost = analysis.op(name)
     if len(analysis.step.queries) != 1 or analysis.step.shape:
         raise InputError("step", analysis.step, "queries that are all alike, to be explained")

@@ -31,16 +31,18 @@ Ops = Callable[[Any, Step], Iterator[o.Op]]
 GRIFFIN = 9
 """FLOPs a token and channel: Λ·r, exp, √(1 − a²) of three, two products, a·h, add (arXiv:2402.19427, eq. 1–4)."""
 RWKV = 23
-"""FLOPs a token and channel of a mean weighted by exponentials (arXiv:2305.13048, appendix D).
+"""FLOPs per token and channel of a mean weighted by exponentials (arXiv:2305.13048, appendix D).
 
-The new state: the decayed exponent, the larger of both, two differences, two exponentials, a sum of 3 for the numerator
-and of 2 for the denominator, 11 in all; the output the same with the bonus in place of the decay, and a quotient.
+The new state takes 11: the decayed exponent, the larger of two, two differences, two exponentials, 3 for the
+numerator's sum and 2 for the denominator's. The output takes as many, with the bonus in place of the decay, and a
+quotient.
 """
 
 
 @dataclass(frozen=True)
 class Lowering:
-    """`ops`: a module at a step → what it does. `sees`: what of a step decides how long that takes (`step.View`)."""
+    """`ops`: the function (module, step) → ops. `sees`: the view of a step that determines how long they take
+    (`step.View`)."""
 
     ops: Ops
     sees: View[Step]
@@ -50,7 +52,7 @@ LOWERINGS: KindTable[Lowering] = KindTable("lowerings", m.Module)
 
 
 def lowers(kind: type[m.Module], sees: View[Step]) -> Callable[[Ops], Ops]:
-    """Registers the lowering of a kind of module, and what it sees of a step."""
+    """Register the lowering of a kind of module, and its view of a step."""
 
     def register(function: Ops) -> Ops:
         LOWERINGS.add(Lowering(function, sees), kind)
@@ -60,9 +62,9 @@ def lowers(kind: type[m.Module], sees: View[Step]) -> Callable[[Ops], Ops]:
 
 
 def lower(module: m.Module, step: Step) -> tuple[o.Op, ...]:
-    """The ops of one module at a step, in the order they run; on one rank of a layout, of its share of the tokens.
+    """The ops of one module at a step, in the order they run; on a rank of a layout, of its share of the tokens.
 
-    An idle module has none: every step is of text.
+    An idle module has none, since every step is text only.
     """
     if module.idle:
         return ()
@@ -71,7 +73,7 @@ def lower(module: m.Module, step: Step) -> tuple[o.Op, ...]:
 
 
 def view_of(module: m.Module) -> View[Step]:
-    """What of a step decides how long the module takes: the head sees the logits, others what their kind does."""
+    """The view of a step that determines how long a module takes: for the head the logits, else that of its kind."""
     if isinstance(module, m.Linear) and module.part == "head":
         return logits_alone
     return LOWERINGS[type(module)].sees
@@ -79,7 +81,7 @@ def view_of(module: m.Module) -> View[Step]:
 
 @lowers(m.Embedding, tokens_alone)
 def _embedding(e: m.Embedding, step: Step) -> Iterator[o.Op]:
-    """Each token reads its row; no more rows than the table has."""
+    """Each token reads its row; at most as many rows as the table has."""
     t = step.tokens
     touched = least(t, e.rows) * e.width
     yield o.Lookup(
@@ -111,7 +113,8 @@ def _norm(n: m.Norm, step: Step) -> Iterator[o.Op]:
 
 @lowers(m.Rope, tokens_alone)
 def _rope(r: m.Rope, step: Step) -> Iterator[o.Op]:
-    """Turns `dims` of each head; the rest of a head stays where it is. Queries alike share their places' angles."""
+    """Rotate `dims` of each head; the rest of a head is unchanged. Equal queries share the angles of their
+    positions."""
     turned = r.heads * r.dims * step.tokens
     places = sum(q.new for q in step.queries)
     yield o.Rotate(name=r.name, elements=turned, angles=r.dims * places, input=turned, output=turned)
@@ -119,7 +122,7 @@ def _rope(r: m.Rope, step: Step) -> Iterator[o.Op]:
 
 @lowers(m.Attention, whole_step)
 def _attention(a: m.Attention, step: Step) -> Iterator[o.Op]:
-    """Queries, keys and values of the new tokens come in; older keys and values from the cache."""
+    """The queries, keys and values of new tokens are inputs; older keys and values come from the cache."""
     t = step.tokens
     square = step.square_pairs
     picked, read = a.select, step.cache_reads(a.window, a.chunk)
@@ -138,9 +141,10 @@ def _attention(a: m.Attention, step: Step) -> Iterator[o.Op]:
 
 
 def attended_pairs(a: m.Attention, q: Queries) -> Count:
-    """Query-key pairs of one query: those of its window or chunk, or of its own block and the others picked.
+    """Query-key pairs of one query: within its window or chunk, or within its own block and the selected ones.
 
-    Of blocks of B, k in all: token i from 0 on sees i mod B + 1 tokens of its own and B·min(⌊i / B⌋, k − 1) others.
+    For k blocks of B tokens in all, token i (from 0) sees i mod B + 1 tokens of its own block and B·min(⌊i / B⌋, k − 1)
+    others.
     """
     if a.select is None or a.block == 1:
         ends = [most_seen for most_seen in (a.window, a.select) if most_seen is not None]
@@ -150,14 +154,14 @@ def attended_pairs(a: m.Attention, q: Queries) -> Count:
 
 
 def expands(a: m.LatentAttention, q: Queries) -> Count:
-    """1 where a query is cheaper with its latents expanded to keys and values, 0 where absorbed is.
+    """1 where a query is cheaper with latents expanded to keys and values, 0 where it is cheaper absorbed.
 
     Per query of T new after P cached tokens, in multiply-adds:
     expanded = pairs·h·(nope + rope + v) + (P + T)·rank·h·(nope + v)
     absorbed = pairs·h·(2·rank + rope) + T·h·rank·(nope + v)
     (arXiv:2405.04434 §2.1.2; without a mask they meet near T = 171 for DeepSeek-V3's sizes.)
-    Where an indexer picks tokens, queries after cached ones run absorbed: what they pick is latents (arXiv:2512.02556
-    §2.1).
+    Where an indexer selects tokens, queries after cached ones run absorbed, because it selects latents
+    (arXiv:2512.02556 §2.1).
     """
     pairs = _latent_pairs(a, q)
     up = a.rank * (a.nope + a.v)
@@ -168,9 +172,9 @@ def expands(a: m.LatentAttention, q: Queries) -> Count:
 
 
 def _latent_pairs(a: m.LatentAttention, q: Queries) -> Count:
-    """Query-key pairs of one query: all of its window, or those that an indexer picks.
+    """Query-key pairs of one query: all of its window, or those that an indexer selects.
 
-    Of pools of B it picks k / B complete ones: all pairs but those with the other complete pools.
+    From pools of B tokens it selects k / B complete ones: all pairs except those with other complete pools.
     """
     if a.select is None:
         return query_pairs(q, a.window)
@@ -182,7 +186,7 @@ def _latent_pairs(a: m.LatentAttention, q: Queries) -> Count:
 
 @lowers(m.LatentAttention, whole_step)
 def _latent(a: m.LatentAttention, step: Step) -> Iterator[o.Op]:
-    """Each query runs expanded or absorbed, whichever takes fewer FLOPs; a step may hold both."""
+    """Each query runs expanded or absorbed, whichever takes fewer FLOPs; one step may contain both."""
     cheaper = [expands(a, q) for q in step.queries]
     for expanded in (True, False):
         runs = cheaper if expanded else [1 - k for k in cheaper]
@@ -261,12 +265,12 @@ def _indexer(i: m.Indexer, step: Step) -> Iterator[o.Op]:
 
 
 def _entries(q: Queries, rate: int) -> Count:
-    """Compressed entries that a query's tokens, cached and new, make: one of every `rate`."""
+    """Compressed entries made by a query's cached and new tokens: one per `rate` tokens."""
     return (q.cached + q.new) // rate
 
 
 def _entries_seen(q: Queries, rate: int, select: int | None = None) -> Count:
-    """Σ over the new tokens, at place p, of ⌊p / rate⌋, at most `select`: the entries complete when they come."""
+    """Σ over new tokens at position p of min(⌊p / rate⌋, `select`): the complete entries that each can attend to."""
 
     def up_to(tokens: Count) -> Count:
         free = tokens if select is None else least(tokens, rate * select)
@@ -279,7 +283,7 @@ def _entries_seen(q: Queries, rate: int, select: int | None = None) -> Count:
 
 @lowers(m.Compressor, whole_step)
 def _compressor(z: m.Compressor, step: Step) -> Iterator[o.Op]:
-    """Keys and gates of the new tokens come in; each entry they complete is summed, normed and rotated."""
+    """Keys and gates of the new tokens are inputs; each entry that they complete is summed, normalised and rotated."""
     completed = step.share(step.total(lambda q: _entries(q, z.rate) - q.cached // z.rate))
     moved, wide = z.width * completed, 2 * (2 if z.overlap else 1) * z.width * step.tokens
     yield o.Sum(
@@ -298,7 +302,7 @@ def _compressor(z: m.Compressor, step: Step) -> Iterator[o.Op]:
 
 @lowers(m.CompressedAttention, whole_step)
 def _compressed_attention(a: m.CompressedAttention, step: Step) -> Iterator[o.Op]:
-    """Entries are read from the cache once, or as often as the queries' choices together ask for, if that is less."""
+    """Entries read from the cache: each once, or the total of the queries' selections if that is less."""
     t, rate, square, kept = step.tokens, a.rate, step.square_pairs, step.kept_pairs(a.window)
     read, context = step.cache_reads(a.window), step.cached_tokens + step.new_tokens
 
@@ -374,10 +378,10 @@ def _router(r: m.Router, step: Step) -> Iterator[o.Op]:
 
 @lowers(m.Experts, tokens_alone)
 def _experts(e: m.Experts, step: Step) -> Iterator[o.Op]:
-    """T tokens make T·top_k rows, less those of identities; only the distinct experts they visit are read.
+    """T tokens make T·top_k rows, less those of identity experts; only the distinct experts they visit are read.
 
     One of several ranks has its share of the experts and their copies, and of the rows and distinct experts of all
-    their tokens. What it adds up are its own rows: one sum for each token that it has any of, at most one a row.
+    their tokens. It sums its own rows: one sum for each token with any row on the rank, so at most one per row.
     """
     t, k = step.share(step.new_tokens * e.gathered), chosen(e)
     rows = _loaded(ceil_div(e.routed(k * t), e.ranks), e.load)
@@ -421,11 +425,11 @@ def _expert_linear(e: m.ExpertLinear, step: Step) -> Iterator[o.Op]:
 
 
 def slots_visited(e: m.Experts, top_k: Count, tokens: Count) -> Count:
-    """Expected number of distinct experts and copies that tokens visit.
+    """Expected number of distinct experts, copies included, that tokens visit.
 
-    Of S = qE + r slots of E experts, r experts have q + 1 and the others q; a token that chooses an expert goes to each
-    of its c slots as often, so that T tokens visit one with probability 1 − (1 − k/(cA))^T of A experts and
-    identities. Where some are more popular, each has a chance of its own.
+    Of S = qE + r slots of E experts, r experts have q + 1 copies and the others q. A token that chooses an expert goes
+    to each of its c copies with equal probability, so T tokens visit a given one with probability 1 − (1 − k/(cA))^T
+    for A experts and identities. With unequal popularity each expert has its own probability.
     """
     if e.popularity:
         return popular_visited(e.chances, tokens)
@@ -449,7 +453,7 @@ def _part(value: Count, ranks: Count) -> Count:
 
 @lowers(m.Collective, tokens_and_phase)
 def _collective(c: m.Collective, step: Step) -> Iterator[o.Op]:
-    """The tokens of the rank; those of all ranks where the collective's size counts them all."""
+    """Tokens of this rank, or of all ranks where the collective's size counts them all."""
     tokens = step.tokens * (c.ranks if c.op in ("all_gather", "reduce_scatter") else 1)
     yield o.Communicate(
         name=c.name, collective=c.op, elements=c.width * tokens, ranks=c.ranks, stride=c.stride, axis=c.axis,
@@ -459,7 +463,7 @@ def _collective(c: m.Collective, step: Step) -> Iterator[o.Op]:
 
 
 def _state(size: Count, step: Step) -> Settings:
-    """Recurrent state of `size` elements a sequence: read where a sequence goes on, written for each."""
+    """Recurrent state of `size` elements per sequence: read for sequences that continue, written for all."""
     return {"cache_read": size * step.continued, "cache_write": size * step.sequences}
 
 
@@ -519,7 +523,7 @@ def _linear_attention(a: m.LinearAttention, step: Step) -> Iterator[o.Op]:
 
 @lowers(m.GatedRecurrence, lengths_alone)
 def _recurrence(r: m.GatedRecurrence, step: Step) -> Iterator[o.Op]:
-    """The stream and its two gates come in."""
+    """The stream and its two gates are inputs."""
     t = step.tokens
     yield o.Recur(
         name=r.name, store="state", step=step, channels=r.channels, work=GRIFFIN, vector=r.parameters,
@@ -529,7 +533,7 @@ def _recurrence(r: m.GatedRecurrence, step: Step) -> Iterator[o.Op]:
 
 @lowers(m.Wkv, lengths_alone)
 def _wkv(w: m.Wkv, step: Step) -> Iterator[o.Op]:
-    """Keys and values come in."""
+    """Keys and values are inputs."""
     t = step.tokens
     yield o.Recur(
         name=w.name, store="state", step=step, channels=w.channels, work=RWKV, vector=w.parameters,
@@ -539,7 +543,7 @@ def _wkv(w: m.Wkv, step: Step) -> Iterator[o.Op]:
 
 @lowers(m.MatrixMemory, lengths_alone)
 def _matrix_memory(x: m.MatrixMemory, step: Step) -> Iterator[o.Op]:
-    """Queries, keys, values and two gates a head come in."""
+    """Queries, keys, values and two gates per head are inputs."""
     t = step.tokens
     yield o.Memorise(
         name=x.name, store="state", step=step, heads=x.heads, key_dim=x.key_dim, value_dim=x.value_dim, chunk=x.chunk,

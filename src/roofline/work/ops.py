@@ -1,12 +1,12 @@
-"""An op: a module at a step. Its kind, its shape, and its tensors by role, in elements.
+"""Ops: the work of a module at a step, with its kind, its shape, and its tensors by role, in elements.
 
-Kinds are classes, compared by identity (which starts faster). Conventions (`counting`, `traffic`) and machines look at
-the kind and its fields, never at a model.
+Kinds are classes, compared by identity (which starts faster). Conventions (`counting`, `traffic`) and machines depend
+on the kind and its fields, never on a model.
 
-Roles: `weight` is what the step touches of the weight matrices, `vector` of biases and norm weights; `input` and
-`output` are activations; `cache_read` and `cache_write` go to the KV cache or the recurrent state; `scratch` is what
-an unfused kernel would put into memory in between (attention scores and probabilities), each element written once and
-read once.
+Roles: `weight` is the part of the weight matrices that the step touches, `vector` that of biases and norm weights.
+`input` and `output` are activations. `cache_read` and `cache_write` go to the KV cache or the recurrent state.
+`scratch` is what an unfused kernel stores in memory in between (attention scores and probabilities), each element
+written once and read once.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ PassPhase: TypeAlias = Literal["forward", "recompute", "backward", "weight", "up
 
 @record(frozen=True, kw_only=True, eq=False)
 class Op(Record):
-    """What all kinds share. `part` and `store` name the formats of weights and cache in a `Precision`."""
+    """Base class of all kinds. `part` and `store` name the formats of weights and cache in a `Precision`."""
 
     name: str
     part: Part = "other"
     format: Format | None = None
-    """That of its weights, where it is not that of its part."""
+    """Format of the weights, where it is not the one of their part."""
     store: Store = "kv"
     weight: Count = 0
     vector: Count = 0
@@ -42,11 +42,11 @@ class Op(Record):
     cache_write: Count = 0
     scratch: Count = 0
     rides: bool = False
-    """Part of its neighbour's kernel in every engine, so that it is never launched by itself (a residual sum)."""
+    """Part of a neighbour's kernel in every engine, so never launched by itself (e.g. a residual sum)."""
     frozen: bool = False
-    """Its weights do not learn: no gradient of theirs is made, and nothing kept for it."""
+    """The weights are frozen: they have no gradient, and nothing is kept for one."""
     phase: PassPhase = "forward"
-    """In training: forward, once more, the gradient of the inputs (backward) or of the weights, the optimizer."""
+    """Phase in training: forward, recompute, backward (gradient of the inputs), weight (of the weights) or update."""
 
     @property
     def kind(self) -> str:
@@ -55,7 +55,7 @@ class Op(Record):
 
     @property
     def origin(self) -> Op:
-        """The op whose kind of work it is: itself, of a gradient the op that it is of."""
+        """The op that determines the kind of work: itself, or for a gradient the op that it belongs to."""
         return self
 
 
@@ -63,10 +63,10 @@ class Op(Record):
 class MatMul(Op):
     """`groups` products [m, k]·[k, n], one weight each (groups = 1 for a linear layer).
 
-    `gathered`: so many ranks brought their rows together just before.
-    `gated`: n holds a gate and what it is multiplied with, side by side. `beside`: a product before it reads the same
-    input. `stacked`: outputs of the two together, where engines make one product of them; 0 where not. `absorbs`: the
-    weights, of keys or values, were taken apart at load and are multiplied with queries or outputs instead.
+    `gathered`: number of ranks whose rows were gathered just before. `gated`: n holds a gate and its partner side by
+    side. `beside`: an earlier product reads the same input. `stacked`: total outputs of both, where engines fuse them
+    into one product; else 0. `absorbs`: the key or value weights were split at load time and are multiplied with
+    queries or outputs instead.
     """
 
     m: Count
@@ -85,10 +85,10 @@ class MatMul(Op):
 class ExpertMatMul(Op):
     """A grouped product: `m` routed rows spread over `touched` of `experts` weights [k, n].
 
-    One of the two products of a feed-forward hidden → inner → hidden, `gated` or not: the first where `up`.
+    One of the two products of a feed-forward hidden → inner → hidden, `gated` or not; `up` marks the first.
 
-    `tokens`·`top_k` = m, but for those that fall on experts without weights. `decoding`: 1 where every query
-    adds one token to cached ones, else 0. `reference`: how the published code multiplies, as in the module.
+    `tokens`·`top_k` = m, except for rows that go to experts without weights. `decoding`: 1 where every query adds one
+    token to cached ones, else 0. `reference`: how the published code multiplies, as in the module.
     """
 
     m: Count
@@ -116,17 +116,17 @@ class ExpertMatMul(Op):
 class Attend(Op):
     """softmax(q·kᵀ)·v: `pairs` unmasked query-key pairs per query head, `square` with no mask at all.
 
-    `kept_pairs`: those of every new token and all keys of a cache that drops what is behind its window, as the
+    `kept_pairs`: pairs of every new token with all keys of a cache that drops what is outside its window, as the
     published code multiplies them (`torch` counting). `plain_dims`, `expanding`: where latents are absorbed, elements
-    of a query, a key and a value of one head in the expanded form, and multiply-adds that make keys and values of all
-    latents, which the published code does at every step.
+    of a query, a key and a value of one head in the expanded form, and multiply-adds to expand all latents to keys and
+    values, which the published code does in every step.
 
     `kv_tokens`: tokens of all queries, cached and new together. `pairs_of` gives one query's pairs, for kernels that
-    run the queries of `step` apart. `form`: keys and values of their own (plain), made from latents (expanded), or one
-    latent for both (absorbed). `flash`: scores and probabilities stay on the chip. `keys_per_value`: so many key
-    heads share a value head, and as often the published code multiplies queries with keys (`torch` counting). `picks`:
-    tokens that an indexer picks for each query, 0 where there is none; `absorbed`: multiply-adds of a pair and head in
-    the absorbed form.
+    run the queries of `step` separately. `form`: separate keys and values (plain), made from latents (expanded), or one
+    latent for both (absorbed). `flash`: scores and probabilities stay on the chip. `keys_per_value`: key heads that
+    share a value head, and as often the published code multiplies queries with keys (`torch` counting). `picks`: tokens
+    that an indexer selects for each query, 0 without an indexer. `absorbed`: multiply-adds per pair and head in the
+    absorbed form.
     """
 
     step: Step
@@ -157,7 +157,7 @@ class Attend(Op):
 
 @record(frozen=True, kw_only=True, eq=False)
 class Score(Op):
-    """An indexer's scores: `heads` small heads over `pairs`, `summed` to one score for each pair or not.
+    """An indexer's scores: `heads` small heads over `pairs`, summed to one score per pair where `summed`.
 
     `sum_by_product`: the published code sums the heads by a matrix product, not element by element.
     """
@@ -183,7 +183,7 @@ class Normalise(Op):
 
 @record(frozen=True, kw_only=True, eq=False)
 class Rotate(Op):
-    """RoPE on `elements` values. `angles`: cosines and sines that it takes in, one for each dimension and place."""
+    """RoPE on `elements` values. `angles`: cosines and sines that are read, one for each dimension and position."""
 
     elements: Count
     angles: Count = 0
@@ -238,8 +238,8 @@ class Lookup(Op):
 class Convolve(Op):
     """Causal convolution: `kernel` taps on `channels` at every token, of `width` channels each.
 
-    `padding`: outputs more, over all sequences, that the published code makes. `dynamic`: the taps are sums of learned
-    ones and a token's own, and it is no matrix product.
+    `padding`: extra outputs, over all sequences, that the published code computes. `dynamic`: the taps are sums of
+    learned ones and a token's own, and the op is not a matrix product.
     """
 
     tokens: Count
@@ -253,9 +253,9 @@ class Convolve(Op):
 
 @record(frozen=True, kw_only=True, eq=False)
 class Shift(Op):
-    """Every token's value mixed with the token's before, in `streams` ways: `elements` interpolations in all.
+    """Mix every token's value with that of the token before, in `streams` ways: `elements` interpolations in all.
 
-    `zeros`: so many first tokens for which the published code projects a zero, from `inputs` to `width`.
+    `zeros`: number of first tokens for which the published code projects a zero, from `inputs` to `width`.
     """
 
     elements: Count
@@ -313,7 +313,7 @@ class LinearAttend(ScanOp):
 
 @record(frozen=True, kw_only=True, eq=False)
 class Recur(ScanOp):
-    """A linear recurrence of `channels` that do not mix, `work` FLOPs each for a token."""
+    """A linear recurrence of `channels` that do not mix, with `work` FLOPs per token and channel."""
 
     channels: Count
     work: int
@@ -336,10 +336,10 @@ class Memorise(ScanOp):
 
 @record(frozen=True, kw_only=True, eq=False)
 class Communicate(Op):
-    """A collective over `elements`, as its size is counted, among `ranks` chips, every `stride`-th of a cluster.
+    """A collective over `elements`, counted as its size is, among `ranks` chips, every `stride`-th of a cluster.
 
-    `decoding`: 1 where the step adds one token to each sequence, which engines exchange by kernels of their own.
-    `again`: it is once more in the backward pass. `beside`: the phase of the products that run while it travels.
+    `decoding`: 1 where the step adds one token to each sequence, for which engines have separate exchange kernels.
+    `again`: the collective is repeated in the backward pass. `beside`: the phase of the products that it overlaps with.
     """
 
     collective: str
@@ -359,7 +359,7 @@ class Communicate(Op):
 
 @record(frozen=True, kw_only=True, eq=False)
 class Backward(Op):
-    """The gradient of an op that is no product, with respect to all its inputs: work of the same kind."""
+    """The gradient of an op that is not a product, with respect to all its inputs: work of the same kind."""
 
     of: Op
 
@@ -373,7 +373,7 @@ class Backward(Op):
 class Loss(Op):
     """Cross-entropy of `rows` rows of `width` logits.
 
-    Elements that it keeps until its backward pass: `kept` in the format of the stream, `single` in fp32.
+    `kept`, `single`: elements kept until its backward pass, in the stream's format and in fp32.
     """
 
     rows: Count
@@ -391,7 +391,7 @@ class Update(Op):
 
 
 NAMES: KindTable[str] = KindTable("names", Op, without=(Backward,))
-"""Kind of op → its name in tables: several kinds may share one, and a gradient has that of the op it is of."""
+"""Kind of op → its name in tables. Several kinds may share a name, and a gradient has the name of its op."""
 for _name, _kinds in (
     ("matmul", (MatMul,)), ("experts", (ExpertMatMul,)), ("attention", (Attend,)), ("indexer", (Score,)),
     ("norm", (Normalise,)), ("rope", (Rotate,)), ("activation", (Activate,)), ("add", (Sum,)), ("gate", (Scale,)),

@@ -1,8 +1,8 @@
-"""Training recipes and optimizers: what a weight takes besides itself, and what updating it costs.
+"""Training recipes and optimizers: bytes per weight, and FLOPs of an update.
 
-A recipe says in which formats the products run and in which weights, gradients and their master copy are kept. An
-optimizer says what state it keeps of a weight, and its FLOPs. Bytes a weight: 2 + 4 + 4 + 8 = 18 for bf16 with fp32
-gradients, master and Adam (Megatron-LM); 16 with gradients in bf16 (arXiv:1910.02054 §3.1).
+A recipe gives the formats of the products, the weights, the gradients and the master copy. An optimizer gives the state
+of a weight and the FLOPs to update it. For example, bf16 with fp32 gradients, master copy and Adam takes 2 + 4 + 4 + 8
+= 18 bytes a weight (Megatron-LM); with bf16 gradients 16 (arXiv:1910.02054 §3.1).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from roofline.model.formats import FORMATS, Format
 from roofline.model.precision import ROLES, Precision, uniform
 
 TRAINABLE = 8
-"""Bits of a weight below which no optimizer updates it."""
+"""Fewest bits of a weight that an optimizer can update."""
 
 
 @dataclass(frozen=True)
 class TrainingPrecision(Precision):
-    """A precision with the formats of gradients and of the optimizer's state, all that a weight has of it."""
+    """A precision that also has the formats of gradients and optimizer state."""
 
     gradients: Format = field(default=FORMATS["fp32"])
     optimizer: Format = field(default=FORMATS["fp32"])
@@ -32,15 +32,16 @@ class TrainingPrecision(Precision):
 
 @dataclass(frozen=True)
 class Recipe:
-    """`products`: the format of the products of layers; `stream`: of activations between them, embedding and head.
+    """Number formats of training. `products`: of the products of layers. `stream`: of the activations between them, the
+    embedding and the head.
 
-    `weights`: in which weights are kept for the passes. `gradients`: in which they are added up. `master`: of the copy
-    that the optimizer updates, None where it updates the weights themselves. `gathers`: in which weights that are
-    shared out are gathered, None for that in which they are kept. `matrices`: in which the matrices of layers are kept,
-    None for that of all weights; of a format that no optimizer updates those that are frozen. `activated`: in which
-    inputs of activation functions are kept for the backward pass, None for the stream's (Megatron-LM,
-    `activation_func_fp8_input_store`). `attended`: in which attention's output is kept once, for its own backward pass
-    and for the product behind (arXiv:2412.19437 §3.3.3), None where either keeps a copy in its own format.
+    `weights`: storage format for the passes. `gradients`: accumulation format. `master`: format of the copy that the
+    optimizer updates, None where it updates the weights themselves. `gathers`: format in which sharded weights are
+    gathered, None for the storage format. `matrices`: storage format of the matrices of layers, None for that of all
+    weights; matrices in a format that cannot be trained are frozen. `activated`: format in which inputs of activation
+    functions are kept for the backward pass, None for the stream's (Megatron-LM, `activation_func_fp8_input_store`).
+    `attended`: format in which attention's output is kept once, for its own backward pass and for the next product
+    (arXiv:2412.19437 §3.3.3), None where each keeps its own copy.
     """
 
     name: str
@@ -56,7 +57,7 @@ class Recipe:
     attended: str | None = None
 
     def precision(self, optimizer: Optimizer) -> TrainingPrecision:
-        """The formats of every role, with gradients and optimizer state."""
+        """The formats of every role, including gradients and optimizer state."""
         base = uniform(FORMATS[self.stream]).with_roles(weights=FORMATS[self.products])
         roles = {role: getattr(base, role) for role in ROLES}
         return TrainingPrecision(
@@ -64,7 +65,7 @@ class Recipe:
         )
 
     def state(self, optimizer: Optimizer) -> Format:
-        """All the optimizer's state of one weight as one format: its moments and the master copy."""
+        """All optimizer state of one weight as a single format: its moments and the master copy."""
         master = Fraction(0) if self.master is None else FORMATS[self.master].stored_bits
         return Format(optimizer.name, master + optimizer.bits)
 
@@ -98,9 +99,9 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType({
 
 @dataclass(frozen=True)
 class Optimizer:
-    """`bits` of state a weight, besides a master copy; `flops` an update of one weight; `rounds` of Newton–Schulz.
+    """`bits` of state per weight besides a master copy; `flops` per update of a weight; Newton–Schulz `rounds`.
 
-    `paged`: its moments leave for the host's memory where the device has no room (unified memory, arXiv:2305.14314 §3).
+    `paged`: its moments move to host memory where the device lacks room (unified memory, arXiv:2305.14314 §3).
     """
 
     name: str
@@ -127,14 +128,14 @@ OPTIMIZERS: Mapping[str, Optimizer] = MappingProxyType({
         Optimizer("momentum", "SGD with momentum in fp32", Fraction(32), 4),
     )
 })  # fmt: skip
-"""FLOPs a weight: AdamW 3 + 4 for the moments, 2 bias corrections, root, sum, quotient, 2 decay and 2 update."""
+"""FLOPs per weight: AdamW 3 + 4 for the moments, 2 bias corrections, root, sum, quotient, 2 decay and 2 update."""
 
 
 CHANGES: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "gradients": ("fp32", "bf16", "fp16"), "master": ("fp32", "none"), "matrices": ("bf16", "fp8", "nvfp4"),
     "activated": ("fp8",), "attended": ("bf16",),
 })  # fmt: skip
-"""What of a recipe may be another format: `fp8(gradients=bf16,matrices=fp8)`; a master copy may be none."""
+"""Formats of a recipe that may be changed: `fp8(gradients=bf16,matrices=fp8)`; the master copy may be none."""
 
 
 def recipe_named(name: str | Recipe) -> Recipe:
@@ -155,8 +156,8 @@ def recipe_named(name: str | Recipe) -> Recipe:
 
 
 def _changed(recipe: Recipe, inside: str) -> Recipe:
-    """The recipe with settings such as gradients=bf16, a comma between them; its name says them in the order of
-    CHANGES, and none that changes nothing."""
+    """The recipe with comma-separated changes such as gradients=bf16. Its name lists the effective ones in the order of
+    CHANGES."""
     given: dict[str, str] = {}
     for word in inside.split(","):
         key, _, value = (part.strip() for part in word.partition("="))

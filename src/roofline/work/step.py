@@ -1,7 +1,7 @@
-"""A step: one forward pass over queries that hold cached tokens and bring new ones.
+"""A step: one forward pass over queries, each with cached tokens and new tokens.
 
-Prefill is (cached 0, new S), decode (L, 1), a chunk of a long prompt (L, C); a list mixes them. Everything a formula
-needs of a step is one of a few sums over its queries: sequences, tokens, tokens read from the cache, attended pairs.
+A prefill is (cached 0, new S), a decode (L, 1), a chunk of a long prompt (L, C); a list mixes them. Formulas use only a
+few sums over the queries: sequences, tokens, tokens read from the cache, attended pairs.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Phase: TypeAlias = Literal["prefill", "decode"]
 PHASES: tuple[Phase, ...] = ("prefill", "decode")
 AnyStep = TypeVar("AnyStep", bound="Step")
 EachLength: TypeAlias = Count | Sequence[int] | None
-"""A length of all queries, or of each its own."""
+"""One length for all queries, or one for each."""
 
 
 @dataclass(frozen=True)
 class Queries:
-    """`count` sequences alike: each has `cached` tokens in the cache and brings `new` ones."""
+    """`count` equal sequences: each has `cached` tokens in the cache and `new` ones to process."""
 
     cached: Count
     new: Count
@@ -47,8 +47,8 @@ class Step:
     Step(cached=[0, 4096], new=[512, 1])   the same as two lists, one entry a query
     Step(cached=array, new=1, batch=32)    a sweep: arrays broadcast, every element is a step of its own
 
-    `logits`: for which tokens the head runs, the `last` of each query or `all`. `parts`: the ranks of a layout that
-    share out the new tokens; the sums over the queries are then what one of them has, rounded up.
+    `logits`: the tokens that the head runs for: the `last` of each query or `all`. `parts`: ranks of a layout that
+    share the new tokens; sums over the queries are then those of one rank, rounded up.
     Raises InputError for negative, fractional, missing or unequal entries.
     """
 
@@ -88,33 +88,34 @@ class Step:
             raise lengths_differ("step", shapes) from None
 
     def __add__(self, other: Step) -> Step:
-        """Both batches in one step."""
+        """Combine the queries of two steps."""
         return replace(self, (*self.queries, *other.queries))
 
     def with_logits(self, logits: Logits) -> Step:
-        """The same queries, with logits for the `last` token of each or for `all`."""
+        """A copy with logits for the `last` token of each query or for `all`."""
         return replace(self, logits=logits)
 
     def with_symbols(self, cached: Count, new: Count, count: Count) -> Step:
-        """One kind of query in symbols; the head as in this step."""
+        """A copy with one kind of query, given as symbols, and the same head."""
         return replace(self, (Queries(cached, new, count),))
 
     def with_queries(self, queries: tuple[Queries, ...]) -> Step:
-        """The same kind of step with other queries."""
+        """A copy with other queries."""
         return replace(self, queries)
 
     def of_replica(self, replicas: Count) -> Step:
-        """What the busiest of so many replicas gets, which share out the queries of each kind, rounded up."""
+        """The share of the busiest of `replicas` replicas, among which the queries of each kind are divided, rounded
+        up."""
         if isinstance(replicas, int) and replicas == 1:
             return self
         return replace(self, tuple(Queries(q.cached, q.new, ceil_div(q.count, replicas)) for q in self.queries))
 
     def shared(self, parts: Count) -> Step:
-        """What one of `parts` ranks has of the step: its share of the new tokens, all of the cached ones."""
+        """The share of one of `parts` ranks: its part of the new tokens, and all cached tokens."""
         return self if isinstance(parts, int) and parts == 1 else replace(self, parts=self.parts * parts)
 
     def share(self, count: Count) -> Count:
-        """One rank's share of a number of things, rounded up."""
+        """One rank's share of a number, rounded up."""
         return count if isinstance(self.parts, int) and self.parts == 1 else ceil_div(count, self.parts)
 
     # -- sums over the queries -------------------------------------------------------------------------------------
@@ -133,22 +134,22 @@ class Step:
 
     @cached_property
     def continued(self) -> Count:
-        """Number of queries with something in the cache, whose recurrent state is read; the others' starts at zero."""
+        """Number of queries with cached tokens, whose recurrent state is read; for others the state starts at zero."""
         return self.total(lambda q: no_more(1, q.cached))
 
     @cached_property
     def new_tokens(self) -> Count:
-        """New tokens of all queries, on all ranks."""
+        """New tokens of all queries, over all ranks."""
         return self.total(lambda q: q.new)
 
     @cached_property
     def tokens(self) -> Count:
-        """New tokens of all queries that this rank has."""
+        """New tokens of all queries on this rank."""
         return self.share(self.new_tokens)
 
     @cached_property
     def cached_tokens(self) -> Count:
-        """Tokens of all queries that are in the cache before the step."""
+        """Tokens of all queries that are cached before the step."""
         return self.total(lambda q: q.cached)
 
     @classmethod
@@ -173,7 +174,7 @@ class Step:
         cached: Annotated[QueryTokens | None, "Cached tokens of each query of a mixed batch."] = None,
         new: Annotated[NewTokens | None, "New tokens of each query of a mixed batch."] = None,
     ) -> Step:
-        """A step as settings. Raises InputError for those that do not go together."""
+        """A step from settings. Raises InputError for combinations that are not possible."""
         if cached is not None or new is not None:
             beside = {"phase": phase, "input": input, "context": context}
             if any(value is not None for value in beside.values()):
@@ -198,9 +199,9 @@ class Step:
         return self.share(self.total(lambda q: q.new * (q.cached + q.new)))
 
     def kept_pairs(self, window: Count | None = None) -> Count:
-        """Query-key pairs without a mask over a cache that keeps what a window still needs: Σ new·(kept + new).
+        """Query-key pairs without a mask, over a cache that keeps only what a window needs: Σ new·(kept + new).
 
-        Of P cached tokens the last min(P, W − 1) are kept; all without a window.
+        Of P cached tokens the last min(P, W − 1) are kept; without a window all.
         """
         if window is None:
             return self.square_pairs
@@ -215,10 +216,10 @@ class Step:
         return self.share(self.total(lambda q: query_pairs(q, window, chunk)))
 
     def reads(self, each: Callable[[Queries], Count]) -> Count:
-        """Σ over the queries of count · each(query) entries of the cache that a rank reads.
+        """Σ over the queries of count · each(query), the cache entries that a rank reads.
 
-        With a new token or more for each of the ranks that share them out, every rank reads all; with fewer, as in
-        decode, a rank reads the share that it caches.
+        If there is at least one new token for each of the ranks that share them, every rank reads all entries. With
+        fewer, as in decode, a rank reads the share that it caches.
         """
         if isinstance(self.parts, int) and self.parts == 1:
             return self.total(each)
@@ -243,16 +244,16 @@ class Step:
         return np.broadcast_shapes(*shapes)
 
     def mapped(self, each: Callable[[Count], Count]) -> Step:
-        """The same step with every number of its queries, and of ranks that share them out, put through `each`."""
+        """Apply `each` to every number of the queries, and to the number of ranks that share them."""
         queries = tuple(Queries(each(q.cached), each(q.new), each(q.count)) for q in self.queries)
         return replace(self, queries, parts=each(self.parts))
 
     def largest(self) -> Step:
-        """The step of the largest value of each array: no element of the sweep costs more."""
+        """The step with the largest value of each array, an upper bound on the cost of all elements."""
         return replace(self.mapped(_peak), parts=1)
 
     def blocks(self, points: int) -> Iterator[Step]:
-        """The step in flat pieces of at most `points` elements, in order."""
+        """Split the flattened step into pieces of at most `points` elements, in order."""
         shape = self.shape
         flat = self.mapped(lambda v: np.broadcast_to(v, shape).reshape(-1) if is_array(v) else v)
         for start in range(0, self.points, points):
@@ -270,18 +271,18 @@ class Step:
         return max(int(q.cached + q.new) for q in self.largest().queries)
 
     def as_floats(self) -> Step:
-        """The same step with its arrays in float64, for sweeps beyond 64-bit integers."""
+        """The step with its arrays as float64, for sweeps beyond 64-bit integers."""
         return self.mapped(lambda v: v.astype("float64") if is_array(v) else v)
 
 
 MOST_QUERIES = 4096
-"""Queries of a step that are listed one by one."""
+"""Most queries of a step that are listed individually."""
 USUAL_TOKENS = 1024
-"""Prompt or context length of a step where none is given."""
+"""Default prompt or context length of a step, in tokens."""
 
 
 def _listed(batch: Count, cached: EachLength, new: EachLength) -> Step:
-    """A step of queries of their own. Raises InputError for lists that do not go together."""
+    """A step from individual queries. Raises InputError for lists that do not match."""
     name, first = ("new", new) if cached is None else ("cached", cached)
     size = len(first) if isinstance(first, (list, tuple)) else 1
     if size > MOST_QUERIES:
@@ -296,8 +297,8 @@ def _listed(batch: Count, cached: EachLength, new: EachLength) -> Step:
 def prefill(batch: Count = 1, tokens: Count = None, *, cached: Count = 0, logits: Logits = "last") -> Step:
     """`batch` prompts of `tokens` new tokens each, after `cached` ones (a shared prefix, an earlier chunk).
 
-    `logits`: of the `last` token of each prompt, or of `all`. Numbers may be arrays, which broadcast.
-    Raises InputError for what is no whole number or is out of range, arrays that do not broadcast, and other logits.
+    `logits`: for the `last` token of each prompt, or for `all`. Numbers may be arrays, which broadcast. Raises
+    InputError for numbers that are not whole or out of range, arrays that do not broadcast, and other logits.
     """
     return Step([(count("cached", cached), count("tokens", tokens, 1), count("batch", batch, 1))], logits=logits)
 
@@ -305,8 +306,8 @@ def prefill(batch: Count = 1, tokens: Count = None, *, cached: Count = 0, logits
 def decode(batch: Count = 1, context: Count = None, *, new: Count = 1) -> Step:
     """`batch` sequences with `context` cached tokens each that add one token (or `new`, when verifying drafts).
 
-    Numbers may be arrays, which broadcast. Of several new tokens all have logits.
-    Raises InputError for what is no whole number or is out of range, and arrays that do not broadcast.
+    Numbers may be arrays, which broadcast. With several new tokens, all have logits. Raises InputError for numbers that
+    are not whole or out of range, and arrays that do not broadcast.
     """
     added = count("new", new, 1)
     entry = (count("context", context), added, count("batch", batch, 1))
@@ -314,7 +315,7 @@ def decode(batch: Count = 1, context: Count = None, *, new: Count = 1) -> Step:
 
 
 def step_of(phase: str, batch: Count, tokens: Count) -> Step:
-    """The step of a phase: a prefill of `tokens` tokens, or a decode after as many.
+    """The step of a phase: a prefill of `tokens` tokens, or a decode after `tokens` cached tokens.
 
     Raises InputError for another phase, and for sizes that are no whole numbers.
     """
@@ -325,11 +326,11 @@ def step_of(phase: str, batch: Count, tokens: Count) -> Step:
 
 # -- what a module sees of a step ----------------------------------------------------------------------------------
 View = Callable[[AnyStep], AnyStep]
-"""A step → the plainest one in which a module takes as long: steps that look the same to it are timed once."""
+"""A function that reduces a step to what determines a module's time: steps with equal views are timed once."""
 
 
 def tokens_alone(step: AnyStep) -> AnyStep:
-    """The new tokens as one query: all that a product, a norm or a sum sees."""
+    """All new tokens as one query: the view of a product, a norm or a sum."""
     return replace(step, (Queries(0, step.new_tokens, 1),))
 
 
@@ -344,26 +345,26 @@ def decodes(step: Step) -> Count:
 
 
 def tokens_and_phase(step: AnyStep) -> AnyStep:
-    """The new tokens as one query, or where the step decodes as one each: the kernel of an exchange hangs on it too."""
+    """The new tokens as one query, or one query each in a decode step, which selects an exchange's kernel."""
     decoding = decodes(step)
     alone, tokens = where(decoding == 1, 1, step.new_tokens), where(decoding == 1, step.new_tokens, 1)
     return replace(step, (Queries(decoding, alone, tokens),))
 
 
 def logits_alone(step: AnyStep) -> AnyStep:
-    """The tokens whose logits are computed, each a query of its own."""
+    """The tokens whose logits are computed, each as one query."""
     if step.logits == "all":
         return tokens_alone(step)
     return replace(step, (Queries(0, 1, step.sequences),))
 
 
 def lengths_alone(step: AnyStep) -> AnyStep:
-    """The queries without what is cached, but for whether anything is: all that a recurrence sees."""
+    """The queries without cached tokens, only marked as continued or not: the view of a recurrence."""
     return replace(step, tuple(Queries(no_more(1, q.cached), q.new, q.count) for q in step.queries))
 
 
 def whole_step(step: AnyStep) -> AnyStep:
-    """The step as it is: attention sees all of it."""
+    """The step unchanged: the view of attention."""
     return step
 
 
@@ -374,7 +375,7 @@ def _is_one(new: Count) -> bool:
 def replace(
     step: AnyStep, queries: tuple[Queries, ...] | None = None, logits: Logits | None = None, parts: Count = None
 ) -> AnyStep:
-    """The same kind of step with other queries, logits or parts, unchecked; the rest as it was."""
+    """A copy of the step with other queries, logits or parts, without validation."""
     given = {"queries": None if queries is None else _merged(queries), "logits": logits, "parts": parts}
     other = object.__new__(type(step))
     kind: Any = type(step)
@@ -416,7 +417,7 @@ def _from_fields(cached: EachLength, new: EachLength, batch: Count) -> list[Quer
 
 
 def _merged(queries: Sequence[Queries]) -> tuple[Queries, ...]:
-    """Equal scalar queries counted together, so that a large mixed batch stays short."""
+    """Merge equal scalar queries by count, so that a large mixed batch stays short."""
     if len(queries) == 1:
         return tuple(queries)
     counts: Counter[tuple[int, int]] = Counter()
@@ -445,7 +446,7 @@ def _windowed(cached: Count, new: Count, window: Count) -> Count:
 
 
 def _chunked(length: Count, chunk: Count) -> Count:
-    """Pairs of a sequence of `length` tokens, each seeing its own chunk up to itself."""
+    """Query-key pairs of a sequence of `length` tokens in which each sees its own chunk up to itself."""
     rest = length % chunk
     return (length // chunk) * half(chunk * (chunk + 1)) + half(rest * (rest + 1))
 

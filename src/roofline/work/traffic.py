@@ -1,7 +1,7 @@
-"""Which tensors cross the memory bus: a table from the kind of op to the elements that move, for each convention.
+"""Memory traffic conventions: for each, a table from the kind of op to the elements that move.
 
-`floor`     each weight touched is read once, the cache is read and written once, the embedding rows come in and the
-            logits go out. Nothing moves less.
+`floor`     a lower bound: each weight touched is read once, the cache is read and written once, the embedding rows
+            are read and the logits written.
 `fused`     as flash attention and fused elementwise kernels do: every matrix product, attention, scan and convolution
             reads its inputs and writes its output; an elementwise op reads only what it takes in beyond its output
             (the second stream of a gate, the residual); scores and probabilities stay on the chip.
@@ -12,8 +12,9 @@
             context come from the cache, RoPE reads its angles, a gated product writes the gated half, all experts in
             a prefill and top-k of them in a decode; norms, residuals and activations move nothing.
 
-Any of them takes factors on its bytes by role, `fused(weights=0.5,activations=0.8)`: weights that stay on the chip from
-step to step, fusion beyond the usual. What comes out may be less than `floor`; `Analysis.below_floor` says so.
+Each convention accepts factors on its bytes by role, `fused(weights=0.5,activations=0.8)`, for example for weights that
+stay on the chip from step to step, or for more fusion. The result may be below `floor`; `Analysis.below_floor` reports
+that.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ TrafficRule = OfKind[Moved]
 
 @dataclass(frozen=True)
 class Factors:
-    """What the bytes of each role are multiplied by: weights, inputs and outputs, cache and state, scores."""
+    """Factors on the bytes of each role: weights, inputs and outputs, cache and state, scores."""
 
     weights: float = 1.0
     activations: float = 1.0
@@ -75,7 +76,7 @@ class Factors:
     scratch: float = 1.0
 
     def of(self, moved: Moved) -> Moved:
-        """The bytes times the factors, still exact where one is 1."""
+        """The bytes times the factors; exact ints where a factor is 1."""
 
         def times(factor: float, value: Count) -> Count:
             return value if factor == 1 else factor * value
@@ -89,7 +90,7 @@ class Factors:
 
 @dataclass(frozen=True)
 class Traffic:
-    """A convention: its rule for each kind of op, whether it covers the layers only, and factors on what it moves."""
+    """A traffic convention: its rule for each kind of op, whether it covers layers only, and factors on its bytes."""
 
     name: str
     about: str
@@ -98,19 +99,19 @@ class Traffic:
     factors: Factors | None = None
 
     def __reduce__(self) -> str | tuple[object, ...]:
-        """One of ours goes to another process by its name."""
+        """Pickle built-in conventions by name."""
         ours = TRAFFICS.get(self.name.partition("(")[0])
         if ours is not None and ours.rules is self.rules:
             return traffic_named, (self.name,)
         return object.__reduce_ex__(self, 2)
 
     def plain(self) -> str:
-        """How results call it."""
+        """Name of the convention in results."""
         return self.name
 
     @property
     def unfused(self) -> bool:
-        """Whether every op moves all that it reads and writes."""
+        """Whether every op moves everything that it reads and writes."""
         return self.rules is UNFUSED.rules
 
     def elements(self, op: o.Op) -> Moved:
@@ -118,7 +119,7 @@ class Traffic:
         return self.rules[type(op)](op)
 
     def bytes(self, op: o.Op, precision: Precision) -> Moved:
-        """Bytes of one op by role: elements moved times the format of the role."""
+        """Bytes of one op by role: the elements moved times the width of the role's format."""
         moved, activations = self.elements(op), precision.activations
         cache = getattr(precision, op.store)
         stored = Moved(
@@ -141,7 +142,7 @@ KINDS = (*PRODUCTS, o.Attend, *ELEMENTWISE, *REST)
 
 
 def everything(op: o.Op) -> Moved:
-    """All that the op reads and writes; scratch is written and read."""
+    """Everything that the op reads and writes; scratch is both written and read."""
     return Moved(op.weight, op.vector, op.input, op.output, op.cache_read, op.cache_write, 2 * op.scratch)
 
 
@@ -152,17 +153,17 @@ UNFUSED = Traffic("unfused", "every module reads and writes everything", _UNFUSE
 
 # -- fused ---------------------------------------------------------------------------------------------------------
 def through_memory(op: o.Op) -> Moved:
-    """Inputs and output; scores and the like stay on the chip."""
+    """Inputs and output; scratch, such as attention scores, stays on the chip."""
     return Moved(op.weight, op.vector, op.input, op.output, op.cache_read, op.cache_write)
 
 
 def with_neighbours(op: o.Op) -> Moved:
-    """Elementwise work rides on its neighbours: it reads input − output more, and writes nothing."""
+    """Elementwise work is fused with its neighbours: it reads input − output elements more, and writes nothing."""
     return Moved(op.weight, op.vector, op.input - op.output)
 
 
 def flash(op: o.Attend) -> Moved:
-    """Attention whose scores stay on the chip, or do not."""
+    """Attention, with or without its scores kept on the chip."""
     return through_memory(op) if op.flash else everything(op)
 
 
@@ -175,18 +176,18 @@ FUSED = Traffic("fused", "flash attention, elementwise work fused into its neigh
 
 # -- floor ---------------------------------------------------------------------------------------------------------
 def weights_and_cache(op: o.Op) -> Moved:
-    """What no fusion spares."""
+    """Weights and cache, which no fusion can avoid."""
     return Moved(op.weight, op.vector, cache_read=op.cache_read, cache_write=op.cache_write)
 
 
 def and_logits(op: o.MatMul) -> Moved:
-    """The model's own output besides, where it is that."""
+    """Weights and cache, and the output where it is the model's own."""
     moved = weights_and_cache(op)
     return replace(moved, output=op.output) if op.part == "head" else moved
 
 
 def rows_once(op: o.Lookup) -> Moved:
-    """The rows of a table, unless the head reads the whole table anyway."""
+    """The looked-up rows of a table, unless the head reads the whole table anyway."""
     return replace(weights_and_cache(op), weight=0 if op.shared else op.weight)
 
 
@@ -205,17 +206,17 @@ def original_attend_moved(op: o.Attend) -> Moved:
 
 
 def original_norm(op: o.Normalise) -> Moved:
-    """One weight more."""
+    """Input, output, and one weight more than the norm's width."""
     return Moved(vector=op.width + 1, input=op.input, output=op.output)
 
 
 def original_experts_moved(op: o.ExpertMatMul) -> Moved:
-    """Weights once for every routed choice."""
+    """Weights read once for every routed choice."""
     return Moved(weight=op.k * op.n * op.top_k, input=op.input, output=op.output)
 
 
 def original_op(op: o.Op) -> Moved:
-    """Matrices, inputs and outputs."""
+    """Weight matrices, inputs and outputs."""
     return Moved(weight=op.weight, input=op.input, output=op.output)
 
 
@@ -229,7 +230,7 @@ ORIGINAL = Traffic("original", "transformer-roofline-analyzer's, layers only", _
 
 # -- LLM-para ------------------------------------------------------------------------------------------------------
 def llm_para_attend(op: o.Attend) -> Moved:
-    """Scores leave one kernel and enter the next. A product q·kᵀ alone has no v_dim, one with the values no qk_dim."""
+    """Scores leave one kernel and enter the next. q·kᵀ alone has no v_dim, the product with the values no qk_dim."""
     queries, values = op.heads * op.qk_dim * op.tokens, op.heads * op.v_dim * op.tokens
     scores = op.heads * op.square
     return Moved(
@@ -240,13 +241,13 @@ def llm_para_attend(op: o.Attend) -> Moved:
 
 
 def llm_para_experts(op: o.ExpertMatMul) -> Moved:
-    """All experts in a prefill, top-k of them in a decode; of a gate and what it multiplies, half is written."""
+    """All experts in a prefill, top-k of them in a decode; half of a gated product's output is written."""
     output = _gated_half(op, op.gated and op.up)
     return Moved(weight=op.k * op.n * experts_read(op), input=op.input, output=output)
 
 
 def llm_para_matmul(op: o.MatMul) -> Moved:
-    """As fused, but of a gate and what it multiplies half is written."""
+    """As `fused`, but half of a gated product's output is written."""
     return Moved(op.weight, op.vector, op.input, _gated_half(op, op.gated))
 
 
@@ -261,12 +262,12 @@ def nothing_moved(op: o.Op) -> Moved:
 
 
 def experts_read(op: o.ExpertMatMul) -> Count:
-    """Experts whose weights LLM-para reads: all it has in a prefill, at most top-k in a decode of any batch."""
+    """Experts whose weights LLM-para reads: all in a prefill, at most top-k in a decode with any batch size."""
     return op.experts - op.decoding * most(op.experts - op.top_k, 0)
 
 
 def _gated_half(op: o.Op, gated: bool) -> Count:
-    """The output of a product; of one that makes a gate and what it is multiplied with, half of it."""
+    """The output of a product; half of it where the product makes a gate and its partner."""
     return half(op.output) if gated and op.phase in ("forward", "recompute") else op.output
 
 

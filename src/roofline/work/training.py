@@ -1,8 +1,8 @@
-"""A training step: forward, the gradients of inputs and of weights, what is computed again, what is kept until then.
+"""A training step: forward pass, gradients of inputs and weights, recomputation, and the activations kept meanwhile.
 
-Every op of the forward pass has its backward by kind, so a new kind of model needs nothing here. FLOPs are the
-convention's: a product's two gradients cost as much as the product each; attention's backward is twice its forward
-(dV, dP, dQ, dK), and what flash attention computes again inside its kernel is time, not model FLOPs.
+The backward pass of an op follows from its kind, so a new family of models needs nothing here. FLOPs follow the
+counting convention: each of a product's two gradients costs as much as the product, and attention's backward twice its
+forward (dV, dP, dQ, dK). What flash attention recomputes inside its kernel counts as time, not as model FLOPs.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ Recompute: TypeAlias = Literal["none", "selective", "op", "full"]
 RECOMPUTE: tuple[Recompute, ...] = get_args(Recompute)
 OFFLOADS = ("optimizer", "activations", "parameters", "gradients")
 OVERLAPS = ("dp", "tp", "ep", "cp", "pp")
-"""Axes of the layout whose communication may travel beside work."""
+"""Layout axes whose communication may overlap with work."""
 TRAVELS = ("fp32", "bf16", "fp16", "fp8")
-"""Formats in which weights are gathered; gradients are reduced in all of them but the last."""
+"""Formats in which weights may be gathered; gradients may be reduced in all but the last."""
 LossKind: TypeAlias = Literal["in-place", "eager", "compiled", "chunked", "fused"]
 CHUNKS = 8
 """Parts of a chunked loss (torchtune, modules/loss/ce_chunked_output_loss.py)."""
@@ -43,33 +43,32 @@ SCHEDULES = ("gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "dualpipe")
 
 @dataclass(frozen=True, init=False)
 class Training(Step):
-    """Sequences that a model learns from: a step with a backward pass, and every token's logits.
+    """Sequences to train on: a step with a backward pass, and logits for every token.
 
-    `recompute`: what is not kept but run again: none, the core of attention (selective), every second product and
-    all that is no product or attention (op), whole layers (full), or the modules of the names listed; of so many
-    layers of a stage (`recompute_layers`), or of each so-manieth (`recompute_every`), else of all. `flash`:
-    attention keeps its scores on the chip (FlashAttention), or else runs kernel by kernel. `loss`: how
-    cross-entropy keeps its logits; None is as the engine does it, in place where nothing else is said: in place,
-    the logits and an fp32 copy that becomes softmax and gradient (Megatron-LM,
-    core/tensor_parallel/cross_entropy.py); eager, three times fp32 at the peak, which is in its backward pass: the
-    log-softmax, the gradient of it and that of the logits (PyTorch's `cross_entropy(logits.float(), …)`); compiled,
-    the logits and their gradient, what is in fp32 living in registers (Inductor's fused kernels, and flash-attention's
-    `CrossEntropyLoss`, which llm-foundry runs); chunked, the
-    logits and an eighth of their gradient (torchtune's `CEWithChunkedOutputLoss`, compiled); fused, none, made and
-    used piece by piece (arXiv:2410.10989 §3.2). `recipe` and `optimizer`: the formats that weights, gradients and
-    their state are kept in. `micro_batch`: sequences that pass together; `schedule`: the order in which pipeline
-    stages take them. `overlap`: the axes whose communication travels beside work, None for those of the engine:
-    `dp`, gradients and gathered weights beside the passes; `tp`, collectives in pieces beside the products that
-    need or make them; `ep`, tokens on their way to experts beside another micro-batch's work; `cp`, a ring's keys
-    and values beside attention; `pp`, a stage's output on its way to the next. `offload`: what lives in the host's
-    memory, the `optimizer` state, `activations` (of so many layers of a stage with `offload_layers`, else of all),
-    `parameters` (a rank's share) or `gradients`.
+    `recompute`: what is recomputed in the backward pass: none; selective, the core of attention; op, everything except
+    every second product, attention and reduce-scatters; full, whole layers; or the modules listed by name. It applies
+    to `recompute_layers` layers of a stage, or to every `recompute_every`-th layer, else to all. `flash`: attention
+    keeps its scores on the chip (FlashAttention); otherwise it runs kernel by kernel. `loss`: how cross-entropy stores
+    its logits; None is the engine's way, in place by default. in place: the logits, and an fp32 copy that becomes
+    softmax and gradient (Megatron-LM, core/tensor_parallel/cross_entropy.py). eager: three fp32 copies at the peak, in
+    its backward pass: the log-softmax, its gradient and that of the logits (PyTorch's `cross_entropy(logits.float(),
+    …)`). compiled: the logits and their gradient, with fp32 values in registers (Inductor's fused kernels, and
+    flash-attention's `CrossEntropyLoss`, which llm-foundry runs). chunked: the logits and an eighth of their gradient
+    (torchtune's `CEWithChunkedOutputLoss`, compiled). fused: none, as logits are made and used piece by piece
+    (arXiv:2410.10989 §3.2). `recipe` and `optimizer`: formats of weights, gradients and optimizer state. `micro_batch`:
+    sequences processed together. `schedule`: the order in which pipeline stages process micro-batches. `overlap`: the
+    axes whose communication overlaps with work, None for the engine's own: `dp`, gradients and gathered weights with
+    the passes; `tp`, collectives in pieces with the products that use or make them; `ep`, the token exchange with
+    another micro-batch's work; `cp`, a ring's keys and values with attention; `pp`, sends to the next stage with work.
+    `offload`: what is stored in host memory: the `optimizer` state, `activations` (of `offload_layers` layers of a
+    stage, else of all), `parameters` (a rank's share) or `gradients`.
 
-    `lengths`: sequences of which each of the batch is packed, (length, how many); tokens attend within their own.
-    `reshard`: weights gathered for the forward pass are given up until the backward (FSDP's reshard_after_forward).
-    `no_sync`: gradients are kept whole over the micro-batches of a step, and reduced once. `gather_format`,
-    `reduce_format`: in which weights and gradients travel, None as the recipe keeps them; fp8 is of the matrices of
-    layers (torchao's float8 all-gather). `optimizer_in_backward`: a gradient is used as soon as it is there, and gone.
+    `lengths`: the sequences packed into each sequence of the batch, as (length, number); tokens attend within their
+    own. `reshard`: free gathered weights after the forward pass and gather them again for the backward (FSDP's
+    reshard_after_forward). `no_sync`: keep whole gradients over the micro-batches of a step and reduce once.
+    `gather_format`, `reduce_format`: communication formats of weights and gradients, None for the recipe's; fp8 applies
+    to matrices of layers (torchao's float8 all-gather). `optimizer_in_backward`: apply and free each gradient as soon
+    as it is computed.
     """
 
     recompute: Recompute | tuple[str, ...]
@@ -93,7 +92,7 @@ class Training(Step):
 
     @property
     def batch(self) -> Count:
-        """Sequences of the step, packs where they are packed."""
+        """Sequences of the step; packs where sequences are packed."""
         first = self.queries[0]
         return first.count // self.lengths[0][1] if self.lengths else first.count
 
@@ -104,7 +103,7 @@ class Training(Step):
 
     @property
     def fused_loss(self) -> bool:
-        """Whether logits are never kept."""
+        """Whether the loss is fused, so that logits are never stored."""
         return self.loss == "fused"
 
     @cached_property
@@ -116,7 +115,7 @@ class Training(Step):
 @group
 @dataclass(frozen=True, kw_only=True)
 class PassOptions:
-    """Passes of a replica: of how many sequences, in which order, and what they run again."""
+    """Options of a replica's passes: micro-batch size, schedule and recomputation."""
 
     micro_batch: Annotated[Sequences, "Sequences that pass through a replica together."] = 1
     schedule: Annotated[
@@ -132,9 +131,9 @@ class PassOptions:
 @group
 @dataclass(frozen=True, kw_only=True)
 class StepOptions:
-    """How a step of training runs, whatever its passes, with what holds where nothing is said.
+    """Options of a training step other than those of its passes, with their defaults.
 
-    `overlap`: None or True as the engine does it, False or `none` nothing, or axes.
+    `overlap`: None or True for the engine's own, False or `none` for none, or a list of axes.
     """
 
     recipe: Annotated[
@@ -199,16 +198,16 @@ class StepOptions:
 @group
 @dataclass(frozen=True, kw_only=True)
 class TrainingOptions(StepOptions, PassOptions):
-    """How a step of training runs, with what holds where nothing is said; `Training` says what each means."""
+    """All options of a training step, with their defaults; `Training` describes each."""
 
 
 USUAL_OPTIONS = TrainingOptions()
 
 
 def training(batch: Count = 1, tokens: Count = None, **options: Given) -> Training:
-    """`batch` sequences of `tokens` tokens each, forward and backward.
+    """A step on `batch` sequences of `tokens` tokens each, forward and backward.
 
-    The batch is that of all data-parallel replicas together; `options` are those of `TrainingOptions`.
+    The batch is over all data-parallel replicas; `options` are those of `TrainingOptions`.
 
     Raises InputError for sizes that are not whole and a recompute that is none of none, selective, full or a list of
     module names.
@@ -217,7 +216,7 @@ def training(batch: Count = 1, tokens: Count = None, **options: Given) -> Traini
 
 
 def training_step(batch: Count, tokens: Count, how: TrainingOptions) -> Training:
-    """The same with its options in one value."""
+    """`training` with its options as one value."""
     entry = Queries(0, count("tokens", tokens, 1), count("batch", batch, 1))
     lengths = packed(how.lengths, entry.new)
     if how.schedule not in SCHEDULES:
@@ -266,7 +265,7 @@ def _axes(overlap: Given) -> tuple[str, ...] | None:
 
 
 def _words(field: str, value: Given) -> tuple[str, ...]:
-    """Words listed, or separated by commas; none of None. Raises InputError for anything else."""
+    """A list of words, or a comma-separated string, as a tuple; empty for None. Raises InputError for anything else."""
     parts = () if value is None else (value,) if isinstance(value, str) else value
     if not isinstance(parts, (list, tuple)) or not all(isinstance(part, str) for part in parts):
         raise InputError(field, value, "words, or a list of them")
@@ -277,21 +276,21 @@ AS_GIVEN = (
     "recompute_layers", "recompute_every", "offload_layers", "reshard", "no_sync", "gather_format", "reduce_format",
     "optimizer_in_backward",
 )  # fmt: skip
-"""Options that a step holds as they were given."""
+"""Options that a step stores unchanged."""
 
 
 def _queries(each: Queries, lengths: tuple[tuple[int, int], ...]) -> tuple[Queries, ...]:
-    """A batch of sequences, or of packs of them."""
+    """Queries of a batch of sequences, or of packs."""
     return tuple(Queries(0, length, each.count * n) for length, n in lengths) or (each,)
 
 
 def with_batch(step: Training, batch: Count) -> Training:
-    """The same kind of step with another number of sequences."""
+    """A copy of the step with another number of sequences."""
     return changed(step, _queries(Queries(0, step.tokens_each, batch), step.lengths))
 
 
 def with_options(step: Training, **options: Given) -> Training:
-    """The same sequences with some options of `training` changed."""
+    """A copy of the step with some options of `training` changed."""
     names = (
         "recompute", "recipe", "optimizer", "flash", "loss", "micro_batch", "schedule", "overlap", "offload", "lengths",
         *AS_GIVEN,
@@ -307,9 +306,9 @@ def with_options(step: Training, **options: Given) -> Training:
 
 # -- passes --------------------------------------------------------------------------------------------------------
 def step_ops(modules: Iterable[Module], step: Step, whole: bool = True) -> tuple[o.Op, ...]:
-    """The ops of modules at a step: the forward pass, and in training what is run again and the backward pass.
+    """The ops of modules at a step: the forward pass, and in training recomputation and the backward pass.
 
-    `whole`: whether full recomputation covers these modules (layers, not the embedding and the head).
+    `whole`: whether full recomputation covers these modules (layers, but not embedding and head).
     """
     if not isinstance(step, Training):
         return tuple(op for module in modules for op in lower(module, step))
@@ -332,7 +331,7 @@ def forward_ops(modules: Iterable[Module], step: Training) -> tuple[o.Op, ...]:
 
 
 def run_again(op: o.Op, step: Training, whole: bool) -> bool:
-    """Whether an op runs once more in the backward pass."""
+    """Whether an op is recomputed in the backward pass."""
     if step.recompute == "full":
         return whole and not (isinstance(op, o.Communicate) and op.collective == "p2p")
     if step.recompute == "selective":
@@ -398,7 +397,7 @@ def _attend(op: o.Attend) -> Iterator[o.Op]:
 @GRADIENTS.of(o.Score, o.Normalise, o.Rotate, o.Activate, o.Sum, o.Scale, o.Choose, o.Convolve, o.Shift, o.Loss)
 @GRADIENTS.of(o.Selective, o.Dual, o.Delta, o.LinearAttend, o.Recur, o.Memorise)
 def same_again(op: o.Op) -> Iterator[o.Op]:
-    """Reads the inputs and the output's gradient, writes the inputs' gradients."""
+    """Backward of the same kind: read the inputs and the output's gradient, write the inputs' gradients."""
     moved: Settings = {"input": op.input + op.output, "output": op.input, "vector": 2 * op.vector}
     yield o.Backward(name=f"{op.name}_backward", phase="backward", of=op, rides=op.rides, scratch=op.scratch, **moved)
 
@@ -419,13 +418,13 @@ OPPOSITE = {
 
 @GRADIENTS.of(o.Communicate)
 def _communicate(op: o.Communicate) -> Iterator[o.Op]:
-    """The adjoint: what was gathered is reduced and scattered, and the other way round.
+    """The adjoint: a gather becomes a reduce-scatter and a reduce-scatter a gather.
 
-    What is not kept is gathered `again`: the tokens of a product's inputs, while it computes their gradient, which is
-    reduced and scattered while it computes that of its weights (arXiv:2205.05198 §4.2.2; Megatron-LM,
-    core/tensor_parallel/layers.py, where linear layers communicate asynchronously), so that of ten collectives of a
-    layer six are waited for. And the keys and values of other ranks, which go round beside their gradients (ring
-    attention, arXiv:2310.01889 §3).
+    Gathered tensors that are not kept are gathered `again`. For the inputs of a product this runs beside the product of
+    their gradient, and the reduce-scatter of that gradient beside the product of the weight gradient (arXiv:2205.05198
+    §4.2.2; Megatron-LM, core/tensor_parallel/layers.py, where linear layers communicate asynchronously): of ten
+    collectives per layer six are exposed. The keys and values of other ranks circulate again beside their gradients
+    (ring attention, arXiv:2310.01889 §3).
     """
     product = op.again and op.axis == "tp"
     if op.again:
@@ -439,14 +438,15 @@ def _communicate(op: o.Communicate) -> Iterator[o.Op]:
 
 @GRADIENTS.of(o.Backward, o.Update)
 def _none(op: o.Op) -> Iterator[o.Op]:
-    """A gradient and an update are of no forward pass."""
+    """No backward: gradients and updates are not part of a forward pass."""
     return iter(())
 
 
 # -- what is kept --------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Kept:
-    """Elements that one op keeps for the backward pass: in the format of its products, of the stream, and in fp32."""
+    """Elements that one op keeps for the backward pass: in its products' format, in the stream's format, and in
+    fp32."""
 
     products: Count = 0
     stream: Count = 0
@@ -458,20 +458,20 @@ KEPT: KindTable[Keeping] = KindTable("kept activations", o.Op)
 
 
 def kept(op: o.Op) -> Kept:
-    """What an op's backward needs of its forward: its own inputs, where its derivative depends on them."""
+    """What an op keeps for its backward pass: its own inputs, where its derivative depends on them."""
     return KEPT[type(op)](op)
 
 
 @KEPT.of(o.MatMul, o.ExpertMatMul)
 def _inputs_of_product(op: o.MatMul | o.ExpertMatMul) -> Kept:
-    """Its own share of the tokens, where an all-gather came before; nothing where its weights do not learn."""
+    """A product's own share of the input tokens, if an all-gather came before; nothing where its weights are frozen."""
     gathered = op.gathered if isinstance(op, o.MatMul) else 1
     return Kept(products=0 if op.frozen else op.input // gathered)
 
 
 @KEPT.of(o.Attend)
 def _queries_keys_values(op: o.Attend) -> Kept:
-    """q, k, v of its own tokens and a log-sum-exp for each row; its output is what the next product keeps."""
+    """q, k, v of its own tokens and a log-sum-exp for each row; the next product keeps its output."""
     each = op.heads * op.qk_dim + op.kv_width
     if not op.flash:  # softmax and dropout each keep what they produced, dropout a byte of mask
         return Kept(stream=each * op.tokens + op.scratch, single=op.scratch // 8)
@@ -481,7 +481,7 @@ def _queries_keys_values(op: o.Attend) -> Kept:
 @KEPT.of(o.Score, o.Normalise, o.Activate, o.Scale, o.Convolve, o.Shift)
 @KEPT.of(o.Selective, o.Dual, o.Delta, o.LinearAttend, o.Recur, o.Memorise)
 def inputs_kept(op: o.Op) -> Kept:
-    """All that it reads."""
+    """Everything that the op reads."""
     return Kept(stream=op.input)
 
 
@@ -502,17 +502,17 @@ def _logits(op: o.Loss) -> Kept:
 
 @KEPT.of(o.Rotate, o.Lookup, o.Communicate, o.Backward, o.Update)
 def nothing_kept(op: o.Op) -> Kept:
-    """Its derivative does not depend on its inputs, or it has none."""
+    """Nothing: the derivative does not depend on the inputs, or there is none."""
     return Kept()
 
 
 @dataclass(frozen=True)
 class Flow:
-    """What an op does to the streams of a layer: of what the next ones read, which is kept once for all of them.
+    """How an op affects the streams of a layer; a stream is kept once for all ops that read it.
 
-    `product`: it reads a stream that others may read too. `makes`: its output is a stream of its own, which one product
-    reads. `restarts`: it begins the stream that follows. `core`: it is the core of attention, which selective
-    recomputation runs again (arXiv:2205.05198 §5).
+    `product`: it reads a stream that other ops may read too. `makes`: its output is a new stream that only one product
+    reads. `restarts`: it starts the next stream. `core`: it is part of attention's core, which selective recomputation
+    recomputes (arXiv:2205.05198 §5).
     """
 
     product: bool = False
@@ -531,13 +531,13 @@ FLOWS.add(Flow(), o.Rotate, o.Scale, o.Choose, o.Lookup, o.Convolve, o.Communica
 
 
 def kept_by(modules: Iterable[Module], step: Training) -> Iterator[tuple[o.Op, Kept]]:
-    """The ops of a layer that keep something, and what: products that read one stream keep it once in each format.
+    """The ops of a layer that keep something, and what: products that read one stream keep it once per format.
 
-    A stream is known by its width. A norm starts the next of its own width, so that those of latents leave the layer's
-    alone; a residual sum starts every one, and a weighted sum of experts none, which no product reads. What attention,
-    a scan or an activation makes is read by one product alone. What is run again keeps what it reads, and what it makes
-    is made again: whoever reads that keeps nothing. But of attention the output stays, and its scores and their sums
-    do not.
+    A stream is identified by its width. A norm starts the next stream of its own width, so norms of latents leave the
+    layer's stream alone. A residual sum starts every stream; a weighted sum of experts starts none, since no product
+    reads it. The output of attention, a scan or an activation is read by one product only. A recomputed op keeps what
+    it reads, and whatever reads its recomputed output keeps nothing. For attention the output is kept, while its scores
+    and their sums are not.
     """
     streams: dict[tuple[Hashable, bool], StreamRead] = {}
     own = False
@@ -562,31 +562,31 @@ def kept_by(modules: Iterable[Module], step: Training) -> Iterator[tuple[o.Op, K
 
 @dataclass(frozen=True)
 class StreamRead:
-    """A stream that products have read so far: whether it is made again, and in which formats it is kept."""
+    """A stream that products have read so far: whether it is recomputed, and the formats in which it is kept."""
 
     remade: bool
     formats: set[Format] = field(default_factory=set)
 
 
 def product_format(op: o.Op, step: Training) -> Format:
-    """The format in which a product keeps what it reads."""
+    """The format in which a product keeps its input."""
     weights = step.precision.chosen(op.part, op.format)
     return weights if weights.compute is not None and weights.bits < 16 else step.precision.activations
 
 
 def _restarted(width: Count, op: o.Op) -> bool:
-    """Whether an op starts another stream of a width."""
+    """Whether an op starts a new stream of a given width."""
     if isinstance(op, o.Sum):
         return not op.weighted
     return not isinstance(op, o.Normalise) or not isinstance(width, int) or not some(op.width - width)
 
 
 Earlier: TypeAlias = Sequence[tuple[o.Op, bool]]
-"""The ops of a layer so far, and whether what each makes is made again."""
+"""The ops of a layer so far, each with whether its output is recomputed."""
 
 
 def _needs(op: o.Op, reader: o.Op | None, repeated: bool, earlier: Earlier) -> Kept:
-    """What an op keeps, less what is made again; more where it is run again for what reads it."""
+    """What an op keeps: less where its input is recomputed, more where the op itself is recomputed for its reader."""
     if isinstance(op, o.Attend):
         needs = kept(replace(op, flash=True) if repeated else op)
         single = 0 if repeated else needs.single
@@ -597,16 +597,17 @@ def _needs(op: o.Op, reader: o.Op | None, repeated: bool, earlier: Earlier) -> K
         needs = kept(replace(op, frozen=False))
     if repeated and isinstance(op, o.Rotate):
         return Kept(stream=op.input - _remade(op.input, earlier))
-    if repeated and isinstance(op, o.Sum) and isinstance(reader, o.Normalise):  # the norm before keeps one of its terms
+    if repeated and isinstance(op, o.Sum) and isinstance(reader, o.Normalise):  # the norm keeps a term
         needs = replace(needs, stream=op.input - (0 if op.weighted else op.output))
     remade = _reads_remade(op, earlier)
     return replace(needs, products=0, stream=0) if remade else needs
 
 
 def _reads_remade(op: o.Op, earlier: Earlier) -> bool:
-    """Whether what an op reads is made again: it reads what the op before it made.
+    """Whether an op's input is recomputed; in general the input is the output of the op before.
 
-    But norms of queries and of keys stand side by side, products one after another read another stream, none reads what
+    Exceptions: norms of queries and keys run side by side; consecutive products read another stream, and none reads
+    what RoPE rotated; experts read tokens that came from elsewhere.
     positions turned, and experts read tokens that came from elsewhere.
     """
     if isinstance(op, o.ExpertMatMul) and op.up:
@@ -627,10 +628,10 @@ def _alike(one: Count, other: Count) -> bool:
 
 
 def _remade(needed: Count, earlier: Earlier) -> Count:
-    """Of the elements of queries, keys and values, those that are made again, from the last op that makes some on.
+    """Elements of queries, keys and values that are recomputed, from the last op that makes any of them onwards.
 
-    Positions turn queries and keys, so that only the rest is as the products or norms before them left it. What is
-    copied to every head (the positions of latent attention's keys) is made again where all that they share is.
+    RoPE rotates queries and keys, so only the rest is as the products or norms before left it. Values that are copied
+    to every head (the positional keys of latent attention) are recomputed if all that the heads share is.
     """
     left, remade, turned, normed, products, whole = needed, 0 * needed, 0 * needed, 0 * needed, 0, True
     for source, again in reversed(earlier):

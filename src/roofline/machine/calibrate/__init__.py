@@ -1,4 +1,4 @@
-"""Measure this machine, fit the laws to it, write its chip file.
+"""Calibration: measure this machine, fit the laws to it, write its chip file.
 
 Three steps, each a function of the one before: `planned_cases` says what is timed, `measure` times it (NumPy, or
 PyTorch where it is there), `fit_laws` turns the times into a `Chip` with constants of its own. Nothing here runs a
@@ -41,8 +41,8 @@ __all__ = [
 
 
 def calibrate(**options: Given) -> Calibration:
-    """Measures this machine and fits the laws to it; the options are those of `measure`.
+    """Measure this machine and fit the laws to it; the options are those of `measure`.
 
-    `chip_toml` writes the chip file that `on=` takes.
+    `chip_toml` writes the result as a chip file for `on=`.
     """
     return fit_laws(measure(**options))

@@ -1,4 +1,4 @@
-"""The cases as NumPy and as eager PyTorch run them."""
+"""The cases run by NumPy and by eager PyTorch."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class NumpyBench:
         self.least = int(4 * cache)
 
     def quiet(self) -> AbstractContextManager[object]:
-        """Nothing that has to be switched off."""
+        """No-op: there is nothing to switch off."""
         return nullcontext()
 
     def runner(self, case: Case) -> Runner:
-        """The call to time; its arrays are there already."""
+        """The call to time, with its arrays already allocated."""
         kind = np.float64 if case.dtype == "fp64" else np.float32
         if case.kind == "read":
             data = np.ones(case.size("bytes") // 4, kind)
@@ -63,18 +63,18 @@ class TorchBench:
         self.dtypes = {"fp64": torch.float64, "fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
     def quiet(self) -> AbstractContextManager[object]:
-        """No gradients."""
+        """Disable gradients."""
         mode: AbstractContextManager[object] = self.torch.no_grad()
         return mode
 
     def runner(self, case: Case) -> Runner:
-        """The call to time; its tensors are there already."""
+        """The call to time, with its tensors already allocated."""
         dtype = self.dtypes[case.dtype]
         run: Runner = getattr(self, f"_{case.kind}")(dtype, *case.shape)
         return run
 
     def _cold(self, dtype: dtype, *shape: int) -> Callable[[], Tensor]:
-        """Tensors of a shape, each call from another place of the pool."""
+        """Tensors of a shape, taken from another place of the pool at each call."""
         size = int(np.prod(shape))
         if self.pool is None or self.pool.dtype != dtype or self.pool.numel() < size:
             self.pool = None
@@ -166,7 +166,7 @@ class TorchBench:
         return run
 
     def _experts(self, dtype: dtype, tokens: int, top_k: int, experts: int, hidden: int, inner: int) -> Runner:
-        """Sorted by expert, two grouped products (a loop where PyTorch has none), weighted and summed."""
+        """Sort by expert, two grouped products (a loop where PyTorch has none), weight and sum."""
         torch = self.torch
         x, silu = self._new(dtype, tokens, hidden), torch.nn.functional.silu
         up, down = self._cold(dtype, experts, 2 * inner, hidden), self._cold(dtype, experts, hidden, inner)

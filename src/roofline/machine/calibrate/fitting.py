@@ -1,4 +1,4 @@
-"""Constants of the laws from what was measured: least squares of logarithms, and the error on rows left out."""
+"""Fit the laws' constants to measurements, by least squares of logarithms, with the error on held-out rows."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from roofline.machine.law import RECORDS
 from roofline.machine.target import roof_of
 
 LAYER_LAUNCHES: Mapping[str, int] = frozen({"matmul": 4, "stream": 4, "decode": 1})
-"""Ops that are launched in one dense layer of a model: products of q, k and v as one and gate and up as one."""
+"""Ops launched in one dense layer of a model, with q, k and v as one product and gate and up as one."""
 SUMS = 2
-"""Residual sums of a layer, which ride on the norms behind them."""
+"""Residual sums of a layer, fused with the norms after them."""
 FREE: Mapping[str, Mapping[str, tuple[float, float, float]]] = frozen({
     "matmul": {
         "t0": (3e-6, 1e-7, 1e-3), "compute": (0.8, 0.05, 1e3), "memory": (0.7, 0.02, 1.0), "sharp": (1.5, 1.0, 8.0),
@@ -48,10 +48,10 @@ FREE: Mapping[str, Mapping[str, tuple[float, float, float]]] = frozen({
     },
     "stream": {"t0": (1e-5, 1e-7, 1e-3), "memory": (0.4, 0.01, 10.0), "l2": (2.0, 0.05, 30.0)},
 })  # fmt: skip
-"""What is fitted of each law: start, least and most. Names that the law does not have are passed over."""
+"""Fitted constants: (start, least, most). Names that a law does not have are ignored."""
 CPU_ONLY = ("pack", "again")
 OTHERS = (("compute", 30.0), ("pad", 90.0), ("pad", 250.0))
-"""Constants that the fit also starts from other values of, since their errors have more than one valley."""
+"""Further starting values of some constants, because their errors have several local minima."""
 CPU_SETTINGS: Mapping[str, Mapping[str, float]] = frozen({
     "matmul": {"split": np.inf, "step": 0.0, "tile": 1.0, "height": 1.0},
     "prefill": {"tail": 0.0, "other": 1.0, "capped": 1.0},
@@ -186,7 +186,7 @@ _LAWS: Mapping[str, Callable[[Floats, float, law.Roof, Any], Both]] = frozen({
 
 
 def _fit_kind(kind: str, rows: Sequence[Measurement], chip: Chip, folds: int) -> Fitted:
-    """Constants from all rows, and the error on each fold of them from the others."""
+    """Constants fitted on all rows, and the error on each fold when fitted on the others."""
     seconds = np.array([r.seconds for r in rows])
     record = _solve(kind, rows, chip)
     ratio = predicted(kind, rows, chip, record) / seconds
@@ -244,7 +244,7 @@ def _solve(kind: str, rows: Sequence[Measurement], chip: Chip) -> Any:
 def _least_squares(
     residual: Callable[[Floats], Floats], start: Floats, lowest: Floats, highest: Floats, steps: int = 60
 ) -> Floats:
-    """Levenberg and Marquardt's damping, a Jacobian by differences, points kept within the bounds."""
+    """Levenberg–Marquardt with finite differences, keeping points within the bounds."""
     point, damping, nudge = np.clip(start, lowest, highest), 1e-2, 1e-3
     residuals = residual(point)
     for _ in range(steps):

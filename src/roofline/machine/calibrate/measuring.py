@@ -1,4 +1,4 @@
-"""Times each case of the plan by the wall clock, the CPU time of a thread, or a GPU's own events."""
+"""Time each planned case by the wall clock, a thread's CPU time, or a GPU's events."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from roofline.machine.calibrate.cases import Device, Measurement, Measurements, 
 from roofline.machine.calibrate.host import describe
 
 FASTEST_CALL = 2e-4
-"""Calls shorter than this many seconds are timed several at once."""
+"""Calls shorter than this many seconds are timed in groups."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Clock:
     most: int = 40
 
     def __call__(self, run: Runner) -> tuple[float, int]:
-        """The median of the seconds a call takes, and the number of samples."""
+        """Median seconds per call, and the number of samples."""
         first = self._sample(run, 1)
         if first < self.budget / 3:
             first = self._sample(run, 1)

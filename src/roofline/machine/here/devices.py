@@ -1,4 +1,4 @@
-"""What a machine's own tools say of its devices, and texts of tools cut down to what may be trusted."""
+"""Devices as reported by a machine's tools, and a check on the tools' output."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from roofline.declared.errors import InputError
 
 LARGEST_OUTPUT = 2 * 2**20
-"""Characters of a tool's output; a longer one is refused."""
+"""Most characters of a tool's output that are accepted."""
 MOST_DEVICES = 64
 MIB, GIB = 2**20, 2**30
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU as its driver names it. `memory`: bytes that the driver gives; `units`: cores (SMs, CUs, Apple's cores);
-    `cut`: the tool cut its name off; `shared`: its memory is the host's."""
+    """A GPU as its driver names it. `memory`: bytes reported by the driver. `units`: cores (SMs, CUs, Apple's cores).
+    `cut`: the tool truncated its name. `shared`: its memory is the host's."""
 
     name: str
     memory: float | None = None
@@ -26,8 +26,8 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Processor:
-    """The CPU. `cores`: physical ones of all sockets that the system shows; `clock`: Hz; `features`: instruction sets
-    by Linux's names."""
+    """The CPU. `cores`: physical cores of all visible sockets. `clock`: Hz. `features`: instruction sets by Linux's
+    names."""
 
     name: str
     vendor: str = ""
@@ -40,7 +40,7 @@ class Processor:
 
 @dataclass(frozen=True)
 class Dimms:
-    """The memory's channels in use, transfers a second of each, and bytes in all."""
+    """Memory modules: channels in use, transfers per second of each, and total bytes."""
 
     channels: int
     transfers: float

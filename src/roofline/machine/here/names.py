@@ -1,7 +1,7 @@
-"""Which chip of the catalog a driver's name means.
+"""Find the catalog's chip for a driver's device name.
 
-Names are compared as sets of words, without words of marketing and of memory; where several chips share a name, as
-cards that were sold with two sizes of memory do, the one whose memory and cores are nearest is meant.
+Names are compared as sets of words, without marketing words and memory sizes. Where several chips share a name, such as
+cards sold with two memory sizes, the one nearest in memory and cores is taken.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _NOISE = frozenset(
     """nvidia amd intel apple geforce radeon instinct tesla graphics gpu generation oam with design cpu processor ati
     series adapter edition blackwell workstation server hbm2 hbm2e hbm3 hbm3e pcie max c gen core cores ac vf""".split()
 )
-"""Words of drivers and of the catalog that tell no two chips apart."""
+"""Words of drivers and of the catalog that do not distinguish chips."""
 _TELLING = frozenset({"pcie", "max", "server", "workstation"})
-"""Words that tell some of the catalog apart and are dropped where that leaves no chip."""
+"""Words that distinguish some chips, and are dropped where no chip matches with them."""
 _SAME = {"sxm2": "sxm", "sxm3": "sxm", "sxm4": "sxm", "sxm5": "sxm", "sxm6": "sxm", "mobile": "laptop"}
 _MEMORY = re.compile(r"\b(\d{1,4})g[bi]?b?\b")
 _TOLERANCE = 0.12
-"""How far a driver's memory may be from the catalog's: ECC and reserves take up to 1/16."""
+"""Relative tolerance between a driver's memory and the catalog's: ECC and reserves take up to 1/16."""
 
 
 def words(name: str, telling: bool = True) -> frozenset[str]:
@@ -77,7 +77,7 @@ def _chip_of(name: str, memory: float | None, units: int | None, cut: bool, kind
 
 
 def _beginning(name: str) -> list[str]:
-    """Chips whose names begin as one that was cut off."""
+    """Chips whose names start with a truncated name."""
     start = re.sub(r"[^a-z0-9]", "", re.sub(r"nvidia|geforce|tesla|quadro", "", name.lower()))
     if len(start) < 4:
         return []
@@ -90,9 +90,9 @@ def _beginning(name: str) -> list[str]:
 
 
 def _nearest(every: list[Chip], memory: float | None, units: int | None, told: float | None) -> Chip | None:
-    """Of chips with one name that whose cores, then whose memory, are nearest; None where the driver's memory is far.
+    """Of chips with one name, the nearest in cores, then in memory; None where the driver's memory is too different.
 
-    `told`: bytes that the name itself says, where the driver gives none.
+    `told`: bytes stated in the name itself, where the driver reports none.
     """
     if units is not None and any(c.units == units for c in every):
         every = [c for c in every if c.units == units]

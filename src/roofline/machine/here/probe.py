@@ -1,4 +1,4 @@
-"""The outputs of this machine's tools, or of another's as somebody recorded them."""
+"""Output of this machine's tools, or of another machine's as recorded in files."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from roofline.machine.here.devices import LARGEST_OUTPUT, bounded_output
 from roofline.model.untrusted import read_text
 
 PATIENCE_S = 8.0
-"""Seconds that a tool may take; nvidia-smi takes three to wake eight cards."""
+"""Timeout of a tool in seconds; nvidia-smi takes three to wake eight cards."""
 MEASURE_S = 0.1
 _TRIES = 5
 _READ = 2**28
-"""Bytes of all arrays of the bandwidth measurement together: 256 MiB, more than most last-level caches."""
+"""Bytes of all arrays in the bandwidth measurement: 256 MiB, more than most last-level caches."""
 _LEAST_ARRAY = 2**25
-"""Bytes of each at least."""
+"""Least bytes of each array."""
 _MOST_THREADS = 32
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """Texts of tools, empty where there is none; CPUs and bytes of memory that a container may use, None for all;
-    bytes a second that this machine's memory was measured to give."""
+    """Texts of tools, empty where a tool is missing; the CPUs and bytes of memory allowed to a container, None for all;
+    measured bytes/s of this machine's memory."""
 
     nvidia_smi: str = ""
     rocm_smi: str = ""
@@ -62,7 +62,7 @@ _TEXTS = tuple(f.name for f in fields(Outputs) if f.type == "str")
 
 @cache
 def outputs_of_this_machine() -> Outputs:
-    """What the tools that are installed say; asked once. One that fails says nothing."""
+    """Output of the installed tools, run once per process. A tool that fails yields an empty text."""
     texts: dict[str, Given] = {name: _run(command) for name, command in _COMMANDS.items() if shutil.which(command[0])}
     texts |= {name: _file(path) for name, path in _FILES.items()}
     return replace(Outputs(**texts), cpus=_cpus(), memory_limit=_memory_limit())
@@ -91,14 +91,15 @@ def recorded_outputs(folder: Path) -> Outputs:
 
 
 def with_bandwidth(outputs: Outputs, threads: int) -> Outputs:
-    """The same with the bandwidth of this machine's memory: the best of a few measurements, as others may run."""
+    """The outputs with this machine's memory bandwidth: the best of several measurements, as other work may
+    interfere."""
     workers = min(threads, _MOST_THREADS)
     arrays = [np.ones(max(_READ // workers, _LEAST_ARRAY) // 4, dtype=np.float32) for _ in range(workers)]
     return replace(outputs, bandwidth=max(read_bandwidth(arrays) for _ in range(_TRIES)))
 
 
 def read_bandwidth(arrays: Sequence[np.ndarray], seconds: float = MEASURE_S) -> float:
-    """Bytes a second that as many threads as arrays read together, by dot products of arrays beyond every cache."""
+    """Bytes/s that one thread per array reads in total, by dot products of arrays larger than every cache."""
 
     def read(array: np.ndarray) -> int:
         rounds, end = 0, time.perf_counter() + seconds

@@ -1,4 +1,4 @@
-"""The machine that this runs on, as a chip: its GPUs by their drivers' names, else its CPU and the memory beside it."""
+"""This machine as a chip: its GPUs by their drivers' names, else its CPU with the host's memory."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from roofline.machine.here.probe import Outputs, outputs_of_this_machine, with_b
 from roofline.machine.series import ChipRows
 
 HERE = "here"
-"""How commands call it."""
+"""Name of this machine in commands."""
 SMALL_MAC = 32 * 2**30
-"""Bytes up to which Metal gives the GPU two thirds of the memory, above three quarters."""
+"""Largest memory, in bytes, of which Metal gives the GPU two thirds; above it three quarters."""
 NEAR = 0.03
-"""How far memory may be from the catalog's and still be taken as it stands there."""
+"""Relative tolerance within which the catalog's memory size is used."""
 PER_CORE = 64e9
-"""Bytes a second that no core reads more than."""
+"""Assumed upper bound on the bytes/s that one core reads."""
 
 
 @dataclass(frozen=True)
 class ThisMachine:
-    """`chip`: what a model runs on, of which there are `count`. `gpus`: all, with their chips where the catalog has
-    them; `processor`: the CPU; `memory`: the host's bytes; `notes`: what is not known or was cut down."""
+    """`chip`: the chip that models run on, and `count` of them. `gpus`: all GPUs, with their catalog chips where known.
+    `processor`: the CPU. `memory`: bytes of the host. `notes`: what is unknown or was limited."""
 
     chip: Chip
     count: int
@@ -49,15 +49,15 @@ class ThisMachine:
 
     @property
     def on(self) -> str:
-        """How `--on` calls it with the catalog's names: `2xrtx-3090`."""
+        """The machine in the catalog's names, as `--on` takes it: `2xrtx-3090`."""
         return f"{self.count}x{self.chip.id}" if self.count > 1 else self.chip.id
 
 
 @cache
 def this_machine() -> ThisMachine:
-    """The machine that this runs on; asked once.
+    """The machine that this runs on, detected once per process.
 
-    Raises InputError where neither a GPU nor a CPU can be told.
+    Raises InputError where neither a GPU nor a CPU is recognised.
     """
     outputs = outputs_of_this_machine()
     machine = machine_of(outputs)
@@ -67,9 +67,9 @@ def this_machine() -> ThisMachine:
 
 
 def machine_of(outputs: Outputs) -> ThisMachine:
-    """The machine that tools' outputs describe: its most numerous GPU of the largest memory, else its CPU.
+    """The machine described by tools' output: its most numerous GPU of the largest memory, else its CPU.
 
-    Raises InputError where they name neither.
+    Raises InputError where neither is recognised.
     """
     processor = processor_of_lscpu(outputs.lscpu) or processor_of_cpuinfo(outputs.cpuinfo)
     processor = processor or processor_of_sysctl(outputs.sysctl)
@@ -113,12 +113,12 @@ def _chip_with(gpu: Gpu) -> Chip | None:
 
 
 def metal_working_set(memory: float) -> float:
-    """Bytes that Metal recommends the GPU to take of a Mac's memory, as llama.cpp logs them."""
+    """Bytes of a Mac's memory that Metal recommends for the GPU, as llama.cpp logs them."""
     return memory * 2 / 3 if memory <= SMALL_MAC else memory * 3 / 4
 
 
 def _on_the_processor(processor: Processor, memory: float | None) -> list[Gpu]:
-    """The GPU of a processor that the catalog has as one chip with it, whose memory is the host's."""
+    """The GPU that the catalog has as one chip with this processor, sharing the host's memory."""
     gpu = Gpu(processor.name, memory, shared=True)
     return [gpu] if processor.vendor != "apple" and chip_of_gpu(gpu) is not None else []
 
@@ -133,7 +133,7 @@ and without AMX is AMD's; of those Zen 5 has vp2intersect, as of Intel's only la
 
 
 def _cpu(processor: Processor, memory: float | None, dimms: Dimms | None, outputs: Outputs) -> tuple[Chip, list[str]]:
-    """The CPU with the cores, the memory and the channels that there are, and what was assumed."""
+    """The CPU with the detected cores, memory and channels, and the assumptions made."""
     if memory is None:
         raise InputError("here", processor.name, "the memory beside the CPU, as in meminfo.txt")
     cores = min(processor.cores, outputs.cpus or processor.cores)
