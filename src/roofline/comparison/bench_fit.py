@@ -141,7 +141,7 @@ class _Question:
     where: PlaceSettings
 
     def rate(self, row: Measured, memory: float, compute: float) -> float:
-        """Predicted tokens per second of a row, with these factors of the shares. Raises InputError if there are none."""
+        """Predicted tokens per second of a row with these factors of the shares. Raises InputError if there is none."""
         id = f"{self.chip.id}*{memory:.12g}*{compute:.12g}"
         one = compared_results(
             self.model, [row], replace(self.where, on=self.chip_of(memory, compute, None, id))

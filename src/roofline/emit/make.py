@@ -23,7 +23,7 @@ FRAMEWORKS: tuple[FrameworkName, ...] = get_args(FrameworkName)
 
 @dataclass(frozen=True)
 class Framework:
-    """A training framework: `told` gives its settings, `written` formats them as text, with `comments` where allowed."""
+    """A training framework: `told` gives its settings, `written` formats them as text, with `comments` if allowed."""
 
     name: str
     told: Callable[[TrainingEstimate, LayoutSizes], Told]
@@ -42,7 +42,7 @@ KNOWN: Mapping[str, Framework] = {
 
 @dataclass(frozen=True)
 class Emitted:
-    """An exported config: `settings` under the framework's names, its `text`, and what is `missing` from the estimate."""
+    """An exported config: `settings` under the framework's names, its `text`, and what is `missing` from it."""
 
     framework: str
     settings: tuple[ConfigEntry, ...]

@@ -237,7 +237,7 @@ class Config:
     def per_layer_number(
         self, key: str, layers: int, default: float | Sequence[float], *, most: float = 1
     ) -> list[float]:
-        """One number from 0 to `most` for each layer, from a list or the default, which is one number or one per layer."""
+        """One number from 0 to `most` for each layer, from a list, else from the default (one for all or one each)."""
         numbers = self.value(key, [default] * layers if isinstance(default, (int, float)) else list(default))[1]
         if not isinstance(numbers, list) or len(numbers) != layers:
             raise self.error(key, f"a list of {layers} numbers, as num_hidden_layers says")

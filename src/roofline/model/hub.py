@@ -49,7 +49,7 @@ class HubError(InputError):
         self.args = (self.forms()[0],)
 
     def forms(self) -> tuple[str, ...]:
-        """The message in several lengths, longest first: without the parenthesis, the remedy, or all but one near name."""
+        """The message in several lengths, longest first: without parenthesis, remedy, or all but one near name."""
         who, brief = f"model {self.value!r}: ", self.trouble.partition(" (")[0]
         full, short = f"{who}{self.trouble}; {self.expected}", f"{who}{brief}; {self.expected}"
         if not self.nearest:
@@ -68,7 +68,7 @@ def hub_file(model: str, name: str, revision: str | None, largest: int = LARGEST
 
 
 def hub_file_if_any(model: str, name: str, commit: str, largest: int = LARGEST_FILE) -> Path | None:
-    """Path of a commit's file in the cache, None if the commit has no such file, which is remembered. Raises HubError."""
+    """Path of a commit's file in the cache, None if the commit lacks the file, which is remembered. Raises HubError."""
     with _asking(model, name, commit):
         from huggingface_hub import try_to_load_from_cache
         from huggingface_hub.file_download import _CACHED_NO_EXIST

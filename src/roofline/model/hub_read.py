@@ -150,7 +150,7 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
 
 
 def _within(seconds: float, work: Callable[[], T]) -> T:
-    """Result of `work`, run in a thread that is abandoned after `seconds`, since headers may arrive endlessly slowly."""
+    """Result of `work`, run in a thread that is abandoned after `seconds`, since headers may trickle in endlessly."""
     results: list[T] = []
     errors: list[BaseException] = []
 

@@ -223,7 +223,7 @@ class ImageTokens(Figured):
 
 
 def image_tokens(rule: ImageRule | None, name: str, images: Images) -> ImageTokens:
-    """Tokens of images under a model's rule; `name` names the model in errors. Raises InputError if there is no rule."""
+    """Tokens of images under a model's rule; `name` names the model in errors. Raises InputError if there is none."""
     if rule is None:
         raise InputError("images", name, f"a model whose rule is known: {STATED}")
     each = rule.tokens(images.width, images.height)

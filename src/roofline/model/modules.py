@@ -519,7 +519,7 @@ class SelectiveScan(Module):
 
 @record(frozen=True, kw_only=True, eq=False)
 class StateSpace(Module):
-    """Mamba-2 (arXiv:2405.21060): a state [head_dim, state_size] per head, B and C shared in `groups`; A, D, dt bias."""
+    """Mamba-2 (arXiv:2405.21060): state [head_dim, state_size] per head, B and C shared in `groups`; A, D, dt bias."""
 
     heads: int
     head_dim: int

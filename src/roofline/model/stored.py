@@ -295,7 +295,7 @@ def _told(missing: Mapping[str, int], nameless: Sequence[Place]) -> dict[str, st
 
 
 def _stem(tensors: Iterable[Tensor], layers: int, drafts: int) -> str:
-    """Name of the language model's layers in the checkpoint: the one with the right number of layers, else most bytes."""
+    """Name of the language model's layers in the checkpoint: the one with as many layers, else with most bytes."""
     numbers: dict[str, set[int]] = defaultdict(set)
     sizes: Counter[str] = Counter()
     for tensor in tensors:

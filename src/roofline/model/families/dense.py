@@ -80,7 +80,7 @@ def granite_swa(c: Config) -> Model:
 
 @family("modernbert-decoder")
 def modernbert_decoder(c: Config) -> Model:
-    """Ettin's decoders (arXiv:2507.11412): ModernBERT's layers, causal; no first norm, a dense layer before the head."""
+    """Ettin's decoders (arXiv:2507.11412): ModernBERT's layers, causal; no first norm, a dense head layer."""
     d, bias, every = dims(c, kv_key=HEADS), c.flag("attention_bias"), c.size("global_attn_every_n_layers", 3)
     norm = layer_norm if c.flag("norm_bias") else layer_norm_no_bias
     c = c.with_values(sliding_window=c.size("local_attention", 128, least=2) // 2)

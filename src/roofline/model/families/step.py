@@ -43,7 +43,7 @@ def _factorised(c: Config, d: Dims) -> Modules:
 
 
 def _step3_sparse(c: Config, layers: int, first: int) -> list[bool]:
-    """Whether each layer has experts: by a list or comma-separated string in `moe_layers_enum`, else from `first` on."""
+    """Whether each layer has experts: by a list or comma-separated text in `moe_layers_enum`, else from `first` on."""
     listed: Any = c.value("moe_layers_enum", list(range(first, layers)))[1]
     parts = listed.split(",") if isinstance(listed, str) else listed
     try:

@@ -104,7 +104,7 @@ def _doge_mlp(c: Config, width: int) -> Modules:
 
 
 def _doge_experts(c: Config, width: int) -> Modules:
-    """Experts of one neuron each beside a dense network, retrieved by sums of two keys' scores (arXiv:2407.04153 §2)."""
+    """Experts of one neuron each beside a dense network, found by sums of two keys' scores (arXiv:2407.04153 §2)."""
     count, top_k, act = c.size("num_experts", 16384), c.size("num_experts_per_tok", 64), activation(c)
     keys = isqrt(count)
     if keys * keys < top_k:

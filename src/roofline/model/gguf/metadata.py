@@ -93,7 +93,7 @@ def _special(
 
 
 def _plain(value: MetadataValue, field: str) -> JsonValue:
-    """A metadata value as is; an array with one value per layer becomes that value. Raises InputError if layers differ."""
+    """A metadata value; an array of one repeated value becomes that value. Raises InputError if layers differ."""
     if isinstance(value, tuple) and value and len(set(value)) == 1:
         return value[0]
     if isinstance(value, (tuple, ArrayLength)):
@@ -102,7 +102,7 @@ def _plain(value: MetadataValue, field: str) -> JsonValue:
 
 
 def as_in_file(model: Model, header: GgufHeader) -> Model:
-    """The model with the types of the file's tensors; where these do not match the config, a warning gives both sizes."""
+    """The model with the types of the file's tensors; if these do not match the config, a warning gives both sizes."""
     known = {t.name: (t.layer, t.module) for t in matrices_of(model)}
     parts: dict[tuple[int | None, str], list[tuple[int, GgmlType]]] = defaultdict(list)
     vectors: Counter[GgmlType] = Counter()

@@ -74,7 +74,7 @@ class GgufSize:
 
 
 def gguf_size(model: Model, mix: TypeMix | str) -> GgufSize:
-    """Tensors of a model's GGUF file in a mix (`q4_k_m`, `bf16`, …) and their bytes. Raises InputError for other names."""
+    """Size of a model's GGUF file in a mix (`q4_k_m`, `bf16`, …), tensor by tensor. Raises InputError for others."""
     chosen = mix if isinstance(mix, TypeMix) else mix_or_error(mix)
     typed = types_of(chosen, matrices_of(model), traits_of(model))
     drafts = model.drafts if model.model_type in _KEEPS_DRAFTS else ()
@@ -84,7 +84,7 @@ def gguf_size(model: Model, mix: TypeMix | str) -> GgufSize:
 
 
 def in_mix(model: Model, mix: TypeMix | str) -> Model:
-    """The model with its weights in a mix; activations and cache keep their formats. Raises InputError for other names.
+    """The model with its weights in a mix; activations and cache keep their formats. Raises InputError for others.
 
     Norms, biases and routers are in 32 bits. A module stored as several tensors gets a format with their combined bits.
     """

@@ -607,7 +607,7 @@ _TILED = ("int4weightonly", "int4_weight_only")
 
 @method("mlx")
 def _mlx(q: Config) -> Scheme:
-    """MLX: all matrices, the embedding table and head too, with a 16-bit scale and bias per group; exceptions by name."""
+    """MLX: all matrices, embedding table and head too, with a 16-bit scale and bias per group; exceptions by name."""
     bits, size = q.size("bits", 4, least=2, most=8), q.size("group_size", 64)
     mode = q.text("mode", "affine")
 

@@ -164,7 +164,7 @@ def channel_mixing(width: int, inner: int) -> Modules:
 
 # -- gated recurrence and convolutions -----------------------------------------------------------------------------
 def griffin(width: int, lru: int, heads: int, kernel: int, act: str) -> Modules:
-    """Griffin's recurrent mixer (arXiv:2402.19427 §2.3): gates from block-diagonal projections with one block per head."""
+    """Griffin's recurrent mixer (arXiv:2402.19427 §2.3): gates from block-diagonal projections, a block per head."""
     return (
         column_product("in_proj", width, 2 * lru, True),
         Conv(name="conv", channels=lru, kernel=kernel, bias=True),
