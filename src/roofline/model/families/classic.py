@@ -47,7 +47,7 @@ def _attention_layers(c: Config, layers: int) -> list[str]:
 
 @family("biogpt")
 def biogpt(c: Config) -> Model:
-    """BioGPT (arXiv:2210.10341): a GPT-2-like decoder whose position table has two additional rows."""
+    """BioGPT (arXiv:2210.10341): its position table has two additional rows."""
     d = dims(c, kv_key=HEADS)
     ffn = mlp(d.width, c.size("intermediate_size"), activation(c, default="gelu"), gated=False, bias=True)
     block = layer("dense", d.width, attention(d, rotary=0, bias=True), ffn, norm=layer_norm)
