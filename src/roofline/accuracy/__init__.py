@@ -1,1 +1,1 @@
-"""Predictions beside measurements: which rows can be predicted, how far off they are, and why others are left out."""
+"""Score predictions against measurements: which rows can be predicted, how large errors are, why rows are left out."""

@@ -1,4 +1,4 @@
-"""How well the shipped constants predict a table of measurements."""
+"""Score the shipped constants on a table of measurements."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from roofline.declared.errors import InputError
 from roofline.declared.result import Result, Units
 
 SAMPLE = Path(__file__).with_name("sample.csv")
-"""A table in the documented format, whose seconds are made up."""
+"""A sample table in the documented format, with made-up times."""
 Groups: TypeAlias = dict[GroupName, list[Scored]]
 Reader: TypeAlias = Callable[[TableRow], Iterable[MeasuredRun]]
-"""A row → what was measured. Raises InputError, whose field says what is wrong."""
+"""Reads the measurements of a row. Raises InputError, whose field says what is wrong."""
 TOO_FAST = "faster than the speed of light: other work than the row says"
-"""Of a row that took less than the roofline of what it names."""
+"""Reason for rows that took less time than the roofline of their work."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A row that could not be scored: its number, from 1 below the header, and why."""
+    """A row that could not be scored: its number, starting at 1 below the header, and the reason."""
 
     row: int
     why: str
@@ -34,7 +34,7 @@ class Problem:
 
 @dataclass(frozen=True, repr=False)
 class Accuracy(Result):
-    """The answer of `accuracy`: what became of the rows, and how far predictions are off, group by group."""
+    """Result of `accuracy`: which rows were scored, and the errors of each group."""
 
     SCHEMA: ClassVar[str] = "roofline.accuracy/1"
     FIGURES: ClassVar[Units] = {"tally": "", "scores": "", "outside": "", "problems": ""}
@@ -45,12 +45,12 @@ class Accuracy(Result):
 
     @property
     def outside(self) -> tuple[str, ...]:
-        """Groups of 50 rows and more of which the 80 % interval holds less than 72 % or more than 88 %."""
+        """Groups of at least 50 rows whose 80 % interval holds less than 72 % or more than 88 % of them."""
         return tuple(f"{s.system}, {s.slice}" for s in self.scores if s.outside)
 
 
 def accuracy(path: str | Path) -> Accuracy:
-    """Scores a CSV file in the format of docs/accuracy.md. Raises InputError for a file that is not in it."""
+    """Score a CSV file in the format of docs/accuracy.md. Raises InputError for a file in another format."""
     file = Path(path)
     groups: Groups = {}
     rows = list(documented(file))
@@ -63,10 +63,10 @@ def score_rows(
     file: str, rows: Iterable[TableRow], reader: Reader, groups: Groups, why: Callable[[InputError], str],
     table: str | None = None,
 ) -> list[Problem]:  # fmt: skip
-    """Adds the rows that can be predicted to the groups, and gives the others with why they cannot.
+    """Add the rows that can be predicted to the groups, and return the others with their reasons.
 
-    A row of several measurements is scored where one of them is. `table`: which of the tables that constants were
-    fitted on the rows are of, None where of none.
+    A row with several measurements counts as scored if one of them is. `table`: name of the table if constants were
+    fitted on it, else None.
     """
     runs: list[tuple[int, MeasuredRun]] = []
     problems: dict[int, str] = {}

@@ -1,4 +1,4 @@
-"""Tables of measurements in the documented format (docs/accuracy.md), and their rows' cells."""
+"""Read tables of measurements in the documented format (docs/accuracy.md)."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ COLUMNS: Mapping[str, str] = {
     "group": "a name; rows of the same name are scored together, besides all of the file",
     **{name: setting.help for name, setting in ALL_SETTINGS.items()},
 }
-"""Column → what stands in it."""
+"""Column → its content."""
 NEEDED = ("quantity", "model", "on", "seconds")
 _NUMBER = re.compile(r"[+-]?(\d{1,3}(,\d{3})+|\d+)?(\.\d*)?([eE][+-]?\d+)?")
 
 
 class CellError(InputError):
-    """A cell that cannot be read as what its column should hold."""
+    """Raised for a cell that does not hold what its column requires."""
 
 
 @dataclass(frozen=True)
 class TableRow:
-    """A row of a table, read with care: what is asked for is there and is what it should be, or a CellError."""
+    """A row of a table; its methods check cells and raise a CellError for missing or invalid ones."""
 
     row: int
     values: Mapping[str, str]
 
     def text(self, column: str) -> str:
-        """What stands in a column, "" where nothing does or there is no such column."""
+        """Text of a cell, "" if it is empty or there is no such column."""
         return (self.values.get(column) or "").strip()
 
     def number(self, column: str) -> float:
-        """A number above 0, of `1933 (1858)` the first. Thousands may be set off with commas."""
+        """A number above 0, with optional commas between thousands; the first of `1933 (1858)`."""
         text = self.text(column).partition(" ")[0]
         value = float(text.replace(",", "")) if re.search(r"\d", text) and _NUMBER.fullmatch(text) else float("nan")
         if not (isfinite(value) and value > 0):
@@ -53,7 +53,7 @@ class TableRow:
         return value
 
     def whole(self, column: str, default: int | None = None) -> int:
-        """A whole number from 1; `default` for an empty cell, where there is one."""
+        """A whole number from 1; `default`, if given, for an empty cell."""
         if default is not None and not self.text(column):
             return default
         value = self.number(column)
@@ -63,7 +63,7 @@ class TableRow:
 
 
 def cells(path: Path) -> Iterator[TableRow]:
-    """The rows of a CSV file, numbered from 0. Raises InputError for what cannot be read as one."""
+    """Rows of a CSV file, numbered from 0. Raises InputError for anything else."""
     name = printable(str(path))
     yield from _rows(name, read_text(path, LARGEST_TABLE, name))
 
@@ -77,7 +77,7 @@ def _rows(name: str, text: str) -> Iterator[TableRow]:
 
 
 def documented(path: Path) -> Iterator[TableRow]:
-    """The rows of a table in the documented format. Raises InputError where a column is missing or unknown."""
+    """Rows of a table in the documented format. Raises InputError for missing or unknown columns."""
     name = printable(str(path))
     text = read_text(path, LARGEST_TABLE, name)  # once: what is piped in cannot be read again
     rows = [replace(r, values={_column(k): v for k, v in r.values.items()}) for r in _rows(name, text)]
@@ -94,12 +94,12 @@ def documented(path: Path) -> Iterator[TableRow]:
 
 
 def _column(name: str) -> str:
-    """A column under its present name."""
+    """The current name of a column."""
     return OLD_NAMES.get(name.strip(), name.strip())
 
 
 def measurement(r: TableRow) -> MeasuredRun:
-    """A row of the documented format. Raises InputError for a cell that is not what its column needs."""
+    """The measurement in a row of the documented format. Raises InputError for an invalid cell."""
     quantity, group, settings = r.text("quantity"), r.text("group"), _settings(r)
     if r.text("cached"):
         settings["cached"] = r.whole("cached")
@@ -111,7 +111,7 @@ def measurement(r: TableRow) -> MeasuredRun:
 
 
 def _settings(r: TableRow) -> dict[str, Given]:
-    """The settings of a row. Raises InputError for one that its quantity's question does not have."""
+    """Settings of a row. Raises InputError for one that its quantity's question does not have."""
     known = QUANTITIES[r.text("quantity")].settings if r.text("quantity") in QUANTITIES else ALL_SETTINGS
     settings: dict[str, Given] = {}
     for name, setting in ALL_SETTINGS.items():

@@ -1,8 +1,8 @@
-"""Which constants were fitted on a measured row, by what is declared beside the constants.
+"""Which constants were fitted on a measured row, as declared with the constants.
 
-`machine/fitted_on.toml` names the measured tables, each with the SHA-256 of the content that was fitted on, and those
-of the laws of kernels and of collectives; `fitted_on` of an engine in `machine/engines.toml` says which of its values
-were fitted on which rows of them. A table of another name or another content took part in no fit.
+`machine/fitted_on.toml` names the measured tables, each with the SHA-256 of the content used for fitting, and the
+tables of the laws of kernels and of collectives. `fitted_on` of an engine in `machine/engines.toml` says which of its
+values were fitted on which rows. A table with another name or other content took part in no fit.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from roofline.model.model import Model
 
 FILE = Path(__file__).parents[1] / "machine" / "fitted_on.toml"
 NOTHING = "no"
-"""Of a row on which nothing was fitted."""
+"""Word for rows on which nothing was fitted."""
 OF_KERNELS = "the law's constants"
 OF_COLLECTIVES = "the collective's constants"
 WORDS: Mapping[str, str] = {
@@ -33,15 +33,16 @@ WORDS: Mapping[str, str] = {
     "kernels": "the engine's kernels", "scatter": "scatter of ranks and seconds between steps",
     "between_s": "scatter of ranks and seconds between steps",
 }  # fmt: skip
-"""Constants of an engine → how a line calls them."""
+"""Constant of an engine → its name in results."""
 
 
 @dataclass(frozen=True)
 class FittedRows:
-    """Values of an engine, and the rows of a table that they were fitted on; what is empty or None does not matter.
+    """Values of an engine, and the rows of a table on which they were fitted; empty or None conditions always hold.
 
-    quantities, chips, generations, vendors: of those alone; models: whose names have one of these parts. several: of
-    layouts of several chips, or of one. sparse: of models with experts, or without. cold: of a process's first batch.
+    quantities, chips, generations, vendors: only rows of these. models: only models whose name contains one of these.
+    several: only layouts of several chips, or only of one. sparse: only models with experts, or only without. cold:
+    only first batches of a process, or only others.
     """
 
     values: tuple[str, ...]
@@ -56,7 +57,7 @@ class FittedRows:
     cold: bool | None = None
 
     def holds(self, run: MeasuredRun, engine: Engine) -> bool:
-        """Whether a row of the table, run by the engine, is one of them."""
+        """Whether a row of the table, run by the engine, is one of these rows."""
         chip, model = deploy(run.where.on, run.where.layout).chip, _model_of(run)
         return (
             (not self.quantities or run.quantity in self.quantities)
@@ -81,7 +82,7 @@ def _declared() -> TomlTable:
 
 
 def fitted_table(path: Path) -> str | None:
-    """The name of a file if it is a table that constants were fitted on, byte for byte, else None."""
+    """Name of a file if it is a table that constants were fitted on, byte for byte; else None."""
     known = _declared()["tables"].get(path.name)
     if known is None or not path.is_file():
         return None
@@ -90,7 +91,7 @@ def fitted_table(path: Path) -> str | None:
 
 
 def fits_of(engine: Engine) -> tuple[FittedRows, ...]:
-    """What is declared beside an engine's values."""
+    """Fits declared for an engine's values."""
 
     def rows(entry: TomlTable) -> FittedRows:
         given: Settings = {key: tuple(v) if isinstance(v, list) else v for key, v in entry.items()}
@@ -100,9 +101,9 @@ def fits_of(engine: Engine) -> tuple[FittedRows, ...]:
 
 
 def fitted_words(table: str | None, run: MeasuredRun) -> str:
-    """What was fitted on a row of a table, "no" where nothing was; a table of None is one that nothing was fitted on.
+    """What was fitted on a row of a table, "no" for nothing; None is a table that nothing was fitted on.
 
-    A row that other software ran than the engine whose times are predicted took part in no fit of these.
+    A row run by other software than the predicted engine took part in no fit of that engine.
     """
     if table is None or run.software:
         return NOTHING
@@ -114,5 +115,5 @@ def fitted_words(table: str | None, run: MeasuredRun) -> str:
 
 
 def kernels_fitted(kind: str, table: str | None) -> bool:
-    """Whether constants of kernels were fitted on a table; `kind`: `laws` or `collectives`."""
+    """Whether constants of kernels were fitted on a table. `kind`: `laws` or `collectives`."""
     return table is not None and table in _declared()[kind]

@@ -1,4 +1,4 @@
-"""What was run and how long it took, as a row of a table; and what is predicted for it."""
+"""Measured runs as rows of a table, and their predictions."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ from roofline.work.step import decode, prefill
 from roofline.work.training import training
 
 SIZES = (*group_settings(StaticBatch), "concurrency", "rate")
-"""Settings that are numbers of requests and of tokens: rows that differ in these alone are predicted at once."""
+"""Settings that are numbers of requests and tokens; rows that differ only in these are predicted together."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredRun:
-    """A run and its seconds.
+    """A run and its measured seconds.
 
-    quantity: one of QUANTITIES. model: a name, a path or a Model. settings: what the quantity's question is asked,
-    under the names that it declares. slices: the groups of rows that it belongs to. software: what ran it, where that
-    is not the engine that is predicted.
+    quantity: one of QUANTITIES. model: a name, a path or a Model. settings: settings of the quantity's question under
+    their declared names. slices: groups that the row belongs to. software: what ran it, if not the engine that is
+    predicted.
     """
 
     quantity: str
@@ -61,25 +61,25 @@ class MeasuredRun:
 
     @property
     def several(self) -> bool:
-        """Whether its layout has several chips; one where none is given."""
+        """Whether the layout has several chips; false without a layout."""
         layout = self.where.layout
         return layout is not None and bool(np.any(np.asarray(layout_named(layout).chips) > 1))
 
     @property
     def sizes(self) -> Settings:
-        """The sizes that its prediction takes."""
+        """Sizes that the prediction needs."""
         needs = QUANTITIES[self.quantity].needs
         names = (*needs, "rate" if "concurrency" not in self.settings else "concurrency") if needs is SERVER else needs
         return {name: self.settings[name] for name in names}
 
     @property
     def options(self) -> Settings:
-        """How it was run, besides its place and its sizes."""
+        """Settings other than the place and the sizes."""
         return {name: value for name, value in self.settings.items() if name not in SIZES}
 
     @property
     def others(self) -> Settings:
-        """What it was run on and how, besides its sizes."""
+        """Settings other than the sizes, including the place."""
         return {**ungrouped(self.where, type(self.where)), **self.options}
 
 
@@ -87,7 +87,7 @@ def measured_run(
     quantity: str, seconds: float, model: str | Model, *, slices: tuple[str, ...] = ("all",), system: str = "",
     software: str = "", **settings: Given,
 ) -> MeasuredRun:  # fmt: skip
-    """A run of settings that are given flat; those of None are left to the question."""
+    """A run from flat settings; the question's defaults apply to those that are None."""
     given = {OLD_NAMES.get(name, name): value for name, value in settings.items() if value is not None}
     where = PlaceSettings(**{name: given.pop(name) for name in group_settings(PlaceSettings) if name in given})
     return MeasuredRun(
@@ -97,14 +97,14 @@ def measured_run(
 
 
 Predict: TypeAlias = Callable[[Model, Settings], Span]
-"""A model and the settings of a run → what is predicted."""
+"""Predicts a quantity from a model and a run's settings."""
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """What can be measured: the sizes that it needs, how it is predicted, and the question that predicts it.
+    """A measurable quantity: the sizes that it needs, its prediction, and the question that predicts it.
 
-    `asks` is None where a row is predicted as one step, which has no settings beyond the place and the sizes.
+    `asks` is None for a row predicted as one step, which has no settings other than the place and the sizes.
     """
 
     needs: tuple[str, ...]
@@ -114,14 +114,14 @@ class Quantity:
 
     @property
     def settings(self) -> Mapping[str, Setting]:
-        """The settings that a row may give in columns."""
+        """Settings that a row may give in columns."""
         return PLAIN_SETTINGS if self.asks is None else PLAIN_SETTINGS | run_settings(self.asks)
 
 
 def run_settings(question: Function) -> dict[str, Setting]:
-    """The settings of a question that a run may have, by name.
+    """Settings of a question that a row may have, by name.
 
-    Degrees stand in the layout, and no time depends on the bill.
+    Parallelism degrees are part of the layout, and the bill does not affect times.
     """
     left_out = {*DEGREES, *group_settings(Bill)}
     return {name: s for name, s in question_settings(question).items() if name not in left_out}
@@ -129,7 +129,7 @@ def run_settings(question: Function) -> dict[str, Setting]:
 
 ALL_SETTINGS: Mapping[str, Setting] = run_settings(generate) | run_settings(serve)
 PLAIN_SETTINGS = {name: s for name, s in ALL_SETTINGS.items() if name in (*SIZES, *group_settings(PlaceSettings))}
-"""Settings of every row: its place and its sizes."""
+"""Settings of every row: the place and the sizes."""
 
 
 def _generated(name: str) -> Predict:
@@ -141,7 +141,7 @@ def _served(name: str) -> Predict:
 
 
 def _per_token(model: Model, settings: Settings) -> Span:
-    """Seconds for each token that a server generates; as certain as its time between tokens."""
+    """Seconds per token that a server generates, with the relative interval of TPOT."""
     serving: Serving = serve(model, **settings)
     tokens = np.asarray(serving.tokens_per_second, dtype=float)
     return serving.tpot.times(1 / (tokens * np.asarray(serving.tpot.expected, dtype=float)))
@@ -170,14 +170,14 @@ def _training(model: Model, settings: Settings) -> Span:
 
 
 def _training_bytes(model: Model, settings: Settings) -> Span:
-    """Bytes of the fullest rank at its peak, which the interval takes to within 3 %."""
+    """Peak bytes of the fullest rank, with an interval of ± 3 %."""
     stages = _trained(model, settings).stages
     peak = np.max([np.asarray(s.memory.allocated, dtype=float) for s in stages], axis=0)
     return Span(float("nan"), peak, 0.97 * peak, 1.03 * peak)
 
 
 def _training_flops(model: Model, settings: Settings) -> Span:
-    """Model FLOPs of a step, which are known to 1 %: the conventions differ in small ops."""
+    """Model FLOPs of a step, with an interval of ± 1 %, since conventions differ for small ops."""
     changed = with_drafts(model, settings["drafts"]) if "drafts" in settings else model
     if "lora" in settings:
         changed = with_lora(changed, settings["lora"], named_targets(settings.get("lora_targets"), settings["lora"]))
@@ -211,7 +211,7 @@ QUANTITIES: Mapping[str, Quantity] = {
 
 
 def checked(m: MeasuredRun) -> MeasuredRun:
-    """The measurement as it is. Raises InputError for an unknown quantity, a missing size, or no positive seconds."""
+    """The measurement, checked. Raises InputError for an unknown quantity, a missing size or non-positive seconds."""
     if m.quantity not in QUANTITIES:
         raise not_one_of("quantity", m.quantity, QUANTITIES)
     given = m.settings
@@ -228,7 +228,7 @@ def checked(m: MeasuredRun) -> MeasuredRun:
 
 @cache
 def _model(name: str) -> Model | InputError:
-    """A model by name or path, or why there is none; looked for once."""
+    """A model by name or path, or the error if there is none; cached."""
     try:
         return load(name)
     except InputError as error:
@@ -236,7 +236,7 @@ def _model(name: str) -> Model | InputError:
 
 
 def model_named(name: str) -> Model:
-    """A model by name or path. Raises InputError where there is none."""
+    """A model by name or path. Raises InputError if there is none."""
     model = _model(name)
     if isinstance(model, InputError):
         raise model
@@ -244,7 +244,7 @@ def model_named(name: str) -> Model:
 
 
 def predictions(measurements: Sequence[MeasuredRun]) -> list[Span | InputError]:
-    """What is predicted for each, or why nothing is. Those that differ in sizes alone are predicted at once."""
+    """The prediction of each measurement, or an error. Rows that differ only in sizes are predicted together."""
     answers: list[Span | InputError] = [InputError("row", "", "a prediction")] * len(measurements)
     groups: dict[Hashable, list[int]] = {}
     for i, m in enumerate(measurements):
@@ -262,7 +262,7 @@ def predictions(measurements: Sequence[MeasuredRun]) -> list[Span | InputError]:
 
 
 def _alike(measurements: Sequence[MeasuredRun]) -> Iterable[Span | InputError]:
-    """Of measurements that differ in sizes alone; one by one where they cannot all be predicted."""
+    """Predictions of measurements that differ only in sizes; one by one if they cannot be predicted together."""
     first = measurements[0]
     quantity = QUANTITIES[first.quantity]
     try:
@@ -278,6 +278,6 @@ def _alike(measurements: Sequence[MeasuredRun]) -> Iterable[Span | InputError]:
 
 
 def scored(span: Span, measured: float, fitted: str = "no", apart: float | None = None) -> Scored:
-    """One row."""
+    """A scored row."""
     floor, expected, low, high = (np.array([float(end)]) for end in span.ends())
     return Scored(expected, np.array([measured]), floor, low, high, np.array([True]), "-", fitted, apart)

@@ -1,4 +1,4 @@
-"""How far predictions are from measurements: the figures of a group of rows."""
+"""Error figures of groups of rows."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from roofline.declared.result import Figured, Units
 
 RowValues: TypeAlias = NDArray[np.float64]
 ENOUGH = 50
-"""Rows of a group whose coverage says something."""
+"""Fewest rows of a group for which coverage is judged."""
 AIM = (72.0, 88.0)
-"""Percent of such a group that an interval of 80 % should hold."""
+"""Percent of a group's rows that an 80 % interval should hold."""
 GroupName: TypeAlias = tuple[str, str, str]
 """File, system and slice."""
 
 
 @dataclass(frozen=True)
 class Scored:
-    """Rows with what was predicted for them, in one unit.
+    """Rows with their predictions, in one unit.
 
-    plain: the roofline, max(FLOPs / peak, bytes / bandwidth), NaN for what has none. far: rows whose data cannot sit in
-    a cache. grade: of the constants. fitted: what was fitted on these very rows, "no" where nothing was. apart: percent
-    of mean absolute error on rows that took no part in the fit, None where that is not known.
+    plain: the roofline, max(FLOPs / peak, bytes / bandwidth), NaN if there is none. far: whether a row's data is too
+    large for a cache. grade: grade of the constants. fitted: what was fitted on these rows, "no" for nothing. apart:
+    mean absolute error in percent on rows excluded from the fit, None if unknown.
     """
 
     predicted: RowValues
@@ -41,24 +41,23 @@ class Scored:
     apart: float | None = None
 
     def columns(self) -> tuple[RowValues, RowValues, RowValues, RowValues, RowValues, NDArray[np.bool_]]:
-        """All that has a value a row."""
+        """All arrays with one value per row."""
         return self.predicted, self.measured, self.plain, self.low, self.high, self.far
 
     def take(self, keep: NDArray[np.bool_]) -> Scored:
-        """Some of the rows."""
+        """The rows where `keep` is true."""
         names = ("predicted", "measured", "plain", "low", "high", "far")
         return replace(self, **{name: getattr(self, name)[keep] for name in names})
 
 
 @dataclass(frozen=True)
 class GroupScore(Figured):
-    """A group of rows; errors and shares in percent.
+    """Scores of a group of rows; errors and shares in percent.
 
-    held_out: mean absolute error of constants refitted without the row, of the fit's five folds, where rows of the
-    group were fitted; its other rows count by their own error. None where nothing was fitted on the group's rows, or
-    nothing was left out and refitted. plain_mape: of the roofline, None for what has none
-    (bytes, FLOPs). floor_exceeds: rows that were faster than the plain
-    roofline, None where every row may sit in a cache.
+    held_out: mean absolute error with constants refitted without the row (five folds); rows that were not fitted count
+    with their own error. None where nothing was fitted on the group's rows, or no refit was made. plain_mape: mean
+    absolute error of the roofline, None for quantities without one (bytes, FLOPs). floor_exceeds: rows that were faster
+    than the plain roofline, None where all rows may fit in a cache.
     """
 
     FIGURES: ClassVar[Units] = dict.fromkeys(
@@ -85,14 +84,14 @@ class GroupScore(Figured):
 
     @property
     def outside(self) -> bool:
-        """Whether it has rows enough, and the interval holds too few or too many of them."""
+        """Whether the group has enough rows, and the interval holds too few or too many of them."""
         return self.n >= ENOUGH and not AIM[0] <= self.covered <= AIM[1]
 
 
 def scores_of(name: GroupName, parts: Iterable[Scored]) -> GroupScore:
-    """The figures of all rows of some parts.
+    """Scores of all rows of several parts.
 
-    Error of a row: predicted / measured − 1. mape, median: mean and median of its absolute value; bias: its mean.
+    The error of a row is predicted / measured − 1. mape, median: mean and median of its absolute value. bias: its mean.
     """
     together = tuple(parts)
     p, m, plain, low, high, far = (np.concatenate(c) for c in zip(*(s.columns() for s in together), strict=True))
@@ -108,7 +107,7 @@ def scores_of(name: GroupName, parts: Iterable[Scored]) -> GroupScore:
 
 
 def _held_out(parts: Iterable[Scored]) -> float | None:
-    """By rows: the error apart from the fit where these rows were fitted, else their own; None where none were."""
+    """Mean over rows of the error apart from the fit, or of the own error if not fitted; None without fitted rows."""
     weighted, rows, each = 0.0, 0, tuple(parts)
     if all(s.fitted == "no" for s in each):
         return None
@@ -122,7 +121,7 @@ def _held_out(parts: Iterable[Scored]) -> float | None:
 
 
 def _joined(words: Iterable[str]) -> str:
-    """The words, each once; `no` beside others says that it holds of a part of the rows only."""
+    """The words without repeats; "in part" if nothing was fitted on some of the rows."""
     each = dict.fromkeys(word for text in words for word in text.split(", "))
     if len(each) > 1 and "no" in each:
         return f"in part: {', '.join(w for w in each if w != 'no')}"
@@ -135,7 +134,7 @@ def _percent(share: Count) -> float:
 
 
 def pooled(groups: Mapping[GroupName, list[Scored]]) -> list[GroupScore]:
-    """A line for each group, and one for the pseudo-system `all` of a file's systems; in the order of their names."""
+    """Scores of each group, and of all systems of a file together as system `all`; sorted by name."""
     every: dict[GroupName, list[Scored]] = {}
     for (file, system, part), scored in groups.items():
         every.setdefault((file, system, part), []).extend(scored)

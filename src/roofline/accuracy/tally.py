@@ -1,4 +1,4 @@
-"""Every row of every file: scored, or left out for a reason."""
+"""Count the rows of files: scored, or left out for a reason."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from roofline.declared.result import Figured, Units
 
 @dataclass(frozen=True)
 class Reason(Figured):
-    """Why some rows of a file were not scored, and how many."""
+    """A reason why rows of a file were not scored, and their number."""
 
     FIGURES: ClassVar[Units] = {"why": "", "rows": ""}
 
@@ -22,7 +22,7 @@ class Reason(Figured):
 
 @dataclass(frozen=True)
 class Tally(Figured):
-    """What became of the rows of a file: rows = scored + Σ reasons."""
+    """Number of rows of a file: rows = scored + Σ reasons."""
 
     FIGURES: ClassVar[Units] = {"file": "", "rows": "", "scored": "", "reasons": ""}
 
@@ -33,14 +33,14 @@ class Tally(Figured):
 
     @property
     def left(self) -> int:
-        """Rows that were not scored."""
+        """Number of rows that were not scored."""
         return sum(r.rows for r in self.reasons)
 
 
 def tally(file: str, rows: int, scored: int, reasons: Iterable[str]) -> Tally:
-    """The tally of a file of which each row that was not scored has a reason, the most frequent first.
+    """Tally of a file, in which each unscored row has a reason; the most frequent reason comes first.
 
-    Raises ValueError where the parts are not the whole.
+    Raises ValueError if the parts do not add up to the whole.
     """
     counts = Counter(reasons)
     if scored + counts.total() != rows:
@@ -49,7 +49,7 @@ def tally(file: str, rows: int, scored: int, reasons: Iterable[str]) -> Tally:
 
 
 def reasons_of(counts: Mapping[str, int]) -> tuple[Reason, ...]:
-    """Reasons in order, the most frequent first."""
+    """Reasons sorted by frequency, the most frequent first."""
     return tuple(Reason(why, rows) for why, rows in sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 

@@ -1,1 +1,1 @@
-"""Measured beside predicted: kernels of profilers and results of benchmarks, read, matched to ops and compared."""
+"""Compare measurements with predictions: kernels of profiles, matched to ops, and results of benchmarks."""

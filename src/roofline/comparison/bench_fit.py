@@ -1,8 +1,8 @@
-"""A chip's own constants for llama.cpp, by what llama-bench measured on it.
+"""Fit a chip's constants for llama.cpp to llama-bench measurements on it.
 
-The kernels of the backend keep their laws and launch time. Two numbers are fitted: by one the share of the bandwidth of
-every kernel is multiplied, from the answers, by the other their share of the peak, from the prompts. Each row says a
-number alone; the median of all is kept, and a row is held out with the median of the others.
+The backend's kernels keep their laws and launch times. Two factors are fitted: that of all kernels' share of the
+bandwidth, from the answers, and that of their share of the peak, from the prompts. Each row gives one factor by itself;
+the median over rows is used, and a row is held out by taking the median of the others.
 """
 
 from __future__ import annotations
@@ -30,19 +30,22 @@ from roofline.model.model import Model
 
 ENGINE = "llama.cpp"
 FARTHEST = log(20)
-"""A machine twenty times as fast or as slow as its kind is another one."""
+"""Log of the largest factor; a machine more than twenty times as fast or slow as predicted is a different one."""
 HALVINGS = 12
 MOST_ROWS = 64
 LEAST_WIDTH = 1.05
-"""The narrowest interval: runs of llama-bench differ by a few per cent from day to day."""
+"""Narrowest interval: llama-bench results differ by a few per cent from day to day."""
 DTYPES = ("bf16", "bf16_kv_bf16", "int8_wo", "int4_wo", "w4a16_mxfp4")
-"""What llama.cpp's products are of."""
+"""Formats of llama.cpp's products."""
 
 
 @dataclass(frozen=True)
 class FittedRow(Figured):
-    """A row: tokens a second as measured, as the catalog's chip has it, with the constants fitted on all rows, and with
-    those of the others (null of a row that has no other)."""
+    """A row in tokens per second: measured, and predicted with three sets of constants.
+
+    `before`: the catalog's constants. `fitted`: constants fitted on all rows. `held_out`: constants fitted on the other
+    rows, None if there is no other row of its kind.
+    """
 
     FIGURES: ClassVar[Units] = {
         "quantity": "", "input": "", "output": "", "depth": "", "measured": "tokens/s", "before": "tokens/s",
@@ -61,8 +64,11 @@ class FittedRow(Figured):
 
 @dataclass(frozen=True, repr=False)
 class BenchFit(Result):
-    """A chip with its own constants. `memory`, `compute`: by what shares of bandwidth and of peak are multiplied, 1
-    where no answer or no prompt was measured; `low`, `high`: the ends of an op's interval, over its expected time."""
+    """A chip with constants of its own.
+
+    `memory`, `compute`: factors of the shares of bandwidth and of peak, 1 where no answer or no prompt was measured.
+    `low`, `high`: ends of an op's interval over its expected time.
+    """
 
     SCHEMA: ClassVar[str] = "roofline.bench_fit/1"
     FIGURES: ClassVar[Units] = {
@@ -87,10 +93,10 @@ def bench_fit(
     engine: str | Engine | None = None,
     precision: str | None = None,
 ) -> BenchFit:
-    """The constants of the chip `on` by rows of llama-bench, which ran `model` in `precision` on it.
+    """Fit constants of the chip `on` to rows of llama-bench, which ran `model` in `precision` on it.
 
-    Raises InputError for a machine of several chips, an engine whose kernels have no constants of its own, more than 64
-    rows, and rows of which none is a prompt or an answer of one sequence that can be predicted.
+    Raises InputError for a machine of several chips, an engine without constants of its own kernels, more than 64
+    prompts and answers, and rows without a prompt or answer of one sequence that can be predicted.
     """
     built, chip = model_of(model), chip_named(on)
     how = engine_named(engine or ENGINE).on(chip)
@@ -127,7 +133,7 @@ def bench_fit(
 
 @dataclass(frozen=True)
 class _Question:
-    """A model on a chip by an engine's kernels."""
+    """A model on a chip with an engine's kernels."""
 
     model: Model
     chip: Chip
@@ -135,7 +141,7 @@ class _Question:
     where: PlaceSettings
 
     def rate(self, row: Measured, memory: float, compute: float) -> float:
-        """Tokens a second with the shares multiplied so. Raises InputError where there is no prediction."""
+        """Predicted tokens per second of a row with these factors of the shares. Raises InputError if there is none."""
         id = f"{self.chip.id}*{memory:.12g}*{compute:.12g}"
         one = compared_results(
             self.model, [row], replace(self.where, on=self.chip_of(memory, compute, None, id))
@@ -145,7 +151,7 @@ class _Question:
         return one.expected
 
     def alone(self, row: Measured, memory: float) -> float:
-        """By what the share that a row hangs on is multiplied for the row to come out, by halving."""
+        """Factor of the share that limits a row with which the row's prediction is exact, by bisection."""
         low, high = -FARTHEST, FARTHEST
         for _ in range(HALVINGS):
             middle = (low + high) / 2
@@ -154,7 +160,7 @@ class _Question:
         return exp((low + high) / 2)
 
     def chip_of(self, memory: float, compute: float, width: float | None, id: str) -> Chip:
-        """The chip with constants of its own, no share above 1; a `width` of None keeps the backend's intervals."""
+        """The chip with scaled constants, shares at most 1; a `width` of None keeps the backend's intervals."""
         tree: dict[str, dict[str, dict[str, dict[str, float]]]] = {}
         for dtype, kind in product(DTYPES, RECORDS):
             base = constants_for(self.chip, dtype, kind, self.software)
@@ -168,11 +174,11 @@ class _Question:
         return replace(self.chip, id=id, name=f"{self.chip.name}, as measured", aliases=(), constants=frozen_tree(tree))
 
     def ends(self) -> tuple[float, float]:
-        """The backend's interval of a product."""
+        """The backend's interval of a matrix product."""
         return constants_for(self.chip, "bf16", "matmul", self.software).large
 
 
 def _middle(shares: Iterable[float]) -> float:
-    """The median, 1 of nothing."""
+    """The median; 1 if there are no values."""
     known = list(shares)
     return median(known) if known else 1.0

@@ -1,4 +1,4 @@
-"""Results of benchmarks beside what `generate` and `serve` predict of the same requests."""
+"""Compare benchmark results with predictions of `estimate`, `generate` and `serve` for the same requests."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from roofline.work.step import prefill
 
 @dataclass(frozen=True)
 class ComparedResult(Figured):
-    """A measurement beside its prediction, in the measurement's unit: seconds, or tokens a second.
+    """A measurement and its prediction in the measurement's unit: seconds, or tokens per second.
 
-    `error`: expected / measured − 1; `why`: why there is no prediction.
+    `error`: expected / measured − 1. `why`: reason why there is no prediction.
     """
 
     FIGURES: ClassVar[Units] = {
@@ -40,53 +40,53 @@ class ComparedResult(Figured):
 
     @property
     def quantity(self) -> str:
-        """What was measured."""
+        """Quantity that was measured."""
         return self.of.quantity
 
     @property
     def input(self) -> int:
-        """Mean tokens of a prompt."""
+        """Mean tokens per prompt."""
         return self.of.input
 
     @property
     def output(self) -> int:
-        """Mean tokens of an answer."""
+        """Mean tokens per answer."""
         return self.of.output
 
     @property
     def depth(self) -> int:
-        """Tokens in the cache before."""
+        """Tokens in the cache beforehand."""
         return self.of.depth
 
     @property
     def concurrency(self) -> int | None:
-        """Requests in flight."""
+        """Number of requests in flight."""
         return None if self.of.sent.concurrency is None else int(self.of.sent.concurrency)
 
     @property
     def rate(self) -> float | None:
-        """Requests a second."""
+        """Requests per second."""
         return None if self.of.sent.rate is None else float(self.of.sent.rate)
 
     @property
     def measured(self) -> float:
-        """As the tool says."""
+        """Value that the tool reports."""
         return self.of.value
 
     @property
     def error(self) -> float | None:
-        """Expected over measured, less one."""
+        """Relative error: expected / measured − 1."""
         return self.expected / self.measured - 1 if self.expected else None
 
     @property
     def inside(self) -> bool | None:
-        """Whether it was measured within the interval."""
+        """Whether the measurement lies within the predicted interval."""
         return None if self.low is None or self.high is None else self.low <= self.measured <= self.high
 
 
 @dataclass(frozen=True, repr=False)
 class ComparedResults(Result):
-    """The answer of `compare` for a benchmark's results."""
+    """Result of `compare` for benchmark results."""
 
     SCHEMA: ClassVar[str] = "roofline.compared_results/1"
     FIGURES: ClassVar[Units] = {"model": "", "on": "", "engine": "", "results": ""}
@@ -98,7 +98,7 @@ class ComparedResults(Result):
 
 
 def compared_results(model: Model, rows: Sequence[Measured], where: PlaceSettings) -> ComparedResults:
-    """Each measurement beside its prediction; those that cannot be predicted say why."""
+    """Compare each measurement with its prediction; rows that cannot be predicted give the reason."""
 
     @cache
     def served(load: Load) -> Serving:
@@ -120,7 +120,7 @@ def compared_results(model: Model, rows: Sequence[Measured], where: PlaceSetting
 
 
 def _spans(model: Model, row: Measured, served: Callable[[Load], Serving], where: PlaceSettings) -> Iterator[float]:
-    """Expected, low and high, in the measurement's unit."""
+    """Expected value, and low and high where there is an interval, in the measurement's unit."""
     if row.quantity == "prompt":
         span = estimate(model, prefill(1, row.input, cached=row.depth), where).span
         yield from (row.input / float(t) for t in (span.expected, span.high, span.low))

@@ -1,4 +1,4 @@
-"""A profile beside the prediction: op by op what was measured, what was expected, and what is lost where."""
+"""Compare a profile with the prediction, op by op: measured and expected times, and where time is lost."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ from roofline.estimates.step import Estimate, OpTime
 from roofline.work.step import Step, decode, prefill
 
 MOST_UNMATCHED = 50
-"""Names of unmatched kernels that are listed, those with most time."""
+"""Number of unmatched kernel names that are listed, by time."""
 
 
 @dataclass(frozen=True)
 class ComparedOp(Figured):
-    """An op in all its layers, of one step: `measured` seconds of `kernels` kernels; `expected`, the ends of its
-    interval and its `floor`; `bound`; `lost`: measured − floor; `reached`: FLOP/s as measured, at `intensity`."""
+    """An op, summed over its layers, in one step.
+
+    `measured`: seconds of its `kernels` kernels. `expected`, `low`, `high`: prediction and its interval, seconds.
+    `floor`: speed of light, seconds. `lost`: measured − floor. `reached`: measured FLOP/s, at `intensity`.
+    """
 
     FIGURES: ClassVar[Units] = {
         "name": "", "kind": "", "block": "", "kernels": "", "measured": "s", "expected": "s", "low": "s", "high": "s",
@@ -35,22 +38,22 @@ class ComparedOp(Figured):
 
     @property
     def name(self) -> str:
-        """The op's."""
+        """Name of the op."""
         return self.op.name
 
     @property
     def kind(self) -> str:
-        """What it does."""
+        """Kind of the op."""
         return self.op.kind
 
     @property
     def block(self) -> str:
-        """The block that it stands in."""
+        """Block that contains the op."""
         return self.op.block
 
     @property
     def bound(self) -> str:
-        """What limits it as predicted."""
+        """Resource that limits the op in the prediction."""
         return str(self.op.bound)
 
     @property
@@ -80,23 +83,23 @@ class ComparedOp(Figured):
 
     @property
     def inside(self) -> bool:
-        """Whether it was measured within the interval."""
+        """Whether the measurement lies within the predicted interval."""
         return self.low <= self.measured <= self.high
 
     @property
     def intensity(self) -> float:
-        """FLOPs per byte."""
+        """Arithmetic intensity, FLOPs per byte."""
         return float(self.op.cost.intensity)
 
     @property
     def reached(self) -> float | None:
-        """FLOP/s as measured."""
+        """Measured FLOP/s."""
         return float(self.op.cost.flops) / self.measured if self.measured else None
 
 
 @dataclass(frozen=True)
 class Unmatched(Figured):
-    """Kernels of one name that belong to no op, of the whole profile."""
+    """Kernels of one name that match no op, over the whole profile."""
 
     FIGURES: ClassVar[Units] = {"name": "", "kernels": "", "measured": "s"}
 
@@ -107,9 +110,9 @@ class Unmatched(Figured):
 
 @dataclass(frozen=True, repr=False)
 class Comparison(Result):
-    """A profile of `steps` steps beside the prediction of one.
+    """A profile of `steps` steps and the prediction of one.
 
-    `measured`: seconds of a step's kernels; `matched`: the share of the profile's time that belongs to ops.
+    `measured`: seconds of all kernels per step. `matched`: share of the profile's time that is matched to ops.
     """
 
     SCHEMA: ClassVar[str] = "roofline.comparison/1"
@@ -128,17 +131,17 @@ class Comparison(Result):
 
     @property
     def model(self) -> str:
-        """Its name."""
+        """Name of the model."""
         return self.predicted.model.name
 
     @property
     def on(self) -> str:
-        """The chip."""
+        """Id of the chip."""
         return self.predicted.chip.id
 
     @property
     def measured(self) -> float:
-        """Seconds of one step, matched or not."""
+        """Measured seconds per step, of matched and unmatched kernels."""
         return self.total / self.steps
 
     @property
@@ -158,29 +161,29 @@ class Comparison(Result):
 
     @property
     def floor(self) -> float:
-        """The speed of light of kernels one after another."""
+        """Speed of light of the step, seconds, with kernels one after another."""
         return float(self.predicted.span.floor)
 
     @property
     def matched(self) -> float:
-        """Share of the profile's time."""
+        """Share of the profile's time that is matched to ops."""
         return sum(op.measured for op in self.ops) * self.steps / self.total if self.total else 0.0
 
     @property
     def worst(self) -> ComparedOp:
-        """The op that loses most beside its speed of light."""
+        """The op with the most time beyond its speed of light."""
         return max(self.ops, key=lambda op: op.lost)
 
     @property
     def worst_share(self) -> float:
-        """What that op loses, of the step's measured time."""
+        """Time lost by the worst op, as a share of the step's measured time."""
         return self.worst.lost / self.measured if self.measured else 0.0
 
 
 def compared(predicted: Estimate, kernels: Sequence[ProfiledKernel]) -> Comparison:
-    """Kernels of one or several steps alike beside the prediction of one step.
+    """Compare kernels of one or several equal steps with the prediction of one step.
 
-    Steps are counted by the head's products, else by the kernels of attention.
+    The number of steps is that of the head's products, else it follows from the kernels of attention.
     """
     ops = predicted.ops
     places = matched_ops(ops, kernels)
@@ -204,7 +207,7 @@ def compared(predicted: Estimate, kernels: Sequence[ProfiledKernel]) -> Comparis
 
 
 def _steps_of(ops: Sequence[OpTime], products: Mapping[int | None, int], counts: Mapping[int, int]) -> int:
-    """How many forward passes a profile has: head products, else kernels of attention over its layers."""
+    """Number of forward passes in a profile: head products, else attention kernels over attention layers."""
     heads = [products[i] for i, op in enumerate(ops) if op.block == "head" and op.kind == "matmul" and products[i]]
     if heads:
         return min(heads)
@@ -213,9 +216,9 @@ def _steps_of(ops: Sequence[OpTime], products: Mapping[int | None, int], counts:
 
 
 def step_of_kernels(kernels: Sequence[ProfiledKernel]) -> Step:
-    """The step of a profile by the shapes of its first attention.
+    """The step of a profile, from the shapes of its first attention.
 
-    Raises InputError where no kernel says them.
+    Raises InputError if no kernel has such shapes.
     """
     sizes = next(filter(None, map(attention_sizes, kernels)), None)
     if sizes is None:

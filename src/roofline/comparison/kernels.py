@@ -1,4 +1,4 @@
-"""What a profiler measured: kernels in order, each with its name, its shapes where there are any, and its time."""
+"""Kernels measured by a profiler, in order, with name, time and, where known, shapes."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ from typing import TypeAlias
 
 Shapes: TypeAlias = tuple[tuple[int, ...], ...]
 MOST_KERNELS = 2_000_000
-"""Kernels of a file; more are refused."""
+"""Most kernels of a file; more are refused."""
 LARGEST_PROFILE = 512 * 2**20
-"""Bytes of a profile, unpacked."""
+"""Largest profile after decompression, bytes."""
 
 
 @dataclass(frozen=True)
 class ProfiledKernel:
-    """One kernel, or one operator of a CPU. `call`: the framework's operator that launched it, "" where unknown;
-    `shapes`: of its inputs; `start`, `seconds`; `moved`: bytes of main memory that were counted, None where not."""
+    """A GPU kernel, or a CPU operator.
+
+    `call`: framework operator that launched it, "" if unknown. `shapes`: shapes of its inputs. `start`, `seconds`:
+    start time and duration in seconds. `moved`: measured bytes of main memory traffic, None if not measured.
+    """
 
     name: str
     start: float
@@ -26,5 +29,5 @@ class ProfiledKernel:
 
     @property
     def words(self) -> str:
-        """Both names in lower case, as rules look at them."""
+        """Operator and kernel name in lower case, for matching rules."""
         return f"{self.call} {self.name}".lower()

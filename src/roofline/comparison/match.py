@@ -1,10 +1,10 @@
-"""Kernels to ops: products, attention and experts by shape and order, what stands between them by name and order.
+"""Match kernels to ops: products, attention and experts by shape and order, kernels between them by name and order.
 
-The kernels of a forward pass come in the order of the model's ops, layer after layer. Anchors, kernels that are
-products by weights, attention or experts, are placed first: among the ops whose sizes they have, at the one that comes
-soonest after the anchor before. Every other kernel lies between two anchors and belongs to an op there: to the first
-from its predecessor's on whose kind its name is of, else, where it is elementwise work, a copy or a view, to the op at
-which it stands.
+The kernels of a forward pass come in the order of the model's ops, layer after layer. Anchors, which are products with
+weights, attention and experts, are matched first: among the ops with their sizes, to the one that comes soonest after
+the previous anchor. Any other kernel lies between two anchors and is matched to an op between them: to the first one,
+starting at its predecessor's, whose kind its name indicates; otherwise, if it is elementwise work, a copy or a view, to
+its predecessor's op.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from roofline.work import ops as o
 
 ANCHORS = ("matmul", "attention", "experts")
 _MERGED = {"qkv": 3, "gate_up": 2}
-"""Products that published code may run one by one: words of our names → how many."""
+"""Products that published code may run separately: words in their names → number of parts."""
 
 
 @dataclass
 class _Place:
-    """Where in the model's order the last anchor stands, how much of the op's width is done, and how many layers."""
+    """Position in the model's order: op of the last anchor, how much of the op's width is done, and layers begun."""
 
     op: int = -1
     width: int = 0
@@ -33,7 +33,7 @@ class _Place:
 
 
 def matched_ops(ops: Sequence[OpTime], kernels: Sequence[ProfiledKernel]) -> list[int | None]:
-    """For each kernel the place of its op, None where none is found."""
+    """Index of the op of each kernel, None if there is none."""
     anchors = _anchors(ops, kernels)
     places: list[int | None] = [None] * len(kernels)
     marks = [i for i, kernel_op in enumerate(anchors) if kernel_op is not None]
@@ -50,7 +50,7 @@ def matched_ops(ops: Sequence[OpTime], kernels: Sequence[ProfiledKernel]) -> lis
 
 
 def _anchors(ops: Sequence[OpTime], kernels: Sequence[ProfiledKernel]) -> list[int | None]:
-    """The ops of products, attention and experts; None for other kernels and for sizes that no op has."""
+    """Op indices of products, attention and experts; None for other kernels and for sizes that no op has."""
     parts = _parts(ops, kernels)
     place = _Place()
     result: list[int | None] = []
@@ -69,7 +69,7 @@ def _anchors(ops: Sequence[OpTime], kernels: Sequence[ProfiledKernel]) -> list[i
 
 
 def _candidates(ops: Sequence[OpTime], kernel: ProfiledKernel) -> list[int]:
-    """Ops that a kernel may be: of its class, and of its sizes where it has them."""
+    """Ops that a kernel may belong to: of its class, and with its sizes if it has any."""
     if is_attention(kernel):
         return [i for i, op in enumerate(ops) if op.kind == "attention"]
     if is_experts(kernel):
@@ -91,7 +91,7 @@ def _merged(op: OpTime) -> int:
 
 
 def _parts(ops: Sequence[OpTime], kernels: Sequence[ProfiledKernel]) -> bool:
-    """Whether products without shapes are more than the model's ops: merged ones run one by one."""
+    """Whether there are more products without shapes than ops, which means that merged products run separately."""
     products = sum(1 for kernel in kernels if is_product(kernel) and product_sizes(kernel) is None)
     attentions = sum(1 for kernel in kernels if is_attention(kernel))
     layers = sum(op.layers for op in ops if op.kind == "attention") or 1
@@ -100,7 +100,7 @@ def _parts(ops: Sequence[OpTime], kernels: Sequence[ProfiledKernel]) -> bool:
 
 
 def _layers(ops: Sequence[OpTime], place: _Place, i: int) -> int:
-    """How many layers are begun when op `i` comes next."""
+    """Number of layers begun if op `i` comes next."""
     if ops[i].block in ("embedding", "head"):
         return 0
     entered = place.op < 0 or ops[place.op].block != ops[i].block or i < place.op
@@ -108,7 +108,7 @@ def _layers(ops: Sequence[OpTime], place: _Place, i: int) -> int:
 
 
 def _steps(ops: Sequence[OpTime], place: _Place, i: int, width: int, parts: bool) -> float:
-    """How far op `i` comes after the last anchor: in its layer, else in the layer after it."""
+    """Distance from the last anchor to op `i`, in the same layer or in the next."""
     if place.op < 0:
         return i
     last, op = ops[place.op], ops[i]
@@ -126,7 +126,7 @@ def _steps(ops: Sequence[OpTime], place: _Place, i: int, width: int, parts: bool
 
 
 def _window(ops: Sequence[OpTime], before: int | None, after: int | None) -> list[int]:
-    """The ops from one anchor to the next in the model's order: through the end of a layer into the next."""
+    """Ops from one anchor to the next in the model's order, across the end of a layer if need be."""
     if before is None and after is None:
         return list(range(len(ops)))
     if before is None:
@@ -145,7 +145,7 @@ def _window(ops: Sequence[OpTime], before: int | None, after: int | None) -> lis
 
 
 def _between(ops: Sequence[OpTime], window: list[int], at: int, kernel: ProfiledKernel) -> tuple[int, int | None]:
-    """The place in the window at which a kernel stands, and its op; None where neither name nor order say it."""
+    """Position of a kernel in the window, and its op; None if neither name nor order determine it."""
     for place in (*range(at, len(window)), *range(at)):
         op = ops[window[place]]
         if owns(_KINDS.get(op.kind, op.kind), kernel) and (place >= at or op.kind != "add"):

@@ -1,4 +1,4 @@
-"""Exports of Nsight Systems (SQLite) and of Nsight Compute (CSV): kernels in order, without shapes."""
+"""Read exports of Nsight Systems (SQLite) and Nsight Compute (CSV): kernels in order, without shapes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from roofline.comparison.kernels import LARGEST_PROFILE, MOST_KERNELS, ProfiledK
 from roofline.declared.errors import InputError
 
 _STEPS = 10_000_000
-"""Virtual machine instructions of SQLite after which a query is looked at; as many looks as below are allowed."""
+"""Unit of SQLite's budget for queries, in virtual machine instructions: the handler runs after each hundredth of it."""
 _LOOKS = 500
 
 
 def systems_kernels(path: Path) -> tuple[ProfiledKernel, ...]:
-    """Kernels of `nsys export --type sqlite`, by the tables CUPTI_ACTIVITY_KIND_KERNEL and StringIds.
+    """Kernels of `nsys export --type sqlite`, from the tables CUPTI_ACTIVITY_KIND_KERNEL and StringIds.
 
-    The file is opened read-only. Raises InputError for one that is larger than `LARGEST_PROFILE`, broken, or without
+    The file is opened read-only. Raises InputError for a file that is larger than `LARGEST_PROFILE`, broken, or without
     kernels.
     """
     if path.stat().st_size > LARGEST_PROFILE:
@@ -57,9 +57,9 @@ _UNITS = {
 
 
 def compute_kernels(text: str, name: str) -> tuple[ProfiledKernel, ...]:
-    """Kernels of `ncu --csv`, with a row for each metric (the default) or for each kernel (`--page raw`).
+    """Kernels of `ncu --csv`, with one row per metric (the default) or per kernel (`--page raw`).
 
-    Raises InputError where no kernel has a duration.
+    Raises InputError if no kernel has a duration.
     """
     lines = [line for line in text.splitlines() if not line.startswith("==")]
     head = next((i for i, line in enumerate(lines) if "Kernel Name" in line), None)

@@ -1,4 +1,4 @@
-"""A measured file of any tool, recognised by its first bytes and its words, beside the prediction."""
+"""Compare a measured file with the prediction; the tool is recognised by the file's content."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SQLITE = b"SQLite format 3\0"
 @group
 @dataclass(frozen=True, kw_only=True)
 class ProfiledStep:
-    """The step of a profile whose shapes do not say it."""
+    """Step of a profile whose shapes do not determine it."""
 
     batch: Annotated[OneSequences | None, "Sequences of the profiled step, where its shapes do not say it."] = None
     input: Annotated[OneTokens | None, "New tokens of each sequence, of a profiled prefill."] = None
@@ -49,10 +49,11 @@ def compare(
     where: PlaceSettings,
     step: ProfiledStep = AS_PROFILED,
 ) -> Comparison | ComparedResults:
-    """A profile op by op, or a benchmark's results, beside the prediction; of lists of settings a `Grid`.
+    """Compare a profile, op by op, or benchmark results with the prediction; a `Grid` for lists of settings.
 
     `model`: a Model, its name, path or config.
-    Raises InputError for a file of no tool that is known, a broken one, and a profile whose step nobody says.
+
+    Raises InputError for a file of an unknown tool, a broken file, and a profile whose step is not determined.
     """
     built, path = model_of(model), Path(measured)
     content = unpacked(path)
@@ -64,12 +65,12 @@ def compare(
 
 
 def bench_rows(path: Path) -> tuple[Measured, ...]:
-    """The measurements of a benchmark's result file. Raises InputError for anything else."""
+    """Measurements of a benchmark's result file. Raises InputError for anything else."""
     return measured_rows(_text(unpacked(path), path.name), path.name)
 
 
 def profiled_kernels(path: Path) -> tuple[ProfiledKernel, ...]:
-    """The kernels of a profile. Raises InputError for anything else."""
+    """Kernels of a profile. Raises InputError for anything else."""
     kernels = _kernels(unpacked(path), path)
     if kernels is None:
         raise InputError(path.name, "no kernels", "a profile of PyTorch or Nsight")
@@ -77,7 +78,7 @@ def profiled_kernels(path: Path) -> tuple[ProfiledKernel, ...]:
 
 
 def _kernels(content: bytes, path: Path) -> tuple[ProfiledKernel, ...] | None:
-    """The kernels of a profile, None where the file is no profile."""
+    """Kernels of a profile, None if the file is not a profile."""
     if content.startswith(_SQLITE):
         return systems_kernels(path)
     if b'"traceEvents"' in content:

@@ -1,6 +1,6 @@
-"""Result files of benchmarks: llama-bench, vLLM, SGLang and genai-perf, as measurements with what was asked.
+"""Read result files of benchmarks: llama-bench, vLLM, SGLang and genai-perf.
 
-Each gives rows of one shape; what a file does not say (a rate, a concurrency) is None and is asked of the user.
+All give rows of one type; what a file does not contain (a rate, a concurrency) is None.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ MOST_ROWS = 10_000
 
 @dataclass(frozen=True)
 class Measured:
-    """One measurement: `quantity` is `prompt` or `answer` (tokens a second of one sequence, llama-bench), `ttft`,
-    `tpot`, `latency` (mean seconds of a request) or `throughput` (output tokens a second of all).
+    """One measurement.
 
-    `input`, `output`: mean tokens of a request, one of them 0 where a phase alone was measured; `depth`: tokens in the
-    cache before. `sent`: how many requests a server got, a concurrency, a rate or both.
+    `quantity`: `prompt` or `answer` (tokens per second of one sequence, llama-bench), `ttft`, `tpot`, `latency` (mean
+    seconds of a request) or `throughput` (output tokens per second of all requests). `input`, `output`: mean tokens of
+    a request, one of them 0 if only one phase was measured. `depth`: tokens in the cache beforehand. `sent`: the
+    server's load: a concurrency, a rate or both.
     """
 
     quantity: str
@@ -39,19 +40,19 @@ class Measured:
 
     @property
     def flow(self) -> RequestFlow:
-        """What it is predicted for: the concurrency where it has both."""
+        """Load for the prediction: the concurrency if there are both."""
         return self.sent if self.sent.concurrency is None else replace(self.sent, rate=None)
 
     @property
     def load(self) -> Load:
-        """The lengths and the flow that it is predicted for. Raises InputError for what no server can be asked."""
+        """Lengths and load for the prediction. Raises InputError for an impossible load."""
         return Load(self.input, self.output, **ungrouped(self.flow, RequestFlow)).needed()
 
 
 def measured_rows(text: str, name: str) -> tuple[Measured, ...]:
-    """The measurements of a result file, whichever tool's it is.
+    """Measurements of a result file of any supported tool.
 
-    Raises InputError for a file of none of them, broken, or with nothing that was measured.
+    Raises InputError for other files, broken files, and files without measurements.
     """
     rows = tuple(_rows(text, name))
     if not rows or len(rows) > MOST_ROWS:
@@ -79,7 +80,7 @@ def _rows(text: str, name: str) -> Iterator[Measured]:
 
 
 def _trees(text: str, name: str) -> Iterator[JsonValue]:
-    """One JSON value, or one on each line."""
+    """The text as one JSON value, or one per line."""
     try:
         try:
             yield json.loads(text)
@@ -91,7 +92,7 @@ def _trees(text: str, name: str) -> Iterator[JsonValue]:
 
 
 def _llama(row: JsonObject) -> Iterator[Measured]:
-    """A row of `llama-bench -o json`: n_prompt or n_gen tokens after n_depth, avg_ts tokens a second."""
+    """A row of `llama-bench -o json`: n_prompt or n_gen tokens after n_depth, avg_ts tokens per second."""
     speed, prompt, answer = (_number(row.get(key)) for key in ("avg_ts", "n_prompt", "n_gen"))
     depth = _whole(row.get("n_depth")) or 0
     if speed and (prompt or answer) and not (prompt and answer):
@@ -155,7 +156,7 @@ def _genai(tree: JsonObject) -> Iterator[Measured]:
 
 
 def _sent(concurrency: int | None, rate: float | None) -> RequestFlow:
-    """How many requests a server got; a number that is none of a server says nothing."""
+    """The load of a server, without numbers outside the possible range."""
     return RequestFlow(
         concurrency if concurrency and concurrency <= LARGEST else None,
         rate if rate and RAREST <= rate < FASTEST else None,
@@ -181,7 +182,7 @@ def _part(tree: JsonObject, *keys: str) -> JsonValue:
 
 
 def _number(value: JsonValue) -> float | None:
-    """A positive, finite number, or the text of one."""
+    """A positive, finite number, from a number or text; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:

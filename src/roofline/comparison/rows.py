@@ -1,4 +1,4 @@
-"""Measurements of a profile or of a benchmark as a table that `roofline accuracy` scores (docs/accuracy.md)."""
+"""Write measurements of a profile or benchmark as a table for `roofline accuracy` (docs/accuracy.md)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from roofline.declared.groups import RequestFlow
 from roofline.declared.question import Settings, ungrouped
 
 FIRST = ("quantity", "model", "on", "seconds")
-"""The columns that such a table has in any case."""
+"""Columns that every such table has."""
 _SERVED = {"ttft": "served-ttft", "tpot": "served-tpot", "latency": "served-latency"}
 
 
 def accuracy_table(answer: Comparison | ComparedResults, asked: Settings, group: str) -> str:
-    """A CSV file with a row for each measurement that has a place there.
+    """CSV with a row for each measurement that the format can express.
 
-    `asked`: model, on, layout, engine and precision as they were given; `group`: what the rows are scored under.
+    `asked`: model, on, layout, engine and precision as given. `group`: name under which the rows are scored.
     """
     sizes = (_step(answer),) if isinstance(answer, Comparison) else map(_sizes, (r.of for r in answer.results))
     given = {name: value for name, value in asked.items() if value is not None}
@@ -32,7 +32,7 @@ def accuracy_table(answer: Comparison | ComparedResults, asked: Settings, group:
 
 
 def _step(c: Comparison) -> Settings:
-    """The step of a profile."""
+    """Row of a profile's step."""
     query = c.predicted.step.queries[0]
     if query.new == 1 and query.cached:
         return {"quantity": "decode", "batch": query.count, "input": query.cached, "seconds": c.measured}
@@ -41,7 +41,7 @@ def _step(c: Comparison) -> Settings:
 
 
 def _sizes(m: Measured) -> Settings:
-    """A benchmark's measurement in seconds; nothing of a server without a load."""
+    """Row of a benchmark's measurement, in seconds; empty for a server measurement without a load."""
     if m.quantity == "prompt":
         more = {"cached": m.depth} if m.depth else {}
         return {"quantity": "prefill", "batch": 1, "input": m.input, "seconds": m.input / m.value, **more}

@@ -1,4 +1,4 @@
-"""Which kernels are which op: by the words of their names, for each kind of op."""
+"""Classify kernels by the words in their names."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OWN: Mapping[str, re.Pattern[str]] = frozen({
     "quantise": re.compile(r"quant|scale_kernel|absmax|amax"),
     "communicate": re.compile(r"nccl|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|cross_device_reduce"),
 })  # fmt: skip
-"""Words that belong to a kind of op."""
+"""Kind of op → words that indicate it."""
 SHARED = re.compile(
     r"aten::(?:mul|add|div|sub|to|_to_copy|copy_|clone|contiguous|cat|expand|view|reshape|transpose|t|slice|unsqueeze"
     r"|squeeze|permute|split|chunk|select|narrow|detach|alias|stack|empty|empty_like|zeros|ones|fill_|arange|type_as|"
@@ -40,28 +40,28 @@ SHARED = re.compile(
     r"|_local_scalar_dense|repeat_interleave|bool|cumsum|max|min|mean|exp|log)_?\b"
     r"|elementwise|vectorized|copy|memcpy|memset|triton_|catarray|unrolled|index"
 )
-"""Words of elementwise work, copies and views, which belong to the op at which they stand."""
+"""Words of elementwise work, copies and views, which belong to the op around them."""
 
 
 def is_product(kernel: ProfiledKernel) -> bool:
-    """Whether it multiplies by a matrix of weights: of its inputs one has two dimensions, where shapes are known."""
+    """Whether a kernel multiplies by a weight matrix: its second input has two dimensions, if shapes are known."""
     if not PRODUCT.search(kernel.words) or ATTENTION.search(kernel.words) or EXPERTS.search(kernel.words):
         return False
     return not kernel.shapes or product_sizes(kernel) is not None
 
 
 def is_attention(kernel: ProfiledKernel) -> bool:
-    """Whether it is a kernel of attention as a whole."""
+    """Whether a kernel computes attention as a whole."""
     return bool(ATTENTION.search(kernel.words)) and "cache" not in kernel.words
 
 
 def is_experts(kernel: ProfiledKernel) -> bool:
-    """Whether it multiplies by the matrices of several experts."""
+    """Whether a kernel multiplies by the matrices of several experts."""
     return bool(EXPERTS.search(kernel.words))
 
 
 def product_sizes(kernel: ProfiledKernel) -> tuple[int, int, int] | None:
-    """m, k, n of a product by a matrix of weights, by the shapes of its inputs; None where they say none."""
+    """m, k, n of a product with a weight matrix, from the shapes of its inputs; None if they do not fit."""
     dims = [d for d in kernel.shapes if d]
     if "addmm" in kernel.call and len(dims) >= 3:
         dims = dims[1:]
@@ -76,18 +76,18 @@ def product_sizes(kernel: ProfiledKernel) -> tuple[int, int, int] | None:
 
 
 def owns(kind: str, kernel: ProfiledKernel) -> bool:
-    """Whether a kernel's name belongs to a kind of op."""
+    """Whether a kernel's name indicates a kind of op."""
     rule = OWN.get(kind)
     return rule is not None and bool(rule.search(kernel.words))
 
 
 def is_shared(kernel: ProfiledKernel) -> bool:
-    """Whether it is elementwise work, a copy or a view."""
+    """Whether a kernel is elementwise work, a copy or a view."""
     return bool(SHARED.search(kernel.words))
 
 
 def attention_sizes(kernel: ProfiledKernel) -> tuple[int, int, int] | None:
-    """Sequences, new tokens and keys of attention by the shapes of its queries and keys, [b, h, s, d]; None without."""
+    """Sequences, new tokens and keys of attention, from its queries and keys [b, h, s, d]; None without shapes."""
     dims = [d for d in kernel.shapes if len(d) == 4]
     if "scaled_dot_product" not in kernel.call or len(dims) < 2:
         return None

@@ -1,6 +1,6 @@
-"""Traces of PyTorch's profiler (`export_chrome_trace`), plain or gzipped.
+"""Read traces of PyTorch's profiler (`export_chrome_trace`), plain or gzipped.
 
-Of a GPU its kernels, each with the operator that launched it; of a CPU the operators that stand in no other. Shapes
+From a GPU trace: kernels, each with the operator that launched it. From a CPU trace: the outermost operators. Shapes
 need `record_shapes=True`.
 """
 
@@ -24,7 +24,7 @@ _MICRO = 1e-6
 
 
 class TraceEvent(TypedDict, total=False):
-    """A complete event: what it is of, its thread, when it starts and how long it takes in microseconds, and more."""
+    """A complete event: category, name, thread, start and duration in microseconds, and arguments."""
 
     cat: str
     name: str
@@ -35,9 +35,10 @@ class TraceEvent(TypedDict, total=False):
 
 
 def unpacked(path: Path) -> bytes:
-    """The bytes of a file, gzipped or not.
+    """Bytes of a file, decompressed if it is gzipped.
 
-    Raises InputError for what is no regular file, is larger than `LARGEST_PROFILE` unpacked, or is cut off.
+    Raises InputError for anything but a regular file, for more than `LARGEST_PROFILE` bytes decompressed, and for a
+    truncated file.
     """
     content = read_bytes(path, LARGEST_PROFILE)
     if content[:2] != b"\x1f\x8b":
@@ -55,9 +56,9 @@ def unpacked(path: Path) -> bytes:
 
 
 def torch_kernels(content: bytes, name: str) -> tuple[ProfiledKernel, ...]:
-    """The kernels of a trace in order of their start.
+    """Kernels of a trace in order of start.
 
-    Raises InputError for what is no trace of PyTorch's, has no kernel and no operator, or too many.
+    Raises InputError for anything but a trace of PyTorch's profiler, and for no or too many kernels and operators.
     """
     try:
         tree = json.loads(content)
@@ -85,7 +86,7 @@ def _is_time(event: JsonObject) -> TypeGuard[TraceEvent]:
 
 
 def _outermost(operators: list[TraceEvent]) -> list[TraceEvent]:
-    """Operators of `aten` and of extensions that stand in no other one of their thread, in order of start."""
+    """Operators of `aten` and of extensions that are inside no other one of their thread, in order of start."""
     end: dict[str, float] = {}
     outer = []
     for event in sorted(operators, key=lambda e: (e["ts"], -e.get("dur", 0))):
@@ -99,7 +100,7 @@ def _outermost(operators: list[TraceEvent]) -> list[TraceEvent]:
 
 
 def _of_gpu(launched: list[TraceEvent], outer: list[TraceEvent], timed: list[TraceEvent]) -> Iterator[ProfiledKernel]:
-    """Kernels with the outermost operator within which each was launched, by correlation, else by External id."""
+    """Kernels with the outermost operator that launched them, by correlation id, else by External id."""
     calls = {_argument(e, "correlation"): e for e in timed if e.get("cat") in ("cuda_runtime", "cuda_driver")}
     inner = {_argument(e, "External id"): e for e in timed if e.get("cat") == "cpu_op"}
     starts = [e["ts"] for e in outer]

@@ -1,1 +1,1 @@
-"""Configs of training frameworks that run exactly the layout of a training estimate, and what they cannot express."""
+"""Export an estimate's layout as a framework's config, and list what the framework cannot express."""

@@ -21,21 +21,21 @@ SECTIONS: Mapping[str, str] = {
     "ckpt_format": "checkpoint",
     "tp_comm_overlap": "comm_overlap",
 }  # fmt: skip
-"""Fields that are no part of the model → the section that they stand in."""
+"""Fields outside the model's section → their section."""
 PRECISION: Mapping[str, str] = {
     "bf16": "bf16_mixed", "fp8": "bf16_with_fp8_current_scaling_mixed",
     "fp8-block": "bf16_with_fp8_subchannel_scaling_mixed", "mxfp8": "bf16_with_mxfp8_mixed",
 }  # fmt: skip
-"""The recipe → the mixed-precision recipe of training/mixed_precision.py."""
+"""Recipe → mixed-precision recipe of training/mixed_precision.py."""
 DIFFERENCES: Mapping[str, str] = {
     "fp8": "recipe fp8 in the first and the last layer, which Bridge's current scaling keeps in bf16",
     "mxfp8": "recipe mxfp8 with weights gathered in bf16: Bridge keeps and gathers them in mxfp8",
 }
-"""What Bridge's recipes do in another way."""
+"""Recipe → how Bridge's recipe differs from it."""
 
 
 def bridge_told(e: TrainingEstimate, n: LayoutSizes) -> Told:
-    """The overrides, section by section."""
+    """Overrides of Megatron Bridge's config, with their sections."""
     for told in core_told(e, n):
         if isinstance(told, Missing):
             yield told

@@ -1,4 +1,4 @@
-"""What Megatron Core is told: the fields of its configs, which Megatron-LM takes as flags and Megatron Bridge as YAML.
+"""Fields of Megatron Core's configs, which Megatron-LM takes as flags and Megatron Bridge as YAML.
 
 Names and meanings: NVIDIA/Megatron-LM, megatron/training/arguments.py, core/model_parallel_config.py and
 core/distributed/distributed_data_parallel_config.py.
@@ -13,23 +13,23 @@ from roofline.estimates.train import TrainingEstimate
 from roofline.model import modules as m
 
 SHARDING: Mapping[int, str] = {2: "optim_grads", 3: "optim_grads_params"}
-"""The stage of ZeRO → the sharding strategy of Megatron FSDP."""
+"""ZeRO stage → sharding strategy of Megatron FSDP."""
 EXCHANGES: Mapping[str, str] = {"ring": "p2p", "all_gather": "allgather", "ulysses": "a2a"}
-"""How context parallelism brings keys and values together → `cp_comm_type`."""
+"""Exchange of keys and values in context parallelism → `cp_comm_type`."""
 MODULES: Mapping[frozenset[str], str] = {
     frozenset({"attention"}): "core_attn", frozenset({"attn_norm", "ffn_norm"}): "layernorm",
     frozenset({"gate_up_proj", "act", "down_proj"}): "mlp", frozenset({"up_proj", "act", "down_proj"}): "mlp",
 }  # fmt: skip
-"""Modules that are run again → what Megatron Core calls them together."""
+"""Recomputed modules → Megatron Core's name for the set."""
 OPTIMIZERS: Mapping[str, str] = {"adamw": "adam", "momentum": "sgd", "muon": "muon"}
-"""The optimizer → Megatron Core's name; its SGD has momentum."""
+"""Optimizer → Megatron Core's name; its SGD has momentum."""
 
 FLEX: Mapping[str, str] = {"deepep": "deepep", "nvlink": "hybridep"}
-"""Whose kernels exchange the experts' tokens → the backend of Megatron Core's flexible dispatcher."""
+"""Library that dispatches experts' tokens → backend of Megatron Core's flexible dispatcher."""
 
 
 def core_told(e: TrainingEstimate, n: LayoutSizes) -> Told:
-    """Degrees, batch, state, recomputation, schedule and overlap, by the fields' own names."""
+    """Degrees, batch, state, recomputation, schedule and overlap, under the fields' names."""
     layout = e.asked.layout
     yield ConfigEntry("tensor_model_parallel_size", n.tp)
     yield ConfigEntry("pipeline_model_parallel_size", n.pp)
@@ -64,7 +64,7 @@ def core_told(e: TrainingEstimate, n: LayoutSizes) -> Told:
 
 
 def _pipeline(e: TrainingEstimate, n: LayoutSizes) -> Told:
-    """The layers of stages and chunks, and their schedule: 1F1B, interleaved where stages have chunks."""
+    """Layers of stages and chunks, and the schedule: 1F1B, interleaved if stages have several chunks."""
     if n.pp > 1 and not n.even:
         yield ConfigEntry("pipeline_model_parallel_layout", layout_text(n.chunks))
     elif n.vp > 1:
@@ -74,7 +74,7 @@ def _pipeline(e: TrainingEstimate, n: LayoutSizes) -> Told:
 
 
 def layout_text(chunks: tuple[int, ...]) -> str:
-    """Megatron Core's text of a pipeline: E the embedding, t a layer, L the loss, | between stages.
+    """Megatron Core's notation for a pipeline: E embedding, t layer, L loss, | between stages.
 
     >>> layout_text((3, 4, 1))
     'Et*3|t*4|t*1L'
@@ -85,7 +85,7 @@ def layout_text(chunks: tuple[int, ...]) -> str:
 
 
 def _state(e: TrainingEstimate, n: LayoutSizes) -> Told:
-    """The optimizer, and how its state, gradients and weights are shared out."""
+    """The optimizer, and how its state, gradients and weights are sharded."""
     zero, optimizer = e.asked.layout.zero, e.optimizer
     if zero:
         yield ConfigEntry("use_distributed_optimizer", True)
@@ -108,7 +108,7 @@ def _state(e: TrainingEstimate, n: LayoutSizes) -> Told:
 
 
 def _recomputation(e: TrainingEstimate, n: LayoutSizes) -> Told:
-    """What is run again."""
+    """Settings of activation recomputation."""
     what = recompute_words(e.step)
     if what == "none":
         return
@@ -134,7 +134,7 @@ def _recomputation(e: TrainingEstimate, n: LayoutSizes) -> Told:
 
 
 def _overlap(e: TrainingEstimate, n: LayoutSizes) -> Told:
-    """What travels beside work."""
+    """Settings of the overlap of communication and computation."""
     zero, spread = e.asked.layout.zero, n.dp * n.cp > 1
     if overlaps(e.step, "dp") and spread:
         yield ConfigEntry("overlap_grad_reduce", True)

@@ -8,11 +8,11 @@ from roofline.emit.sizes import ConfigEntry, LayoutSizes, Missing, Told, not_of_
 from roofline.estimates.train import TrainingEstimate
 
 GRADIENTS: Mapping[str, str] = {"bf16": "fp32", "bf16-gradients": "bf16", "fp16": "fp32"}
-"""The recipe → the format in which gradients are added up."""
+"""Recipe → format in which gradients are accumulated."""
 
 
 def deepspeed_told(e: TrainingEstimate, n: LayoutSizes) -> Told:
-    """The settings. train_batch_size = micro-batch · accumulation · replicas."""
+    """Settings of DeepSpeed. train_batch_size = micro-batch · accumulation · replicas."""
     layout, step = e.asked.layout, e.step
     yield ConfigEntry("train_batch_size", n.batch)
     yield ConfigEntry("train_micro_batch_size_per_gpu", n.micro_batch)
@@ -55,7 +55,7 @@ def _precision(e: TrainingEstimate) -> Told:
 
 
 def _parallelism(e: TrainingEstimate, n: LayoutSizes) -> Told:
-    """Tensor parallelism is a setting; the others are made in code."""
+    """Settings of parallelism: DeepSpeed has one for tensor parallelism; the rest is set up in code."""
     if n.tp > 1:
         yield ConfigEntry("tensor_parallel.autotp_size", n.tp)
         if e.asked.layout.zero == 3:

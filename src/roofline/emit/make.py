@@ -1,4 +1,4 @@
-"""`hand_over`: the config of a training framework that runs exactly what was estimated, and what it cannot express."""
+"""`hand_over`: export a training estimate as a framework's config, and list what it cannot express."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FRAMEWORKS: tuple[FrameworkName, ...] = get_args(FrameworkName)
 
 @dataclass(frozen=True)
 class Framework:
-    """How a framework is told: `told` gives its settings, `written` their text, which may have `comments` or not."""
+    """A training framework: `told` gives its settings, `written` formats them as text, with `comments` if allowed."""
 
     name: str
     told: Callable[[TrainingEstimate, LayoutSizes], Told]
@@ -42,7 +42,7 @@ KNOWN: Mapping[str, Framework] = {
 
 @dataclass(frozen=True)
 class Emitted:
-    """`settings` by the framework's own names, their `text` as it reads them, and what is `missing` of the layout."""
+    """An exported config: `settings` under the framework's names, its `text`, and what is `missing` from it."""
 
     framework: str
     settings: tuple[ConfigEntry, ...]
@@ -51,9 +51,9 @@ class Emitted:
 
 
 def hand_over(e: TrainingEstimate, framework: str) -> Emitted:
-    """The config of a framework for a training estimate; its comments say so where the step does not fit.
+    """The config of a framework for a training estimate; comments in it say if the step does not fit.
 
-    Raises InputError for a framework that is not known, and for arrays of layouts.
+    Raises InputError for an unknown framework, and for an estimate of an array of layouts.
     """
     if framework not in KNOWN:
         raise not_one_of("emit", framework, FRAMEWORKS)

@@ -12,7 +12,7 @@ OPTIMIZERS: Mapping[str, str] = {"adamw": "adamw", "sgd": "sgd", "muon": "muon"}
 
 
 def maxtext_told(e: TrainingEstimate, n: LayoutSizes) -> Told:
-    """The settings. A global batch is per_device_batch_size · devices · gradient_accumulation_steps."""
+    """Settings of MaxText. The global batch is per_device_batch_size · devices · gradient_accumulation_steps."""
     yield ConfigEntry("max_target_length", n.tokens)
     at_once = n.micro_batch * n.dp * (n.micro_batches if n.pp > 1 else 1)
     yield ConfigEntry("per_device_batch_size", each_device(at_once, n.chips))
@@ -24,7 +24,7 @@ def maxtext_told(e: TrainingEstimate, n: LayoutSizes) -> Told:
 
 
 def each_device(sequences: int, devices: int) -> float:
-    """Sequences of each device, so that their product is cut to no fewer (MaxText: `int(num_devices · …)`).
+    """Sequences per device, rounded so that MaxText's `int(num_devices · …)` gives the exact number of sequences.
 
     >>> each_device(16, 64), int(49 * each_device(1, 49))
     (0.25, 1)
@@ -34,9 +34,9 @@ def each_device(sequences: int, devices: int) -> float:
 
 
 def _mesh(e: TrainingEstimate, n: LayoutSizes) -> Told:
-    """The axes of the mesh, within a slice or node (ici) and between these (dcn), filled from the innermost out.
+    """Axes of the mesh, within a slice or node (ici) and between them (dcn), filled from the innermost outwards.
 
-    `tensor_sequence` splits norms too, as sequence parallelism does (base.yml, `activation_norm_length`).
+    `tensor_sequence` also splits norms, as sequence parallelism does (base.yml, `activation_norm_length`).
     """
     zero, replicas = e.asked.layout.zero, n.dp
     if n.dp % n.ep:
@@ -67,7 +67,7 @@ def _mesh(e: TrainingEstimate, n: LayoutSizes) -> Told:
 
 
 def placed(axes: Mapping[str, int], inner: int) -> Iterator[tuple[str, int, int]]:
-    """Each axis with its part within a node of `inner` devices, the innermost axes first, and its part between nodes.
+    """Degree of each axis within a node of `inner` devices and between nodes; the innermost axes fill the node first.
 
     >>> list(placed({"tensor": 4, "fsdp": 16, "pipeline": 2}, 8))
     [('tensor', 4, 1), ('fsdp', 2, 8), ('pipeline', 1, 2)]
@@ -79,7 +79,7 @@ def placed(axes: Mapping[str, int], inner: int) -> Iterator[tuple[str, int, int]
 
 
 def _pipeline(e: TrainingEstimate, n: LayoutSizes) -> Told:
-    """Stages and their repeats."""
+    """Pipeline stages and their repeats."""
     if n.pp == 1:
         return
     if n.even:
@@ -93,7 +93,7 @@ def _pipeline(e: TrainingEstimate, n: LayoutSizes) -> Told:
 
 
 def _precision(e: TrainingEstimate) -> Told:
-    """MaxText keeps weights in `weight_dtype`, and products in `dtype` or quantised."""
+    """Number formats: MaxText keeps weights in `weight_dtype` and multiplies in `dtype` or quantised."""
     recipe = e.recipe
     pure = recipe == "bf16-pure"
     yield ConfigEntry("dtype", "float32" if recipe == "fp32" else "bfloat16")
@@ -106,7 +106,7 @@ def _precision(e: TrainingEstimate) -> Told:
 
 
 def _rest(e: TrainingEstimate, n: LayoutSizes) -> Told:
-    """Recomputation, optimizer, experts, what lives with the host."""
+    """Recomputation, optimizer, experts and offloading to the host."""
     layout, step = e.asked.layout, e.step
     if recompute_words(step) == "full":
         yield ConfigEntry("remat_policy", "full")

@@ -12,7 +12,7 @@ FLAGS: Mapping[str, str] = {
     "virtual_pipeline_model_parallel_size": "--num-virtual-stages-per-pipeline-rank",
     "gradient_accumulation_fusion": "--no-gradient-accumulation-fusion",
 }
-"""Fields whose flags are called otherwise."""
+"""Fields whose flags have other names."""
 PRECISION: Mapping[str, tuple[tuple[str, OptionValue], ...]] = {
     "bf16": (("--bf16", True),),
     "bf16-gradients": (("--bf16", True), ("--grad-reduce-in-bf16", True)),
@@ -23,11 +23,11 @@ PRECISION: Mapping[str, tuple[tuple[str, OptionValue], ...]] = {
     "mxfp8": (("--bf16", True), ("--fp8-format", "e4m3"), ("--fp8-recipe", "mxfp8")),
     "nvfp4": (("--bf16", True), ("--fp4-format", "e2m1"), ("--fp4-recipe", "nvfp4")),
 }
-"""The recipe → its flags; with bf16 gradients are added up in fp32 where nothing else is said."""
+"""Recipe → its flags; with bf16, gradients are accumulated in fp32 by default."""
 
 
 def megatron_told(e: TrainingEstimate, n: LayoutSizes) -> Told:
-    """The flags. The number of GPUs is the launcher's: the replicas are what is left of them."""
+    """Flags of Megatron-LM. The launcher sets the number of GPUs, which determines the number of replicas."""
     for told in core_told(e, n):
         yield told if isinstance(told, Missing) else ConfigEntry(flag_of(told.name), told.value)
     recipe, changes = recipe_words(e.recipe)
@@ -44,7 +44,7 @@ def megatron_told(e: TrainingEstimate, n: LayoutSizes) -> Told:
 
 
 def flag_of(field: str) -> str:
-    """The flag of a field.
+    """Flag of a field.
 
     >>> flag_of("tensor_model_parallel_size")
     '--tensor-model-parallel-size'
@@ -53,7 +53,7 @@ def flag_of(field: str) -> str:
 
 
 def flags_text(settings: tuple[ConfigEntry, ...]) -> str:
-    """Flags, one a line; a flag that is on or off has no value."""
+    """Flags, one per line; boolean flags have no value."""
     lines = []
     for name, value in settings:
         words = value if isinstance(value, tuple) else () if isinstance(value, bool) else (value,)

@@ -1,6 +1,6 @@
-"""`launch_files`: the commands and manifests that serve a plan of a search, and what they cannot express.
+"""`launch_files`: commands and manifests that serve a plan of a search, and what they cannot express.
 
-Every line has the assumption that it is of beside it. The names of options are in `serving_names.toml`.
+Every option has a comment with the assumption behind it. Names of options are in `serving_names.toml`.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ IMAGES: Mapping[str, str] = {
 RUNTIMES: Mapping[str, str] = {
     "vllm": "nvcr.io/nvidia/ai-dynamo/vllm-runtime", "sglang": "nvcr.io/nvidia/ai-dynamo/sglang-runtime",
 }  # fmt: skip
-"""Engine → the image that its containers run, of which a version is to be chosen."""
+"""Engine → container image, of which a version must be chosen."""
 
 
 class LaunchFile(NamedTuple):
-    """A file by its name, and its text."""
+    """Name and text of a file."""
 
     name: str
     text: str
@@ -38,7 +38,7 @@ class LaunchFile(NamedTuple):
 
 @dataclass(frozen=True)
 class LaunchFiles:
-    """The files that start a plan, and what of it is `missing` in them."""
+    """Files that launch a plan, and what of the plan is `missing` from them."""
 
     launcher: str
     files: tuple[LaunchFile, ...]
@@ -46,9 +46,9 @@ class LaunchFiles:
 
 
 def launch_files(plan: ServingPlan, launcher: str) -> LaunchFiles:
-    """A shell script for each kind of replica, or a manifest of all of them.
+    """A shell script for each kind of replica, or one manifest for all.
 
-    Raises InputError for a launcher that is not known, and for an engine that it does not run.
+    Raises InputError for an unknown launcher, and for an engine that the launcher does not run.
     """
     if launcher not in LAUNCHERS:
         raise not_one_of("emit", launcher, LAUNCHERS)
@@ -98,7 +98,7 @@ def _commented(lines: Iterable[str]) -> str:
 
 
 def _script(engine: str, role: Role, options: Iterable[Option], head: Iterable[str]) -> str:
-    """A shell script whose arguments stand in a line each."""
+    """A shell script with one argument per line."""
     how = f"one replica on {role.chips} chips; {role.replicas} of them, each on chips and a port of its own"
     lines = [
         f"set -- {' '.join(map(shlex.quote, ENGINES[engine].command(role.model)))}  # the engine and the checkpoint"
@@ -120,7 +120,7 @@ def _address(why: str) -> Iterator[Option]:
 
 
 def _items(words: Iterable[str], options: Iterable[Option], indent: int) -> str:
-    """Arguments as a YAML list: a line each."""
+    """Arguments as a YAML list, one per line."""
     lines = [json.dumps(word) for word in words]
     lines += [f"{json.dumps(_joined(o))}  # {inert_line(o.why)}" for o in options]
     return "".join(f"{' ' * indent}- {line}\n" for line in lines)
@@ -131,7 +131,7 @@ def _joined(option: Option) -> str:
 
 
 def _deployments(engine: str, roles: Iterable[Role], options: Mapping[str, tuple[Option, ...]]) -> str:
-    """A Kubernetes Deployment for each kind of replica, and a Service before it."""
+    """A Kubernetes Deployment and a Service for each kind of replica."""
     documents = []
     for role in roles:
         name = f"{engine}-{role.name}"
@@ -183,7 +183,7 @@ def _graph(engine: str, roles: Iterable[Role], options: Mapping[str, tuple[Optio
 
 
 def _extra(role: Role) -> str:
-    """What TensorRT-LLM reads from a file of its own: attention in parallel, the cache's format and its transfer."""
+    """TensorRT-LLM's YAML options: attention data parallelism, the cache's format and its transfer."""
     lines = []
     if role.dp > 1:
         lines.append("enable_attention_dp: true  # each rank attends to requests of its own")
@@ -197,7 +197,7 @@ def _extra(role: Role) -> str:
 
 
 def _orchestration(roles: Iterable[Role]) -> str:
-    """What `trtllm-serve disaggregated -c` reads: where both kinds of servers are."""
+    """Config of `trtllm-serve disaggregated -c`: addresses of the context and generation servers."""
     text = f"hostname: localhost\nport: {PORT}\nbackend: pytorch\n"
     for role in roles:
         key = "context_servers" if role.name == "prefill" else "generation_servers"

@@ -1,4 +1,4 @@
-"""What serving engines are told of a replica, by their own options, with the assumption that each is of.
+"""Options of serving engines for a replica, each with the assumption behind it.
 
 vLLM: `vllm serve`, vllm/engine/arg_utils.py. SGLang: `sglang.launch_server`, python/sglang/srt/server_args.py.
 TensorRT-LLM: `trtllm-serve`, tensorrt_llm/commands/serve.py.
@@ -18,7 +18,7 @@ from roofline.machine.fabric import cluster_named
 
 
 class Option(NamedTuple):
-    """An option of an engine, its value, None where it has none, and why it has that."""
+    """An engine's option, its value (None for a flag), and the reason for it."""
 
     name: str
     value: int | float | str | None
@@ -26,7 +26,7 @@ class Option(NamedTuple):
 
 
 class Unsaid(NamedTuple):
-    """What a plan has and the engine has no option for."""
+    """A feature of a plan for which the engine has no option."""
 
     what: str
 
@@ -36,11 +36,11 @@ ToldOptions: TypeAlias = Iterator[Option | Unsaid]
 
 @dataclass(frozen=True)
 class Role:
-    """A kind of replica: `server`, or `prefill` and `decode` of two pools (`pooled`).
+    """A kind of replica: `server`, or `prefill` and `decode` for separate pools (`pooled`).
 
-    `length`: tokens of a request, `tokens`: most new ones of a step; `sequences`: most requests at once of a rank of
-    data parallelism. `quantised`: the format that a 16-bit checkpoint is quantised to while it loads, "" where it is
-    its own; `kv`: the cache's. `resource`: what Kubernetes calls a chip.
+    `length`: tokens of a request, prompt and answer. `tokens`: most new tokens of a step. `sequences`: most concurrent
+    requests per data-parallel rank. `quantised`: format that a 16-bit checkpoint is quantised to while loading, "" to
+    keep its own. `kv`: format of the cache. `resource`: Kubernetes' name of a chip. `node`: chips of a machine.
     """
 
     name: str
@@ -66,12 +66,12 @@ class Role:
 
     @property
     def pooled(self) -> bool:
-        """Whether it does one phase alone."""
+        """Whether it runs only one phase, prefill or decode."""
         return self.name != "server"
 
 
 def roles_of(plan: ServingPlan) -> tuple[Role, ...]:
-    """The kinds of replicas of a plan."""
+    """Kinds of replicas of a plan."""
     if plan.prefill is None:
         return (_role(plan, "server", plan.group, plan.batch),)
     engine = plan.prefill.site.how.on(plan.prefill.site.chip)
@@ -100,7 +100,7 @@ def _role(plan: ServingPlan, name: str, group: Group, requests: int) -> Role:
 
 
 def _common(role: Role) -> ToldOptions:
-    """What no engine says."""
+    """Features that no engine has an option for."""
     if role.chips > role.node:
         yield Unsaid(
             f"{role.name}: {role.chips} chips of a replica on machines of {role.node}: the processes of each machine"
@@ -183,7 +183,7 @@ def _trtllm(role: Role) -> ToldOptions:
 
 @dataclass(frozen=True)
 class ServingSoftware:
-    """How an engine is started: its `command` for a model, and what it is `told`."""
+    """A serving engine: its `command` for a model, and the options it is `told`."""
 
     command: Callable[[str], tuple[str, ...]]
     told: Callable[[Role], ToldOptions]

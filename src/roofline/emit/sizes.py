@@ -1,4 +1,4 @@
-"""What a framework has to be told of a training estimate, as plain numbers, and the steps of telling it."""
+"""Numbers of a training estimate that frameworks need, and helpers to turn them into settings."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ OptionValue: TypeAlias = bool | int | float | str | tuple[str, ...] | tuple[tupl
 
 
 class ConfigEntry(NamedTuple):
-    """An option of a framework by its own name, sections before it with dots between, and its value."""
+    """A framework's option: its name, with dots after sections, and its value."""
 
     name: str
     value: OptionValue
 
 
 class Missing(NamedTuple):
-    """What was asked for and the framework has no option for, or does in another way."""
+    """A part of the estimate that the framework has no option for, or does differently."""
 
     what: str
 
@@ -33,10 +33,10 @@ Told: TypeAlias = Iterator[ConfigEntry | Missing]
 
 @dataclass(frozen=True)
 class LayoutSizes:
-    """The numbers of one training estimate.
+    """Sizes of one training estimate.
 
-    `sharers`: ranks that ZeRO shares the state of one copy out over. `chunks`: layers of each stage and chunk, along
-    the model. `domain`: chips of the innermost level of the cluster, a node.
+    `sharers`: ranks over which ZeRO shards one copy of the state. `chunks`: layers of each stage and chunk, in the
+    model's order. `domain`: chips of the cluster's innermost level, a node.
     """
 
     tp: int
@@ -57,12 +57,12 @@ class LayoutSizes:
 
     @property
     def even(self) -> bool:
-        """Whether all chunks have as many layers."""
+        """Whether all chunks have the same number of layers."""
         return len(set(self.chunks)) == 1
 
 
 def sizes_of(e: TrainingEstimate) -> LayoutSizes:
-    """The numbers of an estimate. Raises InputError for arrays, which are many layouts."""
+    """Sizes of an estimate. Raises InputError for an estimate of an array of layouts."""
     if e.shape:
         raise InputError("emit", f"{e.shape} points", "one batch and one layout")
     layout, cluster = e.asked.layout, e.deployment.cluster
@@ -76,7 +76,7 @@ def sizes_of(e: TrainingEstimate) -> LayoutSizes:
 
 
 def _chunks(e: TrainingEstimate, layers: int) -> tuple[int, ...]:
-    """Layers of each stage and chunk, along the model: a run of layers on one stage is a chunk."""
+    """Layers of each stage and chunk, in the model's order; a chunk is a run of consecutive layers on one stage."""
     layout = e.asked.layout
     owners = {layer: stage for stage, own in enumerate(layout.layers_of(layers)) for layer in own}
     runs = [(stage, len(list(run))) for stage, run in groupby(owners[layer] for layer in range(layers))]
@@ -88,17 +88,17 @@ def _chunks(e: TrainingEstimate, layers: int) -> tuple[int, ...]:
 
 
 def overlaps(step: Training, axis: str) -> bool:
-    """Whether what an axis of the layout sends travels beside work."""
+    """Whether communication of a layout's axis overlaps with computation."""
     return axis in (step.overlap or ())
 
 
 def recompute_words(step: Training) -> str:
-    """What is run again, in one word or names with commas between."""
+    """What is recomputed: one word, or comma-separated module names."""
     return step.recompute if isinstance(step.recompute, str) else ",".join(step.recompute)
 
 
 def recipe_words(recipe: str) -> tuple[str, tuple[str, ...]]:
-    """A recipe's name, and what it changes of that.
+    """Name of a recipe, and its changes.
 
     >>> recipe_words("fp8(gradients=bf16,matrices=fp8)")
     ('fp8', ('gradients=bf16', 'matrices=fp8'))
@@ -108,7 +108,7 @@ def recipe_words(recipe: str) -> tuple[str, tuple[str, ...]]:
 
 
 def not_of_layout(e: TrainingEstimate, framework: str) -> Told:
-    """What no config of a framework says: assumptions of the estimate about the load, and adapters."""
+    """Assumptions that no framework's config expresses: load of experts, adapters, user-defined recipes."""
     layout, step = e.asked.layout, e.step
     if layout.imbalance != 1:
         yield Missing(f"imbalance {layout.imbalance:g}: how tokens spread over experts is the router's")

@@ -1,4 +1,4 @@
-"""Settings as TOML, YAML and JSON: bools, numbers, words and lists of these are all that there is to write."""
+"""Write settings as TOML, YAML and JSON; values are booleans, numbers, strings and lists of these."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from roofline.emit.sizes import ConfigEntry, OptionValue
 
 
 def nested(settings: Iterable[ConfigEntry]) -> Settings:
-    """Settings with dots in their names as tables in tables.
+    """Settings with dotted names as nested tables.
 
     >>> nested([ConfigEntry("a.b", 1), ConfigEntry("a.c", True), ConfigEntry("d", "e")])
     {'a': {'b': 1, 'c': True}, 'd': 'e'}
@@ -27,12 +27,12 @@ def nested(settings: Iterable[ConfigEntry]) -> Settings:
 
 
 def config_json(settings: Iterable[ConfigEntry]) -> str:
-    """JSON, indented."""
+    """Settings as indented JSON."""
     return json.dumps(nested(settings), indent=2) + "\n"
 
 
 def yaml_text(settings: Iterable[ConfigEntry]) -> str:
-    """YAML: one line a setting, tables indented; words are quoted."""
+    """Settings as YAML: one line per setting, nested tables indented, strings quoted."""
     return _yaml(nested(settings), 0)
 
 
@@ -47,7 +47,7 @@ def _yaml(table: Settings, depth: int) -> str:
 
 
 def toml_text(settings: Iterable[ConfigEntry]) -> str:
-    """TOML: a table a section."""
+    """Settings as TOML, one table per section."""
     tree = nested(settings)
     tables = [
         "\n".join([f"[{name}]", *(f"{key} = {_word(value)}" for key, value in table.items())])
@@ -57,12 +57,12 @@ def toml_text(settings: Iterable[ConfigEntry]) -> str:
 
 
 def _word(value: OptionValue) -> str:
-    """A value as all three languages write it."""
+    """A value in the syntax common to all three formats."""
     if isinstance(value, tuple):
         return f"[{', '.join(_word(part) for part in value)}]"
     return json.dumps(value)
 
 
 def commented(lines: Iterable[str]) -> str:
-    """Comment lines, as shells, TOML and YAML have them."""
+    """Comment lines for shell, TOML and YAML."""
     return "".join(f"# {line}\n" for line in lines)

@@ -9,11 +9,11 @@ from roofline.estimates.train import TrainingEstimate
 
 SCHEDULES: Mapping[str, str] = {"gpipe": "GPipe", "1f1b": "1F1B", "interleaved": "Interleaved1F1B"}
 ROTATIONS: Mapping[str, str] = {"ring": "alltoall", "all_gather": "allgather"}
-"""How context parallelism brings keys and values together → `context_parallel_rotate_method`."""
+"""Exchange of keys and values in context parallelism → `context_parallel_rotate_method`."""
 
 
 def torchtitan_told(e: TrainingEstimate, n: LayoutSizes) -> Told:
-    """The settings, section by section."""
+    """Settings of torchtitan, section by section."""
     yield ConfigEntry("training.seq_len", n.tokens)
     yield ConfigEntry("training.local_batch_size", n.micro_batch if n.pp == 1 else n.micro_batch * n.micro_batches)
     yield ConfigEntry("training.global_batch_size", n.batch)
@@ -33,7 +33,7 @@ def torchtitan_told(e: TrainingEstimate, n: LayoutSizes) -> Told:
 
 
 def _sharding(e: TrainingEstimate, n: LayoutSizes) -> Told:
-    """Replicas: FSDP shares out weights, gradients and state over `shard` of them and all context ranks."""
+    """Replicas: FSDP shards weights, gradients and state over `shard` of them and all context-parallel ranks."""
     zero = e.asked.layout.zero
     shard = n.sharers // n.cp if zero and n.sharers % n.cp == 0 and n.dp % (n.sharers // n.cp) == 0 else 0
     if zero and not shard:
@@ -54,7 +54,7 @@ def _sharding(e: TrainingEstimate, n: LayoutSizes) -> Told:
 
 
 def _pipeline(e: TrainingEstimate, n: LayoutSizes) -> Told:
-    """Stages: as many layers in each chunk, the embedding and the head counting nothing; else module by module."""
+    """Pipeline stages: equal chunks, with embedding and head counted as no layers; otherwise a list of modules."""
     yield ConfigEntry("parallelism.pipeline_parallel_degree", n.pp)
     if n.pp == 1:
         return
@@ -72,7 +72,7 @@ def _pipeline(e: TrainingEstimate, n: LayoutSizes) -> Told:
 
 
 def model_parts(chunks: tuple[int, ...]) -> tuple[tuple[str, ...], ...]:
-    """The names of torchtitan's modules in each chunk.
+    """Names of torchtitan's modules in each chunk.
 
     >>> model_parts((1, 2))
     (('tok_embeddings', 'layers.0'), ('layers.1', 'layers.2', 'norm', 'output'))
@@ -85,7 +85,7 @@ def model_parts(chunks: tuple[int, ...]) -> tuple[tuple[str, ...], ...]:
 
 
 def _recomputation(e: TrainingEstimate) -> Told:
-    """What is run again: whole layers, every so many of them, or every second product (`op`)."""
+    """Activation recomputation: whole layers, every n-th layer, or every second product (`op`)."""
     what, every = recompute_words(e.step), getattr(e.step, "recompute_every", None)
     if what == "full" and every is not None:
         yield ConfigEntry("activation_checkpoint.mode", "selective")
@@ -101,7 +101,7 @@ def _recomputation(e: TrainingEstimate) -> Told:
 
 
 def _precision(e: TrainingEstimate) -> Told:
-    """Products in bf16, fp8 or mxfp8; torchtitan keeps weights in fp32 and has no master copy."""
+    """Number formats: products in bf16, fp8 or mxfp8; torchtitan keeps weights in fp32, without a master copy."""
     recipe = e.recipe
     single = recipe == "fp32"
     yield ConfigEntry("training.mixed_precision_param", "float32" if single else "bfloat16")
@@ -117,7 +117,7 @@ def _precision(e: TrainingEstimate) -> Told:
 
 
 def _rest(e: TrainingEstimate, n: LayoutSizes) -> Told:
-    """Optimizer, overlap, the loss, what lives with the host."""
+    """Optimizer, overlap, loss and offloading to the host."""
     layout, step = e.asked.layout, e.step
     if e.optimizer == "adamw":
         yield ConfigEntry("optimizer.name", "AdamW")

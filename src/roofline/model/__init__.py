@@ -1,1 +1,1 @@
-"""What a transformer is: modules, models, families, and where configs come from."""
+"""Descriptions of transformers: modules, models, families, and the sources of configs."""

@@ -1,4 +1,4 @@
-"""Models made from models: low-rank adapters on frozen weights, and the draft layers that a checkpoint has besides."""
+"""Models derived from other models: with low-rank adapters, or with the checkpoint's draft layers."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from roofline.model.model import Block, Model
 from roofline.model.modules import Linear, Module
 
 FUSED = {"qkv_proj": 3, "gate_up_proj": 2}
-"""How many linear layers of the published code one of ours is."""
+"""Number of linear layers of the published code that are fused into one layer here."""
 
 
 def with_lora(model: Model, rank: int, targets: Iterable[str] = ()) -> Model:
-    """The model with its weights frozen and a pair of low-rank products beside each linear layer (arXiv:2106.09685).
+    """Freeze a model's weights and add a low-rank adapter to its linear layers (LoRA, arXiv:2106.09685).
 
-    W·x + B·(A·x), A [rank, inputs], B [outputs, rank]: rank·(inputs + outputs) parameters each. `targets`: names of the
-    modules that get one, all of the attention and the feed-forward where none are given. Raises InputError for a name
-    that the model does not have.
+    The output is W·x + B·(A·x) with A [rank, inputs] and B [outputs, rank], so that an adapter has rank·(inputs +
+    outputs) parameters. `targets`: names of the linear layers that get an adapter; by default all those of attention
+    and feed-forward. Raises InputError for a name that the model does not have.
     """
     rank = count("rank", rank, 1)
     named = set(targets)
@@ -42,9 +42,9 @@ def with_lora(model: Model, rank: int, targets: Iterable[str] = ()) -> Model:
 
 
 def named_targets(targets: str | Sequence[str] | None, rank: int | None) -> tuple[str, ...]:
-    """The linear layers named, in a list or with commas between; none where all that can have an adapter are meant.
+    """Names of linear layers from a list or a comma-separated string; empty for None, which stands for all layers.
 
-    Raises InputError where there is no adapter, and for anything else than names.
+    Raises InputError where there is no adapter (`rank` is None), and for anything other than names.
     """
     if targets is None:
         return ()
@@ -60,9 +60,10 @@ def named_targets(targets: str | Sequence[str] | None, rank: int | None) -> tupl
 
 
 def _pair(module: Linear, rank: int) -> Iterator[Linear]:
-    """A reads what the layer reads, B makes what it makes; each is shared out over ranks as the layer is.
+    """The two products A and B of an adapter: A has the layer's inputs and B its outputs.
 
-    A layer that is several of the published code's in one has as many A's.
+    Tensor parallelism splits them as it splits the layer. A layer that fuses several layers of the published code has
+    one A for each.
     """
     outputs = rank * FUSED.get(module.name.removeprefix("shared_"), 1)
     wide, narrow = ("columns" if module.cut == "columns" else "none"), ("rows" if module.cut == "rows" else "none")
@@ -73,14 +74,15 @@ def _pair(module: Linear, rank: int) -> Iterator[Linear]:
 
 
 def drafts_note(layers: object) -> str:
-    """What is said of a model whose multi-token-prediction layers are left out."""
+    """Note on a model whose multi-token-prediction layers are not counted."""
     return f"{layers} multi-token-prediction layer(s), run only when drafting"
 
 
 def with_drafts(model: Model, layers: int | None = None) -> Model:
-    """The model with its multi-token-prediction layers behind the last one (arXiv:2412.19437 §2.2).
+    """The model with its multi-token-prediction layers appended to its layers (arXiv:2412.19437 §2.2).
 
-    `layers`: how many of them, all that the checkpoint has where not given. Raises InputError where it has fewer.
+    `layers`: number of these layers to append; by default all that the checkpoint has. Raises InputError where it has
+    fewer.
     """
     drafts = len(model.drafts) if layers is None else int(count("drafts", layers, 1))
     if not 1 <= drafts <= len(model.drafts):

@@ -1,4 +1,4 @@
-"""The tensors of the checkpoint that a config belongs to: of the files beside it, or of its repository on the Hub."""
+"""Tensors of the checkpoint that belongs to a config, from the files beside it or from its repository on the Hub."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _EXPECTED = f"a folder or a Hub id with {INDEX} or {SINGLE}"
 
 
 def tensors_of(origin: Origin) -> tuple[Tensor, ...]:
-    """Every tensor of a checkpoint by the headers of its files; of several files its index says which they are.
+    """All tensors of a checkpoint, from the headers of its safetensors files, which an index lists if there are more.
 
-    Raises InputError where there are no such files, where index and headers differ and for what a header cannot say;
-    HubError where the Hub or the way to it fails.
+    Raises InputError where there are no such files, where the index and the headers differ, and for an invalid header;
+    HubError where the Hub cannot be reached or fails.
     """
     if origin.folder is not None:
         return _of_folder(origin.folder)

@@ -1,4 +1,4 @@
-"""Models of the catalog by family, size and text."""
+"""Select models of the catalog by family, size and text."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ from roofline.model.load import CatalogEntry, catalog
 _SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([KMBGT])", re.IGNORECASE | re.ASCII)
 _UNITS = {"k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12}
 _ABOUT = 0.1
-"""How far from a single size a model may be."""
+"""Relative deviation from a single size within which a model matches."""
 
 
 def chosen_models(
     family: str | None = None, size: str | None = None, text: str | None = None
 ) -> tuple[CatalogEntry, ...]:
-    """Those of the catalog whose model_type has `family` in it, that are of a `size` and have `text` in what is said
-    of them; all that are not asked for pass.
+    """Models of the catalog whose model_type contains `family`, that have a `size`, and whose description has `text`.
 
-    A size is a range of parameters (`7B-80B`, `70B-`, `-500M`), or one number for all within a tenth of it.
-
-    Raises InputError for what is no size, and for a family that no model is of.
+    A condition that is None always holds. A size is a range of parameters (`7B-80B`, `70B-`, `-500M`), or one number,
+    which matches models within a tenth of it. Raises InputError for an invalid size, and for a family that matches no
+    model.
     """
     entries = tuple(catalog().values())
     if family is not None:
@@ -41,7 +40,7 @@ def chosen_models(
 
 
 def _range(size: str) -> tuple[float, float]:
-    """The least and the most parameters of a size."""
+    """Smallest and largest number of parameters of a size."""
     first, dash, last = size.strip().partition("-")
     if not dash:
         return _number(size, first) * (1 - _ABOUT), _number(size, first) * (1 + _ABOUT)

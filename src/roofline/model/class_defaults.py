@@ -1,7 +1,8 @@
-"""What an architecture takes where a config.json leaves a key out: one table of the classes of transformers 5.23.
+"""Defaults for keys that a config.json leaves out: one table of the configuration classes of transformers 5.23.
 
-The table is generated (`tests/oracle/class_defaults.py`). A configuration saved as its difference from its class leaves
-out whatever is as the class has it. The file is read once, where a key is missing, and of it one type's line is parsed.
+The table is generated (`tests/oracle/class_defaults.py`). A configuration that was saved as the difference from its
+class leaves out every value that equals the class's default. The file is read once, when a key is first missing, and
+only the line of the type is parsed.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ FILE = Path(__file__).with_name("families") / "class_defaults.json"
 
 @dataclass(frozen=True)
 class PartClass:
-    """The class of a section of a config: `type` where the section names none, or whatever it says where `fixed`.
+    """Class of a section of a config.
 
-    `values`: what the section holds where it is missing altogether.
+    `type`: the section's type where it names none, or always if `fixed`. `values`: content of the section where it is
+    missing altogether.
     """
 
     type: str
@@ -31,10 +33,10 @@ class PartClass:
 
 @dataclass(frozen=True)
 class ClassDefaults:
-    """What the classes of a type say.
+    """Defaults of the configuration class of one model type.
 
-    Its keys and their `values`, null where they are worked out from others; other names of keys; the classes of its
-    `parts`; the `bases`, its models without a head.
+    `values`: default of each key, null where it is computed from other keys. `aliases`: other names of keys. `parts`:
+    classes of the sections. `bases`: the type's models without a head.
     """
 
     values: JsonObject = field(default_factory=dict)
@@ -43,13 +45,13 @@ class ClassDefaults:
     bases: tuple[str, ...] = ()
 
     def knows(self, key: str) -> bool:
-        """Whether the class has that key, by any name."""
+        """Whether the class has the key, under any of its names."""
         return key in self.values or key in self.aliases or key in self.aliases.values() or key in self.parts
 
 
 @cache
 def class_defaults(model_type: str) -> ClassDefaults:
-    """The defaults of a type; empty ones for a type that transformers does not have."""
+    """Defaults of a model type; empty for a type that transformers does not have."""
     start = _table().find(f"\n{json.dumps(model_type)}: ")
     if start < 0:
         return ClassDefaults()

@@ -1,7 +1,7 @@
-"""Reading a config.json: each value checked when it is read, each value not read remembered.
+"""Read a config.json: values are checked when read, and the keys that were read are recorded.
 
-A family asks for what it needs (`c.size("hidden_size")`). Whatever it did not ask for and is not known to be
-harmless becomes a named warning, so no key is ever silently ignored.
+A family asks for what it needs (`c.size("hidden_size")`). Any key that it did not ask for and that is not known to be
+harmless gives a warning, so no key is silently ignored.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ LARGEST_SIZE = 2**26
 LARGEST_CONTEXT = 2**40
 MOST_LAYERS = 8192
 MOST_UNKNOWN = 64
-"""Keys that are not understood and named, each with the known ones most like it; of the others their number is."""
+"""Unknown keys that are listed, each with the known keys most similar to it; the rest are only counted."""
 
 
 @dataclass(frozen=True)
 class ReadKeys:
-    """What reading a config leaves behind: the keys that were read, notes for the model's warnings, defaults taken."""
+    """Record of reading a config: keys that were read, notes for the model's warnings, and defaults that were used."""
 
     read: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
@@ -39,11 +39,11 @@ class ReadKeys:
 
 @dataclass(frozen=True, eq=False)
 class Config:
-    """A config.json with checked, remembered access.
+    """A config.json with checked access that records the keys read.
 
-    `path` prefixes field names in errors (`text_config.hidden_size`). Its values never change; `with_values` gives a
-    config with others, which writes to the same `record`. A key that the file leaves out is as the transformers class
-    for the type `kind` has it; which ones were, `record.assumed` remembers.
+    `path` prefixes field names in errors (`text_config.hidden_size`). The values never change; `with_values` returns a
+    config with other values that shares the same `record`. A key that the file leaves out has the default of the
+    transformers class for the type `kind`; `record.assumed` holds the defaults that were used.
     """
 
     raw: JsonObject
@@ -58,11 +58,11 @@ class Config:
                 raise InputError(self.path or "config", key, "keys that are printable text")
 
     def with_values(self, **values: JsonValue) -> Config:
-        """This config with these values, where the architecture says them in another way; one record for both."""
+        """This config with other values, for an architecture that writes them differently; both share one record."""
         return replace(self, raw={**self.raw, **values})
 
     def of_kind(self, kind: str) -> Config:
-        """This config as the class of that type reads it: by all of its names for keys, and with its defaults."""
+        """This config as the class of the type `kind` reads it: with all of its names for keys, and its defaults."""
         known = replace(self, kind=kind)
         pairs = known.same_keys
         return known.with_values(**{key: self.raw[other] for key, other in pairs if key not in self.raw})
@@ -74,28 +74,28 @@ class Config:
         return self.record.read
 
     def mark_read(self, *keys: str) -> None:
-        """These keys need no warning: the architecture ignores them, or what they say is read in another way."""
+        """Mark keys that need no warning, since the architecture ignores them or reads their content elsewhere."""
         self.record.read.update(keys)
 
     @property
     def notes(self) -> list[str]:
-        """What to say about the values that were used, and those that were not."""
+        """Notes on values that were used or ignored."""
         return self.record.notes
 
     def note(self, *texts: str) -> None:
-        """Adds to the notes."""
+        """Add to the notes."""
         self.record.notes.extend(texts)
 
     @property
     def defaults(self) -> ClassDefaults:
-        """What the class has where a key is missing."""
+        """Defaults of the class for missing keys."""
         return class_defaults(self.kind)
 
     @property
     def same_keys(self) -> list[tuple[str, str]]:
-        """Two names that are one key to the class, the second of which has a value here.
+        """Pairs of names for one key of the class, where the second name has a value in this config.
 
-        The class's name for another's; and the other way round where the class has a default under both.
+        A pair is the class's name and an alias; also the reverse, where the class has a default for the alias.
         """
         aliases = self.defaults.aliases.items()
         back = [(alias, key) for alias, key in aliases if self.defaults.values.get(alias) is not None]
@@ -104,29 +104,30 @@ class Config:
         ]
 
     def note_assumed(self, key: str, value: JsonValue) -> None:
-        """Notes a missing key's value that the family knows."""
+        """Add a note that a key is missing and the family's own default was used."""
         self.note(f"{self.field(key)} is missing; {value}, the default of this model_type, was used")
 
     # -- access ----------------------------------------------------------------------------------------------------
     def field(self, key: str) -> str:
-        """The key with the path to it."""
+        """The key prefixed with the path of this config."""
         return f"{self.path}.{key}" if self.path else key
 
     def has(self, key: str) -> bool:
-        """Whether the key has a value other than null, here or by its class."""
+        """Whether the key has a value other than null, in the config or as a default of the class."""
         return self.get(key) is not None
 
     def get(self, key: str, default: JsonValue = None) -> JsonValue:
-        """The unchecked value of a key, here or by its class; it does not count as read."""
+        """Unchecked value of a key, from the config or as a default of the class; the key does not count as read."""
         return self.raw[key] if key in self.raw else self.defaults.values.get(key, default)
 
     def value(
         self, keys: str, default: JsonValue | T = _REQUIRED, expected: str = "a value"
     ) -> tuple[str, JsonValue | T]:
-        """The first of `keys` ("n_embd|hidden_size") that is there, else the class's value, else the default.
+        """Name and value of the first of `keys` ("n_embd|hidden_size") present, else of the class, else `default`.
 
-        null counts as not there, and leaves the default. Of two that the class keeps apart the first counts, here or
-        by the class.
+        null counts as missing and gives the default. Where the class has separate defaults for several of the keys, the
+        first counts, whether from the config or from the class. Raises InputError where there is neither a value nor a
+        default.
         """
         names = keys.split("|")
         self.mark_read(*names)
@@ -147,15 +148,16 @@ class Config:
         raise InputError(self.field(names[0]), "nothing (missing key)", expected + also, near)
 
     def _before(self, names: list[str], given: str | None) -> list[str]:
-        """The names that come before the one that is here, where the class keeps them apart; all where none is."""
+        """Names that precede the `given` one if the class has a default for that one; all names if none is given."""
         if given is None:
             return names
         return names[: names.index(given)] if self.defaults.values.get(given) is not None else []
 
     def _assume(self, key: str, default: JsonValue | T) -> JsonValue:
-        """The class's value of a missing key; one that the family does not take anyway, and any size, is remembered.
+        """The class's default for a missing key.
 
-        Raises InputError where the key seems to be there, misspelt, and nothing can be counted without it.
+        It is recorded if it is a size or differs from the family's own default. Raises InputError where the key is
+        required and seems to be present but misspelt.
         """
         value = self.defaults.values[key]
         if default is _REQUIRED and (near := self._like(key)):
@@ -165,13 +167,13 @@ class Config:
         return value
 
     def _like(self, key: str) -> list[str]:
-        """The keys here that nobody knows and that are so like `key` that they may stand for it."""
+        """Unknown keys of this config that are similar enough to `key` to be a misspelling of it."""
         known = (self.read, HARMLESS, NEUTRAL)
         unknown = [k for k in self.raw if not any(k in keys for keys in known) and not self.defaults.knows(k)]
         return _misspelt(key, unknown) if unknown else []
 
     def _checked(self, keys: str, default: JsonValue | T, expected: str, valid: Callable[[JsonValue], bool]) -> Any:
-        """The value of the first name that is there; the other names' values have to be valid, too."""
+        """Value of the first name that is present; values under the other names must be valid, too."""
         used, value = self.value(keys, default, expected)
         for name in keys.split("|"):
             if self.raw.get(name) is None:
@@ -183,19 +185,19 @@ class Config:
         return value
 
     def error(self, key: str, expected: str, near: Iterable[str] = ()) -> InputError:
-        """The error for a key whose value is not what it should be."""
+        """The error for a key whose value is invalid."""
         return InputError(self.field(key), self.get(key), expected, near)
 
     def size(self, keys: str, default: int | T = _REQUIRED, *, least: int = 1, most: int = LARGEST_SIZE) -> int | T:
-        """A whole number from `least` to `most`; null or missing gives the default, if there is one."""
+        """A whole number from `least` to `most`; null or a missing key gives the default, if there is one."""
         expected = f"a whole number from {least} to {most}"
         size: int | T = self._checked(keys, default, expected, lambda v: type(v) is int and least <= v <= most)
         return size
 
     def assumed(self, key: str, default: int, *, least: int = 1, null: bool = False) -> Any:
-        """A size whose absence means the architecture's own default; using it leaves a note.
+        """A size that has a default of the architecture; using the default adds a note.
 
-        `null`: one of null is None. Raises InputError for any other value that is no size.
+        `null`: a null gives None. Raises InputError for any other value that is not a size.
         """
         if key in self.raw or self.has(key):
             return self.size(key, None, least=least) if null else self.size(key, least=least)
@@ -204,7 +206,7 @@ class Config:
         return default
 
     def unused_sizes(self, *keys: str, least: int = 1) -> None:
-        """Sizes that change nothing in this architecture: where they are here, they have to be sizes."""
+        """Check sizes that have no effect in this architecture; they must be valid where present."""
         for key in keys:
             self.mark_read(key)
             if key in self.raw:
@@ -235,7 +237,7 @@ class Config:
     def per_layer_number(
         self, key: str, layers: int, default: float | Sequence[float], *, most: float = 1
     ) -> list[float]:
-        """One number from 0 to `most` for every layer, by a list where there is one; the default of all, or of each."""
+        """One number from 0 to `most` for each layer, from a list, else from the default (one for all or one each)."""
         numbers = self.value(key, [default] * layers if isinstance(default, (int, float)) else list(default))[1]
         if not isinstance(numbers, list) or len(numbers) != layers:
             raise self.error(key, f"a list of {layers} numbers, as num_hidden_layers says")
@@ -259,14 +261,14 @@ class Config:
         return value
 
     def section(self, key: str) -> Config:
-        """A nested object; a missing or null one is empty."""
+        """A nested object; empty if missing or null."""
         _, value = self.value(key, {})
         if not isinstance(value, Mapping):
             raise InputError(self.field(key), value, "an object")
         return Config(value, self.field(key), self)
 
     def per_layer(self, key: str, layers: int, kinds: Sequence[T], default: Sequence[T] | None = None) -> list[T]:
-        """One of `kinds` for each layer; the default where the key is missing."""
+        """One of `kinds` for each layer; the default if the key is missing."""
         _, value = self.value(key, default)
         if not isinstance(value, (list, tuple)):
             raise InputError(self.field(key), value, f"a list of {layers} entries")
@@ -281,7 +283,7 @@ class Config:
         return list(value)
 
     def layer_set(self, key: str, layers: int) -> list[int] | None:
-        """A list of layer indices, or None where the key is missing."""
+        """A list of layer indices, or None if the key is missing."""
         _, value = self.value(key, None)
         if value is None:
             return None
@@ -294,9 +296,9 @@ class Config:
 
     # -- what was not read -----------------------------------------------------------------------------------------
     def leftovers(self, harmless: Checks = HARMLESS, neutral: JsonObject = NEUTRAL) -> list[str]:
-        """A warning for each key that is neither read nor known to be harmless; harmless ones are type-checked.
+        """A warning for each key that is neither read nor known to be harmless; harmless keys are type-checked.
 
-        A key that is null sets nothing, and is passed over.
+        Keys with the value null are skipped, since they set nothing.
         """
         warnings: list[str] = []
         unknown = 0
@@ -323,7 +325,7 @@ class Config:
 
 
 def _misspelt(key: str, known: Iterable[str]) -> list[str]:
-    """The known keys so like `key` that one of the two is likely a slip of the other, best first."""
+    """Known keys similar enough to `key` that one is likely a misspelling of the other, best match first."""
     import difflib  # loaded where a key is unknown
 
     if len(key) > LONGEST_LIKENED:
@@ -333,5 +335,5 @@ def _misspelt(key: str, known: Iterable[str]) -> list[str]:
 
 
 def _same(value: object, other: object) -> bool:
-    """Equal, where true is not 1 and false not 0."""
+    """Whether two values are equal, with true distinct from 1 and false from 0."""
     return value == other and isinstance(value, bool) == isinstance(other, bool)

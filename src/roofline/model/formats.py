@@ -1,4 +1,4 @@
-"""Number formats: how values are stored, and in what they are multiplied."""
+"""Number formats: how values are stored, and the format in which they are multiplied."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ from roofline.declared.maths import Count, ceil_div
 
 Scales: TypeAlias = Literal["tensor", "channel", "block", "group"]
 ROW = 4096
-"""Values of a row, where a format has one scale for each."""
+"""Assumed values per row, for formats with one scale per row."""
 
 
 @dataclass(frozen=True)
 class Format:
-    """How a value is stored: `bits` each, plus `overhead` bits a value for the scales and zeros of its group.
+    """Storage format of a value: `bits` per value, plus `overhead` bits per value for its group's scale and zero point.
 
     Example: int4 in groups of 128 with an fp16 scale and a 4-bit zero point takes 4 + 20/128 bits.
 
-    `scales`: what shares one. Those of a tensor or a channel are too few to count. `static`: activations are quantised
-    with scales of the checkpoint, not with those of the step. `input_bits`: bits beside for every input of a matrix,
-    which its outputs share (GPTQ's index of groups, 32); a module's own format has them in its `overhead`.
+    `scales`: the values that share a scale. Scales of a tensor or a channel are too few to count. `static`: activations
+    are quantised with scales from the checkpoint, not computed in each step. `input_bits`: additional bits for every
+    input of a matrix, which all its outputs share (GPTQ's group index, 32); the format of a single module has them in
+    its `overhead`.
     """
 
     name: str
     bits: Fraction
     overhead: Fraction = Fraction(0)
     compute: str | None = None
-    """The format a matrix unit multiplies in; None: that of the activations (weight-only)."""
+    """Format in which the matrix unit multiplies; None: the format of the activations (weight-only)."""
     scales: Scales = "tensor"
     static: bool = False
     input_bits: int = 0
@@ -44,16 +45,16 @@ class Format:
 
     @cached_property
     def stored_bits(self) -> Fraction:
-        """Bits a value takes in memory, scales included."""
+        """Bits that a value takes in memory, scales included."""
         return self.bits + self.overhead
 
     @cached_property
     def stored_bytes(self) -> Fraction:
-        """The same in bytes."""
+        """Bytes that a value takes in memory, scales included."""
         return self.stored_bits / 8
 
     def plain(self) -> str:
-        """How results call it."""
+        """Name of the format in results."""
         return self.name
 
     def bytes(self, elements: Count) -> Count:
@@ -71,14 +72,14 @@ def _plain(name: str, bits: int, compute: str | None = None) -> Format:
 
 
 def grouped(name: str, bits: int | Fraction, group: int, extra_bits: int, compute: str | None = None) -> Format:
-    """A format whose every `group` values share `extra_bits` of scale and zero point."""
+    """A format where each `group` values share `extra_bits` bits of scale and zero point."""
     return Format(name, Fraction(bits), Fraction(extra_bits, group), compute, "group")
 
 
 def integers(bits: int, group: int, *, zeros: bool = True) -> Format:
-    """Weight-only integers with an fp16 scale, and a zero point as wide as a value, for each group; −1: a row.
+    """Weight-only integers with an fp16 scale and a zero point as wide as a value for each group.
 
-    Rows have as many values as `ROW` says.
+    A `group` of −1 is a row, which is taken to have `ROW` values. `zeros`: whether there are zero points.
 
     >>> integers(4, 128) == FORMATS["int4"], integers(4, 32, zeros=False).stored_bits
     (True, Fraction(9, 2))
@@ -106,7 +107,7 @@ FORMATS: dict[str, Format] = {
         grouped("int2", 2, 128, 16 + 2),
         # DeepSeek-V3 (arXiv:2412.19437, §3.3): an fp32 scale for each 128×128 block.
         replace(grouped("fp8-block", 8, 128 * 128, 32, "fp8"), scales="block"),
-        # The same, §3.3: activations, and what is dispatched to experts; an fp32 scale for each 128 values of a token.
+        # DeepSeek-V3 §3.3, activations and tokens dispatched to experts: an fp32 scale for each 128 values of a token.
         replace(grouped("fp8-group", 8, 128, 32, "fp8"), scales="group"),
         # OCP Microscaling Formats v1.0: an 8-bit scale for each 32 values.
         grouped("mxfp8", 8, 32, 8, "fp8"),
@@ -114,7 +115,7 @@ FORMATS: dict[str, Format] = {
         grouped("mxfp4", 4, 32, 8),
         # NVIDIA NVFP4: an fp8 scale for each 16 values.
         grouped("nvfp4", 4, 16, 8, "fp4"),
-        # The same weights, multiplied in the format of the activations.
+        # NVFP4 weights, multiplied in the format of the activations.
         grouped("nvfp4-a16", 4, 16, 8),
         # QLoRA (arXiv:2305.14314): 64-value blocks with an fp32 scale; doubly quantised: 8 bits + fp32 per 256 blocks.
         grouped("nf4", 4, 64, 32),
@@ -129,9 +130,10 @@ FORMATS: dict[str, Format] = {
 
 @dataclass(frozen=True)
 class GgmlType:
-    """A tensor type of GGUF files: its number there, so many `values` a block, so many `bytes`, and the format.
+    """A tensor type of GGUF files: its number there, `values` and `bytes` per block, and the format of a value.
 
-    A row is a whole number of blocks. `bits`: those of a value itself; the rest of a block are its scales.
+    A row is a whole number of blocks. The `bits` of the format are those of the value itself; the rest of a block is
+    its overhead.
     """
 
     number: int
@@ -141,7 +143,7 @@ class GgmlType:
 
     @property
     def name(self) -> str:
-        """As llama.cpp writes it, in lower case: `q4_k`."""
+        """Name in llama.cpp, in lower case: `q4_k`."""
         return self.format.name
 
 
@@ -186,7 +188,7 @@ GGML_TYPES: dict[str, GgmlType] = {
         GgmlType(30, 1, 2, FORMATS["bf16"]),
     )
 }
-"""The tensor types of GGUF files by the names of their formats; in those that FORMATS lacks llama.cpp alone stores."""
+"""Tensor types of GGUF files by the names of their formats; only llama.cpp stores the formats that FORMATS lacks."""
 
 ALIASES = {
     "float64": "fp64", "double": "fp64",
@@ -200,7 +202,7 @@ ALIASES = {
 
 
 def format_named(name: object, field: str = "format") -> Format:
-    """The format called `name` (a name or alias such as `bfloat16`), or `int4-g32`-like with a group of its own.
+    """The format called `name`: a name, an alias such as `bfloat16`, or integers with another group size, `int4-g32`.
 
     Raises InputError with the nearest names.
     """

@@ -1,8 +1,8 @@
-"""Safetensors headers: the names, dtypes, shapes and bytes of a file's tensors, and nothing of the tensors themselves.
+"""Read safetensors headers: names, dtypes, shapes and bytes of a file's tensors, without the tensors' data.
 
-A file begins with the length of its header (8 bytes, little endian) and the header, a JSON object: name → dtype, shape
-and the place of its bytes behind the header (https://huggingface.co/docs/safetensors). Headers are untrusted: what
-cannot be is refused.
+A file begins with the length of its header (8 bytes, little endian) and the header, a JSON object that maps each name
+to its dtype, shape and byte offsets after the header (https://huggingface.co/docs/safetensors). Headers are untrusted:
+invalid ones are refused.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from roofline.declared.trees import JsonObject
 from roofline.model.untrusted import parse_json
 
 LARGEST_HEADER = 100_000_000
-"""Bytes of a header; safetensors itself takes no longer one."""
+"""Largest header in bytes, the limit of safetensors itself."""
 LARGEST_INDEX = 128 * 2**20
-"""Bytes of an index: a line for each tensor, of which a mixture of 400 experts in 61 layers has 200,000."""
+"""Largest index in bytes: a line per tensor, and a model with 400 experts in 61 layers has 200,000 tensors."""
 MOST_FILES = 10_000
 LARGEST_TENSOR = 2**60
-"""Elements of a tensor."""
+"""Most elements of a tensor."""
 _FIRST = 64 * 1024
-"""Bytes that are read first: nearly all headers are shorter, so one request serves."""
+"""Bytes of the first read; nearly all headers are shorter, so that one request suffices."""
 _BITS = {
     "BOOL": 8, "U8": 8, "I8": 8, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8, "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8,
     "U16": 16, "I16": 16, "F16": 16, "BF16": 16, "U32": 32, "I32": 32, "F32": 32, "U64": 64, "I64": 64, "F64": 64,
     "C64": 64, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6,
 }  # fmt: skip
-"""Bits of an element of each dtype."""
+"""Bits per element of each dtype."""
 _FILE = re.compile(r"\w[\w.-]{0,200}\.safetensors", re.ASCII)
 
 Read: TypeAlias = Callable[[int, int], tuple[bytes, int]]
-"""Offset and length → at most so many bytes of a file, and the size of the file."""
+"""Reads a file: (offset, length) → at most `length` bytes, and the size of the file."""
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor of a checkpoint, as its file's header states it. `bytes`: what it takes in the file."""
+    """A tensor of a checkpoint, as described in its file's header. `bytes`: its size in the file."""
 
     name: str
     dtype: str
@@ -49,15 +49,15 @@ class Tensor:
 
     @property
     def elements(self) -> int:
-        """Elements of its dtype; of packed weights an element holds several."""
+        """Number of elements of its dtype; an element of packed weights holds several weights."""
         return prod(self.shape)
 
 
 def header_tensors(file: str, read: Read) -> tuple[Tensor, ...]:
-    """The tensors of a safetensors file, of which only the header is read; `file` stands for it in errors.
+    """Tensors of a safetensors file, of which only the header is read; `file` names it in errors.
 
-    Raises InputError for a header that is longer than 100 MB or than the file, that is no JSON object, or whose
-    tensors have an unknown dtype, a shape that does not fit their bytes, or bytes that overlap, leave gaps or lie
+    Raises InputError for a header that is longer than 100 MB or than the file, that is not a JSON object, or whose
+    tensors have an unknown dtype, a shape that does not match their bytes, or bytes that overlap, leave gaps or lie
     outside the file.
     """
     start, size = read(0, _FIRST)
@@ -81,9 +81,9 @@ def header_tensors(file: str, read: Read) -> tuple[Tensor, ...]:
 
 
 def index_files(index: JsonObject, field: str) -> dict[str, str]:
-    """Tensor → the file that holds it, of a `model.safetensors.index.json`; `field` stands for it in errors.
+    """Tensor → file that holds it, from a `model.safetensors.index.json`; `field` names it in errors.
 
-    Raises InputError for an index without tensors or with files that are not beside it.
+    Raises InputError for an index without tensors, or with files that are not beside it.
     """
     files = index.get("weight_map")
     if not isinstance(files, dict) or not files:
@@ -97,7 +97,7 @@ def index_files(index: JsonObject, field: str) -> dict[str, str]:
 
 
 def check_index(field: str, files: Mapping[str, str], headers: Mapping[str, tuple[Tensor, ...]]) -> None:
-    """Raises InputError where headers and an index differ: a tensor of two files, or one that its file lacks."""
+    """Raise an InputError where headers and index differ: a tensor in two files, or missing from its file."""
     holders: dict[str, str] = {}
     for file, tensors in headers.items():
         for tensor in tensors:
@@ -111,7 +111,7 @@ def check_index(field: str, files: Mapping[str, str], headers: Mapping[str, tupl
 
 # -- one tensor ----------------------------------------------------------------------------------------------------
 def _tensor(file: str, name: str, entry: object) -> tuple[Tensor, int]:
-    """A tensor and where its bytes begin."""
+    """A tensor, and the offset of its bytes."""
     field = f"{file}: {_short(name)}"
     if not isinstance(entry, dict) or entry.keys() != {"dtype", "shape", "data_offsets"}:
         raise InputError(field, entry, "dtype, shape and data_offsets")
@@ -132,7 +132,7 @@ def _tensor(file: str, name: str, entry: object) -> tuple[Tensor, int]:
 
 
 def _check_places(file: str, placed: list[tuple[Tensor, int]], size: int) -> None:
-    """Tensors have to lie one behind the other in the `size` bytes that follow the header."""
+    """Check that tensors fill the `size` bytes after the header without gaps or overlaps."""
     end = 0
     for tensor, begin in sorted(placed, key=lambda place: (place[1], place[1] + place[0].bytes)):
         if begin != end:
@@ -157,10 +157,10 @@ _NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 
 
 def pattern_of(name: str) -> str:
-    """A tensor's name with `*` for the numbers of layers and experts."""
+    """A tensor's name with `*` in place of layer and expert numbers."""
     return _NUMBER.sub("*", name)
 
 
 def numbers_of(name: str) -> Iterator[int]:
-    """The numbers of layers and experts in a tensor's name."""
+    """Layer and expert numbers in a tensor's name."""
     return (int(number) for number in _NUMBER.findall(name))

@@ -1,7 +1,7 @@
-"""What stands behind the last layer, by the class that a config names in `architectures`.
+"""Heads of a model, from the class that a config names in `architectures`.
 
-A language model's head gives a value for each word of the vocabulary. A base model has none; classifiers and reward
-models have a small one in its place: those of transformers 5.23, and of vLLM for the reward models that it knows.
+The head of a language model computes a logit for each token of the vocabulary. A base model has no head. Classifiers
+and reward models have a small head instead, as in transformers 5.23 and, for reward models, in vLLM.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _HEAD = re.compile(r"(For[A-Z]|DoubleHeads)\w*$")
 _LAYERED = ("modernbert-decoder",)
 
 MakeHead = Callable[[Config, int], tuple[Modules, str]]
-"""The whole's config and the width of the stream → the head's modules, and what they are in words."""
+"""Makes a head: (config, hidden size) → the head's modules and a description."""
 
 
 def headed(model: Model, c: Config) -> tuple[Model, list[str]]:
-    """The language model with the head that the whole's `architectures` names, and a note where it is another.
+    """The model with the head that `architectures` names, and a note if it is not the language model's.
 
-    Raises InputError for a draft model, which needs the model that it drafts for, and for an unknown reward model.
+    Raises InputError for a draft model, which runs on another model's hidden states, and for an unknown reward model.
     """
     name = _architecture(c)
     if _DRAFTS.search(name):
@@ -54,19 +54,19 @@ def headed(model: Model, c: Config) -> tuple[Model, list[str]]:
 
 
 def _architecture(c: Config) -> str:
-    """The first class of `architectures`, or nothing."""
+    """First class in `architectures`, or ""."""
     named = c.raw.get("architectures")
     first = named[0] if isinstance(named, list) and named else named
     return first if isinstance(first, str) else ""
 
 
 def _last(model: Model) -> Linear:
-    """The language model's own head."""
+    """The language model's head."""
     return next(m for m in model.head if isinstance(m, Linear) and m.name == "lm_head")
 
 
 def _behind(model: Model, modules: Modules, note: str) -> tuple[Model, list[str]]:
-    """The model with these modules in place of the head; its embedding is then no one else's, and it drafts nothing."""
+    """The model with its head replaced by `modules`; its embedding is no longer shared, and it has no draft layers."""
     kept = tuple(m for m in model.head if m is not _last(model))
     table = tuple(replace(m, shared=False) if isinstance(m, Embedding) else m for m in model.embedding)
     return replace(model, embedding=table, head=(*kept, *modules), drafts=()), [note]
@@ -74,7 +74,7 @@ def _behind(model: Model, modules: Modules, note: str) -> tuple[Model, list[str]
 
 # -- classifiers ---------------------------------------------------------------------------------------------------
 def _labels(c: Config) -> int:
-    """Classes of a classifier: as many as `id2label` names, else `num_labels`, else 2."""
+    """Number of classes of a classifier: the length of `id2label`, else `num_labels`, else 2."""
     named = c.raw.get("id2label")
     if isinstance(named, Mapping) and named:
         return len(named)
@@ -82,21 +82,21 @@ def _labels(c: Config) -> int:
 
 
 def _sequence(c: Config, width: int) -> tuple[Modules, str]:
-    """A score for each class at one position of a sequence, its last, as engines pool first."""
+    """A score for each class at one position per sequence, the last; engines pool before the head."""
     labels = _labels(c)
     score = Linear(name="score", inputs=width, outputs=labels, part="head")
     return (score,), f"{labels} label(s) at one position a sequence, no language head"
 
 
 def _token(c: Config, width: int) -> tuple[Modules, str]:
-    """A score for each class at every token."""
+    """A score for each class at each token."""
     labels = _labels(c)
     score = Linear(name="score", inputs=width, outputs=labels, bias=True, part="other")
     return (score,), f"{labels} label(s) at every token, no language head"
 
 
 def _question(c: Config, width: int) -> tuple[Modules, str]:
-    """Whether the answer starts or ends at each token."""
+    """Scores for the start and the end of an answer at each token."""
     return (Linear(name="qa_outputs", inputs=width, outputs=2, bias=True, part="other"),), (
         "start and end of an answer at every token, no language head"
     )
@@ -109,7 +109,7 @@ _TASKS: Mapping[str, MakeHead] = MappingProxyType({
 
 # -- reward models (vLLM's qwen2_rm.py and internlm2.py) -----------------------------------------------------------
 def _two_layers(outputs: int) -> MakeHead:
-    """Qwen2.5-Math's reward heads: a layer as wide as the stream, ReLU, a layer of so many scores at every token."""
+    """Qwen2.5-Math's reward heads: a layer as wide as the hidden state, ReLU, then `outputs` scores at each token."""
 
     def make(c: Config, width: int) -> tuple[Modules, str]:
         modules = (
@@ -123,7 +123,7 @@ def _two_layers(outputs: int) -> MakeHead:
 
 
 def _value(c: Config, width: int) -> tuple[Modules, str]:
-    """One value at every token."""
+    """One value at each token."""
     return (Linear(name="v_head", inputs=width, outputs=1, part="other"),), "a value at every token, no language head"
 
 

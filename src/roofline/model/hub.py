@@ -1,4 +1,4 @@
-"""Files of the Hub, as huggingface_hub fetches and keeps them; what fails is said in one line."""
+"""Fetch files of the Hub into huggingface_hub's cache; failures are reported in one line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SOURCES = "a config.json or its folder, a name of the catalog or a Hub id"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _ONE_AT_A_TIME = threading.Lock()
 _AT_A_TIME = 8
-"""Files whose headers are asked for together."""
+"""Number of files whose headers are requested concurrently."""
 
 T = TypeVar("T")
 
@@ -34,10 +34,10 @@ UNREACHED = "cannot reach"
 
 
 class HubError(InputError):
-    """The Hub gave no file: what happened (`trouble`) and what to do (`expected`), in one line.
+    """A file could not be obtained from the Hub: what happened (`trouble`) and what to do (`expected`), in one line.
 
-    `lost`: there is no such model, none that may be seen, or nobody to ask; `absent`: the model is there
-    without the file.
+    `lost`: the model does not exist or is not visible, or the Hub cannot be reached. `absent`: the model exists without
+    the file.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class HubError(InputError):
         self.args = (self.forms()[0],)
 
     def forms(self) -> tuple[str, ...]:
-        """With what was said in brackets, without it, without the remedy where there are names, with one name."""
+        """The message in several lengths, longest first: without parenthesis, remedy, or all but one near name."""
         who, brief = f"model {self.value!r}: ", self.trouble.partition(" (")[0]
         full, short = f"{who}{self.trouble}; {self.expected}", f"{who}{brief}; {self.expected}"
         if not self.nearest:
@@ -59,16 +59,16 @@ class HubError(InputError):
 
 
 def hub_file(model: str, name: str, revision: str | None, largest: int = LARGEST_FILE) -> Path:
-    """The path of a Hub model's file in huggingface_hub's cache; more than `largest` bytes are refused.
+    """Path of a Hub model's file in huggingface_hub's cache; downloads it where needed, up to `largest` bytes.
 
-    Raises InputError, HubError where the Hub or the way to it fails.
+    Raises InputError for a larger file, and HubError where the Hub cannot be reached or fails.
     """
     with _asking(model, name, revision):
         return Path(_download(model, name, revision, largest))
 
 
 def hub_file_if_any(model: str, name: str, commit: str, largest: int = LARGEST_FILE) -> Path | None:
-    """The same of a commit, None where it has no such file; it is asked at most once. Raises HubError."""
+    """Path of a commit's file in the cache, None if the commit lacks the file, which is remembered. Raises HubError."""
     with _asking(model, name, commit):
         from huggingface_hub import try_to_load_from_cache
         from huggingface_hub.file_download import _CACHED_NO_EXIST
@@ -85,7 +85,7 @@ def hub_file_if_any(model: str, name: str, commit: str, largest: int = LARGEST_F
 
 
 def in_cache(model: str, name: str, commit: str) -> bool:
-    """Whether a file of a commit is in huggingface_hub's cache, which is all that is asked."""
+    """Whether a commit's file is in huggingface_hub's cache; makes no request."""
     with _asking(model, name, commit):
         from huggingface_hub import try_to_load_from_cache
 
@@ -93,9 +93,9 @@ def in_cache(model: str, name: str, commit: str) -> bool:
 
 
 def hub_ranges(model: str, names: Iterable[str], commit: str, use: Callable[[str, Read], T]) -> list[T]:
-    """What `use` makes of each file of a commit, read piece by piece where it is not in the cache.
+    """Apply `use` to each file of a commit, read piece by piece where it is not cached.
 
-    Several are asked at a time. Raises HubError.
+    Several files are requested concurrently. Raises HubError.
     """
     from concurrent.futures import ThreadPoolExecutor
     from functools import partial
@@ -113,7 +113,7 @@ def hub_ranges(model: str, names: Iterable[str], commit: str, use: Callable[[str
 
 
 def local_range(path: Path, offset: int, length: int) -> tuple[bytes, int]:
-    """At most `length` bytes of a file from `offset`, and the size of the file. Raises InputError."""
+    """At most `length` bytes of a local file from `offset`, and the file's size. Raises InputError."""
     try:
         info = path.stat()
         if not stat.S_ISREG(info.st_mode):
@@ -126,7 +126,7 @@ def local_range(path: Path, offset: int, length: int) -> tuple[bytes, int]:
 
 
 def commit_of(path: Path) -> str:
-    """The commit of a file in the cache, by the folder in which it stands."""
+    """The commit of a cached file, from its path; "main" if the path has none."""
     return next((part for part in reversed(path.parts) if _COMMIT.fullmatch(part)), "main")
 
 
@@ -143,7 +143,7 @@ def _asking(model: str, name: str, revision: str | None) -> Iterator[None]:
 
 
 def _download(model: str, name: str, revision: str | None, largest: int) -> str:
-    """Asks for the file's size, name and commit, then for the file where it is not yet cached; both are bounded."""
+    """Request a file's size, ETag and commit, then the file if it is not cached; both requests are bounded."""
     from huggingface_hub import constants, hf_hub_url, try_to_load_from_cache
     from huggingface_hub.errors import RemoteEntryNotFoundError, RevisionNotFoundError
 
@@ -172,7 +172,7 @@ def _download(model: str, name: str, revision: str | None, largest: int) -> str:
 
 
 def _folder(model: str) -> Path:
-    """Where huggingface_hub keeps the files of a model."""
+    """Folder in which huggingface_hub caches a model's files."""
     from huggingface_hub import constants
     from huggingface_hub.file_download import repo_folder_name
 
@@ -180,7 +180,7 @@ def _folder(model: str) -> Path:
 
 
 def _remember_absent(model: str, name: str, commit: str) -> None:
-    """Notes in the cache, where huggingface_hub does, that a commit has no such file; a cache that cannot is none."""
+    """Record in the cache, as huggingface_hub does, that a commit has no such file; an unwritable cache is ignored."""
     folder = _folder(model) / ".no_exist" / commit
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -190,7 +190,7 @@ def _remember_absent(model: str, name: str, commit: str) -> None:
 
 
 def _range(model: str, name: str, commit: str, offset: int, length: int) -> tuple[bytes, int]:
-    """At most `length` bytes of a file from `offset`, and the size of the file; never more is read."""
+    """At most `length` bytes of a Hub file from `offset`, and the file's size; never reads more."""
     from huggingface_hub import constants, hf_hub_url, try_to_load_from_cache
 
     cached = try_to_load_from_cache(model, name, revision=commit)
@@ -206,7 +206,7 @@ def _range(model: str, name: str, commit: str, offset: int, length: int) -> tupl
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keeps huggingface_hub's log, warnings and progress bar off the terminal; errors say all there is to say."""
+    """Silence huggingface_hub's log, warnings and progress bar; errors carry all information."""
     import logging
 
     bar = "huggingface_hub.http_get"
@@ -235,7 +235,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _explained(model: str, name: str, revision: str | None, error: Exception) -> HubError:
-    """The failure of a download, with what to do about it."""
+    """HubError for a failed download, with a remedy."""
     from huggingface_hub import constants, errors
 
     hub = re.sub(r"//[^/@]*@", "//", constants.ENDPOINT)
@@ -253,7 +253,7 @@ def _explained(model: str, name: str, revision: str | None, error: Exception) ->
 
 
 def _refused(hub: str, file: str, revision: str | None, error: HfHubHTTPError) -> tuple[str, str]:
-    """Trouble and remedy where the Hub answers, but not with the file."""
+    """Trouble and remedy where the Hub answers without the file."""
     from huggingface_hub import errors
 
     model, _, name = file.rpartition("/")
@@ -292,7 +292,7 @@ def _refused(hub: str, file: str, revision: str | None, error: HfHubHTTPError) -
 
 
 def _unreached(hub: str, name: str, error: Exception) -> tuple[str, str]:
-    """Trouble and remedy where the Hub does not answer, or not to the end, or the cache does not take the file."""
+    """Trouble and remedy where the Hub does not answer fully, or the cache cannot store the file."""
     from huggingface_hub import constants, errors
 
     said = _short(str(error) or type(error).__name__)
@@ -325,7 +325,7 @@ def _unreached(hub: str, name: str, error: Exception) -> tuple[str, str]:
 
 
 def _short(text: str) -> str:
-    """The first line of a message from outside, without control characters."""
+    """First line of an external message, shortened and without control characters."""
     line = text.strip().partition("\n")[0]
     line = "".join(c if c.isprintable() else " " for c in line)
     return line if len(line) <= 160 else f"{line[:157]}..."

@@ -1,7 +1,7 @@
-"""One bounded answer of the Hub, over huggingface_hub's session: so many bytes, so many seconds, and no more.
+"""Read one response of the Hub through huggingface_hub's session, with limits on bytes and seconds.
 
-huggingface_hub's own downloader takes as many bytes as come, for as long as they come, puts them where the server's
-ETag says, and asks the server for lists of its own beside; a server that means harm may fill a disk by it.
+huggingface_hub's own downloader accepts any number of bytes for any time, stores them at a path taken from the server's
+ETag, and makes further requests; a malicious server could fill a disk with it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import TypeVar
 from urllib.parse import urljoin, urlsplit
 
 PATIENCE = 60.0
-"""Seconds that a whole answer may take, and as many again as its largest size takes at `SLOWEST`."""
+"""Seconds allowed for a whole response, in addition to the time that its largest size takes at `SLOWEST`."""
 SLOWEST = 2**20
-"""Bytes per second of a body, at least, behind `PATIENCE`."""
+"""Slowest accepted rate of a body after `PATIENCE`, bytes per second."""
 MOST_REDIRECTS = 10
 LARGEST_REFUSAL = 2**16
-"""Bytes that are read of an answer that refuses."""
+"""Most bytes that are read of an error response."""
 _PIECE = 2**16
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _ETAG = re.compile(r"[0-9A-Za-z_-]{1,128}")
@@ -32,18 +32,18 @@ T = TypeVar("T")
 
 
 class LyingHubError(Exception):
-    """An answer that no Hub gives: a name that is none, more bytes than were said, a packed body."""
+    """A response that no Hub gives: an invalid commit or ETag, more bytes than announced, a compressed body."""
 
 
 class HubDeadlineError(Exception):
-    """An answer that took too long as a whole."""
+    """A response that took too long in total."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer: its status, its headers, in lower case, and at most as many bytes of its body as were asked for.
+    """A response: status, headers in lower case, and the body up to the requested number of bytes.
 
-    `longer`: whether the body had more.
+    `longer`: whether the body had more bytes.
     """
 
     status: int
@@ -54,7 +54,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Described:
-    """What the Hub says of a file: its commit, the name of its contents and its size, None where it does not say."""
+    """The Hub's description of a file: its commit, its ETag, and its size in bytes, None if not given."""
 
     commit: str
     etag: str
@@ -62,7 +62,7 @@ class Described:
 
 
 def described_at(url: str, timeout: float) -> Described:
-    """What the Hub says of the file at `url`. Raises LyingHubError for a commit or an ETag that can be none."""
+    """The Hub's description of the file at `url`. Raises LyingHubError for an invalid commit or ETag."""
     from huggingface_hub import constants
     from huggingface_hub.errors import FileMetadataError
 
@@ -81,10 +81,10 @@ def described_at(url: str, timeout: float) -> Described:
 
 
 def ask(method: str, url: str, most: int, timeout: float, wanted: Mapping[str, str] | None = None) -> Reply:
-    """The answer to a request, with at most `most` bytes of its body, within a time that follows from these.
+    """Response to a request, with at most `most` bytes of its body, within a time that depends on `most`.
 
-    `timeout`: the most seconds of silence. The token goes to the host of the Hub alone, wherever it sends us. Raises
-    huggingface_hub's errors for answers that refuse, those of its HTTP client, LyingHubError and HubDeadlineError.
+    `timeout`: longest silence in seconds. The token is sent only to the Hub's host, not to hosts that it redirects to.
+    Raises huggingface_hub's errors for error responses, errors of its HTTP client, LyingHubError and HubDeadlineError.
     """
     seconds = PATIENCE + most / SLOWEST
     until = time.monotonic() + seconds
@@ -122,7 +122,7 @@ def _asked(method: str, url: str, most: int, timeout: float, wanted: Mapping[str
 
 
 def _bounded(sent: Iterable[bytes], most: int, until: float) -> tuple[bytes, bool]:
-    """At most `most` bytes of a body as it was sent, and whether there were more."""
+    """At most `most` bytes of a raw body, and whether there were more."""
     pieces, size = [], 0
     for piece in sent:
         pieces.append(piece)
@@ -135,7 +135,7 @@ def _bounded(sent: Iterable[bytes], most: int, until: float) -> tuple[bytes, boo
 
 
 def _own_headers(with_token: bool) -> dict[str, str]:
-    """What says who asks; huggingface_hub's own headers would ask the server for a list first."""
+    """Headers with user agent and token; building huggingface_hub's own headers would make another request."""
     from huggingface_hub import constants, get_token
 
     from roofline.version import __version__
@@ -150,7 +150,7 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
 
 
 def _within(seconds: float, work: Callable[[], T]) -> T:
-    """What `work` returns, in a thread that is left to itself where it takes longer: headers may drip for ever."""
+    """Result of `work`, run in a thread that is abandoned after `seconds`, since headers may trickle in endlessly."""
     results: list[T] = []
     errors: list[BaseException] = []
 
@@ -171,10 +171,10 @@ def _within(seconds: float, work: Callable[[], T]) -> T:
 
 
 def keep(folder: Path, name: str, revision: str | None, described: Described, content: bytes) -> Path:
-    """Puts a file into huggingface_hub's cache, in the folder of its repository, and returns where it stands.
+    """Store a file in huggingface_hub's cache, in the folder of its repository, and return its path.
 
-    Contents lie in `blobs` under their ETag, `snapshots/COMMIT/NAME` links to them, `refs` says which commit a branch
-    or tag was (https://huggingface.co/docs/huggingface_hub/guides/manage-cache). Raises OSError.
+    Contents are in `blobs` under their ETag, `snapshots/COMMIT/NAME` links to them, and `refs` holds the commit of a
+    branch or tag (https://huggingface.co/docs/huggingface_hub/guides/manage-cache). Raises OSError.
     """
     blob, pointer = folder / "blobs" / described.etag, folder / "snapshots" / described.commit / name
     _put(blob, content)
@@ -192,7 +192,7 @@ def keep(folder: Path, name: str, revision: str | None, described: Described, co
 
 
 def _put(path: Path, content: bytes) -> None:
-    """Writes a file whole or not at all."""
+    """Write a file atomically."""
     import tempfile
 
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
-"""Images as tokens of a prompt: how many one of so many pixels becomes, for models whose config states how.
+"""Number of prompt tokens of an image by its size in pixels, for models whose config determines it.
 
-The rule follows from `model_type`, the sizes from the config: patches, how many of them are merged, tiles. Limits that
-a config does not hold are those of the published checkpoints' `preprocessor_config.json`. Markers that the processor
-puts around an image are counted. What images are resized by: the models' processors in huggingface/transformers.
+`model_type` selects the rule and the config gives the sizes: patches, merging, tiles. Limits missing from the config
+are those of the published checkpoints' `preprocessor_config.json`. Markers that the processor puts around an image are
+counted. Source of the resizing rules: the models' processors in huggingface/transformers.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from roofline.declared.spelling import pixels_named
 from roofline.declared.trees import JsonObject
 
 LARGEST_SIDE = 2**16
-"""Pixels of a side."""
+"""Most pixels of a side."""
 MOST_IMAGES = 1024
-"""Images of a request."""
+"""Most images of a request."""
 
 
 class ImageRule(Protocol):
-    """How an image becomes tokens."""
+    """Rule that gives the number of tokens of an image."""
 
     def tokens(self, width: int, height: int) -> int:
-        """Tokens of an image of so many pixels. Raises InputError for one that the model does not take."""
+        """Tokens of an image of `width` × `height` pixels. Raises InputError if the model does not accept the size."""
 
 
 @dataclass(frozen=True)
 class FixedImage:
-    """Every image is resized to one size, and has as many tokens."""
+    """Every image is resized to one size and has the same number of tokens."""
 
     number: int
 
@@ -45,10 +45,10 @@ class FixedImage:
 
 @dataclass(frozen=True)
 class MergedPatches:
-    """Sides are rounded to multiples of `side` pixels, each square of which is a token; one marker at either end.
+    """Sides are rounded to multiples of `side` pixels, and each square of that side is a token; plus two markers.
 
-    Where that is beyond `most` pixels, or below `least`, both sides are scaled by the square root of the ratio, and
-    rounded down, or up.
+    If the area is above `most` or below `least` pixels, both sides are scaled by the square root of the ratio and
+    rounded down or up, respectively.
     """
 
     side: int
@@ -72,9 +72,9 @@ class MergedPatches:
 
 @dataclass(frozen=True)
 class PatchRows:
-    """Squares of `side` pixels, begun ones included, and a marker at the end of each row.
+    """A token for each square of `side` pixels, partial squares included, and a marker at the end of each row.
 
-    An image whose longer side is beyond `longest` is scaled down to it.
+    An image whose longer side exceeds `longest` pixels is scaled down to it.
     """
 
     side: int
@@ -89,10 +89,10 @@ class PatchRows:
 
 @dataclass(frozen=True)
 class ImageTiles:
-    """Up to `most` tiles of `side` pixels, `each` tokens in each, and one more of the whole image where it has several.
+    """Up to `most` tiles of `side` pixels with `each` tokens per tile; if several, also the whole image as one tile.
 
-    Of the grids on which the image is scaled up least, else of those on which it is scaled down least, the smallest. A
-    marker follows every tile of several; three are around the whole image.
+    The grid is the one that scales the image up least, else the one that scales it down least; of equal grids, the
+    smallest. With several tiles, a marker follows each of them; the whole image has three markers.
     """
 
     side: int
@@ -105,7 +105,7 @@ class ImageTiles:
         grids = [(across, down) for across in numbers for down in numbers if across * down <= self.most]
 
         def scale(grid: tuple[int, int]) -> int:
-            """By which sides grow, times the image's area: a whole number."""
+            """Scale factor of the sides on this grid, times the image's area: a whole number."""
             return min(grid[0] * self.side * height, grid[1] * self.side * width)
 
         larger = [scale(g) for g in grids if scale(g) >= width * height]
@@ -121,19 +121,19 @@ class ImageTiles:
 MERGED = dict.fromkeys(("qwen2_vl", "qwen2_5_vl"), (4 * 28 * 28, 16384 * 28 * 28)) | dict.fromkeys(
     ("qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe"), (256 * 256, 4096 * 4096)
 )
-"""Fewest and most pixels, by the published checkpoints' `preprocessor_config.json`."""
+"""Fewest and most pixels of an image, by the published checkpoints' `preprocessor_config.json`."""
 AROUND = 4
-"""Around an image of Gemma 3: its begin, its end, and an empty line before and after."""
+"""Tokens around an image of Gemma 3: begin, end, and an empty line before and after."""
 TILES = 16
-"""Most tiles of an image of Llama 4."""
+"""Most tiles of a Llama 4 image."""
 PIXTRAL_LONGEST = 1024
-"""Pixels of the longer side of an image of Pixtral, by its `preprocessor_config.json`."""
+"""Longest side of a Pixtral image in pixels, by its `preprocessor_config.json`."""
 STATED = "Qwen-VL, Qwen3.5, Gemma 3, Llama 4, Mistral 3, Pixtral, LLaVA 1.5"
 """Models whose rules are known."""
 
 
 def image_rule(raw: JsonObject) -> ImageRule | None:
-    """The rule of a config's model; None where none is known or sizes are missing."""
+    """The image rule of a config's model; None if no rule is known or sizes are missing."""
     vision = raw.get("vision_config")
     kind = raw.get("model_type")
     if not isinstance(vision, Mapping) or not isinstance(kind, str):
@@ -161,7 +161,7 @@ def image_rule(raw: JsonObject) -> ImageRule | None:
 
 
 def _size(raw: JsonObject, key: str) -> int:
-    """A size that is there; 0 where it is not, or is none."""
+    """The size under `key`; 0 if it is missing or invalid."""
     number = integer(raw.get(key))
     return number if number is not None and 0 < number <= LARGEST_SIDE else 0
 
@@ -169,7 +169,7 @@ def _size(raw: JsonObject, key: str) -> int:
 @group
 @dataclass(frozen=True)
 class Images:
-    """So many images of so many pixels in every request. Raises InputError out of range."""
+    """Images in every request: their `number`, `width` and `height` in pixels. Raises InputError out of range."""
 
     number: int
     width: int
@@ -191,7 +191,7 @@ class Images:
         ] = None,
         image_size: Annotated[ImageSize | None, "Width and height of each, such as `1024x768`."] = None,
     ) -> Images:
-        """Images as settings. Raises InputError for one without the other, and for other sizes."""
+        """Build from settings. Raises InputError for one setting without the other, and for invalid sizes."""
         if images is None:
             raise InputError("image_size", image_size, "images beside it")
         if image_size is None:
@@ -201,7 +201,7 @@ class Images:
 
 @dataclass(frozen=True)
 class ImageTokens(Figured):
-    """Images of a request, and the tokens of each: a part of its prompt. What encodes them is not counted."""
+    """Images of a request and the tokens of each, which are part of its prompt. Encoding the images is not counted."""
 
     FIGURES: ClassVar[Units] = dict.fromkeys(("number", "width", "height", "each", "tokens"), "")
 
@@ -212,18 +212,18 @@ class ImageTokens(Figured):
 
     @property
     def tokens(self) -> int:
-        """Tokens of all of them."""
+        """Tokens of all images of a request."""
         return self.number * self.each
 
     @property
     def text(self) -> str:
-        """In words."""
+        """Description in words."""
         images = f"{self.number} image{'s' if self.number > 1 else ''} of {self.width}x{self.height}"
         return f"{images}, {self.each} tokens each; encoding them is not counted"
 
 
 def image_tokens(rule: ImageRule | None, name: str, images: Images) -> ImageTokens:
-    """What images become under the rule of the model of that name. Raises InputError where it has none."""
+    """Tokens of images under a model's rule; `name` names the model in errors. Raises InputError if there is none."""
     if rule is None:
         raise InputError("images", name, f"a model whose rule is known: {STATED}")
     each = rule.tokens(images.width, images.height)

@@ -1,6 +1,6 @@
-"""Keys of a config.json that cannot change parameters, FLOPs, bytes or cache, and what their values have to be.
+"""Keys of a config.json that cannot change parameters, FLOPs, bytes or cache, and the check of each value.
 
-A key that no family reads and that does not stand here becomes a named warning.
+A key that no family reads and that is not listed here gives a warning.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TypeAlias
 from roofline.declared.errors import InputError
 from roofline.declared.trees import JsonObject, JsonValue
 
-# Ids, and lists of them.
+# Token ids and sizes, and lists of them.
 _TOKENS = """
 bos_token_id eos_token_id pad_token_id sep_token_id cls_token_id mask_token_id unk_token_id decoder_start_token_id
 boi_token_index eoi_token_index image_token_index image_token_id video_token_id audio_token_id vision_start_token_id
@@ -82,7 +82,7 @@ vision_feature_select_strategy projector_hidden_act processor_class shared_moe_m
 order_of_interleaved_layers qk_norm_type router_dtype expert_selection_fn shared_expert_combination_strategy
 attention_chunk_type _commit_hash prefix moe_router_activation_func mtp_hybrid_override_pattern classifier_pooling
 """
-# Labels, versions, settings of other programs: anything.
+# Labels, versions, settings of other programs: any value.
 _OTHER = """
 architectures auto_map transformers_version torch_dtype dtype _attn_implementation attn_implementation
 _experts_implementation experts_implementation init_method id2label label2id task_specific_params attn_impl
@@ -107,7 +107,7 @@ Check: TypeAlias = Callable[[str, JsonValue], None]
 Checks: TypeAlias = Mapping[str, Check]
 
 NEUTRAL: JsonObject = MappingProxyType({
-    # Features that a family either always has or never has: harmless at the value that says so.
+    # Features that a family always or never has: harmless at the value that agrees.
     "attention_bias": False, "mlp_bias": False, "qkv_bias": False, "add_bias_linear": False, "use_bias": False,
     "attn_output_gate": True, "rms_norm": True, "norm_before_gate": True, "rotary": True, "qk_norm": True,
     "use_qk_norm": True, "use_parallel_block": True, "use_gated_activation": True, "mamba_inner_layernorms": True,
@@ -184,7 +184,7 @@ HARMLESS = _checks(
     (_FLAGS, _flag), (_SWITCHES, _switch), (_TEXT, _text), (_OTHER, _anything), (_COUNTS, _count),
 )  # fmt: skip
 
-# The same of a `quantization_config`: how it was made, and how the activations are treated.
+# Harmless keys of a `quantization_config`: how the checkpoint was made, and how activations are treated.
 HARMLESS_QUANTIZATION = _checks(
     (
         """

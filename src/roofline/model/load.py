@@ -1,6 +1,6 @@
-"""A name → config.json → Model: a dict, a file, a folder, the catalog, the Hub. No weights, no remote code.
+"""Load a Model from a dict, a file, a folder, the catalog or the Hub, without weights or remote code.
 
-What stands in a config.json is untrusted: it is parsed as data, with limits, and nothing in it is ever run.
+A config.json is untrusted: it is parsed as data, with limits, and nothing in it is ever executed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from roofline.model.untrusted import printable, read_config
 
 CATALOG = Path(__file__).with_name("catalog")
 _QUANTIZATION = "hf_quant_config.json"
-"""Where TensorRT Model Optimizer states a checkpoint's formats."""
+"""File in which TensorRT Model Optimizer states a checkpoint's formats."""
 _HUB_ID = re.compile(r"(?:\w[\w.-]{0,95}/)?\w[\w.-]{0,95}", re.ASCII)
 _REVISION = re.compile(r"\w[\w.+-]*(?:/\w[\w.+-]*)*", re.ASCII)
 
@@ -35,9 +35,9 @@ _REVISION = re.compile(r"\w[\w.+-]*(?:/\w[\w.+-]*)*", re.ASCII)
 class CatalogEntry:
     """A model of the catalog.
 
-    `parameters` and `active_parameters` (those that a token meets) are exact; `published` and `active` are the same as
-    its makers give them (`active` None where all are). `source`: where config and size come from; `scope`: what the
-    count covers.
+    `parameters` and `active_parameters` (those that a token uses) are exact; `published` and `active` are the figures
+    of its makers (`active` is None if all parameters are active). `source`: where config and size come from. `scope`:
+    what the count covers.
     """
 
     id: str
@@ -54,23 +54,22 @@ Source = Mapping[str, Any] | os.PathLike[str] | str
 
 
 def load(source: Source, *, revision: str | None = None, headers: bool = False, precision: object = None) -> Model:
-    """The model of a config.json: a dict, a file, a folder that holds one, a name of the catalog, a Hub id.
+    """Load the model of a config.json: a dict, a file, a folder that holds one, a name in the catalog, or a Hub id.
 
-    Or of a GGUF file, `model.gguf` or `owner/repo/model.gguf` on the Hub, of which only the header is read: sizes,
-    types and bytes are those of its tensors; one part of several stands for all.
+    A GGUF file works as well, `model.gguf` or `owner/repo/model.gguf` on the Hub. Only its header is read, and sizes,
+    types and bytes are those of its tensors; one part of a split file stands for all.
 
-    A path that exists comes before the catalog, the catalog before the Hub. A catalog name may be the exact Hub id,
-    the id in other case, or the part behind the slash where only one model has it; it never needs the network,
-    unless a `revision` (branch, tag or commit) is asked for. Hub files stay in huggingface_hub's cache and are read
-    from there offline; HF_TOKEN, HF_ENDPOINT, HF_HOME and HF_HUB_OFFLINE work as they do there.
+    An existing path takes precedence over the catalog, and the catalog over the Hub. A catalog name may be the exact
+    Hub id, the id in other case, or the part after the slash if only one model has it; it never needs the network
+    unless a `revision` (branch, tag or commit) is given. Hub files are cached by huggingface_hub and read from there
+    offline; HF_TOKEN, HF_ENDPOINT, HF_HOME and HF_HUB_OFFLINE work as usual.
 
-    `headers`: the formats of the weights are those of the checkpoint's files, by their headers (`model/headers.py`),
-    instead of those that the config promises. It needs a folder or a repository with safetensors files, of which it
-    reads some kB and no weights.
+    `headers`: take the formats of the weights from the headers of the checkpoint's files (`model/headers.py`) instead
+    of the config. This needs a folder or a repository with safetensors files, of which it reads some kB and no weights.
 
-    `precision`: formats instead of the checkpoint's, as `estimate` takes them: `fp8`, `weights=int4,kv=fp8`, `q4_k_m`.
+    `precision`: formats that replace the checkpoint's, as in `estimate`: `fp8`, `weights=int4,kv=fp8`, `q4_k_m`.
 
-    Raises InputError (HubError where the Hub or the way to it fails) with one line that says what to do.
+    Raises InputError (HubError where the Hub cannot be reached or fails) with one line that says what to do.
     """
     origin = origin_of(source, revision=revision)
     model = _of_catalog(origin.name) if origin.catalogued else model_from(origin)
@@ -88,7 +87,7 @@ def load(source: Source, *, revision: str | None = None, headers: bool = False, 
 
 
 def model_from(origin: Origin) -> Model:
-    """The model of a config whose place is known. Raises InputError."""
+    """Build the model of a config with known origin. Raises InputError."""
     model = build(origin.raw, origin.name)
     if origin.gguf is not None:
         from roofline.model.gguf.metadata import as_in_file
@@ -102,12 +101,12 @@ def model_from(origin: Origin) -> Model:
 
 @lru_cache(maxsize=128)
 def _of_catalog(id: str) -> Model:
-    """A model of the catalog, the same one each time, by which what was worked out for it is found again at once."""
+    """A catalog model; the same object each time, so that results cached for it are found again."""
     return model_from(Origin(id, catalog_config(id)))
 
 
 def model_of(model: Model | Source) -> Model:
-    """A model as it is, or by its name, path or config. Raises InputError for what is none."""
+    """Return a Model as is, or load it by its name, path or config. Raises InputError for anything else."""
     if isinstance(model, Model):
         return model
     if isinstance(model, (str, os.PathLike, Mapping)):
@@ -116,17 +115,17 @@ def model_of(model: Model | Source) -> Model:
 
 
 def config_of(source: Source, *, revision: str | None = None) -> tuple[str, dict[str, JsonValue]]:
-    """The name and the unchecked contents of the config.json that `source` means; see `load`.
+    """Name and unchecked contents of the config.json that `source` means; see `load`.
 
-    A dict has the name "". A folder gives its own name, so does a config.json; any other file its name without the
-    ending. Raises InputError.
+    A dict has the name "". A folder or its config.json has the folder's name, any other file its name without
+    extension. Raises InputError.
     """
     origin = origin_of(source, revision=revision)
     return origin.name, dict(origin.raw)
 
 
 def origin_of(source: Source, *, revision: str | None = None) -> Origin:
-    """The same, and where it was. Raises InputError."""
+    """The config.json that `source` means, with its origin; see `load`. Raises InputError."""
     if revision is not None and (
         not isinstance(revision, str) or not _REVISION.fullmatch(revision) or ".." in revision
     ):
@@ -152,7 +151,7 @@ def origin_of(source: Source, *, revision: str | None = None) -> Origin:
 
 @cache
 def catalog() -> Mapping[str, CatalogEntry]:
-    """The published models whose configs come along: Hub id → its entry, with the parameters it must have."""
+    """Published models whose configs are included: Hub id → entry, with the exact number of parameters."""
     entries = json.loads((CATALOG / "index.json").read_text("utf-8"))
     return MappingProxyType({name: CatalogEntry(id=name, **entry) for name, entry in entries.items()})
 
@@ -166,7 +165,7 @@ def catalog_config(id: str) -> dict[str, JsonValue]:
 
 # -- where it comes from -------------------------------------------------------------------------------------------
 def _is_path(source: str) -> bool:
-    """Whether a name that does not exist was meant as a path."""
+    """Whether a name that does not exist is meant as a path."""
     return source.startswith((".", "/", "~")) or "\\" in source or source.endswith((".json", ".gguf"))
 
 
@@ -190,7 +189,7 @@ def _from_path(source: str) -> Origin:
 
 
 def _states_elsewhere(raw: JsonObject) -> bool:
-    """Whether NVIDIA's file beside a config may say what it does not: its quantisation, or that of the cache."""
+    """Whether NVIDIA's file beside the config may add to it: a quantisation of the weights or of the cache."""
     stated = raw.get("quantization_config")
     if not isinstance(stated, Mapping):
         return stated is None
@@ -218,7 +217,7 @@ def _from_name(name: str, revision: str | None) -> Origin:
 
 
 def _fetch(name: str, revision: str | None) -> Path:
-    """The path of a Hub model's config.json in the cache; an error for a name that is lost suggests those it knows."""
+    """Path of a Hub model's config.json in the cache; if the model is not found, the error suggests catalog ids."""
     try:
         return hub_file(name, CONFIG_NAME, revision)
     except HubError as error:
@@ -228,7 +227,7 @@ def _fetch(name: str, revision: str | None) -> Path:
 
 
 def _find(name: str) -> str | None:
-    """The catalog id that `name` means: itself, itself in other case, or the part behind the slash."""
+    """The catalog id that `name` means: the id in any case, or its part after the slash; None if there is none."""
     if name in catalog():
         return name
     lower = name.lower()
@@ -239,6 +238,6 @@ def _find(name: str) -> str | None:
 
 
 def _near(name: str) -> list[str]:
-    """The catalog ids most like `name`, by their last part where `name` has no slash."""
+    """Catalog ids most similar to `name`, compared by the part after the slash if `name` has no slash."""
     by_name = {id if "/" in name else id.rpartition("/")[2]: id for id in catalog()}
     return [by_name[match] for match in nearest(name[:200], by_name)]

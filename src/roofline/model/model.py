@@ -1,4 +1,4 @@
-"""A model: embedding, layers of modules, head. Pure data."""
+"""The Model: embedding, layers of modules, head; pure data."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from roofline.model.images import ImageRule
 
 _LAST_INPUTS = (Conv, TokenShift, Delay)
-"""Modules whose state is a few of their last inputs."""
+"""Modules whose state is their last few inputs."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """The modules of one layer, in the order they run. Equal layers are equal blocks."""
+    """Modules of one layer, in the order they run. Equal layers are equal blocks."""
 
     name: str
     modules: tuple[Module, ...]
@@ -46,12 +46,12 @@ class Block:
 
 @dataclass(frozen=True, repr=False)
 class Model:
-    """One transformer.
+    """A transformer.
 
-    `layers` holds a block for each layer, first to last. `context` is the longest sequence the config allows.
-    `warnings` name every config key that was not understood; `not_counted` what the model has besides (a vision
-    tower, draft layers). `drafts`: its multi-token-prediction layers, which a plain step does not run.
-    `images`: how images become tokens, where the config states it.
+    `layers` holds a block for each layer, first to last. `context`: longest sequence that the config allows, in tokens.
+    `warnings`: one for each config key that was not understood. `not_counted`: other parts of the model (a vision
+    tower, draft layers). `drafts`: multi-token-prediction layers, which a plain step does not run. `images`: rule for
+    the tokens of images, where the config determines it.
     """
 
     name: str
@@ -79,7 +79,7 @@ class Model:
         return self._hash
 
     def __repr__(self) -> str:
-        """In a line, as all blocks and modules would fill screens."""
+        """A one-line summary, since all blocks and modules would fill screens."""
         return (
             f"{type(self).__name__}({self.name!r}, model_type={self.model_type!r}, layers={len(self.layers)}, "
             f"hidden={self.hidden}, vocab={self.vocab}, parameters={self.parameters}, context={self.context})"
@@ -101,50 +101,50 @@ class Model:
         return f"<table><caption>{escape(self.name)}</caption>{rows}</table>"
 
     def plain(self) -> str:
-        """How results call it."""
+        """Name of the model in results."""
         return self.name
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of sizes that are arrays, on a rank of many layouts at once; () for plain sizes."""
+        """Shape of sizes that are arrays, for a rank of many layouts at once; () for plain sizes."""
         return ()
 
     @property
     def layout_text(self) -> str:
-        """The layout of which it is one rank, in words; nothing for a whole model."""
+        """Description of the layout of which this is one rank; "" for a whole model."""
         return ""
 
     @property
     def resident(self) -> tuple[Model, ...]:
-        """What chips hold, each that differs once: the model, or every stage of a pipeline."""
+        """The distinct models that chips hold: this model, or each stage of a pipeline."""
         return (self,)
 
     @cached_property
     def blocks(self) -> tuple[tuple[Block, int], ...]:
-        """The distinct blocks in order of first use, each with the number of layers it stands in."""
+        """Distinct blocks in order of first use, each with its number of layers."""
         return tuple(Counter(self.layers).items())
 
     def placed(self) -> Iterator[tuple[str, Module, int]]:
-        """Where every module stands (embedding, a block's name, head), the module, and in how many layers."""
+        """Place of every module (embedding, a block's name, head), the module, and its number of layers."""
         yield from (("embedding", m, 1) for m in self.embedding)
         yield from ((block.name, m, n) for block, n in self.blocks for m in block.modules)
         yield from (("head", m, 1) for m in self.head)
 
     def modules(self) -> Iterator[tuple[Module, int]]:
-        """Every module with the number of times it stands in the model, embedding first and head last."""
+        """Every module with the number of times it occurs, embedding first and head last."""
         return ((m, n) for _, m, n in self.placed())
 
     @cached_property
     def parameters(self) -> int:
-        """All parameters, a tied head once. Equals the real code's count to the digit."""
+        """Number of parameters, counting a tied head once; equals that of the published code exactly."""
         return sum(n * m.parameters for m, n in self.modules())
 
     @cached_property
     def active_parameters(self) -> int:
-        """Parameters that one token of text meets: all but the routed experts it does not visit and what is idle.
+        """Parameters used for one token of text: all but those of routed experts not chosen and of idle modules.
 
-        parameters − Σ (experts − top_k)·(parameters of one expert), where a share of the top_k may fall on experts
-        without weights. The embedding table counts whole.
+        parameters − Σ (experts − top_k)·(parameters of one expert), where some of the top_k may fall on experts without
+        weights. The whole embedding table counts.
 
         Raises InputError where the config leaves out the experts per token.
         """
@@ -159,14 +159,14 @@ class Model:
         return self.parameters - idle
 
     def parameters_by_part(self) -> dict[Part, int]:
-        """Parameters of each part that has any; they sum to `parameters`."""
+        """Parameters of each part that has any; their sum is `parameters`."""
         sums = dict.fromkeys(PARTS, 0)
         for module, n in self.modules():
             sums[part_of(module)] += n * module.parameters
         return {part: total for part, total in sums.items() if total}
 
     def kv_elements(self, tokens: Count, ahead: Count = 0, block: int = 1) -> Count:
-        """Cached key/value elements of one sequence of `tokens`; windowed layers keep their window only.
+        """Cached key/value elements of one sequence of `tokens`; windowed layers keep only their window.
 
         `ahead`, `block`: as in `cached_tokens`.
         """
@@ -181,29 +181,30 @@ class Model:
     def kv_bytes(self, tokens: Count, precision: Precision | None = None) -> Count:
         """KV cache of one sequence of `tokens` tokens, bytes.
 
-        Σ over layers of kept tokens · elements per token · width of the cache format. A sliding or chunked layer
-        keeps min(tokens, window). Recurrent state is not a KV cache: see `state_bytes`.
+        Σ over layers of kept tokens · elements per token · bytes of the cache format. A sliding or chunked layer keeps
+        min(tokens, window). Recurrent state is not part of the KV cache: see `state_bytes`.
         """
         return (precision or self.precision).kv.bytes(self.kv_elements(whole_tokens(tokens)))
 
     def state_bytes(self, precision: Precision | None = None) -> Count:
-        """Recurrent state of one sequence, bytes; it does not grow with its length.
+        """Recurrent state of one sequence, bytes; independent of its length.
 
-        A scan's in the format of `state`, the last inputs of a convolution or a token shift in the activations'.
+        The state of a scan is in the format `state`, the last inputs of a convolution or token shift in that of
+        activations.
         """
         formats = precision or self.precision
         return sum(n * stored_state(m, formats) for m, n in self.modules())
 
     def weight_bytes(self, precision: Precision | None = None) -> Count:
-        """All weights as stored, group scales included, bytes; a tied table once."""
+        """Weights as stored, group scales included, bytes; a tied table counts once."""
         precision = precision or self.precision
         return sum(n * precision.weight_bytes(m) for m, n in self.modules())
 
 
 def _told_apart(layers: tuple[Block, ...]) -> tuple[Block, ...]:
-    """The layers, equal ones as one block; one that is called as another is, which differs, by a new name: `dense 2`.
+    """The layers with equal blocks made identical, and different blocks of one name renamed: `dense 2`.
 
-    What counts layers then finds a block by its identity, without a look at its modules.
+    Code that counts layers can then compare blocks by identity, without comparing their modules.
     """
     known: dict[str, list[tuple[Block, Block]]] = {}
     standing: dict[int, Block] = {}
@@ -218,29 +219,30 @@ def _told_apart(layers: tuple[Block, ...]) -> tuple[Block, ...]:
 
 
 def stored_state(module: Module, precision: Precision) -> Count:
-    """Recurrent state of one sequence in one layer's module, bytes; 0 where it has none."""
+    """Recurrent state of one sequence in one module, bytes; 0 for a module without state."""
     fmt = precision.activations if isinstance(module, _LAST_INPUTS) else precision.state
     return fmt.bytes(getattr(module, "state", 0))
 
 
 def cached_tokens(module: Module, tokens: Count, ahead: Count = 0, block: int = 1) -> Count:
-    """Of so many tokens those that a module caches: its window or chunk at most.
+    """Number of tokens that a module caches of a sequence of `tokens`: at most its window or chunk.
 
-    `ahead`: new tokens of a step for which there is room beside the window; `block`: in multiples of so many.
+    `ahead`: new tokens of a step for which there is room besides the window. `block`: the limit is rounded up to a
+    multiple of it.
     """
     limit = getattr(module, "window", None) or getattr(module, "chunk", None)
     return tokens if limit is None else least(tokens, ceil_div(limit + ahead, block) * block)
 
 
 def chosen(experts: Experts | ExpertLinear) -> int:
-    """Experts per token, or an InputError where the config does not say."""
+    """Experts per token. Raises InputError where the config does not say."""
     if experts.top_k is None:
         raise InputError("num_experts_per_tok", None, "the number of experts per token, for this model's work")
     return experts.top_k
 
 
 def whole_tokens(tokens: Count) -> Count:
-    """`tokens` as an exact int, an integer array or a symbol; InputError on anything else."""
+    """`tokens` as an exact int, an integer array or a symbol. Raises InputError for anything else."""
     from roofline.declared.checks import count
 
     return count("tokens", tokens)

@@ -1,10 +1,10 @@
-"""The parts of a transformer: sizes and weights, nothing else.
+"""Modules of a transformer: their sizes and weights only.
 
-Every module is frozen, and says how many parameters it holds (`parameters`). What it does at a step is in
+Every module is frozen and gives its number of parameters (`parameters`). Its work in a step is in
 `roofline.work.lower`. Sizes are element counts.
 
-`part` names the role of a module's weights for the precision: attention, ffn, experts, router, embedding,
-head, or other (norms and state parameters, which quantised checkpoints leave alone).
+`part` is the role of a module's weights for the precision: attention, ffn, experts, router, embedding, head, or other
+(norms and state parameters, which quantised checkpoints leave unquantised).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ Degree: TypeAlias = Literal["tp", "ep", "cp", "pp", "dp"]
 
 @record(frozen=True, kw_only=True, eq=False)
 class Module(Value):
-    """One layer's part. `name` is unique in its block.
+    """A module of a layer. `name` is unique in its block.
 
-    On one rank of a layout: it runs for one in `split` of a step's new tokens, and `copies` ranks of a stage hold the
-    same weights. `frozen`: it does not learn. `idle`: it has weights, and a step of text alone passes it over.
-    `format`: that of its matrices, where it is not that of its part.
+    On a rank of a layout, the module processes one `split`-th of a step's new tokens, and `copies` ranks of a stage
+    hold the same weights. `frozen`: its weights are not trained. `idle`: it has weights, but a step of text alone skips
+    it. `format`: format of its matrices, where it differs from that of its part.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Module(Value):
 
     @property
     def matrix(self) -> int:
-        """Those of them that stand in matrices, which quantisation changes; biases and norms stay as they are."""
+        """Number of parameters in matrices, which quantisation changes; biases and norms stay unquantised."""
         return 0
 
 
@@ -54,7 +54,7 @@ Modules: TypeAlias = tuple[Module, ...]
 
 @record(frozen=True, kw_only=True, eq=False)
 class Embedding(Module):
-    """A table [rows, width], one row looked up for each token. `shared`: the head multiplies by the same table."""
+    """A table [rows, width]; each token looks up one row. `shared`: the head multiplies by the same table."""
 
     rows: int
     width: int
@@ -73,15 +73,15 @@ class Embedding(Module):
 class Linear(Module):
     """y = x·Wᵀ (+ b), W [outputs, inputs].
 
-    `tied`: W is counted elsewhere, as the embedding table or as the same layer's first run. `groups`: W is
-    block-diagonal, that many blocks of [outputs / groups, inputs / groups]. `gated`: gate and up-projection side by
-    side, whose halves the activation behind multiplies. `beside`: a product of the layer before it reads the same
-    input, and what quantises that serves both.
+    `tied`: W is counted elsewhere, as the embedding table or in the same layer's first run. `groups`: W is
+    block-diagonal with this many blocks of [outputs / groups, inputs / groups]. `gated`: gate and up projection side by
+    side, whose halves the following activation multiplies. `beside`: an earlier product of the layer reads the same
+    input, and quantising it serves both.
 
-    `cut`: along which side the architecture is made of independent pieces that ranks can share out: its outputs
-    (columns: heads, inner neurons), its inputs (rows), its blocks (groups), or none. `kv`: so many of the outputs are
-    keys and values, of `kv_groups` heads. `gathered`: so many ranks bring their tokens together just before.
-    `stacked`: outputs of it and of another that reads the same input, which engines make in one product; 0 where none.
+    `cut`: the side along which tensor parallelism can split the layer into independent pieces: its outputs (columns:
+    heads, inner neurons), its inputs (rows), its blocks (groups), or none. `kv`: number of outputs that are keys and
+    values, of `kv_groups` heads. `gathered`: number of ranks whose tokens are gathered just before. `stacked`: total
+    outputs of this and other products of the same input that engines compute as one product; 0 if there are none.
     """
 
     inputs: int
@@ -109,10 +109,10 @@ class Linear(Module):
 
 @record(frozen=True, kw_only=True, eq=False)
 class Norm(Module):
-    """RMSNorm or LayerNorm over `width`, `repeats` times a token (once per head for q/k norms).
+    """RMSNorm or LayerNorm over `width`, `repeats` times per token (once per head for q/k norms).
 
-    One weight vector serves all repeats unless `per_repeat` (a weight for each). `tied`: the weights are those of the
-    same norm's first run, counted there.
+    One weight vector serves all repeats unless `per_repeat`. `tied`: the weights are counted in the same norm's first
+    run.
     """
 
     width: int
@@ -125,7 +125,7 @@ class Norm(Module):
 
     @property
     def vector(self) -> int:
-        """Weights and biases that a run reads."""
+        """Number of weights and biases that a run reads."""
         return (self.weight + self.bias) * self.width * (self.repeats if self.per_repeat else 1)
 
     @property
@@ -135,7 +135,7 @@ class Norm(Module):
 
 @record(frozen=True, kw_only=True, eq=False)
 class Rope(Module):
-    """Rotary position embedding on `dims` of each of `heads` heads (queries and keys together)."""
+    """Rotary position embedding of `dims` dimensions of each of `heads` heads (query and key heads together)."""
 
     heads: int
     dims: int
@@ -145,13 +145,13 @@ class Rope(Module):
 class Attention(Module):
     """softmax(q·kᵀ)·v over `heads` query and `kv_heads` key/value heads (MHA, GQA, MQA).
 
-    `window`: a query sees that many last tokens, itself included. `chunk`: a query sees its own chunk's
-    beginning up to itself. `select`: of blocks of `block` tokens a query sees its own up to itself and the others that
-    an indexer picks, so many in all. `sinks`: one learned logit per head. `borrowed`: the keys and values are those
-    that an earlier layer holds in its cache. `differential`: a value head, twice as wide, serves two key heads
-    (arXiv:2410.05258 §2.1); the published code multiplies queries and keys once for each half of the values, which
-    only `torch` counting follows. `keeps_all`: so does it that code keeps all keys in its cache, those behind the
-    window too.
+    `window`: a query sees this many last tokens, including its own. `chunk`: a query sees its own chunk from the start
+    up to itself. `select`: number of blocks of `block` tokens that a query sees: its own up to itself, and others that
+    an indexer selects. `sinks`: one learned logit per head. `borrowed`: keys and values are those that an earlier layer
+    holds in its cache. `differential`: a value head, twice as wide, serves two key heads (arXiv:2410.05258 §2.1); the
+    published code multiplies queries and keys once for each half of the values, which only `torch` counting follows.
+    `keeps_all`: the published code caches all keys, including those outside the window, which likewise only `torch`
+    counting follows.
     """
 
     heads: int
@@ -173,7 +173,7 @@ class Attention(Module):
 
     @property
     def kv_width(self) -> int:
-        """Elements of the keys and values of one token."""
+        """Elements of one token's keys and values."""
         values = self.kv_heads // 2 if self.differential else self.kv_heads
         return self.kv_heads * self.head_dim + values * self.v_head_dim
 
@@ -187,10 +187,10 @@ class Attention(Module):
 class LatentAttention(Module):
     """Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434).
 
-    Caches one latent of `rank` and one rotary key of `rope` per token, for all heads. Holds the up-projection
-    kv_b [rank → heads·(nope + v)], which is either applied to the context (expanded) or folded into query and
-    output (absorbed). `select`: an indexer picks that many tokens for each query (sparse attention), in pools of `pool`
-    that are complete; to what follows the last of them it attends besides. `window` and `sinks` as in `Attention`.
+    Caches one latent of `rank` and one rotary key of `rope` elements per token, for all heads. Holds the up-projection
+    kv_b [rank → heads·(nope + v)], which is either applied to the context (expanded) or folded into query and output
+    (absorbed). `select`: an indexer selects this many tokens for each query (sparse attention), in complete pools of
+    `pool` tokens; tokens after the last complete pool are attended to as well. `window` and `sinks` as in `Attention`.
     """
 
     heads: int
@@ -221,9 +221,10 @@ class LatentAttention(Module):
 class Indexer(Module):
     """Scores every cached token for sparse attention with `heads` small heads (DeepSeek-V3.2's lightning indexer).
 
-    Caches one key of `head_dim` per token. `rate`: scores the entries that a `Compressor` makes of that many tokens
-    each, and caches nothing itself. `summed`: the heads' scores are weighed and summed; otherwise each head picks.
-    `sum_by_product`: the published code sums them by a matrix product, which only `torch` counting follows.
+    Caches one key of `head_dim` per token. `rate`: instead scores entries that a `Compressor` makes of this many tokens
+    each, and caches nothing itself. `summed`: the heads' scores are combined in a weighted sum; otherwise each head
+    selects separately. `sum_by_product`: the published code sums them with a matrix product, which only `torch`
+    counting follows.
     """
 
     heads: int
@@ -240,9 +241,9 @@ class Indexer(Module):
 
 @record(frozen=True, kw_only=True, eq=False)
 class Compressor(Module):
-    """Makes one entry of `width` of every `rate` tokens: their weighted sum, `normed` and rotated (DeepSeek-V4).
+    """Makes one entry of `width` from every `rate` tokens: their weighted sum, `normed` and rotated (DeepSeek-V4).
 
-    `overlap`: an entry also sums over the `rate` tokens before. The weights have a learned bias for each place.
+    `overlap`: an entry also sums over the preceding `rate` tokens. The weights have a learned bias for each position.
     """
 
     width: int
@@ -253,7 +254,7 @@ class Compressor(Module):
 
     @property
     def terms(self) -> int:
-        """Tokens that one entry sums over."""
+        """Number of tokens that one entry sums over."""
         return self.rate * (2 if self.overlap else 1)
 
     @property
@@ -268,10 +269,10 @@ class Compressor(Module):
 
 @record(frozen=True, kw_only=True, eq=False)
 class CompressedAttention(Module):
-    """Multi-query attention, keys and values one, over the last `window` tokens and over compressed entries.
+    """Multi-query attention whose keys are also its values, over the last `window` tokens and compressed entries.
 
-    DeepSeek-V4: an entry stands for `rate` tokens (None: no entries), and a query sees all that are complete, or the
-    `select` best of them. `sinks` as in `Attention`. Caches the window; the entries are the `Compressor`'s.
+    In DeepSeek-V4 an entry stands for `rate` tokens (None: no entries), and a query sees all complete entries, or the
+    `select` best of them. It has sinks as in `Attention`. It caches the window; the `Compressor` caches the entries.
     """
 
     heads: int
@@ -292,7 +293,7 @@ class CompressedAttention(Module):
 
 @record(frozen=True, kw_only=True, eq=False)
 class Activation(Module):
-    """f(x) on `width` values, or f(gate)·up from 2·`width` where `gated`. `learned`: its own scalars."""
+    """f(x) on `width` values, or f(gate)·up from 2·`width` values if `gated`. `learned`: number of learned scalars."""
 
     width: int
     function: str
@@ -306,10 +307,10 @@ class Activation(Module):
 
 @record(frozen=True, kw_only=True, eq=False)
 class Add(Module):
-    """The sum of two streams of `width` (residual, shared and routed experts).
+    """Sum of two inputs of `width` values (residual; shared and routed experts).
 
-    `scaled`: a learned vector is added to each of the two, and the sum multiplied by another, before they meet.
-    `weighed`: each of the two is multiplied by a function of one learned vector.
+    `scaled`: before the sum, a learned vector is added to each input, and the result multiplied by another. `weighed`:
+    each input is multiplied by a function of one learned vector.
     """
 
     width: int
@@ -323,9 +324,9 @@ class Add(Module):
 
 @record(frozen=True, kw_only=True, eq=False)
 class Gate(Module):
-    """A stream of `width` times σ of another of `gates` values (`gates` < width: one for each head).
+    """Product of `width` values and σ of `gates` values (`gates` < `width`: one gate per head).
 
-    `sigmoid` False: times the values themselves.
+    If not `sigmoid`, the gates are used directly.
     """
 
     width: int
@@ -335,9 +336,9 @@ class Gate(Module):
 
 @record(frozen=True, kw_only=True, eq=False)
 class Mix(Module):
-    """Each of `streams` residual streams of `width` becomes a sum of all, weighted by the token itself.
+    """Each of `streams` residual streams of `width` becomes a weighted sum of all; the weights come from the token.
 
-    Alternating updates (arXiv:2301.13310) and hyper-connections (arXiv:2409.19606).
+    Used by alternating updates (arXiv:2301.13310) and hyper-connections (arXiv:2409.19606).
     """
 
     streams: int
@@ -346,9 +347,9 @@ class Mix(Module):
 
 @record(frozen=True, kw_only=True, eq=False)
 class Router(Module):
-    """Scores `experts` for a token of width `inputs` and keeps the best.
+    """Scores `experts` experts for a token of width `inputs` and keeps the best.
 
-    `correction`: a learned value for each expert besides, a score bias or a scale.
+    `correction`: there is one more learned value per expert, a score bias or a scale.
     """
 
     inputs: int
@@ -367,19 +368,20 @@ class Router(Module):
 
 @record(frozen=True, kw_only=True, eq=False)
 class Experts(Module):
-    """`experts` feed-forward networks hidden → inner → hidden, `top_k` of them for each token.
+    """`experts` feed-forward networks hidden → inner → hidden, of which each token uses `top_k`.
 
     `top_k` None: the config does not say; parameters are known, the work is not. `reference`: how the published code
-    multiplies, which only `torch` counting follows: all routed rows in one grouped product, each expert's rows by
-    themselves (DBRX), or every expert on all tokens (Llama-4).
+    multiplies, which only `torch` counting follows: all routed rows in one grouped product, each expert's rows
+    separately (DBRX), or every expert on all tokens (Llama-4).
 
-    `groups`: a token's experts stand in `top_groups` of so many groups (node-limited routing, arXiv:2412.19437 §2.1.2).
-    `identities`: experts besides that hand a token on as it is (zero experts, arXiv:2509.01322 §2.1). They have no
-    weights, and what falls on them does no work and goes nowhere; the router takes all for equals.
-    On one rank of a layout: it holds one in `ranks` of the experts, and their tokens come from `gathered` ranks;
-    `load`: rows of the busiest rank over the mean. `redundant`: copies of experts besides, among which and the
-    originals an expert's tokens are shared out (redundant experts, arXiv:2412.19437 §3.4.1). `popularity`: how tokens
-    spread over experts (roofline.model.popularity); 0: evenly.
+    `groups`: a token's experts are in `top_groups` of this many groups (node-limited routing, arXiv:2412.19437 §2.1.2).
+    `identities`: additional experts that return a token unchanged (zero experts, arXiv:2509.01322 §2.1). They have no
+    weights, and tokens routed to them cause no work and no traffic; the router treats all experts equally.
+
+    On a rank of a layout, the module holds one `ranks`-th of the experts, and their tokens come from `gathered` ranks.
+    `load`: rows of the busiest rank over the mean. `redundant`: additional copies of experts, which share their tokens
+    with the originals (redundant experts, arXiv:2412.19437 §3.4.1). `popularity`: distribution of tokens over experts
+    (roofline.model.popularity); 0: uniform.
     """
 
     hidden: int
@@ -401,12 +403,12 @@ class Experts(Module):
 
     @property
     def slots(self) -> int:
-        """Experts and their copies."""
+        """Number of experts and their copies."""
         return self.experts + self.redundant
 
     @property
     def chances(self) -> tuple[float, ...]:
-        """The share of tokens that choose each expert or copy; of identities they choose as many as of others."""
+        """Share of tokens that choose each expert or copy; an identity is chosen as often as an average expert."""
         share = (self.top_k or 1) * self.experts / (self.experts + self.identities)
         return slot_chances(self.experts, self.redundant, share, self.popularity)
 
@@ -417,12 +419,12 @@ class Experts(Module):
         return self.hidden * (wide + self.inner) + ((wide + self.hidden) if self.bias else 0)
 
     def routed(self, choices: Count) -> Count:
-        """Of so many choices of an expert those that fall on one with weights, as expected, rounded up."""
+        """Expected number of `choices` that fall on experts with weights, rounded up."""
         return ceil_div(choices * self.experts, self.experts + self.identities) if self.identities else choices
 
     @property
     def held(self) -> int:
-        """Experts, copies among them, whose weights a rank holds."""
+        """Number of experts, copies included, whose weights a rank holds."""
         ranks: Any = self.ranks  # an array on ranks of many layouts, and so is what they hold
         share: int = self.slots // ranks
         return share
@@ -438,10 +440,10 @@ class Experts(Module):
 
 @record(frozen=True, kw_only=True, eq=False)
 class ExpertLinear(Module):
-    """`experts` matrices [outputs, inputs], `top_k` of them for each token: heads as experts (arXiv:2210.05144 §3).
+    """`experts` matrices [outputs, inputs], of which each token uses `top_k`: heads as experts (arXiv:2210.05144 §3).
 
-    What they make stands side by side; where `summed`, each reads an input of its own, and a token's outputs add up,
-    weighted by the router.
+    Their outputs are concatenated. If `summed`, each reads a separate input, and a token's outputs are summed with the
+    router's weights.
     """
 
     inputs: int
@@ -466,12 +468,13 @@ class ExpertLinear(Module):
 
 @record(frozen=True, kw_only=True, eq=False)
 class Conv(Module):
-    """Causal convolution over time: `kernel` taps on `channels`, kernel − 1 inputs kept as state.
+    """Causal convolution over time: `kernel` taps on `channels`, with kernel − 1 inputs kept as state.
 
-    Depthwise, or in groups of `width` channels that all read one another. `kv`: so many of the channels belong to
-    `kv_groups` groups that heads share. `padding`: outputs of a sequence that the published code makes besides those of
-    its tokens, kernel − 1 where None; only `torch` counting follows it. `dynamic`: to the taps are added those that a
-    projection makes of each token for so many heads; the published code multiplies them element by element.
+    It is depthwise, or in groups of `width` channels that all read one another. `kv`: number of channels that belong to
+    `kv_groups` groups shared by heads. `padding`: outputs of a sequence that the published code computes in addition to
+    those of its tokens, kernel − 1 if None; only `torch` counting follows it. `dynamic`: number of heads for which taps
+    that a projection computes from each token are added to the learned ones; the published code multiplies them
+    elementwise.
     """
 
     channels: int
@@ -495,9 +498,9 @@ class Conv(Module):
 
 @record(frozen=True, kw_only=True, eq=False)
 class SelectiveScan(Module):
-    """Mamba-1 (arXiv:2312.00752): `channels` independent states of `state_size`, A [channels, state_size] and D.
+    """Mamba-1 (arXiv:2312.00752): `channels` independent states of `state_size`; A [channels, state_size] and D.
 
-    `groups`: the channels fall into so many heads, with B and C for each (Zamba, arXiv:2405.16712).
+    `groups`: the channels are split into this many heads, each with its B and C (Zamba, arXiv:2405.16712).
     """
 
     channels: int
@@ -516,7 +519,7 @@ class SelectiveScan(Module):
 
 @record(frozen=True, kw_only=True, eq=False)
 class StateSpace(Module):
-    """Mamba-2 (arXiv:2405.21060): a state [head_dim, state_size] a head, B and C shared in `groups`; A, D, dt bias."""
+    """Mamba-2 (arXiv:2405.21060): state [head_dim, state_size] per head, B and C shared in `groups`; A, D, dt bias."""
 
     heads: int
     head_dim: int
@@ -538,7 +541,7 @@ class StateSpace(Module):
 class DeltaRule(Module):
     """Gated delta rule (arXiv:2412.06464): a state [key_dim, value_dim] per value head; A and dt bias.
 
-    `channelwise`: a decay of its own for each key channel (Kimi Delta Attention, arXiv:2510.26692), not for each head.
+    `channelwise`: a decay for each key channel (Kimi Delta Attention, arXiv:2510.26692) instead of one for each head.
     """
 
     key_heads: int
@@ -550,7 +553,7 @@ class DeltaRule(Module):
 
     @property
     def decays(self) -> int:
-        """Decays of one token."""
+        """Number of decays per token."""
         return self.value_heads * (self.key_dim if self.channelwise else 1)
 
     @property
@@ -565,7 +568,7 @@ class DeltaRule(Module):
 
 @record(frozen=True, kw_only=True, eq=False)
 class LinearAttention(Module):
-    """Lightning attention (arXiv:2401.04658): a state [head_dim, head_dim] a head, which decays at a fixed rate."""
+    """Lightning attention (arXiv:2401.04658): a state [head_dim, head_dim] per head, which decays at a fixed rate."""
 
     heads: int
     head_dim: int
@@ -579,7 +582,7 @@ class LinearAttention(Module):
 
 @record(frozen=True, kw_only=True, eq=False)
 class GatedRecurrence(Module):
-    """Real-gated linear recurrent unit (Griffin, arXiv:2402.19427 §2.4): `channels` states of one value, Λ for each."""
+    """Real-gated linear recurrent unit (Griffin, arXiv:2402.19427 §2.4): one state and one Λ for each of `channels`."""
 
     channels: int
 
@@ -595,9 +598,9 @@ class GatedRecurrence(Module):
 
 @record(frozen=True, kw_only=True, eq=False)
 class TokenShift(Module):
-    """Each token's stream of `width` mixed with that of the token before, in `streams` learned ways (RWKV).
+    """Each token's `width` values are mixed with those of the previous token, in `streams` learned ways (RWKV).
 
-    x'ₜ = μ·xₜ + (1 − μ)·xₜ₋₁, a μ of `width` for each of the ways (arXiv:2305.13048, eq. 11–13).
+    x'ₜ = μ·xₜ + (1 − μ)·xₜ₋₁ with a separate μ of `width` for each way (arXiv:2305.13048, eq. 11–13).
     """
 
     width: int
@@ -609,16 +612,16 @@ class TokenShift(Module):
 
     @property
     def state(self) -> int:
-        """State elements per sequence: its last token."""
+        """State elements per sequence: the input of its last token."""
         return self.width
 
 
 @record(frozen=True, kw_only=True, eq=False)
 class Delay(Module):
-    """Each token gets the `width` values of the token before (ZAYA's values, arXiv:2510.04476).
+    """Each token gets `width` values of the previous token (ZAYA's values, arXiv:2510.04476).
 
-    A projection from `inputs` made them. The published code projects a zero for the first token, which only `torch`
-    counting follows. `kv_groups`: heads that other heads share.
+    A projection from `inputs` computed them. The published code also projects a zero for the first token, which only
+    `torch` counting follows. `kv_groups`: KV heads that query heads share.
     """
 
     width: int
@@ -627,15 +630,15 @@ class Delay(Module):
 
     @property
     def state(self) -> int:
-        """State elements per sequence: its last token's."""
+        """State elements per sequence: the values of its last token."""
         return self.width
 
 
 @record(frozen=True, kw_only=True, eq=False)
 class RelativeBias(Module):
-    """A bias of attention for each distance up to `extent`: a token's `dim` values of each head, times a table.
+    """Attention bias for each distance up to `extent`: `dim` values of a token per head, times a learned table.
 
-    The table [dim, extent] is one for all `heads`. Its formula is that of the published code of Inkling (transformers).
+    All `heads` share the table [dim, extent]. The formula is that of the published code of Inkling (transformers).
     """
 
     heads: int
@@ -653,9 +656,9 @@ class RelativeBias(Module):
 
 @record(frozen=True, kw_only=True, eq=False)
 class DepthAttention(Module):
-    """Learned queries attend, at each token alone, to `states` streams of `width`: those of blocks of layers before.
+    """Learned queries attend, separately at each token, to `states` vectors of `width` from earlier blocks of layers.
 
-    Its formula is that of the published code of Inkling 2 (transformers). Each query's answer is a stream of its own.
+    The formula is that of the published code of Inkling 2 (transformers). Each query has a separate output.
     """
 
     width: int
@@ -669,9 +672,9 @@ class DepthAttention(Module):
 
 @record(frozen=True, kw_only=True, eq=False)
 class Wkv(Module):
-    """RWKV's mean of all values before, weighted by their keys and a decay (arXiv:2305.13048, eq. 16).
+    """RWKV's mean of all earlier values, weighted by their keys and a decay (arXiv:2305.13048, eq. 16).
 
-    Each of `channels` has a decay w and a bonus u of its own. Its state is a numerator, a denominator, and the largest
+    Each of `channels` has a separate decay w and bonus u. The state is a numerator, a denominator, and the largest
     exponent, which keeps both in range (appendix D there).
     """
 
@@ -689,9 +692,9 @@ class Wkv(Module):
 
 @record(frozen=True, kw_only=True, eq=False)
 class MatrixMemory(Module):
-    """mLSTM (xLSTM, arXiv:2405.04517 §2.3): a matrix [key_dim, value_dim] a head, with a normaliser of key_dim.
+    """mLSTM (xLSTM, arXiv:2405.04517 §2.3): a matrix [key_dim, value_dim] per head, with a normaliser of key_dim.
 
-    Exponential input gates and forget gates, one of each a head, are scaled by their largest exponent so far.
+    Each head has an exponential input gate and a forget gate, which are scaled by their largest exponent so far.
     """
 
     heads: int
@@ -706,21 +709,23 @@ class MatrixMemory(Module):
 
 
 SINGLE_STATES = (DeltaRule, Wkv, MatrixMemory)
-"""Kinds whose state the published code keeps in fp32, whatever format the weights have.
+"""Module kinds whose state the published code keeps in fp32, whatever the format of the weights.
 
-It is the sum of all tokens before, and its kernels read and write it so (flash-linear-attention, SGLang). Of state
-spaces most engines keep it in the weights' format, unless `mamba_ssm_dtype` or the like says otherwise; vLLM does so
-with gated delta nets, too, but not with Kimi Delta Attention (vllm/model_executor/layers/mamba/mamba_utils.py).
+The state is the sum over all earlier tokens, and kernels read and write it in fp32 (flash-linear-attention, SGLang).
+Most engines keep the state of state spaces in the weights' format, unless `mamba_ssm_dtype` or the like says otherwise;
+vLLM does so with gated delta nets too, but not with Kimi Delta Attention
+(vllm/model_executor/layers/mamba/mamba_utils.py).
 """
 
 
 @record(frozen=True, kw_only=True, eq=False)
 class Collective(Module):
-    """What `ranks` ranks of a layout, every `stride`-th, exchange: `width` elements of each token.
+    """A collective among `ranks` ranks of a layout, `stride` apart, of `width` elements per token.
 
-    `op` is one of `roofline.machine.collectives`, and so is what its size means. A token of a `dispatch` or `combine`
-    goes to `top_k` of `experts` experts and `identities`, in at most `top_groups` of `groups` groups. `axis`: the
-    degree of the layout that it belongs to. `again`: what it gathers is not kept for the backward pass.
+    `op` is one of `roofline.machine.collectives`, which defines what the size means. A token of a `dispatch` or
+    `combine` goes to `top_k` of `experts` experts and `identities`, in at most `top_groups` of `groups` groups. `axis`:
+    the parallelism degree that it belongs to. `again`: the gathered values are not kept for the backward pass, which
+    gathers again.
     """
 
     op: str

@@ -1,8 +1,8 @@
-"""What the tensors of a module are called in published checkpoints.
+"""Names of a module's tensors in published checkpoints.
 
-Here a fused product is one module; a checkpoint may store it in pieces (q, k and v; gate and up), and a quantisation
-may treat each piece in its own way. `pieces` says which ones a module has, how many values each holds, and under which
-names makers publish it, the usual one first. A name is relative to its layer; `stem` says how layers are called.
+A fused product is one module here, while a checkpoint may store it in pieces (q, k and v; gate and up) and quantise
+each piece differently. `pieces` gives the pieces of a module, the number of values of each, and the names under which
+they are published, the usual one first. A name is relative to its layer; `STEMS` are the names of layers.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from roofline.model import modules as m
 from roofline.model.table import KindTable
 
 STEMS = ("model.layers", "model.language_model.layers", "language_model.model.layers", "backbone.layers")
-"""How layers are called: by most, and by wrappers and hybrids."""
+"""Names of the list of layers: the usual one, and those of wrappers and hybrids."""
 HEAD, TABLE = ("lm_head", "output", "embed_out"), ("embed_tokens", "wte", "word_embeddings", "tok_embeddings", "wpe")
-"""How heads and embedding tables are called."""
+"""Names of heads and of embedding tables."""
 MIXERS = (
     "self_attn",
     "self_attn.0",
@@ -30,31 +30,31 @@ MIXERS = (
     "temporal_block",
     "conv",
 )
-"""How the first half of a layer is called."""
+"""Names of the mixer, the first half of a layer."""
 NETWORKS = ("mlp", "mlps.0", "feed_forward", "block_sparse_moe", "ffn", "mixer", "moe")
-"""How the second half is called."""
+"""Names of the feed-forward, the second half of a layer."""
 SECOND = "second_"
-"""How the modules of the second half of a double layer begin (LongCat-Flash)."""
+"""Prefix of the modules in the second half of a double layer (LongCat-Flash)."""
 SHARED = ("shared_experts", "shared_expert", "shared_mlp")
 BESIDE_DENSE = "dense_norm"
-"""The norm of a dense network that has experts beside it, in no container of their own (Gemma 4)."""
+"""Norm of a dense network whose layer also has experts outside any container (Gemma 4)."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A matrix of a checkpoint: its values, and its names, in which `{e}` stands for the number of an expert."""
+    """A matrix of a checkpoint: its number of values, and its names, in which `{e}` stands for an expert's number."""
 
     values: int
     names: tuple[str, ...]
 
 
 def _in(containers: Iterable[str], *leaves: str) -> tuple[str, ...]:
-    """Every leaf in every container, the usual pair first; in the layer itself where a container has no name."""
+    """Every leaf in every container, the usual pair first; a container "" is the layer itself."""
     return tuple(f"{container}.{leaf}" if container else leaf for container in containers for leaf in leaves)
 
 
 def _around_experts(block: m.Modules) -> tuple[str, ...]:
-    """What holds the experts of a layer and their router."""
+    """Names of the containers of a layer's experts and router."""
     return ("", "moe") if any(x.name == BESIDE_DENSE for x in block) else NETWORKS
 
 
@@ -84,7 +84,7 @@ _GATED_NORMS = {
 
 
 def _qkv(x: m.Linear) -> tuple[Piece, ...]:
-    """Queries, keys and values; keys and values are as many."""
+    """Pieces of a fused query, key and value projection; keys and values have equal sizes."""
     each, keys = x.inputs, x.kv // 2
     sizes = (x.outputs - 2 * keys, keys, keys)
     apart = (("q_proj", "wq", "to_q"), ("k_proj", "wk", "to_k"), ("v_proj", "wv", "to_v"))
@@ -120,7 +120,7 @@ def _linear(x: m.Linear, block: m.Modules) -> tuple[Piece, ...]:
 
 
 def _second(pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
-    """Those of the second half of a double layer, in containers that are numbered."""
+    """Pieces of the second half of a double layer, whose containers are numbered."""
 
     def numbered(name: str) -> str:
         container, leaf = name.split(".", 1)
@@ -144,7 +144,7 @@ def _shared() -> tuple[str, ...]:
 
 
 def _in_proj(x: m.Linear, block: m.Modules) -> tuple[Piece, ...]:
-    """What goes into a state: of a delta rule its decays and rates stand apart from the streams."""
+    """Pieces of a state's input projection; that of a delta rule is also stored with decays and rates separate."""
     scan = next((s for s in block if isinstance(s, m.DeltaRule) and not s.channelwise), None)
     if scan is None:
         return (Piece(x.matrix, _in(MIXERS, "in_proj", "q_proj", "qkv_proj")),)
@@ -159,7 +159,7 @@ def _in_proj(x: m.Linear, block: m.Modules) -> tuple[Piece, ...]:
 
 
 def _experts(x: m.Experts, block: m.Modules) -> tuple[Piece, ...]:
-    """Gate, up and down of every expert: under its number, or of all in one tensor."""
+    """Gate, up and down projections of all experts: numbered, or together in one tensor."""
     each, around = x.held * x.hidden * x.inner, _around_experts(block)
     apart = (
         (("gate_proj", "w1", "gate_up_proj"), "input_linear"),
@@ -173,7 +173,7 @@ def _experts(x: m.Experts, block: m.Modules) -> tuple[Piece, ...]:
 
 
 PIECES: KindTable[Callable[[Any, m.Modules], tuple[Piece, ...]]] = KindTable("pieces", m.Module)
-"""Kind of module → the matrices that a checkpoint stores of it."""
+"""Kind of module → the matrices that a checkpoint stores for it."""
 PIECES.add(_linear, m.Linear)
 PIECES.add(_experts, m.Experts)
 PIECES.add(
@@ -194,8 +194,8 @@ PIECES.add(
 
 
 def pieces(module: m.Module, block: m.Modules) -> tuple[Piece, ...]:
-    """The matrices that a checkpoint stores of a module among those of its layer; none where it has none.
+    """The matrices that a checkpoint stores for a module of a layer (`block`); none for a module without matrices.
 
-    A tied product is stored where its weights are counted. Their values sum to the module's `matrix`.
+    A tied product is stored where its weights are counted. The values of all pieces sum to the module's `matrix`.
     """
     return PIECES[type(module)](module, block) if module.matrix else ()

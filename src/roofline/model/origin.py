@@ -1,4 +1,4 @@
-"""Where a config came from."""
+"""Origin of a config."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Origin:
-    """A config, its name, and where it was.
+    """A config, its name, and its origin.
 
-    `folder`: that of a config.json, or `repository` and `commit` of the Hub; neither for a dict, the catalog and files
-    of other names. `catalogued`: it is a config of the catalog. `notes`: what could not be learned on the way.
+    `folder`: folder of a config.json; `repository` and `commit`: those on the Hub. A dict, the catalog and files with
+    other names have neither. `catalogued`: the config is from the catalog. `notes`: facts that could not be determined.
+    `gguf`: header of the GGUF file that the config comes from.
     """
 
     name: str
@@ -31,5 +32,5 @@ class Origin:
 
 
 def is_gguf(name: str) -> bool:
-    """Whether a name is that of a GGUF file."""
+    """Whether a file name is that of a GGUF file."""
     return name.lower().endswith(".gguf")

@@ -1,7 +1,8 @@
-"""How a router's tokens spread over experts: evenly, by a power law, or as counted.
+"""Distribution of tokens over experts: uniform, a power law, or measured counts.
 
-A popularity is a number a, by which the i-th most popular expert gets tokens as i⁻ᵃ (0: all get as many), or the tokens
-that every expert got in some count. It changes the experts that a step visits, and the load of the busiest rank.
+A popularity is an exponent a, with which the i-th most popular expert gets tokens in proportion to i⁻ᵃ (0: uniform), or
+the number of tokens that each expert got in a measurement. It affects the number of experts that a step visits, and the
+load of the busiest rank.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from roofline.declared.maths import Count, is_array, is_symbol
 Popularity: TypeAlias = float | tuple[float, ...]
 
 STEEPEST = 16.0
-"""The largest exponent: beyond it one expert has all but a few of the tokens."""
+"""Largest exponent; beyond it, one expert gets nearly all tokens."""
 
 
 def popularity_given(field: str, value: Given) -> Popularity:
-    """A popularity as it is, checked. Raises InputError for what is neither an exponent nor counts of tokens."""
+    """Check a popularity. Raises InputError for anything other than an exponent or counts of tokens."""
     if isinstance(value, (list, tuple)):
         if all(_is_number(v) and 0 <= v < float("inf") for v in value) and any(value):
             return tuple(float(v) for v in value)
@@ -38,10 +39,10 @@ def _is_number(value: Given) -> bool:
 
 @cache
 def chances(experts: int, top_k: float, popularity: Popularity) -> tuple[float, ...]:
-    """The share of tokens that choose each expert, in their order: min(1, c·popularity), which add up to `top_k`.
+    """Share of tokens that choose each expert, in the experts' order: min(1, c·popularity), which sum to `top_k`.
 
-    A token chooses an expert once at most, so that c makes up for those that all tokens choose. Raises InputError where
-    counts are given of more or fewer experts, or of fewer than `top_k` that get any.
+    A token chooses an expert at most once; c makes up for the experts that all tokens choose. Raises InputError where
+    the number of counts differs from that of experts, or where fewer than `top_k` counts are positive.
     """
     if isinstance(popularity, tuple):
         if len(popularity) != experts:
@@ -64,9 +65,9 @@ def chances(experts: int, top_k: float, popularity: Popularity) -> tuple[float, 
 
 @cache
 def slot_chances(experts: int, redundant: int, top_k: float, popularity: Popularity) -> tuple[float, ...]:
-    """The same of experts and their copies, among which an expert's tokens are shared out.
+    """Share of tokens that choose each expert or copy; copies share an expert's tokens equally.
 
-    Of E experts and r copies each expert has ⌊r/E⌋ of them, the r mod E most popular ones one more.
+    With E experts and r copies, each expert has ⌊r/E⌋ copies, and the r mod E most popular experts have one more.
     """
     each = chances(experts, top_k, popularity)
     all_get, more = divmod(redundant, experts)
@@ -78,7 +79,7 @@ def slot_chances(experts: int, redundant: int, top_k: float, popularity: Popular
 def popular_visited(chances: tuple[float, ...], tokens: Count) -> Count:
     """Expected number of distinct experts (or copies) that T tokens visit: Σ 1 − (1 − chance)ᵀ.
 
-    Of even chances k/E it is E·(1 − (1 − k/E)ᵀ).
+    For uniform chances k/E it is E·(1 − (1 − k/E)ᵀ).
     """
     if is_symbol(tokens):
         return len(chances) - sum((1 - c) ** tokens for c in chances)
@@ -88,10 +89,10 @@ def popular_visited(chances: tuple[float, ...], tokens: Count) -> Count:
 
 
 def busiest(chances: tuple[float, ...], ranks: Count, counted: bool) -> Count:
-    """Tokens of the busiest of several ranks over the mean, each of which holds experts that follow each other.
+    """Tokens of the busiest of several ranks over the mean, where each rank holds consecutive experts.
 
-    `counted`: the experts' order is theirs. Else which ones are popular is a matter of chance: the mean over deals of
-    the experts to ranks, the same ones in every call.
+    `counted`: the experts keep their order. Otherwise popular experts are at random positions, and the result is the
+    mean over random assignments of experts to ranks, which are the same in every call.
     """
     if is_array(ranks):
         values, each = np.unique(ranks, return_inverse=True)

@@ -16,7 +16,7 @@ from roofline.model.modules import PARTS, Part
 from roofline.model.table import KindTable, OfKind
 
 WEIGHTS: tuple[Part, ...] = ("attention", "ffn", "experts")
-"""The roles that `weights` stands for."""
+"""Roles that `weights` stands for."""
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,11 @@ class Precision:
     """The format of every role.
 
     Weights by part: `attention` projections, dense feed-forwards (`ffn`), routed `experts`, the `router`, the
-    `embedding` table, the `head`, `other` (norms, biases and the rest). `activations`: streams between ops;
-    `kv`: the KV cache; `state`: recurrent state of a scan; `dispatch`: tokens on their way to experts of other ranks,
-    None for the activations' format. `wide_state`: the state's format is the published code's choice, neither the
-    config's nor a caller's, and an engine may keep it in the activations'. `own`: the parts in which modules
-    that have a format of their own keep it; a caller who sets a part's format sets that of all its modules.
+    `embedding` table, the `head`, `other` (norms, biases and the rest). `activations`: values passed between ops. `kv`:
+    the KV cache. `state`: recurrent state of a scan. `dispatch`: tokens sent to experts on other ranks, None for the
+    activations' format. `wide_state`: the state's format was chosen by the published code, not by the config or the
+    caller, and an engine may keep it in the activations' format. `own`: parts in which modules with a separate format
+    keep it; setting the format of a part sets that of all its modules.
     """
 
     attention: Format
@@ -58,7 +58,7 @@ class Precision:
         return {role: fmt.name for role, fmt in formats.items() if fmt is not None}
 
     def leaves(self, name: str, unit: str) -> Iterator[tuple[str, str, str]]:
-        """The same in a word."""
+        """The formats as one text, for tables of figures."""
         yield name, self.text(), unit
 
     def text(self) -> str:
@@ -77,24 +77,24 @@ class Precision:
         return ", ".join([base, *(f"{'/'.join(roles)} {name}" for name, roles in groups.items())])
 
     def sent(self, collective: str) -> Format:
-        """The format of what a collective sends."""
+        """Format of the values that a collective sends."""
         return self.dispatch if collective == "dispatch" and self.dispatch is not None else self.activations
 
     def weights(self, part: Part) -> Format:
-        """The format of a part's weights."""
+        """Format of a part's weights."""
         chosen: Format = getattr(self, part)
         return chosen
 
     def chosen(self, part: Part, own: Format | None) -> Format:
-        """The format of weights of a part, of a module or an op that may have one of its own."""
+        """Format of the weights of a module or op: its own format where its part keeps these, else that of the part."""
         return own if own is not None and part in self.own else self.weights(part)
 
     def of(self, module: m.Module) -> Format:
-        """The format of a module's matrices."""
+        """Format of a module's matrices."""
         return self.chosen(part_of(module), module.format)
 
     def weight_bytes(self, module: m.Module) -> Count:
-        """Stored bytes of a module's parameters: matrices in their format, the rest in that of `other`."""
+        """Stored bytes of a module's parameters: matrices in their format, other values in the format of `other`."""
         rest = module.parameters - module.matrix
         return self.of(module).bytes(module.matrix) + self.other.bytes(rest)
 
@@ -117,9 +117,9 @@ class Precision:
     def merged(self, spec: object) -> Precision:
         """This precision changed by `spec`: None, a Precision, a mapping role → format, or text.
 
-        Text is one format for all matrices and activations (`bf16`), or `role=format` pairs separated by commas
-        (`weights=int4,kv=fp8`). A single format that is weight-only (int4, mxfp4, nf4, ternary …) changes the
-        weights and leaves activations and cache as they are.
+        Text is one format for all matrices and activations (`bf16`), or comma-separated `role=format` pairs
+        (`weights=int4,kv=fp8`). A single format of less than 16 bits (fp8, int4, mxfp4, …) changes only the weights and
+        leaves activations and cache unchanged.
         """
         if spec is None:
             return self
@@ -136,7 +136,7 @@ class Precision:
         return self.with_roles(weights=chosen)
 
     def spec(self, base: Precision) -> str:
-        """The text of which `base.merged` makes this precision; empty where they are the same."""
+        """The text for which `base.merged(text)` gives this precision; "" if they are equal."""
         told = base.own - self.own
         differ: dict[str, Format] = {
             role: getattr(self, role)
@@ -151,18 +151,18 @@ class Precision:
         return ",".join(f"{role}={fmt.name}" for role, fmt in differ.items())
 
     def _with(self, other: Precision) -> Precision:
-        """The other's formats; the roles that only this one has stay as they are."""
+        """This precision with the other's formats; roles that only this one has are unchanged."""
         if isinstance(other, type(self)):
             return other
         return replace(self, **{f.name: getattr(other, f.name) for f in fields(other)})
 
 
 ROLES: tuple[str, ...] = tuple(f.name for f in fields(Precision) if f.name not in ("own", "wide_state"))
-"""The roles of a precision."""
+"""Names of the roles of a precision."""
 
 
 def uniform(chosen: Format) -> Precision:
-    """Every role in one format."""
+    """A precision with every role in one format."""
     roles: Settings = dict.fromkeys(ROLES, chosen) | {"dispatch": None}
     return Precision(**roles)
 
@@ -182,7 +182,7 @@ PARTS_OF.add(
 
 
 def part_of(module: m.Module) -> Part:
-    """The role of a module's weights."""
+    """Role of a module's weights."""
     return PARTS_OF[type(module)](module)
 
 

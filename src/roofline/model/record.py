@@ -1,7 +1,7 @@
-"""Kinds of frozen dataclasses that share how they are made, compared and shown.
+"""Frozen dataclasses that share their constructor, comparison and repr.
 
-`dataclass` writes and compiles these functions for every class, which takes longer than to load the rest of a module,
-and a frozen object sets its fields one by one. A `record` is the same to whoever reads or checks it.
+`dataclass` generates and compiles these functions for every class, which takes longer than loading the rest of a
+module, and a frozen instance sets its fields one by one. To readers and type checkers, a `record` is a dataclass.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Kind = TypeVar("Kind")
 
 
 class Record:
-    """What all records share. `values`: the fields by name, those without a default at least."""
+    """Base class of records. `values`: the fields by name; fields with a default may be omitted."""
 
     def __init__(self, **values: Given) -> None:
         kind: type = type(self)
@@ -41,7 +41,7 @@ class Record:
 
 
 class Value(Record):
-    """A record that equals another of its kind with the same fields."""
+    """A record that equals another of the same class with the same fields."""
 
     def __eq__(self, other: object) -> bool:
         kind: type = type(self)
@@ -81,5 +81,5 @@ if TYPE_CHECKING:
 else:
 
     def record(*, frozen: bool, kw_only: bool, eq: bool) -> Callable[[type[Kind]], type[Kind]]:
-        """`dataclass` of a kind of `Record`, which has the functions that it would write."""
+        """`dataclass` for subclasses of `Record`, which already has the functions that `dataclass` would generate."""
         return dataclass(kw_only=kw_only, eq=eq, init=False, repr=False)

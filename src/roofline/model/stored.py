@@ -1,8 +1,7 @@
-"""A checkpoint's tensors → the module that each belongs to, and the formats and bytes that modules really have.
+"""Assign a checkpoint's tensors to modules, and derive the actual formats and bytes of the modules.
 
-Tensors are matched by the names that `model/names.py` knows, a matrix of another name by its size, where only one
-module of its layer has that size. Packed weights count by their bytes: their bits are those that the module's values
-take.
+Tensors are matched by the names in `model/names.py`; a matrix with another name is matched by its size, if only one
+module of its layer has that size. Packed weights count by their bytes: their bits are those per value of the module.
 """
 
 from __future__ import annotations
@@ -23,10 +22,13 @@ from roofline.model.names import HEAD, pieces
 from roofline.model.quantization.rules import blended, settled
 
 Use: TypeAlias = Literal["matrix", "scales", "vector", "buffer", "copy", "beside"]
-"""A tensor's: a module's matrix or the scales of one; norms, biases and the like; what is no parameter; a tied head
-stored twice; another part than the language model."""
+"""Use of a tensor in a checkpoint.
+
+`matrix`, `scales`: a module's matrix, or scales of one; `vector`: norms, biases and the like; `buffer`: not a
+parameter; `copy`: a tied head stored a second time; `beside`: part of something other than the language model.
+"""
 COUNTED: tuple[Use, ...] = ("matrix", "scales", "vector")
-"""Uses of tensors that are the language model's own."""
+"""Uses of tensors that belong to the language model."""
 
 _LAYER = re.compile(r"(.*?\b(?:layers|h|blocks|block))\.(\d{1,6})\.(.+)", re.DOTALL)
 _BESIDE = re.compile(
@@ -36,28 +38,28 @@ _BESIDE = re.compile(
 _BUFFERS = re.compile(
     r"(.*\.)?(inv_freq|masked_bias|position_ids|rotary_emb\..*|attn\.bias|layer_scalar|act_fn\.(beta|eps))"
 )
-"""What code computes anew or never changes: no parameters."""
+"""Names of buffers that code recomputes or never changes; not parameters."""
 _CORRECTION = re.compile(r"(correction|expert)_bias$")
-"""Of a router, moved by its load: a parameter of some codes, not of others."""
+"""A router's bias that is adjusted by its load: a parameter in some implementations, not in others."""
 _OTHER_INPUTS = re.compile(r"\b(vision|visual|image|audio)")
 _CACHE_SCALE = re.compile(r"\b[kqv]_scale$|_zero_point$|\b(in|out)put_scale$")
 _EXPERT = re.compile(r"\bexperts\.\d+\.")
 _PAYLOADS = frozenset(
     ("", "weight", "qweight", "weight_packed", "blocks", "W_q", "q_weight", "codes", "weight._data", "weight.qdata")
 )
-"""What follows a matrix's name where its values stand: plain, GPTQ and AWQ, compressed-tensors, MXFP4, HQQ, others."""
+"""Suffixes of tensors that hold a matrix's values: plain, GPTQ and AWQ, compressed-tensors, MXFP4, HQQ, others."""
 _PLAIN = {
     "F64": "fp64", "F32": "fp32", "F16": "fp16", "BF16": "bf16", "F8_E4M3": "fp8", "F8_E5M2": "fp8",
     "F8_E4M3FNUZ": "fp8", "F8_E5M2FNUZ": "fp8", "I8": "int8",
 }  # fmt: skip
-"""Dtypes of which an element is a value; others may hold several."""
+"""Dtypes whose elements are single values; elements of other dtypes may hold several."""
 _WIDTHS = frozenset((1, 2, 3, 4, 5, 6, 8))
-"""Bits of packed values."""
+"""Possible bits of packed values."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A tensor, what it is for, and the layer (None beside the layers) and the module that it belongs to."""
+    """A tensor, its use, and the layer (None outside the layers) and module that it belongs to."""
 
     tensor: Tensor
     use: Use
@@ -66,15 +68,15 @@ class Place:
 
     @cached_property
     def pattern(self) -> str:
-        """Its name with `*` for numbers."""
+        """The tensor's name with `*` in place of numbers."""
         return pattern_of(self.tensor.name)
 
 
 @dataclass(frozen=True)
 class StoredWeights:
-    """The tensors of a model's checkpoint, each in its place.
+    """The tensors of a model's checkpoint with their places.
 
-    `model`: with the formats that its config promises.
+    `model`: the model with the formats of its config.
     """
 
     model: Model
@@ -82,7 +84,7 @@ class StoredWeights:
 
     @cached_property
     def own(self) -> tuple[Place, ...]:
-        """Those of the language model, draft layers apart."""
+        """Places of the language model's tensors, without draft layers."""
         last = len(self.model.layers)
         return tuple(p for p in self.places if p.use in COUNTED and (p.layer is None or p.layer < last))
 
@@ -97,7 +99,7 @@ class StoredWeights:
         return sum(p.tensor.bytes for p in self.own)
 
     def groups(self) -> tuple[TensorGroup, ...]:
-        """The tensors that differ by numbers in their names alone, together, by name."""
+        """Tensors grouped where they differ only in the numbers in their names, sorted by name."""
         groups: dict[tuple[str, Use, str, str, tuple[int, ...]], list[int]] = {}
         for place in self.places:
             key = place.pattern, place.use, place.module, place.tensor.dtype, place.tensor.shape
@@ -108,7 +110,7 @@ class StoredWeights:
         )
 
     def modules(self) -> tuple[ModuleBytes, ...]:
-        """What the files and the config's formats make of each module, all layers together."""
+        """Bytes and formats of each module, in the files and by the config, summed over layers."""
         files: Counter[str] = Counter()
         dtypes: dict[str, dict[str, None]] = defaultdict(dict)
         for place in self.own:
@@ -128,7 +130,7 @@ class StoredWeights:
 
 @dataclass(frozen=True)
 class TensorGroup:
-    """Tensors alike but for the numbers in their names."""
+    """Tensors that differ only in the numbers in their names."""
 
     name: str
     "With `*` for the numbers of layers and experts."
@@ -148,7 +150,7 @@ class TensorGroup:
 
 @dataclass(frozen=True)
 class ModuleBytes:
-    """A module's weights in the files and by the config, all layers together."""
+    """A module's weights in the files and by the config, summed over layers."""
 
     module: str
     "Its name; empty for norms and all else that no tensor's name gives to one module."
@@ -164,7 +166,7 @@ class ModuleBytes:
 
 # -- which module --------------------------------------------------------------------------------------------------
 class _Names:
-    """What the matrices of some modules are called in a checkpoint, and how many values each may hold."""
+    """Checkpoint names of the matrices of some modules, and the numbers of values that each may hold."""
 
     def __init__(self, modules: Modules) -> None:
         self.by_name: dict[str, list[tuple[int, Module, frozenset[int]]]] = defaultdict(list)
@@ -182,7 +184,7 @@ class _Names:
                     self.by_leaf[name.rpartition(".")[2]].append(entry)
 
     def module_of(self, name: str, tensor: Tensor) -> tuple[str, str] | None:
-        """The module whose matrix a name begins with, and what follows in it; None where there is none."""
+        """The module whose matrix's name is a prefix of `name`, and the rest of the name; None if there is none."""
         for base, rest in _split(_EXPERT.sub("experts.{e}.", name)):
             if base in self.by_name:
                 known = self.by_name[base]
@@ -196,7 +198,7 @@ class _Names:
 
 
 def _split(name: str) -> Iterator[tuple[str, str]]:
-    """A name in two, at each of its dots from the last; MXFP4 has `_blocks`, `_scales` and `_bias` instead."""
+    """Split a name in two, at each dot from the last; also at `_blocks`, `_scales` and `_bias` (MXFP4)."""
     yield name, ""
     at = len(name)
     while (at := name.rfind(".", 0, at)) > 0:
@@ -213,7 +215,7 @@ def _use(rest: str) -> Use:
 
 
 def placed_tensors(model: Model, tensors: Iterable[Tensor]) -> StoredWeights:
-    """Every tensor of a checkpoint in its place in the model."""
+    """Assign every tensor of a checkpoint to its place in the model."""
     tensors = tuple(tensors)
     stem = _stem(tensors, len(model.layers), len(model.drafts))
     blocks = (*model.layers, *model.drafts)
@@ -248,7 +250,7 @@ def _in_layer(tensor: Tensor, layer: int, name: str, names: _Names) -> Place:
 
 
 def _outside(tensor: Tensor, names: _Names) -> Place:
-    """A tensor beside the layers: a table, the head, the last norm, under whatever the model itself is called."""
+    """Place of a tensor outside the layers: table, head or last norm, under any name of the model itself."""
     words = tensor.name.split(".")
     for first in range(len(words)):
         known = names.module_of(".".join(words[first:]), tensor)
@@ -258,10 +260,10 @@ def _outside(tensor: Tensor, names: _Names) -> Place:
 
 
 def _by_size(places: Sequence[Place], names: Mapping[Block | None, _Names], blocks: Sequence[Block]) -> Iterator[Place]:
-    """The places, with those matrices told whose names say nothing, but of which there are as many values as it takes.
+    """The places, with matrices of unknown names identified by their number of values.
 
-    One that is as large as one module without matrices is that module's. Where several are left, and together hold
-    what the modules without any do, they are matrices of those, of no one in particular.
+    A tensor as large as exactly one module without matrices belongs to that module. If several tensors remain that
+    together hold as many values as the modules without matrices, they are matrices of no particular one of these.
     """
     of_layer: dict[int | None, list[Place]] = defaultdict(list)
     for place in places:
@@ -278,7 +280,7 @@ def _by_size(places: Sequence[Place], names: Mapping[Block | None, _Names], bloc
 
 
 def _told(missing: Mapping[str, int], nameless: Sequence[Place]) -> dict[str, str]:
-    """The names of tensors that are matrices, and of the modules whose they are: "" where that is not known."""
+    """Name of each tensor that is a matrix → the module that it belongs to, "" if unknown."""
     sizes = Counter(missing.values())
     counts = Counter(place.tensor.elements for place in nameless)
     by_size = {size: name for name, size in missing.items() if sizes[size] == counts[size] == 1}
@@ -293,7 +295,7 @@ def _told(missing: Mapping[str, int], nameless: Sequence[Place]) -> dict[str, st
 
 
 def _stem(tensors: Iterable[Tensor], layers: int, drafts: int) -> str:
-    """How the checkpoint calls the language model's layers: the name with as many of them, else with most bytes."""
+    """Name of the language model's layers in the checkpoint: the one with as many layers, else with most bytes."""
     numbers: dict[str, set[int]] = defaultdict(set)
     sizes: Counter[str] = Counter()
     for tensor in tensors:
@@ -308,7 +310,7 @@ def _stem(tensors: Iterable[Tensor], layers: int, drafts: int) -> str:
 # -- which format --------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class _Matrix:
-    """A module's values of one dtype: so many elements, their bytes, and those of their scales."""
+    """A module's values of one dtype: number of elements, their bytes, and the bytes of their scales."""
 
     dtype: str
     elements: int
@@ -317,7 +319,7 @@ class _Matrix:
 
 
 def _matrices(places: Iterable[Place]) -> tuple[_Matrix, ...]:
-    """The matrices of a module by dtype. Scales go with the matrix whose name theirs begins with."""
+    """A module's matrices by dtype. Scales belong to the matrix whose name is a prefix of theirs."""
     dtypes: dict[str, str] = {}
     sums: dict[str, list[int]] = {}
     loose: list[tuple[str, int]] = []
@@ -338,9 +340,9 @@ def _matrices(places: Iterable[Place]) -> tuple[_Matrix, ...]:
 
 
 def stored_format(x: Module, places: Iterable[Place], promised: Format) -> Format | None:
-    """The format in which tensors hold a module's matrices; None where they do not hold as many values as it has.
+    """Format of a module's matrices in the tensors; None if the tensors' number of values differs from the module's.
 
-    Bits and scales are the files' own; what the values are multiplied in is as `promised`, where that has as many bits.
+    Bits and scales are those of the files. The format of multiplication is that of `promised` if it has as many bits.
     """
     matrices = _matrices(places)
     if not matrices:
@@ -372,10 +374,10 @@ def _with_scales(fmt: Format, scales: int, values: int) -> Format:
 
 
 def as_stored(stored: StoredWeights) -> Model:
-    """The model with the formats of its checkpoint's tensors instead of those that its config promises.
+    """The model with the formats of its checkpoint's tensors instead of those of its config.
 
-    What the tensors do not say stays as promised, with a warning. Vectors have one format, that of most bytes if all
-    are in one, else one that takes as many bits as they do together.
+    Formats that the tensors do not determine stay as in the config, with a warning. Vectors get one format: their
+    common one, else one with their combined bits.
     """
     model, notes = stored.model, _Notes()
     of: dict[tuple[int | None, str], list[Place]] = defaultdict(list)
@@ -406,7 +408,7 @@ def as_stored(stored: StoredWeights) -> Model:
 def _formatted(
     x: Module, places: Sequence[Place], nameless: Sequence[Place], promised: Format, notes: _Notes
 ) -> Module:
-    """A module with the format of its tensors, or with that of nameless ones of its layer, if these have one dtype."""
+    """The module with the format of its tensors, or of its layer's unassigned tensors if these share one dtype."""
     fmt = stored_format(x, places, promised)
     dtypes = {place.tensor.dtype for place in nameless}
     if any(place.use == "matrix" for place in places):
@@ -419,7 +421,7 @@ def _formatted(
 
 
 class _Notes:
-    """Modules of which tensors say nothing, or another number of values, and in how many layers."""
+    """Modules without tensors or with another number of values, and in how many layers."""
 
     def __init__(self) -> None:
         self.missing: Counter[str] = Counter()
@@ -433,7 +435,7 @@ class _Notes:
 
 
 def _vectors(stored: StoredWeights) -> tuple[Format | None, tuple[str, ...]]:
-    """The format of what is in no matrix, and a warning where that is not as many values as the config makes."""
+    """Format of values outside matrices, and a warning if their number differs from the config's."""
     values, expected = vector_values(stored), vectors_expected(stored.model)
     total = values.total()
     lines = (f"headers: {total} values beside matrices, the config makes {expected}",) if total != expected else ()
@@ -442,7 +444,7 @@ def _vectors(stored: StoredWeights) -> tuple[Format | None, tuple[str, ...]]:
 
 
 def vector_values(stored: StoredWeights) -> Counter[str]:
-    """Dtype → values that tensors hold beside matrices."""
+    """Dtype → number of values outside matrices."""
     values: Counter[str] = Counter()
     for place in stored.own:
         if place.use == "vector" and place.tensor.dtype in _PLAIN:
@@ -451,7 +453,7 @@ def vector_values(stored: StoredWeights) -> Counter[str]:
 
 
 def vectors_expected(model: Model) -> int:
-    """Values beside matrices of a model as its config has it."""
+    """Number of values outside matrices by the config."""
     return sum(n * (x.parameters - x.matrix) for x, n in model.modules())
 
 

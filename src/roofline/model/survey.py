@@ -1,4 +1,4 @@
-"""What becomes of every config in a folder: read exactly, read with warnings, or refused, and why."""
+"""Check every config in a folder: read exactly, read with warnings, or refused, with reasons."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Outcome: TypeAlias = Literal["exact", "warned", "refused"]
 
 @dataclass(frozen=True)
 class CheckedConfig:
-    """A config and what became of it."""
+    """Result of checking one config."""
 
     path: str
     "Within the folder."
@@ -35,10 +35,10 @@ class CheckedConfig:
 
 
 def checked_configs(folder: Path) -> tuple[CheckedConfig, ...]:
-    """Every config of a folder and the folders in it, by path: files called config.json, and other JSON objects with a
-    `model_type`. Links to folders are not followed.
+    """Check every config in a folder and its subfolders, sorted by path.
 
-    Raises InputError where there is no such folder.
+    Configs are files called config.json and other JSON objects with a `model_type`. Links to folders are not followed.
+    Raises InputError if the folder does not exist.
     """
     if not folder.is_dir():
         raise InputError("--check", printable(str(folder)), "a folder")

@@ -19,18 +19,18 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 Entry = TypeVar("Entry")
 OfKind: TypeAlias = Callable[[Any], Entry]
-"""A function in a table: of a value of the kind that it stands for."""
+"""A function in a table, which takes a value of its kind."""
 
 
 class MissingKindError(LookupError):
-    """A kind that a table has no entry for."""
+    """Raised for a kind that a table has no entry for."""
 
 
 class KindTable(Generic[Entry]):
-    """Kind (a class) → entry.
+    """Mapping of kinds (classes) to entries.
 
-    `name`: what the entries are of. `domain`: the class whose kinds it must have, all but those of `without`. `base`:
-    the table of which this one changes some.
+    `name`: what the entries are. `domain`: base class whose kinds the table must contain, except those in `without`.
+    `base`: a table whose entries apply to kinds that this one lacks.
     """
 
     def __init__(
@@ -43,14 +43,14 @@ class KindTable(Generic[Entry]):
         self._entries: dict[type, Entry] = {}
 
     def add(self, entry: Entry, *kinds: type) -> None:
-        """Puts kinds into the table. Raises ValueError for one that is there already."""
+        """Add an entry for kinds. Raises ValueError for a kind that has one already."""
         for kind in kinds:
             if kind in self._entries:
                 raise ValueError(f"{kind.__name__} stands in the table of {self.name} twice")
             self._entries[kind] = entry
 
     def of(self, *kinds: type) -> Callable[[Entry], Entry]:
-        """A decorator that puts the function below it into the table."""
+        """Decorator that adds the decorated function for these kinds."""
 
         def register(entry: Entry) -> Entry:
             self.add(entry, *kinds)
@@ -71,7 +71,7 @@ class KindTable(Generic[Entry]):
 
     @property
     def missing(self) -> tuple[type, ...]:
-        """The kinds of its domain that it lacks."""
+        """Kinds of the domain that the table lacks."""
         return tuple(kind for kind in kinds(self.domain) if kind not in self and kind not in self.without)
 
     def __iter__(self) -> Iterator[type]:
@@ -79,6 +79,6 @@ class KindTable(Generic[Entry]):
 
 
 def kinds(base: type) -> tuple[type, ...]:
-    """All kinds below a base: its subclasses that have none of their own."""
+    """All leaf classes below a base: subclasses that have no subclasses."""
     below: list[type] = base.__subclasses__()
     return tuple(kind for sub in below for kind in (kinds(sub) or (sub,)))

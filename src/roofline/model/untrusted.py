@@ -1,7 +1,7 @@
-"""Files nobody vouches for, JSON, TOML and text: read with limits, parsed as data; nothing in them is ever run.
+"""Read untrusted files (JSON, TOML and text) with limits; they are parsed as data, and nothing in them is executed.
 
-Every file that a user names is read here, but tables of requests, which are read part by part
-(`simulate/tables.py`), and headers of checkpoints, of which only the first bytes are.
+Every file that a user names is read here, except tables of requests, which are read in parts (`simulate/tables.py`),
+and headers of checkpoints, of which only the first bytes are read.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ from roofline.declared.errors import InputError, nearest
 from roofline.declared.trees import JsonValue, TomlTable
 
 LARGEST_FILE = 16 * 2**20
-"""Bytes of a config or a quantisation; a larger file is refused."""
+"""Largest config or quantisation file, bytes."""
 DEEPEST = 64
 LONGEST_NUMBER = 100
 LARGEST_INTEGER = 332
-"""Bits of a whole number in a TOML file: 100 digits."""
+"""Most bits of a whole number in a TOML file: 100 digits."""
 LONGEST_LINE = 4096
-"""Characters of a line of TOML."""
+"""Most characters of a line of TOML."""
 LARGEST_TABLE = 64 * 2**20
-"""Bytes of a CSV file that is read whole."""
+"""Largest CSV file that is read whole, bytes."""
 LARGEST_MACHINE = 2**20
-"""Bytes of a chip's, a cluster's or an engine's file."""
+"""Largest file of a chip, a cluster or an engine, bytes."""
 STDIN = "/dev/stdin"
-"""The one path that is no regular file and may be read all the same."""
+"""The only path that may be read although it is not a regular file."""
 
 
 def read_config(path: Path, field: str = "", largest: int = LARGEST_FILE) -> dict[str, JsonValue]:
-    """The JSON object in a file nobody vouches for; `field` stands for the path in errors.
+    """The JSON object in an untrusted file; `field` replaces the path in errors.
 
-    Raises InputError for what `read_bytes` refuses, and for anything but one JSON object in UTF-8, without a key given
-    twice, a number of more than 100 characters or more than 64 levels. NaN and Infinity, which transformers writes,
-    pass as floats.
+    Raises InputError for files that `read_bytes` refuses, and for anything but one JSON object in UTF-8 with distinct
+    keys, numbers of at most 100 characters and at most 64 levels. NaN and Infinity, which transformers writes, are read
+    as floats.
     """
     field = field or printable(str(path))
     return parse_json(read_bytes(path, largest, field), field)
 
 
 def read_bytes(path: Path, largest: int, field: str = "") -> bytes:
-    """What stands in a file that a user named, or in what is piped in as `/dev/stdin`; `field` stands for it in errors.
+    """Contents of a file that a user named, or of standard input as `/dev/stdin`; `field` replaces the path in errors.
 
-    Raises InputError on anything but a regular, readable file of at most `largest` bytes: folders, devices, pipes.
+    Raises InputError for anything but a regular, readable file of at most `largest` bytes: folders, devices, pipes.
     """
     field = field or printable(str(path))
     try:
@@ -76,7 +76,7 @@ def read_bytes(path: Path, largest: int, field: str = "") -> bytes:
 
 
 def _siblings(path: Path) -> list[str]:
-    """The names in a lost file's folder that are most like its own."""
+    """Names in a missing file's folder that are most similar to its own."""
     try:
         with os.scandir(path.parent) as entries:
             return nearest(path.name, (e.name for e in entries if e.name.isprintable()))
@@ -85,7 +85,10 @@ def _siblings(path: Path) -> list[str]:
 
 
 def read_text(path: Path, largest: int, field: str = "") -> str:
-    """The same as text in UTF-8, without a byte order mark. Raises InputError for other bytes, too."""
+    """Contents of a file as UTF-8 text, without a byte order mark.
+
+    Raises InputError for files that `read_bytes` refuses, and for text that is not UTF-8.
+    """
     field = field or printable(str(path))
     content = read_bytes(path, largest, field)
     try:
@@ -96,10 +99,10 @@ def read_text(path: Path, largest: int, field: str = "") -> str:
 
 
 def parse_toml(text: str, field: str) -> TomlTable:
-    """The tables of a TOML text nobody vouches for; `field` says whose.
+    """Parse untrusted TOML; `field` names it in errors.
 
-    Raises InputError for what is no TOML, for lines of more than 4,096 characters or 64 dots and braces, which could
-    nest tables by the thousand, and for numbers of more than 100 characters.
+    Raises InputError for invalid TOML, for lines of more than 4,096 characters or 64 dots and braces, which could nest
+    tables by the thousand, and for numbers of more than 100 characters.
     """
     import tomllib  # loaded where there is a file
 
@@ -122,7 +125,7 @@ def parse_toml(text: str, field: str) -> TomlTable:
 
 
 def _leaves(value: Any) -> Iterator[Any]:
-    """What stands in mappings and lists within each other."""
+    """Values inside nested dicts and lists."""
     if isinstance(value, (dict, list)):
         for inner in value.values() if isinstance(value, dict) else value:
             yield from _leaves(inner)
@@ -137,7 +140,7 @@ def _short_float(text: str) -> float:
 
 
 def parse_json(content: bytes, field: str) -> dict[str, JsonValue]:
-    """The JSON object in some bytes; `field` says whose. Raises InputError, for what `read_config` names."""
+    """Parse a JSON object; `field` names it in errors. Raises InputError as described in `read_config`."""
 
     def members(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
         values: dict[str, JsonValue] = {}
@@ -178,7 +181,7 @@ def parse_json(content: bytes, field: str) -> dict[str, JsonValue]:
 
 
 def _opens_deeper(text: str, levels: int) -> bool:
-    """Whether brackets of JSON open in more than `levels` levels, those in strings apart."""
+    """Whether JSON brackets, outside strings, nest in more than `levels` levels."""
     depth = 0
     for match in re.finditer(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', text):
         depth += (match[0] in "[{") - (match[0] in "]}")
@@ -197,5 +200,5 @@ def _deeper(value: Any, levels: int) -> bool:
 
 
 def printable(text: str) -> str:
-    """Text as it is, or quoted where a terminal would not show all of it."""
+    """The text, quoted if a terminal would not show all of it."""
     return text if text.isprintable() else repr(text)

@@ -1,4 +1,4 @@
-"""config.json → Model: one short function for each architecture, one file for each lineage."""
+"""Build a Model from a config.json: one short function for each architecture, one file for each lineage."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ _TRACED = " (of others that transformers has, analyze --traced counts the produc
 
 
 def build(raw: JsonObject, name: str = "") -> Model:
-    """The model that a config.json describes.
+    """Build the model that a config.json describes.
 
-    A multimodal config gives its language model; the other parts are named in `not_counted`. Keys that are left out
-    are as the class of transformers for the type has them; a note lists them. Raises InputError for an unknown
-    model_type, for values that are not what their key needs, and where nothing but the type is given.
+    A multimodal config gives its language model; `not_counted` names its other parts. Missing keys have the defaults of
+    the transformers class for the type, which a note lists. Raises InputError for an unknown model_type, for invalid
+    values, and where only the type is given.
     """
     if not isinstance(raw, Mapping):
         raise InputError("config", raw, "an object with the keys of a config.json")
@@ -94,11 +94,11 @@ _OTHER_LIBRARIES = (
     ("_class_name", "a part of a diffusion pipeline, by diffusers"),
     ("architecture", "an image model, by timm"),
 )
-"""Keys with which configs of other libraries name their class, where none of them has a `model_type`."""
+"""Keys in which configs of other libraries, which have no `model_type`, name their class."""
 
 
 def _refuse(c: Config) -> None:
-    """Raises InputError for a type that is known to be no decoder of text tokens, saying what it is."""
+    """Raise an InputError for a type known not to be a decoder of text tokens, naming what it is."""
     for key, what in () if c.has("model_type") else _OTHER_LIBRARIES:
         if isinstance(c.raw.get(key), str):
             raise c.error(key, f"{COVERED}, with a model_type (this is {what})")
@@ -109,14 +109,14 @@ def _refuse(c: Config) -> None:
 
 
 def _refuse_bare(outer: Config, given: Config) -> None:
-    """Raises InputError where a config says no more than its type: every size would be its class's default."""
+    """Raise an InputError where a config holds only its type, so that every size would be a default."""
     known = (outer.defaults, given.defaults)
     if given.defaults.values and not any(d.knows(key) for key in _keys(outer.raw) for d in known):
         raise InputError(given.path or "config", dict(given.raw), "the model's sizes beside its model_type")
 
 
 def _keys(raw: JsonObject) -> Iterator[str]:
-    """The keys of a config and of the language model inside it."""
+    """Keys of a config and of the language model inside it."""
     for key, value in raw.items():
         if key in SECTIONS and isinstance(value, Mapping):
             yield from _keys(value)
@@ -125,11 +125,11 @@ def _keys(raw: JsonObject) -> Iterator[str]:
 
 
 def _assumed(c: Config) -> list[str]:
-    """The note on the values that are the class's."""
+    """Note that lists the values taken from the class's defaults."""
     listed = ", ".join(f"{key} {value}" for key, value in c.record.assumed.items())
     return [f"loaded with transformers' defaults: {listed}"] if listed else []
 
 
 def _by_class(c: Config, *keys: str) -> JsonValue:
-    """The class's value for the first of these keys that it has, where none of them is here."""
+    """Default of the class for the first of these keys that has one, if none of the keys is in the config."""
     return None if any(key in c.raw for key in keys) else next((v for key in keys if (v := c.get(key))), None)

@@ -1,4 +1,4 @@
-"""Decoders inside wholes that see or hear, by themselves, and one that writes pixels."""
+"""Decoders inside captioning and speech models, and one that writes pixels."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def kosmos(c: Config) -> Model:
 
 @family("git")
 def git(c: Config) -> Model:
-    """GIT (arXiv:2205.14100): a decoder built like BERT; its pictures come as tokens of the same attention."""
+    """GIT (arXiv:2205.14100): a decoder built like BERT; image tokens share its attention."""
     d = dims(c, kv_key=HEADS)
     c.mark_read("num_image_with_embedding")
     ffn = mlp(d.width, c.size("intermediate_size"), activation(c, default="gelu"), gated=False, bias=True)
@@ -42,7 +42,7 @@ def git(c: Config) -> Model:
 
 @family("imagegpt")
 def imagegpt(c: Config) -> Model:
-    """Image GPT (Chen et al. 2020): GPT-2 with norms that do not centre; tokens are colours, and one starts."""
+    """Image GPT (Chen et al. 2020): GPT-2 with norms that do not centre; tokens are colours, plus a start token."""
     d, colours = dims(c, kv_key=HEADS), c.size("vocab_size", least=2) - 1
     if c.flag("tie_word_embeddings"):
         raise c.error("tie_word_embeddings", "false: the head answers with one token fewer than the embedding has")
@@ -56,7 +56,8 @@ def imagegpt(c: Config) -> Model:
 def voxtral_realtime(c: Config) -> Model:
     """Voxtral Realtime's decoder (Mistral AI, model card of Voxtral-Mini-4B-Realtime): Mistral, scaled by the delay.
 
-    What scales a layer's stream depends on the delay alone: its two products run once a stream, not once a token.
+    The scale of a layer's hidden state depends only on the delay: its two products run once per sequence, not per
+    token.
     """
     d, rank = dims(c), 32
     scale: Modules = (

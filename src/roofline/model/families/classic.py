@@ -1,4 +1,4 @@
-"""Decoders of the GPT-2 and GPT-3 years: LayerNorm, biases, learned, sinusoidal or rotary positions."""
+"""Decoders from the time of GPT-2 and GPT-3: LayerNorm, biases; learned, sinusoidal or rotary positions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from roofline.model.modules import Attention, Linear, Modules
 
 @family("gpt_neo")
 def gpt_neo(c: Config) -> Model:
-    """GPT-Neo (Black et al., 2021): every other layer sees a window of 256 tokens, of a cache that keeps all."""
+    """GPT-Neo (Black et al., 2021): every other layer has a window of 256 tokens, but caches all tokens."""
     d = dims(c, kv_key=HEADS)
     inner, act = c.size("intermediate_size", 4 * d.width), activation(c, "activation_function", "gelu_new")
     ffn, window = mlp(d.width, inner, act, gated=False, bias=True), c.size("window_size", 256)
@@ -33,7 +33,7 @@ def gpt_neo(c: Config) -> Model:
 
 
 def _attention_layers(c: Config, layers: int) -> list[str]:
-    """Global or local for each layer: `attention_types` holds patterns, each with the times it is repeated."""
+    """Global or local attention of each layer; `attention_types` holds patterns with their numbers of repeats."""
     c.mark_read("attention_layers")
     groups: Any = c.value("attention_types", [[["global", "local"], layers // 2]])[1]
     try:
@@ -47,7 +47,7 @@ def _attention_layers(c: Config, layers: int) -> list[str]:
 
 @family("biogpt")
 def biogpt(c: Config) -> Model:
-    """BioGPT (arXiv:2210.10341): its position table has two rows more."""
+    """BioGPT (arXiv:2210.10341): its position table has two additional rows."""
     d = dims(c, kv_key=HEADS)
     ffn = mlp(d.width, c.size("intermediate_size"), activation(c, default="gelu"), gated=False, bias=True)
     block = layer("dense", d.width, attention(d, rotary=0, bias=True), ffn, norm=layer_norm)
@@ -66,7 +66,7 @@ def xglm(c: Config) -> Model:
 
 @family("gpt_neox_japanese")
 def gpt_neox_japanese(c: Config) -> Model:
-    """GPT-NeoX Japanese: no biases but one, behind the attention of the last layer."""
+    """GPT-NeoX Japanese: no biases except one, after the attention of the last layer."""
     d, act = dims(c, kv_key=HEADS), activation(c, default="gelu")
     ffn, rope = mlp(d.width, d.width * c.size("intermediate_multiple_size", 4), act, gated=False), rotary(c, d.head_dim)
     block = layer("dense", d.width, attention(d, rotary=rope), ffn, norm=layer_norm)
@@ -76,7 +76,7 @@ def gpt_neox_japanese(c: Config) -> Model:
 
 @family("persimmon")
 def persimmon(c: Config) -> Model:
-    """Persimmon: q/k norms on each head, half of RoPE, squared ReLU, not gated."""
+    """Persimmon: q/k norms on each head, RoPE on half of each head, squared ReLU without gate."""
     d, norm = dims(c, kv_key=HEADS), layer_norm_per_head if c.flag("qk_layernorm", True) else None
     mixer = attention(d, rotary=rotary(c, d.head_dim, 0.5), bias=True, qk_norm=norm)
     ffn = mlp(d.width, c.size("intermediate_size"), activation(c, default="relu2"), gated=False, bias=True)
@@ -85,7 +85,7 @@ def persimmon(c: Config) -> Model:
 
 
 def _fuyu_patches(whole: Config | None, width: int) -> Modules:
-    """Fuyu's product of image patches, all that the whole has beside Persimmon; text passes it over."""
+    """Fuyu's projection of image patches, its only part besides Persimmon; text skips it."""
     if whole is None or whole.raw.get("model_type") != "fuyu":
         return ()
     inputs = whole.size("patch_size", 30) ** 2 * whole.size("num_channels", 3)

@@ -35,16 +35,17 @@ LAYER_TYPES = ("hybrid", "hybrid_sliding")
 
 
 def scaled_stream(name: str, width: int, learned: int) -> Activation:
-    """A stream times learned values."""
+    """Product of the hidden state and learned values."""
     return Activation(name=name, width=width, function="linear", gated=False, learned=learned)
 
 
 # -- ZAYA ----------------------------------------------------------------------------------------------------------
 @family("zaya")
 def zaya(c: Config) -> Model:
-    """ZAYA1 (arXiv:2511.17127): convolved attention in a narrow space, experts that a small network chooses.
+    """ZAYA1 (arXiv:2511.17127): convolved attention in a narrow space, and experts chosen by a small network.
 
-    One choice more than there are experts skips the layer; its tokens are counted with the experts', as they run there.
+    The router has one more choice than there are experts, which skips the layer; its tokens are counted as the
+    experts', as they run in the published code.
     """
     d, inner = dims(c, head_dim=128), c.size("router_hidden_size", 256)
     window, bias = c.size("sliding_window", None), c.flag("attention_bias")
@@ -60,7 +61,7 @@ def zaya(c: Config) -> Model:
 
 
 def _scaled(block: Block) -> Block:
-    """The layer with learned vectors on both sides of its residual sums."""
+    """The layer with learned vectors on both inputs of its residual sums."""
     residual = ("attn_residual", "ffn_residual")
     modules = (replace(x, scaled=True) if isinstance(x, Add) and x.name in residual else x for x in block.modules)
     return Block(block.name, tuple(modules))
@@ -69,8 +70,8 @@ def _scaled(block: Block) -> Block:
 def _convolved(c: Config, d: Dims, kind: str, window: int | None, bias: bool) -> Modules:
     """Compressed convolutional attention (arXiv:2510.04476 §3).
 
-    Queries and keys go through a convolution within channels and one within heads, their mean is added to both, and
-    half of each value comes from the token before.
+    Queries and keys pass through a convolution within channels and one within heads, their mean is added to both, and
+    half of each value comes from the previous token.
     """
     queries, keys = d.heads * d.head_dim, d.kv_heads * d.head_dim
     shared: Settings = {"channels": queries + keys, "bias": True, "kv": keys, "kv_groups": d.kv_heads}
@@ -96,7 +97,7 @@ def _convolved(c: Config, d: Dims, kind: str, window: int | None, bias: bool) ->
 
 
 def _zaya_experts(c: Config, width: int, inner: int, *, carries: bool) -> Modules:
-    """Experts chosen by a network of `inner` that carries on its stream from the layer before."""
+    """Experts chosen by a network of width `inner`; `carries`: it adds the router state of the previous layer."""
     experts = c.size("num_experts", 16)
     before = (scaled_stream("router_scale", inner, inner), Add(name="router_add", width=inner)) if carries else ()
     return (
@@ -137,7 +138,10 @@ def inkling(c: Config) -> Model:
 
 
 def _inkling_widths(c: Config) -> tuple[int, int]:
-    """Of the dense feed-forward and of an expert: checkpoints call them dense_intermediate_ and intermediate_size."""
+    """Widths of the dense feed-forward and of an expert, under either of two pairs of names.
+
+    Checkpoints call them dense_intermediate_size and intermediate_size.
+    """
     c.size("moe_intermediate_size", None)
     if c.has("dense_intermediate_size"):
         return c.size("dense_intermediate_size"), c.size("intermediate_size")
@@ -145,14 +149,14 @@ def _inkling_widths(c: Config) -> tuple[int, int]:
 
 
 def _inkling_kinds(c: Config, layers: int) -> list[str]:
-    """A full layer in six, or all but the ones listed."""
+    """Attention type of each layer: one full layer in six, or all but those in `local_layer_ids`."""
     local = c.layer_set("local_layer_ids", layers)
     sliding = [(i + 1) % 6 != 0 if local is None else i in local for i in range(layers)]
     return c.per_layer("layer_types", layers, LAYER_TYPES, [LAYER_TYPES[slides] for slides in sliding])
 
 
 def _residual_conv(name: str, channels: int, kernel: int, kv_groups: int = 0, dynamic: int = 0) -> Modules:
-    """x + conv(x)."""
+    """Residual convolution: x + conv(x)."""
     kv: Settings = {"kv": channels, "kv_groups": kv_groups} if kv_groups else {}
     return (
         Conv(name=name, channels=channels, kernel=kernel, dynamic=dynamic, **kv),
@@ -161,7 +165,7 @@ def _residual_conv(name: str, channels: int, kernel: int, kv_groups: int = 0, dy
 
 
 def _relative_attention(c: Config, width: int, kind: str, kernel: int) -> Modules:
-    """Keys and values convolved, norms of each head, and a bias that the token itself makes for each distance."""
+    """Attention with convolved keys and values, norms of each head, and a bias per distance computed from the token."""
     slides, prefix = kind == "hybrid_sliding", "swa_" if kind == "hybrid_sliding" else ""
     heads, kv_heads = c.size(f"{prefix}num_attention_heads"), c.size(f"{prefix}num_key_value_heads")
     window, dim, relative = c.size("sliding_window_size|sliding_window"), c.size(f"{prefix}head_dim"), c.size("d_rel")
@@ -182,7 +186,7 @@ def _relative_attention(c: Config, width: int, kind: str, kernel: int) -> Module
 
 
 def _inkling_experts(c: Config, width: int, inner: int) -> Modules:
-    """The router weighs shared experts with the chosen ones."""
+    """Inkling's experts: the router weighs the shared experts together with the chosen ones."""
     experts, shared = c.size("n_routed_experts|num_local_experts"), c.size("n_shared_experts", 2)
     act, top_k = activation(c), c.size("num_experts_per_tok", 6, most=experts)
     weigh = Gate(name="shared_weights", width=shared * inner, gates=shared, sigmoid=False)
@@ -198,7 +202,7 @@ def _inkling_experts(c: Config, width: int, inner: int) -> Modules:
 # -- Inkling 2 -----------------------------------------------------------------------------------------------------
 @family("inkling2_text")
 def inkling2(c: Config) -> Model:
-    """Inkling 2 (Thinking Machines, 2026): a layer reads a choice of what blocks of layers before it made."""
+    """Inkling 2 (Thinking Machines, 2026): a layer attends to the outputs of earlier blocks of layers."""
     c, kernel = untied(c), c.size("conv_kernel_size|sconv_kernel_size", 4)
     width, layers, every = c.size("hidden_size"), depth(c), c.size("n_layers_per_attn_res_block", 6)
     kinds = c.per_layer("layer_types", layers, LAYER_TYPES, [LAYER_TYPES[(i + 1) % 6 != 0] for i in range(layers)])
@@ -215,16 +219,16 @@ def inkling2(c: Config) -> Model:
 
 
 def _among(name: str, width: int, layer: int, every: int, queries: int = 1) -> Modules:
-    """Attention to the blocks that end before a layer and to the one it is in."""
+    """Attention over the outputs of blocks of layers before a layer, and of its own block."""
     states = ceil_div(layer, every) + 1
     norm = Norm(name=f"{name}_norm", width=width, repeats=states, weight=False)
     return norm, DepthAttention(name=name, width=width, states=states, queries=queries)
 
 
 def _chosen_layer(i: int, every: int, width: int, kind: str, mixer: Modules, ffn: Modules) -> Block:
-    """Layer `i`: a block begins with every `every`-th, which adds nothing to the stream before it.
+    """Layer `i`. Every `every`-th layer starts a block and adds nothing to the hidden state before it.
 
-    A full layer chooses for queries, keys and values apart.
+    A full layer attends separately for queries, keys and values.
     """
     streams = ("attn",) if kind == "hybrid_sliding" else ("q_input", "k_input", "v_input")
     before = _among("attn_input", width, i, every, len(streams)) if i else ()
@@ -236,9 +240,9 @@ def _chosen_layer(i: int, every: int, width: int, kind: str, mixer: Modules, ffn
 
 
 def _clipped_attention(c: Config, width: int, kind: str, kernel: int) -> Modules:
-    """As Inkling's, with queries, keys and the bias's values clipped to a length, a gate, and a sink of each token.
+    """Inkling's attention with clipped lengths of queries, keys and bias values, a gate, and a sink from each token.
 
-    The taps of a full layer's convolutions are made of the token.
+    In a full layer, the taps of the convolutions are computed from the token.
     """
     slides, prefix = kind == "hybrid_sliding", "swa_" if kind == "hybrid_sliding" else ""
     heads, kv_heads = c.size(f"{prefix}num_attention_heads"), c.size(f"{prefix}num_key_value_heads")
@@ -269,7 +273,7 @@ def _clipped_attention(c: Config, width: int, kind: str, kernel: int) -> Modules
     )  # fmt: skip
 
 
-# Scales, and draft layers that the published code leaves out.
+# Keys of scales, and of draft layers that the published code leaves out.
 _INKLING_SCALES = (
     "chain_hidden_post_norm", "log_scaling_alpha", "log_scaling_n_floor", "logits_mup_width_multiplier",
     "embedding_multiplier", "mtp_hidden_states_first", "mtp_local_layer_ids", "num_mtp_layers", "number_of_conv_states",
@@ -277,5 +281,5 @@ _INKLING_SCALES = (
     "final_logit_softcapping", "mlp_gate_softcap", "mlp_up_softcap", "qk_l2_clip_threshold", "rel_l2_clip_threshold",
     "routed_scaling_factor", "scoring_func",
 )  # fmt: skip
-# Sizes of one kind of layer, where a model has none of it.
+# Sizes of one type of layer, for models without such layers.
 _INKLING_KINDS = ("swa_num_attention_heads", "swa_num_key_value_heads", "swa_head_dim", "rel_extent")

@@ -1,4 +1,4 @@
-"""Models that run the same layers several times, or pass some over."""
+"""Models that run the same layers several times, or skip some."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from roofline.model.modules import Activation, Add, Embedding, Modules
 
 @family("hrm_text")
 def hrm_text(c: Config) -> Model:
-    """HRM (arXiv:2506.21734) over text: a low stack runs `L_cycles` times for each run of a high one, `H_cycles` times.
+    """HRM (arXiv:2506.21734) on text: a low stack runs `L_cycles` times per run of a high one, `H_cycles` times in all.
 
-    Every run has keys and values of its own, all runs of a stack the same weights.
+    Every run has separate keys and values; all runs of a stack share its weights.
     """
     stacked = c.size("num_layers_per_stack", None)
     c = c.with_values(num_hidden_layers=stacked) if stacked else c
@@ -35,7 +35,7 @@ def hrm_text(c: Config) -> Model:
 
 
 def _runs(layers: list[Block], length: int, width: int) -> list[Block]:
-    """Runs of a stack of `length` layers: both streams' sum before it, a norm behind, its weights counted once."""
+    """Runs of stacks of `length` layers: a sum of both states before each, a norm after it; weights count once."""
     known: set[str] = set()
     blocks = []
     for start in range(0, len(layers), length):
@@ -52,8 +52,8 @@ def _runs(layers: list[Block], length: int, width: int) -> list[Block]:
 def mllama(c: Config) -> Model:
     """Llama 3.2 Vision (arXiv:2407.21783 §7.2): Llama with layers that attend to an image.
 
-    Those are idle: their keys and values are all the image's, and the published code passes them over where there is
-    none. The embedding has eight more rows for the tokens of images.
+    These layers are idle: their keys and values all come from the image, and the published code skips them without one.
+    The embedding has eight additional rows for image tokens.
     """
     c = untied(c)
     d, crossing = dims(c), _crossing(c, depth(c))
@@ -63,7 +63,7 @@ def mllama(c: Config) -> Model:
 
 
 def _crossing(c: Config, layers: int) -> list[int]:
-    """The layers that attend to an image; where the config is silent, those of the 11B's 40 layers."""
+    """The layers that attend to an image; by default those of the 11B model's 40 layers."""
     listed = c.layer_set("cross_attention_layers", layers)
     crossing = [i for i in (range(3, 40, 5) if listed is None else listed) if i < layers]
     if crossing:
@@ -72,7 +72,7 @@ def _crossing(c: Config, layers: int) -> list[int]:
 
 
 def _to_images(d: Dims, ffn: Modules) -> Block:
-    """A layer whose attention and feed-forward each pass a gate of one value."""
+    """A cross-attention layer, whose attention and feed-forward each have a gate with one learned value."""
     attn_gate, ffn_gate = (
         Activation(name=name, width=1, function="tanh", gated=False, learned=1) for name in ("attn_gate", "ffn_gate")
     )
@@ -82,9 +82,9 @@ def _to_images(d: Dims, ffn: Modules) -> Block:
 
 @family("moshi")
 def moshi(c: Config) -> Model:
-    """Moshi's language model (arXiv:2410.00037 §3.2), Helium: `ffn_dim` is gate and up-projection together.
+    """Moshi's language model (arXiv:2410.00037 §3.2), Helium; `ffn_dim` counts gate and up projection together.
 
-    The model of codes within a frame and the codec are not part of it.
+    The model of codes within a frame and the codec are not included.
     """
     c = untied(c)
     d, window = dims(c), c.size("sliding_window", 3000)

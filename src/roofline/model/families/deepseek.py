@@ -19,9 +19,9 @@ def _latent_moe(
     c: Config, first_dense: int, *, mlp_bias: bool = False, every: int = 1, index: Sequence[str] = (),
     expert_norm: bool = False,
 ) -> Model:  # fmt: skip
-    """Latent attention throughout; dense layers first, then experts with `n_shared_experts` shared ones.
+    """Latent attention in all layers; dense layers first, then experts with `n_shared_experts` shared ones.
 
-    `index`: the indexer of each layer. `expert_norm`: a norm on what the experts add up to.
+    `index`: indexer of each layer. `expert_norm`: a norm of the experts' sum.
     """
     width, layers, bias = c.size("hidden_size"), depth(c), c.flag("attention_bias")
     indexes = index or ("none",) * layers
@@ -35,7 +35,7 @@ def _latent_moe(
 
 @family("deepseek_v2")
 def deepseek_v2(c: Config) -> Model:
-    """DeepSeek-V2; the language models of the small DeepSeek-VL2 do without its latent attention."""
+    """DeepSeek-V2; with `use_mla` false, as in the small DeepSeek-VL2, it has no latent attention."""
     if not c.flag("use_mla", True):
         return deepseek_moe(c)
     return _latent_moe(c, c.size("first_k_dense_replace", 0, least=0), mlp_bias=c.flag("mlp_bias"))
@@ -43,7 +43,7 @@ def deepseek_v2(c: Config) -> Model:
 
 @family("deepseek_v3", "kimi_k2")
 def deepseek_v3(c: Config) -> Model:
-    """DeepSeek-V3, R1 and Kimi K2. Its multi-token-prediction layers are not part of a plain step."""
+    """DeepSeek-V3, R1 and Kimi K2. A plain step does not run the multi-token-prediction layers."""
     return _latent_moe(c, c.size("first_k_dense_replace", 3, least=0))
 
 
@@ -52,7 +52,7 @@ _INDEXED = ("indexed_attention", "deepseek_sparse_attention")  # one layer under
 
 @family("deepseek_v32")
 def deepseek_v32(c: Config) -> Model:
-    """DeepSeek-V3.2: an indexer picks the tokens each query attends to."""
+    """DeepSeek-V3.2: an indexer selects the tokens that each query attends to."""
     layers = depth(c)
     c.per_layer("layer_types", layers, _INDEXED, ["indexed_attention"] * layers)
     return _latent_moe(c, c.size("first_k_dense_replace", 3, least=0), index=("full",) * layers)
@@ -60,7 +60,7 @@ def deepseek_v32(c: Config) -> Model:
 
 @family("glm_moe_dsa")
 def glm_moe_dsa(c: Config) -> Model:
-    """GLM-5: DeepSeek-V3.2's sparse attention, where some layers may reuse the choice of an earlier indexer."""
+    """GLM-5: DeepSeek-V3.2's sparse attention, where some layers reuse the selection of an earlier indexer."""
     layers, every, skip = depth(c), c.size("index_topk_freq", 1), c.size("index_skip_topk_offset", 2, least=0)
     c.per_layer("layer_types", layers, _INDEXED, ["indexed_attention"] * layers)
     default = ["shared" if max(i - skip + 1, 0) % every else "full" for i in range(layers)]
@@ -78,7 +78,7 @@ def mistral4(c: Config) -> Model:
 
 @family("axk1")
 def axk1(c: Config) -> Model:
-    """A.X K1: DeepSeek-V3 with a norm behind the experts."""
+    """A.X K1: DeepSeek-V3 with a norm after the experts."""
     first, every = c.size("first_k_dense_replace", 1, least=0), c.size("moe_layer_freq", 1)
     return _latent_moe(c, first, every=every, expert_norm=True)
 
@@ -99,7 +99,7 @@ def minicpm3(c: Config) -> Model:
 
 
 def _latent_dense(c: Config, *, mlp_bias: bool = False) -> Model:
-    """Latent attention and a dense feed-forward, the embedding tied."""
+    """A model with latent attention, a dense feed-forward and a tied embedding."""
     width = c.size("hidden_size")
     ffn = mlp(width, c.size("intermediate_size"), activation(c), bias=mlp_bias)
     block = layer("dense", width, latent_attention(c, bias=c.flag("attention_bias")), ffn)

@@ -1,4 +1,4 @@
-"""DeepSeekMoE (arXiv:2401.06066): many small experts behind plain attention, before latent attention came."""
+"""DeepSeekMoE (arXiv:2401.06066): many small experts with plain attention, the predecessor of latent attention."""
 
 from __future__ import annotations
 

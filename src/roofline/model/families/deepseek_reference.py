@@ -1,4 +1,4 @@
-"""DeepSeek's models by the key names of their own inference code (deepseek-ai/DeepSeek-V3, inference/configs)."""
+"""Read configs with the key names of DeepSeek's own inference code (deepseek-ai/DeepSeek-V3, inference/configs)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _SIZES: Mapping[str, str] = MappingProxyType({
 
 
 def named_as_published(c: Config) -> Config:
-    """The config by the key names of its config.json; any other config as it is.
+    """The config with the key names of a config.json; any other config is returned unchanged.
 
-    Such a file names no model_type. `q_lora_rank` 0 means that queries are not compressed; `dtype` fp8 that products
-    are in fp8 with a scale for each 128 × 128 weights, as the published checkpoint's are.
+    Configs of the inference code have no model_type. `q_lora_rank` 0 means that queries are not compressed. `dtype` fp8
+    means products in fp8 with a scale for each 128 × 128 weights, as in the published checkpoint.
     """
     if "model_type" in c.raw or not {"moe_inter_dim", "kv_lora_rank", "n_dense_layers"} <= c.raw.keys():
         return c

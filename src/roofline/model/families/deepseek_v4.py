@@ -30,7 +30,7 @@ NAMES = {SPARSE: "sparse", HEAVY: "compressed", SLIDING: "sliding"}
 
 @family("deepseek_v4")
 def deepseek_v4(c: Config) -> Model:
-    """DeepSeek-V4: attention over a window and compressed entries; residual streams that each sublayer mixes."""
+    """DeepSeek-V4: attention over a window and compressed entries; residual streams that every sublayer mixes."""
     width, streams = c.size("hidden_size"), c.size("hc_mult", 4)
     layers = _layer_types(c, depth(c))
     c.per_layer("mlp_layer_types", len(layers), ("hash_moe", "moe"), ["moe"] * len(layers))
@@ -49,14 +49,14 @@ def deepseek_v4(c: Config) -> Model:
 
 
 def _experts(c: Config, width: int) -> Modules:
-    """Experts with one shared one: the published code builds that one whatever `n_shared_experts` says."""
+    """Experts with one shared expert: the published code builds one whatever `n_shared_experts` says."""
     if c.size("n_shared_experts", 1, least=0) != 1:
         c.note(f"{c.field('n_shared_experts')} was not used: this architecture has one shared expert")
     return fine_moe(c.with_values(n_shared_experts=1), width, shared_bias=c.flag("mlp_bias"))
 
 
 def _layer_types(c: Config, layers: int) -> list[str]:
-    """The attention of each layer: by `layer_types`, by the older `compress_ratios`, or in turns."""
+    """Attention type of each layer: by `layer_types`, by the older `compress_ratios`, or alternating."""
     default = [HEAVY if i < 2 or i % 2 == 0 else SPARSE for i in range(layers)]
     if isinstance(ratios := c.value("compress_ratios", None)[1], list):
         names = {0: SLIDING, **{rate: name for name, rate in RATES.items()}}
@@ -67,7 +67,7 @@ def _layer_types(c: Config, layers: int) -> list[str]:
 
 
 def _attention(c: Config, width: int, name: str) -> Modules:
-    """Compressed queries, one head of keys that are the values too, a grouped output projection in two steps."""
+    """Attention with compressed queries, one head of keys that are also the values, and a grouped two-step output."""
     heads, dim, rank = c.size("num_attention_heads"), c.size("head_dim", 512), c.size("q_lora_rank")
     groups, out_rank, rotated = c.size("o_groups", 8), c.size("o_lora_rank", 1024), c.size("qk_rope_head_dim", dim // 8)
     rates, window = c.section("compress_rates"), c.size("sliding_window", 128)
@@ -94,7 +94,7 @@ def _attention(c: Config, width: int, name: str) -> Modules:
 
 
 def _compressor(name: str, width: int, dim: int, rate: int, rotated: int, overlap: bool) -> Modules:
-    """One projection makes keys and their gates, twice where the spans of two entries overlap."""
+    """A compressor and its projection to keys and their gates, twice as wide where the spans of entries overlap."""
     wide = 2 * dim * (2 if overlap else 1)
     return (
         replicated_product(f"{name}_proj", width, wide, beside=True),
@@ -103,7 +103,7 @@ def _compressor(name: str, width: int, dim: int, rate: int, rotated: int, overla
 
 
 def _indexer(c: Config, width: int, rank: int, rate: int, rotated: int) -> Modules:
-    """A small attention over entries of its own says which entries a query sees."""
+    """An indexer over separate compressed entries, which selects the entries that a query sees."""
     heads, dim = c.size("index_n_heads", 64), c.size("index_head_dim", 128)
     return (
         *_compressor("index_compressor", width, dim, rate, rotated, True),

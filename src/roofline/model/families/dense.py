@@ -1,4 +1,4 @@
-"""Dense decoders of many makers on the plan of Llama: what differs is where norms, biases and windows stand."""
+"""Dense decoders on the plan of Llama, which differ in the placement of norms, biases and windows."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def hyperclovax(c: Config) -> Model:
 
 @family("jais2")
 def jais2(c: Config) -> Model:
-    """Jais 2: LayerNorm, biases, squared ReLU, not gated."""
+    """Jais 2: LayerNorm, biases, squared ReLU without gate."""
     d = dims(c)
     mixer = attention(d, rotary=rotary(c, d.head_dim), bias=c.flag("attention_bias", True))
     act, bias = activation(c, default="relu2"), c.flag("mlp_bias", True)
@@ -60,7 +60,7 @@ def jais2(c: Config) -> Model:
 
 @family("nanochat")
 def nanochat(c: Config) -> Model:
-    """nanochat: norms without weights, one on the embedding too, squared ReLU, not gated."""
+    """nanochat: norms without weights, also on the embedding; squared ReLU without gate."""
     d = dims(c)
     mixer = attention(d, rotary=rotary(c, d.head_dim), bias=c.flag("attention_bias"), qk_norm=plain_per_head)
     ffn = mlp(d.width, c.size("intermediate_size"), activation(c, default="relu2"), gated=False)
@@ -80,7 +80,7 @@ def granite_swa(c: Config) -> Model:
 
 @family("modernbert-decoder")
 def modernbert_decoder(c: Config) -> Model:
-    """Ettin's decoders (arXiv:2507.11412): ModernBERT's layers, causal; no norm at first, a dense layer at last."""
+    """Ettin's decoders (arXiv:2507.11412): ModernBERT's layers, causal; no first norm, a dense head layer."""
     d, bias, every = dims(c, kv_key=HEADS), c.flag("attention_bias"), c.size("global_attn_every_n_layers", 3)
     norm = layer_norm if c.flag("norm_bias") else layer_norm_no_bias
     c = c.with_values(sliding_window=c.size("local_attention", 128, least=2) // 2)
@@ -95,7 +95,7 @@ def modernbert_decoder(c: Config) -> Model:
 
 
 def _modernbert_head(c: Config, width: int, norm: MakeNorm) -> Modules:
-    """The dense layer in front of the head."""
+    """The dense layer before the head."""
     bias, act = c.flag("classifier_bias"), activation(c, "classifier_activation", "gelu")
     return (
         Linear(name="head_proj", inputs=width, outputs=width, bias=bias, part="head"),

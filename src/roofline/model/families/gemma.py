@@ -41,7 +41,7 @@ def gemma(c: Config) -> Model:
 
 @family("gemma2")
 def gemma2(c: Config) -> Model:
-    """Gemma 2: norms on both sides, every other layer slides."""
+    """Gemma 2: norms on both sides of each sublayer; every other layer has a sliding window."""
     d, bias = dims(c, head_dim=256), c.flag("attention_bias")
     ffn = mlp(d.width, c.size("intermediate_size"), activation(c, ACT, GELU))
     windows = layer_windows(c, d.layers, lambda i: i % 2 == 0)
@@ -51,7 +51,7 @@ def gemma2(c: Config) -> Model:
 
 @family("vaultgemma")
 def vaultgemma(c: Config) -> Model:
-    """VaultGemma (arXiv:2510.15001): Gemma 2 with norms before only."""
+    """VaultGemma (arXiv:2510.15001): Gemma 2 with norms only before each sublayer."""
     d = dims(c, head_dim=256)
     ffn = mlp(d.width, c.size("intermediate_size"), activation(c, ACT, GELU))
     mixer = partial(attention, d, rotary=rotary(c, d.head_dim), bias=c.flag("attention_bias"))
@@ -61,7 +61,7 @@ def vaultgemma(c: Config) -> Model:
 
 @family("gemma3_text")
 def gemma3(c: Config) -> Model:
-    """Gemma 3: as Gemma 2 with q/k norms, five sliding layers to one full. Published configs leave out defaults."""
+    """Gemma 3: Gemma 2 with q/k norms and five sliding layers to one full. Published configs leave out defaults."""
     d, bias = dims(c, head_dim=256), c.flag("attention_bias")
     every = c.size("sliding_window_pattern|_sliding_window_pattern", 6)
     ffn = mlp(d.width, c.size("intermediate_size"), activation(c, ACT, GELU))
@@ -72,7 +72,10 @@ def gemma3(c: Config) -> Model:
 
 @dataclass(frozen=True)
 class _Kind:
-    """How a layer of Gemma 3n and 4 attends: its window, whether it borrows keys and values, whether they are one."""
+    """Attention of a layer of Gemma 3n and 4.
+
+    `borrowed`: it uses the keys and values of an earlier layer. `same`: keys and values are the same projection.
+    """
 
     window: int | None
     borrowed: bool
@@ -80,7 +83,10 @@ class _Kind:
 
 
 def _kinds(c: Config, layers: int, every: int, *, same: bool = False, last: bool = False) -> list[_Kind]:
-    """Sliding layers but for each `every`-th, and the last where `last`; the last `num_kv_shared_layers` borrow."""
+    """Attention of each layer: full at every `every`-th (and at the last if `last`), else sliding; some borrow.
+
+    The last `num_kv_shared_layers` layers borrow keys and values.
+    """
     shared = c.size("num_kv_shared_layers", 0, least=0, most=layers - 1)
     if c.get("use_bidirectional_attention") == "vision":
         c.mark_read("use_bidirectional_attention")
@@ -89,7 +95,7 @@ def _kinds(c: Config, layers: int, every: int, *, same: bool = False, last: bool
 
 
 def _attention(d: Dims, k: _Kind, rope: int, bias: bool) -> Modules:
-    """Attention with norms on q, k and (without weight) v; a layer that borrows makes queries only."""
+    """Attention with norms of q, k and (without weight) v; a borrowing layer projects queries only."""
     inner, heads = d.heads * d.head_dim, 0 if k.borrowed else d.kv_heads
     norms = (per_head("k_norm", heads, d.head_dim), plain_per_head("v_norm", heads, d.head_dim)) if heads else ()
     kv = heads * d.head_dim * (1 if k.same else 2)
@@ -107,7 +113,7 @@ def _attention(d: Dims, k: _Kind, rope: int, bias: bool) -> Modules:
 
 
 def _per_layer_embedding(c: Config, d: Dims, inner: int) -> tuple[Modules, Modules]:
-    """Per-layer embeddings: a table with a row of `inner` for each layer; and how a layer adds its row."""
+    """Per-layer embeddings: a table with `inner` values for each layer, and the modules that add them in a layer."""
     rows, every, act = c.size("vocab_size_per_layer_input", 262144), d.layers * inner, activation(c, ACT, GELU)
     table = (
         Embedding(name="per_layer_embedding", rows=rows, width=every),
@@ -127,13 +133,13 @@ def _per_layer_embedding(c: Config, d: Dims, inner: int) -> tuple[Modules, Modul
 
 @family("gemma4_text")
 def gemma4(c: Config) -> Model:
-    """Gemma 4: wider heads on full layers, per-layer embeddings, borrowed keys and values, experts beside the dense."""
+    """Gemma 4: wider heads in full layers, per-layer embeddings, borrowed keys and values, experts beside the dense."""
     return _gemma4(c, per_layer_input=256)
 
 
 @family("gemma4_unified_text")
 def gemma4_unified(c: Config) -> Model:
-    """Gemma 4 of one network for all modalities: no per-layer embeddings unless asked for."""
+    """Gemma 4 with one network for all modalities: no per-layer embeddings unless the config sets them."""
     return _gemma4(c, per_layer_input=0)
 
 
@@ -159,7 +165,7 @@ def _gemma4(c: Config, *, per_layer_input: int) -> Model:
 
 
 def _gemma4_attention(c: Config, d: Dims, k: _Kind, bias: bool) -> Modules:
-    """RoPE on whole heads in sliding layers, on a quarter in full ones."""
+    """Gemma 4's attention: RoPE on whole heads in sliding layers, on a quarter of each in full ones."""
     layer_type = (1.0, "sliding_attention") if k.window else (0.25, "full_attention")
     return _attention(d, k, rotary(c, d.head_dim, *layer_type), bias)
 
@@ -167,14 +173,14 @@ def _gemma4_attention(c: Config, d: Dims, k: _Kind, bias: bool) -> Modules:
 def _layer(
     width: int, k: _Kind, mixer: Modules, ffn: Modules, *, sparse: bool = False, first: Modules = (), last: Modules = ()
 ) -> Block:
-    """A layer with norms on both sides, between what comes `first` and `last` in it."""
+    """A layer with norms on both sides of each sublayer, between the modules `first` and `last`."""
     name = kind(sparse, "sliding" if k.window else "")
     inside = layer(f"borrowing {name}" if k.borrowed else name, width, mixer, ffn, after=True)
     return Block(inside.name, (*first, *inside.modules, *last))
 
 
 def _gemma4_dims(c: Config, d: Dims, i: int, full: bool) -> Dims:
-    """Sizes of layer i: by `per_layer_config` where given, else the global ones on full layers."""
+    """Attention sizes of layer i: by `per_layer_config`, or the global ones in full layers."""
     if c.has("per_layer_config"):
         listed = c.section("per_layer_config")
         key = next((k for k in listed.raw if k.isdigit() and int(k) == i), "")
@@ -187,7 +193,7 @@ def _gemma4_dims(c: Config, d: Dims, i: int, full: bool) -> Dims:
 
 
 def _gemma4_experts(c: Config, d: Dims, act: str) -> Modules:
-    """Experts beside the dense network, each with a norm behind; the router has a norm and a scale for each expert."""
+    """Experts beside the dense network, each followed by a norm; the router has a norm and a scale per expert."""
     count, top_k, inner = c.size("num_experts"), c.size("top_k_experts"), c.size("moe_intermediate_size")
     router, experts = moe(c, d.width, count, top_k, inner, act=act, correction=True, top_k_key="top_k_experts")
     before = (rms("dense_norm", d.width), rms("router_norm", d.width), router, rms("experts_norm", d.width))
@@ -224,9 +230,9 @@ def _laurel(width: int, rank: int) -> Modules:
 
 
 def _altup(width: int, streams: int) -> tuple[Modules, Modules, Modules, Modules]:
-    """Alternating updates: a layer predicts every stream from all, and corrects each by what it changed in the first.
+    """Alternating updates: a layer predicts all streams from all, and corrects each by the change in the first.
 
-    Before the layers a product spreads the embedding over the streams, behind them one gathers those.
+    A product spreads the embedding over the streams before the layers, and another gathers them after the layers.
     """
     others = (streams - 1) * width
     spread = Linear(name="altup_proj", inputs=width, outputs=others, part="embedding")

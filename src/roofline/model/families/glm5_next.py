@@ -1,4 +1,4 @@
-"""GLM-5.3-Flash: delta attention, and latent attention to pools of tokens, between hyper-connections."""
+"""GLM-5.3-Flash: delta attention, and latent attention to pools of tokens, with hyper-connections."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def glm5_next(c: Config) -> Model:
 
 
 def _kinds(c: Config, layers: int) -> list[str]:
-    """What each layer is: linear, or latent with an indexer of its own (full) or with an earlier layer's choice."""
+    """Attention of each layer: linear, or latent with its own indexer (full) or an earlier selection (shared)."""
     default = ["indexed_attention" if i % 4 == 3 else "linear_attention" for i in range(layers)]
     kinds = c.per_layer("layer_types", layers, ("linear_attention", "indexed_attention", "full_attention"), default)
     every, skip = c.size("index_topk_freq", 1), c.size("index_skip_topk_offset", 2, least=0)
@@ -46,7 +46,7 @@ def _kinds(c: Config, layers: int) -> list[str]:
 
 
 def _linear(c: Config, width: int) -> Modules:
-    """Kimi Delta Attention by the keys of `linear_attn_config`, or by flat ones."""
+    """Kimi Delta Attention from the keys of `linear_attn_config`, or from flat keys."""
     inside = c.section("linear_attn_config")
     heads, dim = (
         inside.size("num_heads", c.size("linear_num_heads", 64)),
@@ -56,7 +56,7 @@ def _linear(c: Config, width: int) -> Modules:
 
 
 def _pooled(c: Config, width: int, index: str) -> Modules:
-    """Latent attention without RoPE to `index_topk` tokens in pools of `index_kpool`, and to those of no whole pool."""
+    """Latent attention without RoPE to `index_topk` tokens in pools of `index_kpool`, and to the incomplete pool."""
     pool, dim = c.assumed("index_kpool", 16), c.size("index_head_dim")
     if not c.flag("index_kpool_always_select_tail", True):
         raise c.error("index_kpool_always_select_tail", "true")

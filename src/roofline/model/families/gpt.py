@@ -66,7 +66,7 @@ def gpt_neox(c: Config) -> Model:
 
 
 def _dense(d: Dims, mixer: Modules, ffn: Modules, *, parallel: bool, norms: int = 1) -> Block:
-    """A layer with LayerNorm whose feed-forward stands beside the attention, or behind it."""
+    """A layer with LayerNorm whose feed-forward is parallel to the attention, or after it."""
     if parallel:
         return parallel_layer("dense", d.width, mixer, ffn, norms=norms)
     return layer("dense", d.width, mixer, ffn, norm=layer_norm)
@@ -74,7 +74,7 @@ def _dense(d: Dims, mixer: Modules, ffn: Modules, *, parallel: bool, norms: int 
 
 @family("opt")
 def opt(c: Config) -> Model:
-    """OPT (arXiv:2205.01068); its position table has two rows more, its 350M an embedding of its own width."""
+    """OPT (arXiv:2205.01068): two additional rows of positions; the 350M's embedding has a width of its own."""
     d, bias, before = dims(c), c.flag("enable_bias", True), c.flag("do_layer_norm_before", True)
     norm = layer_norm if c.flag("layer_norm_elementwise_affine", True) else plain_layer_norm
     ffn = mlp(d.width, c.size("ffn_dim"), activation(c, "activation_function", "relu"), gated=False, bias=bias)
@@ -88,7 +88,7 @@ def opt(c: Config) -> Model:
 
 
 def _opt_projections(narrow: int, width: int) -> tuple[Modules, Modules]:
-    """From the width of the embedding to that of the stream and back, where they differ."""
+    """Projections from the embedding's width to the hidden size and back, if they differ."""
     if narrow == width:
         return (), ()
     widen = Linear(name="project_in", inputs=narrow, outputs=width, part="embedding")
@@ -97,7 +97,7 @@ def _opt_projections(narrow: int, width: int) -> tuple[Modules, Modules]:
 
 @family("bloom")
 def bloom(c: Config) -> Model:
-    """BLOOM (arXiv:2211.05100): ALiBi, a norm on the embedding, feed-forward four times as wide."""
+    """BLOOM (arXiv:2211.05100): ALiBi, a norm on the embedding, a feed-forward four times as wide."""
     if c.has("n_embed"):
         c = c.with_values(hidden_size=c.size("n_embed"))
     d = dims(c, kv_key="n_head|num_attention_heads")
@@ -109,7 +109,7 @@ def bloom(c: Config) -> Model:
 
 @family("falcon", "RefinedWebModel", "RefinedWeb")
 def falcon(c: Config) -> Model:
-    """Falcon (arXiv:2311.16867): multi-query or grouped attention beside the feed-forward."""
+    """Falcon (arXiv:2311.16867): multi-query or grouped attention in parallel with the feed-forward."""
     new, multi = c.flag("new_decoder_architecture"), c.flag("multi_query", True)
     parallel, bias, alibi = c.flag("parallel_attn", True), c.flag("bias"), c.flag("alibi")
     d = _falcon_dims(c, grouped=new, multi_query=multi)
@@ -122,7 +122,7 @@ def falcon(c: Config) -> Model:
 
 
 def _falcon_dims(c: Config, *, grouped: bool, multi_query: bool) -> Dims:
-    """Heads of hidden_size / heads; keys and values for each group, for one head, or for every head."""
+    """Sizes with heads of hidden_size / heads; KV heads for each group, one, or one per query head."""
     d = dims(c, kv_key="num_attention_heads|n_head")
     groups = c.size("num_kv_heads|n_head_kv", d.heads)
     kv_heads = groups if grouped else 1 if multi_query else d.heads
@@ -143,7 +143,7 @@ def mpt(c: Config) -> Model:
 
 
 def _mpt_ignored(c: Config) -> None:
-    """MPT settings that its published code reads and never uses."""
+    """Mark MPT settings that its published code reads but never uses."""
     inside = c.section("attn_config")
     c.mark_read("no_bias", "learned_pos_emb", "norm_type", "embedding_fraction", "expansion_ratio", "loss_fn")
     if inside.value("attn_type", "multihead_attention")[1] != "multihead_attention":
@@ -183,7 +183,7 @@ def phimoe(c: Config) -> Model:
 
 @family("stablelm")
 def stablelm(c: Config) -> Model:
-    """StableLM 2: LayerNorm, a quarter of RoPE, q/k norms with a weight for every head."""
+    """StableLM 2: LayerNorm, RoPE on a quarter of each head, q/k norms with a weight for every head."""
     d, bias, parallel = dims(c), c.flag("use_qkv_bias"), c.flag("use_parallel_residual")
     norm = layer_norm_of_each_head if c.flag("qk_layernorm") else None
     mixer = attention(d, rotary=rotary(c, d.head_dim, 0.25), bias=bias, out_bias=False, qk_norm=norm)
@@ -194,7 +194,7 @@ def stablelm(c: Config) -> Model:
 
 @family("starcoder2")
 def starcoder2(c: Config) -> Model:
-    """StarCoder2 (arXiv:2402.19173). `activation_function` is a leftover that its code does not read."""
+    """StarCoder2 (arXiv:2402.19173). Its code does not read `activation_function`."""
     c.mark_read("activation_function")
     d, bias = dims(c), c.flag("use_bias", True)
     ffn = mlp(d.width, c.size("intermediate_size"), activation(c, default="gelu_pytorch_tanh"), gated=False, bias=bias)
@@ -205,7 +205,7 @@ def starcoder2(c: Config) -> Model:
 
 @family("gpt_oss")
 def gpt_oss(c: Config) -> Model:
-    """gpt-oss (arXiv:2508.10925): attention sinks, every other layer slides, biased experts."""
+    """gpt-oss (arXiv:2508.10925): attention sinks, sliding windows in every other layer, biased experts."""
     d, bias = dims(c, head_dim=64), c.flag("attention_bias", True)
     top_k, count = c.size("num_experts_per_tok|experts_per_token"), c.size("num_local_experts|num_experts")
     ffn = moe(c, d.width, count, top_k, c.size("intermediate_size"), router_bias=True, expert_bias=True)

@@ -17,7 +17,7 @@ from roofline.model.modules import Add, Experts, Linear, Modules
 
 # -- short convolutions: LFM2 --------------------------------------------------------------------------------------
 def _lfm2_mixers(c: Config) -> list[tuple[str, Modules]]:
-    """Attention on some layers, a short convolution on the others."""
+    """Mixers of LFM2: attention in some layers, a short convolution in the others."""
     d, listed = dims(c), c.layer_set("full_attn_idxs", depth(c))
     default = ["full_attention" if listed is None or i in listed else "conv" for i in range(d.layers)]
     kinds = c.per_layer("layer_types", d.layers, ("full_attention", "conv"), default)
@@ -40,7 +40,7 @@ def lfm2(c: Config) -> Model:
 
 @family("lfm2_moe")
 def lfm2_moe(c: Config) -> Model:
-    """LFM2 with experts on all but the first layers."""
+    """LFM2 with experts in all but the first layers."""
     width, first = c.size("hidden_size"), c.size("num_dense_layers", 2, least=0)
     dense, experts = mlp(width, c.size("intermediate_size"), "silu"), fine_moe(c, width)
     mixers = _lfm2_mixers(c)
@@ -53,7 +53,7 @@ MAMBA = ("mamba", "linear_attention")
 
 
 def _mamba2(c: Config, width: int, inner: int, *, out_bias: bool | None = None, norm: bool = True) -> Modules:
-    """A Mamba-2 mixer by the keys that Bamba introduced; "auto" heads share `inner` evenly."""
+    """A Mamba-2 mixer from the keys that Bamba introduced; "auto" heads share `inner` evenly."""
     heads = c.size("mamba_n_heads", 128)
     auto = c.get("mamba_d_head", "auto") == "auto"
     head_dim = inner // heads if auto else c.size("mamba_d_head")
@@ -70,7 +70,7 @@ def _mamba2(c: Config, width: int, inner: int, *, out_bias: bool | None = None, 
 
 @family("granitemoehybrid")
 def granitemoehybrid(c: Config) -> Model:
-    """Granite 4: Mamba-2, a few attention layers, no RoPE unless asked for; experts, if any, beside a shared one."""
+    """Granite 4: Mamba-2, a few attention layers, no RoPE by default; experts, if any, with a shared one."""
     d, count, shared = dims(c), c.size("num_local_experts", 8, least=0), c.size("shared_intermediate_size", 1024)
     kinds = c.per_layer("layer_types", d.layers, (*MAMBA, "attention", "full_attention"), ["mamba"] * d.layers)
     rope = rotary(c, d.head_dim) * (c.text("position_embedding_type", "nope") == "rope")
@@ -127,7 +127,7 @@ def nemotron_h(c: Config) -> Model:
 
 
 def _nemotron_scan(c: Config, width: int) -> Modules:
-    """A Mamba-2 mixer by Nemotron's keys."""
+    """A Mamba-2 mixer from Nemotron's keys."""
     heads, head_dim, state = c.size("mamba_num_heads"), c.size("mamba_head_dim"), c.size("ssm_state_size")
     groups, kernel, chunk = c.size("n_groups", 8), c.size("conv_kernel|mamba_d_conv", 4), c.size("chunk_size", 128)
     conv_bias, bias = c.flag("use_conv_bias", True), c.flag("use_bias")
@@ -136,7 +136,7 @@ def _nemotron_scan(c: Config, width: int) -> Modules:
 
 
 def _nemotron_kinds(c: Config) -> str:
-    """The mixers of the layers as letters: M, *, - and E."""
+    """Mixers of the layers as a string of the letters M, *, - and E."""
     letters = {"mamba": "M", "linear_attention": "M", "attention": "*", "full_attention": "*", "mlp": "-", "moe": "E"}
     key = "layers_block_type" if c.has("layers_block_type") else "layer_types"
     if c.has(key):
@@ -153,7 +153,7 @@ def _nemotron_kinds(c: Config) -> str:
 
 
 def _nemotron_experts(c: Config, width: int, act: str) -> Modules:
-    """Experts without gate; where `moe_latent_size` is set they work on a narrower stream."""
+    """Experts without gate, on a narrower hidden state if `moe_latent_size` is set."""
     inner, latent, bias = c.size("moe_intermediate_size"), c.size("moe_latent_size", None), c.flag("mlp_bias")
     shared, top_k = c.size("moe_shared_expert_intermediate_size"), c.size("num_experts_per_tok")
     count, _ = c.size("n_routed_experts|num_local_experts"), c.size("n_shared_experts", 1, least=0)
@@ -204,7 +204,7 @@ def kimi_linear(c: Config) -> Model:
 
 
 def _kimi_delta(c: Config, inside: Config, width: int) -> Modules:
-    """Kimi Delta Attention by the keys inside `linear_attn_config`, or by the flat ones of transformers."""
+    """Kimi Delta Attention from the keys in `linear_attn_config`, or from the flat ones of transformers."""
     heads = inside.size("num_heads", c.size("linear_num_heads", 32))
     dim = inside.size("head_dim", c.size("linear_head_dim", 128))
     return kimi_delta(width, heads, dim, inside.size("short_conv_kernel_size", c.size("linear_conv_kernel_dim", 4)))
@@ -227,7 +227,7 @@ def olmo_hybrid(c: Config) -> Model:
 
 
 def _olmo_delta(c: Config, d: Dims) -> Modules:
-    """Gated DeltaNet, its heads as many as those of attention unless given."""
+    """Gated DeltaNet, by default with as many heads as attention."""
     keys, values = c.size("linear_num_key_heads", d.heads), c.size("linear_num_value_heads", d.heads)
     key_dim = c.size("linear_key_head_dim", int(0.75 * d.width / keys))
     value_dim, kernel = c.size("linear_value_head_dim", 2 * key_dim), c.size("linear_conv_kernel_dim", 4)
@@ -236,7 +236,7 @@ def _olmo_delta(c: Config, d: Dims) -> Modules:
 
 @family("minimax")
 def minimax(c: Config) -> Model:
-    """MiniMax-01 (arXiv:2501.08313): lightning attention on most layers, softmax attention on the others, experts."""
+    """MiniMax-01 (arXiv:2501.08313): lightning attention in some layers, softmax attention in others, experts."""
     d, top_k, act = dims(c), c.size("num_experts_per_tok"), activation(c)
     default = ["linear_attention" if i % 2 else "full_attention" for i in range(d.layers)]
     kinds = c.per_layer("layer_types", d.layers, ("linear_attention", "full_attention"), default)

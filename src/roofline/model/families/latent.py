@@ -18,7 +18,7 @@ from roofline.model.modules import Activation, Gate, Linear, Modules
 
 @family("axk2")
 def axk2(c: Config) -> Model:
-    """A.X K2 (model card skt/A.X-K2): DeepSeek-V3.2's sparse attention, gated; norms before it and experts gated."""
+    """A.X K2 (model card skt/A.X-K2): DeepSeek-V3.2's sparse attention with gates; gated norms before sublayers."""
     width, layers, rank = c.size("hidden_size"), depth(c), c.assumed("gated_norm_rank", 16)
     c.per_layer("layer_types", layers, ("indexed_attention",), ["indexed_attention"] * layers)
     first, every = c.size("first_k_dense_replace", 1, least=0), c.size("moe_layer_freq", 1)
@@ -33,7 +33,7 @@ def _bias(c: Config) -> bool:
 
 
 def _norm_gate(name: str, width: int, rank: int) -> Modules:
-    """A gate on the norm's output, of that output itself through a narrow network."""
+    """A gate on a norm's output, computed from that output by a narrow network."""
     return (
         Linear(name=f"{name}_norm_down_proj", inputs=width, outputs=rank, part="other"),
         Activation(name=f"{name}_norm_act", width=rank, function="silu", gated=False),
@@ -43,7 +43,7 @@ def _norm_gate(name: str, width: int, rank: int) -> Modules:
 
 
 def _gated_queries(latent: Modules) -> Modules:
-    """Queries and a gate for each value of a head, both of the compressed queries before and behind their norm."""
+    """Replace the query projection: queries and gates of values, from compressed queries before and after the norm."""
     queries, output = (next(m for m in latent if m.name == name) for name in ("q_b_proj", "o_proj"))
     assert isinstance(queries, Linear)
     assert isinstance(output, Linear)
@@ -110,11 +110,11 @@ SLIDING_SIZES = {
     "num_attention_heads": 64, "num_key_value_heads": 64, "q_lora_rank": 1024, "kv_lora_rank": 1024, "head_dim": 256,
     "qk_nope_head_dim": 192, "v_head_dim": 128,
 }  # fmt: skip
-"""What sliding layers take where neither `per_layer_config` nor a key that begins with `swa_` says."""
+"""Sizes of sliding layers where neither `per_layer_config` nor a key with the prefix `swa_` gives them."""
 
 
 def _dots3_kinds(c: Config, layers: int) -> list[str]:
-    """The attention of each layer; `full_attention` is another word for an indexed one, or the other way round."""
+    """Attention type of each layer; `use_dsa` decides whether full layers are indexed."""
     indexed = c.flag("use_dsa", True)
     default = [
         INDEXED if i < 2 or i % 4 == 1 or not c.flag("use_sliding_window", True) else SLIDING for i in range(layers)
@@ -126,7 +126,7 @@ def _dots3_kinds(c: Config, layers: int) -> list[str]:
 
 
 def _dots3_attention(c: Config, layer: int, kind: str) -> Modules:
-    """Latent attention in the sizes of that layer, one gate a head, a norm on the key that all heads share."""
+    """Latent attention with the sizes of a layer, one gate per head, and a norm of the key that all heads share."""
     c = _dots3_sizes(c, layer, kind)
     window = c.size("sliding_window|sliding_window_size", 512) if kind == SLIDING else None
     index = "full" if kind == INDEXED else "none"
@@ -135,7 +135,7 @@ def _dots3_attention(c: Config, layer: int, kind: str) -> Modules:
 
 
 def _dots3_sizes(c: Config, layer: int, kind: str) -> Config:
-    """The config with what `per_layer_config` says of that layer, or with the sizes of sliding layers."""
+    """The config with the sizes of a layer: from `per_layer_config`, or those of sliding layers."""
     if c.has("per_layer_config"):
         listed = c.section("per_layer_config")
         key = next((k for k in listed.raw if k.isdigit() and int(k) == layer), "")
@@ -149,7 +149,7 @@ def _dots3_sizes(c: Config, layer: int, kind: str) -> Config:
 
 
 def _dots3_sparse(c: Config, layers: int) -> list[bool]:
-    """Which layers hold experts: `moe_layer_freq` may say how often, or list them."""
+    """Whether each layer has experts; `moe_layer_freq` is an interval or a list."""
     first = c.size("first_k_dense_replace", 1, least=0)
     if not isinstance(c.raw.get("moe_layer_freq"), list):
         return mlp_layer_types(c, layers, first, c.size("moe_layer_freq", 1))

@@ -1,4 +1,4 @@
-"""Llama and those that follow its plan: RMSNorm, RoPE, grouped queries, gated feed-forward."""
+"""Llama and models on its plan: RMSNorm, RoPE, grouped queries, gated feed-forward."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def llama(c: Config) -> Model:
 
 @family("mistral")
 def mistral(c: Config) -> Model:
-    """Mistral 7B (arXiv:2310.06825): no biases, a sliding window where set."""
+    """Mistral 7B (arXiv:2310.06825): no biases, a sliding window if set."""
     return _mistral(c, dims(c))
 
 
 @family("ministral")
 def ministral(c: Config) -> Model:
-    """Ministral 8B: Mistral whose layers slide where `layer_types` says so, or all where a window is set."""
+    """Ministral 8B: Mistral with sliding windows in the layers of `layer_types`, or in all if a window is set."""
     d, slides = dims(c), c.has("sliding_window")
     ffn = mlp(d.width, c.size("intermediate_size"), activation(c))
     mixer = partial(attention, d, rotary=rotary(c, d.head_dim))
@@ -71,7 +71,7 @@ def mixtral(c: Config) -> Model:
 
 @family("llama4_text")
 def llama4(c: Config) -> Model:
-    """Llama 4: chunked attention with RoPE, full attention without; experts on some layers, one shared."""
+    """Llama 4: chunked attention with RoPE, full attention without; experts in some layers, with one shared."""
     d, inner, act = dims(c, head_dim=128), c.size("intermediate_size"), activation(c)
     step, listed = c.size("interleave_moe_layer_step", 1), c.layer_set("moe_layers", d.layers)
     routed = set(range(step - 1, d.layers, step) if listed is None else listed)
@@ -83,7 +83,7 @@ def llama4(c: Config) -> Model:
 
 
 def _llama4_mixers(c: Config, d: Dims) -> list[tuple[str, Modules]]:
-    """Layers with RoPE see their own chunk; every fourth has no RoPE and sees everything."""
+    """Mixers of Llama 4: layers with RoPE see their own chunk; every fourth has no RoPE and sees all tokens."""
     bias, unsaid = c.flag("attention_bias"), c.get("no_rope_layers") == []
     with_rope = _rope_layers(c.with_values(no_rope_layers=None) if unsaid else c, d)
     default = ["chunked_attention" if rope else "full_attention" for rope in with_rope]
@@ -100,7 +100,7 @@ def _llama4_mixers(c: Config, d: Dims) -> list[tuple[str, Modules]]:
 
 
 def _rope_layers(c: Config, d: Dims) -> list[int]:
-    """1 for each layer with RoPE, 0 for each without: by `no_rope_layers` where given, else 0 at every interval."""
+    """1 for each layer with RoPE, 0 for others: from `no_rope_layers`, or 0 in every `no_rope_layer_interval`-th."""
     if c.has("no_rope_layers"):
         c.unused_sizes("no_rope_layer_interval")
         return c.per_layer("no_rope_layers", d.layers, (0, 1))
@@ -110,7 +110,7 @@ def _rope_layers(c: Config, d: Dims) -> list[int]:
 
 @family("smollm3")
 def smollm3(c: Config) -> Model:
-    """SmolLM3: Llama with no RoPE on every fourth layer."""
+    """SmolLM3: Llama without RoPE in every fourth layer."""
     d, bias = dims(c), c.flag("attention_bias")
     ffn = mlp(d.width, c.size("intermediate_size"), activation(c), bias=c.flag("mlp_bias"))
     rotated, with_rope = rotary(c, d.head_dim), _rope_layers(c, d)
@@ -153,7 +153,7 @@ def arcee(c: Config) -> Model:
 
 @family("apertus")
 def apertus(c: Config) -> Model:
-    """Apertus: q/k norms and xIELU (arXiv:2411.13010), whose two scalars are learned, not gated."""
+    """Apertus: q/k norms, and an ungated feed-forward with xIELU (arXiv:2411.13010), which has two learned scalars."""
     d, act = dims(c), activation(c, default="xielu")
     mixer = attention(d, rotary=rotary(c, d.head_dim), bias=c.flag("attention_bias"), qk_norm=per_head)
     learned = 2 if act == "xielu" else 0
@@ -184,7 +184,7 @@ def bitnet(c: Config) -> Model:
 
 @family("exaone4")
 def exaone4(c: Config) -> Model:
-    """EXAONE 4.0 (arXiv:2507.11407): norms after, three sliding layers with RoPE to one full without."""
+    """EXAONE 4.0 (arXiv:2507.11407): norms after sublayers, three sliding layers with RoPE to one full without."""
     d, every, has_window = dims(c), pattern_length(c, 4), c.has("sliding_window")
     ffn, rope = mlp(d.width, c.size("intermediate_size"), activation(c)), rotary(c, d.head_dim)
     windows = layer_windows(c, d.layers, lambda i: has_window and (i + 1) % every != 0)
@@ -197,7 +197,7 @@ def exaone4(c: Config) -> Model:
 
 @family("nemotron")
 def nemotron(c: Config) -> Model:
-    """Nemotron-4 (arXiv:2402.16819): LayerNorm1P, half of RoPE, squared ReLU, not gated."""
+    """Nemotron-4 (arXiv:2402.16819): LayerNorm1P, RoPE on half of each head, squared ReLU without gate."""
     d = dims(c)
     mixer = attention(d, rotary=rotary(c, d.head_dim, 0.5), bias=c.flag("attention_bias"))
     inner, act = c.size("intermediate_size"), activation(c, default="relu2")

@@ -1,4 +1,4 @@
-"""LongCat-Flash (arXiv:2509.01322): two attentions and dense networks a layer, experts on a shortcut."""
+"""LongCat-Flash (arXiv:2509.01322): two attentions and two dense networks per layer, experts on a shortcut."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from roofline.model.names import SECOND
 
 @family("longcat_flash")
 def longcat_flash(c: Config) -> Model:
-    """LongCat-Flash (§2): a token may also choose among `zero_expert_num` experts that hand it on as it is."""
+    """LongCat-Flash (§2): the router may also choose one of `zero_expert_num` experts that return a token unchanged."""
     width, top_k = c.size("hidden_size"), c.size("moe_topk|num_experts_per_tok")
     layers = c.size("num_layers", None) or c.size("num_hidden_layers") // 2
     mixer = latent_attention(c, bias=c.flag("attention_bias"))

@@ -1,4 +1,4 @@
-"""Models whose memory does not grow with the text: RWKV, xLSTM."""
+"""Models whose state does not grow with the text: RWKV, xLSTM."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from roofline.model.model import Model
 
 @family("rwkv")
 def rwkv(c: Config) -> Model:
-    """RWKV-4 (arXiv:2305.13048): time mixing and channel mixing, one more norm behind the embedding."""
+    """RWKV-4 (arXiv:2305.13048): time mixing and channel mixing, with an additional norm after the embedding."""
     width, layers = c.size("hidden_size"), depth(c)
     mixer = time_mixing(width, c.size("attention_hidden_size", width))
     block = layer("rwkv", width, mixer, channel_mixing(width, c.size("intermediate_size", 4 * width)), norm=layer_norm)
@@ -38,7 +38,7 @@ def xlstm(c: Config) -> Model:
     return causal_lm(c, width, [block] * c.size("num_hidden_layers|num_blocks"), norm=rms)
 
 
-# Caps of gates and logits, formats, and which of its kernels the published code runs.
+# Keys for caps of gates and logits, for formats, and for the kernels that the published code runs.
 _KERNELS_OF_XLSTM = (
     "add_out_norm", "autocast_kernel_dtype", "chunkwise_kernel", "eps", "gate_soft_cap",
     "max_inference_chunksize", "mode", "norm_reduction_force_float32", "output_logit_soft_cap", "return_last_states",

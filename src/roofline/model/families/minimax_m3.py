@@ -1,4 +1,4 @@
-"""MiniMax-M3 (model card MiniMaxAI/MiniMax-M3): grouped queries attend to blocks that an indexer picks."""
+"""MiniMax-M3 (model card MiniMaxAI/MiniMax-M3): grouped queries attend to blocks that an indexer selects."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SPARSE, FULL = "minimax_m3_sparse", "full_attention"
 
 @family("minimax_m3_vl_text")
 def minimax_m3(c: Config) -> Model:
-    """MiniMax-M3's language model: q/k norms, partial RoPE, experts with a shared one. Its gate is a SiLU's kind."""
+    """MiniMax-M3's language model: q/k norms, partial RoPE, experts, one shared; its activation counts as a SiLU."""
     c = c.with_values(hidden_act="silu")
     d, act, top_k = dims(c, head_dim=128), activation(c), c.size("num_experts_per_tok")
     rope = c.size("rotary_dim", None, most=d.head_dim) or rotary(c, d.head_dim)
@@ -40,13 +40,13 @@ def minimax_m3(c: Config) -> Model:
 
 
 def _indexing(c: Config, key: str, older: str, default: int) -> int:
-    """A size of the indexer, by its own key or by that of `sparse_attention_config`, which overrules it."""
+    """A size of the indexer; the key in `sparse_attention_config` takes precedence over the flat one."""
     size: int = c.section("sparse_attention_config").size(older, c.size(key, default))
     return size
 
 
 def _picked(c: Config, d: Dims, full: Modules, rope: int) -> Modules:
-    """Attention to blocks, which small heads of an indexer pick: each for its group of heads."""
+    """Attention to selected blocks; each small head of the indexer selects for its group of heads."""
     heads, dim = (
         _indexing(c, "index_n_heads", "sparse_num_index_heads", 4),
         _indexing(c, "index_head_dim", "sparse_index_dim", 128),
@@ -70,7 +70,7 @@ def _picked(c: Config, d: Dims, full: Modules, rope: int) -> Modules:
 
 
 def _layer_types(c: Config, layers: int) -> list[str]:
-    """The attention of each layer: by `layer_types`, or by 0 and 1 in `sparse_attention_config`."""
+    """Attention type of each layer: by `layer_types`, or by 0 and 1 in `sparse_attention_config`."""
     inside, default = c.section("sparse_attention_config"), [FULL] * layers
     if inside.has("sparse_attention_freq"):
         default = [SPARSE if n else FULL for n in inside.per_layer("sparse_attention_freq", layers, (0, 1))]
@@ -78,7 +78,7 @@ def _layer_types(c: Config, layers: int) -> list[str]:
 
 
 def _sparse(c: Config, layers: int) -> list[bool]:
-    """Which layers hold experts: by `mlp_layer_types`, by 0 and 1 in `moe_layer_freq`, else all."""
+    """Whether each layer has experts: by `mlp_layer_types`, by 0 and 1 in `moe_layer_freq`, else all."""
     listed = c.per_layer("moe_layer_freq", layers, (0, 1), [1] * layers)
     given = mlp_layer_types(c, layers, 0)
     return given if c.has("mlp_layer_types") else [n == 1 for n in listed]

@@ -1,4 +1,4 @@
-"""Mistral Large 4: latent attention whose queries pick their tokens, without RoPE on every fourth layer."""
+"""Mistral Large 4: latent attention to tokens that an indexer selects, without RoPE in every fourth layer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from roofline.model.modules import Activation, Indexer, LatentAttention, Modules
 
 @family("mistral_large4_text")
 def mistral_large4(c: Config) -> Model:
-    """Mistral Large 4 (Mistral AI, 2026): DeepSeek-V3.2 with plain queries, RoPE on three of four layers."""
+    """Mistral Large 4 (Mistral AI, 2026): DeepSeek-V3.2 with uncompressed queries and RoPE in three of four layers."""
     width, layers, every = c.size("hidden_size"), depth(c), c.size("no_rope_layer_interval", 4)
     default = [int((i + 1) % every != 0) for i in range(layers)]
     ropes = c.per_layer("no_rope_layers", layers, (0, 1), default)
@@ -34,7 +34,7 @@ def mistral_large4(c: Config) -> Model:
 
 
 def _indexed_attention(c: Config, width: int, heads: int, with_rope: bool) -> Modules:
-    """Latent attention with learned scales of its queries; what is not rotated adds to what carries no position."""
+    """Latent attention with learned query scales; without RoPE, the rotary part is added to the positionless part."""
     rank, head, rotated, v = (c.size(k) for k in ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"))
     c.size("num_key_value_heads", heads), c.size("head_dim", None), c.size("qk_head_dim", None), rope_section(c)
     rope, bias, queries = rotated if with_rope else 0, c.flag("attention_bias"), heads * (head + rotated)
@@ -55,7 +55,7 @@ def _indexed_attention(c: Config, width: int, heads: int, with_rope: bool) -> Mo
 
 
 def _indexer(c: Config, width: int) -> Modules:
-    """The lightning indexer, its queries made from the stream through a norm of their own."""
+    """The lightning indexer, with queries computed from the hidden state through a separate norm."""
     heads, dim = c.size("index_n_heads"), c.size("index_head_dim")
     return (
         layer_norm("index_q_norm", width),

@@ -1,4 +1,4 @@
-"""Language models of multimodal wholes: known families by another name, and those that differ from one in a detail."""
+"""Language models of multimodal models: known families under other names, or with one detail changed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ family("qwen3_omni_moe_text")(qwen3_moe)
 
 @family("granite_docling_text")
 def granite_docling(c: Config) -> Model:
-    """Granite Docling (arXiv:2408.09869): Granite, tied where not told otherwise."""
+    """Granite Docling (arXiv:2408.09869): Granite with a tied head by default."""
     return granite(c if c.has("tie_word_embeddings") else c.with_values(tie_word_embeddings=True))
 
 
@@ -50,7 +50,7 @@ def _glm4v(c: Config, *, bias: bool) -> Model:
 
 @family("glm4v_moe_text")
 def glm4v_moe(c: Config) -> Model:
-    """GLM-4.5V (arXiv:2507.01006): GLM-4.5 without q/k norms, biased where not told otherwise."""
+    """GLM-4.5V (arXiv:2507.01006): GLM-4.5 without q/k norms, with biases by default."""
     d, bias, first = dims(c, uneven=True), c.flag("attention_bias", True), c.size("first_k_dense_replace", 1, least=0)
     mixer = attention(d, rotary=rotary(c, d.head_dim, 0.5), bias=bias, out_bias=False)
     dense, sparse = mlp(d.width, c.size("intermediate_size"), activation(c)), [i >= first for i in range(d.layers)]
@@ -69,7 +69,7 @@ def paddleocr_vl(c: Config) -> Model:
 
 @family("ernie4_5_vl_moe_text")
 def ernie4_5_vl_moe(c: Config) -> Model:
-    """ERNIE 4.5 VL (Baidu, 2025): experts of text and of images apart; a text token meets those of text alone."""
+    """ERNIE 4.5 VL (Baidu, 2025): separate experts for text and images; a text token uses only those for text."""
     d, bias = dims(c), c.flag("use_bias")
     inner, seeing = c.per_layer_size("moe_intermediate_size", 2, 1536)
     mixer = attention(d, rotary=rotary(c, d.head_dim), bias=bias)
@@ -96,7 +96,7 @@ def hunyuan_vl(c: Config) -> Model:
 
 @family("molmo2_text")
 def molmo2(c: Config) -> Model:
-    """Molmo 2 (arXiv:2601.10611): Qwen3 or OLMo by its q/k norms; its embedding has rows that its head lacks."""
+    """Molmo 2 (arXiv:2601.10611): q/k norms as in Qwen3 or OLMo; the embedding has more rows than the head."""
     d, norms = dims(c, head_dim=128), {"qwen3": per_head, "olmo": across_heads}
     norm, after, bias = norms[c.text("qk_norm_type", "qwen3", norms)], c.flag("norm_after"), c.flag("attention_bias")
     mixer = attention(d, rotary=rotary(c, d.head_dim), bias=bias, out_bias=False, qk_norm=norm)
@@ -106,7 +106,7 @@ def molmo2(c: Config) -> Model:
 
 
 def with_more_rows(model: Model, rows: int) -> Model:
-    """The model with so many rows more in its embedding than its head has outputs."""
+    """The model with `rows` more rows in its embedding than its head has outputs."""
     table, *rest = model.embedding
     assert isinstance(table, Embedding)
     return replace(model, embedding=(replace(table, rows=table.rows + rows), *rest))
@@ -114,7 +114,7 @@ def with_more_rows(model: Model, rows: int) -> Model:
 
 @family("chameleon")
 def chameleon(c: Config) -> Model:
-    """Chameleon (arXiv:2405.09818): Llama with q/k norms of each head, in its 34B norms behind instead of in front."""
+    """Chameleon (arXiv:2405.09818): Llama with q/k norms per head; the 34B has norms after sublayers, not before."""
     c.mark_read("vocabulary_map", "model_parallel_size")
     d, after = dims(c), c.flag("swin_norm")
     bias, norm = c.flag("attention_bias"), biased_layer_norm_of_each_head

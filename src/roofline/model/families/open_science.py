@@ -34,13 +34,13 @@ def olmo(c: Config) -> Model:
 
 @family("olmo2")
 def olmo2(c: Config) -> Model:
-    """OLMo 2 (arXiv:2501.00656): norms after, q/k norms over all heads."""
+    """OLMo 2 (arXiv:2501.00656): norms after sublayers, q/k norms over all heads."""
     return _olmo2(c, sliding=lambda i: False)
 
 
 @family("olmo3")
 def olmo3(c: Config) -> Model:
-    """OLMo 3 (Allen Institute for AI, 2025): OLMo 2 with a window on three of four layers."""
+    """OLMo 3 (Allen Institute for AI, 2025): OLMo 2 with a window in three of four layers."""
     return _olmo2(c, sliding=lambda i: (i + 1) % 4 != 0)
 
 
@@ -110,13 +110,13 @@ def cohere2(c: Config) -> Model:
 
 @family("glm")
 def glm(c: Config) -> Model:
-    """GLM-4 9B (arXiv:2406.12793): two key/value heads, half of RoPE."""
+    """GLM-4 9B (arXiv:2406.12793): two KV heads, RoPE on half of each head."""
     return _glm(c, after=False)
 
 
 @family("glm4")
 def glm4(c: Config) -> Model:
-    """GLM-4 9B and 32B 0414: GLM-4 with norms on both sides."""
+    """GLM-4 9B and 32B 0414: GLM-4 with norms on both sides of each sublayer."""
     return _glm(c, after=True)
 
 
@@ -151,7 +151,7 @@ def ernie(c: Config) -> Model:
 
 @family("ernie4_5_moe")
 def ernie_moe(c: Config) -> Model:
-    """ERNIE 4.5 MoE: experts from one layer to another, the router's correction learned."""
+    """ERNIE 4.5 MoE: experts in a range of layers, and a learned correction in the router."""
     d, bias, inner = dims(c), c.flag("use_bias"), c.size("moe_intermediate_size")
     mixer = attention(d, rotary=rotary(c, d.head_dim), bias=bias)
     dense = mlp(d.width, c.size("intermediate_size"), activation(c), bias=bias)
@@ -165,7 +165,7 @@ def ernie_moe(c: Config) -> Model:
 
 
 def _ernie_sparse(c: Config, layers: int) -> list[bool]:
-    """Which layers hold experts: every `moe_layer_interval`-th from a first to a last one."""
+    """Whether each layer has experts: every `moe_layer_interval`-th from a first to a last one."""
     first, last = c.size("moe_layer_start_index", 1, least=0), c.size("moe_layer_end_index", -1, least=-1)
     every, end = c.size("moe_layer_interval", 1), layers - 1 if last == -1 else last
     return [(i + 1) % every == 0 and first <= i <= end for i in range(layers)]
@@ -182,7 +182,7 @@ def hunyuan(c: Config) -> Model:
 
 @family("hunyuan_v1_moe")
 def hunyuan_moe(c: Config) -> Model:
-    """Hunyuan-A13B: experts on every layer with one shared, all of `intermediate_size`."""
+    """Hunyuan-A13B: experts in every layer with one shared, all of width `intermediate_size`."""
     d, inner, count = dims(c), c.size("intermediate_size"), c.size("num_experts")
     c.size("attention_head_dim", None), c.flag("use_mixed_mlp_moe")
     top_k = c.per_layer_size("moe_topk|num_experts_per_tok", d.layers, 1)

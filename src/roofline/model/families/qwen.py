@@ -19,7 +19,10 @@ LAYER_TYPES = ("full_attention", "sliding_attention", "chunked_attention", "line
 
 
 def _windows(c: Config, layers: int, *, every_other: bool = False) -> list[int | None]:
-    """Layers from `max_window_layers` on slide, or every other one before, where `use_sliding_window` is set."""
+    """Window of each layer: where `use_sliding_window` is set, layers from `max_window_layers` on slide.
+
+    `every_other`: instead, every other layer before `max_window_layers` slides.
+    """
     if not c.flag("use_sliding_window", False):
         c.unused_sizes("max_window_layers", "sliding_window", least=0)
         c.per_layer("layer_types", layers, LAYER_TYPES, ["full_attention"] * layers)
@@ -47,7 +50,7 @@ def qwen3(c: Config) -> Model:
 
 
 def _dense(c: Config, d: Dims) -> tuple[Modules, list[bool]]:
-    """The dense network, and which layers hold experts instead, by `mlp_only_layers` and `decoder_sparse_step`."""
+    """The dense network, and whether each layer has experts, by `mlp_only_layers` and `decoder_sparse_step`."""
     only, step = c.layer_set("mlp_only_layers", d.layers), c.size("decoder_sparse_step", 1)
     sparse = [i not in (only or ()) and (i + 1) % step == 0 for i in range(d.layers)]
     inner = c.size("intermediate_size") if not all(sparse) else c.size("intermediate_size", None)
@@ -78,7 +81,7 @@ def qwen3_moe(c: Config) -> Model:
 
 
 def _mixers(c: Config, d: Dims) -> list[tuple[str, Modules]]:
-    """Gated DeltaNet on most layers, gated full attention on every fourth."""
+    """Mixers of Qwen3-Next: Gated DeltaNet in most layers, gated full attention in every fourth."""
     every = c.size("full_attention_interval", 4)
     default = ["full_attention" if (i + 1) % every == 0 else "linear_attention" for i in range(d.layers)]
     kinds = c.per_layer("layer_types", d.layers, ("linear_attention", "full_attention"), default)
@@ -117,7 +120,7 @@ def qwen3_5_moe(c: Config) -> Model:
 
 
 def _shared_moe(c: Config, width: int) -> Modules:
-    """Experts with a gated shared one beside them."""
+    """Experts with a gated shared expert."""
     top_k, inner = c.size("num_experts_per_tok"), c.size("moe_intermediate_size")
     shared = c.size("shared_expert_intermediate_size")
     return moe(c, width, c.size("num_experts"), top_k, inner, shared=shared, shared_gate=True)

@@ -16,7 +16,7 @@ from roofline.model.modules import Modules
 
 @family("mamba2")
 def mamba2_lm(c: Config) -> Model:
-    """Mamba-2 (arXiv:2405.21060): one mixer a layer, no feed-forward."""
+    """Mamba-2 (arXiv:2405.21060): one mixer per layer, no feed-forward."""
     width, heads, head_dim = c.size("hidden_size"), c.size("num_heads"), c.size("head_dim")
     _check_expanded(c, width, heads * head_dim, head_dim)
     groups, kernel, chunk = c.size("n_groups", 8), c.size("conv_kernel", 4), c.size("chunk_size", 256)
@@ -38,7 +38,7 @@ def mamba_lm(c: Config) -> Model:
 
 
 def _check_expanded(c: Config, width: int, inner: int, head_dim: int) -> None:
-    """The heads of Mamba-2 have to fill expand · hidden_size."""
+    """Raise an InputError unless the heads of Mamba-2 fill expand · hidden_size."""
     expanded = _expanded(c, width)
     if inner != expanded and inner % width == 0:
         raise c.error("expand", f"num_heads · head_dim / hidden_size = {inner // width}")
@@ -87,6 +87,6 @@ def _jamba_scan(c: Config, d: Dims) -> Modules:
 
 
 def _beat(c: Config, key: str, period: int, offset: int) -> tuple[int, int]:
-    """How often a kind of layer comes, and at which place first."""
+    """Period of a kind of layer, and the offset of the first."""
     every = c.size(f"{key}_period", period)
     return every, c.size(f"{key}_offset", offset, least=0, most=every - 1)

@@ -1,6 +1,6 @@
-"""Types of transformers 5.23 that are no decoder of text tokens, or one not covered yet: what they are, for an error.
+"""Model types of transformers 5.23 that are not decoders of text tokens or are not covered yet, with a description.
 
-Every type of its CONFIG_MAPPING is a family, a whole with one inside (`wrappers`), or stands here.
+Every type of its CONFIG_MAPPING is a family, a multimodal model that contains one (`wrappers`), or listed here.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 COVERED = "a decoder of text tokens, or a multimodal whole with one inside"
-"""What a model has to be."""
+"""Description of the supported models, for errors."""
 NOT_COVERED_YET = "a decoder with layers that are not covered yet"
-"""A kind whose real code a trace may run."""
+"""Description of models that can be counted by tracing their published code."""
 
 _KINDS = {
     "an encoder, which reads text and writes none": """
@@ -130,4 +130,4 @@ _KINDS = {
 }
 
 REFUSED: Mapping[str, str] = MappingProxyType({name: kind for kind, names in _KINDS.items() for name in names.split()})
-"""Type → the kind of model it is, in words."""
+"""Model type → description of what it is."""

@@ -1,4 +1,4 @@
-"""model_type → the function that builds the model from its config."""
+"""Registry of model_type → function that builds the model from its config."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FAMILIES: dict[str, Family] = {}
 
 
 def family(*model_types: str) -> Callable[[Family], Family]:
-    """Registers a function for its model types. Registering one twice is a ValueError."""
+    """Register a function for its model types. Raises ValueError for a type that is registered already."""
 
     def register(build: Family) -> Family:
         for model_type in model_types:

@@ -1,4 +1,4 @@
-"""Dense decoders whose code comes with the checkpoint, not with transformers: each by its own key names."""
+"""Dense decoders whose code comes with the checkpoint, not with transformers, with their own key names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ family("phi3_v")(phi3)
 
 @family("mimo")
 def mimo(c: Config) -> Model:
-    """MiMo 7B (arXiv:2505.07608): Qwen2 with a layer for drafting."""
+    """MiMo 7B (arXiv:2505.07608): Qwen2 with a draft layer."""
     c.mark_read("attention_bias")
     return qwen2(c)
 
@@ -35,7 +35,7 @@ def internlm(c: Config) -> Model:
 
 @family("internlm2")
 def internlm2(c: Config) -> Model:
-    """InternLM 2 and 2.5 (arXiv:2403.17297): Llama, its keys and values fused with their queries."""
+    """InternLM 2 and 2.5 (arXiv:2403.17297): Llama with fused queries, keys and values."""
     return _llama(c, dims(c), bias=c.flag("bias", True))
 
 
@@ -47,25 +47,25 @@ def pangu_embedded(c: Config) -> Model:
 
 @family("solar")
 def solar(c: Config) -> Model:
-    """Solar Pro Preview (Upstage, 2024): Llama with sums of earlier layers put in, which have no weights."""
+    """Solar Pro Preview (Upstage, 2024): Llama with sums of earlier layers' outputs, which have no weights."""
     c.mark_read("bskcn_1", "bskcn_2", "bskcn_3", "bskcn_4", "bskcn_tv")
     return llama(c)
 
 
 @family("exaone")
 def exaone(c: Config) -> Model:
-    """EXAONE 3.0 and 3.5 (arXiv:2408.03541, 2412.04862): Llama by GPT-2's key names."""
+    """EXAONE 3.0 and 3.5 (arXiv:2408.03541, 2412.04862): Llama with GPT-2's key names."""
     return _llama(c, dims(c), act=activation(c, "activation_function"))
 
 
 @family("minicpm")
 def minicpm(c: Config) -> Model:
-    """MiniCPM (arXiv:2404.06395): Llama with scalar multipliers, tied where not told otherwise."""
+    """MiniCPM (arXiv:2404.06395): Llama with scalar multipliers and, by default, a tied head."""
     return _llama(c, dims(c), bias=c.flag("attention_bias"), tied=True)
 
 
 def _llama(c: Config, d: Dims, *, bias: bool = False, act: str = "", tied: bool = False) -> Model:
-    """Llama's plan; `bias`: of all four products of attention."""
+    """A model on Llama's plan; `bias`: whether all four projections of attention have one."""
     ffn = mlp(d.width, c.size("intermediate_size"), act or activation(c))
     block = layer("dense", d.width, attention(d, rotary=rotary(c, d.head_dim), bias=bias), ffn)
     return causal_lm(c, d.width, [block] * d.layers, tied=tied)
@@ -73,7 +73,7 @@ def _llama(c: Config, d: Dims, *, bias: bool = False, act: str = "", tied: bool 
 
 @family("baichuan")
 def baichuan(c: Config) -> Model:
-    """Baichuan 1 and 2 (arXiv:2309.10305): Llama; the 13B, which names no longest sequence, has ALiBi, not RoPE."""
+    """Baichuan 1 and 2 (arXiv:2309.10305): Llama; the 13B, whose config has no longest sequence, has ALiBi."""
     d = dims(c, kv_key="num_attention_heads")
     rope = rotary(c, d.head_dim) if c.has("max_position_embeddings") else 0
     ffn = mlp(d.width, c.size("intermediate_size"), activation(c))
@@ -91,7 +91,7 @@ def orion(c: Config) -> Model:
 
 @family("qwen")
 def qwen(c: Config) -> Model:
-    """Qwen (arXiv:2309.16609): biased q, k, v; `intermediate_size` is the width of gate and up-projection together."""
+    """Qwen (arXiv:2309.16609): biased q, k, v; `intermediate_size` is the width of gate and up projection together."""
     d, inner = dims(c, kv_key="num_attention_heads"), c.size("intermediate_size")
     d, bias = replace(d, head_dim=c.size("kv_channels", d.head_dim)), not c.flag("no_bias", True)
     if inner % 2:
@@ -118,7 +118,7 @@ def chatglm(c: Config) -> Model:
 # -- layers found by search ----------------------------------------------------------------------------------------
 @family("nemotron-nas")
 def nemotron_nas(c: Config) -> Model:
-    """Llama Nemotron 51B, 49B and 253B (Puzzle, arXiv:2411.19146): a width and a number of key heads for each layer."""
+    """Llama Nemotron 51B, 49B and 253B (Puzzle, arXiv:2411.19146): width and KV heads differ from layer to layer."""
     d, (_, described) = dims(c, kv_key="num_attention_heads"), c.value("block_configs", expected="an object a layer")
     if not isinstance(described, list) or len(described) != d.layers:
         raise c.error("block_configs", f"a list of {d.layers} objects, as num_hidden_layers says")
@@ -127,7 +127,7 @@ def nemotron_nas(c: Config) -> Model:
 
 
 def _searched_layer(c: Config, d: Dims, block: Config) -> Block:
-    """One layer of a search: in the place of attention, and of the feed-forward, may stand a product or nothing."""
+    """A layer found by search: attention and feed-forward may each be replaced by a product or left out."""
     mixer, ffn = block.section("attention"), block.section("ffn")
     group = mixer.size("n_heads_in_group", 1)
     if d.heads % group:
@@ -143,7 +143,7 @@ def _searched_layer(c: Config, d: Dims, block: Config) -> Block:
 
 
 def _searched(part: Config, name: Part, width: int, whole: Modules) -> Modules:
-    """The whole part, or the product that stands in its place, or nothing."""
+    """Attention or feed-forward as is, replaced by a product, or left out."""
     if part.flag("no_op"):
         return ()
     return (

@@ -18,7 +18,7 @@ from roofline.model.modules import Add, Attention, Linear, Module, Modules
 
 @family("minimax_text_01", "minimax_m1")
 def minimax_01(c: Config) -> Model:
-    """MiniMax-Text-01 and M1 (arXiv:2501.08313, 2506.13585): MiniMax by its own key names, 1 for softmax attention."""
+    """MiniMax-Text-01 and M1 (arXiv:2501.08313, 2506.13585): MiniMax with other key names; 1 is softmax attention."""
     layers = dims(c).layers
     softmax = c.per_layer("attn_type_list", layers, (0, 1), [1 if (i + 1) % 8 == 0 else 0 for i in range(layers)])
     kinds = ["full_attention" if each else "linear_attention" for each in softmax]
@@ -40,7 +40,7 @@ def bailing_moe(c: Config) -> Model:
 
 @family("arctic")
 def arctic(c: Config) -> Model:
-    """Snowflake Arctic (2024): experts read what a whole dense layer reads, through a norm of their own."""
+    """Snowflake Arctic (2024): experts read the input of a whole dense layer, through a separate norm."""
     d, inner, every = dims(c), c.size("intermediate_size"), c.size("moe_layer_frequency", 2)
     mixer, act = attention(d, rotary=rotary(c, d.head_dim)), activation(c)
     experts = moe(c, d.width, c.size("num_local_experts"), c.size("num_experts_per_tok"), inner)
@@ -56,7 +56,7 @@ def arctic(c: Config) -> Model:
 
 @family("grok-1")
 def grok1(c: Config) -> Model:
-    """Grok-1 (xAI, 2024): eight wide experts, norms on both sides."""
+    """Grok-1 (xAI, 2024): eight wide experts, norms on both sides of each sublayer."""
     d, act = dims(c), activation(c, default="gelu")
     experts = moe(
         c, d.width, c.size("num_experts"), c.size("num_experts_per_tok"), c.size("intermediate_size"), act=act
@@ -66,7 +66,7 @@ def grok1(c: Config) -> Model:
     return causal_lm(c, d.width, [layer("moe", d.width, mixer, experts, after=True)] * d.layers, tied=True)
 
 
-# -- keys and values of a layer before (CLA, arXiv:2405.12981) ------------------------------------------------------
+# -- keys and values of an earlier layer (CLA, arXiv:2405.12981) ------------------------------------------------------
 @family("hunyuan")
 def hunyuan_large(c: Config) -> Model:
     """Hunyuan-Large (arXiv:2411.02265): experts beside shared ones; keys and values serve `cla_share_factor` layers."""
@@ -86,14 +86,14 @@ def hunyuan_large(c: Config) -> Model:
 
 
 def _hunyuan_experts(c: Config, width: int, inner: int) -> Modules:
-    """Experts of `intermediate_size`, and so many shared ones beside them."""
+    """Experts of width `intermediate_size`, with shared experts if there are any."""
     shared = inner * c.size("num_shared_expert", 1) if c.flag("use_mixed_mlp_moe") else 0
     top_k = c.size("moe_topk", 1)
     return moe(c, width, c.size("num_experts"), top_k, inner, shared=shared, top_k_key="moe_topk")
 
 
 def _borrowing(mixer: Modules) -> Modules:
-    """Attention that makes queries only, and norms the keys of the layer that it borrows them from by itself."""
+    """Attention that projects only queries and borrows an earlier layer's keys, which it norms itself."""
 
     def lent(m: Module) -> Module:
         match m:

@@ -1,4 +1,4 @@
-"""Language models of multimodal wholes that have a type of their own: Compass, Cosmos 3 Edge, Muse."""
+"""Language models that exist only in multimodal models: Compass, Cosmos 3 Edge, Muse."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def muse_spark(c: Config) -> Model:
 
 
 def _muse_mixers(c: Config, d: Dims) -> list[tuple[str, Modules]]:
-    """Gated attention with norms of q and k that have no weight; a layer whose RoPE base is 0 has none."""
+    """Mixers of Muse: gated attention with weightless q/k norms; layers whose RoPE base is 0 have no RoPE."""
     full = [(d.layers - 1 - i) % 4 == 0 for i in range(d.layers)]
     windows = layer_windows(c, d.layers, lambda i: not full[i], assumed=2048)
     bases = c.per_layer_number("layer_rope_theta", d.layers, [0.0 if f else 1.0 for f in full], most=1e12)
@@ -81,7 +81,7 @@ def _muse_mixers(c: Config, d: Dims) -> list[tuple[str, Modules]]:
 
 
 def _latent_experts(c: Config, width: int) -> Modules:
-    """Experts of a narrower stream, each with the same norm behind it; the router reads the wide one."""
+    """Experts on a narrower hidden state, all with the same norm after them; the router reads the wide one."""
     narrow, inner, top_k = c.size("moe_hidden_size"), c.size("moe_intermediate_size"), c.size("num_experts_per_tok")
     router, _ = moe(c, width, c.size("num_local_experts|num_experts"), top_k, inner)
     _, experts = moe(c, narrow, c.size("num_local_experts|num_experts"), top_k, inner)
@@ -96,7 +96,7 @@ def _latent_experts(c: Config, width: int) -> Modules:
 
 
 def _weighed(block: Block) -> Block:
-    """The layer with learned weights of each residual sum, and without those of the norm behind attention."""
+    """The layer with learned weights for residual sums, and without weights in the norm after attention."""
 
     def weighed(m: Module) -> Module:
         if isinstance(m, Norm) and m.name == "attn_post_norm":

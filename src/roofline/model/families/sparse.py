@@ -1,4 +1,4 @@
-"""Decoders with experts by many makers: grouped-query attention, full or sliding, and DeepSeek's kind of experts."""
+"""Decoders with experts by many makers: grouped-query attention, full or sliding, and many small experts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def exaone_moe(c: Config) -> Model:
 
 @family("solar_open")
 def solar_open(c: Config) -> Model:
-    """Solar Open: experts on every layer."""
+    """Solar Open: experts in every layer."""
     d, _ = dims(c, head_dim=128), c.size("intermediate_size", None)
     mixer = attention(d, rotary=rotary(c, d.head_dim), bias=c.flag("attention_bias"), out_bias=False)
     return causal_lm(c, d.width, [layer("moe", d.width, mixer, fine_moe(c, d.width))] * d.layers)
@@ -88,21 +88,21 @@ def mimo_v2_flash(c: Config) -> Model:
 
 
 def _mimo_windows(c: Config, layers: int) -> list[int | None]:
-    """The window of each layer: by `layer_types`, or by `hybrid_layer_pattern`, in which 1 is a sliding layer."""
+    """Window of each layer: by `layer_types`, or by `hybrid_layer_pattern`, in which 1 is a sliding layer."""
     pattern = [int(i != 0 and (i + 1) % 6 != 0) for i in range(layers)]
     listed = c.per_layer("hybrid_layer_pattern", layers, (0, 1), pattern)
     return layer_windows(c, layers, lambda i: listed[i] == 1, assumed=129)
 
 
 def _mimo_sparse(c: Config, layers: int) -> list[bool]:
-    """Which layers hold experts: by `mlp_layer_types`, or by a list `moe_layer_freq`, else all but the first."""
+    """Whether each layer has experts: by `mlp_layer_types`, or by a list `moe_layer_freq`, else all but the first."""
     if not isinstance(c.raw.get("moe_layer_freq"), list):
         return mlp_layer_types(c, layers, 1)
     return [each == 1 for each in c.per_layer("moe_layer_freq", layers, (0, 1))]
 
 
 def _mimo_attention(c: Config, slides: bool) -> Callable[..., Modules]:
-    """Attention of one kind of layer: sliding ones have sizes of their own (`swa_*`), else twice the key heads."""
+    """Attention of full or sliding layers, the latter with separate sizes (`swa_*`); twice the KV heads by default."""
     d, v = dims(c, head_dim=192), c.assumed("v_head_dim", 128)
     sinks = c.flag("add_swa_attention_sink_bias", True), c.flag("add_full_attention_sink_bias")
     own = c.size("swa_head_dim", d.head_dim), c.size("swa_v_head_dim", v)
@@ -119,7 +119,7 @@ def _mimo_attention(c: Config, slides: bool) -> Callable[..., Modules]:
 
 @family("flex_olmo")
 def flex_olmo(c: Config) -> Model:
-    """FlexOlmo (arXiv:2507.07024): norms after, q/k norms over all heads, a few wide experts."""
+    """FlexOlmo (arXiv:2507.07024): norms after sublayers, q/k norms over all heads, a few wide experts."""
     d, top_k = dims(c), c.size("num_experts_per_tok", 5)
     mixer = attention(d, rotary=rotary(c, d.head_dim), bias=c.flag("attention_bias"), qk_norm=across_heads)
     ffn = moe(c, d.width, c.size("num_experts|num_local_experts"), top_k, c.size("intermediate_size"))
@@ -142,7 +142,7 @@ def cohere2_moe(c: Config) -> Model:
 
 
 def _cohere2_mixers(c: Config, d: Dims, bias: bool, first: int, sparse: list[bool]) -> list[tuple[str, Modules]]:
-    """Sliding layers have RoPE, and so have the dense ones; the `first` layers have a pattern of their own."""
+    """Mixers: sliding layers have RoPE, and so have dense ones; the `first` layers have a separate pattern."""
     every, always = pattern_length(c, 4), c.size("prefix_dense_sliding_window_pattern", 1)
     windows = layer_windows(c, d.layers, lambda i: (i + 1) % always != 0 if i < first else (i + 1 - first) % every != 0)
 
@@ -165,7 +165,7 @@ def mellum(c: Config) -> Model:
 
 @family("laguna")
 def laguna(c: Config) -> Model:
-    """Laguna: gated attention with a number of heads for each layer, a learned correction in the router."""
+    """Laguna: gated attention, a number of heads per layer, a learned correction in the router."""
     d, bias = dims(c, head_dim=128), c.flag("attention_bias")
     windows, gates = layer_windows(c, d.layers, lambda i: False, assumed=512), _laguna_gates(c, d.head_dim)
     inner, shared = c.size("moe_intermediate_size"), c.size("shared_expert_intermediate_size")
@@ -183,7 +183,7 @@ def laguna(c: Config) -> Model:
 
 
 def _laguna_gates(c: Config, head_dim: int) -> int:
-    """Output gates of a head: one, or one for each of its values."""
+    """Output gates per head: one, or one for each of its values."""
     _, gating = c.value("gating", True)
     if gating not in (True, "per-head", "per-element"):
         raise c.error("gating", "true, per-head or per-element")
@@ -191,7 +191,7 @@ def _laguna_gates(c: Config, head_dim: int) -> int:
 
 
 def _laguna_heads(c: Config, d: Dims) -> list[int]:
-    """Query heads of each layer, over the same key and value heads."""
+    """Query heads of each layer; the number of KV heads is the same in all."""
     heads = c.per_layer_size("num_attention_heads_per_layer", d.layers, d.heads)
     if any(n % d.kv_heads for n in heads):
         raise c.error("num_attention_heads_per_layer", f"multiples of num_key_value_heads = {d.kv_heads}")
@@ -210,7 +210,7 @@ def granitemoe_swa(c: Config) -> Model:
 
 @family("kolibri1")
 def kolibri1(c: Config) -> Model:
-    """Kolibri 1: four sliding layers to one full, q/k norms, norms on both sides, one shared expert."""
+    """Kolibri 1: four sliding layers to one full, q/k norms, norms on both sides of sublayers, one shared expert."""
     d, inner, top_k = dims(c, head_dim=128), c.size("moe_intermediate_size"), c.size("num_experts_per_tok")
     mixer = partial(attention, d, rotary=rotary(c, d.head_dim), qk_norm=per_head)
     shared, count = c.size("shared_expert_intermediate_size"), c.size("num_local_experts|num_experts")
@@ -243,7 +243,7 @@ def dbrx(c: Config) -> Model:
 
 
 def _dbrx_activation(ffn: Config) -> str:
-    """`ffn_act_fn`: an object that names the function, or its name alone."""
+    """Name of the activation in `ffn_act_fn`, which is an object or a name."""
     if isinstance(ffn.raw.get("ffn_act_fn"), str):
         return activation(ffn, "ffn_act_fn")
     return ffn.section("ffn_act_fn").text("name", "silu", ACTIVATIONS)

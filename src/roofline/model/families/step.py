@@ -43,7 +43,7 @@ def _factorised(c: Config, d: Dims) -> Modules:
 
 
 def _step3_sparse(c: Config, layers: int, first: int) -> list[bool]:
-    """Which layers hold experts: those that `moe_layers_enum` lists or names, with commas; else from `first`."""
+    """Whether each layer has experts: by a list or comma-separated text in `moe_layers_enum`, else from `first` on."""
     listed: Any = c.value("moe_layers_enum", list(range(first, layers)))[1]
     parts = listed.split(",") if isinstance(listed, str) else listed
     try:
@@ -71,7 +71,7 @@ def step3p5(c: Config) -> Model:
 
 
 def _step3p5_mixers(c: Config, d: Dims) -> list[tuple[str, Modules]]:
-    """Attention of each layer, with as many heads as its type has."""
+    """Attention of each layer, with the number of heads of its type."""
     other = c.section("attention_other_setting").size("num_attention_heads", d.heads)
     wide = replace(d, heads=c.size("num_sliding_attention_heads", other))
     if wide.heads % d.kv_heads:
@@ -89,7 +89,7 @@ def _step3p5_mixers(c: Config, d: Dims) -> list[tuple[str, Modules]]:
 
 
 def _without_draft_layers(c: Config, layers: int) -> Config:
-    """The config without the entries that its lists have for the draft layers behind the last one."""
+    """The config with its per-layer lists cut to `layers`, without the entries for draft layers."""
     keys = ("layer_types", "mlp_layer_types", "partial_rotary_factors")
     longer = layers + c.size("num_nextn_predict_layers|num_mtp_layers", 0, least=0)
     lists = {key: value for key in keys if isinstance(value := c.get(key), list)}

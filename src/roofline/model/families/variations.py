@@ -1,4 +1,4 @@
-"""Decoders that vary others by one thing: a biased gate, a mask, a difference of attentions, heads as experts."""
+"""Decoders that change one part of a known one: biased gates, masks, differential attention, heads as experts."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def flint(c: Config) -> Model:
 
 
 def _flint_sparse(c: Config, layers: int) -> list[bool]:
-    """Which layers hold experts: all but the first two, where the config does not say."""
+    """Whether each layer has experts: by default all but the first two."""
     listed, step = c.layer_set("mlp_only_layers", layers), c.size("decoder_sparse_step", 1)
     only = (0, 1) if listed is None else listed
     return [i not in only and (i + 1) % step == 0 for i in range(layers)]
@@ -79,7 +79,7 @@ def _flint_sparse(c: Config, layers: int) -> list[bool]:
 def doge(c: Config) -> Model:
     """Doge (SmallDoge, model card of Doge-320M): each KV head masks all but `keep_window_size` tokens by their values.
 
-    The mask's value of a token is computed when the token comes, not once more for every later one.
+    A token's mask value is computed once, when the token is processed, not again for every later token.
     """
     d, bias, window = dims(c), c.flag("attention_bias"), c.size("sliding_window", None)
     select, rope = c.size("keep_window_size", 2048), rotary(c, d.head_dim)
@@ -95,7 +95,7 @@ def doge(c: Config) -> Model:
 
 
 def _weighted(width: int, name: str, modules: Iterable[Module]) -> Modules:
-    """The modules, and learned weights of the residual stream that they are added to."""
+    """The modules, followed by a learned scale of the residual stream to which their output is added."""
     return (*modules, scaled_stream(f"{name}_residual_scale", width, width))
 
 
@@ -104,7 +104,7 @@ def _doge_mlp(c: Config, width: int) -> Modules:
 
 
 def _doge_experts(c: Config, width: int) -> Modules:
-    """Experts of one neuron each beside a dense network, found by the sums of two keys (arXiv:2407.04153 §2)."""
+    """Experts of one neuron each beside a dense network, found by sums of two keys' scores (arXiv:2407.04153 §2)."""
     count, top_k, act = c.size("num_experts", 16384), c.size("num_experts_per_tok", 64), activation(c)
     keys = isqrt(count)
     if keys * keys < top_k:
@@ -161,9 +161,9 @@ def lfm3(c: Config) -> Model:
 # -- one shared transformer among Mamba: Zamba ---------------------------------------------------------------------
 @family("zamba")
 def zamba(c: Config) -> Model:
-    """Zamba (arXiv:2405.16712): Mamba throughout; before some layers one transformer, of shared weights, runs again.
+    """Zamba (arXiv:2405.16712): Mamba layers, and one shared transformer that runs before some of them.
 
-    Where nothing is to be tied, the published code gives every such layer a transformer of its own.
+    If weights are not tied, the published code gives each such layer a separate transformer.
     """
     width, layers = c.size("hidden_size"), depth(c)
     every, offset = c.size("attn_layer_period", 6), c.size("attn_layer_offset", 4, least=0)
@@ -182,7 +182,7 @@ def zamba(c: Config) -> Model:
 
 
 def _zamba_scan(c: Config, width: int) -> Modules:
-    """Mamba whose channels fall into heads with projections of their own."""
+    """Mamba whose channels are split into heads with separate projections."""
     heads, inner, state = c.size("n_mamba_heads", 2), c.size("mamba_expand", 2) * width, c.size("mamba_d_state", 16)
     split(c, "n_mamba_heads", inner, heads, "mamba_expand · hidden_size")
     auto = c.raw.get("mamba_dt_rank", "auto") == "auto"
@@ -193,7 +193,7 @@ def _zamba_scan(c: Config, width: int) -> Modules:
 
 
 def _zamba_transformer(c: Config, width: int) -> Modules:
-    """Attention over the stream beside the embedding, twice as wide, then a feed-forward."""
+    """Attention over the hidden state concatenated with the embedding, twice as wide, then a feed-forward."""
     wide, heads = 2 * width, c.size("num_attention_heads")
     if c.size("attention_hidden_size", wide) != wide:
         raise c.error("attention_hidden_size", f"twice hidden_size, {wide}")
@@ -208,7 +208,7 @@ def _zamba_transformer(c: Config, width: int) -> Modules:
 # -- heads as experts: JetMoE --------------------------------------------------------------------------------------
 @family("jetmoe")
 def jetmoe(c: Config) -> Model:
-    """JetMoE (arXiv:2404.07413): experts in the attention too, each with queries and an output for every KV head."""
+    """JetMoE (arXiv:2404.07413): attention has experts too, each with queries and an output for every KV head."""
     width, heads, head_dim = c.size("hidden_size"), c.size("num_key_value_heads"), c.size("kv_channels|head_dim")
     count, top_k = c.size("num_local_experts"), c.size("num_experts_per_tok")
     c.mark_read("num_attention_heads")

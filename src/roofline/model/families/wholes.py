@@ -1,4 +1,4 @@
-"""From the config of a multimodal whole to that of its language model: the part, its class, the tie of its head."""
+"""Find the language model in the config of a multimodal model: its section, its class, and whether its head is tied."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WRAPPERS = {
     "qwen2_vl": "qwen2", "qwen2_5_vl": "qwen2", "qwen3_vl": "qwen3", "qwen3_vl_moe": "qwen3_moe",
     "mllama": "mllama_text_model", "inkling_mm_model": "inkling_text", "inkling2": "inkling2_text",
 }  # fmt: skip
-# Types of a text, or of a whole whose text stands in the same object, that are a known one by another name.
+# Types of a text part, or of a multimodal model with its text keys at top level, that equal another known type.
 SAME = {
     "emu3_text_model": "llama", "qwen2_vl": "qwen2", "qwen2_5_vl": "qwen2",
     "qwen2_vl_text": "qwen2", "qwen2_5_vl_text": "qwen2", "qwen3_vl_text": "qwen3", "qwen3_vl_moe_text": "qwen3_moe",
@@ -35,7 +35,7 @@ SAME = {
 
 
 def language_model(outer: Config) -> tuple[Config, list[str]]:
-    """The config of the language model, and the parts beside it: of a wrapper its text part, else the whole."""
+    """The config of the language model, and names of the other parts; a config without sections is returned whole."""
     raw = outer.raw
     key = next((key for key in SECTIONS if key in raw), None) or _left_out(outer)
     if key is None:
@@ -51,10 +51,11 @@ def language_model(outer: Config) -> tuple[Config, list[str]]:
 
 
 def _with_tie(outer: Config, c: Config) -> Config:
-    """The part with the tie that the whole's code gives its head.
+    """The text part with `tie_word_embeddings` as the modeling code of the multimodal model applies it.
 
-    The head is the whole's in most, and the whole's `tie_word_embeddings` decides; `wrappers` lists the others. Where
-    the whole says nothing the part does, as a checkpoint's own head is never tied away, and last the whole's class.
+    In most models the head belongs to the outer model and its `tie_word_embeddings` decides; `wrappers` lists the
+    exceptions. Where the outer config says nothing, the part's own key decides, so that a checkpoint's separate head
+    stays untied, and last the default of the outer model's class.
     """
     whole, key = str(outer.raw.get("model_type")), "tie_word_embeddings"
     own = outer.flag(key) if outer.raw.get(key) is not None else None
@@ -78,7 +79,7 @@ def _with_tie(outer: Config, c: Config) -> Config:
 
 
 def _left_out(outer: Config) -> str | None:
-    """The key under which a whole would hold its language model, where that is all as its class has it."""
+    """Key of a language model's section that the config leaves out because all its values are the class's defaults."""
     key = next((key for key in SECTIONS if key in outer.defaults.parts), None)
     if key is None or outer.raw.get("model_type") in {*FAMILIES, *SAME}:
         return None
@@ -88,13 +89,13 @@ def _left_out(outer: Config) -> str | None:
 
 
 def _whole(outer: Config) -> Config:
-    """A config whose keys are those of the language model: a whole's may be, beside its other parts."""
+    """The config itself as that of the language model, for a model that keeps its text keys at top level."""
     part = next((outer.defaults.parts[key] for key in SECTIONS if key in outer.defaults.parts), None)
     return outer if part is None else replace(outer, kind=part.type)
 
 
 def _part(outer: Config, key: str) -> Config:
-    """The part under that key: its type, and the class that reads it."""
+    """The section under `key`, with its model_type and the class that reads it."""
     part = outer.defaults.parts.get(key)
     if key in outer.raw:
         if not isinstance(outer.raw[key], Mapping):

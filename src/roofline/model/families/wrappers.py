@@ -1,4 +1,4 @@
-"""Multimodal wholes with a language model inside: the object that holds it, and its type where it names none."""
+"""Multimodal models that contain a language model: the section that holds it, and its default type."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 SECTIONS = ("text_config", "llm_config", "language_config", "thinker_config")
-"""Keys under which a whole holds its language model; one may hold another (`thinker_config.text_config`)."""
+"""Keys of the section with the language model; sections may be nested (`thinker_config.text_config`)."""
 
-# The text part's type, and the wholes whose text part it is, by the classes of transformers 5.23.
+# Type of the text part → multimodal models that have it, by the classes of transformers 5.23.
 _TEXT_PARTS = {
     "aria_text": "aria",
     "cohere2": "aya_vision cohere2_vision",
@@ -70,24 +70,24 @@ _TEXT_PARTS = {
 TEXT_PARTS: Mapping[str, str] = MappingProxyType(
     {whole: text for text, wholes in _TEXT_PARTS.items() for whole in wholes.split()}
 )
-"""Whole → the type of its language model."""
+"""Type of a multimodal model → type of its language model."""
 
-# Which `tie_word_embeddings` ties the head, by the modeling code of transformers 5.23: the whole's, but for these.
+# Whose `tie_word_embeddings` ties the head, by the modeling code of transformers 5.23: the outer one, except for these.
 TIED_INSIDE = frozenset("blip-2 instructblip instructblipvideo kosmos-2.5 llama4 nemotron_h_omni".split())
-"""Wholes whose head is the part's: the part's says it."""
+"""Models whose head belongs to the text part, whose key decides."""
 TIED_BY_EITHER = frozenset(
     """
     fast_vlm glm4v glm4v_moe glm_ocr hunyuan_vl kosmos-2 llava llava_next_video llava_onevision minimax_m3_vl
     paddleocr_vl qwen2_5_vl qwen2_vl shieldgemma2 video_llama_3
     """.split()
 )
-"""Wholes that take over the part's tie where it has one."""
+"""Models whose head is tied if either the outer config or the text part says so."""
 NEVER_TIED = frozenset(
     """
     audioflamingo3 cosmos3_edge inkling2 inkling_mm_model mllama molmo2 muse_spark musicflamingo nemo_speechlm
     qwen2_audio vibevoice_asr voxtral
     """.split()
 )
-"""Wholes whose code ties nothing."""
+"""Models whose code never ties the head."""
 OWN_HEADS = frozenset(("mistral3",))
-"""Wholes whose class ties, and whose published checkpoints that say nothing have a head (Mistral Small 3.1)."""
+"""Models whose class ties the head by default, but whose published checkpoints have one (Mistral Small 3.1)."""

@@ -1,4 +1,4 @@
-"""Zamba2 (arXiv:2411.15242): Mamba-2 throughout, and a few shared transformer layers that run many times."""
+"""Zamba2 (arXiv:2411.15242): Mamba-2 layers, and a few shared transformer layers that run many times."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HYBRIDS = (6, 12, 18, 24, 30, 36, 42, 47, 51)
 
 @family("zamba2")
 def zamba2(c: Config) -> Model:
-    """Hybrid layers run one of `num_mem_blocks` shared transformers in turn, then their Mamba-2."""
+    """Zamba2: hybrid layers run one of `num_mem_blocks` shared transformers in turn, then a Mamba-2 mixer."""
     width, layers, blocks = c.size("hidden_size"), depth(c), c.size("num_mem_blocks", 1)
     kinds = c.per_layer("layers_block_type", layers, ("mamba", "linear_attention", "hybrid"), _usual(c))
     scan = _scan(c, width)
@@ -39,21 +39,21 @@ def zamba2(c: Config) -> Model:
 
 
 def _usual(c: Config) -> list[str]:
-    """The layers of Zamba2-2.7B, which the class has where a config lists none."""
+    """Layer types of Zamba2-2.7B, the class's default."""
     if not c.has("layers_block_type"):
         c.note_assumed("layers_block_type", f"hybrid at {', '.join(map(str, HYBRIDS))}")
     return ["hybrid" if i in HYBRIDS else "mamba" for i in range(54)]
 
 
 def _untied(hybrid: Block, others: int) -> Block:
-    """A hybrid layer whose transformer is its own: without ties it holds the adapters of all layers that it was for."""
+    """A hybrid layer with a separate transformer, which also stores the adapters of the other layers in its turn."""
     adapters = [m for m in hybrid.modules if isinstance(m, Linear) and "_adapter_" in m.name]
     spare = (replace(m, name=f"{m.name}_{n + 1}", idle=True) for n in range(others) for m in adapters)
     return Block(hybrid.name, (*hybrid.modules, *spare))
 
 
 def _scan(c: Config, width: int) -> Modules:
-    """Mamba-2 by Zamba's keys."""
+    """Mamba-2 mixer from Zamba's keys."""
     heads, inner = c.size("n_mamba_heads", 8), c.size("mamba_expand", 2) * width
     state, groups, kernel = c.size("mamba_d_state", 64), c.size("mamba_ngroups", 1), c.size("mamba_d_conv", 4)
     bias, chunk = c.flag("add_bias_linear"), c.size("chunk_size", 256)
@@ -64,7 +64,7 @@ def _scan(c: Config, width: int) -> Modules:
 
 
 def _shared(c: Config, width: int, bias: bool) -> Modules:
-    """The shared transformer: attention over the stream beside the embedding, twice as wide, then a feed-forward."""
+    """The shared transformer: attention over the hidden state concatenated with the embedding, then a feed-forward."""
     heads, act = c.size("num_attention_heads"), activation(c, default="gelu")
     d = _shared_dims(c, width, heads)
     *inside, out = attention(d, rotary=rotary(c, d.head_dim) * c.flag("use_mem_rope"))
@@ -74,7 +74,7 @@ def _shared(c: Config, width: int, bias: bool) -> Modules:
 
 
 def _shared_dims(c: Config, width: int, heads: int) -> Dims:
-    """Heads over the stream beside the embedding; its adapters add to queries, keys and values of its whole width."""
+    """Attention sizes over the hidden state concatenated with the embedding; adapters need q, k and v of that width."""
     if c.size("attention_hidden_size", 2 * width) != 2 * width:
         raise c.error("attention_hidden_size", f"2 · hidden_size = {2 * width}: the stream beside the embedding")
     if not c.has("attention_head_dim"):
@@ -87,7 +87,7 @@ def _shared_dims(c: Config, width: int, heads: int) -> Dims:
 
 
 def _own(c: Config, width: int) -> Modules:
-    """What each hybrid layer has of its own: low-rank adapters, and a projection of the transformer's output."""
+    """Modules that each hybrid layer has separately: low-rank adapters and a projection of the transformer's output."""
     rank, inner = c.size("adapter_rank", 128), c.size("intermediate_size", 4 * width)
     attend: Modules = ()
     if c.flag("use_shared_attention_adapter"):

@@ -1,1 +1,1 @@
-"""GGUF files, as llama.cpp and Ollama keep weights: their tensor types, the mixes of them, headers, metadata."""
+"""GGUF files, the weight format of llama.cpp and Ollama: tensor types and their mixes, headers, metadata."""

@@ -1,4 +1,4 @@
-"""GGUF files by name: one, or one of several parts, in a folder or in a repository of the Hub."""
+"""Open GGUF files by name, in a folder or a repository of the Hub; a file may be one of several parts."""
 
 from __future__ import annotations
 
@@ -22,20 +22,23 @@ _ON_HUB = re.compile(r"(\w[\w.-]{0,95}/\w[\w.-]{0,95})/((?:\w[\w.+-]{0,127}/){0,
 
 
 def on_hub(name: str) -> tuple[str, str] | None:
-    """Repository and file of `owner/repo/file.gguf`, with or without `hf://` before it; None for any other name."""
+    """Repository and file of `owner/repo/file.gguf`, with or without the prefix `hf://`; None for any other name."""
     place = _ON_HUB.fullmatch(name.removeprefix(HUB_SCHEME))
     return (place[1], place[2]) if place is not None and ".." not in name else None
 
 
 def origin_of_file(path: Path) -> Origin:
-    """The config and the header of a GGUF file and the parts beside it. Raises InputError."""
+    """Config and header of a local GGUF file and its other parts. Raises InputError."""
     field = printable(str(path))
     headers = [gguf_header(name, partial(local_range, Path(name))) for name in _parts(str(path))]
     return _origin(field, path.stem, headers)
 
 
 def origin_on_hub(repository: str, file: str, revision: str | None) -> Origin:
-    """The same of the Hub, of which only headers are read. Raises InputError, HubError where the Hub fails."""
+    """Config and header of a GGUF file on the Hub and its other parts; only headers are read.
+
+    Raises InputError, and HubError where the Hub cannot be reached or fails.
+    """
     headers = hub_ranges(repository, _parts(file), revision or "main", gguf_header)
     return _origin(f"{repository}/{file}", PurePosixPath(file).stem, headers)
 
@@ -54,7 +57,7 @@ def _origin(field: str, name: str, headers: list[GgufHeader]) -> Origin:
 
 
 def _parts(file: str) -> Iterable[str]:
-    """The files of which one is named, in order. Raises InputError for numbers that cannot be."""
+    """All parts of a split file, in order, from the name of one. Raises InputError for impossible numbers."""
     place = _PART.fullmatch(file)
     if place is None:
         return (file,)

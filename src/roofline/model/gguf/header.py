@@ -1,8 +1,8 @@
-"""GGUF headers: metadata and the names, shapes, types and places of a file's tensors, and nothing of the tensors.
+"""Read GGUF headers: metadata, and names, shapes, types and offsets of a file's tensors, without the tensors' data.
 
-A file begins with `GGUF`, its version, how many tensors and metadata entries there are, the entries and the tensors'
-descriptions; their bytes follow (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md). Headers are untrusted:
-what cannot be is refused, and neither memory nor time grows with what a header merely claims.
+A file begins with `GGUF`, its version, the numbers of tensors and metadata entries, the entries, and the descriptions
+of tensors; the data follows (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md). Headers are untrusted: invalid
+ones are refused, and neither memory nor time grows with sizes that a header merely claims.
 """
 
 from __future__ import annotations
@@ -18,39 +18,40 @@ from roofline.model.formats import GGML_TYPES, Format, GgmlType
 from roofline.model.untrusted import printable
 
 LARGEST_GGUF_HEADER = 64 * 2**20
-"""Bytes of a header; a tokeniser of 260,000 tokens takes some 12 MB."""
+"""Largest header in bytes; a tokenizer of 260,000 tokens takes about 12 MB."""
 MOST_ENTRIES = 4096
 MOST_TENSORS = 100_000
 LARGEST_ARRAY = 2**22
-"""Values of an array."""
+"""Most values of an array."""
 _KEPT = 1024
-"""Values of an array of numbers that are kept: one for each layer. Of longer arrays, and of texts, only the length."""
+"""Most values of a numeric array that are kept (one per layer); longer arrays and text arrays keep only their length.
+"""
 _LONGEST_NAME, _LONGEST_TEXT = 256, 4 * 2**20
 _PIECE = 2**20
 _NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
-"""Value types of metadata, as struct calls them."""
+"""Type numbers of metadata → format characters of `struct`."""
 _TEXT, _ARRAY = 8, 9
 _INTEGERS = {24: 1, 25: 2, 26: 4, 27: 8}
-"""Tensor types that no weights have, and their bytes: tables of indices."""
+"""Integer tensor types, used for tables of indices and never for weights → bytes."""
 TENSOR_TYPES = {t.number: t for t in GGML_TYPES.values()} | {
     n: GgmlType(n, 1, size, Format(f"int{8 * size}-table", GGML_TYPES["fp32"].format.bits * size / 4))
     for n, size in _INTEGERS.items()
 }
 
 ReadRange: TypeAlias = Callable[[int, int], tuple[bytes, int]]
-"""Offset and length → at most so many bytes of a file, and the size of the file."""
+"""Reads a file: (offset, length) → at most `length` bytes, and the size of the file."""
 
 
 @dataclass(frozen=True)
 class ArrayLength:
-    """An array of metadata of which only the length is kept."""
+    """A metadata array of which only the length is kept."""
 
     length: int
 
 
 @dataclass(frozen=True)
 class TensorOfFile:
-    """A tensor as a GGUF header describes it. `shape`: the length of a row first."""
+    """A tensor as described in a GGUF header. `shape` starts with the length of a row."""
 
     name: str
     shape: tuple[int, ...]
@@ -58,29 +59,29 @@ class TensorOfFile:
 
     @property
     def values(self) -> int:
-        """Elements."""
+        """Number of elements."""
         return prod(self.shape)
 
     @property
     def bytes(self) -> int:
-        """Those of its blocks."""
+        """Bytes of the tensor's blocks."""
         return self.values // self.type.values * self.type.bytes
 
 
 MetadataValue: TypeAlias = bool | int | float | str | tuple[float, ...] | ArrayLength
-"""What a key holds: a number or text, an array of numbers, of a longer one its length."""
+"""Value of a metadata key: a number, a text, a numeric array, or the length of a longer array."""
 
 
 @dataclass(frozen=True)
 class GgufHeader:
-    """What a GGUF file says of itself: metadata by key, and its tensors."""
+    """Header of a GGUF file: metadata by key, and its tensors."""
 
     metadata: Mapping[str, MetadataValue]
     tensors: tuple[TensorOfFile, ...]
 
 
 class _Cursor:
-    """The header from its first byte on, a piece at a time."""
+    """A position in the header, which is read piece by piece."""
 
     def __init__(self, file: str, read: ReadRange) -> None:
         self.file, self._read = file, read
@@ -88,7 +89,7 @@ class _Cursor:
         self._bytes, self.size = read(0, _PIECE)
 
     def take(self, length: int, what: str) -> bytes:
-        """The next bytes. Raises InputError where the file, or what a header may take, ends before."""
+        """The next `length` bytes. Raises InputError beyond the end of the file or the largest header."""
         end = self.position + length
         if end > min(self.size, LARGEST_GGUF_HEADER):
             most = f"at most {LARGEST_GGUF_HEADER} bytes of header" if end <= self.size else "a whole file"
@@ -103,11 +104,11 @@ class _Cursor:
         return piece
 
     def number(self, kind: str, what: str) -> Any:
-        """The next number of a type."""
+        """The next number of the `struct` type `kind`."""
         return struct.unpack(f"<{kind}", self.take(struct.calcsize(f"<{kind}"), what))[0]
 
     def text(self, what: str, longest: int) -> str:
-        """The next text. Raises InputError for one that is longer than it may be, and for one that is no UTF-8."""
+        """The next text. Raises InputError if it has more than `longest` bytes or is not UTF-8."""
         length = self.number("Q", what)
         if length > longest:
             raise InputError(self.file, f"{what} of {length} bytes", f"at most {longest} bytes")
@@ -118,11 +119,11 @@ class _Cursor:
 
 
 def gguf_header(file: str, read: ReadRange) -> GgufHeader:
-    """The header of a GGUF file, of which nothing else is read; `file` stands for it in errors.
+    """The header of a GGUF file, of which nothing else is read; `file` names it in errors.
 
-    Raises InputError for what is no GGUF file of version 2 or 3, for headers that are truncated, longer than 64 MiB,
-    say something twice or hold arrays within arrays, and for tensors of unknown types, of rows that are no whole
-    blocks, or whose bytes overlap or lie outside the file.
+    Raises InputError for anything that is not a GGUF file of version 2 or 3, for headers that are truncated, longer
+    than 64 MiB, repeat a key or a tensor, or nest arrays, and for tensors of unknown types, with rows that are not
+    whole blocks, or whose bytes overlap or lie outside the file.
     """
     cursor = _Cursor(file, read)
     if cursor.size < 24 or cursor.take(4, "a header") != b"GGUF":
@@ -194,7 +195,7 @@ def _tensors(cursor: _Cursor, count: int, alignment: int) -> tuple[TensorOfFile,
 
 
 def _tensor(cursor: _Cursor, alignment: int) -> tuple[TensorOfFile, int]:
-    """A tensor, and where its bytes begin behind the header."""
+    """A tensor, and the offset of its bytes after the header."""
     name = cursor.text("a tensor's name", _LONGEST_NAME)
     field = f"{cursor.file}: {printable(name)}"
     sides = cursor.number("I", field)

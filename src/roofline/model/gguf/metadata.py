@@ -1,4 +1,4 @@
-"""A GGUF file's metadata → the config.json that says the same, and its tensors → the formats of the model's modules."""
+"""Convert a GGUF file's metadata to the equivalent config.json, and its tensors to formats of the model's modules."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from roofline.model.untrusted import parse_toml
 _TABLE = Path(__file__).with_name("architectures.toml")
 _LAYER = re.compile(r"blk\.(\d{1,6})\.(.+)\.weight")
 _OTHER_NAMES = {"attn_kv_b": "attention", "attn_qkv": "qkv_proj", "ffn_gate_up_exps": "experts"}
-"""Tensors of older or newer files than those whose names `tensors.py` knows, and the module that they belong to."""
+"""Tensor names of older or newer files that `tensors.py` does not produce → the module that they belong to."""
 _ONE_EXPERT = re.compile(r"ffn_(gate|up|down)\.\d{1,5}")
-"""Before 2024 every expert stood in tensors of its own."""
+"""Names from before 2024, when each expert had separate tensors."""
 _COMPUTED = re.compile(r"rope_(freqs|factors_long|factors_short)\.weight")
-"""What llama.cpp's converter computes from the config: no parameters."""
+"""Tensors that llama.cpp's converter computes from the config; they are not parameters."""
 
 
 @cache
 def architectures() -> Mapping[str, TomlTable]:
-    """The architectures whose files are understood, each with its keys."""
+    """Supported architectures, each with its metadata keys → config keys."""
     tables = dict(parse_toml(_TABLE.read_text("utf-8"), _TABLE.name))
     common = tables.pop("common")
     return MappingProxyType({name: common | keys for name, keys in tables.items()})
 
 
 def config_of_gguf(header: GgufHeader, file: str) -> dict[str, JsonValue]:
-    """The config.json that a header's metadata amount to. Raises InputError for an architecture that is not known."""
+    """The config.json equivalent to a header's metadata. Raises InputError for an unknown architecture."""
     metadata, tensors = header.metadata, {t.name: t for t in header.tensors}
     name = metadata.get("general.architecture")
     if not isinstance(name, str) or name not in architectures():
@@ -66,7 +66,7 @@ def config_of_gguf(header: GgufHeader, file: str) -> dict[str, JsonValue]:
 def _special(
     name: str, metadata: Mapping[str, MetadataValue], tensors: Mapping[str, TensorOfFile]
 ) -> dict[str, JsonValue]:
-    """What one key alone does not say."""
+    """Config values that do not follow from a single metadata key."""
 
     def value(key: str) -> Any:
         return metadata.get(f"{name}.{key}")
@@ -93,7 +93,7 @@ def _special(
 
 
 def _plain(value: MetadataValue, field: str) -> JsonValue:
-    """A number as it is; of one for each layer that of all. Raises InputError where layers differ."""
+    """A metadata value; an array of one repeated value becomes that value. Raises InputError if layers differ."""
     if isinstance(value, tuple) and value and len(set(value)) == 1:
         return value[0]
     if isinstance(value, (tuple, ArrayLength)):
@@ -102,7 +102,7 @@ def _plain(value: MetadataValue, field: str) -> JsonValue:
 
 
 def as_in_file(model: Model, header: GgufHeader) -> Model:
-    """The model with the types that the file's tensors have; what does not fit its config stays, with a warning."""
+    """The model with the types of the file's tensors; if these do not match the config, a warning gives both sizes."""
     known = {t.name: (t.layer, t.module) for t in matrices_of(model)}
     parts: dict[tuple[int | None, str], list[tuple[int, GgmlType]]] = defaultdict(list)
     vectors: Counter[GgmlType] = Counter()

@@ -1,8 +1,9 @@
-"""The mixes of types in which llama.cpp quantises a model (`q4_k_m` and the like), tensor by tensor.
+"""Mixes of types in which llama.cpp quantises a model (`q4_k_m` and the like), tensor by tensor.
 
-A mix is a rule over tensors' names, the number of their layer and a few traits of the model. It is that of
-`src/llama-quant.cpp` (ggml-org/llama.cpp, commit 007dbbf: `llama_tensor_get_type_impl`, `tensor_allows_quantization`,
-`tensor_type_fallback`). Files made by older releases differ in what is fused as `attn_qkv` alone.
+A mix is a rule that gives the type of a tensor from its name, its layer's number and a few traits of the model. The
+rules are those of `src/llama-quant.cpp` (ggml-org/llama.cpp, commit 007dbbf: `llama_tensor_get_type_impl`,
+`tensor_allows_quantization`, `tensor_type_fallback`). Files from older releases differ only in tensors fused as
+`attn_qkv`.
 """
 
 from __future__ import annotations
@@ -23,35 +24,36 @@ MIXES: Mapping[str, str] = {
     "iq2_xs": "iq2_xs", "iq2_xxs": "iq2_xxs", "iq1_m": "iq1_m", "iq1_s": "iq1_s", "tq1_0": "tq1_0", "tq2_0": "tq2_0",
     "mxfp4_moe": "mxfp4",
 }  # fmt: skip
-"""Mix → the type of what its rule says nothing else of."""
+"""Mix → its base type, for tensors without a special rule."""
 _ALIASES = {"q3_k": "q3_k_m", "q4_k": "q4_k_m", "q5_k": "q5_k_m", "bf16-gguf": "bf16"}
-"""Names that llama-quantize takes for a mix, besides its own."""
+"""Other names of mixes that llama-quantize accepts."""
 _WIDE_TABLES = {"q2_k_l": "q2_k", "q3_k_xl": "q3_k_l", "q4_k_l": "q4_k_m", "q5_k_l": "q5_k_m", "q6_k_l": "q6_k"}
-"""What publishers call a mix whose table and head are in q8_0 (--token-embedding-type, --output-tensor-type)."""
+"""Publishers' names of mixes with q8_0 embedding table and head (--token-embedding-type, --output-tensor-type)."""
 IMATRIX = "-imatrix"
-"""Behind a mix's name: it was made with an importance matrix, without which some types are chosen wider."""
+"""Suffix of a mix made with an importance matrix; without one, some tensors get wider types."""
 _ALWAYS_IMATRIX = frozenset(("iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq2_m", "iq3_xxs", "iq3_xs", "q2_k_s"))
-"""Mixes that llama-quantize makes with an importance matrix or not at all."""
+"""Mixes that llama-quantize makes only with an importance matrix."""
 _TINY = frozenset(("iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq2_m"))
 _FALLBACK = {
     **dict.fromkeys(("iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s", "iq4_xs"), "iq4_nl"),
     **dict.fromkeys(("q2_k", "q3_k", "tq1_0", "tq2_0"), "q4_0"),
     "q4_k": "q5_0", "q5_k": "q5_1", "q6_k": "q8_0",
 }  # fmt: skip
-"""Type → the one of blocks of 32 that rows take which do not divide into its own."""
+"""Type → the type with blocks of 32 used instead where rows do not divide into its blocks."""
 _NEVER = re.compile(
     r"_norm\.weight|ffn_gate_inp\.weight|ffn_gate_tid2eid|altup|laurel|per_layer_model_proj|^position_embd|"
     r"^token_types|ssm_conv1d|shortconv\.conv|indexer\.[kq]_proj|attn_rel_b|"
     r"time_mix_(first|w[012]|v[012]|a[012]|g[12]|decay_w[12]|lerp_fused)\.weight"
 )
-"""Matrices that stay as they were converted, which is in 32 bits."""
+"""Matrices that are not quantised and stay in 32 bits."""
 
 
 @dataclass(frozen=True)
 class TypeMix:
     """A mix by its llama.cpp name.
 
-    `imatrix`: made with an importance matrix. `tables`: the type of table and head, where that is not the rule's.
+    `imatrix`: whether it is made with an importance matrix. `tables`: type of embedding table and head, where it is not
+    the rule's.
     """
 
     name: str
@@ -60,15 +62,15 @@ class TypeMix:
 
     @property
     def base(self) -> GgmlType:
-        """The type of what the rule says nothing else of."""
+        """Base type of the mix, for tensors without a special rule."""
         return GGML_TYPES["bf16" if self.name == "bf16" else MIXES[self.name]]
 
 
 @dataclass(frozen=True)
 class MatrixOfGguf:
-    """A tensor as llama.cpp calls it: its rows of `row` values, their number, its layer (None beside the layers).
+    """A matrix under its llama.cpp name: `rows` rows of `row` values, and its layer (None outside the layers).
 
-    `experts`: it holds one matrix for each of several experts. `module`: that of the model whose weights these are.
+    `experts`: whether it holds the matrices of several experts. `module`: the model's module whose weights these are.
     """
 
     name: str
@@ -80,16 +82,17 @@ class MatrixOfGguf:
 
     @property
     def values(self) -> int:
-        """row · rows."""
+        """Number of values: row · rows."""
         return self.row * self.rows
 
 
 @dataclass(frozen=True)
 class Traits:
-    """What the rule asks of a model.
+    """Traits of a model that the rules of mixes use.
 
-    `layers`: those of the file, draft layers that it holds included. `gqa`: query heads for each key head of the first
-    attention. `experts`: routed ones, 0 without. `seventy`: llama.cpp calls it a 70B. `tied`: the table is the head.
+    `layers`: layers in the file, including its draft layers. `gqa`: query heads per KV head of the first attention.
+    `experts`: routed experts, or 0. `seventy`: whether llama.cpp treats it as a 70B model. `tied`: whether the
+    embedding table is also the head.
     """
 
     layers: int
@@ -101,7 +104,7 @@ class Traits:
 
 
 def mix_named(name: object) -> TypeMix | None:
-    """The mix of a name such as `q4_k_m`, `Q4_K_L` or `iq4_xs-imatrix`; None for what is no mix's."""
+    """The mix of a name such as `q4_k_m`, `Q4_K_L` or `iq4_xs-imatrix`; None for any other name."""
     text = name.strip().lower() if isinstance(name, str) else ""
     plain = text.removesuffix(IMATRIX)
     tables = GGML_TYPES["q8_0"] if plain in _WIDE_TABLES else None
@@ -112,7 +115,7 @@ def mix_named(name: object) -> TypeMix | None:
 
 
 def mix_or_error(name: object, field: str = "mix") -> TypeMix:
-    """The same. Raises InputError for what is no mix's name."""
+    """The mix of a name. Raises InputError if the name is not a mix."""
     mix = TypeMix("bf16") if name == "bf16" else mix_named(name)
     if mix is None:
         raise InputError(field, name, "a mix of GGUF types", nearest(str(name), MIXES) or ["q4_k_m", "q8_0"])
@@ -120,10 +123,10 @@ def mix_or_error(name: object, field: str = "mix") -> TypeMix:
 
 
 def types_of(mix: TypeMix, tensors: Iterable[MatrixOfGguf], traits: Traits) -> list[tuple[MatrixOfGguf, GgmlType]]:
-    """The type of every matrix, in llama.cpp's order: by layer, then by name.
+    """Type of each matrix, in llama.cpp's order: by layer, then by name.
 
-    Some types go by how many tensors of a kind stand before a tensor, which is why all are asked for together. Raises
-    InputError where a row divides into no block at all.
+    All matrices are needed together, since some types depend on the number of earlier tensors of the same kind. A row
+    that divides into no block stays in fp16.
     """
     ordered = sorted(tensors, key=lambda t: (t.layer is not None, t.layer or 0, t.name))
     kinds = Counter(_kind(t.name) for t in ordered)
@@ -140,10 +143,10 @@ def types_of(mix: TypeMix, tensors: Iterable[MatrixOfGguf], traits: Traits) -> l
 
 @dataclass(frozen=True)
 class _At:
-    """A tensor's place: the mix, the model, its kind, the number that stands for its layer.
+    """Position of a tensor: the mix, the model, the tensor's kind, and the number that stands for its layer.
 
-    `place` is the layer in models of experts and else the tensors of the kind before it, `before`; `values` are all
-    that are values, or hold them.
+    `place`: the layer in models with experts, otherwise `before`, the number of earlier tensors of the kind. `values`:
+    number of tensors of kind "v", which are or contain values.
     """
 
     mix: str
@@ -157,17 +160,17 @@ class _At:
 
     @property
     def early(self) -> bool:
-        """In the first eighth of the layers."""
+        """Whether the tensor is in the first eighth of the layers."""
         return self.place < self.model.layers // 8
 
     @property
     def more(self) -> bool:
-        """In the first or last eighth of the layers, or every third between them."""
+        """Whether the tensor is in the first or last eighth of the layers, or in every third layer between them."""
         return more_bits(self.place, self.model.layers)
 
 
 def more_bits(layer: int, layers: int) -> bool:
-    """Whether a layer is one of those to which the M mixes give a wider type: both outer eighths, every third between.
+    """Whether the M mixes give a layer a wider type: both outer eighths, and every third layer between them.
 
     >>> [i for i in range(32) if more_bits(i, 32)]
     [0, 1, 2, 3, 6, 9, 12, 15, 18, 21, 24, 27, 28, 29, 30, 31]
@@ -201,7 +204,7 @@ def _type_of(mix: TypeMix, tensor: MatrixOfGguf, at: _At) -> GgmlType:
 
 
 def _chosen(tensor: MatrixOfGguf, at: _At) -> str:
-    """The type that the rule has for a tensor, whatever its rows."""
+    """The rule's type for a tensor, before checking that its rows divide into blocks."""
     if at.kind == "head" or (at.kind == "table" and at.model.tied):
         return _head(tensor, at)
     if at.mix == "mxfp4_moe":
@@ -231,7 +234,7 @@ def _table(at: _At) -> str:
 
 
 def _tiny(at: _At) -> str:
-    """Mixes of less than three bits."""
+    """Types in mixes of less than three bits."""
     wider = at.mix in ("iq2_s", "iq2_m")
     if at.kind == "v":
         many = at.model.gqa >= 4 or at.model.experts >= 4
@@ -248,7 +251,7 @@ def _tiny(at: _At) -> str:
 
 
 def _v(at: _At) -> str:
-    """Values, and what holds values beside others."""
+    """Type of a value projection, or of a fused tensor that contains one."""
     if at.model.experts == 8:
         return "q8_0"
     many = at.model.gqa >= 4

@@ -1,8 +1,8 @@
-"""A model's matrices as llama.cpp's converter names and shapes them, and what a mix of types makes of their bytes.
+"""A model's matrices as llama.cpp's converter names and shapes them, and their bytes in a mix of types.
 
-What is fused here may stand apart there (q, k, v; gate and up), or be fused in both. Norms, biases, routers and all
-else that stands in no matrix is in 32 bits (https://github.com/ggml-org/llama.cpp, convert_hf_to_gguf.py and
-gguf-py/gguf/tensor_mapping.py, commit 007dbbf).
+Products that are fused here may be separate tensors there (q, k, v; gate and up), or fused in both. Norms, biases,
+routers and other values outside matrices are in 32 bits (https://github.com/ggml-org/llama.cpp, convert_hf_to_gguf.py
+and gguf-py/gguf/tensor_mapping.py, commit 007dbbf).
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from roofline.model.model import Block, Model
 from roofline.model.quantization.rules import blended, settled
 
 ALIGNMENT = 32
-"""Bytes to a multiple of which every tensor's place in a file is rounded up."""
+"""Alignment of tensors in a file, bytes."""
 _FUSED_QKV = frozenset(
     ("bloom", "dbrx", "falcon", "gpt2", "gpt_bigcode", "gpt_neox", "mpt", "phi", "phi3", "glm", "chatglm", "qwen")
 )
-"""Kinds of model whose queries, keys and values are one tensor there, `attn_qkv`."""
+"""Model types whose queries, keys and values are one tensor, `attn_qkv`."""
 _FUSED_GATE_UP = frozenset(("phi3", "glm", "glm4", "chatglm"))
 _FUSED_EXPERTS = frozenset(("gemma4_text",))
-"""Kinds of model whose experts' gates and up-projections are one tensor."""
+"""Model types whose experts' gate and up projections are one tensor."""
 _KEEPS_DRAFTS = frozenset(("glm4_moe",))
-"""Kinds of model whose draft layers stand in the file."""
+"""Model types whose files include the draft layers."""
 _NAMES = {
     "o_proj": "attn_output", "up_proj": "ffn_up", "down_proj": "ffn_down", "q_proj": "attn_q", "q_a_proj": "attn_q_a",
     "q_b_proj": "attn_q_b", "kv_a_proj": "attn_kv_a_mqa", "shared_up_proj": "ffn_up_shexp", "in_proj": "ssm_in",
@@ -35,10 +35,11 @@ _NAMES = {
     "x_proj": "ssm_x", "dt_proj": "ssm_dt", "index_q_proj": "indexer.attn_q_b", "index_k_proj": "indexer.attn_k",
     "index_weights_proj": "indexer.proj",
 }  # fmt: skip
-"""Products that are one tensor in both, by the name that they have here."""
+"""Module name → tensor name, for products that are one tensor in both."""
 _SHORT_CONVOLUTIONS = {"ssm_in": "shortconv.in_proj", "ssm_out": "shortconv.out_proj"}
 _SEVENTY = {"llama": True, "mistral": True, "qwen2": False}
-"""Kinds of model that llama.cpp calls a 70B where they have 80 layers; True: unless every query has keys of its own."""
+"""Model types that llama.cpp treats as a 70B if they have 80 layers; True: only with fewer KV heads than query heads.
+"""
 
 
 @dataclass(frozen=True)
@@ -51,15 +52,15 @@ class GgufTensor:
 
     @property
     def bytes(self) -> int:
-        """Those of its blocks."""
+        """Bytes of the tensor's blocks."""
         return self.values // self.type.values * self.type.bytes
 
 
 @dataclass(frozen=True)
 class GgufSize:
-    """What a model takes as a GGUF file in a mix.
+    """Size of a model as a GGUF file in a mix.
 
-    `tensors`: its matrices. `vectors`: values of norms, biases and the like, 4 bytes each.
+    `tensors`: its matrices. `vectors`: number of values of norms, biases and the like, 4 bytes each.
     """
 
     mix: TypeMix
@@ -68,12 +69,12 @@ class GgufSize:
 
     @property
     def bytes(self) -> int:
-        """All tensors, as llama.cpp logs the file's size; tokeniser and metadata, some MB, come on top."""
+        """Bytes of all tensors, the file size that llama.cpp logs; tokenizer and metadata add a few MB."""
         return sum(t.bytes for t in self.tensors) + 4 * self.vectors
 
 
 def gguf_size(model: Model, mix: TypeMix | str) -> GgufSize:
-    """The tensors of a model's GGUF file in a mix (`q4_k_m`, `bf16` …) and their bytes. Raises InputError."""
+    """Size of a model's GGUF file in a mix (`q4_k_m`, `bf16`, …), tensor by tensor. Raises InputError for others."""
     chosen = mix if isinstance(mix, TypeMix) else mix_or_error(mix)
     typed = types_of(chosen, matrices_of(model), traits_of(model))
     drafts = model.drafts if model.model_type in _KEEPS_DRAFTS else ()
@@ -83,10 +84,9 @@ def gguf_size(model: Model, mix: TypeMix | str) -> GgufSize:
 
 
 def in_mix(model: Model, mix: TypeMix | str) -> Model:
-    """The model with its weights in a mix; activations and cache stay as they are. Raises InputError.
+    """The model with its weights in a mix; activations and cache keep their formats. Raises InputError for others.
 
-    Norms, biases and routers are in 32 bits. A product of several tensors has a format that takes as many bits as
-    they do together.
+    Norms, biases and routers are in 32 bits. A module stored as several tensors gets a format with their combined bits.
     """
     chosen = mix if isinstance(mix, TypeMix) else mix_or_error(mix)
     parts: dict[tuple[int | None, str], list[tuple[int, GgmlType]]] = defaultdict(list)
@@ -99,10 +99,10 @@ def typed_model(
     model: Model, parts: Mapping[tuple[int | None, str], Sequence[tuple[int, GgmlType]]],
     vectors: Sequence[tuple[int, Format]] = (), warnings: tuple[str, ...] = (),
 ) -> Model:  # fmt: skip
-    """The model with the types of its tensors: by layer (None beside the layers) and module the values of each type.
+    """The model with the given tensor types: (layer or None, module) → the number of values of each type.
 
-    A module of which they are not as many values as it has stays as it is. `vectors`: formats of what stands in no
-    matrix, by default 32 bits.
+    A module whose number of values differs from the sum keeps its format. `vectors`: values and formats outside
+    matrices, by default 32 bits.
     """
     known: dict[tuple[int, tuple[tuple[int, GgmlType], ...]], m.Module] = {}
 
@@ -132,7 +132,7 @@ def typed_model(
 
 # -- what the rule asks --------------------------------------------------------------------------------------------
 def traits_of(model: Model) -> Traits:
-    """What llama.cpp's rule asks of a model."""
+    """The traits of a model that llama.cpp's rules use."""
     blocks = [*model.layers, *(model.drafts if model.model_type in _KEEPS_DRAFTS else ())]
     every = [x for block in dict.fromkeys(blocks) for x in block.modules]
     attention = next((x for x in every if isinstance(x, (m.Attention, m.LatentAttention))), None)
@@ -151,7 +151,7 @@ def traits_of(model: Model) -> Traits:
 
 # -- which tensors -------------------------------------------------------------------------------------------------
 def matrices_of(model: Model) -> list[MatrixOfGguf]:
-    """The matrices that stand in a model's GGUF file, with the names that llama.cpp gives them."""
+    """All matrices of a model's GGUF file, under llama.cpp's names."""
     drafts = model.drafts if model.model_type in _KEEPS_DRAFTS else ()
     tensors = [t for x in (*model.embedding, *model.head) if x.matrix for t in _of(x, (), model.model_type)]
     for layer, block in enumerate((*model.layers, *drafts)):
@@ -165,7 +165,7 @@ def matrices_of(model: Model) -> list[MatrixOfGguf]:
 
 
 def _of(x: m.Module, block: m.Modules, kind: str) -> Iterator[MatrixOfGguf]:
-    """A module's tensors, named as within a layer."""
+    """Tensors of a module, named as within a layer."""
     if isinstance(x, m.Embedding):
         table = "position_embd" if "position" in x.name else "token_embd"
         yield MatrixOfGguf(f"{table}.weight", x.width, x.rows, module=x.name)
@@ -189,7 +189,7 @@ def _of(x: m.Module, block: m.Modules, kind: str) -> Iterator[MatrixOfGguf]:
 
 
 def _products(x: m.Linear, block: m.Modules, kind: str) -> Iterator[tuple[str, int]]:
-    """The names and the rows of what a product is stored as."""
+    """Names and rows of the tensors that a product is stored as."""
     shared = "_shexp" if x.name.startswith("shared_") else ""
     if x.part == "head":
         yield "output", x.outputs
@@ -209,14 +209,14 @@ def _products(x: m.Linear, block: m.Modules, kind: str) -> Iterator[tuple[str, i
 
 
 def _keys(x: m.Linear, block: m.Modules) -> int:
-    """Rows that make keys: half of those that make keys and values, or all where keys serve as values, too."""
+    """Rows of the key projection: half of the key and value rows, or all where keys also serve as values."""
     attention = next((a for a in block if isinstance(a, m.Attention)), None)
     alone = attention is not None and x.kv == attention.kv_heads * attention.head_dim
     return x.kv if alone else x.kv // 2
 
 
 def _recurrent(x: m.Linear, block: m.Modules) -> Iterator[tuple[str, int]]:
-    """The rest; what goes into a delta rule stands apart: streams, gate, rates and decays."""
+    """Tensors of any other product; the input projection of a delta rule is stored as separate tensors."""
     rule = next((s for s in block if isinstance(s, m.DeltaRule) and not s.channelwise), None)
     if rule is not None and x.name == "in_proj":
         values, rates = rule.value_heads * rule.value_dim, rule.value_heads

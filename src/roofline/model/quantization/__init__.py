@@ -1,4 +1,4 @@
-"""How a checkpoint is quantised: a config's own words → rules over modules' names → the format of every module."""
+"""Quantisation of checkpoints: from a config's section to rules over module names to the format of each module."""
 
 from roofline.model.quantization.methods import scheme_of, stored_precision
 from roofline.model.quantization.rules import Rule, Scheme, quantised

@@ -1,4 +1,4 @@
-"""Formats that a caller asks for: of roles, and of modules by the names that a checkpoint gives them."""
+"""Formats set by a caller: for roles, and for modules by their names in the checkpoint."""
 
 from __future__ import annotations
 
@@ -16,19 +16,18 @@ from roofline.model.quantization.named import scheme_named
 from roofline.model.quantization.rules import Rule, Scheme, quantised
 
 _PATTERN = frozenset("._*:")
-"""A key with one of these is a pattern of module names, since no role has any."""
+"""Characters that mark a key as a pattern of module names; no role contains any of them."""
 
 
 def formats_of(model: Model, asked: object, base: Precision | None = None) -> tuple[Model, Precision]:
-    """The model and the formats it runs in: `base` (its own) changed by what is `asked` for.
+    """The model and the formats it runs in: `base` (its own by default) changed by `asked`.
 
-    Roles are as in `Precision.merged`. Beside them stand patterns of names as quantisation configs write them: a name
-    (`o_proj`, `model.layers.0.mlp`), a glob (`model.layers.0.*`), an expression behind `re:` (in a mapping where it
-    holds a comma); the first that names a matrix says its format, whatever its role has. A mix of GGUF types
-    (`q4_k_m`, `q4_k_m,kv=q8_0`, `weights=q4_k_m`) gives each tensor the type that llama.cpp's rule has for it, a
-    tool's name (`mlx-4bit`, `exl2-4.25bpw`, `gptq-4bit-g32`) what it makes; what else is asked for comes after.
-
-    Raises InputError for a role or format that does not exist, and for a pattern that names nothing.
+    Roles are as in `Precision.merged`. A key may also be a pattern of names as in quantisation configs: a name
+    (`o_proj`, `model.layers.0.mlp`), a glob (`model.layers.0.*`), or a regular expression after `re:` (in a mapping if
+    it contains a comma). The first pattern that matches a matrix decides its format, whatever the format of its role. A
+    mix of GGUF types (`q4_k_m`, `q4_k_m,kv=q8_0`, `weights=q4_k_m`) gives each tensor the type of llama.cpp's rule, and
+    a tool's name (`mlx-4bit`, `exl2-4.25bpw`, `gptq-4bit-g32`) the formats that the tool produces; further entries are
+    applied after it. Raises InputError for an unknown role or format, and for a pattern that matches nothing.
     """
     recipe, rest = _recipe_apart(asked)
     if recipe is not None:
@@ -48,14 +47,14 @@ def formats_of(model: Model, asked: object, base: Precision | None = None) -> tu
 
 
 def says_cache(asked: object) -> bool:
-    """Whether the cache's format is among those asked for; formats given whole say it."""
+    """Whether `asked` sets the cache's format; a complete Precision does."""
     if isinstance(asked, str):
         return any(item.partition("=")[0].strip() == "kv" for item in asked.split(","))
     return asked is not None and (not isinstance(asked, Mapping) or "kv" in asked)
 
 
 def _recipe_apart(asked: object) -> tuple[TypeMix | Scheme | None, object]:
-    """The recipe for a whole checkpoint that is asked for, and what else is; None where none is asked for."""
+    """The recipe for the whole checkpoint in `asked`, or None, and the remaining entries."""
     if isinstance(asked, str):
         first, _, rest = asked.partition(",")
         if "=" not in first:
@@ -72,13 +71,13 @@ def _recipe_apart(asked: object) -> tuple[TypeMix | Scheme | None, object]:
 
 
 def _recipe_of_weights(name: object) -> TypeMix | Scheme | None:
-    """The recipe of a name, unless one type is called so, which the weights then are all in."""
+    """The recipe of a name; None if a single GGUF type has that name, which then applies to all weights."""
     one_type = isinstance(name, str) and name.strip().lower() in GGML_TYPES
     return None if one_type else mix_named(name) or scheme_named(name)
 
 
 def _by_recipe(model: Model, recipe: TypeMix | Scheme) -> Model:
-    """The model in a mix of GGUF types, or quantised by a scheme, whatever its checkpoint has."""
+    """The model in a mix of GGUF types or quantised by a scheme, whatever its checkpoint's formats."""
     if isinstance(recipe, TypeMix):
         from roofline.model.gguf.tensors import in_mix
 
@@ -92,18 +91,18 @@ def _by_recipe(model: Model, recipe: TypeMix | Scheme) -> Model:
 
 
 def _in_sixteen_bits(model: Model) -> Model:
-    """The model with all weights in the activations' format, as what is quantised begins."""
+    """The model with all weights in the activations' format, from which quantisation starts."""
     wide = model.precision.with_roles(**dict.fromkeys(PARTS, model.precision.activations))
     return replace(_without(model, wide), precision=replace(wide, own=frozenset(PARTS)))
 
 
 def _by(model: Model, rules: tuple[Rule, ...]) -> tuple[Model, tuple[str, ...]]:
-    """The model by these rules, and a line about those that name nothing in it."""
+    """The model with these rules applied, and a warning about rules that match nothing."""
     return quantised(model, Scheme(rules, source="precision", strict=True))
 
 
 def _told_apart(asked: object) -> tuple[Settings, tuple[Rule, ...]]:
-    """The roles with their formats, and the rules of the patterns; no rules where none is asked for."""
+    """The roles with their formats, and the rules of the patterns, if any."""
     pairs: Settings = {}
     if isinstance(asked, Mapping):
         pairs = asked
@@ -119,7 +118,7 @@ def _format(value: object, key: str) -> Format:
 
 
 def _without(model: Model, formats: Precision) -> Model:
-    """The model without its modules' own formats in the parts whose format a caller has set."""
+    """The model without separate formats of modules in the parts whose format the caller has set."""
 
     def told(modules: Modules) -> Modules:
         return tuple(x if part_of(x) in formats.own else replace(x, format=None) for x in modules)

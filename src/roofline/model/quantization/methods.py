@@ -1,7 +1,7 @@
-"""What each quantisation method's section of a config.json says: which matrices are in which format.
+"""Readers of each quantisation method's section of a config.json: which matrices are in which format.
 
-A method is a function from its section to a `Scheme`. Keys are read as the method's own code reads them; a key that is
-not understood becomes a named warning.
+A method is a function from its section to a `Scheme`. Keys are read as the method's own code reads them; an unknown key
+gives a warning.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from roofline.model.quantization.rules import Rule, Scheme
 
 Method = Callable[[Config], Scheme]
 METHODS: dict[str, Method] = {}
-"""Name of a method → what its section says."""
+"""Name of a method → reader of its section."""
 SECTIONS = ("quantization_config", "compression_config", "hf_quant_config", "quantization")
-"""Where a config states it: its own, what was there before, NVIDIA's file beside it, MLX's."""
+"""Sections that state a quantisation: the usual one, its predecessor, NVIDIA's separate file, MLX's."""
 EVERYTHING = frozenset(PARTS)
 _DTYPES = ("fp64", "fp32", "bf16", "fp16", "fp8", "int8")
 _KV = {("float", 8): "fp8", ("float", 4): "fp4", ("int", 8): "int8", ("int", 4): "int4"}
@@ -37,7 +37,7 @@ _SPARED = (
 
 
 def method(*names: str) -> Callable[[Method], Method]:
-    """Registers the reader of a method under its names."""
+    """Register the reader of a method under its names."""
 
     def register(function: Method) -> Method:
         METHODS.update(dict.fromkeys(names, function))
@@ -48,11 +48,11 @@ def method(*names: str) -> Callable[[Method], Method]:
 
 # -- the checkpoint ------------------------------------------------------------------------------------------------
 def stored_precision(c: Config, state: str | None = None, *, wide: bool = False) -> Precision:
-    """The formats that the config's dtypes state, quantisation apart. A missing dtype is read as bf16, with a note.
+    """The formats given by the config's dtypes, without quantisation. A missing dtype is read as bf16, with a note.
 
-    `state`: that of recurrent states where no key says it, None for the dtype; `wide`: engines may narrow it. A file
-    of 32 or 64 bits is loaded in bf16, as engines do unless told otherwise (vLLM's `--dtype auto`), with a note.
-    Raises InputError for an unknown dtype.
+    `state`: format of recurrent states where no key gives it, None for the dtype. `wide`: whether engines may narrow
+    it. Weights stored in 32 or 64 bits are loaded in bf16, as engines do by default (vLLM's `--dtype auto`), with a
+    note. Raises InputError for an unknown dtype.
     """
     base = uniform(_dtype(c))
     base = base if state is None else replace(base.with_roles(state=state), wide_state=wide)
@@ -64,9 +64,9 @@ def stored_precision(c: Config, state: str | None = None, *, wide: bool = False)
 
 
 def scheme_of(c: Config) -> Scheme | None:
-    """The quantisation that a config states, None where it states none.
+    """The quantisation in a config, None if there is none.
 
-    Raises InputError for an unknown method or a bit width that it does not have.
+    Raises InputError for an unknown method, and for a bit width that the method does not have.
     """
     places = [(x, key) for x in (c, c.parent) if x is not None for key in SECTIONS]
     for x, key in places:
@@ -106,7 +106,7 @@ def _dtype(c: Config) -> Format:
 
 
 def _stored(field: str, value: object) -> Format:
-    """The format of an unquantised checkpoint."""
+    """Format of an unquantised checkpoint's dtype."""
     names = [n for n in (*FORMATS, *ALIASES) if format_named(n).name in _DTYPES]
     if not isinstance(value, str) or value.strip().lower().removeprefix("torch.") not in names:
         near = nearest(value.removeprefix("torch."), names) if isinstance(value, str) else ()
@@ -115,7 +115,7 @@ def _stored(field: str, value: object) -> Format:
 
 
 def _method(q: Config) -> str:
-    """The name of the method, from what stands in the section where none is given."""
+    """Name of the method; if missing, it is inferred from the section's keys."""
     q.mark_read("quant_method")
     if q.has("quant_method"):
         name = q.text("quant_method").lower()
@@ -137,7 +137,7 @@ def _method(q: Config) -> str:
 
 # -- what sections have in common ----------------------------------------------------------------------------------
 def _names(q: Config, key: str) -> list[str]:
-    """A list of patterns, or none."""
+    """A list of patterns, empty if the key is missing."""
     value = q.value(key, None)[1]
     if value is None:
         return []
@@ -147,22 +147,22 @@ def _names(q: Config, key: str) -> list[str]:
 
 
 def _spared(q: Config) -> tuple[Rule, ...]:
-    """Rules for what the method leaves as it is."""
+    """Rules for modules that the method leaves unquantised."""
     return _rules_of(q, *_SPARED)
 
 
 def _rules_of(q: Config, *keys: str) -> tuple[Rule, ...]:
-    """Rules for what lists under these keys leave as it is."""
+    """Rules for modules that the lists under these keys leave unquantised."""
     return tuple(Rule(pattern) for key in keys for pattern in _names(q, key) if pattern)
 
 
 def _all_but_spared(q: Config, fmt: Format, *more: Rule) -> Scheme:
-    """Every matrix of the layers in one format, but for what is spared and what other rules say."""
+    """All matrices of the layers in one format, except for unquantised modules and those of further rules."""
     return Scheme((*_spared(q), *more), fmt)
 
 
 def _group(q: Config, keys: str, default: int) -> int:
-    """Values that share a scale, -1 for a whole row."""
+    """Number of values that share a scale, −1 for a whole row."""
     name, group = q.value(keys, default)
     if group == -1:
         return -1
@@ -176,7 +176,7 @@ def _is_size(value: object) -> TypeGuard[int]:
 
 
 def _members(q: Config, key: str) -> Iterator[tuple[str, Config]]:
-    """The objects of an object, by name."""
+    """The nested objects of an object, by name."""
     section = q.section(key)
     for name in section.raw:
         yield name, section.section(name)
@@ -193,7 +193,7 @@ def _fp8(q: Config) -> Scheme:
 
 
 def _fp8_format(q: Config) -> Format:
-    """The format of FP8 weights by the block that shares a scale, if any."""
+    """Format of FP8 weights, with the block that shares a scale, if any."""
     block, static = q.value("weight_block_size", None)[1], q.text("activation_scheme", "dynamic") == "static"
     if block is None:
         rows = q.raw.get("quant_method") == "fbgemm_fp8"
@@ -210,9 +210,9 @@ _SPARED_FROM_FP8 = ("modules_to_not_convert", "ignored_layers")
 
 
 def _experts_apart(q: Config) -> Scheme:
-    """An FP8 checkpoint whose routed experts are quantised again, as `moe_quant_algo` says (DeepSeek-V4 in NVFP4).
+    """An FP8 checkpoint whose routed experts are quantised again by `moe_quant_algo` (DeepSeek-V4 in NVFP4).
 
-    What FP8's own lists spare is in 16 bits; what the others spare (`ignore`) stays in FP8.
+    Modules in FP8's exclusion lists are in 16 bits; modules in the other lists (`ignore`) stay in FP8.
     """
     q.mark_read("quant_algo", "group_size", "config_groups")
     before = Scheme(_rules_of(q, *_SPARED_FROM_FP8), _fp8_format(q))
@@ -224,7 +224,7 @@ def _experts_apart(q: Config) -> Scheme:
 
 @method("mxfp4")
 def _mxfp4(q: Config) -> Scheme:
-    """MXFP4 weights of the experts, as gpt-oss is published."""
+    """MXFP4 weights of the experts, as in the published gpt-oss."""
     return Scheme(_spared(q), FORMATS["mxfp4"], covers=frozenset({"experts"}))
 
 
@@ -246,7 +246,7 @@ _ALGORITHMS = {
 
 @method("modelopt", "modelopt_fp4", "modelopt_mixed")
 def _modelopt(q: Config) -> Scheme:
-    """TensorRT Model Optimizer: one algorithm, groups as compressed-tensors has them, or one for each module."""
+    """TensorRT Model Optimizer: one algorithm for all, groups as in compressed-tensors, or an algorithm per module."""
     if q.has("moe_quant_algo"):
         return _fp8(q)
     q.mark_read("quant_algo", "quantized_layers")
@@ -274,7 +274,7 @@ def _algorithm(q: Config) -> Format:
 # -- compressed-tensors --------------------------------------------------------------------------------------------
 @method("compressed-tensors", "compressed_tensors")
 def _compressed(q: Config) -> Scheme:
-    """Groups of modules, each with its format; `Linear` among its targets stands for all that no other names."""
+    """Groups of modules with one format each; the target `Linear` stands for all modules that no other target names."""
     rules: list[Rule] = []
     default: Format | None = None
     groups = list(_members(q, "config_groups"))
@@ -295,7 +295,7 @@ def _compressed(q: Config) -> Scheme:
 
 
 def _group_format(group: Config) -> Format | None:
-    """The format of a group's weights, None where they are not quantised."""
+    """Format of a group's weights, None if they are not quantised."""
     weights, activations = group.section("weights"), group.section("input_activations")
     if not group.has("weights"):
         return None
@@ -324,9 +324,9 @@ def _group_format(group: Config) -> Format | None:
 # -- integers ------------------------------------------------------------------------------------------------------
 @method("gptq", "gptq_marlin", "gptq_bitblas", "gptqmodel", "marlin", "bitblas")
 def _gptq(q: Config) -> Scheme:
-    """GPTQ: a scale and a zero point for each group, and the group of each input.
+    """GPTQ: a scale and a zero point for each group, and the group index of each input.
 
-    `dynamic` says which modules are otherwise, or not at all.
+    `dynamic` lists modules with other settings, or left unquantised.
     """
     bits, size = q.size("bits|w_bit", least=2, most=8), _group(q, "group_size|q_group_size", 128)
     only = q.value("modules_in_block_to_quantize", None)[1]
@@ -340,12 +340,12 @@ def _gptq(q: Config) -> Scheme:
 
 
 def _gptq_integers(bits: int, size: int) -> Format:
-    """Integers as GPTQ packs them: with zero points, symmetric or not, and the group of each input in 32 bits."""
+    """Integers as GPTQ packs them: always with zero points, and with a 32-bit group index for each input."""
     return replace(integers(bits, size), input_bits=32)
 
 
 def _listed(q: Config, key: str, value: JsonValue) -> list[list[str]]:
-    """Lists of names, or names."""
+    """Lists of module names; a single name becomes a list."""
     entries = value if isinstance(value, list) else [value]
     lists = [entry if isinstance(entry, list) else [entry] for entry in entries]
     names = [[name for name in entry if isinstance(name, str)] for entry in lists]
@@ -355,7 +355,7 @@ def _listed(q: Config, key: str, value: JsonValue) -> list[list[str]]:
 
 
 def _overrides(q: Config, key: str, bits: int, size: int) -> Iterator[Rule]:
-    """GPTQModel's `dynamic`: `+:regex` with other bits or groups, `-:regex` for what is left as it is."""
+    """GPTQModel's `dynamic`: `+:regex` with other bits or groups, `-:regex` for modules left unquantised."""
     for name, x in _members(q, key):
         sign, _, expression = name.partition(":") if name[:2] in ("+:", "-:") else ("+", "", name)
         fmt = _gptq_integers(x.size("bits", bits, least=2, most=8), _group(x, "group_size", size))
@@ -365,14 +365,14 @@ def _overrides(q: Config, key: str, bits: int, size: int) -> Iterator[Rule]:
 
 @method("awq", "awq_marlin", "ipex", "llm-awq")
 def _awq(q: Config) -> Scheme:
-    """AWQ: a scale for each group, with a zero point unless it says otherwise."""
+    """AWQ: a scale for each group, with a zero point unless `zero_point` is false."""
     zeros, bits = q.flag("zero_point", True), q.size("bits|w_bit", 4, least=2, most=8)
     return _all_but_spared(q, integers(bits, _group(q, "group_size|q_group_size", 128), zeros=zeros))
 
 
 @method("auto-round", "auto_round", "autoround", "intel/auto-round", "inc")
 def _auto_round(q: Config) -> Scheme:
-    """AutoRound: `extra_config` says which modules are otherwise. Integers may be packed as GPTQ packs them."""
+    """AutoRound; `extra_config` lists modules with other settings. Integers may be packed as in GPTQ."""
     bits, size = q.size("bits", 4, least=2, most=16), _group(q, "group_size", 128)
     kind = q.text("data_type", "int")
     packed = "gptq" in q.text("packing_format", "") or "gptq" in q.text("backend", "")
@@ -394,7 +394,7 @@ def _auto_name(name: str) -> str:
 
 
 def _named_kind(kind: str, bits: int, size: int, symmetric: bool = True) -> Format:
-    """A format by a kind in words, its bits and its groups."""
+    """Format of a kind given in words, with its bits and group size."""
     kind = kind.lower()
     if "nv" in kind and bits == 4:
         return FORMATS["nvfp4"]
@@ -438,7 +438,7 @@ def _quanto(q: Config) -> Scheme:
 
 @method("hqq")
 def _hqq(q: Config) -> Scheme:
-    """HQQ: a scale and a zero point in 16 bits for each group; settings for all modules, or by their names."""
+    """HQQ: a 16-bit scale and zero point for each group; settings for all modules, or by module name."""
     settings = q.section("quant_config")
     q.mark_read("quant_config")
 
@@ -455,7 +455,7 @@ def _hqq(q: Config) -> Scheme:
 
 @method("higgs")
 def _higgs(q: Config) -> Scheme:
-    """HIGGS (arXiv:2411.17525): `bits` a value on a grid, a 16-bit scale for each group."""
+    """HIGGS (arXiv:2411.17525): `bits` per value on a grid, and a 16-bit scale for each group."""
     bits, size = q.size("bits", 4, least=2, most=8), _group(q, "group_size", 256)
     q.mark_read("p", "hadamard_size", "tune_metadata")
     return _all_but_spared(q, grouped(f"higgs{bits}", bits, size, 16))
@@ -464,7 +464,7 @@ def _higgs(q: Config) -> Scheme:
 # -- vectors -------------------------------------------------------------------------------------------------------
 @method("aqlm")
 def _aqlm(q: Config) -> Scheme:
-    """AQLM (arXiv:2401.06118): codebooks · bits of a code for each group of in · out values, a scale a row."""
+    """AQLM (arXiv:2401.06118): codebooks · bits of a code for each group of in · out values; row scales not counted."""
     values = q.size("in_group_size", 8) * q.size("out_group_size", 1)
     bits = q.size("num_codebooks", 1) * q.size("nbits_per_codebook", 16, most=32)
     return _all_but_spared(q, Format("aqlm", Fraction(bits, values)))
@@ -472,7 +472,7 @@ def _aqlm(q: Config) -> Scheme:
 
 @method("vptq")
 def _vptq(q: Config) -> Scheme:
-    """VPTQ (arXiv:2409.17066): an index of a centroid, and of a residual's, for each vector."""
+    """VPTQ (arXiv:2409.17066): the index of a centroid and of a residual centroid for each vector."""
     q.mark_read("shared_layer_config")
 
     def fmt(x: Config) -> Format:
@@ -486,7 +486,7 @@ def _vptq(q: Config) -> Scheme:
 
 
 def _last(x: Config, key: str) -> int:
-    """The second of a pair of numbers (the first is of outliers), or the number."""
+    """The number under `key`, or the last of a list (the first of a pair is for outliers)."""
     value = x.value(key, -1)[1]
     number = value[-1] if isinstance(value, list) and value else value
     if type(number) is not int or not -1 <= number <= LARGEST_SIZE:
@@ -496,7 +496,10 @@ def _last(x: Config, key: str) -> int:
 
 @method("spqr")
 def _spqr(q: Config) -> Scheme:
-    """SpQR (arXiv:2306.03078): `bits` a value, a scale and a zero point of as many for beta1 values, 16 for beta2."""
+    """SpQR (arXiv:2306.03078): `bits` per value, and as many for a scale and a zero point of each beta1 values.
+
+    The second level takes four 16-bit values for each beta1 · beta2 values.
+    """
     bits, first, second = q.size("bits", 3, most=8), q.size("beta1", 16), q.size("beta2", 16)
     q.mark_read("shapes")
     overhead = Fraction(2 * bits, first) + Fraction(4 * 16, first * second)
@@ -506,7 +509,7 @@ def _spqr(q: Config) -> Scheme:
 # -- frameworks ----------------------------------------------------------------------------------------------------
 @method("quark")
 def _quark(q: Config) -> Scheme:
-    """AMD Quark: one setting for all, others by module or by kind of layer."""
+    """AMD Quark: one setting for all modules, others by module name or layer type."""
 
     def fmt(x: Config) -> Format | None:
         weight = x.section("weight")
@@ -555,7 +558,7 @@ _TORCHAO = {
 
 @method("torchao")
 def _torchao(q: Config) -> Scheme:
-    """torchao: one config for all, or one for each module."""
+    """torchao: one config for all modules, or one for each."""
     chosen = q.value("quant_type")[1]
     given = q.section("quant_type_kwargs") if isinstance(chosen, str) else q.section("quant_type")
     both = q.flag("include_input_output_embeddings", False)
@@ -599,12 +602,12 @@ def _torchao_format(field: str, name: str, data: Config) -> Format:
 
 
 _TILED = ("int4weightonly", "int4_weight_only")
-"""Configs of torchao whose groups have a scale and a zero point of 16 bits each (tile-packed int4)."""
+"""torchao configs whose groups have a 16-bit scale and a 16-bit zero point (tile-packed int4)."""
 
 
 @method("mlx")
 def _mlx(q: Config) -> Scheme:
-    """MLX: every matrix, the table and the head too, with a 16-bit scale and bias for each group; others by name."""
+    """MLX: all matrices, embedding table and head too, with a 16-bit scale and bias per group; exceptions by name."""
     bits, size = q.size("bits", 4, least=2, most=8), q.size("group_size", 64)
     mode = q.text("mode", "affine")
 
@@ -624,7 +627,7 @@ def _mlx(q: Config) -> Scheme:
 
 # -- the cache -----------------------------------------------------------------------------------------------------
 def _kv_format(q: Config) -> Format | None:
-    """The format of the KV cache: a scheme with type and bits, its name in words, or NVIDIA's algorithm."""
+    """Format of the KV cache: from a scheme with type and bits, a name, or NVIDIA's algorithm."""
     for key in ("kv_cache_scheme", "kv_cache_quant_algo"):
         stated = q.value(key, None)[1]
         if isinstance(stated, str):
@@ -639,6 +642,6 @@ def _kv_format(q: Config) -> Format | None:
 
 
 def _kv_words(text: str) -> str:
-    """`FP8`, `fp8_e4m3`, `NVFP4`, `INT8` as formats are called."""
+    """Convert `FP8`, `fp8_e4m3`, `NVFP4` or `INT8` to a format name."""
     word = text.lower().partition("_")[0]
     return {"float8": "fp8", "nvfp4": "nvfp4"}.get(word, word)

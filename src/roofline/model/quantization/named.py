@@ -1,6 +1,6 @@
-"""Quantisations by the names that users know them under: MLX, ExLlama, GPTQ, AWQ, HQQ, bitsandbytes.
+"""Quantisations under their common names: MLX, ExLlama, GPTQ, AWQ, HQQ, bitsandbytes.
 
-A name stands for what the tool makes by default: which matrices, how many bits, what each group shares.
+A name stands for what the tool produces by default: which matrices, how many bits, and what each group shares.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def scheme_named(name: object) -> Scheme | None:
 
 
 def _mlx(text: str, parts: _Parts) -> Scheme:
-    """Every matrix, the table too; a scale and a bias in 16 bits for each group (mlx_lm.convert -q, groups of 64)."""
+    """MLX: all matrices including the embedding table, with a 16-bit scale and bias per group (mlx_lm.convert -q)."""
     bits, group = parts[0] or "4", parts[1] or "64"
     if bits not in _MLX_BITS or group not in _MLX_GROUPS:
         known = f"{', '.join(_MLX_BITS)} bits in groups of {', '.join(_MLX_GROUPS)}"
@@ -49,9 +49,9 @@ def _mlx(text: str, parts: _Parts) -> Scheme:
 
 
 def _exl(text: str, parts: _Parts) -> Scheme:
-    """Bits a weight as the name says, on average and with all scales; the head in 6 bits unless `-h8` or the like says.
+    """ExLlama: average bits per weight, scales included, from the name; 6 bits for the head, or as in the suffix `-h8`.
 
-    exllamav2 and exllamav3, convert.py (-b, -hb); the table stays in 16 bits.
+    Source: exllamav2 and exllamav3, convert.py (-b, -hb). The embedding table stays in 16 bits.
     """
     kind, bits, head = str(parts[0]), Fraction(parts[1] or 4), int(parts[2] or 6)
     least, most = _EXL_BITS[kind]
@@ -63,9 +63,9 @@ def _exl(text: str, parts: _Parts) -> Scheme:
 
 
 def _integers(text: str, parts: _Parts) -> Scheme:
-    """GPTQ and AWQ: a scale and a zero point as wide as a value, of 128 values; HQQ: both in 16 bits, of 64.
+    """GPTQ and AWQ: a scale and a zero point as wide as a value per 128 values; HQQ: both in 16 bits, per 64 values.
 
-    GPTQ has the group of each input besides, in 32 bits.
+    GPTQ also stores the 32-bit group index of each input.
     """
     kind, bits, group = str(parts[0]), int(parts[1] or 4), parts[2]
     if bits not in (2, 3, 4, 8) or (kind == "awq" and bits != 4) or not 1 <= int(group or 1) <= 2**20:
@@ -78,7 +78,7 @@ def _integers(text: str, parts: _Parts) -> Scheme:
 
 
 def _bitsandbytes(text: str, parts: _Parts) -> Scheme:
-    """NF4 of blocks of 64, or LLM.int8()."""
+    """bitsandbytes: NF4 in blocks of 64, or LLM.int8()."""
     return Scheme(default=FORMATS["nf4" if parts[0] == "4" else "bnb-int8"], source="precision")
 
 
@@ -88,4 +88,4 @@ _NAMED: dict[str, Callable[[str, _Parts], Scheme]] = {
     r"(gptq|awq|hqq)-(?:int)?(\d)(?:bit)?(?:-g(\d{1,7}))?": _integers,
     r"(?:bnb|bitsandbytes)-([48])bit": _bitsandbytes,
 }
-"""Names, and what makes the scheme of them."""
+"""Pattern of a name → function that builds its scheme."""

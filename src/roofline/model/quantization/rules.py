@@ -1,8 +1,8 @@
-"""Which format each module of a checkpoint is in: rules over the names of its matrices, the first that matches.
+"""Determine the format of each module of a checkpoint by rules over the names of its matrices; the first match wins.
 
-A pattern is a name (`lm_head`, `model.layers.3.mlp`, `self_attn`), which stands for the module and all within it; a
-glob (`model.layers.0*`); or a regular expression behind `re:`, matched from the start of a name. Wrappers and hybrids
-call the layers by other names (`language_model.model.layers`, `backbone.layers`), which here mean the same.
+A pattern is a name (`lm_head`, `model.layers.3.mlp`, `self_attn`), which stands for the module and everything inside
+it; a glob (`model.layers.0*`); or a regular expression after `re:`, matched from the start of a name. Wrappers and
+hybrids use other names for the layers (`language_model.model.layers`, `backbone.layers`), which are treated as equal.
 """
 
 from __future__ import annotations
@@ -26,24 +26,23 @@ _LAYERS = re.compile(_OUTER.pattern + r"(?:layers|h|blocks|block)\.(\d+)(?:\.(.*
 _INNER = frozenset(
     (*MIXERS, *NETWORKS, *SHARED, "indexer", "experts", "gate", "router", "layers", "h", "blocks", "block")
 )
-"""With what a name of several words begins within a model or a layer."""
+"""First words of dotted names within a model or a layer."""
 _BESIDE = re.compile(
     r"vision|visual|image|audio|speech|tower|projector|mm_|multi_modal|mtp|nextn|eh_proj|norm|embed|bias|conv|rotary|"
     r"lm_head|\bhead\b|output|patch|rope|sinks|altup|talker|code2wav|_scale|A_log|dt_",
 )
-"""What patterns may name that is no matrix of a layer: other parts of the model, norms, tables, the head."""
+"""Names in patterns that are not matrices of a layer: other parts of the model, norms, tables, the head."""
 _WORD = re.compile(r"\w+")
 _EXPERT = re.compile(r"experts\.(\d+)\b")
 _LONGEST_PATTERN, _MOST_PATTERNS = 2000, 200_000
 _BROAD = re.compile(r"(?:\.|\\[wWSD]|\])(?:[*+]|\{)")
-"""A repeat of what matches nearly all: so many of them, and a name can be taken apart in as many ways as it has letters
-to their power."""
+"""A repeat of a class that matches nearly everything; with n of them, matching takes time of the order of lengthⁿ."""
 _MOST_REPEATS, _MOST_OPTIONS = 4, 24
 
 
 @dataclass(frozen=True)
 class Rule:
-    """The format of what a pattern names; None leaves it as the checkpoint's dtype has it."""
+    """Format of the matrices that a pattern matches; None leaves them in the checkpoint's dtype."""
 
     pattern: str
     format: Format | None = None
@@ -51,13 +50,13 @@ class Rule:
 
 @dataclass(frozen=True)
 class Scheme:
-    """A checkpoint's quantisation: the first rule that names a matrix says its format.
+    """Quantisation of a checkpoint: the first rule that matches a matrix decides its format.
 
-    Where none does, matrices of `covers` are in the `default` format; None: they are as the dtype has them. `source`:
-    the config's section, for warnings. `kv`: the format of the KV cache, where it says one. `strict`: every rule has to
-    name something, whatever it looks like. `before`: how the checkpoint was quantised that this one quantises again,
-    and what this one leaves stays as that has it. `linear_only`: routers that mlx-lm keeps as a bare array
-    (`BARE_ROUTERS`) stay as they are.
+    Where no rule matches, matrices of the parts in `covers` have the `default` format; None leaves them in the dtype.
+    `source`: section of the config, for warnings. `kv`: format of the KV cache, if given. `strict`: every rule must
+    match something, whatever it looks like. `before`: an earlier quantisation that this one builds on; matrices that
+    this one leaves keep their format from it. `linear_only`: routers that mlx-lm keeps as a bare array (`BARE_ROUTERS`)
+    are not quantised.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -74,30 +73,30 @@ BARE_ROUTERS = frozenset({
     "deepseek", "deepseek_v2", "deepseek_v3", "deepseek_v32", "dots1", "exaone_moe", "glm4_moe", "glm4_moe_lite",
     "glm_moe_dsa", "kimi_k2", "mimo_v2_flash", "mistral4", "muse_spark_text", "nemotron_h",
 })  # fmt: skip
-"""Types whose router is no linear layer in mlx-lm, which therefore does not quantise it (mlx_lm/models, 0.32)."""
+"""Model types whose router is not a linear layer in mlx-lm and is therefore not quantised (mlx_lm/models, 0.32)."""
 
 
 # -- patterns ------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class _Pattern:
-    """One pattern, taken apart: the layer that it names, and how it is matched within it."""
+    """A parsed pattern: the layer that it names, and how it is matched within the layer."""
 
     text: str
     layer: str | None = None
     rest: str | None = None
     regex: re.Pattern[str] | None = None
     beside: bool = False
-    """It names another part of a whole: a vision tower, draft layers."""
+    """Whether it names another part of the model: a vision tower, draft layers."""
 
     def may(self, layer: int) -> bool:
-        """Whether it can name something in a layer."""
+        """Whether the pattern can match something in a layer."""
         if self.layer is None:
             return True
         number = str(layer)
         return number.startswith(self.layer[:-1]) if self.layer.endswith("*") else number == self.layer
 
     def names(self, layer: int | None, name: str) -> bool:
-        """Whether it names a matrix of that layer, or beside the layers, or what holds it."""
+        """Whether the pattern matches a matrix of a layer (None: outside the layers) or a module that contains it."""
         if self.rest == "":
             return True
         if self.regex is not None and self.rest is None:
@@ -110,18 +109,18 @@ class _Pattern:
 
 @lru_cache(maxsize=4096)
 def _stems(pattern: str) -> tuple[str, ...]:
-    """The names of layers with which a pattern is tried: the usual one, and others that it speaks of."""
+    """Layer names with which a pattern is tried: the usual one, and others that it mentions."""
     return (STEMS[0], *(stem for stem in STEMS[1:] if stem.split(".")[-2] in pattern or stem.split(".")[0] in pattern))
 
 
 def _stands_in(pattern: str, name: str) -> bool:
-    """Whether the parts of a pattern stand in a name one behind the other."""
+    """Whether the dotted words of a pattern occur consecutively in a name."""
     return f".{pattern}." in f".{name}."
 
 
 @lru_cache(maxsize=2**16)
 def _parsed(text: str) -> _Pattern:
-    """A pattern taken apart. Raises InputError for a regular expression that is none."""
+    """Parse a pattern. Raises InputError for an invalid regular expression."""
     if len(text) > _LONGEST_PATTERN:
         raise InputError("quantization_config", text[:40] + "…", f"patterns of at most {_LONGEST_PATTERN} characters")
     if text.startswith("re:"):
@@ -142,7 +141,7 @@ def _parsed(text: str) -> _Pattern:
 
 
 def _glob(text: str) -> re.Pattern[str]:
-    """What a glob matches: a name, and all names within it."""
+    """Regular expression of a glob: matches a name and all names within it."""
     return re.compile(f"{translate(text)}|{translate(text + '.*')}")
 
 
@@ -151,7 +150,7 @@ def _is_glob(text: str) -> bool:
 
 
 def _compiled(text: str) -> re.Pattern[str]:
-    """A regular expression whose matching cannot take long. Raises InputError for others."""
+    """Compile a regular expression that is certain to match quickly. Raises InputError for others."""
     expression = text.removeprefix("re:")
     try:
         if re.search(r"[+*}]\)?[+*{]|\)[+*{]", expression):
@@ -166,7 +165,7 @@ def _compiled(text: str) -> re.Pattern[str]:
 
 # -- matching ------------------------------------------------------------------------------------------------------
 class Matcher:
-    """The rules of a scheme, ready to be asked layer by layer. It remembers which of them named something."""
+    """Applies the rules of a scheme layer by layer, and records which patterns matched something."""
 
     def __init__(self, scheme: Scheme) -> None:
         if len(scheme.rules) > _MOST_PATTERNS:
@@ -185,33 +184,33 @@ class Matcher:
 
     @cached_property
     def words(self) -> frozenset[str] | None:
-        """All words of the patterns: a name of which they hold none need not be tried. None: any word may be meant."""
+        """All words of the patterns; names without any of them need not be tried. None if there are `re:` patterns."""
         if any(pattern.regex is not None and pattern.text.startswith("re:") for pattern, _ in self.rules):
             return None
         return frozenset(word for pattern, _ in self.rules for word in _WORD.findall(pattern.text))
 
     @cached_property
     def experts(self) -> tuple[int, ...]:
-        """The experts that patterns name by number."""
+        """Numbers of the experts that patterns name individually."""
         numbers = (n for pattern, _ in self.rules for n in _EXPERT.findall(pattern.text.replace("\\.", ".")))
         return tuple(sorted({int(number) for number in numbers}))
 
     def relevant(self, layer: int | None) -> tuple[int, ...]:
-        """The rules that can name something in a layer, or beside all layers, in order."""
+        """Indices of the rules that can match something in a layer (None: outside the layers), in order."""
         if layer is None:
             return tuple(i for i in self._of_any if self.rules[i][0].layer is None)
         own = self._of_layer.get(str(layer), [])
         return tuple(sorted([*own, *(i for i in self._of_any if self.rules[i][0].may(layer))]))
 
     def _alike(self, layer: int) -> tuple[object, ...]:
-        """What the rules say of a layer: layers of which they say the same have the same formats."""
+        """Key of a layer under the rules; equal blocks with equal keys have the same formats."""
         rules = ((i, *self.rules[i]) for i in self.relevant(layer))
         return tuple(
             (p.rest, fmt) if p.layer is not None else (i, layer if _by_number(p.text) else None) for i, p, fmt in rules
         )
 
     def formatted(self, block: Block, layer: int, stored: Precision) -> Block:
-        """A layer whose modules know their formats."""
+        """A layer with the formats of its modules set."""
         key, texts = (block, self._alike(layer)), [self.rules[i][0].text for i in self.relevant(layer)]
         if key not in self._blocks:
             done = replace(block, modules=self.modules(block.modules, layer, stored))
@@ -221,7 +220,7 @@ class Matcher:
         return done
 
     def modules(self, modules: Modules, layer: int | None, stored: Precision) -> Modules:
-        """Modules that know their formats."""
+        """The modules with their formats set."""
         return tuple(
             self._formatted(x, modules, layer, x.format or stored.weights(part_of(x)))
             if part_of(x) in stored.own
@@ -239,7 +238,7 @@ class Matcher:
         return replace(x, format=blended(parts)) if parts else x
 
     def _named(self, piece: Piece, x: Module) -> Iterator[tuple[int, tuple[str, ...]]]:
-        """The values of a piece under the names to try, experts apart where patterns tell them apart."""
+        """Numbers of values of a piece with the names to try; experts that patterns name are separate."""
         words, names = self.words, piece.names
         if words is not None:
             names = (names[0], *(name for name in names[1:] if not words.isdisjoint(name.split("."))))
@@ -255,7 +254,7 @@ class Matcher:
             yield each * (x.experts - len(apart)), tuple(name.format(e=rest) for name in names)
 
     def _format_of(self, layer: int | None, names: Sequence[str], part: Part, stored: Format) -> Format:
-        """The format of a matrix under one of its names; `stored`: that of the checkpoint's dtype."""
+        """Format of a matrix by its possible names; `stored`: format of the checkpoint's dtype."""
         rules = [self.rules[i] for i in self.relevant(layer)]
         naming = [(pattern, fmt) for pattern, fmt in rules if any(pattern.names(layer, name) for name in names)]
         self.used.update(pattern.text for pattern, _ in naming)
@@ -263,7 +262,7 @@ class Matcher:
         return (naming[0][1] if naming else default) or stored
 
     def warnings(self, layers: int) -> tuple[str, ...]:
-        """A line about patterns that named nothing, though they look as if they should."""
+        """Warning about patterns that matched nothing although they look as if they should."""
         unused = [pattern.text for pattern, _ in self.rules if self._missed(pattern, layers)]
         if not unused:
             return ()
@@ -281,15 +280,15 @@ class Matcher:
 
 
 def _by_number(text: str) -> bool:
-    """Whether a pattern for all layers may tell them apart by their numbers."""
+    """Whether a pattern for all layers may distinguish them by number."""
     return bool(re.search(r"\\d|[0-9]", text))
 
 
 # -- formats of a model --------------------------------------------------------------------------------------------
 def blended(parts: Sequence[tuple[int, Format]]) -> Format:
-    """The format of matrices that are one product here: theirs, or one that takes as many bits as they do together.
+    """Format of several matrices that are one product here: their format, or one with their combined bits.
 
-    It multiplies as the most of them do.
+    The result multiplies in the format that holds the most values.
     """
     shares: dict[Format, int] = {}
     for values, fmt in parts:
@@ -303,7 +302,7 @@ def blended(parts: Sequence[tuple[int, Format]]) -> Format:
 
 
 def _with_inputs(fmt: Format, x: Module, block: Modules) -> Format:
-    """A module's format with what each input of its matrices takes besides, shared out among the values."""
+    """A module's format, with the bits stored per input spread over its values."""
     if not fmt.input_bits:
         return fmt
     match x:
@@ -319,10 +318,10 @@ def _with_inputs(fmt: Format, x: Module, block: Modules) -> Format:
 
 
 def quantised(model: Model, scheme: Scheme) -> tuple[Model, tuple[str, ...]]:
-    """The model with the formats of its checkpoint's matrices, and what to say of rules that name nothing in it.
+    """The model with the formats of its checkpoint's matrices, and a warning about rules that match nothing in it.
 
-    A part's format is that of most of its values; modules that differ from it carry their own, and layers that differ
-    become blocks that differ.
+    The format of a part is that of most of its values. Modules with another format carry it themselves, and layers that
+    differ become different blocks.
     """
     if scheme.before is not None:
         model, unmatched = quantised(model, scheme.before)
@@ -341,9 +340,9 @@ def quantised(model: Model, scheme: Scheme) -> tuple[Model, tuple[str, ...]]:
 
 
 def settled(model: Model, layers: Sequence[Block], drafts: Sequence[Block], embedding: Modules, head: Modules) -> Model:
-    """The model with those parts instead of its own, whose matrices all know their formats.
+    """The model with these parts in place of its own; the format of every matrix must be set.
 
-    A part's format becomes that of most of its values, and modules that have it need not say so.
+    The format of a part becomes that of most of its values, and modules in that format no longer carry it.
     """
     every = [*embedding, *head, *(x for block in layers for x in block.modules)]
     own = model.precision.own
@@ -363,7 +362,7 @@ def settled(model: Model, layers: Sequence[Block], drafts: Sequence[Block], embe
 
 
 def _usual(modules: Iterable[Module]) -> dict[str, Format]:
-    """The format of most values of each part."""
+    """Format of most values of each part."""
     shares: dict[str, dict[Format, int]] = {}
     for x in modules:
         if x.format is not None:

@@ -1,4 +1,4 @@
-"""What the families are written with: each function turns sizes into modules.
+"""Building blocks of the families: each function turns sizes into modules.
 
-Modules have the same names in every family, so that an op of one model can be compared with that of another.
+Modules have the same names in every family, so that ops of different models can be compared.
 """

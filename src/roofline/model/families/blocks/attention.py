@@ -1,4 +1,4 @@
-"""Attention: its windows, its rotary embedding, its projections."""
+"""Attention: windows, rotary embedding and projections."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from roofline.model.modules import Attention, Gate, Indexer, LatentAttention, Mo
 def layer_windows(
     c: Config, layers: int, sliding: Callable[[int], bool], assumed: int | None = None
 ) -> list[int | None]:
-    """The attention window of each layer: by `layer_types` where given, else `sliding(i)` says which slide.
+    """Attention window of each layer in tokens, None for full attention.
 
-    `assumed`: the window that this architecture takes where the key is missing.
+    `layer_types` decides which layers slide; where it is missing, `sliding(i)` does. `assumed`: the architecture's
+    window where the key is missing.
     """
     default = ["sliding_attention" if sliding(i) else "full_attention" for i in range(layers)]
     kinds = c.per_layer("layer_types", layers, ("full_attention", "sliding_attention"), default)
@@ -33,12 +34,12 @@ def layer_windows(
 
 
 def same_window(c: Config, layers: int) -> list[int | None]:
-    """`sliding_window`, where set, on every layer."""
+    """The window `sliding_window`, if set, for every layer."""
     return [c.size("sliding_window", None)] * layers
 
 
 def pattern_length(c: Config, default: int) -> int:
-    """How often a full layer comes among sliding ones: a number, or a pattern such as LLLG."""
+    """Number of layers from one full-attention layer to the next: a number, or the length of a pattern such as LLLG."""
     if isinstance(c.get("sliding_window_pattern"), str):
         pattern = c.text("sliding_window_pattern")
         if not pattern or set(pattern) - {"L", "G"}:
@@ -49,13 +50,13 @@ def pattern_length(c: Config, default: int) -> int:
 
 
 def windowed(windows: Iterable[int | None], mixer: Callable[..., Modules]) -> list[tuple[str, Modules]]:
-    """`mixer(window=…)` for each layer under its name for `stack`: sliding, or nothing for full attention."""
+    """`mixer(window=…)` for each layer, with its name for `stack`: "sliding", or "" for full attention."""
     return [("sliding" if window else "", mixer(window=window)) for window in windows]
 
 
 # -- rotary embedding (arXiv:2104.09864) ---------------------------------------------------------------------------
 def rotary(c: Config, head_dim: int, default: float = 1.0, layer_type: str = "") -> int:
-    """Rotated dimensions of a head: head_dim · partial_rotary_factor, of that type of layer where they differ."""
+    """Rotated dimensions of a head, head_dim · partial_rotary_factor; of `layer_type` where layer types differ."""
     rope = rope_section(c)
     rope = rope.section(layer_type) if layer_type in rope.raw else rope
     given = c.number("partial_rotary_factor", c.number("rotary_pct", None, most=1), most=1)
@@ -65,7 +66,7 @@ def rotary(c: Config, head_dim: int, default: float = 1.0, layer_type: str = "")
 
 
 def rope_section(c: Config) -> Config:
-    """`rope_parameters`, or `rope_scaling` as it was called before; its values checked."""
+    """The section `rope_parameters`, or its older name `rope_scaling`, with its values checked."""
     rope = c.section("rope_parameters") if c.has("rope_parameters") else c.section("rope_scaling")
     c.mark_read("rope_parameters", "rope_scaling")
     _check_rope(rope)
@@ -73,7 +74,7 @@ def rope_section(c: Config) -> Config:
 
 
 def _check_rope(rope: Config) -> None:
-    """RoPE scaling does not change the work; its values still have to be what they claim."""
+    """Check the values of RoPE scaling, which does not change the work."""
     for key, value in rope.raw.items():
         if isinstance(value, dict):
             _check_rope(Config(value, rope.field(key)))
@@ -105,9 +106,9 @@ def attention(
 ) -> Modules:
     """Multi-head, grouped-query or multi-query attention with its projections.
 
-    `rotary`: rotated dimensions of a head, 0 for none. `gate`: the query projection also makes an output gate;
-    `gates`: a projection without bias of its own makes that many, one for each value or head. `v_dim`: width of a
-    value head where it is not that of a key. `out_bias` is `bias` unless given.
+    `rotary`: rotated dimensions of a head, 0 for none. `gate`: the query projection also produces an output gate.
+    `gates`: outputs of a separate gate projection without bias, one for each value or head. `v_dim`: width of a value
+    head where it differs from that of a key. `out_bias` defaults to `bias`.
     """
     queries, v_dim = d.heads * d.head_dim, v_dim or d.head_dim
     kv = d.kv_heads * (d.head_dim + v_dim)
@@ -130,7 +131,7 @@ def attention(
 
 
 def output_gate(width: int, values: int, gates: int) -> Modules:
-    """A gate on the `values` of all heads by a projection of its own to so many `gates`; nothing for 0."""
+    """A gate on the `values` of all heads from a separate projection with `gates` outputs; nothing for 0."""
     if not gates:
         return ()
     return (
@@ -144,10 +145,10 @@ def latent_attention(
     c: Config, *, bias: bool, index: str = "none", rope: bool = True, gates: int = 0, window: int | None = None,
     sinks: bool = False,
 ) -> Modules:  # fmt: skip
-    """Multi-head latent attention (arXiv:2405.04434 §2.1), queries compressed where `q_lora_rank` is set.
+    """Multi-head latent attention (arXiv:2405.04434 §2.1), with compressed queries where `q_lora_rank` is set.
 
-    `index`: DeepSeek-V3.2's lightning indexer chooses the tokens to attend to, `full` one of this layer's own, `shared`
-    that of an earlier layer. `gates`: a projection makes so many output gates of each head.
+    `index`: whether DeepSeek-V3.2's lightning indexer selects the tokens to attend to: `full` for an indexer of this
+    layer, `shared` for the selection of an earlier layer, `none`. `gates`: output gates per head, from a projection.
     """
     width, heads = c.size("hidden_size"), c.size("num_attention_heads")
     rank, nope = c.size("kv_lora_rank"), c.size("qk_nope_head_dim")
@@ -180,7 +181,7 @@ def latent_attention(
 
 
 def _lightning_indexer(c: Config, width: int, q_rank: int) -> Modules:
-    """DeepSeek-V3.2's lightning indexer: small queries and one key, whose weighted scores rank the tokens."""
+    """DeepSeek-V3.2's lightning indexer: small query heads and one key, whose weighted scores rank the tokens."""
     heads, dim = c.size("index_n_heads"), c.size("index_head_dim")
     return (
         replicated_product("index_q_proj", q_rank, heads * dim),

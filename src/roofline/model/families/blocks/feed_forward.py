@@ -1,4 +1,4 @@
-"""Feed-forward networks: dense ones, mixtures of experts, and which layers hold experts."""
+"""Feed-forward networks: dense networks, mixtures of experts, and which layers have experts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ACTIVATIONS = (
 
 
 def activation(c: Config, keys: str = "hidden_act", default: str = "silu") -> str:
-    """The activation function's name."""
+    """Name of the activation function."""
     return c.text(keys, default, ACTIVATIONS)
 
 
@@ -32,7 +32,7 @@ def mlp(
     prefix: str = "",
     middle: Modules = (),
 ) -> Modules:
-    """Feed-forward network: down(f(gate(x)) · up(x)), or down(f(up(x))) where not gated."""
+    """Feed-forward network: down(f(gate(x)) · up(x)), or down(f(up(x))) if not gated."""
     up = ("gate_up_proj", 2 * inner) if gated else ("up_proj", inner)
     return (
         replace(column_product(prefix + up[0], width, up[1], bias, "ffn"), gated=gated),
@@ -62,10 +62,10 @@ def moe(
     top_k_key: str = "num_experts_per_tok",
     identities: int = 0,
 ) -> Modules:
-    """Mixture of experts: router, routed experts of width `inner`, a shared one of width `shared` beside them.
+    """Mixture of experts: router, routed experts of width `inner`, and a shared expert of width `shared`.
 
-    `correction`: the router's load-balancing bias is a parameter. `shared_gate`: one sigmoid gates the shared expert.
-    `identities`: experts besides that do nothing.
+    `correction`: the router's load-balancing bias is a parameter. `shared_gate`: a sigmoid gates the shared expert.
+    `identities`: additional experts that compute nothing.
     """
     choices = experts + identities
     if top_k is not None and top_k > choices:
@@ -90,9 +90,9 @@ def moe(
 def fine_moe(
     c: Config, width: int, *, correction: bool = False, shared_bias: bool = False, shared_inner: int | None = None
 ) -> Modules:
-    """Many narrow experts of `moe_intermediate_size`, shared ones beside them (DeepSeekMoE, arXiv:2401.06066).
+    """Many narrow experts of `moe_intermediate_size` with shared experts (DeepSeekMoE, arXiv:2401.06066).
 
-    `shared_inner`: the width of a shared expert where it is not that of a routed one.
+    `shared_inner`: width of a shared expert where it differs from that of a routed one.
     """
     inner, top_k = c.size("moe_intermediate_size"), c.size("num_experts_per_tok|num_experts_per_token", None)
     shared = (shared_inner or inner) * c.size("n_shared_experts|num_shared_experts", 0, least=0)
@@ -105,6 +105,6 @@ def fine_moe(
 
 
 def mlp_layer_types(c: Config, layers: int, first_dense: int, every: int = 1) -> list[bool]:
-    """Which layers hold experts: by `mlp_layer_types` where given, else each `every`-th from `first_dense` on."""
+    """Whether each layer has experts: from `mlp_layer_types`, or every `every`-th layer from `first_dense` on."""
     default = ["sparse" if i >= first_dense and i % every == 0 else "dense" for i in range(layers)]
     return [t == "sparse" for t in c.per_layer("mlp_layer_types", layers, ("dense", "sparse"), default)]

@@ -1,4 +1,4 @@
-"""Layers, and the decoder they make up: embedding, layers, final norm, head, draft layers."""
+"""Layers, and a decoder made of them: embedding, layers, final norm, head, draft layers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def layer(
     name: str, width: int, mixer: Modules, ffn: Modules = (), *, norm: MakeNorm = rms, before: bool = True,
     after: bool = False,
 ) -> Block:  # fmt: skip
-    """A residual layer: norm → mixer → add, norm → ffn → add; norms before, after, or on both sides of each."""
+    """A residual layer: norm → mixer → add, norm → ffn → add, with norms before or after each sublayer, or both."""
     parts: list[Module] = []
     for label, inside in (("attn", mixer), ("ffn", ffn)):
         if not inside:
@@ -36,7 +36,7 @@ def layer(
 def parallel_layer(
     name: str, width: int, mixer: Modules, ffn: Modules, *, norm: MakeNorm = layer_norm, norms: int = 1
 ) -> Block:
-    """A layer whose attention and feed-forward read the same stream (GPT-J), through one norm or through two."""
+    """A layer whose attention and feed-forward both read the layer's input (GPT-J), through one norm or one each."""
     second = (norm("ffn_norm", width),) if norms == 2 else ()
     if norms == 1 and isinstance(ffn[0], Linear):
         ffn = (replace(ffn[0], beside=True), *ffn[1:])
@@ -53,9 +53,9 @@ def stack(
     width: int, mixers: Iterable[tuple[str, Modules]], dense: Modules = (), *, experts: Modules = (),
     sparse: Sequence[bool] | None = None, norm: MakeNorm = rms, before: bool = True, after: bool = False,
 ) -> list[Block]:  # fmt: skip
-    """One layer for each mixer and its name: behind it experts where `sparse` says so, else the dense network.
+    """One layer for each named mixer, followed by experts where `sparse` is true and by the dense network elsewhere.
 
-    Without `sparse` every layer holds experts if there are any.
+    Without `sparse`, every layer has experts if there are any.
     """
     mixers = list(mixers)
     flags = [bool(experts)] * len(mixers) if sparse is None else sparse
@@ -66,7 +66,7 @@ def stack(
 
 
 def again(modules: Iterable[Module]) -> Modules:
-    """The same modules run once more with the same weights, which are counted where they ran first."""
+    """The modules as run a second time; their weights are counted only where they first run."""
 
     def repeated(m: Module) -> Module:
         match m:
@@ -81,7 +81,7 @@ def again(modules: Iterable[Module]) -> Modules:
 
 
 def with_before(modules: Iterable[Module], name: str, *more: Module) -> Modules:
-    """The modules with `more` in front of the one of that name."""
+    """The modules with `more` inserted before the module called `name`."""
     return tuple(each for m in modules for each in ((*more, m) if m.name == name else (m,)))
 
 
@@ -100,10 +100,10 @@ def causal_lm(
     after: Modules = (),
     last: Modules = (),
 ) -> Model:
-    """The whole decoder: token embedding, `before`, the layers, `after`, the final norm, `last`, the head.
+    """A decoder: token embedding, `before`, the layers, `after`, the final norm, `last`, the head.
 
-    `tied`: whether the head shares the embedding where the config does not say. `embed`: width of the embedding
-    where it is not that of the stream. `more_rows` of the embedding stand for what the head does not answer with.
+    `tied`: whether the head shares the embedding where the config does not say. `embed`: width of the embedding where
+    it differs from the hidden size. `more_rows`: rows of the embedding for tokens that the head does not predict.
     """
     vocab = c.size("vocab_size", most=2**28)
     shared = c.flag("tie_embedding|tie_word_embeddings", tied)
@@ -129,21 +129,22 @@ def causal_lm(
 
 
 def untied(c: Config) -> Config:
-    """The head has a matrix of its own whatever the config says: the published code has no way to tie it."""
+    """The config with an untied head, whatever it says: the published code has no way to tie it."""
     c.flag("tie_word_embeddings")
     return c.with_values(tie_word_embeddings=False)
 
 
 def position_table(c: Config, width: int, extra: int = 0) -> Embedding:
-    """Learned absolute positions."""
+    """Embedding of learned absolute positions."""
     rows = c.size("max_position_embeddings|n_positions", most=MOST_POSITIONS)
     return Embedding(name="position_embedding", rows=rows + extra, width=width)
 
 
 def draft_blocks(model: Model, count: int) -> tuple[Block, ...]:
-    """Multi-token-prediction layers (arXiv:2412.19437 §2.2): a layer like the last one behind a product of two streams.
+    """Multi-token-prediction layers (arXiv:2412.19437 §2.2), each built around a layer like the last one.
 
-    Norms of the stream and of the next token's embedding, a projection of both, the layer, a norm, the shared head.
+    Norms of the hidden state and of the next token's embedding, a projection of both, the layer, a norm, the shared
+    head.
     """
     width, last = model.hidden, model.layers[-1]
     join = Linear(name="mtp_proj", inputs=2 * width, outputs=width)

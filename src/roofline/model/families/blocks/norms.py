@@ -1,4 +1,4 @@
-"""Norms, of the stream and of heads."""
+"""Norms of the hidden state and of attention heads."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def plain_rms(name: str, width: int) -> Norm:
 
 # -- of heads ------------------------------------------------------------------------------------------------------
 def per_head(name: str, heads: int, dim: int) -> Norm:
-    """RMSNorm over each head, one weight of `dim` for all heads."""
+    """RMSNorm over each head, with one weight of `dim` that all heads share."""
     return Norm(name=name, width=dim, repeats=heads)
 
 
@@ -52,17 +52,17 @@ def plain_per_head(name: str, heads: int, dim: int) -> Norm:
 
 
 def layer_norm_per_head(name: str, heads: int, dim: int) -> Norm:
-    """LayerNorm over each head, one weight and bias of `dim` for all heads."""
+    """LayerNorm over each head, with one weight and one bias of `dim` that all heads share."""
     return Norm(name=name, width=dim, repeats=heads, center=True, bias=True)
 
 
 def layer_norm_of_each_head(name: str, heads: int, dim: int) -> Norm:
-    """LayerNorm over each head, a weight of `dim` for each."""
+    """LayerNorm over each head, with a weight of `dim` for each."""
     return Norm(name=name, width=dim, repeats=heads, center=True, per_repeat=True)
 
 
 def biased_layer_norm_of_each_head(name: str, heads: int, dim: int) -> Norm:
-    """LayerNorm over each head, a weight and a bias of `dim` for each."""
+    """LayerNorm over each head, with a weight and a bias of `dim` for each."""
     return Norm(name=name, width=dim, repeats=heads, center=True, bias=True, per_repeat=True)
 
 

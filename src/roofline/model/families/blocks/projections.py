@@ -1,4 +1,4 @@
-"""Projections, by how tensor parallelism cuts them (arXiv:1909.08053 §3)."""
+"""Projections by how tensor parallelism splits them (arXiv:1909.08053 §3)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ def column_product(
     name: str, inputs: int, outputs: int, bias: bool = False, part: Part = "attention", kv: int = 0, kv_groups: int = 1,
     beside: bool = False,
 ) -> Linear:  # fmt: skip
-    """A product whose outputs fall into pieces that do not need each other: heads, inner neurons."""
+    """A column-parallel product: its outputs (heads, inner neurons) are split over the ranks."""
     return Linear(
         name=name, inputs=inputs, outputs=outputs, bias=bias, part=part, cut="columns", kv=kv, kv_groups=kv_groups,
         beside=beside,
@@ -17,14 +17,14 @@ def column_product(
 
 
 def row_product(name: str, inputs: int, outputs: int, bias: bool = False, part: Part = "attention") -> Linear:
-    """A product that adds up the outputs of those pieces."""
+    """A row-parallel product: its inputs are split over the ranks, and its outputs are summed."""
     return Linear(name=name, inputs=inputs, outputs=outputs, bias=bias, part=part, cut="rows")
 
 
 def replicated_product(
     name: str, inputs: int, outputs: int, bias: bool = False, beside: bool = False, stacked: int = 0
 ) -> Linear:
-    """A product of attention that every rank does whole: its outputs are shared by all heads."""
+    """A replicated product of attention: every rank computes all of it, since all heads share its outputs."""
     return Linear(
         name=name, inputs=inputs, outputs=outputs, bias=bias, part="attention", beside=beside, stacked=stacked
     )

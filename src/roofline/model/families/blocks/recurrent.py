@@ -30,7 +30,7 @@ from roofline.model.modules import (
 def mamba(
     width: int, inner: int, state: int, rank: int, kernel: int, *, conv_bias: bool, bias: bool, norms: bool = False
 ) -> Modules:
-    """Mamba-1 mixer (arXiv:2312.00752 §3.4); `norms`: Jamba's on dt, B and C."""
+    """Mamba-1 mixer (arXiv:2312.00752 §3.4). `norms`: with Jamba's norms of dt, B and C."""
     inside = (rms("dt_norm", rank), rms("b_norm", state), rms("c_norm", state)) if norms else ()
     return (
         column_product("in_proj", width, 2 * inner, bias),
@@ -45,7 +45,7 @@ def mamba(
 
 
 def in_heads(mixer: Modules, heads: int) -> Modules:
-    """A Mamba-1 mixer whose channels fall into heads, each with its own dt, B and C (Zamba, arXiv:2405.16712 §3)."""
+    """A Mamba-1 mixer whose channels are split into heads with separate dt, B and C (Zamba, arXiv:2405.16712 §3)."""
 
     def of_heads(x: Module) -> Module:
         match x:
@@ -65,7 +65,7 @@ def mamba2(
     width: int, heads: int, head_dim: int, state: int, groups: int, kernel: int, chunk: int,
     *, conv_bias: bool, bias: bool, out_bias: bool | None = None, norm: bool = True,
 ) -> Modules:  # fmt: skip
-    """Mamba-2 mixer (arXiv:2405.21060 §7): one projection makes z, x, B, C and dt. `out_bias`: `bias` if None."""
+    """Mamba-2 mixer (arXiv:2405.21060 §7): one projection gives z, x, B, C and dt. `out_bias` defaults to `bias`."""
     inner, mixed = heads * head_dim, heads * head_dim + 2 * groups * state
     last = bias if out_bias is None else out_bias
     return (
@@ -93,9 +93,9 @@ def gated_delta_net(width: int, key_heads: int, value_heads: int, key_dim: int, 
 
 
 def kimi_delta(width: int, heads: int, dim: int, kernel: int, *, narrow: bool = True) -> Modules:
-    """Kimi Delta Attention (arXiv:2510.26692 §4): decay and output gate pass through one head's width.
+    """Kimi Delta Attention (arXiv:2510.26692 §4): decay and output gate have low rank, the width of one head.
 
-    Not `narrow`: one product each makes them (Ling 3).
+    If not `narrow`, a full product computes each of them (Ling 3).
     """
     inner = heads * dim
     own, shared = (0, 2 * dim) if narrow else (2 * inner, 0)
@@ -126,7 +126,7 @@ def lightning(width: int, heads: int, dim: int, chunk: int, act: str) -> Modules
 
 
 def mlstm(width: int, heads: int, keys: int, values: int, chunk: int, *, bias: bool = False) -> Modules:
-    """mLSTM mixer as xLSTM-7B builds it (arXiv:2503.13427 §3): capped gates, a norm of each head, a gated output."""
+    """mLSTM mixer as xLSTM-7B builds it (arXiv:2503.13427 §3): capped gates, a norm for each head, a gated output."""
     key_dim, value_dim = keys // heads, values // heads
     return (
         column_product("in_proj", width, 2 * keys + 2 * values, bias),
@@ -141,7 +141,7 @@ def mlstm(width: int, heads: int, keys: int, values: int, chunk: int, *, bias: b
 
 # -- RWKV (arXiv:2305.13048 §3) ------------------------------------------------------------------------------------
 def time_mixing(width: int, inner: int) -> Modules:
-    """Receptance, key and value, each of a stream shifted in its own way; a weighted mean of values, gated."""
+    """RWKV's time mixing: receptance, key and value, each from its own token shift; a gated weighted mean of values."""
     shifted, three = 3 * width, 3 * inner
     return (
         TokenShift(name="time_shift", width=width, streams=3),
@@ -153,7 +153,7 @@ def time_mixing(width: int, inner: int) -> Modules:
 
 
 def channel_mixing(width: int, inner: int) -> Modules:
-    """A feed-forward of squared ReLU that a receptance gates, both of shifted streams."""
+    """RWKV's channel mixing: a squared-ReLU feed-forward gated by a receptance, both on shifted inputs."""
     return (
         TokenShift(name="channel_shift", width=width, streams=2),
         *mlp(width, inner, "relu2", gated=False),
@@ -164,7 +164,7 @@ def channel_mixing(width: int, inner: int) -> Modules:
 
 # -- gated recurrence and convolutions -----------------------------------------------------------------------------
 def griffin(width: int, lru: int, heads: int, kernel: int, act: str) -> Modules:
-    """Griffin's recurrent mixer (arXiv:2402.19427 §2.3): gates from block-diagonal projections, one block a head."""
+    """Griffin's recurrent mixer (arXiv:2402.19427 §2.3): gates from block-diagonal projections, a block per head."""
     return (
         column_product("in_proj", width, 2 * lru, True),
         Conv(name="conv", channels=lru, kernel=kernel, bias=True),
@@ -177,7 +177,7 @@ def griffin(width: int, lru: int, heads: int, kernel: int, act: str) -> Modules:
 
 
 def short_conv(width: int, kernel: int, bias: bool) -> Modules:
-    """LFM2's mixer (arXiv:2511.23404): a short convolution between two products with streams of the same projection."""
+    """LFM2's mixer (arXiv:2511.23404): a short convolution whose input and output are gated by the same projection."""
     return (
         column_product("in_proj", width, 3 * width, bias),
         Gate(name="conv_in_gate", width=width, gates=width, sigmoid=False),

@@ -1,4 +1,4 @@
-"""Sizes of a decoder by the names that configs use: layers, widths, heads, the longest sequence."""
+"""Sizes of a decoder under the names that configs use: layers, widths, heads, the longest sequence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HEADS = "num_attention_heads|n_head|n_heads|num_heads|attention_heads"
 
 @dataclass(frozen=True)
 class Dims:
-    """Widths of the stream and of attention."""
+    """Sizes of a decoder: its layers, hidden size (`width`), heads and head width."""
 
     layers: int
     width: int
@@ -21,10 +21,10 @@ class Dims:
 
 
 def dims(c: Config, *, head_dim: int | None = None, kv_key: str = "num_key_value_heads", uneven: bool = False) -> Dims:
-    """Layers, widths and heads by their usual names; missing kv heads mean one for each query head.
+    """Layers, widths and heads under their usual names; missing KV heads mean one for each query head.
 
-    `head_dim`: what this architecture takes where the key is missing; otherwise hidden_size / heads, which must
-    divide unless `uneven` (the real code rounds down).
+    `head_dim`: the architecture's default. Without one it is hidden_size / heads, which must divide evenly unless
+    `uneven` (where the published code rounds down).
     """
     layers = depth(c)
     width = c.size("hidden_size|n_embd|d_model")
@@ -46,14 +46,14 @@ def depth(c: Config) -> int:
 
 
 def split(c: Config, key: str, total: int, parts: int, of: str) -> int:
-    """total / parts, or an error that names both keys."""
+    """total / parts; raises an InputError that names both keys where it does not divide evenly."""
     if total % parts:
         raise c.error(key if c.has(key) else "n_head", f"a divisor of {of} = {total} (head_dim is not given)")
     return total // parts
 
 
 def context_length(c: Config) -> int | None:
-    """The longest sequence the config allows, if it says."""
+    """The longest sequence that the config allows, in tokens; None if it does not say."""
     keys = "max_position_embeddings|n_positions|max_seq_len|max_sequence_length|seq_length|n_ctx"
     tokens: int | None = c.size(keys, None, most=LARGEST_CONTEXT)
     return tokens

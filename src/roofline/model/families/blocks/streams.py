@@ -1,4 +1,4 @@
-"""Hyper-connections (arXiv:2409.19606): several residual streams, summed for a sublayer and mixed behind it."""
+"""Hyper-connections (arXiv:2409.19606): several residual streams, summed before a sublayer and mixed after it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from roofline.model.modules import Activation, Add, Gate, Linear, Mix, Module, M
 
 
 def stream_layer(name: str, width: int, streams: int, mixer: Modules, ffn: Modules, *, mixed: bool = True) -> Block:
-    """Attention, then a feed-forward, each between the connections that sum the streams and spread its output.
+    """Attention, then a feed-forward, each between hyper-connections that sum the streams and spread the output.
 
-    `mixed`: each stream becomes a sum of all before the output is added (DeepSeek-V4); otherwise they stay apart.
+    `mixed`: before the output is added, each stream becomes a weighted sum of all (DeepSeek-V4); otherwise streams stay
+    separate.
     """
     parts: list[Module] = []
     for label, inside in (("attn", mixer), ("ffn", ffn)):
@@ -20,7 +21,7 @@ def stream_layer(name: str, width: int, streams: int, mixer: Modules, ffn: Modul
 
 
 def _hyper_connection(name: str, width: int, streams: int, mixed: bool) -> tuple[Modules, Modules]:
-    """The streams summed for a sublayer; then mixed where they are, and its output added to each."""
+    """Modules before and after a sublayer: sum the streams; then mix them if `mixed`, and add the output to each."""
     weights, scales = ((2 + streams) * streams, 3) if mixed else (2 * streams, 2)
     spread = (
         *((Mix(name=f"{name}_mix", streams=streams, width=width),) if mixed else ()),
@@ -31,7 +32,7 @@ def _hyper_connection(name: str, width: int, streams: int, mixed: bool) -> tuple
 
 
 def collapse(name: str, width: int, streams: int, outputs: int, scales: int) -> Modules:
-    """Weights from all streams together, `outputs` of them, some of which sum the streams to one."""
+    """Compute `outputs` weights from all streams together, some of which sum the streams to one."""
     return (
         plain_rms(f"{name}_norm", streams * width),
         Linear(name=f"{name}_proj", inputs=streams * width, outputs=outputs, bias=True, part="other"),
