@@ -46,10 +46,7 @@ def excess(mean: Array, number: Array) -> Array:
     many = np.broadcast_to(number >= FEW, over.shape)
     if many.any():
         mean, number = np.broadcast_to(mean, over.shape)[many], np.broadcast_to(number, over.shape)[many]
-        deviation = np.sqrt(np.maximum(mean, 1e-12))
-        z = (mean - number) / deviation
-        density = np.exp(-np.minimum(z * z / 2, 700.0)) / np.sqrt(2 * np.pi)
-        tail = deviation * density + (mean - number) * normal_share(z)
+        tail = normal_excess(mean - number, np.sqrt(np.maximum(mean, 1e-12)))
         over[many] = np.maximum(tail, np.maximum(mean - number, 0.0))
     return over
 
@@ -98,6 +95,13 @@ def no_one(mean: Array, uneven: Array) -> Array:
     if np.all(uneven >= 1):
         return np.asarray(np.exp(-mean))
     return np.asarray(np.clip(1 - mean + excess(mean / uneven, 1 / uneven) * uneven, 1e-300, 1.0))
+
+
+def normal_excess(mean: Array, deviation: Array) -> Array:
+    """E max(X, 0) of a normal X: σ·φ(z) + m·Φ(z), z = m/σ."""
+    z = mean / deviation
+    density = np.exp(-np.minimum(z * z / 2, 700.0)) / np.sqrt(2 * np.pi)
+    return np.asarray(deviation * density + mean * normal_share(z))
 
 
 def normal_share(z: Array) -> Array:

@@ -14,7 +14,7 @@ import numpy as np
 from roofline.bracketing import halved
 from roofline.distinct import Array
 from roofline.estimates.batches import (
-    normal_share,
+    normal_excess,
     poisson_shares,
     solved,
     spread_points,
@@ -350,8 +350,7 @@ class Open:
         each = np.maximum(prompts / ranks, 1.0)
         lengths = np.log1p(np.asarray(self.varied) / each) / (1 + 0.75 * np.log(np.clip(prompts, 1.0, ranks)))
         deviation = np.sqrt((prompts + (growing * prompts) ** 2 * lengths) / (1 - slope**2))
-        z = (ranks - prompts) / deviation
-        free = deviation * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi) + (ranks - prompts) * normal_share(z)
+        free = normal_excess(ranks - prompts, deviation)
         return np.asarray(1 - share * (1 - np.clip(free / ranks, 1e-6, 1.0)))
 
     def _alternating(self, some: Array, plain: Array, begin: Array) -> tuple[Array, Array, Array]:
