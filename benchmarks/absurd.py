@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from roofline.cli.commands import COMMANDS
-from roofline.cli.main import app, main
+from roofline.doors.cli.main import app, main
+from roofline.doors.cli.table import COMMANDS
 
 MODEL = "openai-community/gpt2"
 SLOWEST = 20
@@ -239,7 +239,7 @@ def warm() -> None:
     from io import StringIO
 
     for name in COMMANDS:
-        import_module(f"roofline.cli.{name}")
+        import_module(f"roofline.doors.cli.commands.{name}")
     for command in ("analyze", "generate", "train", "serve", "solve"):
         with suppress(SystemExit), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
             main([command, *BASES[command][0].split()])

@@ -34,18 +34,18 @@ import measured_training
 from left_out import KNOWN, REPEATED, SUPERSEDED, TOO_FAST, WHOLE_FILES, Sections, reasons, rows_of, sections
 from measured_ops import LAWS, Case, cases, chip, last_level, read
 from measured_other_ops import newer, older_chips, others, streams
-from roofline.accuracy.accuracy import Groups, score_rows
-from roofline.accuracy.csvs import CellError, cells
-from roofline.accuracy.fitted import NOTHING, OF_COLLECTIVES, OF_KERNELS, fitted_table, kernels_fitted
-from roofline.accuracy.measurements import scored as scored_run
-from roofline.accuracy.scoring import GroupScore, Scored, pooled
-from roofline.accuracy.tally import Tally, tally, tally_of_all
 from roofline.declared.errors import InputError
-from roofline.machine import constants
-from roofline.machine.constants import Constants, constants_for
-from roofline.machine.named_chip import chip_named
-from roofline.show.accuracy import score_table, tally_table
-from roofline.show.tables import markdown, plain_text
+from roofline.hardware.named_chip import chip_named
+from roofline.kernels import constants
+from roofline.kernels.constants import Constants, constants_for
+from roofline.measured.accuracy.accuracy import Groups, score_rows
+from roofline.measured.accuracy.csvs import CellError, cells
+from roofline.measured.accuracy.fitted import NOTHING, OF_COLLECTIVES, OF_KERNELS, fitted_table, kernels_fitted
+from roofline.measured.accuracy.measurements import scored as scored_run
+from roofline.measured.accuracy.scoring import GroupScore, Scored, pooled
+from roofline.measured.accuracy.tally import Tally, tally, tally_of_all
+from roofline.views.text.measured.accuracy import score_table, tally_table
+from roofline.views.text.tables import markdown, plain_text
 
 READERS = {**measured_serving.READERS, **measured_training.READERS}
 

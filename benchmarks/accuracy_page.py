@@ -8,12 +8,12 @@ from pathlib import Path
 import measured_mlperf as mlperf
 import measured_serving as serving
 import measured_training as training
-from roofline.accuracy.scoring import AIM, ENOUGH, GroupScore
-from roofline.accuracy.tally import Tally
 from roofline.declared.units import whole
-from roofline.machine.named_chip import chip_named
-from roofline.show.accuracy import score_table, tally_table
-from roofline.show.tables import markdown
+from roofline.hardware.named_chip import chip_named
+from roofline.measured.accuracy.scoring import AIM, ENOUGH, GroupScore
+from roofline.measured.accuracy.tally import Tally
+from roofline.views.text.measured.accuracy import score_table, tally_table
+from roofline.views.text.tables import markdown
 
 MARK = "<!-- what follows is written by benchmarks/accuracy.py DIR --page docs/accuracy.md -->"
 HELD_OUT = Path(__file__).with_name("results") / "engines_held_out.md"

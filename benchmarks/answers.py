@@ -120,7 +120,7 @@ def answers() -> dict[str, Any]:
 
 def by_command(line: str) -> Any:
     """What a command prints with `--json`; where it fails its exit code and the line that says why."""
-    from roofline.cli.main import main
+    from roofline.doors.cli.main import main
 
     out, err, code = io.StringIO(), io.StringIO(), 0
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -138,7 +138,7 @@ def by_api(name: str, body: dict[str, Any]) -> Any:
     from pydantic import ValidationError
 
     from roofline.declared.errors import InputError
-    from roofline.web.questions import answered
+    from roofline.doors.web.questions import answered
 
     try:
         answer = answered(name, body)

@@ -5,7 +5,7 @@
 A row is a model, a machine, the engine's settings and what was logged: `GPU KV cache size` in tokens, `Maximum
 concurrency for … tokens per request`, or `Available KV cache memory` in GiB. Settings that a log does not name are
 vLLM's defaults on the chip. Logs of 2025 have PyTorch's sampler, and CUDA graphs outside of the share
-(`sampled=38.4B,graphs=0B`, see machine/engines.toml). vLLM before 0.8 tries out a step of `max_model_len` tokens where
+(`sampled=38.4B,graphs=0B`, see engines/engines.toml). vLLM before 0.8 tries out a step of `max_model_len` tokens where
 that is at most 32,768, and of at most 256 sequences (V0: vllm/config.py, SchedulerConfig). `beside` is what a log's
 engine holds and a model's own memory does not: a vision tower, which `fit` names as not counted, and tables of angles
 (vllm/model_executor/layers/rotary_embedding/base.py, cos_sin_cache); a second line has the figure less that. No
@@ -25,7 +25,7 @@ from statistics import mean, median
 from typing import Any
 
 import roofline as rl
-from roofline.estimates.pages import CachePages
+from roofline.inference.hybrid_blocks import CachePages
 
 LLMD = "github.com/llm-d/llm-d-benchmark, config_explorer/empirical-vllm-memory-results.md"
 OF_2025 = "sampled=38.4B,graphs=0B"

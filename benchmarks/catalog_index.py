@@ -9,7 +9,7 @@ import json
 
 from roofline.model.families import build
 from roofline.model.load import CATALOG
-from roofline.model.untrusted import read_config
+from roofline.model.sources.untrusted import read_config
 
 INDEX = CATALOG / "index.json"
 

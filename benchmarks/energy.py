@@ -4,7 +4,7 @@
 
 Each row is one sequence that decodes, for which a board's mean watts and its tokens per second were published. Time is
 that measured, so that what is judged is the power alone; the work of a step is ours, at the mean context. Nothing in
-`machine/energy.toml` is fitted on these rows. Exits with 1 where the interval does not hold four fifths of them.
+`kernels/power.toml` is fitted on these rows. Exits with 1 where the interval does not hold four fifths of them.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from statistics import mean
 
 import roofline as rl
-from roofline.estimates.busy import busy_of
-from roofline.machine.energy import Busy, draw_of
+from roofline.inference.busy import busy_of
+from roofline.kernels.power import Busy, draw_of
 
 LEADERBOARD = "ml-energy/leaderboard data/legacy/{}_chat_benchmark.csv, commit c814c36: energy / latency"
 NEWER = "ml-energy/leaderboard data/A100_chat_benchmark.csv, commit 4717739: energy / latency"

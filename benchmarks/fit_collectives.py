@@ -21,9 +21,9 @@ from scipy.optimize import least_squares  # type: ignore[import-untyped, unused-
 
 from measured_collectives import CUSTOM, NCCL, VIDUR, Rows, rows, version_key
 from measured_ops import Column, generation
-from roofline.machine import collectives as laws
-from roofline.machine.links import FILE, KNOTS, Link
-from roofline.machine.named_chip import chip_named
+from roofline.hardware.named_chip import chip_named
+from roofline.kernels import collectives as laws
+from roofline.kernels.links import FILE, KNOTS, Link
 
 FOLDS = 5
 LEAST = 8  # rows of one number of ranks without which nothing is fitted
@@ -206,7 +206,7 @@ HEAD = """\
 # Written by benchmarks/fit_collectives.py from measurements of aiconfigurator (Apache-2.0) and, for p2p and pytorch,
 # vidur (MIT).
 # alpha: s, share: of the link's bandwidth, for each number of ranks; rises: of alpha, at 4 KiB, 16 KiB, ... 16 MiB; the
-# law is in machine/collectives.py. measured: the most ranks that were. mape, median, bias: on rows whose size took no
+# law is in kernels/collectives.py. measured: the most ranks that were. mape, median, bias: on rows whose size took no
 # part in the fit (generation and generic: on a chip, or generation, that took no part). low, high: factors of the
 # interval that holds 80 % of those rows; *_small where latency rules.
 """

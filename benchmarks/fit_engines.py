@@ -1,4 +1,4 @@
-"""Fits what an engine's host adds to a step, on measured static batches; prints the lines for machine/engines.toml.
+"""Fits what an engine's host adds to a step, on measured static batches; prints the lines for engines/engines.toml.
 
 Then, chip generation by generation of those that nobody timed op by op under that engine, how much longer its products,
 attention and streams take than the kernels alone; and apart from these, before them, the seconds that the first batch
@@ -26,11 +26,11 @@ from scipy.optimize import minimize  # type: ignore[import-untyped]
 
 import roofline as rl
 from measured_serving import CHIPS, ENGINES, STATIC, known_model, rows_of, static_batches
-from roofline.accuracy.csvs import cells
-from roofline.accuracy.measurements import MeasuredRun, predictions
 from roofline.declared.errors import InputError
-from roofline.estimates.span import Span
-from roofline.machine.engine import Engine, engine_named
+from roofline.engines.engine import Engine, engine_named
+from roofline.inference.span import Span
+from roofline.measured.accuracy.csvs import cells
+from roofline.measured.accuracy.measurements import MeasuredRun, predictions
 
 REREADS = (0.0, 3.0, 4.0, 6.0)
 STEP_S = np.linspace(0, 2e-3, 21)

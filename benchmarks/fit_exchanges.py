@@ -21,7 +21,7 @@ from scipy.optimize import least_squares  # type: ignore[import-untyped, unused-
 
 from measured_collectives import Rows, exchanges
 from measured_ops import Column, generation
-from roofline.machine.exchanges import FILE
+from roofline.kernels.exchanges import FILE
 
 FOLDS = 5
 LEAST = 6  # rows of one number of nodes without which its α is not fitted
@@ -139,7 +139,7 @@ def lines(key: Key, law: Law, t: Sendings, predicted: Column) -> list[str]:
 HEAD = """\
 # Written by benchmarks/fit_exchanges.py from measurements of aiconfigurator and aisimulate (Apache-2.0) and DeepEP's
 # own figures for H800 (MIT). alpha: s, for each number of nodes; inside: share of the scale-up link within one node,
-# across nodes; across: share of the NIC; the law is in machine/exchanges.py. measured: the most nodes that were. mape,
+# across nodes; across: share of the NIC; the law is in kernels/exchanges.py. measured: the most nodes that were. mape,
 # median, bias: on rows whose size took no part in the fit. low, high: factors of the interval that holds 80 % of those
 # rows, and a tenth at least; *_small up to three alphas.
 """

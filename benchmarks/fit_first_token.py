@@ -1,4 +1,4 @@
-"""Fits how far the TTFT of published servers scatters beyond the law of their steps; prints machine/first_token.toml.
+"""Fits how far the TTFT of published servers scatters beyond the law of their steps; prints engines/first_token.toml.
 
     python benchmarks/fit_first_token.py DIR
 
@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize  # type: ignore[import-untyped]
 
 from measured_serving import RATES, SERVING, UNTOLD, rates, servers
-from roofline.accuracy.csvs import cells
-from roofline.accuracy.measurements import MeasuredRun, predictions
 from roofline.declared.errors import InputError
-from roofline.estimates import first_token
-from roofline.estimates.span import Span
-from roofline.machine.engine import engine_named
-from roofline.machine.first_token import Scatter
+from roofline.engines.engine import engine_named
+from roofline.engines.first_token import Scatter
+from roofline.inference.span import Span
+from roofline.measured.accuracy.csvs import cells
+from roofline.measured.accuracy.measurements import MeasuredRun, predictions
+from roofline.serving import first_token
 
 ENGINES = ("vllm", "trtllm", "sglang")
 Values = NDArray[np.float64]

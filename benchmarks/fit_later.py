@@ -24,9 +24,9 @@ from left_out import rows_of, sections
 from measured_collectives import Rows
 from measured_ops import Case, Column, cases
 from measured_other_ops import newer
-from roofline.machine.constants import FOLDER, Constants
-from roofline.machine.links import FILE as LINKS
-from roofline.machine.named_chip import chip_named
+from roofline.hardware.named_chip import chip_named
+from roofline.kernels.constants import FOLDER, Constants
+from roofline.kernels.links import FILE as LINKS
 
 FEWEST = 40
 """Rows without which nothing is said, and half of those of the short ops, or the long ones, alone."""

@@ -22,10 +22,10 @@ from scipy.optimize import least_squares  # type: ignore[import-untyped]
 from left_out import rows_of, sections
 from measured_ops import LAWS, Args, Case, Column, cases, chip, generation, stacked
 from measured_other_ops import streams
-from roofline.machine import law as laws
-from roofline.machine.constants import FOLDER
-from roofline.machine.law import Roof
-from roofline.machine.named_chip import chip_named
+from roofline.hardware.named_chip import chip_named
+from roofline.kernels import law as laws
+from roofline.kernels.constants import FOLDER
+from roofline.kernels.law import Roof
 
 Record = laws.MatmulLaw | laws.PrefillLaw | laws.DecodeLaw | laws.Latent | laws.ExpertsLaw | laws.StreamLaw | laws.Scan
 Range = tuple[float, float, float]  # start, least, most

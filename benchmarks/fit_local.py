@@ -4,7 +4,7 @@
 
 A step's time is Σ over kernels of  t0 + max(arithmetic / c, bytes / m)  with one t0 a backend, the fraction m of the
 bandwidth and c of the peak by the width of the weights, and of attention over the cache. Prompts go in parts of 512
-tokens (`--ubatch-size`). With --write the constants go to `machine/constants/SOFTWARE.toml`.
+tokens (`--ubatch-size`). With --write the constants go to `kernels/constants/SOFTWARE.toml`.
 """
 
 import argparse
@@ -20,9 +20,9 @@ from scipy.optimize import least_squares  # type: ignore[import-untyped]
 
 import roofline as rl
 from local_rows import LocalRow, engine_of, load, local_rows, precision_of
-from roofline.machine.chip import Chip
-from roofline.machine.constants import FOLDER
-from roofline.machine.named_chip import chip_named
+from roofline.hardware.chip import Chip
+from roofline.hardware.named_chip import chip_named
+from roofline.kernels.constants import FOLDER
 from roofline.work import ops as o
 
 UBATCH = 512

@@ -21,8 +21,8 @@ import numpy as np
 from fit_laws import FREE, Fitted, Key, Rows, minor, pool, predict, solve
 from measured_ops import Case
 from measured_other_ops import older_chips
-from roofline.machine.constants import FOLDER, constants_for
-from roofline.machine.named_chip import chip_named
+from roofline.hardware.named_chip import chip_named
+from roofline.kernels.constants import FOLDER, constants_for
 
 FEWEST = 40
 """Rows without which nothing is fitted."""

@@ -28,9 +28,9 @@ import roofline as rl
 from fit_older import keep
 from measured_blocks import FORMATS, OUTSIDE, TABLES, block_model
 from measured_ops import column, known, parts, read
-from roofline.machine import law
-from roofline.machine.constants import FOLDER
-from roofline.machine.named_chip import chip_named
+from roofline.hardware.named_chip import chip_named
+from roofline.kernels import law
+from roofline.kernels.constants import FOLDER
 
 FILE = "mla_engines_aic.csv"
 TILES = {"hopper": 64.0, "blackwell": 128.0}

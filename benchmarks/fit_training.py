@@ -26,11 +26,11 @@ from scipy.optimize import minimize  # type: ignore[import-untyped]
 
 import measured_training
 import roofline as rl
-from roofline.accuracy.csvs import cells
-from roofline.accuracy.measurements import MeasuredRun
 from roofline.declared.errors import InputError
-from roofline.estimates.training_scale import NODE, late
-from roofline.machine.engine import Engine, engine_named
+from roofline.engines.engine import Engine, engine_named
+from roofline.measured.accuracy.csvs import cells
+from roofline.measured.accuracy.measurements import MeasuredRun
+from roofline.training.replicas.stragglers import NODE, late
 
 Values = NDArray[np.float64]
 FITTED = {

@@ -3,7 +3,7 @@
     python benchmarks/foreign.py DIR
 
 One line for each chip, dtype and kind: measured over expected seconds, 10th percentile, median, 90th.  Then the same of
-all of them, every group weighing the same: the interval of `roofline.machine.constants.OTHER_VENDORS`.
+all of them, every group weighing the same: the interval of `roofline.kernels.constants.OTHER_VENDORS`.
 """
 
 import argparse
@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from measured_ops import LAWS, Case, cases, chip
-from roofline.machine.constants import constants_for
-from roofline.machine.named_chip import chip_named
+from roofline.hardware.named_chip import chip_named
+from roofline.kernels.constants import constants_for
 
 HOST = ("host", "triton")
 

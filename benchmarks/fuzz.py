@@ -33,28 +33,28 @@ from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
-from roofline.accuracy.accuracy import SAMPLE, accuracy
-from roofline.compat.llm_para import read_csv
 from roofline.declared.errors import InputError, error_line
 from roofline.declared.spelling import seconds_named
-from roofline.estimates.bill import price_named
-from roofline.estimates.estimate import estimate
-from roofline.explore.axes import figures_named, space_of
-from roofline.explore.condition import condition_of
-from roofline.explore.difference import diff
-from roofline.explore.evaluate import Sweeper, sweeper_of
-from roofline.explore.ranges import layouts_named, numbers_named
+from roofline.doors.compat.llm_para import read_csv
+from roofline.engines.engine import engine_named
+from roofline.hardware.cluster import cluster_named
+from roofline.hardware.grids import grid_named
+from roofline.hardware.named_chip import chip_named
+from roofline.inference.bill import price_named
 from roofline.layout.layout import layout_named
-from roofline.machine.engine import engine_named
-from roofline.machine.fabric import cluster_named
-from roofline.machine.grids import grid_named
-from roofline.machine.named_chip import chip_named
+from roofline.measured.accuracy.accuracy import SAMPLE, accuracy
 from roofline.model.load import catalog_config, load
-from roofline.show.requests import RequestFile
-from roofline.show.sweep_file import SweepFile
-from roofline.simulation.arrivals import arrivals_named
-from roofline.simulation.lengths import lengths_named
-from roofline.simulation.traces import Trace
+from roofline.programs.estimate import estimate
+from roofline.serving.simulate.arrivals import arrivals_named
+from roofline.serving.simulate.lengths import lengths_named
+from roofline.serving.simulate.tables.traces import Trace
+from roofline.views.files.requests import RequestFile
+from roofline.views.files.sweep_file import SweepFile
+from roofline.whatif.diff import diff
+from roofline.whatif.query.axes import figures_named, space_of
+from roofline.whatif.query.condition import condition_of
+from roofline.whatif.query.evaluate import Sweeper, sweeper_of
+from roofline.whatif.query.ranges import layouts_named, numbers_named
 from roofline.work.step import decode
 from roofline.work.traffic import traffic_named
 

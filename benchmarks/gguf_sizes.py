@@ -14,9 +14,9 @@ from pathlib import Path
 from statistics import median
 
 import roofline as rl
+from roofline.model.checkpoints.gguf.mixes import TypeMix, mix_or_error
+from roofline.model.checkpoints.gguf.tensors import gguf_size
 from roofline.model.formats import GGML_TYPES
-from roofline.model.gguf.mixes import TypeMix, mix_or_error
-from roofline.model.gguf.tensors import gguf_size
 
 UNITS = {"GB": 1e9, "GiB": 2.0**30}
 CITED = Path(__file__).parents[1] / "tests" / "model" / "gguf_published.csv"

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 import roofline as rl
-from roofline.machine.here import this_machine
+from roofline.hardware.detect.recognise import this_machine
 
 HIDDEN, WIDTH, LAYERS, HEADS, GROUPS, VOCABULARY = 1536, 4096, 16, 12, 4, 32000
 PROMPT, ANSWER, CONTEXT, TIMES = 512, 24, 1024, 3

@@ -21,7 +21,7 @@ import numpy as np
 
 import roofline as rl
 from machine_description import describe
-from roofline.simulation.simulate import Extent, simulate
+from roofline.serving.simulate.simulate import Extent, simulate
 from serve_against_simulate import ENGINES, PLACES
 
 RATES = np.linspace(0.01, 0.98, 50)

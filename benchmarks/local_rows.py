@@ -19,8 +19,8 @@ from typing import Any
 
 import roofline as rl
 from roofline.declared.errors import InputError
-from roofline.machine.named_chip import chip_named
-from roofline.model.gguf.mixes import mix_or_error
+from roofline.hardware.named_chip import chip_named
+from roofline.model.checkpoints.gguf.mixes import mix_or_error
 from roofline.model.load import catalog
 
 NAMES = {

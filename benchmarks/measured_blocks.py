@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 import roofline as rl
 from measured_ops import column, known, parts, read
-from roofline.accuracy.scoring import Scored
 from roofline.declared.errors import InputError
-from roofline.machine.named_chip import chip_named
+from roofline.hardware.named_chip import chip_named
+from roofline.measured.accuracy.scoring import Scored
 from roofline.model.load import catalog_config
 
 FILES = ("mla_aic.csv", "mla_engines_aic.csv")

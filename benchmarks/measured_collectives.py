@@ -21,15 +21,15 @@ import polars as pl
 from numpy.typing import NDArray
 
 from measured_ops import Column, Shapes, column, known, read, shapes
-from roofline.accuracy.fitted import OF_COLLECTIVES
-from roofline.accuracy.scoring import GroupScore, Scored, pooled
 from roofline.declared.errors import InputError
-from roofline.machine import collectives as laws
-from roofline.machine import links
-from roofline.machine.fabric import Cluster, Level, cluster_named
-from roofline.machine.named_chip import chip_named
-from roofline.show.accuracy import score_table
-from roofline.show.tables import plain_text
+from roofline.hardware.cluster import Cluster, Level, cluster_named
+from roofline.hardware.named_chip import chip_named
+from roofline.kernels import collectives as laws
+from roofline.kernels import links
+from roofline.measured.accuracy.fitted import OF_COLLECTIVES
+from roofline.measured.accuracy.scoring import GroupScore, Scored, pooled
+from roofline.views.text.measured.accuracy import score_table
+from roofline.views.text.tables import plain_text
 
 NCCL, CUSTOM, VIDUR = "collectives_nccl_aic.csv", "allreduce_custom_aic.csv", "collectives_vidur.csv"
 LOW_LATENCY, NORMAL, PUBLISHED = (

@@ -15,13 +15,13 @@ from typing import Any, TypeAlias
 
 from highest_rate import highest_rate
 from measured_serving import LeftOutError, chip_of_row, model_of_row, several
-from roofline.accuracy.csvs import TableRow
 from roofline.declared.errors import InputError
-from roofline.estimates.serve import serve
-from roofline.estimates.span import Span
+from roofline.inference.span import Span
+from roofline.measured.accuracy.csvs import TableRow
 from roofline.model.model import Model
-from roofline.simulation.simulate import Extent, simulate
-from roofline.simulation.simulation import Simulation
+from roofline.serving.serve import serve
+from roofline.serving.simulate.simulate import Extent, simulate
+from roofline.serving.simulate.simulation import Simulation
 
 FILE = "e2e_mlperf_inference.csv"
 WAYS = (1, 2, 4, 8)

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from drawn_loads import loads_of
 from roofline.declared.errors import InputError
-from roofline.machine import law as laws
-from roofline.machine.law import Roof
-from roofline.machine.named_chip import chip_named
-from roofline.machine.target import roof_of
+from roofline.hardware.named_chip import chip_named
+from roofline.kernels import law as laws
+from roofline.kernels.law import Roof
+from roofline.kernels.target import roof_of
 
 Column = NDArray[np.float64]
 Args = dict[str, Column]

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import local_rows
 import roofline as rl
-from roofline.accuracy.accuracy import Reader
-from roofline.accuracy.csvs import TableRow
-from roofline.accuracy.measurements import MeasuredRun, measured_run
 from roofline.declared.errors import InputError
+from roofline.engines.engine import engine_named
+from roofline.hardware.cluster import Cluster, Level
+from roofline.hardware.named_chip import chip_named
 from roofline.layout.layout import Layout
-from roofline.machine.engine import engine_named
-from roofline.machine.fabric import Cluster, Level
-from roofline.machine.named_chip import chip_named
+from roofline.measured.accuracy.accuracy import Reader
+from roofline.measured.accuracy.csvs import TableRow
+from roofline.measured.accuracy.measurements import MeasuredRun, measured_run
 from roofline.model.load import catalog_config
 
 STATIC = "e2e_static_batch_llm_inference_bench.csv"

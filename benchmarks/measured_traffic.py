@@ -26,12 +26,12 @@ from statistics import fmean, median
 
 import measured_mlperf
 from measured_serving import RATES, SERVING, LeftOutError, chip_of_row, model_of_row, servers, several
-from roofline.accuracy.csvs import CellError, TableRow, cells
 from roofline.declared.errors import InputError
-from roofline.show.tables import Column, Table, plain_text
-from roofline.simulation.simulate import Extent, simulate
-from roofline.simulation.simulation import Simulation
-from roofline.simulation.workload import Prefixes
+from roofline.measured.accuracy.csvs import CellError, TableRow, cells
+from roofline.serving.simulate.simulate import Extent, simulate
+from roofline.serving.simulate.simulation import Simulation
+from roofline.serving.simulate.workload import Prefixes
+from roofline.views.text.tables import Column, Table, plain_text
 
 CALM = 3.0
 """Mean TTFT over that of the lowest concurrency of a series, below which a row is calm."""

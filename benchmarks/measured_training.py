@@ -10,9 +10,9 @@ from typing import Any
 
 import roofline as rl
 from measured_serving import LeftOutError, chip_id
-from roofline.accuracy.accuracy import Reader
-from roofline.accuracy.csvs import TableRow
-from roofline.accuracy.measurements import MeasuredRun, measured_run
+from roofline.measured.accuracy.accuracy import Reader
+from roofline.measured.accuracy.csvs import TableRow
+from roofline.measured.accuracy.measurements import MeasuredRun, measured_run
 from roofline.model.load import catalog_config
 from training_settings import bridge_settings, lora_settings, pretraining_settings
 

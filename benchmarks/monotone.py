@@ -15,7 +15,7 @@ from itertools import product
 import numpy as np
 
 import roofline as rl
-from roofline.machine.named_chip import chip_named
+from roofline.hardware.named_chip import chip_named
 from roofline.model.modules import Experts
 
 CHIPS = (

@@ -18,10 +18,10 @@ from fractions import Fraction
 from typing import Any
 
 from roofline.declared.errors import InputError
-from roofline.model.headers import LARGEST_HEADER, check_index, header_tensors, index_files
+from roofline.model.checkpoints.headers import LARGEST_HEADER, check_index, header_tensors, index_files
+from roofline.model.checkpoints.stored import as_stored, placed_tensors
 from roofline.model.load import catalog_config, load
-from roofline.model.stored import as_stored, placed_tensors
-from roofline.model.untrusted import parse_json
+from roofline.model.sources.untrusted import parse_json
 
 BASE = {**catalog_config("Qwen/Qwen3-0.6B"), "num_hidden_layers": 2}
 SECTIONS: tuple[dict[str, Any], ...] = (

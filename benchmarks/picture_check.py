@@ -14,8 +14,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from legible import every_picture, picture, problems
-from roofline.show.plots.style import Style
-from roofline.show.plots.write import write
+from roofline.views.plots.style import Style
+from roofline.views.plots.write import write
 
 
 def main(folder: Path | None = None) -> int:

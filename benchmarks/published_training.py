@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 import roofline as rl
-from roofline.machine.fabric import Cluster, cluster_named
+from roofline.hardware.cluster import Cluster, cluster_named
 from roofline.model.load import catalog_config
 
 

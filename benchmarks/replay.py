@@ -18,8 +18,8 @@ from pathlib import Path
 from statistics import median
 
 import roofline as rl
-from roofline.machine.engine import engine_named
-from roofline.simulation.recorder import Row
+from roofline.engines.engine import engine_named
+from roofline.serving.simulate.recorder import Row
 
 FILE = "requests_llmservingsim.csv"
 MACHINES = {"1xRTX 4090": "rtx-4090", "2xRTX PRO 6000 (PCIe)": "2xrtx-pro-6000-server"}

@@ -30,7 +30,7 @@ def main(rounds: int = 5) -> None:
             command = [
                 sys.executable,
                 "-m",
-                "roofline.cli.main",
+                "roofline.doors.cli.main",
                 "report",
                 MODEL,
                 *place,

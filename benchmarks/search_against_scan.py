@@ -22,7 +22,7 @@ import numpy as np
 import roofline as rl
 from roofline.declared.groups import KEPT_BY
 from roofline.declared.kinds import MEAN
-from roofline.explore.confirm import confirmed
+from roofline.whatif.search.confirmation import confirmed
 
 USERS, WITHIN, SAME = 399, 0.01, 1e-9
 LOOSER = {"ttft": 4.0, "tpot": 1.5}

@@ -25,9 +25,9 @@ from statistics import fmean, median
 from typing import Any
 
 from measured_serving import SERVING, LeftOutError, servers
-from roofline.accuracy.csvs import CellError, cells
-from roofline.accuracy.measurements import SERVER, MeasuredRun, predictions
-from roofline.estimates.span import Span
+from roofline.inference.span import Span
+from roofline.measured.accuracy.csvs import CellError, cells
+from roofline.measured.accuracy.measurements import SERVER, MeasuredRun, predictions
 
 WITHIN, TARGET = 0.9, 0.8
 """Share of the best measured rate that counts as found, and of cells that are to be."""

@@ -16,8 +16,8 @@ from time import perf_counter, process_time
 
 import roofline as rl
 from machine_description import describe, wall
-from roofline.explore.demand import Demand, Limits
-from roofline.explore.search import Search, search
+from roofline.whatif.search.demand import Demand, Limits
+from roofline.whatif.search.search import Search, search
 
 MODEL, ON, CHIPS = "Qwen/Qwen3-32B", "h200-sxm", 32
 WARM, COMMAND, FEWEST = 1.0, 2.0, 10_000
@@ -46,7 +46,7 @@ def timed(attainment: str, runs: int) -> int:
         result = search(model, Demand(4000, 500), limits, on=ON, chips=CHIPS, precision="weights=fp8")
         times.append(perf_counter() - start)
         busy.append(process_time() - worked)
-    start_line = "from roofline.cli.main import main; main()"
+    start_line = "from roofline.doors.cli.main import main; main()"
     asked = ("--ttft", f"{ttft}s", "--tpot", f"{tpot}s", "--attainment", attainment)
     commands = [wall([sys.executable, "-c", start_line, *WORDS, *asked]) for _ in range(runs)]
     warm, command = statistics.median(times[1:]), statistics.median(commands)

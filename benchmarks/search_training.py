@@ -21,9 +21,9 @@ from typing import Any
 import roofline as rl
 from measured_serving import LeftOutError
 from measured_training import BRIDGE, MLPERF, bridge, mlperf
-from roofline.accuracy.accuracy import Reader
-from roofline.accuracy.csvs import CellError, cells
-from roofline.accuracy.measurements import MeasuredRun
+from roofline.measured.accuracy.accuracy import Reader
+from roofline.measured.accuracy.csvs import CellError, cells
+from roofline.measured.accuracy.measurements import MeasuredRun
 
 TOP_SHARE = 0.10
 """Share of layouts of which the published one is to be."""

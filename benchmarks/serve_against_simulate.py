@@ -25,7 +25,7 @@ from typing import Any
 import roofline as rl
 from machine_description import describe
 from roofline.declared.groups import ANSWERS_VARY, PROMPTS_VARY
-from roofline.simulation.simulate import Extent, simulate
+from roofline.serving.simulate.simulate import Extent, simulate
 
 PLACES = (
     ("meta-llama/Llama-3.1-8B", ("h100-sxm", "a100-sxm-80gb", "l40s", "h200-sxm", "b200", "mi300x"), ("tp=1",)),

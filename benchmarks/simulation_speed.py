@@ -84,7 +84,7 @@ def memory(requests: int, folder: Path) -> float:
         "--out",
         str(folder / f"{requests}.parquet"),
     )
-    return peak_megabytes([sys.executable, "-m", "roofline.cli.main", *command])
+    return peak_megabytes([sys.executable, "-m", "roofline.doors.cli.main", *command])
 
 
 if __name__ == "__main__":

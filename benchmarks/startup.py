@@ -16,7 +16,7 @@ from statistics import median
 from machine_description import describe, peak_megabytes, wall
 
 MODEL = "meta-llama/Llama-3.1-8B"
-ANALYZE = [sys.executable, "-m", "roofline.cli.main", "analyze", MODEL]
+ANALYZE = [sys.executable, "-m", "roofline.doors.cli.main", "analyze", MODEL]
 FLOOR = [sys.executable, "-c", "import numpy, rich"]
 COMMANDS = ((ANALYZE, 2.0), ([*ANALYZE, "--on", "h100-sxm"], 3.0))
 """Each with the most that its time may be in that of the floor."""

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from machine_description import describe, peak_megabytes, wall
-from roofline.explore.axes import space_of
-from roofline.explore.evaluate import Sweeper, sweeper_of
+from roofline.whatif.query.axes import space_of
+from roofline.whatif.query.evaluate import Sweeper, sweeper_of
 
 MODEL, DENSE = "meta-llama/Llama-3.1-8B", "Qwen/Qwen3-32B"
 POINTS_A_SECOND, MOST_MEGABYTES = 1e6, 2000.0
@@ -67,7 +67,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.parquet"
         axes = ["--batch", f"1..{max(1, most // 10**5)}", "--context", "1..100k"]
-        command = [sys.executable, "-m", "roofline.cli.main", "sweep", MODEL, "--on", "h100-sxm", *axes]
+        command = [sys.executable, "-m", "roofline.doors.cli.main", "sweep", MODEL, "--on", "h100-sxm", *axes]
         file = [*command, "--columns", "time", "tpot", "fits", "-o", str(path), "--force"]
         took, peak = wall(file), peak_megabytes(file)
     print(

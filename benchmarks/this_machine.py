@@ -26,10 +26,12 @@ from transformers.initialization import no_init_weights
 
 import roofline as rl
 from machine_description import describe
-from roofline.machine.calibrate import chip_toml, clock_for, fit_laws, measure
-from roofline.machine.chip import Chip
-from roofline.machine.named_chip import chip_named
-from roofline.show.tables import Column, Table, plain_text
+from roofline.hardware.chip import Chip
+from roofline.hardware.named_chip import chip_named
+from roofline.measured.calibrate.file import chip_toml
+from roofline.measured.calibrate.fitting import fit_laws
+from roofline.measured.calibrate.measuring import clock_for, measure
+from roofline.views.text.tables import Column, Table, plain_text
 
 LONGEST = 5.0
 """Points predicted to take longer than this many seconds are left out."""

@@ -18,7 +18,7 @@ from typing import Any
 import roofline as rl
 from measured_serving import LeftOutError
 from measured_training import MLPERF, SIMUMAX, mlperf, sliced
-from roofline.accuracy.csvs import CellError, TableRow, cells
+from roofline.measured.accuracy.csvs import CellError, TableRow, cells
 from roofline.model.load import catalog_config
 
 TITAN = "training_torchtitan_h100.csv"

@@ -20,9 +20,9 @@ import numpy as np
 import measured_training
 import roofline as rl
 from published_training import PublishedRun, published
-from roofline.accuracy.csvs import cells
-from roofline.accuracy.measurements import MeasuredRun
 from roofline.declared.errors import InputError
+from roofline.measured.accuracy.csvs import cells
+from roofline.measured.accuracy.measurements import MeasuredRun
 
 LONG = 8192
 """Tokens of a sequence from which llm-foundry's are looked at apart."""

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
 
-from roofline.web.app import API, page_app
-from roofline.web.questions import QUESTIONS
+from roofline.doors.web.app import API, page_app
+from roofline.doors.web.questions import QUESTIONS
 
 CHECKS = (not_a_server_error, status_code_conformance, response_schema_conformance)
 KNOWN = {"model": "openai-community/gpt2", "on": "l4", "layout": None, "engine": None, "precision": None}

@@ -40,8 +40,8 @@ def formulas() -> str:
 def gallery(folder: Path) -> str:
     """Draws the pictures into a folder, and names them."""
     import roofline as rl
-    from roofline.show.plots.rows import rows_plot
-    from roofline.show.plots.write import write
+    from roofline.views.plots.rows import rows_plot
+    from roofline.views.plots.write import write
 
     lines = ["# Gallery", "", "Drawn by `roofline plot` when this site was built."]
     for title, name, model, on, options in PICTURES:
@@ -67,8 +67,8 @@ STEP_MEMORY = "Memory of a training step, stage by stage"
 def step_memory(path: Path) -> None:
     """Draws the memory of ranks over a training step."""
     import roofline as rl
-    from roofline.show.plots.build_training import step_memory_plot
-    from roofline.show.plots.write import write
+    from roofline.views.plots.build_training import step_memory_plot
+    from roofline.views.plots.write import write
 
     layout = "tp=8,pp=4,dp=2,sp,zero=1"
     step = rl.train("meta-llama/Llama-3.1-70B", batch=32, tokens=8192, on="8xdgx-h100", layout=layout)

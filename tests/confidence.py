@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.simulation.simulation import Distribution
+from roofline.serving.simulate.simulation import Distribution
 
 
 def width(times: Distribution) -> float:

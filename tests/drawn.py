@@ -12,8 +12,8 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 import roofline as rl
-from roofline.estimates.fit import Fit
-from roofline.machine.engine import engines
+from roofline.engines.engine import engines
+from roofline.inference.fit import Fit
 from roofline.work.recipe import OPTIMIZERS, RECIPES
 from roofline.work.training import RECOMPUTE
 

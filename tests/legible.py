@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 import roofline as rl
-from roofline.show.plots import canvas
-from roofline.show.plots.data import Plot
-from roofline.show.plots.style import Style, ThemeName
-from roofline.show.plots.write import renderers
+from roofline.views.plots.data import Plot
+from roofline.views.plots.draw import canvas
+from roofline.views.plots.style import Style, ThemeName
+from roofline.views.plots.write import renderers
 
 LEAST_CONTRAST = 4.5
 """Of text and what is behind it: WCAG 2.2, success criterion 1.4.3."""

@@ -13,10 +13,11 @@ from unittest.mock import patch
 import uvicorn
 
 from browser import Watched
-from roofline.web import app, desk
-from roofline.web.choices import NOTHING_MORE, Allowed
-from roofline.web.desk import Desk
-from roofline.web.workers import Worker, Workers
+from roofline.doors.web import app
+from roofline.doors.web import dispatcher as desk
+from roofline.doors.web.allow_list import NOTHING_MORE, Allowed
+from roofline.doors.web.dispatcher import Desk
+from roofline.doors.web.workers import Worker, Workers
 
 READY = "document.body.dataset.ready ?? 0"
 CARDS = "[...document.querySelectorAll('#verdict .card')].map((card) => card.textContent)"

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import roofline as rl
-from roofline.show.plots.build import simulation_plot
-from roofline.show.plots.data import BarPanel, BarsPlot, Plot
-from roofline.show.plots.rows import rows_plot
+from roofline.views.plots.build import simulation_plot
+from roofline.views.plots.data import BarPanel, BarsPlot, Plot
+from roofline.views.plots.rows import rows_plot
 
 LLAMA, V3, QWEN = "meta-llama/Llama-3.1-8B", "deepseek-ai/DeepSeek-V3", "Qwen/Qwen3-30B-A3B"
 STEPS = {"prefill": rl.prefill(batch=1, tokens=2048), "decode": rl.decode(batch=8, context=2048)}

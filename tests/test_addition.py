@@ -16,20 +16,20 @@ import roofline
 
 PACKAGE = Path(roofline.__file__).parent
 SETTING = (
-    "estimates/serve.py",
+    "serving/serve.py",
     "    speculation: Speculation | None = None,\n    images",
     '    patience: Annotated[Requests, "Requests that a user sends before a rest."] = 7,\n'
     "    speculation: Speculation | None = None,\n    images",
 )
 """File, what stands there, and the same with a setting before it."""
 OF_TRAINING = (
-    "estimates/train.py",
+    "training/train.py",
     "    bill: Bill | None = None,\n    drawn",
     '    warmup_steps: Annotated[Whole, "Steps until the learning rate is whole."] = 5,\n'
     "    bill: Bill | None = None,\n    drawn",
 )
 FIGURE = (
-    "estimates/server.py",
+    "serving/server.py",
     '"rounds": "",\n    }  # fmt: skip\n',
     '"rounds": "", "gap": "s",\n    }  # fmt: skip\n\n'
     "    @property\n    def gap(self) -> Span:\n"
@@ -39,14 +39,14 @@ PROBE = """
 import contextlib, io, json, warnings
 warnings.simplefilter("ignore")
 import roofline as rl
-from roofline.accuracy.csvs import COLUMNS
-from roofline.cli.defaults import settable
-from roofline.cli.main import main
+from roofline.measured.accuracy.csvs import COLUMNS
+from roofline.doors.cli.defaults import settable
+from roofline.doors.cli.main import main
 from roofline.declared.question import question_settings
 from roofline.schema import schemas
-from roofline.show.settings import settings_page
-from roofline.web.agents import tools
-from roofline.web.questions import QUESTIONS, answered
+from roofline.views.reference.settings import settings_page
+from roofline.doors.mcp import tools
+from roofline.doors.web.questions import QUESTIONS, answered
 
 MODEL = "meta-llama/Llama-3.1-8B"
 GIVEN = {"on": "h100-sxm", "input": 100, "output_tokens": 10, "concurrency": 4}

@@ -13,7 +13,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from documented import installed
-from roofline.cli.main import main
+from roofline.doors.cli.main import main
 from roofline.extras import install_line
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -74,7 +74,7 @@ def test_what_a_command_without_its_extra_prints_can_be_run(
 ) -> None:
     """Whole, and on one line of at most 160 characters."""
     for extra, words in (("web", ["web", "--port", "1"]), ("mcp", ["mcp"])):
-        for module in [name for name in sys.modules if name.startswith("roofline.web")]:
+        for module in [name for name in sys.modules if name.startswith(("roofline.doors.web", "roofline.doors.mcp"))]:
             monkeypatch.delitem(sys.modules, module)  # which another test may have imported with the extra
         with installed([]), pytest.raises(SystemExit) as stop:
             main(words)

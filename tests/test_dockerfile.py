@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from roofline.cli.main import main
-from roofline.cli.web import web
+from roofline.doors.cli.commands.web import web
+from roofline.doors.cli.main import main
 
 ROOT = Path(__file__).parents[1]
 LINES = [line.split(maxsplit=1) for line in (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines() if line]

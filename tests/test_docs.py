@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from documented import COLUMNS, PAGES, ROOT, Told, commands, differences, files, installed, installs, modules, snippets
-from roofline.cli.main import main
-from roofline.compat import transformer_roofline_analyzer
+from roofline.doors.cli.main import main
+from roofline.doors.compat import transformer_roofline_analyzer
 
 PROGRAMS = {"roofline": main, "transformer-roofline-analyzer": transformer_roofline_analyzer.main}
 OWN = {"plots.md"}
@@ -95,7 +95,7 @@ def test_no_module_needs_an_extra_to_be_imported() -> None:
         "import importlib, pkgutil, sys\nsys.path.insert(0, sys.argv[1])\nfrom documented import installed\n"
         "with installed([]):\n    import roofline\n"
         "    for module in pkgutil.walk_packages(roofline.__path__, 'roofline.'):\n"
-        "        if not module.name.startswith('roofline.web.'):  # the server, whose extra is of its name\n"
+        "        if not module.name.startswith(('roofline.doors.web.', 'roofline.doors.mcp')):  # extras\n"
         "            importlib.import_module(module.name)\n"
     )
     subprocess.run([sys.executable, "-c", code, str(ROOT / "tests")], check=True, capture_output=True)

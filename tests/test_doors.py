@@ -16,10 +16,10 @@ import anyio
 import pytest
 
 import roofline as rl
-from roofline.cli.main import main
 from roofline.declared.errors import InputError, error_line
 from roofline.declared.question import group_settings, question_settings
-from roofline.show.report.page import html
+from roofline.doors.cli.main import main
+from roofline.views.report.page import html
 
 DENSE, SMALL, MIXTURE = "meta-llama/Llama-3.1-8B", "Qwen/Qwen2.5-0.5B", "Qwen/Qwen3-30B-A3B"
 WINDOWED, LATENT, SEEING = "openai/gpt-oss-20b", "deepseek-ai/DeepSeek-V3", "google/gemma-3-4b-it"
@@ -277,7 +277,9 @@ def by_command(asked: Drawn) -> Any:
 
 def by_api(asked: Drawn) -> Any:
     """Those that the API gives."""
-    questions = pytest.importorskip("roofline.web.questions", reason="pydantic, of the web extra, is not installed")
+    questions = pytest.importorskip(
+        "roofline.doors.web.questions", reason="pydantic, of the web extra, is not installed"
+    )
     try:
         answer = questions.answered(asked.name, asked.body)
     except questions.ValidationError as error:
@@ -298,7 +300,7 @@ def by_page(asked: Drawn) -> Any:
 
 def by_tool(asked: Drawn) -> Any:
     """Those that an agent gets."""
-    agents = pytest.importorskip("roofline.web.agents", reason="mcp, of the mcp extra, is not installed")
+    agents = pytest.importorskip("roofline.doors.mcp", reason="mcp, of the mcp extra, is not installed")
 
     async def called() -> Any:
         return await agents.tool_answer(asked.name, asked.body, Here(), None)
@@ -311,8 +313,8 @@ class Here:
 
     async def ask(self, questions: Any, allowed: Any, gone: Any) -> Any:
         """The answers."""
-        from roofline.web.choices import NOTHING_MORE
-        from roofline.web.questions import answered_all
+        from roofline.doors.web.allow_list import NOTHING_MORE
+        from roofline.doors.web.questions import answered_all
 
         return answered_all(questions, NOTHING_MORE)
 
@@ -442,7 +444,7 @@ NOT_PRINTED = {"within", *group_settings(rl.Bill)}
 
 
 def test_every_setting_is_an_option_a_field_and_an_argument() -> None:
-    bodies = pytest.importorskip("roofline.web.questions", reason="pydantic, of the web extra, is not installed")
+    bodies = pytest.importorskip("roofline.doors.web.questions", reason="pydantic, of the web extra, is not installed")
     for name in MAKERS:
         settings = question_settings(getattr(rl, name)).keys()
         assert settings <= bodies.QUESTIONS[name].body.model_fields.keys(), name

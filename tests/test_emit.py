@@ -16,11 +16,11 @@ import yaml
 
 import roofline as rl
 from folded import folded
-from roofline.cli.main import main
-from roofline.emit import make
-from roofline.emit.core import layout_text
-from roofline.emit.make import FRAMEWORKS, Emitted, hand_over
-from roofline.emit.sizes import sizes_of
+from roofline.doors.cli.main import main
+from roofline.training.emit import make
+from roofline.training.emit.core import layout_text
+from roofline.training.emit.make import FRAMEWORKS, Emitted, hand_over
+from roofline.training.emit.sizes import sizes_of
 
 NAMES = tomllib.loads((Path(make.__file__).with_name("names.toml")).read_text(encoding="utf-8"))
 DENSE, SPARSE = "meta-llama/Llama-3.1-8B", "Qwen/Qwen3-30B-A3B"

@@ -16,13 +16,13 @@ import yaml
 
 import roofline as rl
 from folded import folded
-from roofline.cli.main import main
-from roofline.emit import serving
-from roofline.emit.serving import LAUNCHERS, launch_files
-from roofline.explore.demand import Demand, Limits
-from roofline.explore.search import search
+from roofline.doors.cli.main import main
+from roofline.whatif.search import launch as serving
+from roofline.whatif.search.demand import Demand, Limits
+from roofline.whatif.search.launch import LAUNCHERS, launch_files
+from roofline.whatif.search.search import search
 
-NAMES = tomllib.loads(Path(serving.__file__).with_name("serving_names.toml").read_text(encoding="utf-8"))
+NAMES = tomllib.loads(Path(serving.__file__).with_name("launch_names.toml").read_text(encoding="utf-8"))
 DENSE, SPARSE = "meta-llama/Llama-3.1-70B", "Qwen/Qwen3-30B-A3B"
 ALONE = {"--enable-expert-parallel", "--enable-dp-attention", "--enable_chunked_prefill"}
 CASES: tuple[tuple[str, str, Mapping[str, Any]], ...] = (

@@ -12,15 +12,23 @@ from xml.etree import ElementTree
 import pytest
 
 import roofline as rl
-from roofline.cli.main import main
 from roofline.declared.errors import InputError, error_line, nearest
-from roofline.inert import csv_cell, each_text, inert_line, inert_lines, inert_markdown, inert_mermaid, markdown_cell
+from roofline.declared.sanitize import (
+    csv_cell,
+    each_text,
+    inert_line,
+    inert_lines,
+    inert_markdown,
+    inert_mermaid,
+    markdown_cell,
+)
+from roofline.doors.cli.main import main
 from roofline.model.load import catalog_config, load
-from roofline.show.plots.data import Box, DiagramPlot, Stack
-from roofline.show.plots.style import Style
-from roofline.show.plots.web import page
-from roofline.show.report.mermaid import mermaid
-from roofline.show.tables import Column, Table, csv_text, json_text, markdown, plain_text
+from roofline.views.plots.data import Box, DiagramPlot, Stack
+from roofline.views.plots.plotly import page
+from roofline.views.plots.style import Style
+from roofline.views.report.mermaid import mermaid
+from roofline.views.text.tables import Column, Table, csv_text, json_text, markdown, plain_text
 
 HOSTILE = 'x\x1b[31m\r\n<script>alert(1)</script>![a](http://b/c)"];`|&#60;\u202e=\x00'
 LLAMA = "meta-llama/Llama-3.1-8B"
@@ -75,8 +83,8 @@ def test_terminal_escapes_of_a_chip_file_do_not_reach_stdout(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = replace(load(LLAMA), name=HOSTILE)
-    from roofline.show.analysis import headline
-    from roofline.show.tables import print_text
+    from roofline.views.text.inference.analysis import headline
+    from roofline.views.text.tables import print_text
 
     print_text(headline(model, model.precision))
     assert "\x1b" not in capsys.readouterr().out

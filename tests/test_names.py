@@ -13,7 +13,7 @@ SAYS_NOTHING = frozenset({"found", "made", "here", "held"})
 """Names of locals that could be of anything."""
 MOST_PARAMETERS = 8
 ALIKE: dict[str, str] = {}
-"""Public functions that several modules may define, and why. Commands (`roofline.cli`) share their library's names."""
+"""Public functions that several modules may define, and why. Commands share their library's names."""
 SEEDS_OWN = {
     "dump_model_info": "the signature of the function that it stands in for",
     "compute_and_plot_transformer_analysis": "the same, of LLM-para",
@@ -79,7 +79,7 @@ def functions_of(path: Path) -> set[str]:
 
 def is_command(path: Path) -> bool:
     """Whether it is of the commands, which are called as the library's functions are."""
-    return path.is_relative_to(SRC / "cli")
+    return path.is_relative_to(SRC / "doors" / "cli")
 
 
 def homes(names: dict[Path, set[str]]) -> dict[str, list[str]]:

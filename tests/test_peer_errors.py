@@ -14,8 +14,8 @@ import pytest
 import roofline as rl
 from roofline.declared.errors import InputError
 from roofline.declared.units import si
-from roofline.machine.chip import chips
-from roofline.machine.named_chip import chip_named
+from roofline.hardware.chip import chips
+from roofline.hardware.named_chip import chip_named
 from roofline.model.modules import Experts
 
 V3 = "deepseek-ai/DeepSeek-V3"
@@ -127,7 +127,7 @@ def test_nothing_is_written_outside_what_was_asked_for(tmp_path: Path) -> None:
     env = {**os.environ, "HOME": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
     for command in (["analyze", "gpt2"], ["models"], ["explain", "gpt2", "attention"]):
         subprocess.run(
-            [sys.executable, "-m", "roofline.cli.main", *command],
+            [sys.executable, "-m", "roofline.doors.cli.main", *command],
             cwd=tmp_path,
             env=env,
             check=True,

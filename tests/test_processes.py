@@ -14,8 +14,8 @@ import pytest
 
 import roofline as rl
 from folded import folded
-from roofline.frozen import frozen, frozen_tree
-from roofline.model.hub import HubError
+from roofline.declared.frozen_mapping import frozen, frozen_tree
+from roofline.model.sources.hub import HubError
 from roofline.work.counting import COUNTINGS
 from roofline.work.traffic import TRAFFICS, traffic_named
 

@@ -11,9 +11,9 @@ import pytest
 
 import documented
 from documented import Told, installed
-from roofline.accuracy.scoring import GroupScore
-from roofline.cli.main import main
-from roofline.machine.named_chip import chip_named
+from roofline.doors.cli.main import main
+from roofline.hardware.named_chip import chip_named
+from roofline.measured.accuracy.scoring import GroupScore
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 

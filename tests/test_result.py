@@ -17,40 +17,42 @@ import pytest
 import roofline as rl
 from folded import folded
 from roofline import schema
-from roofline.accuracy.accuracy import SAMPLE, accuracy
-from roofline.comparison.bench_fit import bench_fit
-from roofline.comparison.benchmarks import compared_results
-from roofline.comparison.read import compare
-from roofline.comparison.results import Measured
-from roofline.compat.model_info import RULES, account
 from roofline.declared.groups import PlaceSettings
 from roofline.declared.result import LINES, NONE, Axis, Grid, Result
-from roofline.estimates.settings import setup
-from roofline.explore.codesign import Codesign, Design, Process
-from roofline.explore.running import what_runs
-from roofline.explore.training_breakdown import breakdown
-from roofline.explore.training_bytes import module_bytes
-from roofline.machine.calibrate import Calibration, Case, MeasuredMachine, Measurement, Measurements, fit_laws
-from roofline.machine.fabric import clusters
-from roofline.machine.here.probe import recorded_outputs
-from roofline.machine.here.recognise import machine_of
-from roofline.machine.named_chip import chip_named
-from roofline.model.families import FAMILIES
-from roofline.model.headers import Tensor
+from roofline.doors.compat.model_info.account import account
+from roofline.doors.compat.model_info.rules import RULES
+from roofline.hardware.cluster import clusters
+from roofline.hardware.detect.probe import recorded_outputs
+from roofline.hardware.detect.recognise import machine_of
+from roofline.hardware.named_chip import chip_named
+from roofline.inference.settings import setup
+from roofline.measured.accuracy.accuracy import SAMPLE, accuracy
+from roofline.measured.calibrate.cases import Calibration, Case, MeasuredMachine, Measurement, Measurements
+from roofline.measured.calibrate.fitting import fit_laws
+from roofline.measured.compare.bench_fit import bench_fit
+from roofline.measured.compare.benchmarks import compared_results
+from roofline.measured.compare.read import compare
+from roofline.measured.compare.results import Measured
+from roofline.model.checkpoints.headers import Tensor
+from roofline.model.checkpoints.stored import placed_tensors
+from roofline.model.families.registry import FAMILIES
 from roofline.model.load import CATALOG, catalog
-from roofline.model.stored import placed_tensors
-from roofline.model.survey import checked_configs
-from roofline.show.analysis import NamedStep, Steps
-from roofline.show.chips import ChipFacts, Chips, ClusterFacts, Clusters
-from roofline.show.explain import Explanations, NamedExplanation
-from roofline.show.here import Here
-from roofline.show.models import Catalog, ConfigChecks, ModelAnswer, ModelTypes, StoredTensors
-from roofline.show.plots.build import simulation_plot
-from roofline.show.plots.build_front import front_plot
-from roofline.show.plots.build_training import step_memory_plot
-from roofline.show.plots.data import BarPanel, BarsPlot, Picture
-from roofline.show.plots.rows import rows_plot
-from roofline.show.training import Trained
+from roofline.model.sources.survey import checked_configs
+from roofline.training.breakdown import breakdown
+from roofline.training.memory.by_part import module_bytes
+from roofline.views.plots.build import simulation_plot
+from roofline.views.plots.build_front import front_plot
+from roofline.views.plots.build_training import step_memory_plot
+from roofline.views.plots.data import BarPanel, BarsPlot, Picture
+from roofline.views.plots.rows import rows_plot
+from roofline.views.text.catalogs.chips import ChipFacts, Chips, ClusterFacts, Clusters
+from roofline.views.text.catalogs.here import Here
+from roofline.views.text.catalogs.models import Catalog, ConfigChecks, ModelAnswer, ModelTypes, StoredTensors
+from roofline.views.text.inference.analysis import NamedStep, Steps
+from roofline.views.text.inference.explain import Explanations, NamedExplanation
+from roofline.views.text.training.training import Trained
+from roofline.whatif.codesign import Codesign, Design, Process
+from roofline.whatif.search.what_fits import what_runs
 
 PROFILES = Path(__file__).parent / "comparison/recorded"
 GPT2 = "openai-community/gpt2"

@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 
 import roofline as rl
+from roofline.declared.caching import remembered
 from roofline.model.load import catalog_config
-from roofline.remember import remembered
-from roofline.show.plots.make import plot
-from roofline.show.report.make import report
-from roofline.show.tables import json_text
-from roofline.show.timeline import chrome_trace, timeline_text
+from roofline.views.files.timeline import chrome_trace, timeline_text
+from roofline.views.plots.make import plot
+from roofline.views.report.make import report
+from roofline.views.text.tables import json_text
 
 MODEL, CHIP = "openai-community/gpt2", "h100-sxm"
 PICTURES = [("roofline", e) for e in (".svg", ".png", ".pdf", ".html")] + [("diagram", ".svg"), ("memory", ".html")]
@@ -91,7 +91,7 @@ def test_eight_threads_agree() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes of POSIX")
 def test_a_process_that_was_forked_may_draw_and_estimate(tmp_path: Path) -> None:
-    from roofline.show.plots import canvas
+    from roofline.views.plots.draw import canvas
 
     with canvas.settings(), ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
         drawn = pool.submit(plot, MODEL, kind="parameters", output=tmp_path / "a.svg")

@@ -15,11 +15,11 @@ import roofline as rl
 from folded import folded
 from hub import CONFIG
 from roofline import schema
-from roofline.cli.main import main
-from roofline.compat.model_info import account
-from roofline.model.headers import Tensor
-from roofline.model.stored import placed_tensors
-from roofline.show.models import StoredTensors
+from roofline.doors.cli.main import main
+from roofline.doors.compat.model_info.account import account
+from roofline.model.checkpoints.headers import Tensor
+from roofline.model.checkpoints.stored import placed_tensors
+from roofline.views.text.catalogs.models import StoredTensors
 
 FOLDER = Path(__file__).parents[1] / "docs" / "schema"
 LLAMA = "meta-llama/Llama-3.1-8B"

@@ -7,18 +7,18 @@ from collections import Counter
 from pathlib import Path
 
 from roofline.declared.question import declaration_of
-from roofline.show.settings import questions, settings_page
+from roofline.views.reference.settings import questions, settings_page
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 from setting_lists import setting_lists  # noqa: E402
 
-DECLARED = {"estimates/bill.py": 1, "estimates/generate.py": 1}
+DECLARED = {"inference/bill.py": 1, "inference/generate.py": 1}
 """Declarations of groups: of a bill, and of drafts. There were 133 lists before settings were declared."""
 
 
 def test_the_page_is_made_from_the_code() -> None:
-    run = "run: python -m roofline.show.settings > docs/settings.md"
+    run = "run: python -m roofline.views.reference.settings > docs/settings.md"
     assert (ROOT / "docs" / "settings.md").read_text(encoding="utf-8") == settings_page(), run
 
 

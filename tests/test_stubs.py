@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import roofline as rl
-from roofline.show.settings import questions
-from roofline.show.stubs import stub
+from roofline.views.reference.settings import questions
+from roofline.views.reference.stubs import stub
 
 ROOT = Path(__file__).parents[1]
 STUB = Path(rl.__file__).with_suffix(".pyi")
@@ -61,7 +61,7 @@ ignore_missing_imports = true
 
 
 def test_the_stub_is_made_from_the_code() -> None:
-    run = "run: python -m roofline.show.stubs > src/roofline/__init__.pyi"
+    run = "run: python -m roofline.views.reference.stubs > src/roofline/__init__.pyi"
     assert STUB.read_text(encoding="utf-8") == stub(), run
 
 

@@ -7,8 +7,8 @@ import re
 from documented import PAGES, README, ROOT
 from folded import folded
 from plain import LONGEST, length, sentences, spoken
-from roofline.cli.commands import COMMANDS
-from roofline.cli.main import app
+from roofline.doors.cli.main import app
+from roofline.doors.cli.table import COMMANDS
 
 TEXTS = (README, ROOT / "CONTRIBUTING.md", *PAGES)
 GENERATED = "<!-- what follows is written by"

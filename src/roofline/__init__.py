@@ -11,7 +11,9 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from roofline.version import __version__
@@ -20,7 +22,7 @@ _PLACES = {
     "model.load": "load catalog",
     "model.model": "Model",
     "model.images": "Images",
-    "tracing.make": "trace",
+    "model.trace.make": "trace",
     "model.precision": "Precision",
     "declared.errors": "InputError",
     "declared.groups": "Where Load SLO PoolSizes StaticBatch",
@@ -31,51 +33,63 @@ _PLACES = {
     "work.explain": "Explanation explain",
     "layout.layout": "Layout",
     "layout.shard": "shard stages",
-    "machine.chip": "Chip chips",
-    "machine.fabric": "Cluster clusters",
-    "machine.engine": "Engine engines",
-    "machine.calibrate": "Calibration calibrate",
-    "estimates.span": "Span",
-    "estimates.bill": "Bill Own",
-    "estimates.deployment": "Deployment",
-    "estimates.memory": "Memory",
-    "estimates.estimate": "estimate",
-    "estimates.step": "Estimate",
-    "estimates.generate": "Generation Speculation generate",
-    "estimates.server": "Serving",
-    "estimates.serve": "SteadyState serve",
-    "estimates.pools": "Pools pools",
-    "estimates.fit": "Fit fit",
-    "estimates.offload": "Host Offload offload",
-    "estimates.train": "TrainingEstimate train",
-    "estimates.run": "Run run",
-    "simulation.simulate": "Extent simulate",
-    "simulation.simulation": "Simulation",
-    "simulation.pooled": "PrefillPool",
-    "simulation.recorder": "Objective",
-    "simulation.workload": "Prefixes",
-    "simulation.traces": "Trace",
-    "explore.difference": "Difference diff",
-    "explore.demand": "Demand Limits",
-    "explore.search": "Choices Ranking Search search",
-    "explore.training_search": "TrainingSearch search_training",
-    "explore.break_even": "Owned",
-    "explore.codesign": "Bounds Codesign Process codesign",
-    "explore.elasticity": "Sensitivity sensitivity",
-    "explore.solution": "Solution",
-    "explore.solve": "solve",
-    "explore.training_breakdown": "Breakdown breakdown",
-    "comparison.read": "compare",
-    "comparison.comparison": "Comparison",
-    "comparison.benchmarks": "ComparedResults",
-    "emit.make": "Emitted hand_over",
-    "explore.swept": "Sweep sweep",
-    "show.plots.make": "plot",
-    "show.report.make": "report",
+    "hardware.chip": "Chip chips",
+    "hardware.cluster": "Cluster clusters",
+    "engines.engine": "Engine engines",
+    "measured.calibrate": "Calibration calibrate",
+    "inference.span": "Span",
+    "inference.bill": "Bill Own",
+    "inference.deployment": "Deployment",
+    "inference.memory": "Memory",
+    "programs.estimate": "estimate",
+    "inference.step": "Estimate",
+    "inference.generate": "Generation Speculation generate",
+    "serving.server": "Serving",
+    "serving.serve": "SteadyState serve",
+    "serving.pools": "Pools pools",
+    "inference.fit": "Fit fit",
+    "inference.offload": "Host Offload offload",
+    "training.estimate": "TrainingEstimate",
+    "training.train": "train",
+    "training.run": "Run run",
+    "serving.simulate.simulate": "Extent simulate",
+    "serving.simulate.simulation": "Simulation",
+    "serving.simulate.disaggregated": "PrefillPool",
+    "serving.simulate.recorder": "Objective",
+    "serving.simulate.workload": "Prefixes",
+    "serving.simulate.tables.traces": "Trace",
+    "whatif.diff": "Difference diff",
+    "whatif.search.demand": "Demand Limits",
+    "whatif.search.search": "Choices Ranking Search search",
+    "whatif.search.training_search": "TrainingSearch search_training",
+    "whatif.solve.break_even": "Owned",
+    "whatif.codesign": "Bounds Codesign Process codesign",
+    "whatif.sensitivity.sensitivity": "Sensitivity sensitivity",
+    "whatif.solve.solution": "Solution",
+    "whatif.solve.solve": "solve",
+    "training.breakdown": "Breakdown breakdown",
+    "measured.compare.read": "compare",
+    "measured.compare.comparison": "Comparison",
+    "measured.compare.benchmarks": "ComparedResults",
+    "training.emit.make": "Emitted hand_over",
+    "whatif.sweep.sweep": "Sweep sweep",
+    "views.plots.make": "plot",
+    "views.report.make": "report",
 }
 """Module → the names that it lends, each imported when it is used. For type checkers they stand in `__init__.pyi`."""
 _WHERE = {name: module for module, names in _PLACES.items() for name in names.split()}
 __all__ = ["__version__", *_WHERE]
+
+
+class _Library(ModuleType):
+    """`rl.training` and `rl.engines` stay functions where the packages of these names are imported."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name in _WHERE and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Library
 
 
 def __getattr__(name: str) -> Any:

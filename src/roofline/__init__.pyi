@@ -1,4 +1,4 @@
-"""Roofline's library. Made from the code: `python -m roofline.show.stubs > src/roofline/__init__.pyi`."""
+"""Roofline's library. Generated: `python -m roofline.views.reference.stubs > src/roofline/__init__.pyi`."""
 
 # fmt: off
 # ruff: noqa: I001, RUF022
@@ -6,10 +6,7 @@ from os import PathLike
 from typing import Any, Literal, TypeAlias, overload
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from roofline.arrays import Array
-from roofline.comparison.benchmarks import ComparedResults as ComparedResults
-from roofline.comparison.comparison import Comparison as Comparison
-from roofline.comparison.read import ProfiledStep
+from roofline.declared.arrays import Array
 from roofline.declared.errors import InputError as InputError
 from roofline.declared.groups import Load as Load
 from roofline.declared.groups import PlaceSettings
@@ -20,82 +17,85 @@ from roofline.declared.groups import Where as Where
 from roofline.declared.maths import Symbol
 from roofline.declared.result import Grid as Grid
 from roofline.declared.result import Result as Result
-from roofline.emit.make import Emitted as Emitted
-from roofline.emit.make import hand_over as hand_over
-from roofline.estimates.bill import Bill as Bill
-from roofline.estimates.bill import MeanPower
-from roofline.estimates.bill import Own as Own
-from roofline.estimates.deployment import Deployment as Deployment
-from roofline.estimates.fit import Fit as Fit
-from roofline.estimates.generate import Generation as Generation
-from roofline.estimates.generate import Speculation as Speculation
-from roofline.estimates.memory import Memory as Memory
-from roofline.estimates.offload import CardSettings, OffloadBatch
-from roofline.estimates.offload import Host as Host
-from roofline.estimates.offload import Offload as Offload
-from roofline.estimates.pools import Pools as Pools
-from roofline.estimates.run import Run as Run
-from roofline.estimates.run import RunOptions
-from roofline.estimates.serve import SteadyState as SteadyState
-from roofline.estimates.server import Serving as Serving
-from roofline.estimates.span import Span as Span
-from roofline.estimates.step import Estimate as Estimate
-from roofline.estimates.train import Learner, TrainingWhere
-from roofline.estimates.train import TrainingEstimate as TrainingEstimate
-from roofline.explore.break_even import Owned as Owned
-from roofline.explore.codesign import Bounds as Bounds
-from roofline.explore.codesign import Codesign as Codesign
-from roofline.explore.codesign import Process as Process
-from roofline.explore.codesign import codesign as codesign
-from roofline.explore.demand import Demand as Demand
-from roofline.explore.demand import Limits as Limits
-from roofline.explore.difference import Difference as Difference
-from roofline.explore.difference import Side
-from roofline.explore.elasticity import Sensitivity as Sensitivity
-from roofline.explore.elasticity import sensitivity as sensitivity
-from roofline.explore.guidance import BatchSizes
-from roofline.explore.search import Choices as Choices
-from roofline.explore.search import Ranking as Ranking
-from roofline.explore.search import Search as Search
-from roofline.explore.solution import Solution as Solution
-from roofline.explore.swept import Sweep as Sweep
-from roofline.explore.swept import sweep as sweep
-from roofline.explore.training_breakdown import Breakdown as Breakdown
-from roofline.explore.training_breakdown import breakdown as breakdown
-from roofline.explore.training_search import ChosenOptions, TrainingMachine
-from roofline.explore.training_search import TrainingSearch as TrainingSearch
+from roofline.engines.engine import Engine as Engine
+from roofline.engines.engine import engines as engines
+from roofline.hardware.chip import Chip as Chip
+from roofline.hardware.chip import chips as chips
+from roofline.hardware.cluster import Cluster as Cluster
+from roofline.hardware.cluster import clusters as clusters
+from roofline.inference.bill import Bill as Bill
+from roofline.inference.bill import MeanPower
+from roofline.inference.bill import Own as Own
+from roofline.inference.deployment import Deployment as Deployment
+from roofline.inference.fit import Fit as Fit
+from roofline.inference.generate import Generation as Generation
+from roofline.inference.generate import Speculation as Speculation
+from roofline.inference.memory import Memory as Memory
+from roofline.inference.offload import CardSettings, OffloadBatch
+from roofline.inference.offload import Host as Host
+from roofline.inference.offload import Offload as Offload
+from roofline.inference.span import Span as Span
+from roofline.inference.step import Estimate as Estimate
+from roofline.kernels.target import Mode
 from roofline.layout.layout import Layout as Layout
 from roofline.layout.shard import shard as shard
 from roofline.layout.shard import stages as stages
-from roofline.machine.calibrate import Calibration as Calibration
-from roofline.machine.calibrate import calibrate as calibrate
-from roofline.machine.chip import Chip as Chip
-from roofline.machine.chip import chips as chips
-from roofline.machine.engine import Engine as Engine
-from roofline.machine.engine import engines as engines
-from roofline.machine.fabric import Cluster as Cluster
-from roofline.machine.fabric import clusters as clusters
-from roofline.machine.target import Mode
+from roofline.measured.calibrate import Calibration as Calibration
+from roofline.measured.calibrate import calibrate as calibrate
+from roofline.measured.compare.benchmarks import ComparedResults as ComparedResults
+from roofline.measured.compare.comparison import Comparison as Comparison
+from roofline.measured.compare.read import ProfiledStep
 from roofline.model.images import Images as Images
 from roofline.model.load import Source
 from roofline.model.load import catalog as catalog
 from roofline.model.load import load as load
 from roofline.model.model import Model as Model
 from roofline.model.precision import Precision as Precision
-from roofline.show.plots.data import BarsPlot, DiagramPlot, FrontPlot, MapPlot, MemoryPlot, ParametersPlot, RooflinePlot, RowsPlot, SharesPlot, SimulationPlot, StepMemoryPlot, SweepPlot, TornadoPlot
-from roofline.show.plots.make import DrawnOn, PlotOptions
-from roofline.show.report.finished import Finished
-from roofline.simulation.arrivals import Arrivals
-from roofline.simulation.lengths import Lengths
-from roofline.simulation.pooled import PrefillPool as PrefillPool
-from roofline.simulation.recorder import Objective as Objective
-from roofline.simulation.simulate import Extent as Extent
-from roofline.simulation.simulate import Requested
-from roofline.simulation.simulation import Simulation as Simulation
-from roofline.simulation.traces import Trace as Trace
-from roofline.simulation.workload import Prefixes as Prefixes
-from roofline.tracing.make import trace as trace
+from roofline.model.trace.make import trace as trace
+from roofline.serving.pools import Pools as Pools
+from roofline.serving.serve import SteadyState as SteadyState
+from roofline.serving.server import Serving as Serving
+from roofline.serving.simulate.arrivals import Arrivals
+from roofline.serving.simulate.disaggregated import PrefillPool as PrefillPool
+from roofline.serving.simulate.lengths import Lengths
+from roofline.serving.simulate.recorder import Objective as Objective
+from roofline.serving.simulate.simulate import Extent as Extent
+from roofline.serving.simulate.simulate import Requested
+from roofline.serving.simulate.simulation import Simulation as Simulation
+from roofline.serving.simulate.tables.traces import Trace as Trace
+from roofline.serving.simulate.workload import Prefixes as Prefixes
+from roofline.training.breakdown import Breakdown as Breakdown
+from roofline.training.breakdown import breakdown as breakdown
+from roofline.training.emit.make import Emitted as Emitted
+from roofline.training.emit.make import hand_over as hand_over
+from roofline.training.estimate import TrainingEstimate as TrainingEstimate
+from roofline.training.run import Run as Run
+from roofline.training.run import RunOptions
+from roofline.training.train import Learner, TrainingWhere
 from roofline.version import __version__ as __version__
+from roofline.views.plots.data import BarsPlot, DiagramPlot, FrontPlot, MapPlot, MemoryPlot, ParametersPlot, RooflinePlot, RowsPlot, SharesPlot, SimulationPlot, StepMemoryPlot, SweepPlot, TornadoPlot
+from roofline.views.plots.make import DrawnOn, PlotOptions
+from roofline.views.report.completed import Finished
+from roofline.whatif.codesign import Bounds as Bounds
+from roofline.whatif.codesign import Codesign as Codesign
+from roofline.whatif.codesign import Process as Process
+from roofline.whatif.codesign import codesign as codesign
+from roofline.whatif.diff import Difference as Difference
+from roofline.whatif.diff import Side
+from roofline.whatif.search.demand import Demand as Demand
+from roofline.whatif.search.demand import Limits as Limits
+from roofline.whatif.search.recommendations import BatchSizes
+from roofline.whatif.search.search import Choices as Choices
+from roofline.whatif.search.search import Ranking as Ranking
+from roofline.whatif.search.search import Search as Search
+from roofline.whatif.search.training_search import ChosenOptions, TrainingMachine
+from roofline.whatif.search.training_search import TrainingSearch as TrainingSearch
+from roofline.whatif.sensitivity.sensitivity import Sensitivity as Sensitivity
+from roofline.whatif.sensitivity.sensitivity import sensitivity as sensitivity
+from roofline.whatif.solve.break_even import Owned as Owned
+from roofline.whatif.solve.solution import Solution as Solution
+from roofline.whatif.sweep.sweep import Sweep as Sweep
+from roofline.whatif.sweep.sweep import sweep as sweep
 from roofline.work.analysis import Analysis as Analysis
 from roofline.work.explain import Explanation as Explanation
 from roofline.work.step import Queries as Queries

@@ -1,6 +1,6 @@
 """`python -m roofline`: the same as `roofline`."""
 
-from roofline.cli.main import main
+from roofline.doors.cli.main import main
 
 if __name__ == "__main__":
     main()

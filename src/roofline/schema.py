@@ -23,40 +23,40 @@ from roofline.declared.question import Hint
 from roofline.declared.result import Figured, Flag, Result, Word
 
 RESULTS = {
-    "show.analysis": "Steps",
+    "views.text.inference.analysis": "Steps",
     "work.analysis": "Analysis",
-    "estimates.step": "Estimate",
+    "inference.step": "Estimate",
     "work.explain": "Explanation",
-    "show.explain": "Explanations",
-    "estimates.generate": "Generation",
-    "estimates.server": "Serving",
-    "estimates.pools": "Pools",
-    "simulation.simulation": "Simulation",
-    "estimates.fit": "Fit",
-    "estimates.offload": "Offload",
-    "estimates.train": "TrainingEstimate",
-    "estimates.run": "Run",
-    "accuracy.accuracy": "Accuracy",
-    "show.training": "Trained",
-    "explore.difference": "Difference",
-    "explore.search": "Search",
-    "explore.training_search": "TrainingSearch",
-    "explore.solution": "Solution",
-    "explore.elasticity": "Sensitivity",
-    "explore.codesign": "Codesign",
-    "show.plots.data": "RooflinePlot SharesPlot SweepPlot MemoryPlot ParametersPlot MapPlot BarsPlot TornadoPlot "
+    "views.text.inference.explain": "Explanations",
+    "inference.generate": "Generation",
+    "serving.server": "Serving",
+    "serving.pools": "Pools",
+    "serving.simulate.simulation": "Simulation",
+    "inference.fit": "Fit",
+    "inference.offload": "Offload",
+    "training.estimate": "TrainingEstimate",
+    "training.run": "Run",
+    "measured.accuracy.accuracy": "Accuracy",
+    "views.text.training.training": "Trained",
+    "whatif.diff": "Difference",
+    "whatif.search.search": "Search",
+    "whatif.search.training_search": "TrainingSearch",
+    "whatif.solve.solution": "Solution",
+    "whatif.sensitivity.sensitivity": "Sensitivity",
+    "whatif.codesign": "Codesign",
+    "views.plots.data": "RooflinePlot SharesPlot SweepPlot MemoryPlot ParametersPlot MapPlot BarsPlot TornadoPlot "
     "DiagramPlot SimulationPlot StepMemoryPlot FrontPlot RowsPlot",
-    "comparison.comparison": "Comparison",
-    "comparison.benchmarks": "ComparedResults",
-    "comparison.bench_fit": "BenchFit",
-    "explore.running": "WhatRuns",
-    "explore.swept": "Sweep",
-    "show.report.finished": "Finished",
-    "show.models": "Catalog ModelTypes ModelAnswer StoredTensors ConfigChecks",
-    "show.chips": "Chips Clusters",
-    "show.here": "Here",
-    "machine.calibrate.cases": "Calibration",
-    "compat.model_info.account": "Account",
+    "measured.compare.comparison": "Comparison",
+    "measured.compare.benchmarks": "ComparedResults",
+    "measured.compare.bench_fit": "BenchFit",
+    "whatif.search.what_fits": "WhatRuns",
+    "whatif.sweep.sweep": "Sweep",
+    "views.report.completed": "Finished",
+    "views.text.catalogs.models": "Catalog ModelTypes ModelAnswer StoredTensors ConfigChecks",
+    "views.text.catalogs.chips": "Chips Clusters",
+    "views.text.catalogs.here": "Here",
+    "measured.calibrate.cases": "Calibration",
+    "doors.compat.model_info.account": "Account",
     "declared.result": "Grid",
 }
 """Module → its result types."""
@@ -178,7 +178,7 @@ def _hints(kind: type) -> Mapping[str, Hint]:
 @cache
 def _later() -> dict[str, Hint]:
     """Types that modules name without importing them."""
-    from roofline.estimates.step import Estimate
+    from roofline.inference.step import Estimate
 
     return {"Estimate": Estimate}
 

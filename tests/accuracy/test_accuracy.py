@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 
 import roofline as rl
 from folded import folded
-from roofline.accuracy.accuracy import SAMPLE, TOO_FAST, accuracy
-from roofline.accuracy.csvs import CellError, TableRow, documented, measurement
-from roofline.accuracy.fitted import FILE as FITTED_ON
-from roofline.accuracy.fitted import WORDS, fits_of, fitted_table, fitted_words
-from roofline.accuracy.measurements import QUANTITIES, SERVER, MeasuredRun, measured_run, predictions
-from roofline.accuracy.scoring import Scored, pooled, scores_of
-from roofline.accuracy.tally import tally, tally_of_all
-from roofline.cli.main import main
 from roofline.declared.errors import InputError
-from roofline.estimates.span import Span
-from roofline.machine.engine import engines
+from roofline.doors.cli.main import main
+from roofline.engines.engine import engines
+from roofline.inference.span import Span
+from roofline.measured.accuracy.accuracy import SAMPLE, TOO_FAST, accuracy
+from roofline.measured.accuracy.csvs import CellError, TableRow, documented, measurement
+from roofline.measured.accuracy.fitted import FILE as FITTED_ON
+from roofline.measured.accuracy.fitted import WORDS, fits_of, fitted_table, fitted_words
+from roofline.measured.accuracy.measurements import QUANTITIES, SERVER, MeasuredRun, measured_run, predictions
+from roofline.measured.accuracy.scoring import Scored, pooled, scores_of
+from roofline.measured.accuracy.tally import tally, tally_of_all
 
 GPT2 = "openai-community/gpt2"
 HEAD = "quantity,model,on,batch,input,output,concurrency,seconds,group"

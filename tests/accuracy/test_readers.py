@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import roofline as rl
-from roofline.accuracy.csvs import TableRow
-from roofline.accuracy.measurements import MeasuredRun, measured_run
 from roofline.layout.layout import Layout, layout_named
+from roofline.measured.accuracy.csvs import TableRow
+from roofline.measured.accuracy.measurements import MeasuredRun, measured_run
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 

@@ -14,7 +14,7 @@ import accuracy
 import measured_training
 import roofline as rl
 from folded import folded
-from roofline.accuracy.csvs import TableRow
+from roofline.measured.accuracy.csvs import TableRow
 
 # File → its header and rows, made up; by each how many of the rows can be scored.
 TABLES: dict[str, tuple[int, str]] = {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from roofline.cli.main import main
+from roofline.doors.cli.main import main
 
 
 @pytest.fixture(scope="session")

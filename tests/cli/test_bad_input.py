@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from folded import folded
-from roofline.cli.main import main
-from roofline.compat.transformer_roofline_analyzer import main as first_tool
+from roofline.doors.cli.main import main
+from roofline.doors.compat.transformer_roofline_analyzer import main as first_tool
 from roofline.model.load import catalog_config
 
 LLAMA = "meta-llama/Llama-3.1-8B"
@@ -79,7 +79,10 @@ def test_a_config_that_is_wrong(tmp_path: Path, changes: dict[str, Any], says: s
     """Through the real command, so that nothing else writes a line either."""
     config = write(tmp_path, {**catalog_config(LLAMA), **changes})
     done = subprocess.run(
-        [sys.executable, "-m", "roofline.cli.main", "analyze", config], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "roofline.doors.cli.main", "analyze", config],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("roofline: ")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from roofline.cli.main import main
+from roofline.doors.cli.main import main
 
 ROWS = [
     {"n_prompt": 512, "n_gen": 0, "avg_ts": 20_000.0},

@@ -8,8 +8,8 @@ import pytest
 
 import roofline as rl
 from folded import by_day, folded
-from roofline.cli.main import main
-from roofline.explore.codesign import Bounds, Process
+from roofline.doors.cli.main import main
+from roofline.whatif.codesign import Bounds, Process
 
 ASKED = ["codesign", "meta-llama/Llama-3.1-8B", "--on", "h100-sxm", "--batch", "8", "--context", "512"]
 

@@ -18,8 +18,8 @@ import roofline as rl
 from folded import folded
 from headed import write_all
 from hub import CONFIG
-from roofline.cli.commands import COMMANDS
-from roofline.cli.main import main
+from roofline.doors.cli.main import main
+from roofline.doors.cli.table import COMMANDS
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 
@@ -43,7 +43,7 @@ def test_analyze_prints_every_op_of_both_phases(capsys: pytest.CaptureFixture[st
 
 def test_nothing_is_cut_where_stdout_is_not_a_terminal() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "roofline.cli.main", "analyze", "deepseek-ai/DeepSeek-V3"],
+        [sys.executable, "-m", "roofline.doors.cli.main", "analyze", "deepseek-ai/DeepSeek-V3"],
         capture_output=True, text=True, check=True, env={"COLUMNS": "20", "PATH": "", "HOME": "/nonexistent"},
     )  # fmt: skip
     assert "…" not in done.stdout
@@ -147,7 +147,10 @@ def test_the_first_page_says_what_every_command_does(capsys: pytest.CaptureFixtu
         assert re.search(rf"^│ {name} +\w+ ", page, re.MULTILINE)
 
 
-PROGRAMS = [["roofline.cli.main", "models", "--json"], ["roofline.compat.transformer_roofline_analyzer", "--", LLAMA]]
+PROGRAMS = [
+    ["roofline.doors.cli.main", "models", "--json"],
+    ["roofline.doors.compat.transformer_roofline_analyzer", "--", LLAMA],
+]
 
 
 @pytest.mark.drawn(1)
@@ -187,7 +190,7 @@ def test_an_interrupt_says_nothing(capsys: pytest.CaptureFixture[str], monkeypat
 
 def test_an_encoding_without_the_signs() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "roofline.cli.main", "analyze", LLAMA], capture_output=True, check=True,
+        [sys.executable, "-m", "roofline.doors.cli.main", "analyze", LLAMA], capture_output=True, check=True,
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
     )  # fmt: skip
     assert b"8,030,261,248" in done.stdout

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from folded import folded
-from roofline.cli.commands import COMMANDS
-from roofline.cli.defaults import settable
-from roofline.cli.main import app, main
+from roofline.doors.cli.defaults import settable
+from roofline.doors.cli.main import app, main
+from roofline.doors.cli.table import COMMANDS
 
 GPT2 = "openai-community/gpt2"
 

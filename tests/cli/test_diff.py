@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import roofline as rl
-from roofline.cli.main import main
-from roofline.explore.difference import phase_figures, side
+from roofline.doors.cli.main import main
+from roofline.whatif.diff import phase_figures, side
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from roofline.cli.common import deliver
-from roofline.cli.main import main
-from roofline.show import files
-from roofline.show.stdout import printing
+from roofline.doors.cli.common import deliver
+from roofline.doors.cli.main import main
+from roofline.views.files import atomic
+from roofline.views.stdout import printing
 
-COMMAND = [sys.executable, "-m", "roofline.cli.main"]
+COMMAND = [sys.executable, "-m", "roofline.doors.cli.main"]
 SIMULATE = [
     "simulate",
     "openai-community/gpt2",
@@ -30,8 +30,8 @@ SIMULATE = [
     "1",
 ]
 SOON = """
-import roofline.show.requests as requests
-from roofline.cli.main import main
+import roofline.views.files.requests as requests
+from roofline.doors.cli.main import main
 import sys
 requests.EVERY_ROWS = 2000
 main(sys.argv[1:])
@@ -136,9 +136,9 @@ def test_a_writer_that_is_told_to_end_as_it_puts_its_file_leaves_nothing(
         os.kill(os.getpid(), number)
         return time.sleep(5)
 
-    place = files._place
+    place = atomic._place
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("roofline.show.files._place", told)
+    monkeypatch.setattr("roofline.views.files.atomic._place", told)
     if command == "calibrate":
         with pytest.raises(SystemExit) as ended, printing("roofline"):
             deliver("[mine]", Path("a.toml"), force=False)
@@ -150,7 +150,7 @@ def test_a_writer_that_is_told_to_end_as_it_puts_its_file_leaves_nothing(
 
 
 def test_streams_that_are_closed(tmp_path: Path) -> None:
-    shell = f"{sys.executable} -m roofline.cli.main models openai-community/gpt2"
+    shell = f"{sys.executable} -m roofline.doors.cli.main models openai-community/gpt2"
     out = subprocess.run(["sh", "-c", f"{shell} >&-"], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert out.returncode == 2
     said = "roofline: stdout: expected something that can be written to, got 'Bad file descriptor'"
@@ -177,7 +177,7 @@ def test_memory_that_does_not_suffice_is_one_line(
     def run(words: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("roofline.cli.main._run", run)
+    monkeypatch.setattr("roofline.doors.cli.main._run", run)
     with pytest.raises(SystemExit) as ended:
         main(["analyze"])
     assert ended.value.code == 2

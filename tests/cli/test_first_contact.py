@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import roofline as rl
-from roofline.cli.main import main
-from roofline.cli.old_names import RENAMED
+from roofline.doors.cli.main import main
+from roofline.doors.cli.old_names import RENAMED
 
 LLAMA, LARGE, GPT2 = "meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.1-70B", "openai-community/gpt2"
 
@@ -83,7 +83,7 @@ def test_chips_knows_boxes_and_clusters(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_every_door_knows_boxes_and_clusters(capsys: pytest.CaptureFixture[str]) -> None:
-    from roofline.web.choices import chosen_machine
+    from roofline.doors.web.allow_list import chosen_machine
 
     for name, count in (("dgx-h100", 8), ("superpod-h100", 256), ("2xsuperpod-h100", 512), ("hgx-h800", 8)):
         assert rl.fit(GPT2, on=chosen_machine(name), context=64).deployment.chips == count
@@ -156,21 +156,22 @@ def test_python_runs_the_package(tmp_path: Path) -> None:
 def test_a_short_command_starts_without_what_it_does_not_need() -> None:
     program = f"""
 import sys
-from roofline.cli.main import main
+from roofline.doors.cli.main import main
 main(["analyze", {LLAMA!r}])
 print(*sys.modules, file=sys.stderr)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     idle = ("numpy", "rich", "huggingface_hub", "matplotlib", "polars", "pydantic", "asyncio", "email", "tomllib",
-            "cyclopts.completion", "roofline.model.gguf.tensors", "roofline.machine", "roofline.estimates",
-            "roofline.simulation", "roofline.explore", "roofline.web")  # fmt: skip
+            "cyclopts.completion", "roofline.model.checkpoints.gguf.tensors", "roofline.hardware", "roofline.kernels",
+            "roofline.inference", "roofline.serving", "roofline.training", "roofline.whatif",
+            "roofline.doors.web")  # fmt: skip
     loaded = set(done.stderr.split())
-    assert "roofline.show.analysis" in loaded
+    assert "roofline.views.text.inference.analysis" in loaded
     assert sorted(loaded & set(idle)) == []
 
 
 def test_the_shell_completes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from roofline.cli.main import app
+    from roofline.doors.cli.main import app
 
     script = app().generate_completion(prog_name="roofline", shell="bash")
     assert "analyze" in script
@@ -217,7 +218,7 @@ def test_old_names_of_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
 
 
 def test_every_new_name_is_an_option() -> None:
-    from roofline.cli.main import app
+    from roofline.doors.cli.main import app
 
     for command, names in RENAMED.items():
         options = {name for a in app()[command].assemble_argument_collection() for name in a.names}

@@ -11,7 +11,7 @@ import pytest
 
 import roofline as rl
 from folded import by_day, folded
-from roofline.cli.main import main
+from roofline.doors.cli.main import main
 from roofline.work import step
 
 SIMULATE = "simulate gpt2 --on h100-sxm --input 9 --output-tokens 9"
@@ -100,7 +100,7 @@ def test_too_many_queries(capsys: pytest.CaptureFixture[str], monkeypatch: pytes
 def test_a_server_with_too_many_requests_at_once(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("roofline.simulation.run.MOST_PRESENT", 4096)
+    monkeypatch.setattr("roofline.serving.simulate.run.MOST_PRESENT", 4096)
     with pytest.raises(SystemExit) as ended:
         main(f"{SIMULATE} --rate 1e6 --requests 20M --warmup 0".split())
     assert ended.value.code == 2

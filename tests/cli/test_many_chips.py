@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from folded import folded
-from roofline.cli.main import main
+from roofline.doors.cli.main import main
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 TRAIN = ["train", LLAMA, "--on", "8xh100-sxm", "--batch", "16", "--tokens", "4096"]

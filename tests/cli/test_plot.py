@@ -12,7 +12,7 @@ import pytest
 import roofline as rl
 from documented import ROOT, Told, commands, installed, snippets
 from folded import folded
-from roofline.cli.main import main
+from roofline.doors.cli.main import main
 
 PAGE = ROOT / "docs" / "plots.md"
 LLAMA = "meta-llama/Llama-3.1-8B"
@@ -52,7 +52,7 @@ def test_the_pages_snippet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_the_page_names_every_kind() -> None:
-    from roofline.show.plots.make import KINDS
+    from roofline.views.plots.make import KINDS
 
     assert set(re.findall(r"^\| `(\w+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)) == set(KINDS)
 

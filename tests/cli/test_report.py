@@ -17,13 +17,15 @@ import pytest
 import roofline as rl
 from browser import CHROMIUM, needs_chromium, watched
 from folded import folded
-from roofline.cli.main import main
-from roofline.explore.guidance import advice, served
-from roofline.show.report.finished import Finished, finished
-from roofline.show.report.mermaid import mermaid
-from roofline.show.report.section import Section
-from roofline.show.report.sections import MAKERS, guidance, regimes, summary_section
-from roofline.show.report.subject import Report, report_on
+from roofline.doors.cli.main import main
+from roofline.views.report.completed import Finished, finished
+from roofline.views.report.first_page import guidance, summary_section
+from roofline.views.report.mermaid import mermaid
+from roofline.views.report.section import Section
+from roofline.views.report.sections import MAKERS
+from roofline.views.report.subject import Report, report_on
+from roofline.views.report.work_part import regimes
+from roofline.whatif.search.recommendations import advice, served
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 SEVEN = ("h100-sxm", "h100-pcie", "a100-sxm-80gb", "a100-pcie-40gb", "l40s", "a10", "v100-sxm2-32gb")

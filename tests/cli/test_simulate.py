@@ -16,12 +16,12 @@ import pytest
 
 import roofline as rl
 from folded import folded
-from roofline.cli.main import main
 from roofline.declared.spelling import whole_named
-from roofline.show import requests
-from roofline.show.requests import RequestFile
-from roofline.simulation.recorder import ROW
-from roofline.simulation.simulate import prefixes_named
+from roofline.doors.cli.main import main
+from roofline.serving.simulate.recorder import ROW
+from roofline.serving.simulate.simulate import prefixes_named
+from roofline.views.files import requests
+from roofline.views.files.requests import RequestFile
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 ON = ["simulate", LLAMA, "--on", "h100-sxm"]
@@ -37,8 +37,8 @@ SHORT = [
     "800",
 ]
 RESUMED = """
-import roofline.show.requests as requests
-from roofline.cli.main import main
+import roofline.views.files.requests as requests
+from roofline.doors.cli.main import main
 import sys
 requests.EVERY_ROWS, requests.PART = 500, 400
 main(sys.argv[1:])

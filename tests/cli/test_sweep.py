@@ -16,7 +16,7 @@ import pytest
 
 import roofline as rl
 from folded import by_day, folded
-from roofline.cli.main import main
+from roofline.doors.cli.main import main
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 AXES = [*"--on h100-sxm b200 --layout tp=1,2,4 --precision bf16 fp8 --batch 1..64:x2 --context 1Ki..4Ki:x2".split()]
@@ -108,7 +108,7 @@ def test_killed_and_resumed(tmp_path: Path) -> None:
     """A process that is killed on the way, and the same command with --resume: the bytes of an undisturbed run."""
     contexts = f"1..{by_day(30000, every=80000)}"
     axes = ["--on", "h100-sxm", "--batch", "1..16", "--context", contexts, "--columns", "tpot"]
-    command = [sys.executable, "-m", "roofline.cli.main", "sweep", LLAMA, *axes]
+    command = [sys.executable, "-m", "roofline.doors.cli.main", "sweep", LLAMA, *axes]
     env = {**os.environ, "PYTHONPATH": str(Path(rl.__file__).parents[1])}
     whole, path = tmp_path / "whole.parquet", tmp_path / "killed.parquet"
     subprocess.run([*command, "-o", str(whole)], check=True, capture_output=True, env=env)

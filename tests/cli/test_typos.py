@@ -11,7 +11,7 @@ from threading import Thread
 import pytest
 
 from folded import folded
-from roofline.cli.main import main
+from roofline.doors.cli.main import main
 
 TYPOS = [
     (

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 import roofline as rl
-from roofline.comparison.bench_fit import bench_fit
-from roofline.comparison.results import Measured, measured_rows
 from roofline.declared.errors import InputError
-from roofline.machine.calibrate.file import known_chip_toml
-from roofline.machine.constants import constants_for
-from roofline.machine.named_chip import chip_named
+from roofline.hardware.named_chip import chip_named
+from roofline.kernels.constants import constants_for
+from roofline.measured.calibrate.file import known_chip_toml
+from roofline.measured.compare.bench_fit import bench_fit
+from roofline.measured.compare.results import Measured, measured_rows
 
 MODEL = rl.load({
     "model_type": "llama", "hidden_size": 1024, "intermediate_size": 2816, "vocab_size": 32000,

@@ -16,16 +16,16 @@ import pytest
 
 import roofline as rl
 from folded import folded
-from roofline.cli.main import main
-from roofline.comparison.comparison import Comparison, compared, step_of_kernels
-from roofline.comparison.kernels import ProfiledKernel
-from roofline.comparison.nsight import compute_kernels, systems_kernels
-from roofline.comparison.read import compare, profiled_kernels
-from roofline.comparison.results import measured_rows
-from roofline.comparison.rows import accuracy_table
-from roofline.comparison.rules import product_sizes
 from roofline.declared.errors import InputError
 from roofline.declared.groups import RequestFlow
+from roofline.doors.cli.main import main
+from roofline.measured.compare.comparison import Comparison, compared, step_of_kernels
+from roofline.measured.compare.kernels import ProfiledKernel
+from roofline.measured.compare.nsight import compute_kernels, systems_kernels
+from roofline.measured.compare.read import compare, profiled_kernels
+from roofline.measured.compare.results import measured_rows
+from roofline.measured.compare.rows import accuracy_table
+from roofline.measured.compare.rules import product_sizes
 
 RECORDED = Path(__file__).with_name("recorded")
 ON: dict[str, Any] = {"on": "xeon-8480", "precision": "fp32"}
@@ -216,7 +216,7 @@ def test_what_is_no_profile_is_one_line(name: str, tmp_path: Path, capsys: pytes
 
 
 def test_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("roofline.comparison.torch_trace.LARGEST_PROFILE", 10**6)
+    monkeypatch.setattr("roofline.measured.compare.torch_trace.LARGEST_PROFILE", 10**6)
     path = tmp_path / "bomb.json.gz"
     path.write_bytes(gzip.compress(b"0" * 2_000_000))
     with pytest.raises(InputError, match="unpacked"):

@@ -12,10 +12,10 @@ import pytest
 
 import roofline as rl
 from folded import folded
-from roofline.compat import llm_para
-from roofline.compat.llm_para import CsvRow, analyze_from_csv, compute_and_plot_transformer_analysis, read_csv
-from roofline.compat.llm_para_table import COLUMNS, Operation
 from roofline.declared.errors import InputError
+from roofline.doors.compat import llm_para
+from roofline.doors.compat.llm_para import CsvRow, analyze_from_csv, compute_and_plot_transformer_analysis, read_csv
+from roofline.doors.compat.llm_para_table import COLUMNS, Operation
 from roofline.work.counting import STANDARD
 from roofline.work.traffic import FUSED, TRAFFICS
 
@@ -63,7 +63,7 @@ def cell(table: list[Operation], phase: str, operation: str) -> Operation:
 
 # -- the README's examples, but for the import ---------------------------------------------------------------------
 EXAMPLES = '''
-from roofline.compat.llm_para import compute_and_plot_transformer_analysis
+from roofline.doors.compat.llm_para import compute_and_plot_transformer_analysis
 
 compute_and_plot_transformer_analysis(
     hidden_size=4096, num_heads=32, seq_len=2048, batch_size=1, num_layers=32, intermediate_size=11008,
@@ -78,7 +78,7 @@ compute_and_plot_transformer_analysis(
     use_rope=True, rope_theta=1000000.0, output_csv_path="mixtral_8x7b_analysis.csv"
 )
 
-from roofline.compat.llm_para import analyze_from_csv
+from roofline.doors.compat.llm_para import analyze_from_csv
 
 hardware_config = {'name': 'NVIDIA A100', 'peak_performance': 19.5e12, 'memory_bandwidth': 1.555e12}
 analyze_from_csv(
@@ -335,7 +335,7 @@ def test_the_roofline_in_other_forms(ending: str, tmp_path: Path) -> None:
 def test_the_charts_stand_beside_their_own_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: bool) -> None:
     """By day their places alone: what they show is drawn in other tests."""
     if not whole:
-        monkeypatch.setattr("roofline.show.plots.write.write", lambda plot, path, *_, **__: path.touch())
+        monkeypatch.setattr("roofline.views.plots.write.write", lambda plot, path, *_, **__: path.touch())
     for name in ("llama3.1_8b", "llama3.2_1b", "plain.CSV", "v1.csv.csv"):
         run(tmp_path, name, **LLAMA)
     assert sorted(p.name for p in tmp_path.iterdir()) == [
@@ -386,7 +386,7 @@ def test_numpy_numbers_are_numbers(
 def test_nothing_runs_at_import() -> None:
     import subprocess
 
-    code = "import sys, roofline.compat.llm_para; assert not {'matplotlib', 'polars', 'sympy'} & set(sys.modules)"
+    code = "import sys, roofline.doors.compat.llm_para; assert not {'matplotlib', 'polars', 'sympy'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -16,24 +16,15 @@ import pytest
 
 import roofline as rl
 from folded import folded
-from roofline.compat.model_info import (
-    CSV_HEADER,
-    EFFICIENT,
-    H200,
-    NAIVE,
-    RULES,
-    Account,
-    CriticalBatch,
-    ReportPhase,
-    account,
-    beyond_floor,
-    dump_model_info,
-    frontier,
-    frontier_batch,
-    knob_grid,
-    ranking,
-)
-from roofline.show.plots.data import RooflinePlot
+from roofline.doors.compat.chips import H200
+from roofline.doors.compat.model_info.account import Account, account
+from roofline.doors.compat.model_info.dump import dump_model_info
+from roofline.doors.compat.model_info.floor import beyond_floor
+from roofline.doors.compat.model_info.frontier import CriticalBatch, frontier, frontier_batch
+from roofline.doors.compat.model_info.knobs import COLUMNS as CSV_HEADER
+from roofline.doors.compat.model_info.knobs import knob_grid, ranking
+from roofline.doors.compat.model_info.rules import EFFICIENT, NAIVE, RULES, ReportPhase
+from roofline.views.plots.data import RooflinePlot
 
 V3 = rl.load("deepseek-ai/DeepSeek-V3")
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "deepseek-v3.json").read_text(encoding="utf-8"))
@@ -677,7 +668,7 @@ def test_one_file_for_two_is_refused(tmp_path: Path) -> None:
 # -- the picture ---------------------------------------------------------------------------------------------------
 def drawn(monkeypatch: pytest.MonkeyPatch, path: Path, **given: Any) -> RooflinePlot:
     plots: list[RooflinePlot] = []
-    monkeypatch.setattr("roofline.show.plots.write.write", lambda plot, *_, **__: plots.append(plot))
+    monkeypatch.setattr("roofline.views.plots.write.write", lambda plot, *_, **__: plots.append(plot))
     dump_model_info(V3, path / "r.md", **SHORT, plot_roofline=True, **given)
     return plots[0]
 

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 import roofline as rl
-from roofline.compat.model_info import EFFICIENT, H200, NAIVE, ReportPhase, Rules, account
-from roofline.compat.model_info.account import accounted
-from roofline.compat.model_info.conventions import Convention
-from roofline.compat.model_info.outline import outline
-from roofline.explore.variants import with_modules
+from roofline.doors.compat.chips import H200
+from roofline.doors.compat.model_info.account import account, accounted
+from roofline.doors.compat.model_info.conventions import Convention
+from roofline.doors.compat.model_info.outline import outline
+from roofline.doors.compat.model_info.rules import EFFICIENT, NAIVE, ReportPhase, Rules
 from roofline.model.model import Model
 from roofline.model.modules import Attention, Module
+from roofline.whatif.query.model_variants import with_modules
 from roofline.work.analysis import OpCost
 
 V3 = rl.load("deepseek-ai/DeepSeek-V3")

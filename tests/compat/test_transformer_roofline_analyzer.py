@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import roofline as rl
-from roofline.compat.transformer_roofline_analyzer import main
+from roofline.doors.compat.transformer_roofline_analyzer import main
 from roofline.work.counting import ORIGINAL, STANDARD
 from roofline.work.ops import Activate, Attend, ExpertMatMul
 from roofline.work.traffic import FUSED

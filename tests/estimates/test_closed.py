@@ -9,8 +9,8 @@ import pytest
 
 import roofline as rl
 from folded import by_day, folded
-from roofline.estimates.closed import capacity_of, closed_loop
-from roofline.estimates.queueing import ReplicaTimes
+from roofline.serving.closed_forms.mean_value_analysis import capacity_of, closed_loop
+from roofline.serving.closed_forms.queueing import ReplicaTimes
 
 
 def replica(plain: float, prompt: float, room: float = 1.0, mixes: bool = True, ahead: bool = False) -> ReplicaTimes:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 import roofline as rl
 from folded import folded
 from roofline.declared.errors import InputError
-from roofline.estimates.bill import price_named
-from roofline.estimates.cost import Cost, Tariff, tariff
-from roofline.machine.energy import Busy, draw_of
+from roofline.inference.bill import price_named
+from roofline.inference.cost import Cost, Tariff, tariff
+from roofline.kernels.power import Busy, draw_of
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 H100 = rl.chips()["h100-sxm"]

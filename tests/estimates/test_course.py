@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from roofline.estimates.course import Answers, Cohorts, Loop, StepRules, StepTable, at_random, looped
+from roofline.serving.closed_forms.lockstep import Answers, Cohorts, Loop, StepRules, StepTable, at_random, looped
 
 TABLE = StepTable([0.0, 1.0, 100.0], [0.0, 1.0, 1.0], [1.0, 8.0], [[3.0, 3.0, 3.0], [10.0, 10.0, 10.0]])
 """A decode step takes 1 s, one with b prompts b + 2 s, whatever decodes beside it."""

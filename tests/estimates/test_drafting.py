@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 import roofline as rl
 from alike import EQUAL
 from roofline.declared.errors import InputError
-from roofline.estimates.drafting import QUANTILES, SUMMED, expected_steps, step_quantiles, yields
-from roofline.estimates.generate import Speculation
-from roofline.estimates.serve import serve
+from roofline.inference.generate import Speculation
+from roofline.serving.drafting import QUANTILES, SUMMED, expected_steps, step_quantiles, yields
+from roofline.serving.serve import serve
 
 LARGE, SMALL = "meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.2-1B"
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 import roofline as rl
 from folded import by_day
-from roofline.estimates.closed import fullest
-from roofline.estimates.overlap import MULTIPROCESSORS
+from roofline.inference.overlap import MULTIPROCESSORS
 from roofline.layout.layout import Layout, layout_named
 from roofline.model import modules as m
+from roofline.serving.closed_forms.mean_value_analysis import fullest
 from roofline.work import ops as o
 from roofline.work.step import Step
 

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import roofline as rl
-from roofline.accuracy.fitted import FILE
-from roofline.estimates.server import LIGHTER, Serving, _steepness
-from roofline.estimates.span import Span, exactly
-from roofline.estimates.tails import Tail, Tails
-from roofline.machine.engine import engine_named
-from roofline.machine.first_token import Scatter, scatter
+from roofline.engines.engine import engine_named
+from roofline.engines.first_token import Scatter, scatter
+from roofline.inference.span import Span, exactly
+from roofline.measured.accuracy.fitted import FILE
+from roofline.serving.closed_forms.percentiles import Tail, Tails
+from roofline.serving.server import LIGHTER, Serving, _steepness
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 LOAD = {"input": 1024, "output_tokens": 256, "on": "h100-sxm"}

@@ -13,10 +13,10 @@ import roofline as rl
 from alike import EQUAL
 from folded import folded
 from roofline.declared.errors import InputError
-from roofline.estimates.generate import Speculation, generate
-from roofline.estimates.serve import serve
-from roofline.machine.named_chip import chip_named
-from roofline.show.generate import generation_text
+from roofline.hardware.named_chip import chip_named
+from roofline.inference.generate import Speculation, generate
+from roofline.serving.serve import serve
+from roofline.views.text.inference.generate import generation_text
 
 LLAMA = rl.load("meta-llama/Llama-3.1-8B")
 H100 = "h100-sxm"

@@ -11,14 +11,14 @@ import pytest
 import roofline as rl
 from alike import EQUAL
 from folded import folded
-from roofline.cli.main import main
-from roofline.estimates.fit import fit
-from roofline.estimates.memory import activation_bytes, cache_bytes
-from roofline.machine.chip import chips
-from roofline.machine.engine import Engine, engine_named, engines
-from roofline.show.fit import fit_text
-from roofline.show.serve import serving_text
-from roofline.simulation.policy import NoRoomError
+from roofline.doors.cli.main import main
+from roofline.engines.engine import Engine, engine_named, engines
+from roofline.hardware.chip import chips
+from roofline.inference.fit import fit
+from roofline.inference.memory import activation_bytes, cache_bytes
+from roofline.serving.simulate.policy import NoRoomError
+from roofline.views.text.inference.fit import fit_text
+from roofline.views.text.serving.serve import serving_text
 
 LLAMA = rl.load("meta-llama/Llama-3.1-8B")
 
@@ -297,9 +297,9 @@ def test_fit_says_first_that_the_weights_fit(capsys: pytest.CaptureFixture[str])
 
 
 def test_one_rule_at_every_door() -> None:
-    from roofline.web.answers import fit_answer
-    from roofline.web.bodies import FitAsked
-    from roofline.web.choices import NOTHING_MORE
+    from roofline.doors.web.allow_list import NOTHING_MORE
+    from roofline.doors.web.answers import fit_answer
+    from roofline.doors.web.request_models import FitAsked
 
     asked = FitAsked.model_validate({"model": LLAMA.name, "on": "rtx-4090"})
     assert fit_answer(asked, NOTHING_MORE).to_dict() == rl.fit(LLAMA, on="rtx-4090").to_dict()

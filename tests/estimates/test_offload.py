@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import roofline as rl
 from folded import by_day, folded
-from roofline.machine.named_chip import chip_named
+from roofline.hardware.named_chip import chip_named
 
 LLAMA, GPT, V3 = "meta-llama/Llama-3.1-8B", "openai/gpt-oss-120b", "deepseek-ai/DeepSeek-V3"
 CARD, CPU = "rtx-4090", "ryzen-9-7950x"

@@ -11,10 +11,10 @@ import pytest
 
 import roofline as rl
 from folded import folded
-from roofline.estimates import plan as plans
-from roofline.estimates.plan import Plan
-from roofline.estimates.settings import setup
-from roofline.machine.timing import SUMMED, time_op, time_quantise
+from roofline.inference import plan as plans
+from roofline.inference.plan import Plan
+from roofline.inference.settings import setup
+from roofline.kernels.timing import SUMMED, time_op, time_quantise
 from roofline.work.ops import Op
 from roofline.work.training import step_ops
 

@@ -9,8 +9,8 @@ import pytest
 import roofline as rl
 from alike import EQUAL
 from folded import by_day, folded
-from roofline.estimates.drafting import expected_steps
-from roofline.estimates.transfer import moved_bytes, rank_cache
+from roofline.serving.drafting import expected_steps
+from roofline.serving.transfer import moved_bytes, rank_cache
 
 LLAMA = rl.load("meta-llama/Llama-3.1-8B")
 LATENT = rl.load("deepseek-ai/DeepSeek-V3")

@@ -10,8 +10,8 @@ import pytest
 
 import roofline as rl
 from alike import EQUAL
-from roofline.estimates.batches import excess, poisson_shares, spread_points, stationary
-from roofline.estimates.queueing import Open, ReplicaTimes
+from roofline.serving.closed_forms.batches import excess, poisson_shares, spread_points, stationary
+from roofline.serving.closed_forms.queueing import Open, ReplicaTimes
 
 LOADS = np.array([0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98])
 

@@ -10,14 +10,7 @@ from hypothesis import strategies as st
 import roofline as rl
 from folded import folded
 from roofline.declared.errors import InputError
-from roofline.estimates.schedule import (
-    StageTimes,
-    Timeline,
-    closed_length,
-    in_flight,
-    length,
-    timeline,
-)
+from roofline.training.pipeline.schedule import StageTimes, Timeline, closed_length, in_flight, length, timeline
 from roofline.work.training import SCHEDULES
 
 seconds = st.integers(1, 9).map(float)

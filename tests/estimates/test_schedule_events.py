@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from roofline.estimates.schedule import StageTimes, length, timeline
+from roofline.training.pipeline.schedule import StageTimes, length, timeline
 from roofline.work.training import SCHEDULES
 
 Work = tuple[str, int, int]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from folded import folded
-from roofline.estimates.schedule import StageTimes, length, play
+from roofline.training.pipeline.schedule import StageTimes, length, play
 from roofline.work.training import SCHEDULES
 
 

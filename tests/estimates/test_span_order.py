@@ -10,7 +10,7 @@ import pytest
 import roofline as rl
 from drawn import cases, disordered
 from folded import by_day
-from roofline.estimates.span import Span
+from roofline.inference.span import Span
 
 SMALL, LATENT = "Qwen/Qwen1.5-MoE-A2.7B", "deepseek-ai/DeepSeek-V3"
 ANSWERS = np.array([2, 17, 200])

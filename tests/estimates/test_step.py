@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import roofline as rl
 from folded import by_day, folded
 from roofline.declared.errors import InputError
-from roofline.machine.named_chip import chip_named
+from roofline.hardware.named_chip import chip_named
 
 LLAMA = rl.load("meta-llama/Llama-3.1-8B")
 MODELS = [

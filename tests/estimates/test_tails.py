@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import roofline as rl
 from alike import EQUAL
 from folded import by_day
-from roofline.estimates.tails import SHARES, Tail, Varied
-from roofline.simulation.simulate import Extent, simulate
+from roofline.serving.closed_forms.percentiles import SHARES, Tail, Varied
+from roofline.serving.simulate.simulate import Extent, simulate
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 PARTS = tuple(Tail.FIGURES)

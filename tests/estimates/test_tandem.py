@@ -11,8 +11,8 @@ import pytest
 
 import roofline as rl
 from pools_events import Plant, Run
-from roofline.estimates.queueing import interpolated
-from roofline.estimates.tandem import Batches, Passage, Places, Tandem, balance, dealt, of_rank
+from roofline.serving.closed_forms.disaggregated_queue import Batches, Passage, Places, Tandem, balance, dealt, of_rank
+from roofline.serving.closed_forms.interpolation import interpolated
 
 
 def batches_of(plant: Plant, number: int = 10) -> Batches:

@@ -8,8 +8,8 @@ import pytest
 
 import roofline as rl
 from folded import folded
-from roofline.estimates.training_kept import kept_bytes, op_bytes
 from roofline.model.adapters import with_lora
+from roofline.training.memory.saved_activations import kept_bytes, op_bytes
 from roofline.work.recipe import recipe_named
 from roofline.work.training import with_options
 

@@ -9,14 +9,14 @@ import pytest
 
 import roofline as rl
 from folded import folded
-from roofline.estimates.train import TrainingEstimate
-from roofline.estimates.training_kept import kept_by_op, layer_bytes
-from roofline.estimates.training_memory import memory_of
-from roofline.estimates.training_traffic import gathered_of, times_of
-from roofline.estimates.training_working import WORKSPACES, reduced_in, stored, total_bytes, travelling
 from roofline.layout.layout import Layout
 from roofline.model.adapters import with_lora
 from roofline.model.formats import FORMATS
+from roofline.training.estimate import TrainingEstimate
+from roofline.training.memory.memory import memory_of
+from roofline.training.memory.saved_activations import kept_by_op, layer_bytes
+from roofline.training.memory.workspace import WORKSPACES, reduced_in, stored, total_bytes, travelling
+from roofline.training.replicas.traffic import gathered_of, times_of
 from roofline.work.checkpointing import layers_again, packed
 
 LLAMA = rl.load("meta-llama/Llama-3.1-8B")

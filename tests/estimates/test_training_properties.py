@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import roofline as rl
 from folded import by_day
-from roofline.estimates.train import TrainingEstimate
-from roofline.estimates.training_kept import kept_bytes
+from roofline.training.estimate import TrainingEstimate
+from roofline.training.memory.saved_activations import kept_bytes
 from roofline.work.training import forward_ops
 
 MODELS = ("meta-llama/Llama-3.2-1B", "Qwen/Qwen1.5-MoE-A2.7B", "google/gemma-2-2b")

@@ -10,18 +10,18 @@ import pytest
 
 import roofline as rl
 from folded import folded
-from roofline.estimates.schedule import StageTimes, length
-from roofline.estimates.training_changes import training_remedies
-from roofline.estimates.training_kept import kept_bytes, op_bytes
-from roofline.estimates.training_memory import trained
-from roofline.estimates.training_muon import whole_bytes
-from roofline.estimates.training_passes import MOST_KNOWN, timed_micro_batch
-from roofline.estimates.training_update import update_ops
-from roofline.estimates.training_working import gathered_bytes
-from roofline.explore.training_breakdown import breakdown
+from roofline.hardware.cluster import cluster_named
 from roofline.layout.layout import Exchange, Layout
-from roofline.machine.fabric import cluster_named
 from roofline.model.load import catalog_config
+from roofline.training.breakdown import breakdown
+from roofline.training.memory.memory import trained
+from roofline.training.memory.saved_activations import kept_bytes, op_bytes
+from roofline.training.memory.workspace import gathered_bytes
+from roofline.training.passes import MOST_KNOWN, timed_micro_batch
+from roofline.training.pipeline.schedule import StageTimes, length
+from roofline.training.remedies import training_remedies
+from roofline.training.replicas.muon import whole_bytes
+from roofline.training.replicas.optimizer import update_ops
 from roofline.work import ops as o
 from roofline.work.recipe import newton_schulz_flops
 from roofline.work.training import step_ops

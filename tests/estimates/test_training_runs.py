@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 import roofline as rl
-from roofline.estimates.contention import Contention, contention_on
-from roofline.estimates.settings import setup
-from roofline.estimates.span import Span
-from roofline.estimates.training_scale import late, waiting_of
-from roofline.machine.engine import engine_named, trainers
+from roofline.engines.engine import engine_named, trainers
+from roofline.inference.contention import Contention, contention_on
+from roofline.inference.settings import setup
+from roofline.inference.span import Span
+from roofline.training.replicas.stragglers import late, waiting_of
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 

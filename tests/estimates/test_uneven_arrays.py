@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import roofline as rl
-from roofline.estimates.schedule import StageTimes, length
+from roofline.training.pipeline.schedule import StageTimes, length
 
 
 def test_dualpipe_of_several_times_and_many_micro_batches() -> None:

@@ -8,10 +8,10 @@ import pytest
 
 import roofline as rl
 from folded import folded
-from roofline.estimates.deployment import deploy, inference_layouts, training_layouts
-from roofline.machine.chip import chips
-from roofline.machine.fabric import cluster_named, clusters
-from roofline.machine.files import plain_name
+from roofline.hardware.chip import chips
+from roofline.hardware.chip_files import plain_name
+from roofline.hardware.cluster import cluster_named, clusters
+from roofline.inference.deployment import deploy, inference_layouts, training_layouts
 
 SMALL, LARGE, LARGEST = "meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.1-70B", "meta-llama/Llama-3.1-405B"
 LATENT = "deepseek-ai/DeepSeek-V3"

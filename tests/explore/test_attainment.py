@@ -10,11 +10,11 @@ import pytest
 import roofline as rl
 from folded import by_day
 from roofline.declared.groups import LIMITED
-from roofline.estimates.span import exactly
-from roofline.estimates.tails import MOST_VARIED, SHARES, Percentiles, Tail, Varied
-from roofline.explore.attainment import least_over_mean, pool_percentiles, seconds_of, share_beyond
-from roofline.explore.demand import Limits
-from roofline.simulation.recorder import ROW
+from roofline.inference.span import exactly
+from roofline.serving.closed_forms.attainment import least_over_mean, pool_percentiles, seconds_of, share_beyond
+from roofline.serving.closed_forms.percentiles import MOST_VARIED, SHARES, Percentiles, Tail, Varied
+from roofline.serving.simulate.recorder import ROW
+from roofline.whatif.search.demand import Limits
 
 SMALL = rl.load(
     {
@@ -134,7 +134,7 @@ def test_a_word_in_place_of_a_share_is_read_beside_pydantic_too(capsys: pytest.C
     """Which checks what an option is read into by its type, where it is imported."""
     import pydantic  # noqa: F401
 
-    from roofline.cli.main import main
+    from roofline.doors.cli.main import main
 
     main(["simulate", "Qwen/Qwen2.5-0.5B", "--on", "h100-sxm", "--input", "64", "--output-tokens", "8", "--rate", "1",
           "--requests", "50", "--ttft", "10s", "--attainment", "mean"])  # fmt: skip
@@ -142,7 +142,7 @@ def test_a_word_in_place_of_a_share_is_read_beside_pydantic_too(capsys: pytest.C
 
 
 def test_a_simulation_that_misses_its_limits_ends_with_1(capsys: pytest.CaptureFixture[str]) -> None:
-    from roofline.cli.main import main
+    from roofline.doors.cli.main import main
 
     words = ["simulate", "Qwen/Qwen2.5-0.5B", "--on", "h100-sxm", "--input", "64", "--output-tokens", "8",
              "--concurrency", "4", "--requests", "200"]  # fmt: skip
@@ -178,7 +178,7 @@ def test_where_nothing_keeps_the_limits_the_nearest_is_told(load: dict[str, Any]
 
 
 def test_the_command_says_how_near_anything_comes(capsys: pytest.CaptureFixture[str]) -> None:
-    from roofline.cli.main import main
+    from roofline.doors.cli.main import main
 
     words = ["search", "Qwen/Qwen2.5-0.5B", "--on", "h100-sxm", "--chips", "1", "--input", "64", "--output-tokens", "8",
              "--kind", "aggregated"]  # fmt: skip
@@ -202,7 +202,7 @@ def test_a_share_that_cannot_be(wrong: object) -> None:
 
 
 def test_the_header_says_whose_limits_they_are(capsys: pytest.CaptureFixture[str]) -> None:
-    from roofline.cli.main import main
+    from roofline.doors.cli.main import main
 
     words = ["search", "Qwen/Qwen2.5-0.5B", "--on", "h100-sxm", "--chips", "1", "--input", "64", "--output-tokens", "8",
              "--ttft", "1s", "--tpot", "20ms", "--kind", "aggregated"]  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import roofline as rl
-from roofline.explore.codesign import Bounds, Design, Process, drawing_board, front_of, worked_out
+from roofline.whatif.codesign import Bounds, Design, Process, drawing_board, front_of, worked_out
 
 MODEL = rl.load("meta-llama/Llama-3.1-8B")
 QUESTION: dict[str, Any] = {"on": "h100-sxm", "batch": 8, "input": 512, "output": 64}

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from folded import folded
 from roofline import InputError
-from roofline.explore.columns import Words, words_of
-from roofline.explore.condition import DEEPEST_CONDITION, condition_of
+from roofline.whatif.query.columns import Words, words_of
+from roofline.whatif.query.condition import DEEPEST_CONDITION, condition_of
 
 UNITS = {"fits": "flag", "tpot": "s", "time": "s", "batch": "", "bound": "word", "total": "B", "mfu": "share"}
 ROWS: dict[str, Any] = {

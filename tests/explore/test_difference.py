@@ -7,8 +7,8 @@ import math
 import pytest
 
 import roofline as rl
-from roofline.explore import difference
-from roofline.explore.difference import Cause, differ, side
+from roofline.whatif import diff as difference
+from roofline.whatif.diff import Cause, differ, side
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 MODEL = rl.load(LLAMA)

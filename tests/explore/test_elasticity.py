@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 import roofline as rl
-from roofline.cli.main import main
-from roofline.estimates.settings import setup
-from roofline.explore.elasticity import ideal_elasticities, slope
-from roofline.explore.knobs import KNOBS, RATES
-from roofline.explore.open_question import OpenQuestion
-from roofline.explore.sensitivity import OperatingPoint, answers
+from roofline.doors.cli.main import main
+from roofline.inference.settings import setup
+from roofline.whatif.query.knobs import KNOBS, RATES
+from roofline.whatif.query.query import OpenQuestion
+from roofline.whatif.sensitivity.sensitivity import ideal_elasticities, slope
+from roofline.whatif.sensitivity.tornado import OperatingPoint, answers
 
 LLAMA = rl.load("meta-llama/Llama-3.1-8B")
 MIXTURE = rl.load("Qwen/Qwen3-30B-A3B")

@@ -8,9 +8,11 @@ import pytest
 from cyclopts import CycloptsError
 
 import roofline as rl
-from roofline.cli.main import app
-from roofline.estimates.fit import fit
-from roofline.explore.guidance import (
+from roofline.doors.cli.main import app
+from roofline.inference.fit import fit
+from roofline.views.report.subject import report_on
+from roofline.views.report.summary import best_changes
+from roofline.whatif.search.recommendations import (
     SEQUENCES,
     Advice,
     Served,
@@ -21,8 +23,6 @@ from roofline.explore.guidance import (
     served,
     training_advice,
 )
-from roofline.show.report.first_screen import best_changes
-from roofline.show.report.subject import report_on
 
 
 def advised(name: str, **how: Any) -> tuple[rl.Model, Served, tuple[Advice, ...]]:

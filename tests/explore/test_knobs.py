@@ -10,12 +10,12 @@ import pytest
 
 import roofline as rl
 from folded import folded
-from roofline.estimates.settings import setup
-from roofline.explore.asking import question_of
-from roofline.explore.codesign import Design, Process, drawing_board, worked_out
-from roofline.explore.knobs import KNOBS, RATES
-from roofline.explore.open_question import OpenQuestion
-from roofline.explore.sensitivity import OperatingPoint, answers
+from roofline.inference.settings import setup
+from roofline.whatif.codesign import Design, Process, drawing_board, worked_out
+from roofline.whatif.query.knobs import KNOBS, RATES
+from roofline.whatif.query.parsing import question_of
+from roofline.whatif.query.query import OpenQuestion
+from roofline.whatif.sensitivity.tornado import OperatingPoint, answers
 
 DENSE, MIXTURE = rl.load("meta-llama/Llama-3.1-8B"), rl.load("deepseek-ai/DeepSeek-V3")
 QUESTIONS: dict[str, tuple[rl.Model, dict[str, Any]]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import roofline as rl
-from roofline.explore.points import GROUPS, formats, group_of, points, time_shares, work_shares
+from roofline.whatif.markers import GROUPS, formats, group_of, points, time_shares, work_shares
 from roofline.work import ops as o
 
 LLAMA = rl.load("meta-llama/Llama-3.1-8B")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 import roofline as rl
-from roofline.estimates.settings import setup
-from roofline.explore.guidance import changes, served
-from roofline.explore.quantized_weights import quantized_weights, weights_text
-from roofline.explore.sensitivity import OperatingPoint, answers, grid
+from roofline.inference.settings import setup
+from roofline.whatif.search.recommendations import changes, served
+from roofline.whatif.sensitivity.quantized_weights import quantized_weights, weights_text
+from roofline.whatif.sensitivity.tornado import OperatingPoint, answers, grid
 
 
 def test_experts_in_four_bits_are_not_widened() -> None:

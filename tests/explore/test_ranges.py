@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from folded import folded
 from roofline import InputError, Layout
-from roofline.explore.axes import figures_named
-from roofline.explore.ranges import layouts_named, numbers_named, values_of
+from roofline.whatif.query.axes import figures_named
+from roofline.whatif.query.ranges import layouts_named, numbers_named, values_of
 
 
 @folded(

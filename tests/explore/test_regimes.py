@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import roofline as rl
-from roofline.estimates.settings import setup
-from roofline.explore.regimes import MOST, Critical, Dominance, critical, dominance
-from roofline.explore.sensitivity import OperatingPoint, grid
-from roofline.explore.sweep import first_true
+from roofline.inference.settings import setup
+from roofline.whatif.query.regimes import MOST, Critical, Dominance, critical, dominance
+from roofline.whatif.sensitivity.tornado import OperatingPoint, grid
+from roofline.whatif.sweep.crossovers import first_true
 
 LLAMA = rl.load("meta-llama/Llama-3.1-8B")
 

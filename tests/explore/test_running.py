@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import roofline as rl
-from roofline.cli.main import main
 from roofline.declared.errors import InputError
-from roofline.explore.running import formats_that_run, what_runs
+from roofline.doors.cli.main import main
+from roofline.whatif.search.what_fits import formats_that_run, what_runs
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 

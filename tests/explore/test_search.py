@@ -12,14 +12,14 @@ import pytest
 import roofline as rl
 from alike import EQUAL
 from folded import by_day, folded
-from roofline.estimates.span import Span, exactly
-from roofline.estimates.tails import Percentiles, Tail, Tails
-from roofline.explore.attainment import seconds_of
-from roofline.explore.demand import Demand, Limits
-from roofline.explore.figures import OBJECTIVES
-from roofline.explore.plan_place import rank_plan
-from roofline.explore.search import Search, search
-from roofline.explore.serving_plans import ServingPlan, percentiles_of
+from roofline.inference.span import Span, exactly
+from roofline.serving.closed_forms.attainment import seconds_of
+from roofline.serving.closed_forms.percentiles import Percentiles, Tail, Tails
+from roofline.whatif.query.figures import OBJECTIVES
+from roofline.whatif.search.demand import Demand, Limits
+from roofline.whatif.search.search import Search, search
+from roofline.whatif.search.serving.plans import ServingPlan, percentiles_of
+from roofline.whatif.search.target import rank_plan
 
 SMALL = {
     "model_type": "llama", "hidden_size": 2048, "intermediate_size": 8192, "vocab_size": 32000,
@@ -287,7 +287,7 @@ def test_a_simulation_confirms_the_best() -> None:
 
 
 def test_command(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
-    from roofline.cli.main import main
+    from roofline.doors.cli.main import main
 
     words = ["search", "Qwen/Qwen3-0.6B", "--on", ON, "--chips", "2", "--input", "1000", "--output-tokens", "100",
              "--ttft", "300ms", "--tpot", "10ms", "--kind", "aggregated",
@@ -315,7 +315,7 @@ def test_command(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
 def test_the_json_has_the_plan_that_is_asked_about(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
     import jsonschema
 
-    from roofline.cli.main import main
+    from roofline.doors.cli.main import main
     from roofline.schema import schemas
 
     words = ["search", "Qwen/Qwen2.5-0.5B", "--on", ON, "--chips", "2", "--input", "64", "--output-tokens", "8",

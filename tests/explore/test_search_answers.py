@@ -13,12 +13,12 @@ import pytest
 import roofline as rl
 from folded import by_day
 from roofline.declared.kinds import ObjectiveName
-from roofline.explore.confirm import confirmed
-from roofline.explore.figures import OBJECTIVES
-from roofline.explore.ranking import OFF, ROOM_OF_MOST, SURE, simplicity
-from roofline.explore.search import Search
-from roofline.explore.serving_plans import ServingPlan
-from roofline.explore.training_search import TRAINING_AIMS
+from roofline.whatif.query.figures import OBJECTIVES
+from roofline.whatif.search.confirmation import confirmed
+from roofline.whatif.search.ranking import OFF, ROOM_OF_MOST, SURE, simplicity
+from roofline.whatif.search.search import Search
+from roofline.whatif.search.serving.plans import ServingPlan
+from roofline.whatif.search.training_search import TRAINING_AIMS
 
 SMALL = rl.load(
     {
@@ -128,7 +128,7 @@ def test_most_tokens_for_a_user_take_all_replicas(load: dict[str, Any]) -> None:
 
 
 def test_the_best_of_every_machine_is_told(capsys: pytest.CaptureFixture[str], whole: bool) -> None:
-    from roofline.cli.main import main
+    from roofline.doors.cli.main import main
 
     machines = [ON, "l4", "a100-sxm-80gb"][: by_day(2, 3)]
     layout = None if whole else "tp=1"
@@ -188,7 +188,7 @@ def test_a_simulation_has_the_load_of_the_search() -> None:
 
 
 def test_limits_that_no_simulation_keeps_are_a_clear_answer(capsys: pytest.CaptureFixture[str]) -> None:
-    from roofline.cli.main import main
+    from roofline.doors.cli.main import main
 
     words = ["search", "Qwen/Qwen2.5-0.5B", "--on", ON, "--chips", "2", "--input", "4000", "--output-tokens", "20",
              "--top", "1", "--kind", "disaggregated", "--layout", "tp=1", "--confirm", "1"]  # fmt: skip

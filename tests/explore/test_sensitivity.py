@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 import roofline as rl
-from roofline.estimates.settings import setup
-from roofline.explore.regimes import dominance
-from roofline.explore.sensitivity import OperatingPoint, answers
+from roofline.inference.settings import setup
+from roofline.whatif.query.regimes import dominance
+from roofline.whatif.sensitivity.tornado import OperatingPoint, answers
 
 LLAMA = rl.load("meta-llama/Llama-3.1-8B")
 

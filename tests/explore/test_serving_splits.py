@@ -12,18 +12,20 @@ import numpy as np
 import pytest
 
 import roofline as rl
-from roofline.cli.main import main
 from roofline.declared.groups import Where
-from roofline.explore import serving_pools, serving_replicas, serving_splits
-from roofline.explore.demand import Demand, Limits
-from roofline.explore.figures import OBJECTIVES
-from roofline.explore.search import search
-from roofline.explore.serving_plans import Site
-from roofline.explore.serving_pools import LEAST, pool_pairs
-from roofline.explore.serving_replicas import aggregated
-from roofline.explore.serving_space import SiteSpace
-from roofline.explore.serving_splits import Splits
+from roofline.doors.cli.main import main
 from roofline.layout.layout import layout_named
+from roofline.whatif.query.figures import OBJECTIVES
+from roofline.whatif.search.demand import Demand, Limits
+from roofline.whatif.search.search import search
+from roofline.whatif.search.serving import pools as serving_pools
+from roofline.whatif.search.serving import replicas as serving_replicas
+from roofline.whatif.search.serving import splits as serving_splits
+from roofline.whatif.search.serving.plans import Site
+from roofline.whatif.search.serving.pools import LEAST, pool_pairs
+from roofline.whatif.search.serving.replicas import aggregated
+from roofline.whatif.search.serving.space import SiteSpace
+from roofline.whatif.search.serving.splits import Splits
 
 MODEL = rl.load({
     "model_type": "llama", "hidden_size": 2048, "intermediate_size": 8192, "vocab_size": 32000,

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 import roofline as rl
 from folded import by_day, folded
-from roofline.bracketing import real_end, whole_end
-from roofline.cli.main import main
-from roofline.explore.asking import side_named
-from roofline.explore.break_even import Owned
-from roofline.explore.condition import condition_of
-from roofline.explore.knobs import HARDWARE, WORK
-from roofline.explore.solve import FINDS
+from roofline.declared.bracketing import real_end, whole_end
+from roofline.doors.cli.main import main
+from roofline.whatif.query.condition import condition_of
+from roofline.whatif.query.knobs import HARDWARE, WORK
+from roofline.whatif.query.parsing import side_named
+from roofline.whatif.solve.break_even import Owned
+from roofline.whatif.solve.solve import FINDS
 
 SMALL = {
     "model_type": "llama", "hidden_size": 2048, "intermediate_size": 8192, "vocab_size": 32000,

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline.explore import space as spaces
-from roofline.explore.evaluate import halves, trimmed
-from roofline.explore.space import Choice, Numbers, Segment, Space
+from roofline.whatif.query.evaluate import halves, trimmed
+from roofline.whatif.search import space as spaces
+from roofline.whatif.search.space import Choice, Numbers, Segment, Space
 
 
 def space(choices: list[int], numbers: list[int]) -> Space:

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import roofline as rl
-from roofline.explore.memory import memory_over_context
-from roofline.explore.sweep import binding, crossings, floor_bound, map_decode, spread, sweep_steps
+from roofline.declared.bracketing import spread
+from roofline.whatif.search.memory import memory_over_context
+from roofline.whatif.sweep.crossovers import binding, crossings, floor_bound, map_decode, sweep_steps
 
 LLAMA = rl.load("meta-llama/Llama-3.1-8B")
 QWEN = rl.load("Qwen/Qwen3-30B-A3B")

@@ -13,9 +13,10 @@ import pytest
 import roofline as rl
 from folded import by_day, folded
 from hub import CONFIG
-from roofline.explore import families, workers
-from roofline.explore.swept import MOST_IN_MEMORY, sweep, sweep_digest
-from roofline.explore.workers import each_in_order
+from roofline.whatif.query import compiled
+from roofline.whatif.sweep import workers
+from roofline.whatif.sweep.sweep import MOST_IN_MEMORY, sweep, sweep_digest
+from roofline.whatif.sweep.workers import each_in_order
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 MOE = "Qwen/Qwen3-30B-A3B"
@@ -150,7 +151,7 @@ def test_a_condition_keeps_the_rows_that_meet_it() -> None:
 def test_what_does_not_fit_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory comes before time."""
     timed: list[int] = []
-    from roofline.estimates.step import Estimate
+    from roofline.inference.step import Estimate
 
     total = Estimate.total.func  # type: ignore[attr-defined]
     watched = property(lambda e: (timed.append(int(np.prod(e.shape))), total(e))[1])
@@ -239,7 +240,7 @@ def test_plans_together_are_those_alone(
     batch = [1, 33, 700] if phase != "generate" else [33, 700]
     asked: dict[str, Any] = {"precision": [None, "kv=fp8"], "batch": batch, "columns": columns, **axes}
     together = sweep(model, phase=phase, where="memory_weights > 0GB and layout != 'tp=2, dp=2'", **asked)
-    monkeypatch.setattr(families, "FEWEST_TOGETHER", 10**9)
+    monkeypatch.setattr(compiled, "FEWEST_TOGETHER", 10**9)
     alone = sweep(model, phase=phase, where="memory_weights > 0GB and layout != 'tp=2, dp=2'", **asked)
     assert together.rows > 0
     assert together.dropped == alone.dropped

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 import roofline as rl
-from roofline.estimates.train import TrainingEstimate
-from roofline.explore.training_breakdown import breakdown
-from roofline.explore.training_bytes import LAYER_INPUTS, memory_over_step, module_bytes
-from roofline.show.plots.build_training import step_memory_plot
-from roofline.show.plots.style import Style
-from roofline.show.plots.web import page
-from roofline.show.plots.write import write
-from roofline.show.timeline import training_trace
+from roofline.training.breakdown import breakdown
+from roofline.training.estimate import TrainingEstimate
+from roofline.training.memory.by_part import LAYER_INPUTS, memory_over_step, module_bytes
+from roofline.views.files.timeline import training_trace
+from roofline.views.plots.build_training import step_memory_plot
+from roofline.views.plots.plotly import page
+from roofline.views.plots.style import Style
+from roofline.views.plots.write import write
 
 DENSE, DEEP = "meta-llama/Llama-3.1-70B", "deepseek-ai/DeepSeek-V3"
 PIPED: dict[str, Any] = {"batch": 32, "tokens": 4096, "on": "8xdgx-h100", "layout": "tp=8,pp=4,dp=2,sp,zero=1"}

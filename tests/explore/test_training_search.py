@@ -8,8 +8,8 @@ import pytest
 
 import roofline as rl
 from folded import by_day
-from roofline.explore.training_points import chunk_numbers
-from roofline.explore.training_search import search_training
+from roofline.whatif.search.training_search import search_training
+from roofline.whatif.sweep.training_points import chunk_numbers
 
 SMALL = {
     "model_type": "llama", "hidden_size": 1024, "intermediate_size": 4096, "vocab_size": 32000,
@@ -132,7 +132,7 @@ def test_bad_questions(wrong: dict[str, object]) -> None:
 
 
 def test_command(capsys: pytest.CaptureFixture[str]) -> None:
-    from roofline.cli.main import main
+    from roofline.doors.cli.main import main
 
     words = ["search", "Qwen/Qwen3-0.6B", "--train", "--batch", "8", "--tokens", "2048", "--on", ON, "--top", "3"]
     main([*words, "--json"])
@@ -204,7 +204,7 @@ def test_an_option_of_some_recomputations_leaves_out_the_others() -> None:
 
 
 def test_the_command_honours_both(capsys: pytest.CaptureFixture[str]) -> None:
-    from roofline.cli.main import main
+    from roofline.doors.cli.main import main
 
     words = ["search", "Qwen/Qwen3-0.6B", "--train", "--batch", "16", "--tokens", "512", "--on", ON, "--json"]
     main([*words, "--schedule", "dualpipe", "--recompute", "full"])

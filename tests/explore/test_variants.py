@@ -7,7 +7,9 @@ import re
 import pytest
 
 import roofline as rl
-from roofline.explore.variants import (
+from roofline.model.model import Model
+from roofline.model.modules import Norm
+from roofline.whatif.query.model_variants import (
     scaled,
     with_experts_per_token,
     with_inner,
@@ -15,8 +17,6 @@ from roofline.explore.variants import (
     with_layers,
     with_width,
 )
-from roofline.model.model import Model
-from roofline.model.modules import Norm
 
 LLAMA = {
     "model_type": "llama", "hidden_size": 512, "intermediate_size": 1024, "vocab_size": 1000, "num_hidden_layers": 4,

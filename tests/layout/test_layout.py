@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import roofline as rl
 from folded import folded
+from roofline.kernels.exchanges import Routing
 from roofline.layout.layout import Layout, layout_named
-from roofline.machine.collectives import Routing
 from roofline.model import modules as m
 from roofline.model.load import catalog
 from roofline.model.model import Model

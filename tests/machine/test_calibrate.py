@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from folded import folded
-from roofline.cli import calibrate as command
 from roofline.declared.errors import InputError
-from roofline.machine import calibrate as c
-from roofline.machine.calibrate import measuring
-from roofline.machine.calibrate.benches import NumpyBench, TorchBench
-from roofline.machine.calibrate.fitting import CPU_SETTINGS, FREE, bare_chip, predicted
-from roofline.machine.calibrate.host import describe
-from roofline.machine.constants import constants_for
-from roofline.machine.law import RECORDS
-from roofline.machine.named_chip import chip_named
+from roofline.doors.cli.commands import calibrate as command
+from roofline.hardware.named_chip import chip_named
+from roofline.kernels.constants import constants_for
+from roofline.kernels.law import RECORDS
+from roofline.measured import calibrate as c
+from roofline.measured.calibrate import measuring
+from roofline.measured.calibrate.benches import NumpyBench, TorchBench
+from roofline.measured.calibrate.fitting import CPU_SETTINGS, FREE, bare_chip, predicted
+from roofline.measured.calibrate.host import describe
 
 MACHINE = c.MeasuredMachine("cpu", "Test CPU", "amd", 4, 32e9, 32 * 2.0**20, "PyTorch 0", date="2025-01-01")
 PEAKS = {"fp32": 2e11, "bf16": 8e11}
@@ -287,5 +287,6 @@ def test_an_interrupt_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_torch_is_not_loaded_to_import_the_command() -> None:
     import subprocess
 
-    code = "import roofline.cli.calibrate, roofline.machine.calibrate, sys; assert 'torch' not in sys.modules"
+    modules = "roofline.doors.cli.commands.calibrate, roofline.measured.calibrate"
+    code = f"import {modules}, sys; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -10,8 +10,8 @@ import pytest
 import roofline as rl
 from folded import folded
 from roofline.declared.errors import InputError
-from roofline.machine.chip import chips
-from roofline.machine.named_chip import chip_named
+from roofline.hardware.chip import chips
+from roofline.hardware.named_chip import chip_named
 
 GOOD = """
 [mine]

@@ -8,11 +8,11 @@ import pytest
 
 import roofline as rl
 from folded import folded
-from roofline.machine.constants import OTHER_VENDORS, constants_for
-from roofline.machine.engine import engine_named
-from roofline.machine.named_chip import chip_named
-from roofline.machine.target import CALIBRATED, Target, experts_path, path_of
-from roofline.machine.timing import time_quantise
+from roofline.engines.engine import engine_named
+from roofline.hardware.named_chip import chip_named
+from roofline.kernels.constants import OTHER_VENDORS, constants_for
+from roofline.kernels.target import CALIBRATED, Target, experts_path, path_of
+from roofline.kernels.timing import time_quantise
 from roofline.model.formats import FORMATS
 from roofline.model.precision import uniform
 from roofline.work import ops as o

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from folded import folded
 from roofline.declared.errors import InputError
-from roofline.machine.collectives import ALGORITHMS, OPS, bytes_moved, collective, hierarchical_bytes, steps
-from roofline.machine.fabric import Cluster, Level, cluster_named
-from roofline.machine.links import FILE, KNOTS, Link, _tables, link_of, measured
+from roofline.hardware.cluster import Cluster, Level, cluster_named
+from roofline.kernels.collectives import ALGORITHMS, OPS, bytes_moved, collective, hierarchical_bytes, steps
+from roofline.kernels.links import FILE, KNOTS, Link, _tables, link_of, measured
 
 RANKS = st.integers(1, 64)
 CHUNK = st.integers(1, 10**6)

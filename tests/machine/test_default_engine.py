@@ -9,12 +9,12 @@ import pytest
 
 import roofline as rl
 from folded import folded
-from roofline.cli.main import main
-from roofline.estimates.settings import setup
-from roofline.machine.chip import chips
-from roofline.machine.engine import default_engine, engine_named, engines
-from roofline.machine.named_chip import chip_named
-from roofline.show.plots.make import plot
+from roofline.doors.cli.main import main
+from roofline.engines.engine import default_engine, engine_named, engines
+from roofline.hardware.chip import chips
+from roofline.hardware.named_chip import chip_named
+from roofline.inference.settings import setup
+from roofline.views.plots.make import plot
 
 LLAMA = rl.load("meta-llama/Llama-3.1-8B")
 VENDORS = {"nvidia", "amd", "intel", "google", "aws", "huawei"}

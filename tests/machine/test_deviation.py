@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 import roofline as rl
-from roofline.machine.constants import Constants, constants_for
-from roofline.machine.deviation import EXACT, Deviation, deviation_between, deviation_within
-from roofline.machine.engine import engine_named
-from roofline.machine.law import StreamLaw
-from roofline.machine.named_chip import chip_named
-from roofline.machine.target import CALIBRATED, Target
-from roofline.machine.timing import time_op
+from roofline.engines.engine import engine_named
+from roofline.hardware.named_chip import chip_named
+from roofline.kernels.constants import Constants, constants_for
+from roofline.kernels.deviation import EXACT, Deviation, deviation_between, deviation_within
+from roofline.kernels.law import StreamLaw
+from roofline.kernels.target import CALIBRATED, Target
+from roofline.kernels.timing import time_op
 from roofline.work import ops as o
 from roofline.work.lower import lower
 

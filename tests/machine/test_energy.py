@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 import roofline as rl
 from folded import folded
-from roofline.machine.energy import Busy, draw_of
-from roofline.machine.grids import grid_named, grids
-from roofline.machine.named_chip import chip_named
+from roofline.hardware.grids import grid_named, grids
+from roofline.hardware.named_chip import chip_named
+from roofline.kernels.power import Busy, draw_of
 
 H100 = rl.chips()["h100-sxm"]
 SECONDS = st.floats(0, 1e6)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 import roofline as rl
-from roofline.machine.engine import engine_named
+from roofline.engines.engine import engine_named
 
 
 def test_a_cpu_widens_halves_that_it_does_not_multiply_in() -> None:

@@ -8,12 +8,12 @@ import pytest
 
 import roofline as rl
 from folded import folded
-from roofline.cli.main import main
 from roofline.declared.errors import InputError
-from roofline.estimates.settings import setup
-from roofline.machine.engine import Engine, engine_named, engines
-from roofline.machine.engine_settings import CONDITIONS, GENERAL, static_share
-from roofline.machine.named_chip import chip_named
+from roofline.doors.cli.main import main
+from roofline.engines.engine import Engine, engine_named, engines
+from roofline.engines.settings import CONDITIONS, GENERAL, static_share
+from roofline.hardware.named_chip import chip_named
+from roofline.inference.settings import setup
 
 LLAMA = rl.load("meta-llama/Llama-3.1-8B")
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from folded import folded
 from roofline.declared.errors import InputError
-from roofline.machine.collectives import Transfer, collective
-from roofline.machine.exchanges import KERNEL_NAMES, ExchangeKernel, Routing, exchange_constants
-from roofline.machine.fabric import cluster_named
+from roofline.hardware.cluster import cluster_named
+from roofline.kernels.collectives import Transfer, collective
+from roofline.kernels.exchanges import KERNEL_NAMES, ExchangeKernel, Routing, exchange_constants
 
 H800, H100 = cluster_named("16xhgx-h800"), cluster_named("16xdgx-h100")
 BYTES = {"dispatch": 7168 + 4 * 56, "combine": 2 * 7168}

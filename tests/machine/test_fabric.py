@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 import roofline as rl
 from folded import folded
 from roofline.declared.errors import InputError, MachineNameWarning
-from roofline.machine.chip import chips
-from roofline.machine.fabric import KINDS, Cluster, Level, cluster_named, clusters, is_cluster, level_part
-from roofline.machine.files import plain_name
-from roofline.machine.named_chip import chip_named
+from roofline.hardware.chip import chips
+from roofline.hardware.chip_files import plain_name
+from roofline.hardware.cluster import KINDS, Cluster, Level, cluster_named, clusters, is_cluster, level_part
+from roofline.hardware.named_chip import chip_named
 
 GOOD = """
 [mine]

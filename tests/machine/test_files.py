@@ -10,12 +10,12 @@ import pytest
 
 import roofline
 from folded import folded
-from roofline.machine.chip import chip_id, chips
-from roofline.machine.fabric import clusters, is_catalogued
-from roofline.machine.files import Tables, plain_name, raw
+from roofline.hardware.chip import chip_id, chips
+from roofline.hardware.chip_files import Tables, plain_name, raw
+from roofline.hardware.cluster import clusters, is_catalogued
 
-MACHINE = Path(roofline.__file__).parent / "machine"
-FILES = sorted(set(MACHINE.rglob("*.toml")) - {MACHINE / "fitted_on.toml"})  # which is read whole
+PACKAGE = Path(roofline.__file__).parent
+FILES = sorted(path for room in ("hardware", "kernels", "engines") for path in (PACKAGE / room).rglob("*.toml"))
 
 
 @folded("path", FILES, ids=lambda path: path.stem)

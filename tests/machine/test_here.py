@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from folded import folded
 from roofline.declared.errors import InputError
-from roofline.machine.chip import chips
-from roofline.machine.fabric import cluster_named, is_cluster
-from roofline.machine.here.devices import LARGEST_OUTPUT, Gpu, bounded_output
-from roofline.machine.here.names import chip_of_gpu, chip_of_processor
-from roofline.machine.here.outputs import (
+from roofline.hardware.chip import chips
+from roofline.hardware.cluster import cluster_named, is_cluster
+from roofline.hardware.detect.devices import LARGEST_OUTPUT, Gpu, bounded_output
+from roofline.hardware.detect.names import chip_of_gpu, chip_of_processor
+from roofline.hardware.detect.outputs import (
     dimms_of_dmidecode,
     gpus_of_nvidia_smi,
     gpus_of_rocm_smi,
@@ -24,8 +24,8 @@ from roofline.machine.here.outputs import (
     processor_of_lscpu,
     processor_of_sysctl,
 )
-from roofline.machine.here.probe import Outputs, recorded_outputs
-from roofline.machine.here.recognise import machine_of, metal_working_set, this_machine
+from roofline.hardware.detect.probe import Outputs, recorded_outputs
+from roofline.hardware.detect.recognise import machine_of, metal_working_set, this_machine
 
 RECORDED = Path(__file__).with_name("recorded")
 GIB, MIB = 2**30, 2**20

@@ -12,9 +12,9 @@ import pytest
 
 from folded import folded
 from roofline.declared.errors import InputError
-from roofline.machine.fabric import cluster_named
-from roofline.machine.named_chip import chip_named
-from roofline.model import untrusted
+from roofline.hardware.cluster import cluster_named
+from roofline.hardware.named_chip import chip_named
+from roofline.model.sources import untrusted
 
 CHIP = """[mine]
 [mine.memory]

@@ -10,11 +10,11 @@ import pytest
 
 import roofline as rl
 from folded import folded
-from roofline.machine import constants
-from roofline.machine.chip import chips
-from roofline.machine.constants import constants_for
-from roofline.machine.engine import engine_named, engines
-from roofline.machine.named_chip import chip_named
+from roofline.engines.engine import engine_named, engines
+from roofline.hardware.chip import chips
+from roofline.hardware.named_chip import chip_named
+from roofline.kernels import constants
+from roofline.kernels.constants import constants_for
 from roofline.work import ops as o
 
 LLAMA = "meta-llama/Llama-3.1-8B"

@@ -10,10 +10,10 @@ import pytest
 import roofline as rl
 from folded import folded
 from roofline.declared.errors import InputError
-from roofline.machine import chip as chip_module
-from roofline.machine.chip import Chip, chips
-from roofline.machine.named_chip import chip_named
-from roofline.machine.series import ChipRows, host_gbs
+from roofline.hardware import chip as chip_module
+from roofline.hardware.chip import Chip, chips
+from roofline.hardware.named_chip import chip_named
+from roofline.hardware.series import ChipRows, host_gbs
 
 FOLDER = Path(chip_module.__file__).with_name("catalog") / "series"
 ROWS = ChipRows(FOLDER)

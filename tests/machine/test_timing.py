@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 import roofline as rl
 from folded import folded
-from roofline.machine import law
-from roofline.machine.chip import chips
-from roofline.machine.constants import FOLDER, Constants, constants_for
-from roofline.machine.engine import engine_named
-from roofline.machine.kernels import KERNELS
-from roofline.machine.law import RECORDS
-from roofline.machine.named_chip import chip_named
-from roofline.machine.target import CALIBRATED, Target, path_of
+from roofline.engines.engine import engine_named
+from roofline.hardware.chip import chips
+from roofline.hardware.named_chip import chip_named
+from roofline.kernels import law
+from roofline.kernels.constants import FOLDER, Constants, constants_for
+from roofline.kernels.kernels import KERNELS
+from roofline.kernels.law import RECORDS
+from roofline.kernels.target import CALIBRATED, Target, path_of
 from roofline.model.formats import FORMATS
 from roofline.work.lower import lower
 from roofline.work.ops import NAMES, Backward, Communicate

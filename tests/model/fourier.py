@@ -10,13 +10,14 @@ from typing import Any
 from roofline.declared.errors import InputError
 from roofline.declared.maths import Count, is_array, is_symbol
 from roofline.declared.units import whole
-from roofline.explore import anatomy, points
+from roofline.kernels.kernels import GRADIENT_LAWS, of_no_backward, one_pass, runs
 from roofline.layout.shard import SHARDING, Stream, gather
-from roofline.machine.kernels import GRADIENT_LAWS, of_no_backward, one_pass, runs
+from roofline.model import summary
+from roofline.model.checkpoints.tensor_names import PIECES
 from roofline.model.modules import Module
-from roofline.model.names import PIECES
 from roofline.model.precision import PARTS_OF
 from roofline.model.record import record
+from roofline.whatif import markers
 from roofline.work import counting, traffic
 from roofline.work.lower import lowers
 from roofline.work.ops import NAMES, Op
@@ -127,6 +128,6 @@ GRADIENT_LAWS.add(of_no_backward, Transform)
 
 
 # -- in pictures and words -----------------------------------------------------------------------------------------
-points.GROUPS.add("attention", Transform)
-anatomy.GROUPS.add("attention", FourierMixing)
-anatomy.WORDS.add(lambda f: f"Fourier, {whole(f.width)}", FourierMixing)
+markers.GROUPS.add("attention", Transform)
+summary.GROUPS.add("attention", FourierMixing)
+summary.WORDS.add(lambda f: f"Fourier, {whole(f.width)}", FourierMixing)

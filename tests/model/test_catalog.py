@@ -8,7 +8,7 @@ import pytest
 
 import roofline as rl
 from folded import folded
-from roofline.model.choice import chosen_models
+from roofline.model.sources.choice import chosen_models
 
 ENTRIES = rl.catalog()
 

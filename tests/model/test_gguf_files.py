@@ -15,12 +15,12 @@ import pytest
 
 import roofline as rl
 from folded import folded
+from roofline.model.checkpoints.gguf.files import on_hub
+from roofline.model.checkpoints.gguf.header import gguf_header
+from roofline.model.checkpoints.gguf.metadata import architectures
+from roofline.model.checkpoints.gguf.mixes import mix_or_error, types_of
+from roofline.model.checkpoints.gguf.tensors import gguf_size, matrices_of, traits_of
 from roofline.model.formats import GGML_TYPES
-from roofline.model.gguf.files import on_hub
-from roofline.model.gguf.header import gguf_header
-from roofline.model.gguf.metadata import architectures
-from roofline.model.gguf.mixes import mix_or_error, types_of
-from roofline.model.gguf.tensors import gguf_size, matrices_of, traits_of
 
 COMMON = {
     "num_hidden_layers": 2, "max_position_embeddings": 2048, "hidden_size": 256, "intermediate_size": 512,

@@ -12,9 +12,9 @@ import pytest
 
 import roofline as rl
 from folded import folded
+from roofline.model.checkpoints.gguf.mixes import MIXES, MatrixOfGguf, Traits, TypeMix, mix_named, more_bits, types_of
+from roofline.model.checkpoints.gguf.tensors import gguf_size, in_mix, matrices_of
 from roofline.model.formats import GGML_TYPES, format_named
-from roofline.model.gguf.mixes import MIXES, MatrixOfGguf, Traits, TypeMix, mix_named, more_bits, types_of
-from roofline.model.gguf.tensors import gguf_size, in_mix, matrices_of
 
 GIB = 2**30
 NUMPY_TYPES = {"fp32": "F32", "fp16": "F16", "fp64": "F64", "bf16": "BF16"}
@@ -222,7 +222,7 @@ def test_a_rank_holds_its_share_of_whole_rows() -> None:
 
 
 def test_the_command_line_says_what_the_file_takes(capsys: pytest.CaptureFixture[str]) -> None:
-    from roofline.cli.main import main
+    from roofline.doors.cli.main import main
 
     main(["analyze", "meta-llama/Llama-2-7b-hf", "--precision", "q4_k_m", "--layout", "tp=8", "--decode", "10"])
     assert "weights 4.08 GB" in capsys.readouterr().out

@@ -13,9 +13,9 @@ import roofline as rl
 from folded import folded
 from headed import Shapes, beginning, header, size, write, write_all
 from hub import CONFIG
-from roofline.model.headers import LARGEST_HEADER, Tensor, header_tensors
+from roofline.model.checkpoints.headers import LARGEST_HEADER, Tensor, header_tensors
+from roofline.model.checkpoints.stored import as_stored, placed_tensors
 from roofline.model.load import catalog_config
-from roofline.model.stored import as_stored, placed_tensors
 
 HIDDEN, INNER, VOCAB = 64, 128, 128
 """Sizes of `CONFIG`: two layers, four heads of 16."""

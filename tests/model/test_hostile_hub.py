@@ -15,9 +15,9 @@ import pytest
 
 from hub import COMMIT, CONFIG, Hub
 from roofline.declared.errors import InputError
-from roofline.model import hub_read
 from roofline.model.load import load
-from roofline.model.untrusted import LARGEST_FILE
+from roofline.model.sources import read as hub_read
+from roofline.model.sources.untrusted import LARGEST_FILE
 
 BODY = json.dumps(CONFIG).encode()
 MEBIBYTE = b" " * 2**20

@@ -15,21 +15,21 @@ import pytest
 import roofline as rl
 from folded import folded
 from model.fourier import FourierMixing, Transform
-from roofline.explore.anatomy import GROUPS as MODULE_GROUPS
-from roofline.explore.anatomy import fingerprint
-from roofline.explore.points import GROUPS as OP_GROUPS
-from roofline.explore.points import points
-from roofline.machine.kernels import GRADIENT_LAWS
-from roofline.machine.named_chip import chip_named
+from roofline.hardware.named_chip import chip_named
+from roofline.kernels.kernels import GRADIENT_LAWS
 from roofline.model.families.blocks.feed_forward import mlp
 from roofline.model.families.blocks.layers import layer
 from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.formats import FORMATS
+from roofline.model.kind_table import KindTable, MissingKindError, kinds
 from roofline.model.model import Model
 from roofline.model.modules import Collective, Embedding, Linear, Module
 from roofline.model.precision import uniform
-from roofline.model.table import KindTable, MissingKindError, kinds
-from roofline.show.plots.style import GROUP_ORDER
+from roofline.model.summary import GROUPS as MODULE_GROUPS
+from roofline.model.summary import fingerprint
+from roofline.views.plots.style import GROUP_ORDER
+from roofline.whatif.markers import GROUPS as OP_GROUPS
+from roofline.whatif.markers import points
 from roofline.work.counting import COUNTINGS
 from roofline.work.lower import lower
 from roofline.work.ops import Backward, Communicate, Op, Update
@@ -43,8 +43,8 @@ def tables() -> Iterator[KindTable[Any]]:
     """Every table that stands in a module of the package."""
     for path in sorted((SRC / "roofline").rglob("*.py")):
         text = path.read_text(encoding="utf-8")
-        tree = ast.parse(text if "roofline.model.table" in text else "")
-        if any(isinstance(n, ast.ImportFrom) and n.module == "roofline.model.table" for n in ast.walk(tree)):
+        tree = ast.parse(text if "roofline.model.kind_table" in text else "")
+        if any(isinstance(n, ast.ImportFrom) and n.module == "roofline.model.kind_table" for n in ast.walk(tree)):
             name = ".".join(path.relative_to(SRC).with_suffix("").parts)
             yield from (value for value in vars(import_module(name)).values() if isinstance(value, KindTable))
 
@@ -142,10 +142,10 @@ def test_an_unknown_module_is_swallowed_nowhere(table: str, use: Any) -> None:
 
 
 def test_an_unknown_op_is_swallowed_nowhere() -> None:
-    from roofline.machine.engine import engine_named
-    from roofline.machine.kernels import is_matrix
-    from roofline.machine.target import CALIBRATED, Target
-    from roofline.machine.timing import time_op
+    from roofline.engines.engine import engine_named
+    from roofline.kernels.kernels import is_matrix
+    from roofline.kernels.target import CALIBRATED, Target
+    from roofline.kernels.timing import time_op
     from roofline.work.training import backward, kept
 
     odd = OddOp(name="odd", input=1, output=1)
@@ -165,7 +165,7 @@ def test_an_unknown_op_is_swallowed_nowhere() -> None:
 
 def test_what_has_no_gradient_of_its_own_is_never_timed_as_one() -> None:
     """Laws of gradients are those of `Backward`, of which products, collectives and updates make none."""
-    from roofline.machine.kernels import of_no_backward
+    from roofline.kernels.kernels import of_no_backward
 
     without = {kind for kind in OPS if GRADIENT_LAWS[kind] is of_no_backward}
     assert {kind.__name__ for kind in without} == {"MatMul", "ExpertMatMul", "Communicate", "Backward", "Update"}

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 import roofline as rl
 from roofline.declared.maths import experts_visited
+from roofline.model.checkpoints.tensor_names import pieces
 from roofline.model.modules import Attention, Experts, LatentAttention
-from roofline.model.names import pieces
 from roofline.work.lower import attended_pairs, lower
 from roofline.work.ops import Attend, ExpertMatMul
 from roofline.work.step import Queries

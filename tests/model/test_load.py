@@ -17,8 +17,9 @@ from headed import write, write_all
 from hub import COMMIT, CONFIG, FILES, OLDER, TOKEN, Hub
 from roofline.declared.errors import InputError
 from roofline.model import load as loading
-from roofline.model.checkpoint import tensors_of
-from roofline.model.load import CatalogEntry, HubError, catalog, catalog_config, config_of, load, origin_of
+from roofline.model.checkpoints.checkpoint import tensors_of
+from roofline.model.load import CatalogEntry, catalog, catalog_config, config_of, load, origin_of
+from roofline.model.sources.hub import HubError
 
 SOURCE = str(Path(loading.__file__).parents[2])
 
@@ -431,8 +432,8 @@ def test_headers_of_a_cached_file_need_no_hub(hub: Hub, tmp_path: Path, monkeypa
 
 def test_a_gguf_file_is_read_piece_by_piece(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its header is longer than what is asked for first; of what follows nothing is read."""
-    from roofline.model.gguf.header import gguf_header
-    from roofline.model.hub import hub_ranges
+    from roofline.model.checkpoints.gguf.header import gguf_header
+    from roofline.model.sources.hub import hub_ranges
 
     text = b"x" * 1_500_000
     entry = (1).to_bytes(8, "little") + b"k" + (8).to_bytes(4, "little") + len(text).to_bytes(8, "little") + text

@@ -11,7 +11,7 @@ import roofline as rl
 from folded import by_day, folded
 from oracle import cases, defaults
 from roofline.model.class_defaults import class_defaults
-from roofline.model.families import FAMILIES
+from roofline.model.families.registry import FAMILIES
 from roofline.model.load import catalog_config
 
 FIGURES = defaults.load()

@@ -10,7 +10,7 @@ import pytest
 
 import roofline as rl
 from folded import folded
-from roofline.estimates.settings import setup
+from roofline.inference.settings import setup
 from roofline.model.load import catalog, catalog_config
 
 QWEN, MOE, KIMI, BIG = "Qwen/Qwen3-8B", "Qwen/Qwen3-30B-A3B", "moonshotai/Kimi-K2-Instruct", "meta-llama/Llama-3.1-405B"

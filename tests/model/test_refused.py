@@ -6,8 +6,9 @@ import pytest
 
 import roofline as rl
 from folded import folded
-from roofline.model.families import FAMILIES, SAME, WRAPPERS
 from roofline.model.families.refused import REFUSED
+from roofline.model.families.registry import FAMILIES
+from roofline.model.families.wholes import SAME, WRAPPERS
 
 TEXT = {
     "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4,

@@ -11,7 +11,7 @@ import pytest
 import roofline as rl
 from folded import folded
 from oracle.cases.remote import PUBLISHED, Published
-from roofline.model.families import FAMILIES
+from roofline.model.families.registry import FAMILIES
 from roofline.model.model import Model
 
 MODELS = [pytest.param(each, id=f"{name}-{each.total}") for name, models in PUBLISHED.items() for each in models]

@@ -10,7 +10,7 @@ import pytest
 
 import roofline as rl
 from hub import CONFIG
-from roofline.model.survey import checked_configs
+from roofline.model.sources.survey import checked_configs
 
 
 def put(path: Path, content: Any) -> None:

@@ -8,7 +8,7 @@ import roofline as rl
 from roofline.layout.layout import Layout
 from roofline.layout.shard import shard
 from roofline.model import modules as m
-from roofline.model.names import pieces
+from roofline.model.checkpoints.tensor_names import pieces
 
 SIZES = {
     "vocab_size": 100, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 8, "num_key_value_heads": 4,

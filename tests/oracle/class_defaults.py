@@ -11,7 +11,8 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from roofline.model.class_defaults import FILE
-from roofline.model.families import FAMILIES, SAME, WRAPPERS
+from roofline.model.families.registry import FAMILIES
+from roofline.model.families.wholes import SAME, WRAPPERS
 
 NOT_FIELDS = ("model_type", "transformers_version", "output_attentions")
 

@@ -64,8 +64,8 @@ def changed_types(since: str, types: Collection[str]) -> set[str]:
 
 def _needed(model_type: str) -> Iterator[str]:
     """The modules that decide a type's parameters and FLOPs, as their imports say."""
-    from roofline.model.families import FAMILIES as BUILDERS
-    from roofline.model.families import SAME
+    from roofline.model.families.registry import FAMILIES as BUILDERS
+    from roofline.model.families.wholes import SAME
 
     graph = _graph()
     counting = graph.find_upstream_modules("roofline.work.analysis") | {"roofline.work.analysis"}

@@ -8,7 +8,7 @@ import pytest
 
 import roofline as rl
 from roofline.model.class_defaults import FILE, class_defaults
-from roofline.model.families import FAMILIES
+from roofline.model.families.registry import FAMILIES
 
 pytestmark = pytest.mark.oracle
 

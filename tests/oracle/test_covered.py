@@ -5,7 +5,7 @@ import pytest
 import roofline as rl
 from oracle import cases, defaults
 from oracle.cases import remote
-from roofline.model.families import FAMILIES
+from roofline.model.families.registry import FAMILIES
 
 
 def test_every_family_has_a_case_or_a_reason() -> None:

@@ -2,8 +2,9 @@
 
 import pytest
 
-from roofline.model.families import FAMILIES, SAME, WRAPPERS
 from roofline.model.families.refused import REFUSED
+from roofline.model.families.registry import FAMILIES
+from roofline.model.families.wholes import SAME, WRAPPERS
 
 pytestmark = pytest.mark.oracle
 

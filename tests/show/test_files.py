@@ -10,10 +10,10 @@ from threading import Barrier
 
 import pytest
 
-from roofline.cli.main import main
 from roofline.declared.errors import InputError
-from roofline.show.files import check_ending, check_file, check_folder, check_new, whole_file, whole_folder
-from roofline.show.plots.make import plot
+from roofline.doors.cli.main import main
+from roofline.views.files.atomic import check_ending, check_file, check_folder, check_new, whole_file, whole_folder
+from roofline.views.plots.make import plot
 
 
 def refused(check: Callable[[], object]) -> tuple[str, str]:

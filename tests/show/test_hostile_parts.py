@@ -12,9 +12,9 @@ import pytest
 
 import roofline as rl
 from folded import folded
-from roofline.cli.main import main
-from roofline.show import requests, sweep_file
-from roofline.show.requests import RequestFile
+from roofline.doors.cli.main import main
+from roofline.views.files import requests, sweep_file
+from roofline.views.files.requests import RequestFile
 
 SIMULATE = "simulate openai-community/gpt2 --on h100-sxm --input 9 --output 9 --rate 1 --requests 20 --warmup 0"
 SWEEP = "sweep openai-community/gpt2 --on h100-sxm --batch 1,2 --context 64"

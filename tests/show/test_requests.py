@@ -13,9 +13,9 @@ import pytest
 
 import roofline as rl
 from folded import by_day
-from roofline.show import lock, requests
-from roofline.show.files import whole_file
-from roofline.show.requests import RequestFile
+from roofline.views.files import lock, requests
+from roofline.views.files.atomic import whole_file
+from roofline.views.files.requests import RequestFile
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 SMALL = {"on": "h100-sxm", "engine": "vllm(max_num_batched_tokens=256,max_num_seqs=16)"}
@@ -101,7 +101,7 @@ def test_a_run_killed_at_any_write_goes_on_to_the_same_bytes(
 HOLDS = """
 import sys
 from pathlib import Path
-from roofline.show.lock import FileLock
+from roofline.views.files.lock import FileLock
 kept = FileLock(Path(sys.argv[1]), "out")
 kept.take()
 print(flush=True)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import roofline as rl
-from roofline.show.plots.build import simulation_plot
-from roofline.show.plots.data import Distributed
-from roofline.show.simulate import simulation_head, simulation_text, times_table
+from roofline.views.plots.build import simulation_plot
+from roofline.views.plots.data import Distributed
+from roofline.views.text.serving.simulate import simulation_head, simulation_text, times_table
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 

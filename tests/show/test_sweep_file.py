@@ -14,13 +14,13 @@ import roofline as rl
 from folded import by_day
 from hub import CONFIG
 from roofline.declared.errors import InputError
-from roofline.explore.axes import space_of
-from roofline.explore.evaluate import Sweeper, sweeper_of
-from roofline.explore.swept import collected, sweep_digest
-from roofline.explore.workers import each_in_order
-from roofline.show.row_groups import Typed, footer_of, written_fields
-from roofline.show.sweep import Order, PieceTask
-from roofline.show.sweep_file import SweepFile
+from roofline.views.files.append_parquet import Typed, footer_of, written_fields
+from roofline.views.files.sweep_file import SweepFile
+from roofline.views.text.whatif.sweep import Order, PieceTask
+from roofline.whatif.query.axes import space_of
+from roofline.whatif.query.evaluate import Sweeper, sweeper_of
+from roofline.whatif.sweep.sweep import collected, sweep_digest
+from roofline.whatif.sweep.workers import each_in_order
 
 ENDINGS = (".parquet", ".csv", ".arrow")
 READ: dict[str, Any] = {

@@ -12,8 +12,8 @@ from itertools import pairwise
 import pytest
 
 from folded import by_day, folded
-from roofline.cli.main import main
-from roofline.show.tables import Column, Table, _broken, markdown, plain_text
+from roofline.doors.cli.main import main
+from roofline.views.text.tables import Column, Table, _broken, markdown, plain_text
 
 TABLE = Table(
     (Column("Op", False), Column("Layers", drop=1), Column("FLOPs"), Column("Weights", drop=2)),
@@ -33,7 +33,7 @@ def seen(width: int, *words: str) -> list[str]:
     parent, child = pty.openpty()
     fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
     environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES")} | {"TERM": "xterm-256color"}
-    command = [sys.executable, "-m", "roofline.cli.main", *words]
+    command = [sys.executable, "-m", "roofline.doors.cli.main", *words]
     with subprocess.Popen(command, stdout=child, stderr=child, stdin=child, env=environment) as process:
         os.close(child)
         chunks = []

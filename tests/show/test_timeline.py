@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from roofline.estimates.schedule import StageTimes, timeline
-from roofline.show.timeline import chrome_trace, timeline_text
+from roofline.training.pipeline.schedule import StageTimes, timeline
+from roofline.views.files.timeline import chrome_trace, timeline_text
 
 LINE = timeline("1f1b", [StageTimes(1, 1, 1)] * 2, 2)
 

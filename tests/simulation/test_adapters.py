@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from alike import EQUAL
-from roofline.estimates.settings import setup
+from roofline.inference.settings import setup
 from roofline.model.adapters import with_lora
 from roofline.model.load import model_of
-from roofline.simulation.policy import room_of
-from roofline.simulation.simulate import Extent, simulate
-from roofline.simulation.steps import step_times
+from roofline.serving.simulate.policy import room_of
+from roofline.serving.simulate.simulate import Extent, simulate
+from roofline.serving.simulate.steps import step_times
 
 RANK = 64
 PARAMETERS = 32 * RANK * (3 * 4096 + 6144 + 4096 + 4096 + 2 * 4096 + 2 * 14336 + 14336 + 4096)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from folded import folded
 from roofline.declared.errors import InputError
 from roofline.declared.spelling import seconds_named
-from roofline.simulation.arrivals import Arrivals, Closed, Constant, Gamma, Poisson, arrivals_named
-from roofline.simulation.lengths import Fixed, Lognormal, Uniform
-from roofline.simulation.workload import ARRAYS, Prefixes, Requests, Workload, joined
+from roofline.serving.simulate.arrivals import Arrivals, Closed, Constant, Gamma, Poisson, arrivals_named
+from roofline.serving.simulate.lengths import Fixed, Lognormal, Uniform
+from roofline.serving.simulate.workload import ARRAYS, Prefixes, Requests, Workload, joined
 
 
 def drawn(arrivals: Arrivals, requests: int = 200_000, seed: int = 1) -> Requests:

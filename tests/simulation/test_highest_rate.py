@@ -16,7 +16,7 @@ import measured_serving
 import measured_traffic
 from folded import folded
 from highest_rate import highest_rate
-from roofline.accuracy.csvs import TableRow
+from roofline.measured.accuracy.csvs import TableRow
 
 SERVICE = 0.25
 

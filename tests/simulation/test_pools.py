@@ -15,17 +15,24 @@ from hypothesis import strategies as st
 from alike import EQUAL
 from folded import by_day
 from roofline.declared.errors import InputError
-from roofline.estimates.pools import pools
-from roofline.estimates.settings import setup
+from roofline.inference.settings import setup
 from roofline.model.load import model_of
-from roofline.simulation.arrivals import Closed
-from roofline.simulation.policy import Policy, Room
-from roofline.simulation.pooled import Handover, PrefillPool, Travel, TwoPools, run_pools_closed, run_pools_open
-from roofline.simulation.recorder import Objective, Recorder, Watch
-from roofline.simulation.replica import Replica
-from roofline.simulation.request import Request
-from roofline.simulation.simulate import Extent, simulate
-from roofline.simulation.steps import Decodes
+from roofline.serving.pools import pools
+from roofline.serving.simulate.arrivals import Closed
+from roofline.serving.simulate.disaggregated import (
+    Handover,
+    PrefillPool,
+    Travel,
+    TwoPools,
+    run_pools_closed,
+    run_pools_open,
+)
+from roofline.serving.simulate.policy import Policy, Room
+from roofline.serving.simulate.recorder import Objective, Recorder, Watch
+from roofline.serving.simulate.replica import Replica
+from roofline.serving.simulate.request import Request
+from roofline.serving.simulate.simulate import Extent, simulate
+from roofline.serving.simulate.steps import Decodes
 
 NO_LIMIT = Room(0.0, 0.0)
 SERVICE, STEP = 0.5, 0.01

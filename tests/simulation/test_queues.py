@@ -9,15 +9,15 @@ from math import inf
 import numpy as np
 import pytest
 
-from roofline.machine.engine import engine_named
-from roofline.simulation.arrivals import Closed
-from roofline.simulation.policy import Policy, Room
-from roofline.simulation.recorder import Objective, Recorder, Settling, Watch
-from roofline.simulation.replica import Replica
-from roofline.simulation.request import Request
-from roofline.simulation.run import run_closed, run_open
-from roofline.simulation.simulation import falls_behind, long_enough
-from roofline.simulation.steps import Decodes
+from roofline.engines.engine import engine_named
+from roofline.serving.simulate.arrivals import Closed
+from roofline.serving.simulate.policy import Policy, Room
+from roofline.serving.simulate.recorder import Objective, Recorder, Settling, Watch
+from roofline.serving.simulate.replica import Replica
+from roofline.serving.simulate.request import Request
+from roofline.serving.simulate.run import run_closed, run_open
+from roofline.serving.simulate.simulation import falls_behind, long_enough
+from roofline.serving.simulate.steps import Decodes
 
 ENGINE = engine_named("none")
 NO_LIMIT = Room(0.0, 0.0)

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from folded import by_day
-from roofline.simulation.checkpoint import restore, state_of
-from roofline.simulation.policy import Policy, Room
-from roofline.simulation.recorder import Objective, Recorder, Row, Watch
-from roofline.simulation.replica import Replica, State
-from roofline.simulation.request import Request
-from roofline.simulation.run import Position
-from roofline.simulation.steps import Decodes
+from roofline.serving.simulate.checkpoint import restore, state_of
+from roofline.serving.simulate.policy import Policy, Room
+from roofline.serving.simulate.recorder import Objective, Recorder, Row, Watch
+from roofline.serving.simulate.replica import Replica, State
+from roofline.serving.simulate.request import Request
+from roofline.serving.simulate.run import Position
+from roofline.serving.simulate.steps import Decodes
 
 CAPACITY = 400
 """Tokens that the memory of the replicas holds, or more where windows do."""

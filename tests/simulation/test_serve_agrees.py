@@ -9,7 +9,7 @@ import roofline as rl
 from alike import EQUAL
 from confidence import width
 from folded import by_day, folded
-from roofline.simulation.simulate import Extent, simulate
+from roofline.serving.simulate.simulate import Extent, simulate
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 OPEN = [

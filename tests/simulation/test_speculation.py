@@ -10,14 +10,14 @@ import pytest
 from alike import EQUAL
 from folded import folded
 from roofline.declared.errors import InputError
-from roofline.estimates.drafting import Drafting
-from roofline.estimates.generate import Speculation, generate
-from roofline.estimates.settings import setup
+from roofline.inference.generate import Speculation, generate
+from roofline.inference.settings import setup
 from roofline.model.load import model_of
-from roofline.simulation.policy import policy_of, room_of
-from roofline.simulation.request import Request
-from roofline.simulation.simulate import Extent, simulate
-from roofline.simulation.speculation import steps_of, steps_until
+from roofline.serving.drafting import Drafting
+from roofline.serving.simulate.policy import policy_of, room_of
+from roofline.serving.simulate.request import Request
+from roofline.serving.simulate.simulate import Extent, simulate
+from roofline.serving.simulate.speculation import steps_of, steps_until
 
 LARGE, SMALL = "meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.2-1B"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from roofline.estimates.settings import setup
+from roofline.inference.settings import setup
 from roofline.model.load import model_of
-from roofline.simulation.simulate import Extent, simulate
-from roofline.simulation.steps import step_times
+from roofline.serving.simulate.simulate import Extent, simulate
+from roofline.serving.simulate.steps import step_times
 
 
 def test_tables_are_as_long_as_what_runs_and_not_as_what_memory_could_hold() -> None:

@@ -10,8 +10,8 @@ import pytest
 
 import roofline as rl
 from alike import EQUAL
-from roofline.show.simulate import simulation_text, times_table
-from roofline.simulation.statistics import Means
+from roofline.serving.simulate.statistics import Means
+from roofline.views.text.serving.simulate import simulation_text, times_table
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 

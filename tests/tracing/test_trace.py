@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import roofline as rl
-from roofline.tracing import make
+from roofline.model.trace import make
 
 oracle = pytest.mark.oracle
 
@@ -165,7 +165,7 @@ def test_no_key_of_a_config_chooses_code() -> None:
 def test_the_command_says_what_to_install(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text('{"model_type": "llama"}')
-    words = [sys.executable, "-m", "roofline.cli.main", "analyze", str(path), "--traced"]
+    words = [sys.executable, "-m", "roofline.doors.cli.main", "analyze", str(path), "--traced"]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stdout) == (2, "")
     assert "pip install 'torch==" in done.stderr

@@ -19,7 +19,7 @@ TESTS = Path(__file__).parents[1]
 PROBE = """
 import json
 from browser import watched
-from roofline.web import desk
+from roofline.doors.web import dispatcher
 from served_page import Page, page_server
 
 ASKS = '''async () => {
@@ -28,7 +28,7 @@ ASKS = '''async () => {
 }'''
 
 if __name__ == "__main__":  # workers of the server load this file too
-    desk.QUICK_S = 60  # not of speed
+    dispatcher.QUICK_S = 60  # not of speed
     with page_server() as address, watched() as seen:
         page = Page(seen, seen.tab)
         page.answers(lambda: seen.tab.goto(address))

@@ -19,12 +19,12 @@ from fastapi.testclient import TestClient
 import roofline as rl
 from folded import folded
 from roofline.declared.errors import InputError
-from roofline.web.app import page_app
-from roofline.web.choices import NOTHING_MORE
-from roofline.web.desk import KeptAnswers
-from roofline.web.files import plotly_name
-from roofline.web.questions import QUESTIONS
-from roofline.web.workers import Workers
+from roofline.doors.web.allow_list import NOTHING_MORE
+from roofline.doors.web.app import page_app
+from roofline.doors.web.dispatcher import KeptAnswers
+from roofline.doors.web.files import plotly_name
+from roofline.doors.web.questions import QUESTIONS
+from roofline.doors.web.workers import Workers
 from served_page import shared_app, started
 
 MODEL, ON = "meta-llama/Llama-3.1-8B", "h100-sxm"

@@ -14,9 +14,9 @@ import pytest
 
 import roofline as rl
 from browser import needs_chromium, watched
-from roofline.cli.main import main
-from roofline.web.choices import Allowed
-from roofline.web.questions import answered
+from roofline.doors.cli.main import main
+from roofline.doors.web.allow_list import Allowed
+from roofline.doors.web.questions import answered
 from served_page import CARDS, Page, page_server
 from small_gguf import write_gguf
 

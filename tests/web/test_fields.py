@@ -14,13 +14,13 @@ from pydantic import BaseModel, ValidationError
 import roofline as rl
 from question_bodies import BASES, MODEL, OTHER, PLACE, SIDE
 from roofline.declared.errors import InputError, error_line
-from roofline.explore.running import OF_ONE
-from roofline.show.report.page import html
-from roofline.web import bodies as b
-from roofline.web import more_answers
-from roofline.web.agents import TOOLS, tool_answer
-from roofline.web.questions import QUESTIONS, answered, first_fault
-from roofline.web.workers import Workers
+from roofline.doors.mcp import TOOLS, tool_answer
+from roofline.doors.web import exports as more_answers
+from roofline.doors.web import request_models as b
+from roofline.doors.web.questions import QUESTIONS, answered, first_fault
+from roofline.doors.web.workers import Workers
+from roofline.views.report.page import html
+from roofline.whatif.search.what_fits import OF_ONE
 from small_gguf import write_gguf
 
 OTHERS: Mapping[str, Any] = {

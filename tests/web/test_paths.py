@@ -18,13 +18,13 @@ import roofline as rl
 from folded import by_day
 from question_bodies import BASES, MODEL
 from roofline.declared.errors import InputError, error_line
-from roofline.machine.fabric import cluster_named
-from roofline.web import agents
-from roofline.web.app import page_app
-from roofline.web.choices import Allowed, chosen_machine
-from roofline.web.questions import QUESTIONS, Answered, answered, answered_all, first_fault
-from roofline.web.scenario import scenario_of
-from roofline.web.workers import Workers
+from roofline.doors import mcp as agents
+from roofline.doors.web.allow_list import Allowed, chosen_machine
+from roofline.doors.web.app import page_app
+from roofline.doors.web.questions import QUESTIONS, Answered, answered, answered_all, first_fault
+from roofline.doors.web.scenario import scenario_of
+from roofline.doors.web.workers import Workers
+from roofline.hardware.cluster import cluster_named
 
 SECRET = "AKIA-HIDDEN-0123"
 NAMES = ("marked", "marked.toml", "marked.json", "marked.csv", "marked.gguf", "marked.link", "8xmarked")

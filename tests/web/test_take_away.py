@@ -16,13 +16,13 @@ from fastapi.testclient import TestClient
 
 import roofline as rl
 from roofline.declared.units import si
-from roofline.emit.make import hand_over
-from roofline.estimates.training_changes import fixes
-from roofline.explore.running import what_runs
+from roofline.doors.web.allow_list import Allowed
+from roofline.doors.web.questions import QUESTIONS
+from roofline.doors.web.scenario import Scenario
 from roofline.model.load import catalog
-from roofline.web.choices import Allowed
-from roofline.web.questions import QUESTIONS
-from roofline.web.scenario import Scenario
+from roofline.training.emit.make import hand_over
+from roofline.training.remedies import fixes
+from roofline.whatif.search.what_fits import what_runs
 from served_page import shared_app
 from small_gguf import LAYERS, VOCABULARY, WIDTH, write_gguf
 

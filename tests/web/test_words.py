@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from browser import Watched, needs_chromium, watched
-from roofline.web.choices import Allowed
-from roofline.web.files import STATIC
-from roofline.web.scenario import SETTINGS
+from roofline.doors.web.allow_list import Allowed
+from roofline.doors.web.files import STATIC
+from roofline.doors.web.scenario import SETTINGS
 from served_page import Page, page_server
 
 MESSAGES: dict[str, list[str]] = json.loads((STATIC / "messages.json").read_text(encoding="utf-8"))

@@ -6,7 +6,7 @@ import pytest
 
 import roofline as rl
 from folded import folded
-from roofline.machine.named_chip import chip_named
+from roofline.hardware.named_chip import chip_named
 
 MODEL = rl.load("meta-llama/Meta-Llama-3-8B")
 MB, MiB = 10**6, 2**20

@@ -8,7 +8,7 @@ from operator import index
 from pathlib import Path
 from typing import overload
 
-from roofline.arrays import Array, np
+from roofline.declared.arrays import Array, np
 from roofline.declared.errors import InputError
 from roofline.declared.maths import Count, is_array, is_symbol
 

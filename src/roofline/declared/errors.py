@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import islice
 
-from roofline.inert import WIDEST_LINE, inert_line, shortened
+from roofline.declared.sanitize import WIDEST_LINE, inert_line, shortened
 
 LONGEST = 160
 """Maximum characters of a value repeated in an error."""

@@ -200,12 +200,12 @@ ChipName: TypeAlias = Annotated[Given, text_kind("Chip", names="machine")]
 LayoutText: TypeAlias = Annotated[Given, text_kind("Layout", "Mapping[str, Any]", varies=True)]
 Formats: TypeAlias = Annotated[Given, text_kind("Precision", "Mapping[str, Any]", varies=True, names="format")]
 EngineName: TypeAlias = Annotated[Given, text_kind("Engine", varies=True, names="engine")]
-LawName: TypeAlias = Annotated[Given, text_kind("roofline.machine.target.Mode", varies=True, names="law")]
+LawName: TypeAlias = Annotated[Given, text_kind("roofline.kernels.target.Mode", varies=True, names="law")]
 ModelName: TypeAlias = Annotated[Given, text_kind("Model", "Mapping[str, Any]", "PathLike[str]", names="model")]
 LengthsText: TypeAlias = Annotated[
-    Given, ValueKind((str, int), "tokens", classes=("Sequence[int]", "roofline.simulation.lengths.Lengths"))
+    Given, ValueKind((str, int), "tokens", classes=("Sequence[int]", "roofline.serving.simulate.lengths.Lengths"))
 ]
-ArrivalsText: TypeAlias = Annotated[Given, text_kind("roofline.simulation.arrivals.Arrivals")]
+ArrivalsText: TypeAlias = Annotated[Given, text_kind("roofline.serving.simulate.arrivals.Arrivals")]
 PrefixesText: TypeAlias = Annotated[Given, text_kind("Prefixes")]
 FileName: TypeAlias = Annotated[Given, text_kind("PathLike[str]", "Trace", names="file")]
 MeasuredFile: TypeAlias = Annotated[Given, text_kind("PathLike[str]", names="file")]
@@ -213,6 +213,6 @@ TimeText: TypeAlias = Annotated[Given, ValueKind((str, float), "s")]
 RouterName: TypeAlias = Annotated[str, ValueKind((str,), words=("round-robin", "least-loaded", "prefix-aware"))]
 PlainCount: TypeAlias = Annotated[int, ValueKind((int,), "requests", whole_named)]
 """A count whose range is checked by its question."""
-OtherSide: TypeAlias = Annotated[Given, text_kind("Mapping[str, Any]", "roofline.explore.break_even.Owned")]
+OtherSide: TypeAlias = Annotated[Given, text_kind("Mapping[str, Any]", "roofline.whatif.solve.break_even.Owned")]
 """Settings of the other side of a comparison, or the cost of owning."""
 ImageSize: TypeAlias = Annotated[Given, text_kind()]

@@ -13,7 +13,7 @@ from itertools import product
 from math import isfinite, prod
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-from roofline.arrays import np
+from roofline.declared.arrays import np
 from roofline.declared.errors import InputError
 from roofline.declared.maths import is_array
 from roofline.declared.trees import JsonValue

@@ -19,9 +19,9 @@ from roofline.declared.maths import Count, ceil_div, is_array, least, most, some
 from roofline.declared.question import Settings
 from roofline.layout.layout import Layout, check_divides, does_not_divide
 from roofline.model import modules as m
+from roofline.model.kind_table import KindTable, OfKind
 from roofline.model.model import Block, Model
 from roofline.model.popularity import busiest
-from roofline.model.table import KindTable, OfKind
 
 ONE_CHIP = Layout()
 PIPELINE = "pipeline"

@@ -73,7 +73,7 @@ def _pair(module: Linear, rank: int) -> Iterator[Linear]:
     )  # fmt: skip
 
 
-def drafts_note(layers: object) -> str:
+def drafts_note(layers: int) -> str:
     """Note on a model whose multi-token-prediction layers are not counted."""
     return f"{layers} multi-token-prediction layer(s), run only when drafting"
 

@@ -18,11 +18,11 @@ from typing import Any
 from roofline.declared.errors import InputError, nearest
 from roofline.declared.trees import JsonObject, JsonValue
 from roofline.model.families import build
-from roofline.model.hub import CONFIG_NAME, SOURCES, HubError, commit_of, hub_file, hub_file_if_any
 from roofline.model.images import image_rule
 from roofline.model.model import Model
-from roofline.model.origin import Origin, is_gguf
-from roofline.model.untrusted import printable, read_config
+from roofline.model.sources.hub import CONFIG_NAME, SOURCES, HubError, commit_of, hub_file, hub_file_if_any
+from roofline.model.sources.origin import Origin, is_gguf
+from roofline.model.sources.untrusted import printable, read_config
 
 CATALOG = Path(__file__).with_name("catalog")
 _QUANTIZATION = "hf_quant_config.json"
@@ -64,8 +64,9 @@ def load(source: Source, *, revision: str | None = None, headers: bool = False, 
     unless a `revision` (branch, tag or commit) is given. Hub files are cached by huggingface_hub and read from there
     offline; HF_TOKEN, HF_ENDPOINT, HF_HOME and HF_HUB_OFFLINE work as usual.
 
-    `headers`: take the formats of the weights from the headers of the checkpoint's files (`model/headers.py`) instead
-    of the config. This needs a folder or a repository with safetensors files, of which it reads some kB and no weights.
+    `headers`: take the formats of the weights from the headers of the checkpoint's files (`checkpoints/headers.py`)
+    instead of the config. This needs a folder or a repository with safetensors files, of which it reads some kB and
+    no weights.
 
     `precision`: formats that replace the checkpoint's, as in `estimate`: `fp8`, `weights=int4,kv=fp8`, `q4_k_m`.
 
@@ -74,12 +75,12 @@ def load(source: Source, *, revision: str | None = None, headers: bool = False, 
     origin = origin_of(source, revision=revision)
     model = _of_catalog(origin.name) if origin.catalogued else model_from(origin)
     if headers and origin.gguf is None:  # whose tensors speak already
-        from roofline.model.checkpoint import tensors_of
-        from roofline.model.stored import as_stored, placed_tensors
+        from roofline.model.checkpoints.checkpoint import tensors_of
+        from roofline.model.checkpoints.stored import as_stored, placed_tensors
 
         model = as_stored(placed_tensors(model, tensors_of(origin)))
     if precision is not None:
-        from roofline.model.quantization.asked import formats_of
+        from roofline.model.checkpoints.quantization.asked import formats_of
 
         model, formats = formats_of(model, precision)
         model = replace(model, precision=formats)
@@ -90,7 +91,7 @@ def model_from(origin: Origin) -> Model:
     """Build the model of a config with known origin. Raises InputError."""
     model = build(origin.raw, origin.name)
     if origin.gguf is not None:
-        from roofline.model.gguf.metadata import as_in_file
+        from roofline.model.checkpoints.gguf.metadata import as_in_file
 
         model = as_in_file(model, origin.gguf)
     rule = image_rule(origin.raw)
@@ -131,7 +132,7 @@ def origin_of(source: Source, *, revision: str | None = None) -> Origin:
     ):
         raise InputError("revision", revision, "a branch, a tag or a commit")
     if isinstance(source, str) and is_gguf(source) and not os.path.lexists(source):
-        from roofline.model.gguf.files import on_hub, origin_on_hub
+        from roofline.model.checkpoints.gguf.files import on_hub, origin_on_hub
 
         place = on_hub(source)
         if place is not None:
@@ -176,7 +177,7 @@ def _from_path(source: str) -> Origin:
             raise InputError(field, "a folder without one", f"a folder with a {CONFIG_NAME}")
         path, field = path / CONFIG_NAME, f"{field.rstrip('/')}/{CONFIG_NAME}"
     if is_gguf(path.name):
-        from roofline.model.gguf.files import origin_of_file
+        from roofline.model.checkpoints.gguf.files import origin_of_file
 
         return origin_of_file(path)
     raw = read_config(path, field)

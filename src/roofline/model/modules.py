@@ -722,7 +722,7 @@ vLLM does so with gated delta nets too, but not with Kimi Delta Attention
 class Collective(Module):
     """A collective among `ranks` ranks of a layout, `stride` apart, of `width` elements per token.
 
-    `op` is one of `roofline.machine.collectives`, which defines what the size means. A token of a `dispatch` or
+    `op` is one of `roofline.kernels.collectives`, which defines what the size means. A token of a `dispatch` or
     `combine` goes to `top_k` of `experts` experts and `identities`, in at most `top_groups` of `groups` groups. `axis`:
     the parallelism degree that it belongs to. `again`: the gathered values are not kept for the backward pass, which
     gathers again.

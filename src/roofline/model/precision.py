@@ -12,8 +12,8 @@ from roofline.declared.maths import Count
 from roofline.declared.question import Settings
 from roofline.model import modules as m
 from roofline.model.formats import Format, format_named
+from roofline.model.kind_table import KindTable, OfKind
 from roofline.model.modules import PARTS, Part
-from roofline.model.table import KindTable, OfKind
 
 WEIGHTS: tuple[Part, ...] = ("attention", "ffn", "experts")
 """Roles that `weights` stands for."""

@@ -9,9 +9,9 @@ from typing import Any
 from roofline.declared.maths import Count, ceil_div, experts_visited, half, is_array, least, no_more, some
 from roofline.declared.question import Settings
 from roofline.model import modules as m
+from roofline.model.kind_table import KindTable
 from roofline.model.model import chosen
 from roofline.model.popularity import popular_visited
-from roofline.model.table import KindTable
 from roofline.work import ops as o
 from roofline.work.step import (
     Queries,

@@ -16,9 +16,9 @@ from typing import Literal, TypeAlias
 
 from roofline.declared.maths import Count
 from roofline.model.formats import Format
+from roofline.model.kind_table import KindTable
 from roofline.model.modules import Degree, Part
 from roofline.model.record import Record, record
-from roofline.model.table import KindTable
 from roofline.work.step import Queries, Step
 
 Store: TypeAlias = Literal["kv", "state", "activations", "gradients", "optimizer"]

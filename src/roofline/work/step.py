@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
-from roofline.arrays import np
+from roofline.declared.arrays import np
 from roofline.declared.checks import count, lengths_differ
 from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.kinds import NewTokens, PhaseName, QueryTokens, Sequences, Tokens, TokensOrNone

@@ -25,8 +25,8 @@ from types import MappingProxyType
 
 from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.maths import Count, half, most
+from roofline.model.kind_table import KindTable, OfKind
 from roofline.model.precision import Precision
-from roofline.model.table import KindTable, OfKind
 from roofline.work import ops as o
 
 

@@ -18,8 +18,8 @@ from roofline.declared.kinds import Given, Names, NamesOrLists, PackText, Sequen
 from roofline.declared.maths import Count, ceil_div, least, some
 from roofline.declared.question import Settings, group
 from roofline.model.formats import Format
+from roofline.model.kind_table import KindTable, OfKind
 from roofline.model.modules import Module
-from roofline.model.table import KindTable, OfKind
 from roofline.work import ops as o
 from roofline.work.checkpointing import again_by_op, check_layers, check_offloaded, packed
 from roofline.work.lower import lower

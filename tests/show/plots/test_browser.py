@@ -16,10 +16,10 @@ from matplotlib.image import imread
 
 import roofline as rl
 from browser import Watched, needs_chromium, watched
-from roofline.show.plots.data import Capacity, MemoryPlot, Panel, Plot, RooflinePlot
-from roofline.show.plots.make import KINDS
-from roofline.show.plots.style import Style, ThemeName
-from roofline.show.plots.write import write
+from roofline.views.plots.data import Capacity, MemoryPlot, Panel, Plot, RooflinePlot
+from roofline.views.plots.make import KINDS
+from roofline.views.plots.style import Style, ThemeName
+from roofline.views.plots.write import write
 from show_plots_pictures import PICTURES, QWEN, STEPS
 
 pytestmark = needs_chromium

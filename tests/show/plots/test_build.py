@@ -8,11 +8,11 @@ import pytest
 
 import roofline as rl
 from folded import folded
-from roofline.explore.anatomy import in_words
-from roofline.explore.points import points
-from roofline.machine.fabric import cluster_named
+from roofline.hardware.cluster import cluster_named
 from roofline.model import modules as m
-from roofline.show.plots import data as d
+from roofline.model.summary import in_words
+from roofline.views.plots import data as d
+from roofline.whatif.markers import points
 
 LLAMA = rl.load("meta-llama/Llama-3.1-8B")
 V3 = rl.load("deepseek-ai/DeepSeek-V3")

@@ -13,8 +13,8 @@ import pytest
 
 import roofline as rl
 from roofline.declared.errors import InputError
-from roofline.show.plots.style import Style
-from roofline.show.plots.write import legend_path, write
+from roofline.views.plots.style import Style
+from roofline.views.plots.write import legend_path, write
 from show_plots_pictures import PICTURES
 
 LLAMA = rl.load("meta-llama/Llama-3.1-8B")
@@ -125,8 +125,9 @@ def test_drawing_leaves_matplotlib_as_it_was(tmp_path: Path) -> None:
 
 def test_no_window_and_no_plots_for_those_who_do_not_draw() -> None:
     code = (
-        "import sys\nfrom roofline.cli.main import main\nmain(['analyze', 'openai-community/gpt2', '--on', 'l4'])\n"
-        "assert not {'matplotlib', 'plotly', 'roofline.show.plots.make'} & set(sys.modules)\n"
+        "import sys\nfrom roofline.doors.cli.main import main\n"
+        "main(['analyze', 'openai-community/gpt2', '--on', 'l4'])\n"
+        "assert not {'matplotlib', 'plotly', 'roofline.views.plots.make'} & set(sys.modules)\n"
         "import roofline as rl\nrl.plot(rl.load('openai-community/gpt2'), on='l4')\n"
         "assert not {'matplotlib', 'plotly'} & set(sys.modules)\n"
         "import tempfile\nwith tempfile.TemporaryDirectory() as t:\n"

@@ -15,12 +15,12 @@ from matplotlib.image import imread
 from matplotlib.transforms import Affine2D
 
 from folded import folded
-from roofline.explore.points import group_names
-from roofline.show.plots import canvas
-from roofline.show.plots.data import Ceiling, DrawnRoof, Panel, Plot, RooflinePlot, RooflinePoint, Slope
-from roofline.show.plots.draw_roofline import breaks, draw_legend, draw_roofline, frame
-from roofline.show.plots.style import DARK, GROUP_ORDER, LIGHT, Style, Theme
-from roofline.show.plots.write import renderers, write
+from roofline.views.plots.data import Ceiling, DrawnRoof, Panel, Plot, RooflinePlot, RooflinePoint, Slope
+from roofline.views.plots.draw import canvas
+from roofline.views.plots.draw.roofline import breaks, draw_legend, draw_roofline, frame
+from roofline.views.plots.style import DARK, GROUP_ORDER, LIGHT, Style, Theme
+from roofline.views.plots.write import renderers, write
+from roofline.whatif.markers import group_names
 from show_plots_pictures import PICTURES
 
 BASELINE = Path(__file__).with_name("baseline")

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from legible import KINDS, LEAST_CONTRAST, MODELS, THEMES, contrast, picture, problems, rgb_of
-from roofline.show.plots import draw_charts
-from roofline.show.plots.style import THEMES as COLOURS
-from roofline.show.plots.style import Style, ThemeName
+from roofline.views.plots.draw import charts as draw_charts
+from roofline.views.plots.style import THEMES as COLOURS
+from roofline.views.plots.style import Style, ThemeName
 
 SAMPLE = tuple((list(MODELS)[i % 3], kind, THEMES[i // 3 % 2]) for i, kind in enumerate(KINDS))
 """Each kind once, with the models and the themes in turn."""

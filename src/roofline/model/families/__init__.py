@@ -8,6 +8,7 @@ from dataclasses import replace
 from roofline.declared.errors import InputError, nearest
 from roofline.declared.trees import JsonObject, JsonValue
 from roofline.model.adapters import drafts_note
+from roofline.model.checkpoints.quantization import quantised, scheme_of
 from roofline.model.config import Config
 from roofline.model.families import (  # noqa: F401  (importing a lineage registers its families)
     captions,
@@ -48,7 +49,6 @@ from roofline.model.families.wholes import SAME, WRAPPERS, language_model
 from roofline.model.families.wrappers import SECTIONS
 from roofline.model.heads import headed
 from roofline.model.model import Model
-from roofline.model.quantization import quantised, scheme_of
 
 __all__ = ["FAMILIES", "SAME", "WRAPPERS", "build", "family"]
 

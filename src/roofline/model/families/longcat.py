@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from roofline.model.checkpoints.tensor_names import SECOND
 from roofline.model.config import Config
 from roofline.model.families.blocks.attention import latent_attention
 from roofline.model.families.blocks.feed_forward import activation, mlp, moe
@@ -11,7 +12,6 @@ from roofline.model.families.blocks.layers import causal_lm, layer
 from roofline.model.families.registry import family
 from roofline.model.model import Block, Model
 from roofline.model.modules import Add
-from roofline.model.names import SECOND
 
 
 @family("longcat_flash")

@@ -16,7 +16,7 @@ from roofline.model.families.wrappers import (
     TIED_BY_EITHER,
     TIED_INSIDE,
 )
-from roofline.model.keys import HARMLESS
+from roofline.model.ignored_keys import HARMLESS
 
 # The language model's type where a wrapper's text_config does not name it.
 WRAPPERS = {

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from roofline.model.checkpoints.quantization.methods import stored_precision
 from roofline.model.config import Config
 from roofline.model.families.blocks.norms import MakeNorm, layer_norm, rms
 from roofline.model.families.blocks.sizes import context_length
 from roofline.model.model import Block, Model
 from roofline.model.modules import SINGLE_STATES, Add, DeltaRule, Embedding, Linear, Module, Modules, Norm
-from roofline.model.quantization import stored_precision
 
 MOST_DRAFTS = 64
 MOST_POSITIONS = 2**26

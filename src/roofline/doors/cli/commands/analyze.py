@@ -1,0 +1,192 @@
+"""`roofline analyze`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from roofline.declared.errors import InputError
+from roofline.declared.groups import Where
+from roofline.declared.kinds import Given
+from roofline.declared.question import Settings, group_settings, question_settings
+from roofline.doors.cli.common import (
+    Form,
+    Headers,
+    ModelArgument,
+    OutFile,
+    Revision,
+    Switch,
+    deliver,
+    form_of,
+    keep,
+    refuse,
+    steps_asked,
+    warn,
+    warn_below,
+    warn_beyond,
+)
+from roofline.doors.cli.defaults import is_default
+from roofline.doors.cli.derived import with_settings
+from roofline.work.analysis import analyze as question
+
+if TYPE_CHECKING:
+    from roofline.inference.step import Estimate
+    from roofline.model.model import Model
+    from roofline.views.text.inference.analysis import NamedStep, Steps
+    from roofline.views.text.tables import Table
+    from roofline.work.step import Step
+
+
+@with_settings({**group_settings(Where), **question_settings(question)}, optional=("on",))
+def analyze(
+    model: ModelArgument,
+    /,
+    *,
+    revision: Revision = None,
+    headers: Headers = False,
+    traced: Switch = False,
+    json: Form = False,
+    csv: Form = False,
+    md: Form = False,
+    out: OutFile = None,
+    force: Switch = False,
+    **given: Given,
+) -> None:
+    """Op by op: FLOPs, bytes and arithmetic intensity of a step; on a chip its time and what limits it.
+
+    Without a step: a prefill and a decode of 1024 tokens. Without --on there are no times. Exits with 1 where it does
+    not fit on the chip.
+
+    Example: `roofline analyze meta-llama/Llama-3.1-8B --on h100-sxm --context 4096 --batch 32`
+
+    Parameters
+    ----------
+    traced:
+        Count the matrix products and the attention of its real code in transformers, run on shapes alone: for types
+        that Roofline has no family for. It needs torch and transformers. Code of a checkpoint is never run.
+    json:
+        JSON, as docs/json.md has it.
+    csv:
+        One row for each op, plain numbers.
+    md:
+        Markdown.
+    out:
+        Write to this file instead of stdout: JSON, CSV, Parquet or Markdown by its ending.
+    force:
+        Overwrite the file.
+    """
+    from roofline.model.load import load
+    from roofline.views.text.inference import analysis as views
+
+    options = Where.fully(given)
+    for name in ("law", "engine"):
+        if "on" not in options and name in options and not is_default(name):
+            raise InputError(name, options[name], "--on CHIP beside it: without a chip there are no times")
+    form = form_of(out, {"json": json, "csv": csv, "md": md})
+    built = _traced(model, revision) if traced else load(model, revision=revision, headers=headers)
+    asked, precision = steps_asked(options, built.context), options.get("precision")
+    steps = _timed(built, asked, options) if "on" in options else _counted(built, asked, options)
+    result = views.Steps(built, steps)
+    if form == "json":
+        from roofline.views.text.tables import json_text
+
+        deliver(json_text(result.to_dict()) + "\n", out, force)
+    elif form in ("csv", "parquet"):
+        from roofline.views.text.tables import csv_text, parquet
+
+        header, rows = _rows(steps)
+        if form == "parquet" and out is not None:
+            keep(parquet(header, rows), out, force)
+        else:
+            deliver(csv_text(header, rows), out, force)
+    else:
+        head, tables = _page(result, precision)
+        if form == "md":
+            from roofline.views.text.tables import markdown
+
+            parts = [*head, *(text for table, note in tables for text in (markdown(table), note) if text)]
+            deliver("\n\n".join(parts) + "\n", out, force)
+        else:
+            from roofline.views.text.tables import print_line, print_tables, print_text
+
+            print_text("\n".join(head))
+            print_line("")
+            print_tables(*tables)
+    warn(built)
+    warn_beyond(built, asked)
+    warn_below((s.name, s.analysis) for s in steps)
+    refuse(result.fits is not False, "" if form == "" else _misfit(steps))
+
+
+def _traced(name: str, revision: str | None) -> Model:
+    """The model as its real code runs it."""
+    from roofline.model.trace.make import trace
+
+    return trace(name, revision=revision)
+
+
+def _counted(model: Model, steps: list[tuple[str, Step]], options: Settings) -> tuple[NamedStep, ...]:
+    """The steps' analyses, of one rank of the layout."""
+    from roofline.views.text.inference.analysis import NamedStep
+
+    options = {name: value for name, value in options.items() if name not in ("law", "engine")}
+    layout = options.pop("layout", None)
+    if layout is None:
+        return tuple(NamedStep(name, question(model, s, **options)) for name, s in steps)
+    from roofline.layout.layout import layout_named
+    from roofline.layout.shard import shard
+    from roofline.model.checkpoints.quantization.asked import formats_of
+
+    spread = layout_named(layout)
+    whole, formats = formats_of(model, options.get("precision"))  # of whole rows, before ranks share them out
+    rank, options = shard(whole, spread), {**options, "precision": formats}
+    return tuple(NamedStep(name, question(rank, s.of_replica(spread.dp), **options)) for name, s in steps)
+
+
+def _timed(model: Model, steps: list[tuple[str, Step]], options: Settings) -> tuple[NamedStep, ...]:
+    """The steps' estimates, and their analyses."""
+    from roofline.programs.estimate import estimate
+    from roofline.views.text.inference.analysis import NamedStep
+
+    estimates = [(name, estimate(model, s, **options)) for name, s in steps]
+    return tuple(NamedStep(name, e.analysis, e) for name, e in estimates)
+
+
+def _rows(steps: Sequence[NamedStep]) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    """The ops of all steps as a file has them, with times where there is a chip."""
+    if steps[0].estimate is not None:
+        from roofline.views.text.inference.estimate import TIMED_CSV_HEADER, timed_csv_rows
+
+        return TIMED_CSV_HEADER, timed_csv_rows(steps)
+    from roofline.views.text.inference.analysis import CSV_HEADER, csv_rows
+
+    return CSV_HEADER, csv_rows(steps)
+
+
+def _page(result: Steps, precision: object) -> tuple[list[str], list[tuple[Table, str]]]:
+    """The lines above, and a table for each step with the note below it."""
+    from roofline.model.checkpoints.quantization.asked import formats_of
+    from roofline.views.text.inference.analysis import headline, op_table
+
+    steps, (whole, formats) = result.steps, formats_of(result.model, precision)
+    head = [headline(whole, formats)]
+    if steps[0].estimate is None:
+        return head, [(op_table(s), "") for s in steps]
+    from roofline.views.text.inference.estimate import first_line, summary, time_table
+
+    fullest = _fullest(steps)
+    lines = [first_line(fullest, fullest.memory), *head]
+    return lines, [(time_table(s.name, s.estimate), summary(s.estimate)) for s in steps if s.estimate is not None]
+
+
+def _fullest(steps: Sequence[NamedStep]) -> Estimate:
+    """The step that leaves least memory."""
+    return min((s.estimate for s in steps if s.estimate is not None), key=lambda e: float(e.memory.room))
+
+
+def _misfit(steps: Sequence[NamedStep]) -> str:
+    if steps[0].estimate is None:
+        return ""
+    from roofline.views.text.inference.estimate import misfit
+
+    return misfit(_fullest(steps).memory)

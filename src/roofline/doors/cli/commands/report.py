@@ -1,0 +1,77 @@
+"""`roofline report`."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Literal
+
+from roofline.declared.errors import InputError
+from roofline.declared.kinds import Given
+from roofline.doors.cli.common import (
+    Headers,
+    Json,
+    ModelArgument,
+    OutFile,
+    Revision,
+    Switch,
+    progress_bar,
+    refuse,
+    warn,
+)
+from roofline.doors.cli.derived import with_settings
+from roofline.views.report.completed import Finished
+from roofline.views.report.make import report as question
+
+
+@with_settings(question, several=("on",))
+def report(
+    model: ModelArgument,
+    /,
+    *,
+    out: OutFile = None,
+    tables: Path | None = None,
+    tables_form: Literal["csv", "parquet"] = "csv",
+    revision: Revision = None,
+    headers: Headers = False,
+    json: Json = False,
+    force: Switch = False,
+    **asked: Given,
+) -> None:
+    """The whole story of a model on a machine: one HTML page, or Markdown with pictures and tables beside it.
+
+    The report is of the first machine; more are compared with it. Exits with 1 where it does not fit.
+
+    Example: `roofline report meta-llama/Llama-3.1-8B --on h100-sxm --out report.html`
+
+    Parameters
+    ----------
+    out:
+        The file: `.html` is one self-contained page, `.md` has a folder `…_files` of pictures and
+        tables beside it, `.json` is what `--json` prints.
+    tables:
+        A folder for every table as a file, the grid of sensitivities among them.
+    tables_form:
+        What they are written as.
+    force:
+        Overwrite files.
+    """
+    from roofline.model.load import load
+    from roofline.views.text.inference.estimate import misfit
+
+    if out is None and tables is None and not json:
+        raise InputError("--out", "nothing", "a file that ends in .html, .md or .json, or --tables, or --json")
+    built = load(model, revision=revision, headers=headers)
+    with progress_bar("report") if sys.stderr.isatty() else nullcontext() as progress:
+        result: Finished = question(
+            built, output=out, tables=tables, tables_form=tables_form, force=force, progress=progress, **asked
+        )
+    if json:
+        from roofline.views.text.tables import print_json
+
+        print_json(result.to_dict())
+    else:
+        sys.stdout.writelines(f"{path}\n" for path in (out, tables) if path is not None)
+    warn(built)
+    refuse(result.fits, misfit(result.of.fit.memory))

@@ -1,0 +1,53 @@
+"""`roofline sensitivity`."""
+
+from __future__ import annotations
+
+from roofline.declared.kinds import Given
+from roofline.doors.cli.common import Headers, Json, ModelArgument, Revision, Switch, warn
+from roofline.doors.cli.derived import with_settings
+from roofline.model.load import load
+from roofline.views.text.tables import print_json, print_tables, print_text
+from roofline.views.text.whatif.sensitivity import elasticity_table, map_table, regime_table, sensitivity_text
+from roofline.whatif.query.parsing import ASKED
+from roofline.whatif.sensitivity.sensitivity import sensitivity as question
+
+
+@with_settings(ASKED)
+def sensitivity(
+    model: ModelArgument,
+    /,
+    *,
+    of: str | None = None,
+    map: Switch = False,
+    revision: Revision = None,
+    headers: Headers = False,
+    json: Json = False,
+    **asked: Given,
+) -> None:
+    """Percent of change in a time or a cost for 1 % of change in a parameter of chip, work or model; what limits it.
+
+    The sizes choose the estimate, as with `solve`. `roofline plot --kind tornado` and `--kind map` draw it.
+
+    Example: `roofline sensitivity meta-llama/Llama-3.1-8B --on h100-sxm --batch 16 --context 2048`
+
+    Parameters
+    ----------
+    of:
+        A figure: `time`, `ttft`, `tpot`, `latency`, `tokens_per_second`, `usd_per_million_tokens`, …
+    map:
+        What limits decodes over batch and context too.
+    """
+    built = load(model, revision=revision, headers=headers)
+    result = question(built, of=of, map=map, **asked)
+    if json:
+        print_json(result.to_dict())
+    else:
+        print_text(f"{sensitivity_text(result)}\n")
+        tables = [(elasticity_table(result), "")]
+        if result.regimes:
+            tables.append((regime_table(result), "shares of the expected time, by what limits each op"))
+        if result.map is not None:
+            note = "what limits a decode at each batch and context: Compute, Memory, Network, Latency; (…) does not fit"
+            tables.append((map_table(result.map), note))
+        print_tables(*tables)
+    warn(built)

@@ -1,0 +1,192 @@
+"""Options that commands share, and how a result reaches stdout or a file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Group, Parameter, Token, validators
+
+from roofline.declared.errors import InputError
+from roofline.declared.groups import MachineSettings
+from roofline.declared.kinds import Given
+from roofline.declared.question import Hint, group_settings
+from roofline.declared.sanitize import inert_line, inert_lines, shortened
+from roofline.declared.spelling import whole_named
+from roofline.model.model import Model
+from roofline.work.step import USUAL_TOKENS, Step
+
+if TYPE_CHECKING:
+    from roofline.work.analysis import Analysis
+
+ModelArgument = Annotated[
+    str, Parameter(help="A Hub id (`meta-llama/Llama-3.1-8B`), a catalog name, a config.json or its folder.")
+]
+LONGEST_WARNING = 400
+"""Characters of a warning, which names what a config says."""
+
+
+def _whole(type_: Hint, tokens: Sequence[Token]) -> list[int]:
+    """The whole numbers of an option, with k for 1,000 and Ki for 1,024; anything else is an error, not rounded."""
+    del type_
+    return [whole_named(token.keyword or "value", token.value) for token in tokens]
+
+
+def _one(type_: Hint, tokens: Sequence[Token]) -> int:
+    return _whole(type_, tokens)[0]
+
+
+def _amount(type_: Hint, tokens: Sequence[Token]) -> float:
+    """A number as a person writes it: `15e12`, `15T`, `400G`."""
+    del type_
+    (token,) = tokens
+    try:
+        return float(token.value)
+    except ValueError:
+        return float(whole_named(token.keyword or "value", token.value))
+
+
+Amount = Annotated[float | None, Parameter(converter=_amount)]
+Whole = Annotated[int | None, Parameter(converter=_one)]
+Needed = Annotated[int, Parameter(converter=_one)]
+Wholes = Annotated[list[int] | None, Parameter(converter=_whole, consume_multiple=True, negative="")]
+
+Switch = Annotated[bool, Parameter(negative="", show_default=False)]
+Json = Annotated[bool, Parameter(help="JSON, as docs/json.md has it.", negative="", show_default=False)]
+Several = Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")]
+"""Words of their own, one or several."""
+Form = Annotated[
+    bool,
+    Parameter(
+        negative="",
+        show_default=False,
+        group=Group("One of these instead of the table", validator=validators.mutually_exclusive),
+    ),
+]
+CLUSTER = group_settings(MachineSettings)["on"].help
+"""What names a machine."""
+OutFile = Annotated[Path | None, Parameter(name=("--out", "-o"))]
+Revision = Annotated[str | None, Parameter(help="A branch, tag or commit on the Hub.")]
+Headers = Annotated[
+    bool,
+    Parameter(
+        help="Weights in the formats that the headers of the checkpoint's safetensors files state, not the config.",
+        negative="",
+        show_default=False,
+    ),
+]
+"""Of commands that take a model: needs a folder or a Hub id with safetensors files, of which some kB are read."""
+
+
+STEP = group_settings(Step)
+"""Settings that say which step; without any of them a prefill and a decode."""
+
+
+def steps_asked(settings: dict[str, Given], longest: int | None = None) -> list[tuple[str, Step]]:
+    """The steps that settings ask for, which are taken out, with a name for each.
+
+    Without lengths a prefill and a decode, no longer than a context of `longest` tokens allows.
+    """
+    given = {name: settings.pop(name) for name in STEP if name in settings}
+    if "cached" in given or "new" in given:
+        return [("step", Step.asked(**given))]
+    lengths = {name: given.pop(name) for name in ("input", "context") if name in given}
+    if "phase" in given:
+        return [(given["phase"], Step.asked(**given, **lengths))]
+    if not lengths:
+        shortest = USUAL_TOKENS if longest is None else max(1, min(USUAL_TOKENS, longest - 1))
+        lengths = {"input": shortest, "context": shortest}
+    phases = {"input": "prefill", "context": "decode"}
+    return [(phases[name], Step.asked(**given, **{name: tokens})) for name, tokens in lengths.items()]
+
+
+def say(text: str) -> None:
+    """Lines on stderr."""
+    print(inert_lines(text), file=sys.stderr)
+
+
+def warn(model: Model) -> None:
+    """What the config says that was not understood, and what was left out, on stderr."""
+    sys.stdout.flush()
+    said = (*(f"warning: {text}" for text in model.warnings), *(f"not counted: {text}" for text in model.not_counted))
+    for line in said:
+        say(shortened(inert_line(line), LONGEST_WARNING))
+
+
+def warn_beyond(model: Model, steps: list[tuple[str, Step]]) -> None:
+    """A line on stderr for a step longer than the model's context, which counts all the same."""
+    for name, step in steps:
+        if model.context is not None and step.longest > model.context:
+            text = f"{name} reaches {step.longest} tokens, the context of {model.name} is {model.context}"
+            say(f"warning: {text}")
+
+
+@contextmanager
+def progress_bar(title: str) -> Iterator[Callable[[int, int | None, str], None]]:
+    """A bar on stderr that says which part of how many was done last, and the time left; gone in the end."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=None)
+
+        def done(number: int, total: int | None, part: str) -> None:
+            bar.update(task, completed=number, total=total, description=f"{title}: {part}")
+
+        yield done
+
+
+def refuse(fits: object, said: str = "") -> None:
+    """Exits with 1 where what was asked for does not fit, after `said` on stderr."""
+    if not fits:
+        sys.stdout.flush()
+        if said:
+            say(said)
+        raise SystemExit(1)
+
+
+def warn_below(analyses: Iterable[tuple[str, Analysis]]) -> None:
+    """A line on stderr for a step whose traffic's factors bring it below what memory must carry."""
+    for name, a in analyses:
+        if a.below_floor is not None:
+            text = f"{name} moves {100 * float(a.below_floor):.0f} % of the bytes that must cross memory at least"
+            say(f"warning: traffic {a.traffic.name}: {text}")
+
+
+ENDINGS = {".json": "json", ".csv": "csv", ".parquet": "parquet", ".md": "md", ".txt": "md", "": "md"}
+
+
+def form_of(output: Path | None, asked: Mapping[str, bool]) -> str:
+    """The form asked for, else that of the file's ending; a table ("") on stdout.
+
+    Raises InputError where the two differ, and for an ending that says nothing.
+    """
+    option = next((form for form, wanted in asked.items() if wanted), "")
+    if output is None:
+        return option
+    ending = ENDINGS.get(output.suffix.lower())
+    if option and output.suffix and ending not in (None, option):
+        raise InputError("--out", str(output), f"an ending that goes with --{option}")
+    if not option and ending is None:
+        raise InputError("--out", str(output), f"a file that ends in {', '.join(filter(None, ENDINGS))}")
+    return option or ending or ""
+
+
+def deliver(text: str, output: Path | None, force: bool) -> None:
+    """To stdout, or to a file as `keep` writes it."""
+    if output is None:
+        sys.stdout.write(inert_lines(text))
+    else:
+        keep(text.encode("utf-8"), output, force)
+
+
+def keep(content: bytes, output: Path, force: bool) -> None:
+    """All of it to a file that is not there yet (or may be overwritten). Raises InputError where that cannot be."""
+    from roofline.views.files.atomic import check_new, whole_file
+
+    check_new(output, force, "--out")
+    whole_file(output, lambda beside: beside.write_bytes(content), "--out", force=force)

@@ -1,0 +1,169 @@
+"""Commands made from questions: each setting of a question is an option of the same name.
+
+    serve = command(question, show, "…docstring…")
+
+    @with_settings(question)
+    def simulate(model: ModelArgument, /, *, out: OutFile = None, **asked: Given) -> None: ...
+
+A command that only prints its answer is made by `command`; one that does more takes the settings as keywords, beside
+options of its own.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import reduce, wraps
+from math import inf
+from operator import or_
+from typing import Annotated, Literal
+
+from cyclopts import Parameter, Token
+
+from roofline.declared.errors import InputError
+from roofline.declared.kinds import Given, ValueKind
+from roofline.declared.question import NEEDED, Function, Hint, Setting, Settings, declaration_of, question_settings
+from roofline.doors.cli.common import Headers, ModelArgument, Revision
+
+KEYWORD = inspect.Parameter.KEYWORD_ONLY
+WHAT_IS_LEFT = inspect.Parameter.VAR_KEYWORD
+
+
+def command(question: Function, show: Callable[..., None], about: str) -> Callable[..., None]:
+    """The command of a question about a model, whose answer `show` prints.
+
+    `about`: what help says, with an example. The parameters of `show` behind the answer are options that are no
+    settings, such as `json`.
+    """
+    own = list(inspect.signature(show, eval_str=True).parameters.values())[1:]
+
+    def run(model: ModelArgument, /, *, revision: Revision = None, headers: Headers = False, **given: Given) -> None:
+        from roofline.model.load import load
+
+        shown = {p.name: given.pop(p.name) for p in own if p.name in given}
+        with in_options(question_settings(question)):
+            answer = question(load(model, revision=revision, headers=headers), **given)
+        show(answer, **shown)
+
+    run.__name__ = run.__qualname__ = declaration_of(question).name
+    run.__doc__ = about
+    complete = with_settings(question)(run)
+    parts = inspect.signature(complete).parameters.values()
+    complete.__signature__ = inspect.Signature([*parts, *own])  # type: ignore[attr-defined]
+    return complete
+
+
+def with_settings(
+    question: Function | Mapping[str, Setting], *, several: Sequence[str] = (), optional: Sequence[str] = ()
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command the settings of a question, or these, as options, which it takes as its last keywords.
+
+    `several`: settings of which it takes lists. `optional`: settings that it does not always need. A parameter of its
+    own takes the place of a setting's option.
+    """
+    settings = question if isinstance(question, Mapping) else question_settings(question)
+
+    def with_options(function: Callable[..., None]) -> Callable[..., None]:
+        own = [p for p in inspect.signature(function, eval_str=True).parameters.values() if p.kind != WHAT_IS_LEFT]
+        first = [p for p in own if p.kind != KEYWORD]
+        named = {p.name for p in own}
+        options = [option(s, s.name in several or s.kind.several, s.name in optional) for s in settings.values()
+                   if s.name not in named]  # fmt: skip
+
+        @wraps(function)
+        def run(*args: Given, **given: Given) -> None:
+            with in_options(settings):
+                function(*args, **given)
+
+        run.__annotations__ = {}  # those of the signature count
+        run.__signature__ = inspect.Signature([  # type: ignore[attr-defined]
+            *first, *options, *(p for p in own if p.kind == KEYWORD)
+        ])  # fmt: skip
+        return run
+
+    return with_options
+
+
+# -- errors --------------------------------------------------------------------------------------------------------
+@contextmanager
+def in_options(settings: Container[str]) -> Iterator[None]:
+    """Within it errors name settings as options."""
+    try:
+        yield
+    except InputError as error:
+        names = error.field.split(" and ")
+        if not all(name in settings for name in names):
+            raise
+        expected = re.sub(r"`([a-z_]+)`|\b([a-z]+(?:_[a-z]+)+)\b", lambda m: _option_of(m, settings), error.expected)
+        field = " and ".join(map(option_name, names))
+        raise InputError(field, error.value, expected, error.nearest) from error
+
+
+def _option_of(word: re.Match[str], settings: Container[str]) -> str:
+    name = word[1] or word[2]
+    return option_name(name) if name in settings else word[0]
+
+
+# -- options -------------------------------------------------------------------------------------------------------
+def option_name(name: str) -> str:
+    """A setting as an option.
+
+    >>> option_name("output_tokens")
+    '--output-tokens'
+    """
+    return f"--{name.replace('_', '-')}"
+
+
+def option(setting: Setting, several: bool = False, optional: bool = False) -> inspect.Parameter:
+    """A setting as a parameter that Cyclopts makes an option of."""
+    unlimited = optional or setting.default == inf
+    default = None if unlimited else inspect.Parameter.empty if setting.default is NEEDED else setting.default
+    return inspect.Parameter(setting.name, KEYWORD, default=default, annotation=annotation(setting, several, default))
+
+
+def annotation(setting: Setting, several: bool, default: object) -> object:
+    """The type of an option, with its help and how its words are read."""
+    kind, optional = setting.kind, default is None
+    if bool in kind.json:
+        negative = f"--no-{setting.name.replace('_', '-')}" if optional or default is True else ""
+        said = Parameter(help=setting.help, negative=negative, show_default=False)
+        return Annotated[bool | None if optional else bool, said]
+    if several:
+        whole = kind.several and int in kind.json
+        hint: Hint = list[int] if whole else list[str]
+        converter = _list_reader(kind) if whole else None
+        said = Parameter(help=setting.help, consume_multiple=True, negative="", converter=converter)
+        return Annotated[hint | None if optional else hint, said]
+    plain: Hint = Literal[kind.words] if kind.words else kind.json[0]
+    converter = None if kind.words or kind.json[0] is str else _reader(kind)
+    if converter is not None:
+        plain = reduce(or_, kind.json)  # what it reads a word into may be any of these
+    return Annotated[plain | None if optional else plain, Parameter(help=setting.help, converter=converter)]
+
+
+def _reader(kind: ValueKind) -> Callable[[Hint, Sequence[Token]], Given]:
+    def read(type_: Hint, tokens: Sequence[Token]) -> Given:
+        del type_
+        if len(tokens) != 1:
+            raise InputError(tokens[0].keyword or "value", " ".join(t.value for t in tokens), "one value")
+        return kind.read(tokens[0].keyword or "value", tokens[0].value)
+
+    return read
+
+
+def _list_reader(kind: ValueKind) -> Callable[[Hint, Sequence[Token]], Given]:
+    def read(type_: Hint, tokens: Sequence[Token]) -> Given:
+        del type_
+        name = tokens[0].keyword or "value"
+        values = [kind.read(name, token.value) for token in tokens]
+        kind.check(name, values)
+        return values
+
+    return read
+
+
+def options_given(given: Settings) -> dict[str, Given]:
+    """The options that say something."""
+    return {name: value for name, value in given.items() if value is not None}

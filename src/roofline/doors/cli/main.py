@@ -1,0 +1,116 @@
+"""`roofline`: the commands, and what happens when one of them is asked for something that cannot be.
+
+stdout is the result and stderr the rest. Exit 0 done, 1 the answer is no, 2 bad input in one line.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING, NoReturn
+
+from roofline.declared.errors import InputError, error_line
+from roofline.declared.sanitize import WIDEST_LINE, inert_line, shortened
+from roofline.doors.cli.table import COMMANDS
+from roofline.version import __version__
+from roofline.views.stdout import printing
+
+if TYPE_CHECKING:
+    from cyclopts import App
+
+PROGRAM = "roofline: "
+
+
+@cache
+def app(installable: bool = True) -> App:
+    """The commands and the options they share; `installable`: with that which installs shell completion."""
+    from cyclopts import App
+
+    from roofline.doors.cli.defaults import apply_defaults
+
+    commands = App(
+        name="roofline",
+        help="""How much work a transformer is, from its config.json, how long it takes on a chip and what limits it.
+
+        Example: `roofline analyze meta-llama/Llama-3.1-8B --on h100-sxm`
+        """,
+        version=__version__,
+        config=apply_defaults,
+        result_action="return_value",
+        suppress_keyboard_interrupt=False,
+    )
+    for place, (name, usage) in enumerate(COMMANDS.items()):
+        commands.command(
+            f"roofline.doors.cli.commands.{name}:{name}", usage=f"Usage: roofline {name} {usage}", sort_key=place
+        )
+    if installable:
+        commands.register_install_completion_command()
+    return commands
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Runs one command and exits with its code."""
+    gc.set_threshold(100_000)  # modules that load leave little behind: looking for it takes a tenth of a short command
+    with printing("roofline"):
+        try:
+            _run(sys.argv[1:] if argv is None else argv)
+        except InputError as error:
+            _refuse(error)
+        except MemoryError:
+            _fail("memory: expected work that fits in the memory of this machine, got more")
+
+
+def _run(words: Sequence[str]) -> None:
+    """The command of that line, after a line for each old name in it."""
+    from roofline.doors.cli.old_names import names_that_changed, renamed
+
+    words, told = renamed(words)
+    for line in told:
+        print(line, file=sys.stderr)
+    with names_that_changed():
+        _command(words)
+
+
+def _command(words: Sequence[str]) -> None:
+    """The command; what Cyclopts does not understand becomes an exit in one line."""
+    from cyclopts import CycloptsError, UnusedCliTokensError
+
+    commands = app(not words or words[0] not in COMMANDS)
+    if not words or words[0] in commands.help_flags:
+        for name in COMMANDS:
+            commands[name]  # imported, so that the page can say what it does
+    try:
+        commands(words, exit_on_error=False, print_error=False)
+    except UnusedCliTokensError as error:
+        _refuse(InputError("arguments", " ".join(error.unused_tokens or []), "nothing more"))
+    except CycloptsError as error:
+        if isinstance(error.__cause__, InputError):
+            _refuse(error.__cause__)
+        _fail(_without_choices(str(error)))
+    except InputError as error:
+        if error.field == "output" and words[0] in ("plot", "report"):
+            raise InputError("--out", error.value, error.expected, error.nearest) from error
+        raise
+
+
+def _without_choices(message: str) -> str:
+    """A message of Cyclopts; where it is too long and names the nearest choice, without the other ones."""
+    choices, hint = message.find("Choose from: "), message.find("Did you mean ")
+    long = len(PROGRAM) + len(message) > WIDEST_LINE
+    return f"{message[:choices]}{message[hint:]}" if long and 0 <= choices < hint else message
+
+
+def _refuse(error: InputError) -> NoReturn:
+    _fail(error_line(error, WIDEST_LINE - len(PROGRAM)))
+
+
+def _fail(message: str) -> NoReturn:
+    words = " ".join(inert_line(message).split())
+    print(shortened(f"{PROGRAM}{words}", WIDEST_LINE), file=sys.stderr)
+    raise SystemExit(2)
+
+
+if __name__ == "__main__":
+    main()

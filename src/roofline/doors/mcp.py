@@ -1,0 +1,200 @@
+"""The server of `roofline mcp`: the page's questions as tools of the Model Context Protocol, over stdin and stdout.
+
+A tool takes the body and gives the JSON that the page's API has under the same name (https://modelcontextprotocol.io).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+from typing import Annotated
+
+import anyio
+from mcp import types
+from mcp.server import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+from mcp.shared.exceptions import MCPError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from roofline.declared.errors import InputError, error_line
+from roofline.declared.trees import JsonObject, JsonValue
+from roofline.doors.web.allow_list import Allowed
+from roofline.doors.web.questions import EXPECTED, QUESTIONS, invalid_body
+from roofline.doors.web.request_models import PlainObject
+from roofline.doors.web.workers import Workers
+from roofline.hardware.chip_choice import chosen_chips
+from roofline.model.sources.choice import chosen_models
+from roofline.schema import schemas
+from roofline.version import __version__
+from roofline.views.text.catalogs.chips import ChipFacts, Chips
+from roofline.views.text.catalogs.models import Catalog
+
+MOST_NAMED = 40
+"""Models or chips that one answer lists."""
+INSTRUCTIONS = (
+    "Work, memory, time and cost of transformers on machines, worked out from config.json without weights or a GPU. "
+    "Sizes are tokens, sequences, bytes and seconds. A time has an expected value, an interval (low, high) and a floor "
+    "that no kernel can beat. `models` and `chips` find the names that the other tools take."
+)
+
+
+class FindAsked(BaseModel):
+    """A text that names, kinds or sources have in them."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    find: Annotated[str, Field(max_length=80, description="A part of a name; nothing lists the first.")] = ""
+
+
+def models_answer(asked: FindAsked) -> dict[str, JsonValue]:
+    """The first `MOST_NAMED` models of the catalog that have the text."""
+    return Catalog(chosen_models(text=asked.find)[:MOST_NAMED]).to_dict()
+
+
+def chips_answer(asked: FindAsked) -> dict[str, JsonValue]:
+    """The first `MOST_NAMED` chips of the catalog that have the text."""
+    return Chips(tuple(map(ChipFacts, chosen_chips(text=asked.find).values()))[:MOST_NAMED]).to_dict()
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """A tool that finds names: what it is asked and what answers it."""
+
+    body: type[FindAsked]
+    answer: Callable[[FindAsked], dict[str, JsonValue]]
+
+
+CATALOGUES = MappingProxyType({
+    "models": Catalogue(FindAsked, models_answer),
+    "chips": Catalogue(FindAsked, chips_answer),
+})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ToolFacts:
+    """What an agent reads before it calls a tool; `schema` is the answer's, where that is always of one kind.
+
+    `form`: of an answer that the API gives in several.
+    """
+
+    about: str
+    schema: str = ""
+    form: str = ""
+
+
+TOOLS = MappingProxyType({
+    "models": ToolFacts(f"Names of models that come along, at most {MOST_NAMED}, with their parameters.", "models"),
+    "chips": ToolFacts(f"Names and figures of chips, at most {MOST_NAMED}: peaks, bandwidth, memory, power.", "chips"),
+    "analyze": ToolFacts("FLOPs, bytes and arithmetic intensity of a prefill or decode step, op by op.", "analysis"),
+    "explain": ToolFacts("The formulas of one op with this model's numbers put in, and their sources.", "explanation"),
+    "estimate": ToolFacts("Time of a prefill or decode step on a machine, op by op, and what bounds it.", "estimate"),
+    "generate": ToolFacts("TTFT, TPOT, throughput, memory and cost of a static batch of prompts.", "generate"),
+    "fit": ToolFacts("Whether sequences fit in a machine's memory, term by term, and how many would.", "fit"),
+    "offload": ToolFacts("A batch on cards too small for the model: layers on cards, the rest on the host.", "offload"),
+    "serve": ToolFacts("A server in its steady state, at a concurrency or at a rate: TTFT, TPOT, throughput.", "serve"),
+    "simulate": ToolFacts("A server under random traffic, request by request: percentiles, queue, memory.", "simulate"),
+    "search": ToolFacts("The best layouts, batches and counts of chips that serve a load within its limits.", "search"),
+    "solve": ToolFacts("The batch, rate, bandwidth, price or number of chips at which a target is met.", "solve"),
+    "train": ToolFacts("Time, memory, MFU and cost of an optimizer step on a machine.", "training"),
+    "diff": ToolFacts("Two models, places, formats or layouts side by side, and what the change comes from.", "diff"),
+    "report": ToolFacts("All of that for one batch: memory, times, limits, what would help, other machines.", "report",
+                        form="json"),
+    "advice": ToolFacts("Changes that would make it faster, each with what it does to time and memory."),
+})  # fmt: skip
+"""Every tool, in the order in which a client lists them."""
+
+
+@cache
+def tools() -> tuple[types.Tool, ...]:
+    """The tools with the schemas of what they take and of what they give."""
+    given = schemas()
+    return tuple(
+        types.Tool(
+            name=name,
+            description=facts.about,
+            input_schema=_taken(name),
+            output_schema={"type": "object", **given[facts.schema]} if facts.schema else None,
+            annotations=types.ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False),
+        )
+        for name, facts in TOOLS.items()
+    )
+
+
+def _taken(name: str) -> dict[str, JsonValue]:
+    """The schema of what a tool takes: the body without its form."""
+    schema = _body(name).model_json_schema()
+    return {**schema, "properties": {n: field for n, field in schema["properties"].items() if n != "form"}}
+
+
+def _body(name: str) -> type[BaseModel]:
+    return CATALOGUES[name].body if name in CATALOGUES else QUESTIONS[name].body
+
+
+async def tool_answer(name: str, arguments: JsonObject, workers: Workers, allowed: Allowed) -> dict[str, JsonValue]:
+    """The JSON that a tool gives. Raises InputError; work ends when the call is cancelled."""
+    form = TOOLS[name].form
+    if form and "form" in arguments:
+        raise InputError("form", arguments["form"], EXPECTED["extra_forbidden"])
+    try:
+        asked = _body(name).model_validate({**arguments, **({"form": form} if form else {})})
+    except ValidationError as error:
+        raise invalid_body(error, _body(name)) from error
+    if isinstance(asked, FindAsked):
+        return dict(await anyio.to_thread.run_sync(CATALOGUES[name].answer, asked))
+    (answer,) = await workers.ask([(name, asked.model_dump_json(exclude_unset=True))], allowed, _never)
+    if isinstance(answer, Exception):
+        raise answer
+    return dict(json.loads(answer))
+
+
+async def _never() -> bool:
+    return False
+
+
+def agent_server(workers: Workers, hub: bool = False) -> Server[PlainObject]:
+    """The server and its tools. What cannot be answered is told in a result that says so, so that an agent can ask
+    again; `hub`: whether Hub ids that are not in the catalog are looked up. `here` is this machine.
+    """
+    allowed = Allowed(hub, own_machine=True)
+
+    async def listed(
+        _: ServerRequestContext[PlainObject], __: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=list(await anyio.to_thread.run_sync(tools)))
+
+    async def called(_: ServerRequestContext[PlainObject], params: types.CallToolRequestParams) -> types.CallToolResult:
+        if params.name not in TOOLS:
+            raise MCPError(types.INVALID_PARAMS, f"no tool {params.name[:80]!r}; there are {', '.join(TOOLS)}")
+        try:
+            answer = await tool_answer(params.name, params.arguments or {}, workers, allowed)
+        except InputError as error:
+            return _refused(error_line(error))
+        except (ArithmeticError, RecursionError, MemoryError):
+            return _refused("sizes: expected work that fits in numbers and memory, got more")
+        said = json.dumps(answer, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
+        return types.CallToolResult(content=[types.TextContent(text=said)], structured_content=answer)
+
+    return Server("roofline", version=__version__, instructions=INSTRUCTIONS, on_list_tools=listed, on_call_tool=called)
+
+
+def _refused(line: str) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(text=line)], is_error=True)
+
+
+def run_agent_server(hub: bool = False) -> None:
+    """Answers on stdin and stdout until the client goes."""
+
+    async def run() -> None:
+        workers = Workers()
+        server = agent_server(workers, hub)
+        try:
+            async with stdio_server() as (incoming, outgoing):
+                await server.run(incoming, outgoing, server.create_initialization_options())
+        finally:
+            workers.close()
+
+    anyio.run(run)

@@ -1,0 +1,179 @@
+"""Questions and their answers: a body in, a result out. Each is the library's own function."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TypeAlias
+
+import numpy as np
+
+import roofline as rl
+from roofline.declared.errors import InputError, not_one_of
+from roofline.declared.groups import PlaceSettings, Where
+from roofline.declared.kinds import Given
+from roofline.declared.question import group_settings
+from roofline.declared.result import Result, plain
+from roofline.declared.trees import JsonObject
+from roofline.doors.web import request_models as b
+from roofline.doors.web.allow_list import Allowed, chosen_chip, chosen_machine, chosen_model
+from roofline.views.plots.make import plot
+from roofline.whatif.search.recommendations import advice as tried
+from roofline.whatif.search.recommendations import best_first, served
+from roofline.work.step import Step
+
+ApiAnswer: TypeAlias = Result | JsonObject | bytes
+"""What a question of the API is answered by: a result, an object of JSON, the content of a file."""
+MOST_CHANGES_LISTED = 8
+"""Changes that advice lists."""
+MOST_EVENTS = 400_000
+"""Tokens that one simulation generates at most."""
+
+
+def given_fields(asked: b.Body, allowed: Allowed) -> dict[str, Given]:
+    """Every field of a body by its name, as the library takes it: models and machines by what is allowed, lists of
+    numbers as arrays.
+
+    What need not be given, and is null or an empty text, is left to the library's own default. Nothing else is left
+    out, so that a field which the question's function does not take is an error there.
+    """
+    given: dict[str, Given] = {}
+    for name, field in type(asked).model_fields.items():
+        value = getattr(asked, name)
+        if not field.is_required() and value in (None, ""):
+            continue
+        setting = type(asked).declared.get(name)
+        several = isinstance(value, list)
+        try:
+            if name == "model" or (name == "draft" and value != "none"):
+                value = chosen_model(value, allowed)
+            elif setting is not None and setting.kind.names == "machine":
+                chosen = chosen_machine if "Cluster" in setting.kind.classes else chosen_chip
+                value = [chosen(one, allowed) for one in value] if several else chosen(value, allowed)
+        except InputError as error:
+            if error.field not in ("model", "on"):  # of a config, of figures
+                raise
+            raise InputError(name, error.value, error.expected, error.nearest) from error
+        if several and name != "only" and not (setting is not None and setting.kind.several):
+            value = np.array(value)
+        given[name] = value
+    return given
+
+
+def analyze_answer(asked: b.Body, allowed: Allowed) -> ApiAnswer:
+    """`roofline.analysis`: FLOPs and bytes, op by op."""
+    return rl.analyze(**given_fields(asked, allowed))
+
+
+def explain_answer(asked: b.Body, allowed: Allowed) -> ApiAnswer:
+    """`roofline.explanation`: the formulas of an op, with its numbers and sources."""
+    return rl.explain(**given_fields(asked, allowed))
+
+
+def estimate_answer(asked: b.Body, allowed: Allowed) -> ApiAnswer:
+    """`roofline.estimate`: the time of a step, op by op."""
+    step: Result = rl.estimate(**given_fields(asked, allowed))
+    return step
+
+
+def generate_answer(asked: b.Body, allowed: Allowed) -> ApiAnswer:
+    """`roofline.generate`: a static batch."""
+    return rl.generate(**given_fields(asked, allowed))
+
+
+def serve_answer(asked: b.Body, allowed: Allowed) -> ApiAnswer:
+    """`roofline.serve`: a server in its steady state."""
+    return rl.serve(**given_fields(asked, allowed))
+
+
+def fit_answer(asked: b.Body, allowed: Allowed) -> ApiAnswer:
+    """`roofline.fit`: whether sequences fit, and how many would."""
+    return rl.fit(**given_fields(asked, allowed))
+
+
+def offload_answer(asked: b.Body, allowed: Allowed) -> ApiAnswer:
+    """`roofline.offload`: a static batch over cards and their host."""
+    return rl.offload(**given_fields(asked, allowed))
+
+
+def train_answer(asked: b.Body, allowed: Allowed) -> ApiAnswer:
+    """`roofline.training`: an optimizer step."""
+    return rl.train(**given_fields(asked, allowed))
+
+
+def sweep_answer(asked: b.Body, allowed: Allowed) -> ApiAnswer:
+    """`roofline.estimate` of arrays: batches down, contexts across; with `only` no more than those figures."""
+    given = given_fields(asked, allowed)
+    only = given.pop("only", None)
+    estimate: Result = rl.estimate(**{**given, "batch": given["batch"][:, None], "context": given["context"][None, :]})
+    if only is None:
+        return estimate
+    unknown = next((name for name in only if name not in estimate.FIGURES), None)
+    if unknown is not None:
+        raise not_one_of("only", unknown, estimate.FIGURES)
+    return {"schema": estimate.SCHEMA, **{name: plain(estimate.figure(name)) for name in only}}
+
+
+ON_CHIPS = frozenset(group_settings(PlaceSettings))
+SHOWN: Mapping[str, frozenset[str]] = MappingProxyType({
+    "roofline": frozenset({*group_settings(Where), *group_settings(Step)}),
+    "memory": ON_CHIPS | {"batch"}, "parameters": frozenset(), "diagram": frozenset(),
+})  # fmt: skip
+"""Kind of picture → the fields of a body that it shows, beside the model."""
+
+
+def plot_answer(asked: b.Body, allowed: Allowed) -> ApiAnswer:
+    """`roofline.plot`: what a picture shows."""
+    given = given_fields(asked, allowed)
+    unseen = next((name for name in given if name not in SHOWN[asked.kind] | {"model", "kind"}), None)
+    if unseen is not None:
+        raise InputError(unseen, getattr(asked, unseen), f"nothing, as a picture of kind {asked.kind} does not show it")
+    if "on" in SHOWN[asked.kind] and "on" not in given:
+        raise InputError("on", None, "a chip or a cluster")
+    given = PlaceSettings.fully(given)
+    if asked.kind == "roofline":
+        own = {name: given.pop(name) for name in group_settings(Step) if name in given}
+        phase = own.get("phase", "decode" if "input" not in own else "prefill")
+        given["steps"] = {phase: Step.asked(**own)}
+    picture: Result = plot(**given)
+    return picture
+
+
+def simulate_answer(asked: b.Body, allowed: Allowed) -> ApiAnswer:
+    """`roofline.simulate`: request by request."""
+    tokens = asked.output_tokens
+    for name in ("input", "output_tokens"):
+        text = getattr(asked, name)
+        if isinstance(text, str) and "file" in text:
+            raise InputError(name, text, "a number or a distribution, and no file")
+    if isinstance(tokens, int) and asked.requests is not None and asked.requests * tokens > MOST_EVENTS:
+        raise InputError("requests", asked.requests, f"at most {MOST_EVENTS} generated tokens: requests × output")
+    return rl.simulate(**given_fields(asked, allowed))
+
+
+def given_search(asked: b.Body, given: dict[str, Given]) -> rl.Search:
+    """`rl.search` of the fields of a body; a rate takes the place of the usual concurrency, not of one asked for."""
+    if "rate" in given and "concurrency" not in asked.model_fields_set:
+        given = {name: value for name, value in given.items() if name != "concurrency"}
+    plans: rl.Search = rl.search(**given)
+    return plans
+
+
+def search_answer(asked: b.Body, allowed: Allowed) -> ApiAnswer:
+    """`roofline.search`: ways to serve, the best first."""
+    return given_search(asked, given_fields(asked, allowed))
+
+
+def advice_answer(asked: b.Body, allowed: Allowed) -> ApiAnswer:
+    """Changes, the best of each lever first; each figure is a factor over that without it.
+
+    `option`: that of `command`, `roofline serve`, whose requests in flight are the batch.
+    """
+    given = given_fields(asked, allowed)
+    now = served(**given, command="serve")
+    best = best_first(tried(now))[:MOST_CHANGES_LISTED]
+    names = ("lever", "what", "option", "per_chip", "prefill", "decode", "tpot", "ttft")
+    changes = [
+        {**{n: getattr(a, n) for n in names}, "memory": float(a.memory), "grade": a.generation.grade} for a in best
+    ]
+    return {"schema": "roofline.advice/1", "command": now.command, "changes": changes}

@@ -1,0 +1,128 @@
+"""The page in a folder that needs no server: a scenario on a grid of machines, prompts and requests."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
+from pathlib import Path
+
+from roofline.declared.errors import InputError, error_line
+from roofline.declared.trees import JsonValue
+from roofline.doors.web.allow_list import Allowed
+from roofline.doors.web.bundle import bundled
+from roofline.doors.web.files import FORM, STATIC, plotly_file
+from roofline.doors.web.page_form import form_text
+from roofline.doors.web.questions import answered
+from roofline.doors.web.scenario import INSTEAD, Scenario, SettingValue
+from roofline.views.files.atomic import check_folder
+
+VIEWS = ("overview", "roofline", "memory", "serving", "sweep", "structure", "compare", "away")
+"""Views that a folder can show: those whose questions are computed for every point of the grid."""
+ASKED = ("limits", "serve", "front", "estimate", "plot", "diagram", "analyze", "fit", "sweep")
+MOST_POINTS = 1000
+AT_HOME = Allowed(files=True)
+"""A folder is written by a person at this machine, who may name files."""
+POLICY = (
+    "default-src 'none'; script-src 'self' file:; style-src 'self' file: 'unsafe-inline'; "
+    "img-src 'self' file: data: blob:; connect-src 'none'; base-uri 'none'; form-action 'none'"
+)
+"""As the server's; of a file, `'self'` is no origin in every browser."""
+
+
+@dataclass(frozen=True)
+class ExportGrid:
+    """What can be moved in the folder: values of some settings, the first of each is shown."""
+
+    scenario: Scenario
+    axes: Mapping[str, tuple[SettingValue, ...]]
+
+    def points(self) -> Iterator[Scenario]:
+        """Every scenario of the grid, in both phases. Raises InputError for too many, and for requests at a rate."""
+        size = prod(map(len, self.axes.values()))
+        if size > MOST_POINTS:
+            raise InputError("--export", f"{size} points", f"at most {MOST_POINTS}: machines × inputs × concurrencies")
+        for name, other in INSTEAD.items():
+            if name in self.axes and self.scenario.given(other) is not None:
+                raise InputError(other, self.scenario.given(other), f"no {other} with --export, which moves {name}")
+        for phase in ("decode", "prefill"):
+            for point in product(*self.axes.values()):
+                settings = {**self.scenario.settings, **dict(zip(self.axes, point, strict=True))}
+                yield replace(self.scenario, settings=settings, phase=phase)
+
+
+def export_page(folder: Path, grid: ExportGrid, force: bool = False) -> int:
+    """Writes the folder, whose `index.html` a browser opens as it is, and says how many answers are in it.
+
+    Raises InputError for a folder with files in it without `force`, and for a scenario that cannot be.
+    """
+    check_folder(folder, force)
+    data = _data(grid)
+    folder.mkdir(exist_ok=True)
+    page = (STATIC / "index.html").read_text(encoding="utf-8")
+    scripts = '<script src="data.js" defer></script>\n<script src="page.js" defer></script>'
+    for old, new in (
+        ('<script type="module" src="/static/app.js"></script>', scripts),
+        ('<link rel="preload" href="/static/messages.json" as="fetch" crossorigin>\n', ""),
+        ("<!-- modules -->\n", f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'),
+        ("PLOTLY", "plotly.js"),
+        (FORM, form_text(next(grid.points()))),
+        ("/static/", ""),
+    ):
+        page = page.replace(old, new)
+    texts = {
+        "index.html": page,
+        "page.js": bundled(STATIC, "app"),
+        "data.js": f"globalThis.ROOFLINE_EXPORT = {data};\n",
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    for name in ("style.css", "icon.svg", "theme.js"):
+        shutil.copyfile(STATIC / name, folder / name)
+    shutil.copyfile(plotly_file(), folder / "plotly.js")
+    return data.count('"schema":')
+
+
+def _data(grid: ExportGrid) -> str:
+    """The grid's answers by their questions, as `static/api.js` looks them up, and what can be chosen."""
+    answers: dict[str, str] = {}
+    problems: dict[str, str] = {}
+    for scenario in grid.points():
+        for view in ASKED:
+            name, body = scenario.body(view)
+            key = name + _text({**body, "model": 0})
+            if key in answers or key in problems:
+                continue
+            try:
+                answers[key] = _text(answered(name, body, AT_HOME))
+            except InputError as error:
+                problems[key] = error_line(error)
+    if not any(key.startswith("serve") for key in answers):
+        raise InputError("--export", "a grid", f"a scenario that can be served: {next(iter(problems.values()))}")
+    known: dict[str, JsonValue] = {
+        "views": VIEWS,
+        "axes": {name: _in_order(values) for name, values in grid.axes.items()},
+        "lists": {name: {name: []} for name in ("models", "chips", "clusters")},
+        "messages": json.loads((STATIC / "messages.json").read_text(encoding="utf-8")), "problems": problems,
+    }  # fmt: skip
+    pairs = ",".join(f"{_text(key)}:{value}" for key, value in answers.items())
+    return f'{_text(known)[:-1]},"answers":{{{pairs}}}}}'
+
+
+def _text(value: JsonValue) -> str:
+    """As a browser's own JSON has it."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _in_order(values: Sequence[SettingValue]) -> list[SettingValue]:
+    """Numbers, over which a slider moves, from the least to the most; texts as they are."""
+    numbers = [value for value in values if isinstance(value, (int, float))]
+    return [*sorted(numbers)] if len(numbers) == len(values) else list(values)
+
+
+def export_grid(scenario: Scenario, axes: Mapping[str, Sequence[SettingValue]]) -> ExportGrid:
+    """A grid in which nothing stands twice."""
+    return ExportGrid(scenario, {name: tuple(dict.fromkeys(values)) for name, values in axes.items()})

@@ -1,0 +1,51 @@
+"""Starting the server: where it listens, who may ask, and the browser that looks."""
+
+from __future__ import annotations
+
+import os
+import sys
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+
+from roofline.declared.errors import InputError
+from roofline.extras import install_line
+
+if TYPE_CHECKING:
+    from roofline.doors.web.scenario import Scenario
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches it."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def run_page(host: str, port: int, hub: bool, token: str | None, browser: bool, start: Scenario | None = None) -> None:
+    """Serves until interrupted, `start` first. Raises InputError where others could reach it and no token is given."""
+    local = is_loopback(host)
+    if not local and not token:
+        raise InputError("--token", "nothing", f"a token, as others reach {host}; 127.0.0.1 needs none")
+    if token is not None and not (token.isascii() and token.isprintable() and " " not in token and len(token) >= 8):
+        raise InputError("--token", "one that is too short or has other signs", "at least 8 plain characters")
+    os.environ["HF_HUB_DISABLE_IMPLICIT_TOKEN"] = "1"
+    for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
+        os.environ.pop(name, None)  # who asks is not who started the server
+    try:
+        import uvicorn
+
+        from roofline.doors.web.allow_list import Allowed
+        from roofline.doors.web.app import page_app
+    except ModuleNotFoundError as error:
+        raise InputError("web", f"no {error.name}", install_line("web")) from error
+    app = page_app(Allowed(hub, own_machine=local), token, LOOPBACK if local else None, start)
+    address = f"http://{'localhost' if local else host}:{port}/" + (f"#token={token}" if token else "")
+    print(f"{address}  (Ctrl+C ends it)", file=sys.stderr)
+    if browser and local:
+        import webbrowser
+
+        webbrowser.open(address)
+    uvicorn.run(app, host=host, port=port, log_level="warning", server_header=False, timeout_keep_alive=30)

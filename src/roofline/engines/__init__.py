@@ -1,0 +1,1 @@
+"""Serving and training engines: the kernels they choose, host time, scheduler policy and memory rule."""

@@ -1,0 +1,35 @@
+"""Scatter of the time to first token that comes from hosts, schedulers and load generators.
+
+Kernels and steps have an interval from their law. A server's TTFT has two further parts, which vary between releases of
+an engine, clients and hosts: the time until the scheduler sees a request, and waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from roofline.declared.maths import Count, root
+from roofline.hardware.chip_files import Tables
+
+FILE = Path(__file__).with_name("first_token.toml")
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """Bound on the log deviation of each part in four of five servers: `wait`, and `host` by engine."""
+
+    wait: float
+    host: Mapping[str, float]
+
+    def log(self, engine: str, host: Count, wait: Count) -> Count:
+        """Log deviation of a TTFT with these shares of both parts: √((host·h)² + (wait·w)²)."""
+        return root((self.host.get(engine, 0.0) * host) ** 2 + (self.wait * wait) ** 2)
+
+
+@cache
+def scatter() -> Scatter:
+    """The fitted constants."""
+    return Tables(lambda _, table: Scatter(**table), FILE)["scatter"]

@@ -1,1 +1,0 @@
-"""Ops × machine: how long a step, a generation or a server takes, and what it needs."""

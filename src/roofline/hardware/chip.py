@@ -1,0 +1,413 @@
+"""A chip: peaks for each format, memory, links, power, price. SI inside; catalog files in the units of datasheets.
+
+Peaks are dense, link bandwidth is per direction, 1 GB = 10⁹ bytes, 1 GiB = 2³⁰. Every figure in `catalog/*.toml` has
+its source and date. Memory is what programs can use: ECC on GDDR takes 1/16 of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+
+from roofline.declared.errors import InputError, nearest, not_one_of
+from roofline.declared.frozen_mapping import frozen, frozen_tree
+from roofline.declared.kinds import Given
+from roofline.declared.trees import TomlTable
+from roofline.hardware.chip_files import Tables, only_known, plain_name
+from roofline.hardware.series import ChipRows
+
+SMALLEST, LARGEST_FIGURE = 1e-12, 1e24
+"""Bounds on every figure of a machine, in the unit of its file, so that products of figures are finite."""
+CATALOG = Path(__file__).with_name("catalog")
+FORMATS = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp6", "int8", "fp4", "int4")
+KINDS = ("gpu", "tpu", "npu", "cpu", "pim", "wafer")
+
+
+@dataclass(frozen=True)
+class Price:
+    """Price per hour: an assumption, with its date."""
+
+    usd_per_hour: float
+    date: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Chip:
+    """One accelerator as software sees it.
+
+    `peaks` and `vector`: FLOP/s of the matrix units and of ordinary arithmetic, by format. `bandwidth`: bytes/s, and
+    `capacity`: usable bytes, of main memory. `cache`: bytes of the last-level cache. `units`: number of cores (SMs,
+    CUs). `nominal_capacity`: bytes on the datasheet where fewer are usable, according to `usable_source` on
+    `usable_date`. `exponentials`: exponentials per clock, relative to other chips of the generation. `link` and `host`:
+    bytes/s in one direction to peers and to the host. Powers in watts. `like`: the catalog chip that this one is
+    derived from. `constants`: fitted laws from a calibrated chip file.
+    """
+
+    id: str
+    name: str
+    vendor: str
+    generation: str
+    kind: str
+    peaks: Mapping[str, float]
+    bandwidth: float
+    capacity: float
+    nominal_capacity: float | None = None
+    usable_source: str = ""
+    usable_date: str = ""
+    vector: Mapping[str, float] = field(default_factory=lambda: frozen({}))
+    cache: float | None = None
+    units: int | None = None
+    clock: float | None = None
+    exponentials: float = 1.0
+    memory_kind: str = ""
+    link_kind: str = ""
+    link: float | None = None
+    host_kind: str = ""
+    host: float | None = None
+    tdp: float | None = None
+    idle: float | None = None
+    price: Price | None = None
+    aliases: tuple[str, ...] = ()
+    source: str = ""
+    date: str = ""
+    note: str = ""
+    like: str | None = None
+    constants: TomlTable | None = None
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def plain(self) -> str:
+        """Name of the chip in results."""
+        return self.id
+
+    def peak(self, fmt: str) -> float:
+        """Dense FLOP/s of the matrix units in a format.
+
+        Raises InputError, naming the supported formats, where the chip lacks this one.
+        """
+        if fmt not in self.peaks:
+            has = ", ".join(self.peaks)
+            raise InputError(f"{self.id} peak", fmt, f"a format it multiplies in ({has})", nearest(fmt, self.peaks))
+        return self.peaks[fmt]
+
+    @property
+    def main_format(self) -> str:
+        """The format that the chip's figures are quoted in: bf16, else fp16, else the first one of its matrix units."""
+        return next(fmt for fmt in ("bf16", "fp16", *self.peaks) if fmt in self.peaks)
+
+    def ridge(self, fmt: str) -> float:
+        """Ridge point: the arithmetic intensity, FLOP/B, at which peak(fmt) equals what the memory bandwidth
+        sustains."""
+        return self.peak(fmt) / self.bandwidth
+
+    def attainable(self, flops: float, moved: float, fmt: str) -> float:
+        """The roofline: FLOP/s of work that moves `moved` bytes, flops / max(flops / peak(fmt), moved / bandwidth).
+
+        Raises InputError where the chip has no such peak.
+        """
+        return flops / max(flops / self.peak(fmt), moved / self.bandwidth)
+
+
+# -- reading -------------------------------------------------------------------------------------------------------
+# key in the file: (field of Chip, factor to SI)
+_NUMBERS: Mapping[str, tuple[str, float]] = frozen({
+    "memory.bandwidth_gbs": ("bandwidth", 1e9), "memory.capacity_gb": ("capacity", 1e9),
+    "memory.capacity_gib": ("capacity", 2.0**30), "memory.usable_gb": ("usable", 1e9),
+    "memory.usable_gib": ("usable", 2.0**30), "memory.usable_mib": ("usable", 2.0**20),
+    "memory.l2_mb": ("cache", 1e6), "memory.l2_mib": ("cache", 2.0**20), "memory.units": ("units", 1),
+    "memory.clock_mhz": ("clock", 1e6), "vector.exponentials": ("exponentials", 1),
+    "link.scale_up_gbs": ("link", 1e9), "link.host_gbs": ("host", 1e9),
+    "power.tdp_w": ("tdp", 1), "power.idle_w": ("idle", 1),
+})  # fmt: skip
+_WORDS: Mapping[str, str] = frozen({
+    "name": "name", "vendor": "vendor", "generation": "generation", "kind": "kind", "note": "note",
+    "memory.kind": "memory_kind", "link.scale_up": "link_kind", "link.host": "host_kind", "sources.figures": "source",
+    "sources.date": "date", "sources.usable": "usable_source", "sources.usable_date": "usable_date",
+})  # fmt: skip
+_MARKS = ("power.idle_assumed", "power.tdp_assumed", "memory.capacity_assumed", "price.assumed")
+_PRICE = ("price.usd_per_hour", "price.date", "price.source")
+
+
+def chip_from(id: str, table: object) -> Chip:
+    """The chip that a table of a chip file describes.
+
+    Raises InputError naming the key that is missing, unknown, negative, not a number or not possible.
+    """
+    if not isinstance(table, Mapping):
+        raise InputError(id, table, "a table with peak and memory")
+    fitted = _constants(f"{id}.constants", table["constants"]) if "constants" in table else None
+    flat = dict(_flattened({key: value for key, value in table.items() if key != "constants"}))
+    known = [
+        *_NUMBERS,
+        *_WORDS,
+        *_MARKS,
+        *_PRICE,
+        "aliases",
+        *(f"{k}.{f}" for k in ("peak", "vector") for f in FORMATS),
+    ]
+    only_known(id, flat, known)
+    values: dict[str, Given] = {}
+    for key, (name, factor) in _NUMBERS.items():
+        if key in flat:
+            if name in values:
+                raise InputError(f"{id}.{key}", flat[key], f"one figure for {name}, not two")
+            values[name] = _positive(f"{id}.{key}", flat[key], zero=name == "idle") * factor
+    for key, name in _WORDS.items():
+        if key in flat:
+            values[name] = _word(f"{id}.{key}", flat[key])
+    for name, key in (("bandwidth", "memory.bandwidth_gbs"), ("capacity", "memory.capacity_gb")):
+        if name not in values:
+            raise InputError(f"{id}.{key}", "nothing (missing key)", "a positive number")
+    if "usable" in values:
+        values |= _usable(id, flat, values.pop("usable"), values["capacity"])
+    peaks = {f: _positive(f"{id}.peak.{f}", flat[f"peak.{f}"]) * 1e12 for f in FORMATS if f"peak.{f}" in flat}
+    if not peaks:
+        raise InputError(f"{id}.peak", "nothing (missing key)", f"TFLOP/s of at least one of {', '.join(FORMATS)}")
+    vector = {f: _positive(f"{id}.vector.{f}", flat[f"vector.{f}"]) * 1e12 for f in FORMATS if f"vector.{f}" in flat}
+    if "units" in values:
+        values["units"] = int(values["units"])
+    if values.get("kind", "gpu") not in KINDS:
+        raise not_one_of(f"{id}.kind", values["kind"], KINDS)
+    if "price.usd_per_hour" in flat:
+        dollars = _positive(f"{id}.price.usd_per_hour", flat["price.usd_per_hour"])
+        values["price"] = Price(dollars, *(_word(f"{id}.{k}", flat.get(k, "")) for k in _PRICE[1:]))
+    aliases = flat.get("aliases", [])
+    if not isinstance(aliases, list) or not all(isinstance(a, str) for a in aliases):
+        raise InputError(f"{id}.aliases", aliases, "a list of names")
+    defaults = {"name": id, "vendor": "", "generation": "", "kind": "gpu"}
+    return Chip(
+        id=id, peaks=frozen(peaks), vector=frozen(vector), aliases=tuple(aliases),
+        constants=fitted, **{**defaults, **values},
+    )  # fmt: skip
+
+
+def _usable(id: str, flat: TomlTable, usable: float, nominal: float) -> dict[str, float]:
+    """Capacities, in bytes, of a chip whose memory is only partly usable."""
+    if usable > nominal:
+        key = next(key for key in flat if key.startswith("memory.usable_"))
+        raise InputError(f"{id}.{key}", flat[key], "at most the capacity")
+    return {"capacity": usable, "nominal_capacity": nominal}
+
+
+def _flattened(table: TomlTable) -> Iterator[tuple[str, Given]]:
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from ((f"{key}.{inner}", v) for inner, v in value.items())
+        else:
+            yield key, value
+
+
+_INTERVAL = ("low", "high", "low_small", "high_small")
+_KNOWN_OF_FIT = (*_INTERVAL, "rows", "mape", "median", "bias", "software")
+
+
+def _constants(key: str, table: object) -> TomlTable:
+    """Fitted laws: dtype → kind of op → software → the fields of the law's record and its error interval.
+
+    Raises InputError naming a key that is missing, unknown, negative or not a number.
+    """
+    from roofline.kernels.law import RECORDS
+
+    names = {kind: tuple(record.__dataclass_fields__) for kind, record in RECORDS.items()}
+    read: dict[str, Given] = {}
+    for dtype, kinds in _tables(key, table):
+        read[dtype] = {}
+        for kind, softwares in _tables(f"{key}.{dtype}", kinds):
+            field = f"{key}.{dtype}.{kind}"
+            if kind not in names:
+                raise InputError(field, "a table", f"one of {', '.join(names)}", nearest(kind, names))
+            read[dtype][kind] = {s: _entry(f"{field}.{s}", e, names[kind]) for s, e in _tables(field, softwares)}
+    return frozen_tree(read)
+
+
+def _tables(key: str, table: object) -> list[tuple[str, TomlTable]]:
+    if not isinstance(table, Mapping):
+        raise InputError(key, table, "a table")
+    for name, value in table.items():
+        if not isinstance(value, Mapping):
+            raise InputError(f"{key}.{name}", value, "a table")
+    return list(table.items())
+
+
+def _entry(key: str, entry: TomlTable, names: Iterable[str]) -> dict[str, Given]:
+    known = (*names, *_KNOWN_OF_FIT)
+    for name, value in entry.items():
+        if name not in known:
+            raise InputError(f"{key}.{name}", value, "a constant of this law", nearest(name, known))
+        if name == "software":
+            _word(f"{key}.{name}", value)
+        elif name in _INTERVAL:
+            _positive(f"{key}.{name}", value)
+        elif isinstance(value, bool) or not isinstance(value, (int, float)) or (value != value):
+            raise InputError(f"{key}.{name}", value, "a number")
+        elif name != "bias" and value < 0:
+            raise InputError(f"{key}.{name}", value, "a number that is not negative")
+    for name in _INTERVAL:
+        if name not in entry:
+            raise InputError(f"{key}.{name}", "nothing (missing key)", "a positive number")
+    return dict(entry)
+
+
+def _positive(key: str, value: object, zero: bool = False) -> float:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not number or not 0 <= value < math.inf or (value == 0 and not zero):  # type: ignore[operator]
+        raise InputError(key, value, "a positive number")
+    if value and not SMALLEST <= value <= LARGEST_FIGURE:  # type: ignore[operator]
+        raise InputError(key, value, f"a positive number from {SMALLEST:g} to {LARGEST_FIGURE:g}")
+    return float(value)  # type: ignore[arg-type]
+
+
+def _word(key: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise InputError(key, value, "text")
+    return value
+
+
+# -- finding -------------------------------------------------------------------------------------------------------
+class ChipCatalog(Mapping[str, Chip]):
+    """id → chip: chips with their own table in a folder's files, then the rows of its series. Each is read on first
+    use."""
+
+    def __init__(self, folder: Path) -> None:
+        self._tables = Tables(chip_from, *sorted(folder.glob("*.toml")))
+        self._rows = ChipRows(folder / "series")
+        self._from_rows: dict[str, Chip] = {}
+
+    def __getitem__(self, id: str) -> Chip:
+        if id in self._tables:
+            return self._tables[id]
+        if id not in self._from_rows:
+            self._from_rows[id] = chip_from(id, self._rows[id])
+        return self._from_rows[id]
+
+    def __contains__(self, id: object) -> bool:
+        return id in self._tables or id in self._rows
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._tables
+        yield from (id for id in self._rows if id not in self._tables)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def head(self, id: str) -> TomlTable:
+        """The name and the aliases of a chip, without its figures."""
+        return self._tables.head(id) if id in self._tables else self._rows.head(id)
+
+
+@cache
+def chips() -> ChipCatalog:
+    """The catalog: id → chip in SI units, in the order of the files."""
+    return ChipCatalog(CATALOG)
+
+
+@cache
+def chip_names() -> Mapping[str, str]:
+    """Every normalised name and alias of the catalog's chips → the chip's id."""
+    heads = ((id, chips().head(id)) for id in chips())
+    names = {plain_name(alias): id for id, head in heads for alias in (*head.get("aliases", ()), head["name"], id)}
+    return frozen(names)
+
+
+def chip_id(name: str) -> str | None:
+    """The id of a chip of the catalog, by its name or alias; None where there is none."""
+    plain = plain_name(name)
+    return plain if plain in chips() else chip_names().get(plain)
+
+
+_SCALES = {
+    "": 1.0,
+    "k": 1e3,
+    "M": 1e6,
+    "G": 1e9,
+    "T": 1e12,
+    "P": 1e15,
+    "Ki": 2.0**10,
+    "Mi": 2.0**20,
+    "Gi": 2.0**30,
+    "Ti": 2.0**40,
+}
+_UNITS: Mapping[str, tuple[str, tuple[str, ...]]] = frozen({
+    "bw": ("bandwidth", ("B/s", "Bps", "")), "mem": ("capacity", ("B", "")), "l2": ("cache", ("B", "")),
+    "link": ("link", ("B/s", "Bps", "")), "host": ("host", ("B/s", "Bps", "")), "tdp": ("tdp", ("W", "")),
+    "idle": ("idle", ("W", "")), "price": ("price", ("$/h", "USD/h", "")), "units": ("units", ("",)),
+})  # fmt: skip
+_RATE_UNITS = ("FLOP/s", "FLOPS", "OP/s", "OPS", "")
+_EXAMPLES = frozen({"FLOP/s": "989TFLOP/s", "B/s": "3.35TB/s", "B": "80GB"})
+"""Units that figures never have without a prefix → an example of how they are written."""
+
+
+def chip_of_figures(spec: str, like: Callable[[str], Chip] | None = None) -> Chip:
+    """A chip by its figures: `peak=1000T,bw=4.8T,mem=141G`, with `like=h100-sxm` for what is left out.
+
+    `like`: function that finds a chip by name; None where no chip may be named, so that no file is read. Raises
+    InputError for an unknown key, and for a value that is not a figure with its unit.
+    """
+    given: dict[str, str] = {}
+    for item in spec.split(","):
+        key, equals, value = (part.strip() for part in item.partition("="))
+        if not equals or not value:
+            raise InputError("chip", item, "key=value")
+        if key in given:
+            raise InputError(f"chip {key}", value, "each figure once")
+        given[key] = value
+    known = [*(["like"] if like else []), "peak", "vector", *FORMATS, *_UNITS]
+    for key, value in given.items():
+        if key not in known:
+            raise InputError(f"chip {key}", value, f"one of {', '.join(known)}", nearest(key, known))
+    if "=" in given.get("like", ""):
+        raise InputError("chip like", given["like"], "a chip of the catalog or its file")
+    base = like(given.pop("like")) if like and "like" in given else None
+    values: dict[str, Given] = {}
+    peaks = {f: figure_named(f"chip {f}", given[f], _RATE_UNITS) for f in FORMATS if f in given}
+    if "peak" in given:
+        peak = figure_named("chip peak", given["peak"], _RATE_UNITS)
+        peaks = {"bf16": peak, "fp16": peak} | peaks
+    for key, (name, units) in _UNITS.items():
+        if key in given:
+            values[name] = figure_named(f"chip {key}", given[key], units)
+    if "price" in values:
+        values["price"] = Price(values["price"], source="given on the command line")
+    if "units" in values:
+        values["units"] = int(values["units"])
+    vector = {"fp32": figure_named("chip vector", given["vector"], _RATE_UNITS)} if "vector" in given else {}
+    if base is not None:
+        values["peaks"] = frozen({**base.peaks, **peaks})
+        values["vector"] = frozen({**base.vector, **vector})
+        if "capacity" in values:
+            values |= {"nominal_capacity": None, "usable_source": "", "usable_date": ""}
+        return replace(base, id=spec, name=spec, aliases=(), like=base.id, **values)
+    for key, name in (("peak", ""), ("bw", "bandwidth"), ("mem", "capacity")):
+        if not (peaks if key == "peak" else name in values):
+            raise InputError(f"chip {key}", "nothing (missing)", f"a figure, as in peak=1000T,bw=4.8T,mem=141G: {spec}")
+    return Chip(
+        id=spec, name=spec, vendor="", generation="", kind="gpu", peaks=frozen(peaks),
+        vector=frozen(vector), **values,
+    )  # fmt: skip
+
+
+def figure_named(field: str, text: str, units: Sequence[str]) -> float:
+    """Parse `4.8T`, `4.8TB/s`, `141GiB`: a positive number with a prefix and a suitable unit; errors name `field`.
+
+    Raises InputError for anything else, and for a bare number of FLOP/s, bytes or bytes a second.
+    """
+    digits = text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ/$ ")
+    unit, example = text[len(digits) :].strip(), next((_EXAMPLES[u] for u in units if u in _EXAMPLES), "")
+    if example and not unit:
+        key = field.rpartition(" ")[2]
+        raise InputError(field, text, f"a number with its unit, such as {key}={example}")
+    for known in units:
+        if unit.endswith(known) and unit[: len(unit) - len(known)] in _SCALES:
+            try:
+                return _positive(field, float(digits)) * _SCALES[unit[: len(unit) - len(known)]]
+            except ValueError as error:
+                if isinstance(error, InputError):
+                    raise
+                break
+    wanted = " or ".join(u for u in units if u) or "no unit"
+    raise InputError(field, text, f"a positive number, perhaps with k M G T P, in {wanted}")

@@ -1,0 +1,1 @@
+"""The time and energy of an op on a chip: laws, their constants, collectives."""

@@ -1,0 +1,228 @@
+"""A chip as ops run on it: its peaks, number formats, the engine whose kernels run, and its cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TypeVar
+
+from roofline.declared.errors import InputError, nearest
+from roofline.engines.engine import Engine
+from roofline.hardware.chip import Chip
+from roofline.hardware.cluster import Cluster, of_chips
+from roofline.kernels import law
+from roofline.kernels.constants import Constants, constants_for, worse
+from roofline.model.formats import Format
+from roofline.model.precision import Precision
+from roofline.work import ops as o
+
+Known = TypeVar("Known")
+
+
+@dataclass(frozen=True)
+class Mode:
+    """How expected times are computed: `calibrated`, `ideal` (the floor), or `fixed` shares of peak and bandwidth."""
+
+    name: str
+    mfu: float = 1.0
+    mbu: float = 1.0
+
+
+CALIBRATED, IDEAL = Mode("calibrated"), Mode("ideal")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A chip with the number formats in use, the engine whose kernels run, and its cluster."""
+
+    chip: Chip
+    precision: Precision
+    engine: Engine
+    mode: Mode
+    cluster: Cluster | None = None
+    _known: dict[object, object] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle the inputs only: another process looks up the constants itself."""
+        return type(self), (self.chip, self.precision, self.engine, self.mode, self.cluster)
+
+    def constants(self, dtype: str, kind: str) -> Constants:
+        """The fitted constants, with their grade."""
+        return self._once((dtype, kind), lambda: self._constants(dtype, kind))
+
+    def _constants(self, dtype: str, kind: str) -> Constants:
+        fitted = constants_for(self.chip, dtype, kind, self.engine.software)
+        if kind == "decode" and self.engine.rereads:
+            record = replace(fitted.record, group=1.0, l2=self.engine.rereads)
+            return replace(fitted, record=record, grade=worse(fitted.grade, "B"))
+        return fitted
+
+    def roof(self, fmt: str) -> law.Roof:
+        """The chip with the peak of one format."""
+        return self._once(fmt, lambda: roof_of(self.chip, fmt))
+
+    def path(self, product: o.MatMul | o.ExpertMatMul) -> Path:
+        """How a product runs, by the part of the model that its weights belong to."""
+        weights, activations = self.precision.chosen(product.part, product.format), self.precision.activations
+        if isinstance(product, o.MatMul) and product.absorbs and self.engine.widens:
+            weights = activations
+        if isinstance(product, o.ExpertMatMul):
+            return self._once(
+                ("experts", weights),
+                lambda: integer_path(experts_path(weights, activations, self.kernel(weights)), self.engine, self.chip),
+            )
+        fused = self.engine.fuses
+
+        def running() -> Path:
+            path = integer_path(path_of(weights, activations), self.engine, self.chip)
+            return unfused_path(kernel_path(path, self.kernel(weights)), weights, fused)
+
+        return self._once(("path", weights), running)
+
+    def quantising(self, dtype: str) -> Constants | None:
+        """Constants of the quantise pass before products in a dtype: its own, or fp8's where it was timed without a
+        pass.
+
+        None where neither was measured with a pass, which is then an ordinary element-wise op. Without an engine it is
+        one kernel with a scale per token: the constants over all engines' rows include TensorRT-LLM's two kernels with
+        a scale per tensor, which no engine runs.
+        """
+        software = self.engine.software or ONE_PASS
+        known = (constants_for(self.chip, each, "quantised_matmul", software) for each in (dtype, "fp8"))
+        return next((c for c in known if c.record.passes), None)
+
+    def kernel(self, weights: Format) -> str | None:
+        """The dtype of the engine's kernel for experts in a format on this generation, None for the format's own."""
+        return self.engine.kernel(weights.name, self.chip.generation)
+
+    @cached_property
+    def joined(self) -> Cluster:
+        """The cluster, or the chip alone."""
+        return self.cluster or of_chips(1, self.chip)
+
+    def _once(self, key: object, make: Callable[[], Known]) -> Known:
+        """The cached result for a key, computed on first use."""
+        if key not in self._known:
+            self._known[key] = make()
+        return self._known[key]  # type: ignore[return-value]
+
+
+def mode_named(spec: str | Mode) -> Mode:
+    """`calibrated`, `ideal`, or `fixed(mfu,mbu)` such as `fixed(0.5,0.8)`.
+
+    Raises InputError for anything else, and for shares outside (0, 1].
+    """
+    if isinstance(spec, Mode):
+        return spec
+    text = spec.strip().lower().replace(" ", "") if isinstance(spec, str) else ""
+    if text in ("calibrated", "ideal"):
+        return CALIBRATED if text == "calibrated" else IDEAL
+    expected = "calibrated, ideal or fixed(mfu,mbu) with shares in (0, 1]"
+    if text.startswith("fixed(") and text.endswith(")"):
+        parts = [p.partition("=")[2] or p for p in text[6:-1].split(",")]
+        try:
+            mfu, mbu = (float(p) for p in parts)
+        except ValueError:
+            raise InputError("law", spec, expected) from None
+        if 0 < mfu <= 1 and 0 < mbu <= 1:
+            return Mode("fixed", mfu, mbu)
+    raise InputError("law", spec, expected, nearest(text, ("calibrated", "ideal")))
+
+
+def roof_of(chip: Chip, fmt: str) -> law.Roof:
+    """A chip as the laws see it, for work in a format.
+
+    Data survives from kernel to kernel in one undivided last-level cache (Ada, GB202, CPUs), not in one of two.
+    """
+    keeps = 1.0 if chip.kind == "cpu" or chip.generation in ("ada", "blackwell-rtx") else 0.0
+    return law.Roof(chip.peak(fmt), chip.bandwidth, chip.cache or 1.0, chip.units or 100, keeps)
+
+
+# -- formats -------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Path:
+    """How a product runs: the dtype of its constants, the compute format, bytes per value of weights and activations.
+
+    `quantise`: bytes per value of the pass that quantises the activations before it, 0 without one.
+    """
+
+    dtype: str
+    compute: str
+    weight: float
+    activation: float
+    quantise: float = 0.0
+
+
+WIDE = ("fp32", "bf16", "fp16")
+MXFP8 = 1 + 1 / 32
+"""Bytes of an 8-bit activation with one scale for every 32 values."""
+ONE_PASS = "sglang"
+"""The software whose quantise pass is a single kernel."""
+MXFP4 = 0.5 + 1 / 32
+"""Bytes of a 4-bit activation with one scale for every 32 values."""
+
+
+def wide_key(fmt: str | None) -> str:
+    """The dtype whose constants a format of 16 bits or more uses: its own, or bf16's where it was not measured."""
+    return fmt if fmt in WIDE else "bf16"
+
+
+def path_of(weights: Format, activations: Format) -> Path:
+    """A product's path: weight-only formats compute at the activations' peak, others quantise the activations."""
+    stored, wide = float(weights.stored_bits) / 8, float(activations.stored_bits) / 8
+    plain = activations.compute or "bf16"
+    if weights.compute is None:
+        dtype = "int8_wo" if weights.bits >= 8 else "w4a16_mxfp4" if weights.name == "mxfp4" else "int4_wo"
+        return Path(dtype, plain, stored, wide)
+    if weights.compute == plain or weights.bits >= 16:
+        return Path(wide_key(plain) if weights.bits >= 16 else weights.compute, plain, stored, wide)
+    fmt = weights.compute
+    if fmt == "fp8" and weights.scales == "block":
+        return Path("fp8_block", fmt, stored, 1 + 4 / 128, 3 + 4 / 128)
+    if fmt == "fp8":
+        return Path("fp8", fmt, stored, 1.0, 3.0)
+    if fmt == "int8":
+        return Path("sq", fmt, stored, 1.0, 3.0)
+    if fmt == "fp4":
+        return Path("nvfp4", fmt, stored, 0.5625, 2.5625)
+    return Path(wide_key(plain), plain, stored, wide)
+
+
+def unfused_path(path: Path, weights: Format, fused: Collection[str]) -> Path:
+    """The path without a quantise pass where the checkpoint has the scales, or where the engine quantises to the format
+    in the kernel before."""
+    return replace(path, quantise=0.0) if weights.static or path.dtype in fused else path
+
+
+def integer_path(path: Path, engine: Engine, chip: Chip) -> Path:
+    """The path of a product whose activations an engine rounds to 8 bits, for integer arithmetic.
+
+    llama.cpp on CPUs does so for every quantised type (`vec_dot_type` of ggml/src/ggml-cpu/ggml-cpu.c).
+    """
+    quantised = path.dtype in ("int8_wo", "int4_wo", "w4a16_mxfp4")
+    return (
+        replace(path, compute="int8") if quantised and chip.kind in engine.integers and "int8" in chip.peaks else path
+    )
+
+
+def kernel_path(path: Path, kernel: str | None) -> Path:
+    """The path of a product whose weights the chip multiplies directly: mxfp4 by mxfp4 activations."""
+    if kernel != "mxfp4":
+        return path
+    return replace(path, dtype=kernel, compute="fp4", activation=MXFP4, quantise=2 + MXFP4)
+
+
+def experts_path(weights: Format, activations: Format, kernel: str | None) -> Path:
+    """The path of routed experts, whose kernel quantises by itself: the kernel that an engine names, or the format's
+    own.
+
+    `w4a8_mxfp4_mxfp8` multiplies mxfp4 weights by 8-bit activations, `mxfp4` by mxfp4 activations; `bf16` first unpacks
+    the weights to 16 bits.
+    """
+    own = kernel_path(path_of(weights, activations), kernel)
+    if kernel == "w4a8_mxfp4_mxfp8":
+        return replace(own, dtype=kernel, compute="fp8", activation=MXFP8)
+    if kernel == "bf16":
+        return replace(own, dtype=wide_key(own.compute), weight=own.activation)
+    return own

@@ -1,0 +1,216 @@
+"""Op × chip → seconds: the physical floor, the expected time, and its uncertainty.
+
+The floor is max(FLOPs / peak, least bytes / bandwidth). The expected time is the law of the kernel that runs, with
+constants fitted for this chip, its generation, or any chip (grades A, B, C). Nothing here depends on a model.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from roofline.declared.maths import Count, is_array, least, most, where
+from roofline.kernels import law
+from roofline.kernels.collectives import Transfer, collective
+from roofline.kernels.constants import Grade, worse
+from roofline.kernels.deviation import EXACT, PARTS, Deviation, deviation_between, deviation_within
+from roofline.kernels.exchanges import ExchangeKernel, Routing
+from roofline.kernels.kernels import (  # fmt: skip
+    KERNELS,
+    is_matrix,
+    launch_of,
+    matrix_format,
+    plainer,
+    restricted,
+    shape_of,
+    share_of,
+    work_of,
+)
+from roofline.kernels.target import WIDE, Target, wide_key
+from roofline.work import ops as o
+from roofline.work.counting import STANDARD
+from roofline.work.traffic import FLOOR, FUSED, UNFUSED
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of one op. `compute`, `memory`, `network`: at full peak and bandwidth. `fixed`: launch time in
+    `expected`.
+
+    `error`: deviations from `expected` that hold 80 % of measurements. `grade`: A fitted on this chip, B on its
+    generation, C on others. `launches`: kernels launched, 0 where the op has nothing to do or is part of another
+    kernel.
+    generation, C on others. `launches`: kernels launched, 0 where the op has nothing to do or rides on another.
+    """
+
+    compute: Count
+    memory: Count
+    expected: Count
+    error: Deviation
+    fixed: Count
+    grade: Grade
+    network: Count = 0.0
+    launches: Count = 1
+
+    @property
+    def low(self) -> Count:
+        """Lower end of the interval that holds 80 % of measurements, never below the floor."""
+        return most(self.expected - self.error.below, self.floor)
+
+    @property
+    def high(self) -> Count:
+        """Upper end of the interval that holds 80 % of measurements."""
+        return self.expected + self.error.above
+
+    @property
+    def floor(self) -> Count:
+        """Lower bound: the largest of compute, memory and network."""
+        return most(most(self.compute, self.memory), self.network)
+
+
+SUMMED = ("compute", "memory", "expected", "fixed", "network", "launches")
+"""Fields of a timing that are added up over ops; its error is combined separately."""
+
+
+def ideal(op: o.Op, target: Target) -> tuple[Count, Count]:
+    """Seconds at full peak and at full bandwidth of the least bytes."""
+    chip, of = target.chip, op.origin
+    if is_matrix(op):
+        peak = chip.peak(matrix_format(of, target))
+        if isinstance(of, o.Attend):  # caches in 8 bits may be multiplied in 8 bits
+            peak = max(peak, chip.peaks.get(target.precision.kv.compute or "", 0.0))
+        if isinstance(of, o.Score):  # indexers run in 8 bits where the chip can
+            peak = max(peak, chip.peaks.get("fp8", 0.0))
+    else:
+        peak = max(chip.vector.values(), default=max(chip.peaks.values()))
+    return STANDARD.flops(op) / peak, FLOOR.bytes(op, target.precision).total / chip.bandwidth
+
+
+def time_op(op: o.Op, target: Target) -> Timing:
+    """The timing of one op, arrays element by element. Raises InputError where the chip lacks the format it needs."""
+    if isinstance(op, o.Communicate):
+        return _communicate(op, target)
+    code = KERNELS[type(op)].regime(op)
+    if not is_array(code):
+        return _time(op, target)
+    if (code == code.flat[0]).all():
+        return _time(op if code.flat[0] == -1 else plainer(op), target)
+    code = np.broadcast_to(code, shape_of(op))
+    seconds = {name: np.zeros(code.size) for name in SUMMED}
+    errors = {name: np.zeros(code.size) for name in PARTS}
+    grade = np.full(code.size, "-")
+    for number in set(np.unique(code)) - {-1}:
+        places = np.flatnonzero(code == number)
+        part = _time(restricted(op, code.shape, places), target)
+        for name in SUMMED:
+            seconds[name][places] = getattr(part, name)
+        for name in PARTS:
+            errors[name][places] = getattr(part.error, name)
+        grade[places] = part.grade
+    error = Deviation(**{name: v.reshape(code.shape) for name, v in errors.items()})
+    values = {name: v.reshape(code.shape) for name, v in seconds.items()}
+    return Timing(**values, error=error, grade=grade.reshape(code.shape))
+
+
+def _time(op: o.Op, target: Target) -> Timing:
+    compute, memory = ideal(op, target)
+    floor, mode = most(compute, memory), target.mode
+    runs = UNFUSED.elements(op).total > 0  # an element of a sweep may not run this op at all
+    launches = 0 if op.rides else runs * 1
+    if mode.name == "ideal":
+        return Timing(compute, memory, floor, EXACT, 0.0, "-", launches=launches)
+    if mode.name == "fixed":
+        expected = most(compute / mode.mfu, memory / mode.mbu)
+        return Timing(compute, memory, expected, EXACT, 0.0, "-", launches=launches)
+    seconds, constants = KERNELS[type(op)].law(op, target)
+    generation, work = target.chip.generation, work_of(op)
+    if work == "products" and matrix_format(op.origin, target) in WIDE:
+        work = "wide"
+    grade = worse(constants.grade, target.engine.grade(generation, work))
+    factor = target.engine.factor(generation, work)
+    seconds = where(runs, seconds * factor, 0.0)
+    expected = most(seconds, floor)
+    if factor < 1:  # an engine is never faster than its ops' bytes
+        expected = most(expected, runs * FUSED.bytes(op, target.precision).total / target.chip.bandwidth)
+    fixed = 0.0 if op.rides else launch_of(op, constants) * (seconds > 0)
+    within = target.engine.within(generation, work)
+    error = constants.deviation(expected) if within is None else deviation_within(expected, within)
+    if target.engine.grade(generation, work) == "C":  # an assumed factor may as well be none, or its square
+        error = error.beside(deviation_within(expected, abs(math.log(factor))))
+    if isinstance(op, o.ExpertMatMul):
+        error = error.of_a_part(share_of(op))
+    return Timing(compute, memory, expected, error, fixed, grade, launches=launches)
+
+
+def time_quantise(op: o.Op, target: Target) -> Timing | None:
+    """The pass that quantises a product's activations as an op of its own; None where there is none."""
+    if not isinstance(op, o.MatMul) or op.phase == "weight" or target.mode.name != "calibrated":
+        return None
+    if op.beside and op.phase != "backward":  # going back, each quantises the gradient of its own output
+        return None
+    path = target.path(op)
+    if not path.quantise:
+        return None
+    constants, roof = target.quantising(path.dtype), target.roof(path.compute)
+    if constants is None:
+        constants = target.constants(wide_key(target.precision.activations.compute), "stream")
+        seconds, floor = law.stream(path.quantise * op.m * op.k, roof, constants.record), constants.launch
+    else:
+        seconds = law.quantise_pass(op.m, op.k, path.quantise, roof, constants.record)
+        floor = constants.record.quantise_t0
+    seconds = where(op.m > 0, seconds, 0.0)
+    fixed = least(seconds, floor)
+    return Timing(0.0, 0.0, seconds, constants.deviation(seconds), fixed, constants.grade, launches=(op.m > 0) * 1)
+
+
+def _communicate(op: o.Communicate, target: Target) -> Timing:
+    """A collective on the target's cluster; sizes use the activations' format, for a dispatch its own format."""
+    if op.collective not in ("dispatch", "combine"):
+        return _transferred(op, target, None)
+    decoding = op.decoding
+    if not is_array(decoding):
+        return _transferred(op, target, "low_latency" if decoding else "normal")
+    if (decoding == decoding.flat[0]).all():
+        return _transferred(op, target, "low_latency" if decoding.flat[0] else "normal")
+    one, other = (_transferred(op, target, kernel) for kernel in ("low_latency", "normal"))
+    names = (f.name for f in fields(Timing) if f.name != "error")
+    both = {name: where(decoding == 1, getattr(one, name), getattr(other, name)) for name in names}
+    return Timing(**both, error=one.error.where(decoding == 1, other.error))
+
+
+def _transferred(op: o.Communicate, target: Target, kernel: ExchangeKernel | None) -> Timing:
+    """A collective; a dispatch or combine uses one of its kernels."""
+    routing, name = None, op.collective
+    if kernel is not None and target.engine.dispatcher == "alltoall":
+        name = "all_to_all"
+    elif kernel is not None:
+        kernel = "nvlink" if target.engine.dispatcher == "nvlink" else kernel
+        routing = Routing(op.top_k, op.experts, op.groups, op.top_groups, op.identities, kernel)
+    size = target.precision.sent(op.collective).bytes(op.elements)
+    t = collective(
+        name, size, op.ranks, target.joined, stride=op.stride,
+        software=target.engine.network or target.engine.software or "nccl", routing=routing,
+    )  # fmt: skip
+    t = slowed(t, target, "collectives" if kernel is None else "exchanges")
+    launches = (t.expected > 0) * 1  # one rank alone, as an array of degrees may have, sends nothing
+    error = deviation_between(t.expected, t.low, t.high, t.grade)
+    return Timing(0.0, 0.0, t.expected, error, t.fixed, t.grade, t.floor, launches)
+
+
+def slowed(t: Transfer, target: Target, kind: str = "collectives") -> Transfer:
+    """A transfer under the engine's load, or under an ideal or fixed law."""
+    if target.mode.name != "calibrated":
+        seconds = t.floor / (target.mode.mbu if target.mode.name == "fixed" else 1.0)
+        return Transfer(t.floor, seconds, seconds, seconds, 0.0, t.moved, "-")
+    generation = target.chip.generation
+    slower = target.engine.factor(generation, kind)
+    later = (target.engine.factor(generation, "latency") - 1) * t.fixed
+    grade = worse(t.grade, max(target.engine.grade(generation, part) for part in (kind, "latency")))
+    width = math.exp(target.engine.within(generation, "latency") or 0.0)
+    ends = ((t.expected, 1.0), (t.low, 1 / width), (t.high, width))
+    expected, low, high = (slower * seconds + share * later for seconds, share in ends)
+    if target.engine.grade(generation, "collectives") == "C":
+        low, high = least(low, t.low), most(high, slower * expected)
+    return replace(t, expected=expected, low=low, high=high, grade=grade)

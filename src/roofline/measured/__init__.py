@@ -1,0 +1,1 @@
+"""What reads measurements: calibration, accuracy, comparison."""

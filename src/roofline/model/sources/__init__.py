@@ -1,0 +1,1 @@
+"""Where configs come from: files, the Hub, the catalog; all of them untrusted."""

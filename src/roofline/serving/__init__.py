@@ -1,0 +1,1 @@
+"""A server in steady state: closed and open loops, pools, drafts, percentiles."""

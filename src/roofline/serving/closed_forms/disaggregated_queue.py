@@ -1,0 +1,310 @@
+"""Disaggregated pools as two queues in a row, in closed form: batches of prompts, then decode steps.
+
+Rates are requests per second, times are seconds, and everything is an array. The first axis of a table is that of its
+nodes, numbers of prompts or sequences, between which times are linear; the other axes are those of the settings.
+`uneven` is the squared coefficient of variation of the gaps between the requests of one group: 1/c where Poisson
+arrivals are dealt out to c groups in turn, whose gaps are then Erlang.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from roofline.declared.arrays import Array
+from roofline.serving.closed_forms.interpolation import interpolated
+
+NEARLY = 1 - 1e-6
+"""Load at which a queue that would grow without bound is cut off."""
+TOGETHER = 2**12
+"""Intervals between points that are computed together."""
+SINGLE, FARTHER = 32, 160
+"""Numbers of sequences whose probabilities are summed one by one, and points that stand for larger numbers."""
+
+
+def neighbours(points: int, size: int) -> Iterator[tuple[slice, slice]]:
+    """Slices of the left and right ends of neighbouring points, in pieces that fit in a processor's cache."""
+    step = max(1, TOGETHER // max(1, size))
+    for i in range(0, points - 1, step):
+        end = min(i + step, points - 1)
+        yield slice(i, end), slice(i + 1, end + 1)
+
+
+def balance(nodes: Array, excess: Array) -> Array:
+    """The point where `excess`, linear between nodes, first reaches 0 from below; else the first or last node."""
+    result, below = nodes[0] + 0.0 * excess[0], np.ones(1, dtype=bool)
+    for left, right in neighbours(len(nodes), result.size):
+        low, high = excess[left], excess[right]
+        runs = np.logical_and.accumulate(low < 0, axis=0) & below
+        part = np.where(high > low, -low / np.where(high > low, high - low, 1.0), 1.0)
+        part = np.minimum(np.maximum(part, 0.0), 1.0)
+        result = result + np.where(runs, (nodes[right] - nodes[left]) * part, 0.0).sum(axis=0)
+        below = runs[-1]
+    return np.asarray(result)
+
+
+def regularity(load: Array, uneven: Array, varied: Array | float = 0.0) -> Array:
+    """Factor on the wait of a queue with random arrivals for gaps that vary less, c² = `uneven`.
+
+    (c² + v)/(1 + v) times the factor of Kraemer and Langenbach-Belz (1976), exp(−2(1 − ρ)(1 − c²)²/(3ρ(c² + v))), where
+    v is the squared coefficient of variation of service times.
+    """
+    both = uneven + varied
+    shrunk = np.exp(-2 * (1 - load) * (1 - uneven) ** 2 / (3 * np.maximum(load, 1e-12) * both))
+    return np.asarray(both / (1 + varied) * shrunk)
+
+
+def dealt(numbers: Array, seconds: Array, in_step: Array) -> tuple[Array, Array]:
+    """The table of `in_step` ranks in lock step by the total over all of them, from the table of one rank.
+
+    Requests are dealt out in turn: the fullest rank has ⌈N/ranks⌉ of N, on average (N + (ranks − 1)/2)/ranks.
+    """
+    first = np.ones_like(numbers[:1] * in_step)
+    every = np.concatenate([first, numbers * in_step - (in_step - 1) / 2, numbers[-1:] * in_step])
+    return every, np.concatenate([seconds[:1], seconds, seconds[-1:]]) + np.zeros_like(every)
+
+
+def of_rank(number: Array, every: Array, in_step: Array | float) -> Array:
+    """Share of the fullest of `in_step` ranks in `number`: at least one, at most its share of the last node."""
+    fullest = np.maximum((number + (in_step - 1) / 2) / in_step, np.minimum(number, 1.0))
+    return np.asarray(np.minimum(fullest, every[-1] / in_step))
+
+
+@dataclass(frozen=True)
+class Batches:
+    """A group of the prefill pool: when it is free, all waiting prompts start together, at most `sizes[-1]` of them.
+
+    `seconds`: of a batch of each size, from start to end. `depth`: pipeline stages, which is the number of batches
+    under way. `in_step`: ranks of the group that run every step in lock step.
+    """
+
+    sizes: Array
+    seconds: Array
+    depth: Array
+    in_step: Array | float = 1.0
+
+    @cached_property
+    def occupied(self) -> Array:
+        """Seconds from the start of one batch to that of the next."""
+        return np.asarray(self.seconds / self.depth)
+
+    @cached_property
+    def fastest(self) -> Array:
+        """Prompts per second in full batches."""
+        return np.asarray(self.sizes[-1] / self.occupied[-1])
+
+    def wait(self, rate: Array, uneven: Array, varied: Array | float = 0.0) -> tuple[Array, Array]:
+        """Seconds until a prompt's batch starts, and prompts of that batch, at a request rate of the group.
+
+        A batch of n prompts takes s(n) = s(0) + n·Δ, during which x = rate·s(n) prompts arrive on average, and none
+        with probability p, so that n = x + p on average. Let q prompts not fit. Balancing the squares of n + q between
+        batches gives E[q]·2b(1 − ρ) = (u − v)(1 − (rate·Δ)²), exact for random arrivals. Here u is the variance of n in
+        unlimited batches and v the actual one. A prompt waits (s(b)·E[q] + rate·E[s²]/2)/E[n]. For v, u is combined as
+        if in parallel with (b − n)(n − 1), the largest variance of a number from 1 to b with this mean. `varied`:
+        squared coefficient of variation c² of a prompt's seconds; for n prompts it is c²/n. For b = 1 the wait is that
+        of the M/G/1 queue, ρs(1 + c²)/(2(1 − ρ)).
+        """
+        largest, whole = self.sizes[-1], self.occupied[-1]
+        coming = rate * self.occupied
+        none = uneven * np.exp(-coming) + (1 - uneven) * np.maximum(0.0, 1 - coming)
+        mean = balance(self.sizes, self.sizes - coming - none)
+        step = interpolated(self.sizes, self.occupied, mean)
+        slope = (whole - self.occupied[0]) / np.maximum(largest - 1, 1)
+        x = rate * step
+        none, growth = np.maximum(mean - x, 0.0), 1 - np.minimum(rate * slope, 0.99) ** 2
+        free = np.maximum(x + none - 2 * x * none - none**2, 0.0) / growth
+        bound = (largest - mean) * (mean - 1)
+        spread = free * bound / np.maximum(free + bound, 1e-300)
+        load = np.minimum(rate * whole / largest, NEARLY)
+        random = regularity(load, uneven, varied)
+        behind = random * whole * (free - spread) * growth / (2 * largest * (1 - load)) / mean
+        within = random + (1 - random) * np.maximum(0.0, 1 - 1 / np.maximum(x, 1e-12))
+        spread = uneven * spread
+        rest = within * rate * (step**2 + spread * slope**2) / 2 / mean
+        longer = 1 + varied / mean
+        return np.asarray((rest + behind) * longer), np.asarray(np.minimum(mean + spread / mean, largest))
+
+
+@dataclass(frozen=True)
+class Places:
+    """A group of the decode pool: at most `sequences[-1]` sequences run together, the others wait for a place.
+
+    `seconds`: of a step by its number of sequences. `steps`: decode steps of a request. `ahead`: 1 with asynchronous
+    scheduling, where a request that arrives during a step waits for another whole one, else 0. `in_step`: as for
+    `Batches`.
+    """
+
+    sequences: Array
+    seconds: Array
+    steps: Array
+    ahead: float
+    in_step: Array | float = 1.0
+
+    @cached_property
+    def fastest(self) -> Array:
+        """Requests per second with every place taken."""
+        return np.asarray(self.sequences[-1] / (self.seconds[-1] * self.steps))
+
+    def running(self, rate: Array, uneven: Array) -> Array:
+        """Sequences in a step of a request, itself included, at a request rate of the group.
+
+        By Little's law k = rate·steps·t(k) sequences run on average. With random arrivals a request meets as many, so
+        that it runs among k + 1. Exact for times linear in k, by the product form of such a queue.
+        """
+        return balance(self.sequences, self.sequences - uneven - rate * self.steps * self.seconds)
+
+    def joining(self, running: Array, others: Array) -> Array:
+        """Seconds until the first step of a request starts: the rest of the step under way, if another decodes.
+
+        `others`: how many other requests there are for the group.
+        """
+        busy = 1 - np.exp(others * np.log1p(-np.minimum((running - 1) / others, 1 - 1e-9)))
+        return np.asarray(busy * (0.5 + self.ahead) * interpolated(self.sequences, self.seconds, running))
+
+    @cached_property
+    def _counts(self) -> tuple[Array, Array]:
+        """Numbers of sequences from 1 to the most, and the logarithm of a step's seconds per sequence at each."""
+        most = self.sequences[-1]
+        powers = np.linspace(0, 1, FARTHER).reshape(-1, *(1 for _ in most.shape))
+        single = np.minimum(np.arange(1.0, SINGLE + 1).reshape(-1, *(1 for _ in most.shape)), most)
+        first = np.minimum(float(SINGLE), most)
+        counts = np.concatenate([single, np.rint(first * (most / first) ** powers)])
+        return counts, np.log(interpolated(self.sequences, self.seconds, counts) / counts)
+
+    def place(self, rate: Array, uneven: Array) -> Array:
+        """Seconds that a request waits for a place, at a request rate of the group below its fastest.
+
+        π(k) ∝ (rate·steps)^k·Π t(j)/j, j ≤ k: the product form of a queue whose speed depends on the number it serves,
+        with service shared equally, for any distribution of lengths (Kelly 1979). Beyond the last place the queue is
+        served in order; as lengths do not vary, the wait is half of that with exponential ones.
+        """
+        counts, log = self._counts
+        each = np.log(np.maximum(rate * self.steps, 1e-300)) + log
+        gaps = np.diff(counts, axis=0)
+        rise = (gaps * (each[1:] + each[:-1]) + np.diff(each, axis=0)) / 2 * (gaps > 0)
+        logs = np.concatenate([each[:1], each[:1] + np.cumsum(rise, axis=0)])
+        top = np.maximum(logs.max(axis=0), 0.0)
+        odds = np.exp(logs - top)
+        slope = rise / np.maximum(gaps, 1)
+        flat = np.abs(slope) < 1e-9
+        steep = np.where(flat, 1.0, np.abs(slope))
+        largest = np.where(slope > 0, odds[1:], odds[:-1] * np.exp(np.minimum(slope, 0.0)))
+        sums = largest * np.where(flat, gaps, np.expm1(-gaps * steep) / np.expm1(-steep))
+        load = np.minimum(rate / self.fastest, NEARLY)
+        last = odds[-1] / (1 - load)
+        taken = last / (np.exp(-top) + odds[0] + sums.sum(axis=0) - odds[-1] + last)
+        return np.asarray(taken * regularity(load, uneven) / 2 / (self.fastest * (1 - load)))
+
+
+@dataclass(frozen=True)
+class Passage:
+    """What a request goes through at a rate; times in seconds.
+
+    `prompts`: of its rank's batch. `prefill`: that batch. `shown`: the part of the transfer that prefill does not hide.
+    `running`: sequences of its rank's steps. `prefill_wait`: for a prefill replica and the links. `decode_wait`: for a
+    place in a decode replica and for its first step.
+    """
+
+    rate: Array
+    prefill_wait: Array
+    prompts: Array
+    prefill: Array
+    shown: Array
+    decode_wait: Array
+    running: Array
+    step: Array
+
+
+@dataclass(frozen=True)
+class Tandem:
+    """`prefills` groups that compute prompts, `decodes` groups that decode, and `links` between them.
+
+    `transfer`: seconds for which the cache of a prompt occupies a link; it is sent layer by layer, in `layers` parts.
+    `before`: seconds until the scheduler sees a request. `varied`: squared coefficient of variation of prompt lengths.
+    """
+
+    batches: Batches
+    running: Places
+    prefills: Array
+    decodes: Array
+    links: Array
+    transfer: Array
+    layers: int
+    before: Array
+    varied: Array | float = 0.0
+
+    @cached_property
+    def capacity(self) -> Array:
+        """Most requests per second that both pools and the links can take."""
+        pools = np.minimum(self.prefills * self.batches.fastest, self.decodes * self.running.fastest)
+        return np.asarray(np.minimum(pools, self.links / self.transfer))
+
+    def first_token(self, p: Passage) -> Array:
+        """Seconds from a request's arrival to its first token, which the first decode step yields."""
+        return np.asarray(self.before + p.prefill_wait + p.prefill + p.shown + p.decode_wait + p.step)
+
+    def latency(self, p: Passage) -> Array:
+        """Seconds from a request's arrival to its last token."""
+        return np.asarray(self.first_token(p) + (self.running.steps - 1) * p.step)
+
+    def at(self, rate: Array) -> Passage:
+        """An open loop: requests arrive at random, `rate` per second."""
+        return self._passage(rate, np.ones(()), self.running.place(rate / self.decodes, 1 / self.decodes))
+
+    def always(self, population: Array) -> Passage:
+        """A closed loop of `population` requests, each sent when another is answered.
+
+        Mean value analysis of a closed network: a request meets what the others, one fewer, leave on average, taken as
+        proportional to their number (Schweitzer 1979); throughput = population / latency. It never exceeds the
+        capacity: requests left over then wait at the pool that limits it.
+        """
+        low, high = np.zeros(np.broadcast_shapes(np.shape(population), self.capacity.shape)), self.capacity
+        for _ in range(48):
+            middle = (low + high) / 2
+            enough = middle * self.latency(self._closed(middle, population)) >= population
+            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+        p = self._closed(high, population)
+        left = np.maximum(0.0, population / high - self.latency(p))
+        decode = self.decodes * self.running.fastest <= self.capacity * (1 + 1e-9)
+        return Passage(
+            high, p.prefill_wait + np.where(decode, 0.0, left), p.prompts, p.prefill, p.shown,
+            p.decode_wait + np.where(decode, left, 0.0), p.running, p.step,
+        )  # fmt: skip
+
+    def always_at(self, rate: Array) -> tuple[Array, Passage]:
+        """The population of a closed loop with this throughput, and what its requests go through.
+
+        The inverse of `always`: n = rate · latency, by iteration, since latency depends slightly on n.
+        """
+        number = np.full(np.broadcast_shapes(np.shape(rate), self.capacity.shape), np.inf)
+        for _ in range(3):
+            others = np.where(np.isinf(number), 1.0, 1 - 1 / np.maximum(number, 1.0))
+            p = self._passage(rate, others, np.zeros(()))
+            number = np.maximum(rate * self.latency(p), 1.0)
+        return number, p
+
+    def _closed(self, rate: Array, population: Array) -> Passage:
+        return self._passage(rate, (population - 1) / population, np.zeros(()))
+
+    def _passage(self, rate: Array, others: Array, place: Array) -> Passage:
+        """What a request goes through at a rate, where it meets a share `others` of the average load; lengths may vary.
+
+        The share is (N − 1)/N for a population of N, whose requests also arrive less unevenly if N is small.
+        """
+        met, varied = rate * others, self.varied
+        wait, prompts = self.batches.wait(met / self.prefills, np.maximum(others, 1e-9) / self.prefills, varied)
+        prefill = interpolated(self.batches.sizes, self.batches.seconds, prompts)
+        prompts = of_rank(prompts, self.batches.sizes, self.batches.in_step)
+        moved = prompts * self.transfer
+        shown = np.maximum(moved / self.layers, moved - prefill * (self.layers - 1) / self.layers)
+        load = np.minimum(met * self.transfer / self.links, NEARLY)
+        links = regularity(load, 1 / self.links, varied) * (1 + varied)
+        wait = wait + links * load * self.transfer / (2 * (1 - load))
+        running = self.running.running(met / self.decodes, 1 / self.decodes)
+        joining = self.running.joining(running, np.maximum(others, 1e-9) / np.maximum(1 - others, 1e-9) / self.decodes)
+        step = interpolated(self.running.sequences, self.running.seconds, running)
+        running = of_rank(running, self.running.sequences, self.running.in_step)
+        return Passage(rate, wait, prompts, prefill, shown, joining + place, running, step)

@@ -1,0 +1,140 @@
+"""Seconds of mixed batches of k decodes and b prompts, on a grid of both.
+
+Matrix products, norms and collectives process all new tokens of a step together. The attention of each prompt is
+separate, so that b prompts take b times as long there, except for the fixed cost of a kernel, which is paid once. That
+cost is derived from long chunks and is at most the whole time of a short one, as in `simulate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from roofline.declared.arrays import Array
+from roofline.declared.maths import Count
+from roofline.inference.overlap import OverlappedPlan
+from roofline.inference.plan import EMPTY, Plan
+from roofline.work.step import Queries, Step, View, decode, logits_alone, tokens_alone, tokens_and_phase
+from roofline.work.step import replace as changed
+
+COUNTED = (tokens_alone, tokens_and_phase, logits_alone)
+"""Views of a step that do not depend on the contexts of its queries."""
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """Chunks of prompts: mean `new` tokens after `cached` ones; `longest`: tokens of the longest chunk.
+
+    `varied`: squared coefficient of variation of both numbers.
+    """
+
+    new: Count
+    cached: Count
+    longest: Count
+    varied: Count = 0.0
+
+    def drawn(self, together: Count) -> tuple[Count, Count]:
+        """`cached` and `new` of three chunks, along a first axis, whose weighted mean stands for `together` chunks."""
+        if not np.any(self.varied):
+            return self.cached, self.new
+        factors = unequal(np.asarray(self.varied) / together)
+        return np.rint(self.cached * factors), np.maximum(np.rint(self.new * factors), 1)
+
+
+WEIGHTS = np.array([1 / 6, 2 / 3, 1 / 6])
+"""Gauss–Hermite weights of three points of a normal distribution: −√3, 0 and √3 standard deviations from its mean."""
+
+
+def unequal(varied: Count) -> Array:
+    """Lengths at three points of a lognormal distribution of mean 1, [3, …], from the squared coefficient of variation.
+
+    >>> unequal(0.25).round(3).tolist(), round(float(WEIGHTS @ unequal(0.25)), 9)
+    ([0.395, 0.895, 2.027], 1.0)
+    """
+    square = np.log1p(np.asarray(varied, dtype=float))
+    points = np.sqrt(3.0) * np.arange(-1.0, 2.0).reshape(-1, *(1 for _ in square.shape))
+    factors = np.exp(points * np.sqrt(square) - square / 2)
+    return np.asarray(factors / np.tensordot(WEIGHTS, factors, 1))
+
+
+def mean_of(values: Array, varied: Count) -> Array:
+    """The weighted mean over the three points; the value itself where lengths do not vary."""
+    return np.tensordot(WEIGHTS, values, 1) if np.any(varied) else values
+
+
+def mixed_seconds(
+    plan: Plan,
+    chunks: Prompts,
+    prompts: Count,
+    context: Count,
+    decodes: Count,
+    width: int = 1,
+    draft: Plan | None = None,
+) -> Array:
+    """Expected seconds of steps with chunks of at least one prompt and any number of decodes; host time included.
+
+    Arguments broadcast, those of the layout on the last axes. `width`: tokens of each decode, all of which have logits.
+    `draft`: the plan of the draft model, which computes the prompts too.
+    """
+    engine = plan.target.engine
+    seconds = _step_seconds(plan, chunks, prompts, context, decodes, width)
+    if draft is not None:
+        seconds = seconds + _step_seconds(draft, chunks, prompts, context, 0, 1)
+    return seconds + engine.host(prompts + decodes, prompts * chunks.new + width * decodes)
+
+
+def _step_seconds(plan: Plan, chunks: Prompts, prompts: Count, context: Count, decodes: Count, width: int) -> Array:
+    """Seconds of these steps without the host."""
+    one = decode(1, 1)
+    chunk, single = (Queries(*chunks.drawn(n), n) for n in (prompts, 1))
+    beside = Queries(context, width, decodes)
+    step = changed(one, (chunk, beside))
+    added: Count = 0.0
+    if width > 1:
+        head = _views(plan, _is_head)
+        added = head(_tokens(prompts + width * decodes)) - head(_tokens(prompts + decodes))
+    if isinstance(plan, OverlappedPlan):
+        return np.asarray(mean_of(_launched(plan, plan.total(step)), chunks.varied) + added)
+    counted, rest = (_views(plan, wanted) for wanted in (_is_counted, _is_not))
+    first = mean_of(rest(changed(one, (single,))), chunks.varied)
+    long = (Queries(0, chunks.longest, 1), Queries(0, np.maximum(chunks.longest - 1, 1), 1))
+    once = sum(rest(changed(one, (query,))) for query in long) - rest(changed(one, long))
+    attention = first + (prompts - 1) * np.maximum(first - once, 0.0)
+    others = rest(changed(one, (replaced(beside, np.maximum(decodes, 1)),)))
+    return np.asarray(
+        mean_of(counted(step), chunks.varied) + attention + np.where(np.asarray(decodes) > 0, others, 0.0) + added
+    )
+
+
+def replaced(query: Queries, count: Count) -> Queries:
+    """The query with another count."""
+    return Queries(query.cached, query.new, count)
+
+
+def _tokens(number: Count) -> Step:
+    """A step of `number` tokens, each with logits."""
+    return changed(decode(1, 1), (Queries(0, 1, number),))
+
+
+def _is_head(view: View[Step]) -> bool:
+    return view is logits_alone
+
+
+def _is_counted(view: View[Step]) -> bool:
+    return view in COUNTED
+
+
+def _is_not(view: View[Step]) -> bool:
+    return view not in COUNTED
+
+
+def _views(plan: Plan, wanted: Callable[[View[Step]], bool]) -> Callable[[Step], Array]:
+    """Expected seconds of the modules whose view of a step is wanted, as a function of the step."""
+    return lambda step: np.asarray(_launched(plan, sum(plan.by_view(step, wanted).values(), EMPTY)))
+
+
+def _launched(plan: Plan, total: Any) -> Any:
+    return np.maximum(total.expected, plan.target.engine.launch_s * np.asarray(total.launches))

@@ -1,0 +1,434 @@
+"""Percentiles of TTFT, TPOT and latency: of requests that were followed, or around the formula's means by a variance.
+
+The formula gives means. What a request takes beyond the least possible is modelled by a gamma distribution of that
+mean, or a lognormal one as far as lengths make it vary. Its variance sums what is random: which step is under way when
+a request arrives and how much of it is left, the prompts in the same step and before it, the prompts that arrive while
+it decodes, and the drafts that are accepted. This is an approximation, as good as the formula's means at best; it keeps
+these means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from math import inf
+from typing import ClassVar
+
+import numpy as np
+
+from roofline.declared.arrays import Array
+from roofline.declared.maths import Count, most, where
+from roofline.declared.result import Figured, Leaf, Units
+from roofline.inference.span import Span, shaped
+from roofline.serving.closed_forms.queueing import ReplicaTimes
+
+SHARES = (0.5, 0.9, 0.95, 0.99)
+"""Shares of the requests for which percentiles are given."""
+DEVIATIONS = (0.0, 1.2815515655446004, 1.6448536269514722, 2.3263478740408408)
+"""Quantiles of the standard normal distribution at these shares."""
+MOST_VARIED = 4.0
+"""Largest variance of the random part, over the square of its mean."""
+IDLE = 0.05
+"""Least share of the time without prompts that is assumed where fluctuations of prompts are summed."""
+QUEUED = 3.0
+"""Standard deviation of a long wait behind prompts, over the seconds of one prompt; a queue that never empties varies
+little. Simulated servers with more users than prompts they can take give 1.1 to 8.8."""
+
+
+@dataclass(frozen=True)
+class Tail(Figured):
+    """Seconds that 50, 90, 95 and 99 % of the requests do not exceed."""
+
+    FIGURES: ClassVar[Units] = dict.fromkeys(("p50", "p90", "p95", "p99"), "s")
+
+    p50: Count
+    p90: Count
+    p95: Count
+    p99: Count
+
+    def shaped(self, shape: tuple[int, ...]) -> Tail:
+        """Plain numbers for shape (), else arrays of that shape."""
+        return self.each(lambda seconds: shaped(seconds, shape))
+
+    def each(self, change: Callable[[Count], Count]) -> Tail:
+        """Apply a function to all four percentiles."""
+        return Tail(*(change(getattr(self, name)) for name in self.FIGURES))
+
+
+@dataclass(frozen=True)
+class Tails(Figured):
+    """Percentiles of TTFT, TPOT and latency."""
+
+    FIGURES: ClassVar[Units] = dict.fromkeys(("ttft", "tpot", "latency"), "s")
+
+    ttft: Tail
+    tpot: Tail
+    latency: Tail
+
+    def shaped(self, shape: tuple[int, ...]) -> Tails:
+        """Plain numbers for shape (), else arrays of that shape."""
+        return Tails(*(tail.shaped(shape) for tail in (self.ttft, self.tpot, self.latency)))
+
+
+@dataclass(frozen=True)
+class Percentiles(Tails):
+    """Percentiles of TTFT, TPOT and latency, with intervals.
+
+    `approximate`: whether they follow from means and variances and not from requests that were followed. `low`, `high`:
+    ends of the interval in which 80 % of measurements of each percentile fall.
+    """
+
+    FIGURES: ClassVar[Units] = dict.fromkeys((*Tails.FIGURES, "low", "high"), "s")
+
+    approximate: bool = False
+    low: Tails | None = None
+    high: Tails | None = None
+
+    def leaves(self, name: str, unit: str) -> Iterator[Leaf]:
+        """As columns `ttft_p50` and so on, with the interval's ends as `ttft_p50_low` and `ttft_p50_high`."""
+        ends = {"": self, "_low": self.low, "_high": self.high}
+        for figure in Tails.FIGURES:
+            for part in Tail.FIGURES:
+                yield from (
+                    (f"{figure}_{part}{end}", getattr(getattr(tails, figure), part), unit)
+                    for end, tails in ends.items() if tails is not None
+                )  # fmt: skip
+
+    def shaped(self, shape: tuple[int, ...]) -> Percentiles:
+        """Plain numbers for shape (), else arrays of that shape."""
+        low, high = (None if tails is None else tails.shaped(shape) for tails in (self.low, self.high))
+        tails = Tails.shaped(self, shape)
+        return Percentiles(tails.ttft, tails.tpot, tails.latency, self.approximate, low, high)
+
+    def chosen(self, these: Array, others: Percentiles) -> Percentiles:
+        """Select elementwise: these percentiles where `these` is true, else those of `others`."""
+
+        def tail(figure: str) -> Tail:
+            own, other = getattr(self, figure), getattr(others, figure)
+            return Tail(*(where(these, getattr(own, part), getattr(other, part)) for part in Tail.FIGURES))
+
+        ttft, tpot, latency = map(tail, Tails.FIGURES)
+        return Percentiles(ttft, tpot, latency, self.approximate or others.approximate)
+
+    def within(self, first: Callable[[Count], Span], following: Span, whole: Span) -> Percentiles:
+        """Add intervals: `first` gives that of a TTFT; those of TPOT and latency scale with their means'."""
+
+        def ends(end: str) -> Tails:
+            def as_wide(mean: Span) -> Callable[[Count], Count]:
+                return lambda seconds: most(mean.floor, seconds * (getattr(mean, end) / mean.expected))
+
+            ttft = self.ttft.each(lambda seconds: getattr(first(seconds), end))
+            return Tails(ttft, self.tpot.each(as_wide(following)), self.latency.each(as_wide(whole)))
+
+        return replace(self, low=ends("low"), high=ends("high"))
+
+
+@dataclass(frozen=True)
+class Varied:
+    """Random seconds between `least` and `greatest`, with this mean and variance; numbers or arrays.
+
+    `by_length`: part of the variance that is due to the lengths of requests.
+    """
+
+    least: Array
+    mean: Array
+    variance: Array
+    greatest: Array | float = inf
+    by_length: Array | float = 0.0
+
+    def __add__(self, other: Varied) -> Varied:
+        """The sum of two independent ones."""
+        return Varied(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    def times(self, factor: Count) -> Varied:
+        """These seconds multiplied by a factor."""
+        greatest = np.where(np.asarray(factor) > 0, self.greatest * np.maximum(factor, 1e-12), 0.0)
+        square = np.asarray(factor) * factor
+        variance, by_length = self.variance * square, self.by_length * square
+        return Varied(self.least * factor, self.mean * factor, variance, greatest, by_length)
+
+    def tail(self) -> Tail:
+        """Seconds that the `SHARES` of the requests do not exceed.
+
+        With k = mean²/variance these are the gamma quantile mean·(1 − 1/9k + z/3√k)³ (Wilson and Hilferty, PNAS 17,
+        1931) and the lognormal quantile mean·exp(zσ − σ²/2), σ² = ln(1 + 1/k). The two are weighted: lognormal by the
+        part of the variance due to lengths, gamma by the rest.
+        """
+        added = np.maximum(self.mean - self.least, 0.0)
+        over = np.minimum(self.variance / np.maximum(added**2, 1e-300), MOST_VARIED)
+        least = self.mean - added
+        root = np.sqrt(over) / 3
+        greatest = np.maximum(self.greatest, self.mean)
+        square = np.log1p(over)
+        part = np.clip(self.by_length / np.maximum(self.variance, 1e-300), 0.0, 1.0)
+
+        def beyond(z: float) -> Array:
+            gamma, lognormal = np.maximum(1 - over / 9 + z * root, 0.0) ** 3, np.exp(z * np.sqrt(square) - square / 2)
+            return np.asarray(np.minimum(least + added * ((1 - part) * gamma + part * lognormal), greatest))
+
+        return Tail(*map(beyond, DEVIATIONS))
+
+
+@dataclass(frozen=True)
+class Steady:
+    """Requests of a group in steady state. Times are seconds; the variations are variances over squared means.
+
+    `rate`: requests per second. `others`: from 0 for a request that is alone to 1 for many. `late`: time until the
+    scheduler sees a request, `soonest` the shortest such time. `ttft`: mean from then to the first token. `tpot`: mean
+    for each of the `more` further tokens. `varied`: variation of the number of steps of a request. `step`: mean of a
+    step. `round`: time after which each user sends again, infinite for random arrivals. `prompts_vary`, `answers_vary`:
+    variation of lengths. `longer`: mean time per token over all tokens, divided by `tpot`, the mean over requests.
+    `apart`: variance of a request's TPOT due to prompts that run apart, in s². `uneven`: squared coefficient of
+    variation of the gaps between arrivals, 1 for Poisson arrivals, 1/R where R replicas take turns.
+    """
+
+    rate: Array
+    others: Array
+    late: Array
+    soonest: Array
+    ttft: Array
+    tpot: Array
+    more: Array
+    varied: Array
+    step: Array
+    round: Array
+    prompts_vary: Array
+    answers_vary: Array
+    longer: Array
+    apart: Array
+    uneven: Array
+
+
+@dataclass(frozen=True)
+class Chances:
+    """The random parts of TTFT, TPOT and latency, for requests in steady state and the steps that serve them."""
+
+    table: ReplicaTimes
+    steady: Steady
+
+    @cached_property
+    def percentiles(self) -> Percentiles:
+        """Percentiles of TTFT, TPOT and latency."""
+        latency = self.first + self._answering
+        return Percentiles(self.first.tail(), self.following.tail(), latency.tail(), True)
+
+    @property
+    def _answering(self) -> Varied:
+        """Seconds after the first token: the TPOT for each further token. Answers that vary may be short."""
+        s = self.steady
+        varied, all_equal = s.answers_vary, self.following.times(s.more * s.longer)
+        by_length = varied * all_equal.mean**2
+        variance = all_equal.variance / (1 + varied) + by_length
+        some = varied > 0
+        least, greatest = np.where(some, 0.0, all_equal.least), np.where(some, inf, all_equal.greatest)
+        return Varied(least, all_equal.mean, variance, greatest, by_length)
+
+    # -- an ordinary step ------------------------------------------------------------------------------------------
+    @cached_property
+    def decodes(self) -> Array:
+        """Decodes of an average step."""
+        s = self.steady
+        return np.asarray(np.minimum(np.maximum(s.rate * s.more * s.tpot * s.longer, 1.0), self.table.decodes[-1]))
+
+    @cached_property
+    def plain(self) -> Array:
+        """Seconds of a decode-only step."""
+        return self.table.at(self.table.alone, self.decodes)
+
+    @cached_property
+    def full(self) -> Array:
+        """Seconds of a step with a prompt, or with a chunk of one."""
+        return self.table.at(self.table.mixed[0], self.decodes)
+
+    @property
+    def own(self) -> Array:
+        """Seconds that a prompt takes."""
+        return self.table.chunks * self.full
+
+    @cached_property
+    def shortest(self) -> Array:
+        """Part of these seconds that even the shortest prompt takes."""
+        if not np.any(self.steady.prompts_vary > 0):
+            return self.own
+        growing = np.sqrt(self.varied / np.maximum(self.steady.prompts_vary, 1e-12))
+        return np.asarray(self.own * np.clip(1 - growing, 0.0, 1.0))
+
+    @cached_property
+    def varied(self) -> Array:
+        """Squared coefficient of variation of a prompt's seconds."""
+        each = self.table.varied(self.steady.prompts_vary)
+        return self.table.at(each + 0 * self.table.alone, self.decodes)
+
+    @property
+    def rate(self) -> Array:
+        """Requests per second of the others."""
+        return self.steady.rate * self.steady.others
+
+    @cached_property
+    def prompts(self) -> Array:
+        """Share of the time in which prompts of others are computed."""
+        return np.asarray(np.minimum(self.rate * self.own, 1.0))
+
+    @cached_property
+    def some(self) -> Array:
+        """Share of the steps with prompts of others."""
+        prompts, full, plain = self.prompts, self.full, self.plain
+        return np.asarray(prompts * plain / np.maximum((1 - prompts) * full + prompts * plain, 1e-300))
+
+    def dispersed(self, number: Array) -> Array:
+        """Variance of a number of arrivals over its mean: 1 for Poisson arrivals.
+
+        A stationary renewal process with Erlang gaps has a variance of c²·n + (1 − c⁴)/6 for a large mean n (Cox,
+        Renewal Theory, §4.5), and of n for a small one.
+        """
+        uneven = np.where(self.random, self.steady.uneven, 1.0)
+        return np.asarray(np.minimum(1.0, uneven + (1 - uneven**2) / (6 * np.maximum(number, 1e-12))))
+
+    @cached_property
+    def several(self) -> Array:
+        """Whether prompts share a step."""
+        return np.asarray(self.table.at(self.table.room, self.decodes) >= 2)
+
+    @cached_property
+    def random(self) -> Array:
+        """Whether requests arrive at random, and not from users who wait for answers."""
+        return np.isinf(self.steady.round)
+
+    # -- TTFT ------------------------------------------------------------------------------------------------------
+    @cached_property
+    def first(self) -> Varied:
+        """TTFT; the least is that of a lone prompt.
+
+        A random part of the step under way is left when a request arrives. Users whose answer ended with a step and who
+        are back before the next one ends are the exception. With asynchronous scheduling another step follows. Other
+        requests that arrive meanwhile run in the request's own step, or before it where they do not fit. What the mean
+        has beyond all this is a wait in a queue.
+        """
+        t, s, own = self.table, self.steady, self.own
+        left, variance = self._under_way
+        if t.ahead:
+            after, chance = (self.full, self.some) if t.mixes else (np.zeros_like(own), self.prompts)
+            left = left + chance * after + (1 - chance) * self.plain
+            variance = variance + chance * (1 - chance) * (after - self.plain) ** 2
+        more = t.at(t.step(np.asarray(2.0)) - t.step(np.asarray(1.0)), self.decodes)
+        each, together = np.where(self.several, more, own), self.rate * self._met
+        waits = np.maximum(s.ttft - own - (left + together * each) * s.others, 0.0)
+        longer = 1 + self.varied
+        beside = together * self.dispersed(together) * each**2 * longer
+        variance = (variance + beside) * s.others + 2 / 3 * np.minimum(waits, own) * own * longer
+        queue = (QUEUED * own) ** 2 * longer
+        bounded = queue / (waits**2 + queue)
+        variance = variance + waits**2 * (bounded + (1 - bounded) * self._queued)
+        with_host = np.sqrt(self.varied) * own + np.sqrt(s.prompts_vary) * (s.late - s.soonest)
+        # of a step with a long prompt more is left, λ·E[S³]/3 for its seconds S, and the following step is long too
+        heavy = self.rate * each**3 * ((1 + s.prompts_vary) ** 3 - 1) / 3
+        heavy = heavy / np.where(self.random, np.maximum(1 - self.prompts, IDLE), 1.0)  # and those behind it
+        following = self.some * each**2 * s.prompts_vary if t.ahead else 0.0
+        by_length = with_host**2 + (heavy + following) * s.others
+        variance = variance + by_length
+        ahead = self.plain * (1 + t.ahead)
+        bound = self._placed & (s.prompts_vary <= 0)
+        greatest = s.late + ahead + own * np.where(bound, self._users, inf)
+        least = np.minimum(self.shortest, s.ttft) + np.where(s.prompts_vary > 0, s.soonest, s.late)
+        return Varied(least, s.ttft + s.late, variance, greatest, by_length)
+
+    @property
+    def _queued(self) -> Array:
+        """Share of random arrivals that find more prompts than a step has room for and wait about exponentially:
+        ρ^(√(2(c + 1)) − 1) for room c (Sakasegawa 1977)."""
+        t = self.table
+        room = np.where(t.chunks > 1, 1.0, np.maximum(t.at(t.room, self.decodes), 1.0))
+        turn = np.where(t.chunks > 1, self.own, t.at(t.step(t.room), self.decodes) / room)
+        return np.where(self.random, np.minimum(self.rate * turn, 1.0) ** (np.sqrt(2 * (room + 1)) - 1), 0.0)
+
+    @property
+    def _users(self) -> Array:
+        """Users of the group, by Little's law; infinite for random arrivals."""
+        return np.asarray(self.steady.rate * self.steady.round)
+
+    @property
+    def _placed(self) -> Array:
+        """Whether all users run at once, so that a request waits only for prompts of others, at most one of each."""
+        return np.asarray(self._users <= self.table.decodes[-1] + 1e-6)
+
+    @property
+    def _met(self) -> Array:
+        """Mean seconds of the step under way at a random time."""
+        return np.asarray(self.prompts * self.full + (1 - self.prompts) * self.plain)
+
+    @property
+    def _under_way(self) -> tuple[Array, Array]:
+        """Mean and variance of the seconds left of the step under way when a request arrives."""
+        prompts, full, plain, some, late = self.prompts, self.full, self.plain, self.some, self.steady.late
+        aligned = ~self.random & (late < plain)
+        left = np.where(aligned, some * full + (1 - some) * plain - late, self._met / 2)
+        uneven = some * (1 - some) * (full - plain) ** 2
+        variance = np.where(aligned, uneven, (prompts * full**2 + (1 - prompts) * plain**2) / 3 - left**2)
+        there = aligned & (late <= 0)  # users are back before the next step begins
+        return np.where(there, 0.0, left), np.where(there, 0.0, variance)
+
+    # -- TPOT ------------------------------------------------------------------------------------------------------
+    @cached_property
+    def following(self) -> Varied:
+        """TPOT: at least a decode-only step, and longer by the prompts that arrive while a request decodes.
+
+        Where a random number of drafts is accepted, the least is 0.
+        """
+        s = self.steady
+        least = np.where(s.varied > 0, 0.0, np.minimum(self.plain, s.tpot))
+        t = self.table
+        slowest = np.maximum(t.at(t.step(self._users), self.decodes), self.plain)  # a token takes one such step
+        equal = (s.varied <= 0) & (s.prompts_vary <= 0)
+        fullest = np.maximum(t.at(np.maximum(t.partly[-1], t.mixed[-1]), self.decodes), s.tpot)
+        greatest = np.where(t.mixes & (s.varied <= 0), np.where(self._placed & equal, slowest, fullest), inf)
+        beside = np.where(t.mixes | ~self.random, self._prompts_beside, s.apart)
+        beside = beside * (1 + s.answers_vary)
+        if t.mixes:  # a mean over several steps varies no more than one step
+            beside = np.where(self.random, np.minimum(beside, self._one_step * (s.tpot / s.step) ** 2), beside)
+        over_answer = beside + s.varied * s.tpot**2 * (1 + s.answers_vary)
+        by_length = np.where(s.prompts_vary + s.answers_vary > 0, over_answer, 0.0)
+        return Varied(least, s.tpot, over_answer + self._crowd, greatest, by_length)
+
+    @property
+    def _prompts_beside(self) -> Array:
+        """Variance of TPOT due to others' prompts, whose number is Poisson.
+
+        With users who take turns up to half of it goes, since each sends about once per round; less so the more answers
+        vary. Where steps are always full of prompts, none is left. With random arrivals prompts follow prompts, even
+        more where each has steps of its own. The seconds that a prompt adds vary as much as those of the prompt itself.
+        """
+        t, s = self.table, self.steady
+        fresh = np.maximum(np.minimum(s.rate * s.step, t.at(t.room, self.decodes)), 1.0)
+        added = t.chunks * np.maximum(t.at(t.step(fresh), self.decodes) - t.at(t.base, self.decodes), 0.0) / fresh
+        decoding = s.more * s.tpot
+        turns = 1 - np.minimum(s.answers_vary, 1.0)
+        number = self.rate * decoding * (1 - turns * np.minimum(decoding / s.round, 1.0) / 2)
+        if t.mixes:
+            most = np.maximum(t.at(t.per_step, self.decodes), 1e-12)
+            number = number * (1 - np.minimum(s.rate * s.step / most, 1.0))
+        idle = np.maximum(1 - self.prompts, IDLE)
+        crowded = np.where(self.several, idle, idle**2) ** self.dispersed(number)
+        number = np.where(self.random, number * self.dispersed(number) / crowded, number)
+        square = added**2 + self.varied * self.own**2
+        return np.asarray(number * square / np.maximum(s.more, 1.0) ** 2)
+
+    @property
+    def _one_step(self) -> Array:
+        """Variance of a step's seconds due to prompts: whether it has any and, where it takes several, how many."""
+        t, s = self.table, self.steady
+        begun = self.rate * s.step
+        some = np.clip(np.where(self.several, -np.expm1(-begun), begun * t.chunks), 1e-6, 1.0)
+        added = np.maximum(t.at(t.step(np.maximum(begun, 1.0)) - t.base, self.decodes), 0.0) / np.maximum(begun, 1.0)
+        numbers = np.where(self.several, begun * added**2 * (1 + self.varied), 0.0)
+        return np.asarray(np.maximum(s.step - self.plain, 0.0) ** 2 * (1 - some) / some + numbers)
+
+    @property
+    def _crowd(self) -> Array:
+        """Variance of TPOT due to the number of decodes, which is Poisson for random arrivals and amplifies itself."""
+        s, deviation = self.steady, np.sqrt(self.decodes)
+        more, fewer = self.decodes + deviation, np.maximum(self.decodes - deviation, 1.0)
+        wider = (self.table.at(self.table.alone, more) - self.table.at(self.table.alone, fewer)) / 2
+        longer = wider / (np.maximum(s.step, self.plain) if self.table.mixes else self.plain)
+        grown = np.minimum(longer * deviation, 1 - IDLE)
+        return np.where(self.random, (longer * s.tpot) ** 2 / (1 - grown), 0.0)

@@ -1,0 +1,312 @@
+"""Disaggregated serving: some replicas only prefill, others only decode, and the KV cache is sent between them.
+
+Prompts wait for a prefill replica, run in batches of at most the engine's chunk, and wait for a place in a decode
+replica. `tandem.py` models both queues, `transfer.py` the transfer. The first decode step yields the first token, as in
+vLLM, where the decode replica computes a prompt's last token once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from typing import Any, ClassVar
+
+import numpy as np
+
+from roofline.declared.arrays import Array
+from roofline.declared.checks import count
+from roofline.declared.errors import InputError
+from roofline.declared.groups import Load, PoolSizes, PrefillReplicas, Where
+from roofline.declared.maths import Count, least, most, where
+from roofline.declared.question import group_settings
+from roofline.declared.result import Flag, Units, Word
+from roofline.engines.engine import Engine
+from roofline.hardware.cluster import MOST, cluster_named
+from roofline.inference.bill import Bill
+from roofline.inference.cost import Spending, Spent
+from roofline.inference.deployment import Deployment, Machine, is_several
+from roofline.inference.generate import Speculation
+from roofline.inference.memory import Memory
+from roofline.inference.settings import Setup, broadcast, question, setup
+from roofline.inference.span import Span, exactly, shaped
+from roofline.inference.step import check_context
+from roofline.model.images import Images
+from roofline.model.load import Source, model_of
+from roofline.model.model import Model
+from roofline.serving.drafting import MOST_IN_FLIGHT, memory_with, sequences_held
+from roofline.serving.energy import PhasePool, SteadyLoad, pools_spending, rounded
+from roofline.serving.first_token import scattered
+from roofline.serving.pool_sizing import Pair, Replicas, settled_pools
+from roofline.serving.requests import LoadAnswer, ServedLoad, requests_of
+from roofline.serving.transfer import moved_bytes, networks
+from roofline.work.step import prefill
+
+POOL_NUMBERS = tuple(name for name in group_settings(PoolSizes) if name not in group_settings(PrefillReplicas))
+"""Settings that determine the number of replicas of either kind."""
+
+
+@dataclass(frozen=True, repr=False)
+class Pools(Spent, LoadAnswer):
+    """`prefills` replicas of one layout and `decodes` of another, in steady state. Spans and waits are in seconds.
+
+    `in_flight`: mean number of requests that wait, prefill or decode, over both pools. `prompts`: of a full prefill
+    batch. `running`: sequences of a decode replica that share steps with a request. `cache`: bytes of a prompt's cache.
+    `transfer`: seconds for which it occupies the busiest link. `prefill_wait`: for a prefill replica and the link.
+    `decode_wait`: for a place in a decode replica and for its first step. `ttft`: host, these waits, prefill of the
+    batch, the part of the layer-wise transfer that prefill does not hide, and the first decode step. `tpot`: a decode
+    step, `step`; with drafts, the time of the steps after the first over the tokens after the first. `speculation`,
+    `images`: as in `Serving`. `prefill_rate`, `decode_rate`: requests per second that one replica of either kind can
+    take. `transfer_requests_per_second`: requests per second whose caches the links between the pools can carry.
+    """
+
+    SCHEMA: ClassVar[str] = "roofline.pools/4"
+    FIGURES: ClassVar[Units] = {
+        "model": "", "prefill": "", "decode": "", "prefill_engine": "", "engine": "", "formats": "",
+        **dict.fromkeys(POOL_NUMBERS, ""), **LoadAnswer.LENGTHS, "in_flight": "", "prompts": "",
+        "running": "", "cache": "B", "transfer": "s", "prefill_wait": "s", "decode_wait": "s", "ttft": "s", "tpot": "s",
+        "latency": "s", "prefill_requests_per_second": "requests/s", "transfer_requests_per_second": "requests/s",
+        "decode_requests_per_second": "requests/s", "requests_per_second": "requests/s",
+        "prefill_utilisation": "share", "transfer_utilisation": "share", "decode_utilisation": "share",
+        "tokens_per_second": "tokens/s", "tokens_per_second_per_chip": "tokens/s", **Spent.BILLED, "bottleneck": "",
+        "prefill_memory": "B", "memory": "B", **LoadAnswer.TRAITS,
+    }  # fmt: skip
+
+    asked: Setup
+    first: Setup
+    requests: ServedLoad
+    in_flight: Count
+    prefills: Count
+    decodes: Count
+    prompts: Count
+    running: Count
+    cache: Count
+    transfer: Span
+    prefill_wait: Count
+    decode_wait: Count
+    ttft: Span
+    tpot: Span
+    requests_per_second: Count
+    prefill_rate: Count
+    decode_rate: Count
+    transfer_requests_per_second: Count
+    step: Span
+
+    @property
+    def prefill(self) -> Deployment:
+        """The deployment of a prefill replica."""
+        return self.first.deployment
+
+    @property
+    def decode(self) -> Deployment:
+        """The deployment of a decode replica."""
+        return self.asked.deployment
+
+    @property
+    def prefill_engine(self) -> Engine:
+        """The engine of prefill replicas: kernels, host time and memory rule."""
+        return self.first.engine
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """The broadcast shape of all settings."""
+        return np.shape(self.ttft.expected)
+
+    @property
+    def latency(self) -> Span:
+        """End-to-end latency of one request."""
+        return self.ttft + self.tpot.times(self.output - 1)
+
+    @property
+    def chips(self) -> Count:
+        """Chips of both pools."""
+        return self.prefills * self.prefill.layout.chips + self.decodes * self.decode.layout.chips
+
+    @property
+    def prefill_requests_per_second(self) -> Count:
+        """Requests per second that all prefill replicas can take, in full batches."""
+        return self.prefills * self.prefill_rate
+
+    @property
+    def decode_requests_per_second(self) -> Count:
+        """Requests per second that all decode replicas can take, with every place taken."""
+        return self.decodes * self.decode_rate
+
+    @property
+    def prefill_utilisation(self) -> Count:
+        """Requests per second over those that the prefill replicas can take."""
+        return self.requests_per_second / self.prefill_requests_per_second
+
+    @property
+    def transfer_utilisation(self) -> Count:
+        """Requests per second over those that the links can carry."""
+        return self.requests_per_second / self.transfer_requests_per_second
+
+    @property
+    def decode_utilisation(self) -> Count:
+        """Requests per second over those that the decode replicas can take."""
+        return self.requests_per_second / self.decode_requests_per_second
+
+    @property
+    def tokens_per_second(self) -> Count:
+        """Generated tokens per second, of all users."""
+        return self.requests_per_second * self.output
+
+    @property
+    def tokens_per_second_per_chip(self) -> Count:
+        """Generated tokens per second of all users, divided by the chips of both pools."""
+        return self.tokens_per_second / self.chips
+
+    @cached_property
+    def spending(self) -> Spending:
+        """Money and energy that both pools spend per second."""
+        running = rounded(most(1, self.running / (self.asked.layout.dp * self.asked.layout.pp)))
+        load = SteadyLoad(self.requests_per_second, self.input, self.output, self.requests.context, self.cached_prefix)
+        places = self.decodes * self.asked.layout.dp * self.asked.layout.pp
+        steps = self.output if self.drafting is None else self.drafting.steps(self.output)
+        awake = least(1.0, self.requests_per_second * steps * self.step.expected / places)
+        first = PhasePool(self.first, self.prefills, self.prompts, least(1.0, self.prefill_utilisation))
+        return pools_spending(first, PhasePool(self.asked, self.decodes, running, awake), load, self.drafting)
+
+    @property
+    def bottleneck(self) -> Word:
+        """What can take the fewest requests per second: a pool, or the transfer between them."""
+        names = np.array(["prefill", "transfer", "decode"])
+        used = np.broadcast_arrays(self.prefill_utilisation, self.transfer_utilisation, self.decode_utilisation)
+        word = names[np.argmax(np.stack(used), axis=0)]
+        return word if self.shape else str(word)
+
+    @cached_property
+    def memory(self) -> Memory:
+        """Memory of the fullest rank of a decode replica, its requests (as many as fit) at their last token."""
+        each_holds, tokens = self.deployment.share(self.running), self.input + self.output
+        whole = sequences_held(self.asked, self.drafting, tokens, MOST_IN_FLIGHT)
+        each_holds = where(whole < 1, each_holds, least(each_holds, whole))
+        return memory_with(self.asked, self.drafting, each_holds, tokens).shaped(self.shape)
+
+    @cached_property
+    def prefill_memory(self) -> Memory:
+        """Memory of the fullest rank of a prefill replica, with full batches."""
+        together = self.prompts * self.first.layout.pp
+        return self.first.holding.memory(((together, self.input),)).shaped(self.shape)
+
+    @property
+    def limiting(self) -> tuple[Setup, Memory]:
+        """The replica that does not fit, and its memory: the prefill replica if it alone does not, else the other."""
+        alone = np.all(self.memory.fits) and not np.all(self.prefill_memory.fits)
+        return (self.first, self.prefill_memory) if alone else (self.asked, self.memory)
+
+    @property
+    def fits(self) -> Flag:
+        """Whether both kinds of replica have the memory they need."""
+        return self.memory.fits & self.prefill_memory.fits
+
+
+def pools_serving(
+    model: Model, where: Where, load: Load, pools: PoolSizes, speculation: Speculation | None = None,
+    images: Images | None = None, bill: Bill | None = None,
+) -> Pools:  # fmt: skip
+    """Replicas that prefill and replicas that decode, in steady state; times in seconds, rates per second.
+
+    `where` gives the layout, machine and engine of the decode replicas. The requests are those of all replicas
+    together, which take turns. Prefill replicas have the prefix cache; the cached part is sent to the decode replica
+    all the same. With a number of chips, the split is chosen that serves most at a concurrency, or answers soonest at a
+    rate. `speculation`: decode steps verify drafts.
+    Raises InputError for settings that are not understood, too few chips for a replica of each kind, lengths beyond the
+    model's context, and a rate beyond what both pools can take. Where memory holds not even one request, `fits` is
+    false and the times are those of chips with more memory.
+    """
+    requests = requests_of(model, load, speculation, images)
+    broadcast(**requests.sizes, **load.given, **{name: getattr(pools, name) for name in POOL_NUMBERS})
+    check_context(model, prefill(1, requests.input + requests.output - 1))
+    pair = _pair(model, requests, where, pools, bill)
+    broadcast(**load.given, **pair.sizes)
+    return _answer(pair, load)
+
+
+@question
+def pools(
+    model: Model | Source, where: Where, load: Load, pools: PoolSizes, *, speculation: Speculation | None = None,
+    images: Images | None = None, bill: Bill | None = None,
+) -> Pools:  # fmt: skip
+    """Predict disaggregated serving: `serve` with replicas that do one phase each."""
+    return pools_serving(model_of(model), where, load.needed(), pools, speculation, images, bill)
+
+
+def _pair(model: Model, requests: ServedLoad, where: Where, pools: PoolSizes, bill: Bill | None) -> Pair:
+    """Both kinds of replica, with their settings resolved; without a layout a replica is one rank."""
+    then_at = replace(where, layout=where.layout or "tp=1")
+    first_at = replace(
+        where, on=where.on if pools.prefill_on is None else pools.prefill_on, layout=pools.prefill_layout or "tp=1",
+        engine=where.engine if pools.prefill_engine is None else pools.prefill_engine,
+    )  # fmt: skip
+    first, then = setup(model, first_at, bill), setup(model, then_at, bill)
+    broadcast(prefill_layout=first.layout, decode_layout=then.layout, input=requests.input, chips=pools.chips)
+    machines = (first_at.on, then_at.on)
+    given = (pools.prefills, pools.decodes)
+    replicas = _replicas(pools.chips, given, (first.layout.chips, then.layout.chips), machines)
+    size = moved_bytes(first, then, requests.input)
+    times = (network.seconds(size) for network in networks(machines[1], machines[0], replicas.most_chips))
+    return Pair(first, then, requests, replicas, reduce(Span.most, times))
+
+
+def _replicas(
+    chips: Any, given: Sequence[Any], each: tuple[Count, Count], machines: tuple[Machine, Machine]
+) -> Replicas:
+    """The numbers of replicas, or the chips to split. Raises InputError for more than the machines have."""
+    rooms = [cluster_named(on).chips if is_several(on) else MOST for on in machines]
+    apart = machines[0] != machines[1]
+    numbered = [n is not None for n in given]
+    if chips is None and all(numbered):
+        prefills, decodes = (count(name, n, 1) for name, n in zip(("prefills", "decodes"), given, strict=True))
+        broadcast(prefills=prefills, decodes=decodes)
+        total = prefills * each[0] + decodes * each[1]
+        parts = ((prefills * each[0], rooms[0]), (decodes * each[1], rooms[1])) if apart else ((total, rooms[1]),)
+        for needed, room in parts:
+            if np.any(needed > room):
+                raise InputError("prefills and decodes", np.max(needed).item(), f"replicas on at most {room} chips")
+        return Replicas(None, prefills, decodes, total, (rooms[0], rooms[1]))
+    if chips is None or any(numbered):
+        raise InputError("chips", chips, "chips to share out, or both prefills and decodes")
+    many = count("chips", chips, 1)
+    smallest, room = each[0] + each[1], sum(rooms) if apart else rooms[1]
+    if np.any(many < smallest):
+        raise InputError("chips", chips, f"at least {np.max(smallest)}, a replica of each kind")
+    if np.any(many > room):
+        raise InputError("chips", chips, f"at most the {room} that there are")
+    return Replicas(many, None, None, many, (rooms[0], rooms[1]))
+
+
+def _answer(pair: Pair, load: Load) -> Pools:
+    """The figures, in the shape of the settings; waits are as uncertain as the steps that they wait for."""
+    shape, s = pair.shape(load), settled_pools(pair, load)
+    t, p = s.tandem, s.passage
+
+    def back(value: Array) -> Array:
+        whole = np.broadcast_to(value, s.prefills.shape).reshape(shape)
+        return whole if shape else whole.item()
+
+    prompt = pair.prefilled(back(np.rint(p.prompts).astype(np.int64)))
+    step = pair.decoded(back(np.rint(p.running).astype(np.int64)))
+    before, seconds, step_floor = back(t.before), back(p.step), back(s.step_floor)
+    each_step = step.times(seconds / step.expected).resting_on(step_floor)
+    tpot = each_step.times(pair.share)
+    moved = pair.transfer.times(back(p.shown) / pair.transfer.expected)
+    law = (
+        exactly(before)
+        + prompt.times(back(p.prefill_wait + p.prefill) / prompt.expected)
+        + moved
+        + step.times((back(p.decode_wait) + seconds) / step.expected)
+    )
+    floor = pair.prefilled(1).floor + moved.floor + step_floor
+    ttft = scattered(law, pair.first, before, back(p.prefill_wait + p.decode_wait)).resting_on(floor)
+    flight = load.concurrency if load.rate is None else back(p.rate * t.latency(p))
+    cache = pair.first.model.kv_bytes(pair.input, pair.first.formats) + pair.first.model.state_bytes(pair.first.formats)
+    groups = pair.then.layout.dp * pair.then.layout.pp
+    return Pools(
+        pair.then, pair.first, pair.requests, flight, back(s.prefills), back(s.decodes),
+        pair.prompts, back(np.ceil(p.running - 1e-9).astype(np.int64)) * groups, shaped(cache, shape),
+        pair.transfer.shaped(shape), back(p.prefill_wait), back(p.decode_wait), ttft.shaped(shape), tpot.shaped(shape),
+        back(p.rate), back(t.prefills * t.batches.fastest / s.prefills),
+        back(t.decodes * t.running.fastest / s.decodes), back(t.links / t.transfer), each_step.shaped(shape),
+    )  # fmt: skip

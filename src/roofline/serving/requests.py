@@ -1,0 +1,182 @@
+"""The requests of a served load: their lengths, images as tokens of the prompts, and the drafting of their answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from roofline.declared.groups import LengthSpread, Load
+from roofline.declared.maths import Count, is_array
+from roofline.declared.question import group_settings
+from roofline.declared.result import Units
+from roofline.inference.generate import Speculation
+from roofline.inference.settings import Deployed, Setup
+from roofline.model.images import Images, ImageTokens, image_tokens
+from roofline.model.model import Model
+from roofline.serving.drafting import Drafting
+
+NORMAL = 65
+"""Points at which a normal distribution is summed."""
+LENGTHS: Units = dict.fromkeys(("input", "output"), "")
+"""Figures of every answer about requests."""
+CUT = 1.4
+"""Exponent with which the longest request of the model cuts the variance of lengths; within 0.06 of simulations."""
+
+
+@dataclass(frozen=True)
+class ServedLoad:
+    """The requests of a load. `images`: images of each request, whose tokens add to its prompt.
+
+    `longest`: tokens of the longest request that the model takes, None where unknown.
+    """
+
+    load: Load
+    speculation: Speculation | None = None
+    images: ImageTokens | None = None
+    longest: int | None = None
+
+    @property
+    def input(self) -> Count:
+        """Tokens of a prompt, images included."""
+        return self.load.input + (0 if self.images is None else self.images.tokens)
+
+    @property
+    def output(self) -> Count:
+        """Tokens of an answer."""
+        return self.load.output_tokens
+
+    @property
+    def cached(self) -> Count:
+        """Tokens of a prompt that are found in the prefix cache."""
+        return rounded_down(self.input * self.load.prefix)
+
+    @property
+    def sizes(self) -> dict[str, Count]:
+        """Quantities that may be arrays, by name."""
+        vary = {name: getattr(self.load, name) for name in group_settings(LengthSpread)}
+        return {"input": self.input, "output": self.output, "prefix": self.load.prefix, **vary}
+
+    @property
+    def context(self) -> Count:
+        """Mean number of tokens in the cache of a request that decodes, rounded down. Longer answers decode for longer.
+
+        Σ O·(I + O/2) / Σ O = I + (1 + v)·O/2, where v is the squared coefficient of variation of the answers' lengths.
+        """
+        if not np.any(self.answers_vary):
+            return self.input + self.output // 2
+        return rounded_down(self.input + (1 + self.answers_vary) * self.output / 2)
+
+    @cached_property
+    def prompts_vary(self) -> Count:
+        """Squared coefficient of variation of the prompts' lengths. Images always add the same number of tokens."""
+        return self._varied(self.load.input_cv * (self.load.input / self.input), self.input)
+
+    @cached_property
+    def answers_vary(self) -> Count:
+        """Squared coefficient of variation of the answers' lengths."""
+        return self._varied(self.load.output_cv, self.output)
+
+    @cached_property
+    def answered(self) -> tuple[Count, Count, Count]:
+        """Shares of the answers with more than one token and with two, and the weight of short ones in the mean TPOT.
+
+        That weight is E[1/(O − 1)]·(E[O] − 1) over answers of more than one token. It is above 1 where lengths vary,
+        since a delay common to all requests counts most in the TPOT of short answers. Lengths are lognormal, rounded,
+        and at least one token.
+        """
+        mean = np.asarray(self.output, dtype=float)
+        if not np.any(self.answers_vary):
+            return 1.0, np.where(mean == 2, 1.0, 0.0), 1.0
+        square = np.log1p(np.asarray(self.answers_vary))
+        z = np.linspace(-4, 4, NORMAL).reshape(-1, *(1 for _ in np.broadcast_shapes(mean.shape, square.shape)))
+        weights, factors = np.exp(-z * z / 2), np.exp(z * np.sqrt(square) - square / 2)
+        weights = weights / weights.sum(axis=0)
+        once = (weights * np.maximum(np.rint(mean * factors), 1)).sum(axis=0)
+        tokens = np.maximum(np.rint(np.maximum(2 * mean - once, 0.5) * factors), 1)
+        several = weights * (tokens > 1)
+        share = np.maximum(several.sum(axis=0), 1e-12)
+        each = (several / np.maximum(tokens - 1, 1)).sum(axis=0) / share
+        two = (weights * (tokens == 2)).sum(axis=0)
+        return np.where(mean > 1, share, 1.0), two, np.where(mean > 1, each * np.maximum(mean - 1, 1), 1.0)
+
+    def _varied(self, cv: Count, tokens: Count) -> Count:
+        """Squared coefficient of variation of lengths, as cut by the model's context; 0 for lengths of one token.
+
+        If n mean requests fit into the context, lengths stay below n times the mean, which leaves 1/(1 + (cv²/(n −
+        1))^1.4) of the square.
+        """
+        square = np.where(np.asarray(tokens) > 1, np.asarray(cv, dtype=float) ** 2, 0.0)
+        if self.longest is not None:
+            room = np.maximum(self.longest / np.asarray(self.input + self.output) - 1, 1e-9)
+            square = square / (1 + (square / room) ** CUT)
+        return square if square.shape else float(square)
+
+    def drafting(self, asked: Setup) -> Drafting | None:
+        """What drafts tokens for a server in this setup, None without speculation."""
+        return None if self.speculation is None else Drafting(asked, self.speculation)
+
+
+def requests_of(
+    model: Model, load: Load, speculation: Speculation | None = None, images: Images | None = None
+) -> ServedLoad:
+    """The requests of a load for a model. Raises InputError for images that the model does not take."""
+    tokens = None if images is None else image_tokens(model.images, model.name, images)
+    return ServedLoad(load, speculation, tokens, None if model.context is None else model.context + 1)
+
+
+class LoadAnswer(Deployed):
+    """An answer about requests in a deployment, with the figures common to all such answers."""
+
+    PLACE: ClassVar[Units] = dict.fromkeys(("model", "deployment", "engine", "law", "formats"), "")
+    LENGTHS: ClassVar[Units] = {**LENGTHS, "cached_prefix": "", **dict.fromkeys(group_settings(LengthSpread), "")}
+    TRAITS: ClassVar[Units] = dict.fromkeys(("speculation", "images"), "")
+
+    requests: ServedLoad
+
+    @property
+    def input(self) -> Count:
+        """Tokens of a prompt, images included."""
+        return self.requests.input
+
+    @property
+    def output(self) -> Count:
+        """Tokens of an answer."""
+        return self.requests.output
+
+    @property
+    def cached_prefix(self) -> Count:
+        """Tokens of a prompt that are found in the prefix cache."""
+        return self.requests.cached
+
+    @property
+    def input_cv(self) -> Count:
+        """Coefficient of variation of the prompts' lengths."""
+        return self.requests.load.input_cv
+
+    @property
+    def output_cv(self) -> Count:
+        """Coefficient of variation of the answers' lengths."""
+        return self.requests.load.output_cv
+
+    @property
+    def speculation(self) -> Speculation | None:
+        """What drafts tokens; null without drafts."""
+        return self.requests.speculation
+
+    @property
+    def images(self) -> ImageTokens | None:
+        """Images of each request; null without any."""
+        return self.requests.images
+
+    @cached_property
+    def drafting(self) -> Drafting | None:
+        """The drafting of tokens in this deployment, None without speculation."""
+        return self.requests.drafting(self.asked)
+
+
+def rounded_down(value: Count) -> Count:
+    """A number rounded down to a whole one."""
+    return np.floor(value).astype(np.int64) if is_array(value) else int(value)

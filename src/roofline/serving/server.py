@@ -1,0 +1,604 @@
+"""A server in steady state: continuous batching, at a concurrency (closed loop) or at a request rate (open loop).
+
+A replica's step times are tabulated once, by the sequences that decode and the prompts that start beside them
+(`mixed.py`). Equally long requests are then followed through the steps that the engine's scheduler composes: whether
+prompts share a step with decodes, and how many tokens and sequences a step takes (`course.py`). For requests in no
+particular order there is a closed form, which evaluates many points at once (`queueing.py`, `closed.py`).
+`roofline.simulate` follows every request, of any length; `benchmarks/serve_against_simulate.py` compares the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from roofline.declared.arrays import Array
+from roofline.declared.errors import InputError
+from roofline.declared.maths import Count, ceil_div, least, most, where
+from roofline.declared.result import Flag, Units, Word
+from roofline.inference.cost import Spending, Spent
+from roofline.inference.generate import decode_of, launched
+from roofline.inference.memory import Memory
+from roofline.inference.settings import Setup
+from roofline.inference.span import NOTHING, Span, exactly, shaped
+from roofline.inference.step import Estimate, step_estimate
+from roofline.serving.closed_forms.lockstep import Answers, Loop, StepRules, StepTable, at_random
+from roofline.serving.closed_forms.mean_value_analysis import capacity_of, closed_loop
+from roofline.serving.closed_forms.mixed_batches import Prompts, mean_of, mixed_seconds
+from roofline.serving.closed_forms.percentiles import SHARES, Chances, Percentiles, Steady, Tail
+from roofline.serving.closed_forms.queueing import PARTS, Open, ReplicaTimes, opening
+from roofline.serving.drafting import (  # fmt: skip
+    MOST_IN_FLIGHT,
+    Drafting,
+    memory_with,
+    places_of,
+    running_at_once,
+    sequences_held,
+    step_quantiles,
+)
+from roofline.serving.energy import SteadyLoad, server_spending
+from roofline.serving.first_token import scattered
+from roofline.serving.requests import LoadAnswer, ServedLoad, rounded_down
+from roofline.work.step import Queries, decode
+from roofline.work.step import replace as changed
+
+DECODES, BATCHES = 24, 10
+"""Numbers of decodes and of prompts at which steps are timed; between them times are nearly linear."""
+LEAST, SETTLING = 3000, 4000
+"""Sample sizes at a request rate: LEAST / (1 − load) requests are counted, with the load capped at 0.9.
+
+Warm-up: half as many requests (at most SETTLING), plus three times the number in flight.
+"""
+LIGHTER = 0.05
+"""Share by which the request rate is lowered to measure how fast TTFT and TPOT grow with load."""
+
+
+@dataclass(frozen=True, repr=False)
+class Serving(Spent, LoadAnswer):
+    """The steady state of a server. Spans are in seconds; figures are numbers or arrays.
+
+    `ttft`: time from arrival to the first token. It includes the wait for the step under way, for earlier prompts or
+    for a place, and the request's own prefill. `tpot`: mean time between a request's tokens after the first. `latency`:
+    ttft + (output − 1)·tpot. At a rate with answers of varying length, `tpot` is the mean over requests, in which short
+    answers have larger values; `latency` then uses the mean over all tokens.
+    `in_flight`: requests decoding, prefilling or waiting; at a rate their mean, rounded up. `capacity`: requests whose
+    KV cache at the last token fits in the memory of all replicas; an engine that reserves no room for whole answers
+    runs more. `prefill_share`: share of the server's time spent on prompts. `percentiles`: of TTFT, TPOT and latency;
+    approximate where the formula gives the means. `speculation`: what drafts tokens for decode steps to verify, null
+    without drafts. `images`: images of each request, null without any; `input` includes their tokens. `rounds`:
+    requests that each user of a benchmark sends, null in the steady state; the opening burst is then part of TTFT,
+    latency and their percentiles.
+    """
+
+    SCHEMA: ClassVar[str] = "roofline.serve/4"
+    FIGURES: ClassVar[Units] = {
+        **LoadAnswer.PLACE, **LoadAnswer.LENGTHS, "in_flight": "", "in_flight_per_replica": "", "capacity": "",
+        "idle_replicas": "", "ttft": "s", "tpot": "s", "latency": "s", "percentiles": "s",
+        "requests_per_second": "requests/s", "tokens_per_second": "tokens/s",
+        "tokens_per_second_per_user": "tokens/s", "tokens_per_second_per_chip": "tokens/s", "prefill_share": "share",
+        "decode_shares": "share", **Spent.BILLED, "memory": "B", "grade": "", **LoadAnswer.TRAITS,
+        "rounds": "",
+    }  # fmt: skip
+
+    asked: Setup
+    requests: ServedLoad
+    in_flight: Count
+    capacity: Count
+    ttft: Span
+    tpot: Span
+    prefill_share: Count
+    requests_per_second: Count
+    percentiles: Percentiles
+    rounds: Count | None = None
+    longer: Count = 1.0
+
+    # -- what and where --------------------------------------------------------------------------------------------
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """The broadcast shape of all settings."""
+        return np.shape(self.ttft.expected)
+
+    @property
+    def in_flight_per_replica(self) -> Count:
+        """Requests in flight on the busiest replica."""
+        return self.deployment.share(self.in_flight)
+
+    @property
+    def decode_shares(self) -> Mapping[str, float]:
+        """Share of the expected time of a decode step by kind of op, largest first."""
+        return dict(self.decode.shares)
+
+    @property
+    def idle_replicas(self) -> Count:
+        """Replicas with fewer requests than the busiest."""
+        return self.deployment.idle(self.in_flight)
+
+    # -- figures ---------------------------------------------------------------------------------------------------
+    @cached_property
+    def places(self) -> Count:
+        """Most requests that all replicas together run at once."""
+        layout = self.asked.layout
+        whole = self.capacity // layout.dp
+        return places_of(self.asked, self.drafting, self.requests.context, whole) * layout.pp * layout.dp
+
+    @property
+    def running(self) -> Count:
+        """Requests that the busiest replica runs at once."""
+        return least(self.deployment.share(self.in_flight), self.places // self.asked.layout.dp)
+
+    @property
+    def held(self) -> Count:
+        """Requests of the busiest replica that its memory holds to their last token; all where not even one fits."""
+        share = self.deployment.share(self.in_flight)
+        return where(self.capacity < 1, share, least(share, self.capacity // self.asked.layout.dp))
+
+    @cached_property
+    def decode(self) -> Estimate:
+        """The decode step of one group of requests at the mean context; with drafts, the step that verifies them."""
+        group = ceil_div(self.running, self.asked.layout.pp) * self.asked.layout.dp
+        step = decode_of(group, self.requests.context, 1 if self.drafting is None else self.drafting.width)
+        return step_estimate(self.asked, step, within=False)
+
+    @cached_property
+    def memory(self) -> Memory:
+        """Memory of the fullest rank, by the engine's rule, with every request it holds at its last token."""
+        return memory_with(self.asked, self.drafting, self.held, self.input + self.output).shaped(self.shape)
+
+    @property
+    def fits(self) -> Flag:
+        """Whether that memory is available."""
+        return self.memory.fits
+
+    @property
+    def latency(self) -> Span:
+        """End-to-end latency of one request."""
+        return self.ttft + self.tpot.times((self.output - 1) * self.longer)
+
+    @property
+    def tokens_per_second(self) -> Count:
+        """Generated tokens per second, of all users on all chips."""
+        return self.requests_per_second * self.output
+
+    @property
+    def tokens_per_second_per_chip(self) -> Count:
+        """Generated tokens per second of all users, divided by the chips of the layout."""
+        return self.tokens_per_second / self.asked.layout.chips
+
+    @property
+    def tokens_per_second_per_user(self) -> Count:
+        """Tokens per second that one user receives: 1 / TPOT."""
+        return 1 / self.tpot.expected
+
+    @cached_property
+    def spending(self) -> Spending:
+        """Money and energy spent per second."""
+        load = SteadyLoad(self.requests_per_second, self.input, self.output, self.requests.context, self.cached_prefix)
+        return server_spending(self.asked, load, self.tpot.expected * self.longer, drafting=self.drafting)
+
+    @property
+    def grade(self) -> Word:
+        """The grade of the decode step's constants."""
+        return self.decode.grade
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """What requests experience: mean TTFT in seconds from when the scheduler sees a request, mean TPOT in seconds,
+    `rate` in requests per second, percentiles, and `step_share`, the decode steps per token after the first."""
+
+    ttft: Count
+    tpot: Count
+    rate: Count
+    percentiles: Percentiles
+    step_share: Count
+
+    def chosen(self, these: Array, others: Circumstances) -> Circumstances:
+        """Select elementwise: these values where `these` is true, else those of `others`."""
+        percentiles = self.percentiles.chosen(these, others.percentiles)
+        ttft, tpot, rate, share = (
+            where(these, getattr(self, name), getattr(others, name)) for name in ("ttft", "tpot", "rate", "step_share")
+        )
+        return Circumstances(ttft, tpot, rate, percentiles, share)
+
+
+@dataclass(frozen=True)
+class Server:
+    """A deployment that answers requests.
+
+    `axes`: number of axes of the broadcast shape of all settings, the load included. `rounds`: as in `Serving`.
+    """
+
+    asked: Setup
+    requests: ServedLoad
+    axes: int
+    rounds: Count | None = None
+
+    @cached_property
+    def input(self) -> Count:
+        """Tokens of a prompt."""
+        return self.requests.input
+
+    @property
+    def output(self) -> Count:
+        """Tokens of an answer."""
+        return self.requests.output
+
+    @cached_property
+    def cached(self) -> Count:
+        """Tokens of a prompt that are found in the prefix cache."""
+        return self.requests.cached
+
+    @cached_property
+    def drafting(self) -> Drafting | None:
+        """What drafts tokens for decode steps to verify, None without drafts."""
+        return self.requests.drafting(self.asked)
+
+    @cached_property
+    def capacity(self) -> Count:
+        """Requests that all replicas hold to their last token, 0 where not even one fits."""
+        fitting = sequences_held(self.asked, self.drafting, self.input + self.output, MOST_IN_FLIGHT)
+        return fitting * self.asked.layout.dp
+
+    @property
+    def groups(self) -> Count:
+        """Groups of requests that never share a step: one for each replica and each pipeline stage."""
+        return self.asked.layout.dp * self.asked.layout.pp
+
+    @cached_property
+    def places(self) -> Count:
+        """Most requests of a group that run at once."""
+        whole = self.capacity // self.asked.layout.dp
+        return places_of(self.asked, self.drafting, self.context, whole)
+
+    @cached_property
+    def again(self) -> Array:
+        """Share of its prompt that a request recomputes after preemption, where requests always wait for memory.
+
+        A finished answer frees its O tokens at once and new requests are admitted in their place. Requests that are
+        still growing take half of it back, so O/2 tokens per request are computed again, fewer where several requests
+        finish in each step. 0 for an engine that reserves or expects room for answers.
+        """
+        engine = self.asked.engine
+        if engine.reserves or engine.expects:
+            return np.zeros(())
+        few = self.places < running_at_once(engine, self.asked.layout.pp, self.width)
+        lost = self.output / 2 * np.minimum(1.0, self.steps / (2 * np.asarray(self.places)))
+        return np.asarray(np.where(few, lost / (self.input - self.cached), 0.0))
+
+    @cached_property
+    def nodes(self) -> Any:
+        """Numbers of decodes at which steps are timed, along the first axis: 0, 1, …, the most that run at once."""
+        parts = (self.context, self.cached, self.requests.prompts_vary, self.places, self.groups)
+        shape = np.broadcast_shapes((1,) * self.axes, self.asked.layout.shape, *map(np.shape, parts))
+        highest = np.broadcast_to(np.asarray(self.places, dtype=float), shape)
+        return np.concatenate([np.zeros((1, *shape)), _spaced(highest, DECODES)])
+
+    @property
+    def width(self) -> int:
+        """Tokens that a decode step computes for each sequence: one, or one more than the drafts it verifies."""
+        return 1 if self.drafting is None else self.drafting.width
+
+    @cached_property
+    def steps(self) -> Array:
+        """Mean number of decode steps of a request after its first token."""
+        more = self.output - 1
+        return np.asarray(more if self.drafting is None else self.drafting.steps(more), dtype=float)
+
+    @property
+    def share(self) -> Array:
+        """Decode steps per token after the first; for answers of one token, what a further token would take."""
+        one = 1 if self.drafting is None else 1 / self.drafting.speculation.tokens_per_step
+        return np.where(np.asarray(self.output) > 1, self.steps / np.maximum(self.output - 1, 1), one)
+
+    @property
+    def context(self) -> Count:
+        """Mean number of tokens in the KV cache of a request that decodes."""
+        return self.requests.context
+
+    @cached_property
+    def proposed(self) -> Span:
+        """Seconds that proposing drafts takes before a step, at the nodes; at node 0 for one sequence."""
+        return NOTHING if self.drafting is None else self.drafting.proposed(np.maximum(self.nodes, 1.0), self.context)
+
+    @cached_property
+    def alone(self) -> Span:
+        """Seconds of decode-only steps at the nodes, drafting included; at node 0 for one sequence."""
+        one, width = np.maximum(self.nodes, 1.0), self.width
+        step = decode_of(one, self.context, width)
+        return launched(self.asked.plan, step, self.asked.engine.host(one, one * width)) + self.proposed
+
+    @cached_property
+    def table(self) -> ReplicaTimes:
+        """Step times at a few numbers of decodes and prompts, at the mean context."""
+        engine, plan = self.asked.engine, self.asked.plan
+        nodes = self.nodes
+        shape = nodes.shape[1:]
+        fresh = np.broadcast_to(np.asarray(self.input - self.cached, dtype=float), shape)
+        chunks = np.ceil(fresh / engine.chunk)
+        new = np.ceil(fresh / chunks)
+        context, width = self.context, self.width
+        left = np.maximum(engine.chunk - (width * nodes if engine.mixes else 0 * nodes), 1.0)
+        per_step = left / fresh
+        if not engine.splits:
+            per_step = np.where(chunks > 1, 1 / chunks, np.floor(per_step))
+        room = np.where(chunks > 1, 1.0, np.maximum(per_step, 1.0))
+        batches = _spaced(np.ceil(room.max(axis=0)), BATCHES)
+        longest = np.minimum(engine.chunk, self.input + self.output)
+        varied = np.broadcast_to(self.requests.prompts_vary, (1, 1, *shape))
+        # where prompts take several chunks: mean tokens before a chunk; longer prompts have more of them
+        begun = np.floor(np.where(chunks > 1, (1 + varied[0, 0]) * fresh - new, 0.0) / 2)
+        chunk = Prompts(new, self.cached + begun, longest, np.where(chunks > 1, 0.0, varied))
+        beside = nodes if engine.mixes else np.zeros((1, *shape))
+        draft = None if self.drafting is None else self.drafting.plan
+        mixed = mixed_seconds(plan, chunk, batches[:, np.newaxis], context, beside[np.newaxis], width, draft)
+        before = np.where(beside > 0, self.proposed.expected, 0.0)
+        mixed = np.broadcast_to(mixed + before, (BATCHES, *nodes.shape))
+        parts = np.asarray(PARTS).reshape(-1, *(1 for _ in nodes.shape))
+        tokens = np.maximum(np.ceil(np.where(chunks > 1, engine.chunk, fresh) * parts), 1.0)
+        later = ((1 + varied[0]) * fresh - tokens) / 2  # tokens before a piece, anywhere in its prompt
+        if not engine.splits:
+            # without splits a piece is the rest of its prompt; from 3/4 of a chunk on it counts as a full one
+            full = (np.floor(fresh / engine.chunk + 1 / 4) - 1) / 2 * engine.chunk
+            later = np.where(parts < 1, fresh - tokens, np.maximum(full, 0.0))
+        some = Prompts(tokens, self.cached + np.floor(np.where(chunks > 1, later, 0.0)), longest)
+        partly = mixed_seconds(plan, some, 1, context, beside[np.newaxis], width, draft) + before
+        partly = np.broadcast_to(partly, (len(PARTS), *nodes.shape))
+        alone, squared = np.where(nodes > 0, self.alone.expected, 0.0), np.zeros(())
+        if np.any(varied > 0):  # over varying lengths E[L²] = (1 + v)·m², for a prompt of mean length m²
+            longer = np.clip(1 - partly[-1, 0] / mixed[0, 0], 0.0, 1.0)
+            squared = np.minimum(longer * (1 + 1 / np.maximum(varied[0, 0], 1e-12)), 1.0)
+        if np.any((chunks > 1) & (varied > 0)):
+            first = mixed_seconds(plan, replace(some, cached=self.cached), 1, context, 0, width, draft)[-1, 0]
+            squared = np.where(chunks > 1, np.clip(1 - first / partly[-1, 0], 0.0, 1.0), squared)
+        return ReplicaTimes(
+            nodes, alone, batches, mixed, room, per_step, chunks, partly, engine.mixes, engine.ahead, self.again,
+            squared, self.requests.prompts_vary, np.asarray(self.requests.answers_vary) == 0,
+        )  # fmt: skip
+
+    @cached_property
+    def own_prompt(self) -> Array:
+        """Seconds of a lone prompt at the speed of light, averaged over the lengths of prompts."""
+        varied = np.broadcast_to(self.requests.prompts_vary, self.table.decodes.shape[1:])
+        lone = Prompts(self.input - self.cached, self.cached, self.input, varied).drawn(1)
+        return mean_of(np.asarray(self.asked.plan.total(changed(decode(1, 1), (Queries(*lone, 1),))).floor), varied)
+
+    @cached_property
+    def fastest(self) -> Count:
+        """Highest rate of all replicas together, requests per second: that of replicas with every place taken."""
+        late, company = self.asked.engine.before(self.input), self.asked.layout.in_step - 1
+        return capacity_of(self.table, self.steps, late, company) * self.groups
+
+    def _rules(self, loads: Count) -> tuple[tuple[int, ...], Iterator[tuple[StepRules, StepTable, int, float]]]:
+        """The broadcast shape of all settings; for each element the scheduler, step times, groups and load."""
+        t, engine = self.table, self.asked.engine
+        numbers = (loads, self.groups, self.output, self.input - self.cached, self.places, engine.before(self.input))
+        shape = np.broadcast_shapes(t.decodes.shape[1:], *map(np.shape, numbers))
+
+        def elements() -> Iterator[tuple[StepRules, StepTable, int, float]]:
+            flat = [np.broadcast_to(np.asarray(n), shape).reshape(-1).tolist() for n in numbers]
+            tables = [_columns(values, shape) for values in (t.decodes, t.alone, t.prompts, t.mixed, t.partly)]
+            for i, (load, groups, out, new, places, late) in enumerate(zip(*flat, strict=True)):
+                decodes, alone, prompts, mixed, partly = (values[..., i].tolist() for values in tables)
+                if new > engine.chunk:
+                    prompts, mixed = [], []
+                table = StepTable(decodes, alone, [*PARTS, *prompts[1:]], [*partly, *mixed[1:]])
+                piece = min(new, engine.chunk)
+                scheduler = (engine.chunk, int(places), engine.mixes, engine.splits, engine.ahead)
+                drawn = None
+                if self.drafting is not None and out > 1:
+                    drawn = step_quantiles(*self.drafting.chances, int(out) - 1)
+                yield StepRules(new, piece, out - 1, late, *scheduler, self.width, drawn), table, int(groups), load
+
+        return shape, elements()
+
+    @property
+    def in_step(self) -> Array:
+        """Whether users who start together stay in lock step: the engine keeps it and their requests are equally long.
+
+        False where the opening burst is computed separately (`rounds`).
+        """
+        equal = (np.asarray(self.requests.prompts_vary) == 0) & (np.asarray(self.requests.answers_vary) == 0)
+        return np.asarray(equal & (self.asked.engine.keeps_step and self.rounds is None))
+
+    def together(self, everyone: Count) -> Serving:
+        """A closed loop of `everyone` equally long requests that all start together."""
+        return self._serving(everyone, self._together(everyone))
+
+    def _together(self, everyone: Count) -> Circumstances:
+        shape, elements = self._rules(everyone)
+        layout = self.asked.layout
+        together = (np.broadcast_to(v, shape).reshape(-1).tolist() for v in (layout.in_step, layout.pp))
+        seen = [
+            (Loop(rules, table, n, in_step, turns).seen(int(users)), rules)
+            for (rules, table, n, users), in_step, turns in zip(elements, *together, strict=True)
+        ]
+        rate = _shaped([s.number.sum() for s, _ in seen], shape)
+        _, tpot, percentiles, drawn = self._told(seen, shape)
+        return Circumstances(self._first(everyone / rate, tpot), tpot, rate, percentiles, drawn)
+
+    def _first(self, latency: Count, tpot: Count) -> Count:
+        """TTFT, from when the scheduler sees a request: its latency without the front end and the decode steps."""
+        return latency - self.asked.engine.before(self.input) - (self.output - 1) * tpot
+
+    def _told(
+        self, seen: Sequence[tuple[Answers, StepRules]], shape: tuple[int, ...]
+    ) -> tuple[Count, Count, Percentiles, Count]:
+        """Summarize the requests that were followed: mean TTFT from when the scheduler sees a request, mean TPOT,
+        percentiles, and decode steps per token after the first."""
+        steps = [max(1, rules.more) for _, rules in seen]
+        ttft = _shaped([s.mean(s.first) for s, _ in seen], shape)
+        tpot = _shaped([s.mean(s.after) / n for (s, _), n in zip(seen, steps, strict=True)], shape)
+        parts = (
+            [s.quantiles(s.first + rules.late, SHARES) for s, rules in seen],
+            [s.quantiles(s.after / n, SHARES) for (s, _), n in zip(seen, steps, strict=True)],
+            [s.quantiles(s.first + rules.late + s.after, SHARES) for s, rules in seen],
+        )
+        first, following, whole = (Tail(*(_shaped(column, shape) for column in np.array(part).T)) for part in parts)
+        drawn = _shaped([s.mean(s.steps) / n for (s, _), n in zip(seen, steps, strict=True)], shape)
+        tpot = where(self.output > 1, tpot, self.table.alone[1] * self.share)
+        return ttft, tpot, Percentiles(first, following, whole), where(self.output > 1, drawn, self.share)
+
+    def at(self, everyone: Count) -> Serving:
+        """A closed loop of `everyone` requests in no particular order, or in lock step where the engine keeps it."""
+        together = self.in_step
+        if together.all():
+            return self.together(everyone)
+        means = self._in_no_order(everyone)
+        return self._serving(everyone, self._together(everyone).chosen(together, means) if together.any() else means)
+
+    def _in_no_order(self, everyone: Count) -> Circumstances:
+        mine = np.asarray(most(1.0, everyone / self.groups))
+        in_step = self.asked.layout.in_step
+        company = np.maximum(np.minimum(in_step, everyone / self.groups * in_step) - 1, 0.0)
+        rate, between = closed_loop(self.table, mine, self.steps, self.asked.engine.before(self.input), company)
+        tpot = between * self.share
+        latency = mine / rate
+        ttft, every = self._first(latency, tpot), everyone / latency
+        if self.rounds is not None:
+            ttft = ttft + opening(self.table, np.minimum(mine, self.table.decodes[-1]), np.asarray(self.rounds))
+            ttft = ttft + self._queued_at_host(everyone) / self.rounds
+        alone = np.maximum(1 - 1 / np.maximum(everyone / self.groups, 1.0), 0.0)
+        percentiles = self._approximate(alone, ttft, tpot, every, latency)
+        return Circumstances(ttft, tpot, every, percentiles, self.share)
+
+    def _queued_at_host(self, everyone: Count) -> Count:
+        """Mean seconds that the first requests of a replica's users queue for its host, when all are sent at once."""
+        engine, users = self.asked.engine, np.asarray(self.asked.deployment.share(everyone))
+        return engine.before(self.input) * np.maximum(users - 1, 0) / 2 if engine.queues else 0.0
+
+    def at_rate(self, rate: Count, formula: bool = True, turns: Count = 1) -> Serving:
+        """An open loop: requests arrive at random, `rate` per second.
+
+        With `formula` the means follow from queueing theory; without it equally long requests are followed step by
+        step. `turns`: identical deployments that receive requests in turn; `rate` is the share of this one. Raises
+        InputError for a rate beyond what the server can take.
+        """
+        if np.any(np.asarray(self.fastest < rate)):
+            slowest, asked = np.min(np.asarray(self.fastest)), np.max(np.asarray(rate))
+            flight = np.max(np.asarray(self.places * self.groups))
+            expected = f"at most {slowest:.3g} requests a second, what this server takes with {flight} in flight"
+            raise InputError("rate", asked.item(), expected)
+        seen, lighter = (self._open(each, turns).answer() for each in (rate, rate * (1 - LIGHTER)))
+        steeper = [_steepness(getattr(seen, name), getattr(lighter, name)) for name in ("ttft", "tpot")]
+        share: Count = self.share
+        ttft: Count = seen.ttft
+        tpot: Count = seen.tpot * share
+        longer: Count = seen.following / seen.tpot
+        if formula:
+            apart = np.asarray(self.asked.layout.in_step) == 1  # ranks in step wait for the arrivals of all
+            uneven = np.where(apart, 1 / np.asarray(self.groups * turns), 1.0)
+            percentiles = self._approximate(1.0, ttft, tpot, rate, np.inf, longer, seen.spread * share**2, uneven)
+        else:
+            longer = 1.0
+            ttft, tpot, percentiles, share = self._followed(rate, rate * (ttft + (self.output - 1) * tpot), turns)
+        whole = self.asked.engine.before(self.input) + ttft + (self.output - 1) * tpot * longer
+        present = np.ceil(rate * whole - 1e-9).astype(np.int64)
+        shape = np.broadcast_shapes(np.shape(ttft), np.shape(rate))
+        flight = np.broadcast_to(present, shape) if shape else int(present)
+        return self._serving(flight, Circumstances(ttft, tpot, rate, percentiles, share), steeper, longer)
+
+    def _open(self, rate: Count, turns: Count) -> Open:
+        groups = np.asarray(self.groups)
+        uneven, fastest = np.asarray(1 / (groups * turns)), np.asarray(self.fastest / groups)
+        varied = np.asarray(self.requests.prompts_vary)
+        company = np.asarray(self.asked.layout.in_step - 1)
+        several, two, weight = self.requests.answered
+        rates = (np.asarray(rate / groups), self.steps, uneven, fastest)
+        return Open(self.table, *rates, varied, company, several=several, two=two, weight=weight)
+
+    def _approximate(
+        self, others: Count, ttft: Count, tpot: Count, rate: Count, round: Count, longer: Count = 1.0,
+        spread: Count = 0.0, uneven: Count = 1.0,
+    ) -> Percentiles:  # fmt: skip
+        """Approximate percentiles around the means of the formula."""
+        more = self.output - 1
+        varied = 0.0 if self.drafting is None else self.drafting.varied(more)
+        vary = (self.requests.prompts_vary, self.requests.answers_vary)
+        before = self.asked.engine.before
+        step = tpot / self.share
+        means = (others, before(self.input), before(1), ttft, tpot, more)
+        numbers = (*means, varied, step, round, *vary, longer, spread, uneven)
+        steady = Steady(np.asarray(rate / self.groups), *(np.asarray(n, dtype=float) for n in numbers))
+        shape = np.broadcast_shapes(self.table.decodes.shape[1:], np.shape(ttft), np.shape(rate))
+        return Chances(self.table, steady).percentiles.shaped(shape)
+
+    def _followed(self, rate: Count, present: Count, turns: Count) -> tuple[Count, Count, Percentiles, Count]:
+        """Follow a sample of requests and summarize it as `_told` does; `present`: requests expected in flight."""
+        shape, elements = self._rules(rate)
+        numbers = (present / self.groups, rate / self.fastest, self.asked.layout.in_step)
+        present, load, in_step = (np.broadcast_to(v, shape).reshape(-1) for v in numbers)
+        seen = []
+        for i, (rules, table, groups, arriving) in enumerate(elements):
+            counted = int(LEAST / (1 - min(load[i], 0.9)))
+            settling = int(min(counted / 2, SETTLING) + 3 * present[i])
+            counts = (groups * int(turns), settling, counted, int(in_step[i]))
+            seen.append((at_random(rules, table, arriving / groups, *counts), rules))
+        return self._told(seen, shape)
+
+    def _serving(
+        self, flight: Count, means: Circumstances, steeper: Sequence[Count] = (1.0, 1.0), longer: Count = 1.0
+    ) -> Serving:
+        """The answer, as uncertain as a decode step and a step with a prompt.
+
+        `longer`: mean seconds per token over all tokens, divided by the mean TPOT over requests. `steeper`: exponents
+        with which TTFT and TPOT grow with the seconds of a step. In a closed loop users speed up with their steps; in
+        an open loop slower steps also raise the load. The speed of light includes neither host nor waits: for TTFT it
+        is the prompt alone, for TPOT the decode steps per token.
+        """
+        asked, engine, t = self.asked, self.asked.engine, self.table
+        ttft, tpot, rate, percentiles = means.ttft, means.tpot, means.rate, means.percentiles
+        shape = np.broadcast_shapes(np.shape(ttft), np.shape(tpot), np.shape(flight), np.shape(rate))
+        busy = np.minimum(np.maximum(1.0, rate / self.groups * (self.output - 1) * tpot * longer), t.decodes[-1])
+        decodes = rounded_down(busy + 0.5) if np.shape(busy) else int(busy + 0.5)
+        steps = Span(*(t.at(np.asarray(end), busy) for end in self.alone.ends()))
+        queries = (Queries(self.cached, self.input - self.cached, 1), Queries(self.context, self.width, decodes))
+        prompt = launched(asked.plan, changed(decode(1, 1), queries[: 2 if engine.mixes else 1]), engine.host(decodes))
+        share = np.clip(rate / self.groups * t.chunks * t.at(t.mixed[0] - t.base, busy), 0.0, 1.0)
+        between = steps.times((1 - share) * tpot / steps.expected) + prompt.times(share * tpot / prompt.expected)
+        host, alone = engine.before(self.input), t.chunks * t.mixed[0][0]
+
+        def first_token(whole: Count) -> Span:
+            seconds = whole - host
+            span = prompt.times(seconds / prompt.expected).steeper(steeper[0]) + exactly(host)
+            return scattered(span, asked, host, most(seconds - alone, 0.0)).resting_on(self.own_prompt)
+
+        first = first_token(host + ttft).shaped(shape)
+        between = between.steeper(steeper[1]).resting_on(steps.floor * means.step_share).shaped(shape)
+        percentiles = percentiles.within(
+            first_token, between, first + between.times((self.output - 1) * longer)
+        ).shaped(shape)
+        return Serving(
+            asked, self.requests, flight, self.capacity, first, between, shaped(share, shape), shaped(rate, shape),
+            percentiles, self.rounds, shaped(np.asarray(longer), shape),
+        )  # fmt: skip
+
+
+def _steepness(now: Count, then: Count) -> Count:
+    """Elasticity d log T / d log s of a time T to the seconds s of a step.
+
+    `now` is T at a rate λ, `then` at (1 − LIGHTER)·λ. Scaling all times gives T(λ, s·x) = x·T(λ·x, s), so that it
+    equals 1 + d log T / d log λ.
+    """
+    ratio = np.asarray(now) / np.maximum(then, 1e-300)
+    return np.asarray(1 + np.maximum(np.log(np.maximum(ratio, 1e-300)), 0.0) / -np.log1p(-LIGHTER))
+
+
+def _shaped(values: Sequence[Any], shape: tuple[int, ...]) -> Any:
+    """Numbers in the shape of the settings; a float for shape ()."""
+    return np.array(values).reshape(shape) if shape else float(values[0])
+
+
+def _columns(values: Any, shape: tuple[int, ...]) -> Any:
+    """Flatten the last axes of a table, those of `shape`, into one."""
+    first = values.shape[: values.ndim - len(shape)]
+    return np.broadcast_to(values, (*first, *shape)).reshape(*first, -1)
+
+
+def _spaced(highest: Count, number: int) -> Any:
+    """Whole numbers from 1 to `highest` in about geometric progression, along a new first axis; some may be equal."""
+    powers = np.linspace(0, 1, number).reshape(-1, *(1 for _ in np.shape(highest)))
+    return np.rint(np.asarray(highest, dtype=float) ** powers)

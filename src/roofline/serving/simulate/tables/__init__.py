@@ -1,0 +1,1 @@
+"""Readers of traces and tables of requests, which are untrusted files."""

@@ -1,1 +1,0 @@
-"""Views: tables, CSV, JSON. No arithmetic beyond units."""

@@ -1,0 +1,68 @@
+"""Write settings as TOML, YAML and JSON; values are booleans, numbers, strings and lists of these."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from roofline.declared.question import Settings
+from roofline.training.emit.sizes import ConfigEntry, OptionValue
+
+
+def nested(settings: Iterable[ConfigEntry]) -> Settings:
+    """Settings with dotted names as nested tables.
+
+    >>> nested([ConfigEntry("a.b", 1), ConfigEntry("a.c", True), ConfigEntry("d", "e")])
+    {'a': {'b': 1, 'c': True}, 'd': 'e'}
+    """
+    tree: dict[str, Any] = {}
+    for name, value in settings:
+        *tables, last = name.split(".")
+        table = tree
+        for part in tables:
+            table = table.setdefault(part, {})
+        table[last] = value
+    return tree
+
+
+def config_json(settings: Iterable[ConfigEntry]) -> str:
+    """Settings as indented JSON."""
+    return json.dumps(nested(settings), indent=2) + "\n"
+
+
+def yaml_text(settings: Iterable[ConfigEntry]) -> str:
+    """Settings as YAML: one line per setting, nested tables indented, strings quoted."""
+    return _yaml(nested(settings), 0)
+
+
+def _yaml(table: Settings, depth: int) -> str:
+    lines = []
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            lines.append(f"{'  ' * depth}{name}:\n{_yaml(value, depth + 1)}")
+        else:
+            lines.append(f"{'  ' * depth}{name}: {_word(value)}\n")
+    return "".join(lines)
+
+
+def toml_text(settings: Iterable[ConfigEntry]) -> str:
+    """Settings as TOML, one table per section."""
+    tree = nested(settings)
+    tables = [
+        "\n".join([f"[{name}]", *(f"{key} = {_word(value)}" for key, value in table.items())])
+        for name, table in tree.items()
+    ]
+    return "\n\n".join(tables) + "\n"
+
+
+def _word(value: OptionValue) -> str:
+    """A value in the syntax common to all three formats."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(_word(part) for part in value)}]"
+    return json.dumps(value)
+
+
+def commented(lines: Iterable[str]) -> str:
+    """Comment lines for shell, TOML and YAML."""
+    return "".join(f"# {line}\n" for line in lines)

@@ -1,0 +1,1 @@
+"""Memory of a training rank: saved activations, workspace, optimizer state."""

@@ -1,0 +1,1 @@
+"""Communication and updates of data-parallel replicas."""

@@ -1,0 +1,1 @@
+"""Text, pictures, reports and files made from results. No arithmetic beyond units."""

@@ -1,0 +1,1 @@
+"""Results as files: written atomically, appended, resumed."""

@@ -1,0 +1,167 @@
+"""Every request of a simulation in a file: in parts beside it while the simulation runs, joined when it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import sha256
+from json import dumps
+from pathlib import Path
+from shutil import rmtree
+from time import monotonic
+
+from roofline.declared.checks import integer, names_a_file
+from roofline.declared.errors import InputError
+from roofline.model.sources.untrusted import parse_json, read_bytes
+from roofline.serving.simulate.checkpoint import Ledger, Saved
+from roofline.serving.simulate.recorder import ROW, Row
+from roofline.views.files.atomic import check_ending, check_file, whole_file
+from roofline.views.files.lock import FileLock
+
+ENDINGS = (".parquet", ".csv")
+PART = 2**14
+"""Rows of a part; always as many, so that the same rows are the same bytes however often a run was interrupted."""
+GROUP = 2**17
+"""Rows of a row group of Parquet."""
+EVERY_ROWS = 100_000
+EVERY_S = 10.0
+"""A checkpoint is written after so many rows or seconds."""
+CHECKPOINT = "checkpoint.json"
+LARGEST = 2**29
+"""Bytes of a checkpoint at most: a million requests under way take half of it."""
+
+
+class RequestFile(Ledger):
+    """Rows go to `FILE.part/`, a folder beside the file, and into the file when `finish` is called.
+
+    The folder stays where a run is killed: then the same simulation goes on from its last checkpoint there. While a run
+    is under way, `FILE.lock` keeps others off both. Raises InputError for a file that cannot be written or, without
+    `force`, that is there.
+    """
+
+    def __init__(self, path: Path, force: bool = False, field: str = "out") -> None:
+        check_ending(path, ENDINGS, field)
+        check_file(path, force, field)
+        self.path, self.force, self.field = path, force, field
+        self.folder = path.with_name(f"{path.name}.part")
+        self.lock = FileLock(path.with_name(f"{path.name}.lock"), field)
+        self.parts = self.saved = 0
+        self.waiting: list[Row] = []
+        self.clock = monotonic()
+
+    def __enter__(self) -> RequestFile:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.lock.release()
+
+    @property
+    def rows(self) -> int:
+        """Rows that were kept so far."""
+        return self.parts * PART + len(self.waiting)
+
+    def __call__(self, row: Row) -> None:
+        self.waiting.append(row)
+        if len(self.waiting) == PART:
+            self._write_part()
+
+    def _write_part(self) -> None:
+        from polars import DataFrame
+
+        frame = DataFrame(self.waiting, schema=ROW, orient="row")
+        self._write(self.folder / f"{self.parts:06}.arrow", frame.write_ipc)
+        self.parts += 1
+        self.waiting.clear()
+
+    def _write(self, path: Path, fill: Callable[[Path], object], force: bool = True) -> None:
+        whole_file(path, fill, self.field, force=force)
+
+    # -- checkpoints -----------------------------------------------------------------------------------------------
+    def begin(self, fingerprint: str) -> Saved | None:
+        """Takes the lock and reads what the folder keeps.
+
+        Raises InputError where another run has the lock, and without `force` where the file has come to be there
+        meanwhile or the folder is another simulation's or damaged.
+        """
+        self.lock.take()
+        check_file(self.path, self.force, self.field)
+        self.fingerprint = fingerprint
+        kept = self._kept() if self.folder.exists() else None
+        if kept is None:
+            self._clear()
+            return None
+        self.parts, self.waiting = kept["parts"], [tuple(row) for row in kept["waiting"]]
+        self.saved = self.rows
+        state: Saved = kept["state"]
+        return state
+
+    def _kept(self) -> Saved | None:
+        """What the folder's checkpoint holds; None where it has none, or may be begun anew."""
+        path = self.folder / CHECKPOINT
+        if not names_a_file(path):
+            return None
+        digest, _, text = read_bytes(path, LARGEST, self.field).partition(b"\n")
+        whole = sha256(text).hexdigest().encode() == digest
+        kept: Saved = parse_json(text, self.field) if whole else {}
+        if kept.get("fingerprint") == self.fingerprint and _is_kept(kept):
+            return kept
+        whole = whole and kept.get("fingerprint") != self.fingerprint
+        if self.force:
+            return None
+        what = "another simulation's requests" if whole else "a damaged checkpoint"
+        raise InputError(self.field, what, f"no folder {self.folder.name}, or --force to begin it anew")
+
+    def _clear(self) -> None:
+        if self.folder.exists() and not self.force and not _ours(self.folder):
+            raise InputError(self.field, self.folder.name, "a new name: this folder holds other files")
+        try:
+            if self.folder.exists():
+                rmtree(self.folder)
+            self.folder.mkdir()
+        except OSError as error:
+            raise InputError(self.field, str(self.folder), f"a folder that can be written ({error.strerror})") from None
+
+    def due(self, rows: int) -> bool:
+        return rows - self.saved >= EVERY_ROWS or (rows > self.saved and monotonic() - self.clock >= EVERY_S)
+
+    def save(self, state: Saved) -> None:
+        kept = {"fingerprint": self.fingerprint, "parts": self.parts, "waiting": self.waiting, "state": state}
+        text = dumps(kept)
+        digest = sha256(text.encode()).hexdigest()
+        self._write(self.folder / CHECKPOINT, lambda path: path.write_text(f"{digest}\n{text}", encoding="utf-8"))
+        self.saved, self.clock = self.rows, monotonic()
+
+    def discard(self) -> None:
+        """Removes what was written where no checkpoint goes with it."""
+        if self.folder.is_dir() and not self.saved and _ours(self.folder):
+            rmtree(self.folder, ignore_errors=True)
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+    def finish(self) -> None:
+        """Joins the parts into the file and removes them. Raises InputError where it cannot be written."""
+        from polars import scan_ipc
+        from polars.exceptions import PanicException, PolarsError
+
+        if self.waiting or not self.parts:
+            self._write_part()
+        frame = scan_ipc([self.folder / f"{part:06}.arrow" for part in range(self.parts)])
+        try:
+            if self.path.suffix.lower() == ".csv":
+                self._write(self.path, lambda path: frame.sink_csv(path), self.force)
+            else:
+                self._write(self.path, lambda path: frame.sink_parquet(path, row_group_size=GROUP), self.force)
+        except (PolarsError, PanicException):
+            raise InputError(self.field, "damaged parts", f"no folder {self.folder.name}, to begin anew") from None
+        rmtree(self.folder)
+        self.lock.release()
+
+
+def _is_kept(kept: Saved) -> bool:
+    """Whether a checkpoint has what `save` writes."""
+    parts, waiting = integer(kept.get("parts")), kept.get("waiting")
+    rows = isinstance(waiting, list) and len(waiting) < PART and all(isinstance(row, list) for row in waiting)
+    return parts is not None and parts >= 0 and rows and isinstance(kept.get("state"), dict)
+
+
+def _ours(folder: Path) -> bool:
+    """Whether a folder holds nothing but parts of requests, some of them half written."""
+    return folder.is_dir() and all(p.name.endswith((".arrow", ".json")) for p in folder.iterdir())

@@ -1,0 +1,210 @@
+"""The rows of a sweep in a file, written piece by piece; one that was killed goes on and ends with the same bytes.
+
+Rows go to `FILE.part` and what is needed to go on to `FILE.part.log`, a line for each piece behind its bytes; both are
+gone when the file is there. A piece is a row group of Parquet, a record batch of an Arrow stream, or lines of CSV.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from io import BytesIO
+from json import dumps
+from pathlib import Path
+from typing import BinaryIO, TypedDict, TypeGuard
+
+from polars import CompatLevel, DataFrame
+
+from roofline.declared.checks import integer, names_a_file
+from roofline.declared.errors import InputError
+from roofline.declared.trees import JsonObject
+from roofline.model.sources.untrusted import parse_json, read_bytes
+from roofline.serving.simulate.tables.parquet import MAGIC
+from roofline.views.files.append_parquet import group_part, whole_footer
+from roofline.views.files.atomic import check_ending, check_file
+from roofline.whatif.query.columns import Rows, frame_of
+
+ENDINGS = (".parquet", ".csv", ".arrow")
+LARGEST_LOG = 2**28
+"""Bytes of a log that is gone on from; a sweep of 10^10 points writes a tenth of it."""
+STREAM_END = b"\xff\xff\xff\xff\0\0\0\0"
+"""Of an Arrow stream."""
+
+
+def encoded(rows: Rows, ending: str) -> bytes:
+    """A piece as a file of its own: what a worker hands back."""
+    frame, content = frame_of(rows), BytesIO()
+    if ending == ".parquet":
+        frame.write_parquet(content, row_group_size=max(1, frame.height), compression="zstd", compression_level=1)
+    elif ending == ".csv":
+        frame.write_csv(content)
+    else:
+        frame.rechunk().write_ipc_stream(content, compat_level=CompatLevel.oldest())
+    return content.getvalue()
+
+
+class KeptRows(TypedDict, total=False):
+    """What is to be known where a sweep goes on: how many points were left out and why, and the rows that are shown."""
+
+    dropped: Mapping[str, int]
+    best: Sequence[JsonObject]
+
+
+class LogLine(TypedDict):
+    """A line of the log: where a piece ends, its rows, its entry in the footer, and what else was kept."""
+
+    end: int
+    rows: int
+    entry: str
+    kept: KeptRows
+
+
+class SweepFile:
+    """Takes the pieces of a sweep in their order.
+
+    `empty`: the rows of a piece without rows, which have the columns' kinds. Raises InputError for a file that cannot
+    be written or, without `force`, that is there, and for a part that is there without `resume` or `force`.
+    """
+
+    def __init__(self, path: Path, empty: Rows, fingerprint: str, *, resume: bool = False, force: bool = False) -> None:
+        self.path, self.fingerprint, self.field = path, fingerprint, "--out"
+        self.ending = path.suffix.lower()
+        check_ending(path, ENDINGS, self.field)
+        self.part = path.with_name(f"{path.name}.part")
+        self.log = path.with_name(f"{path.name}.part.log")
+        self.empty = encoded(empty, self.ending)
+        self.entries: list[bytes] = []
+        self.pieces = self.rows = 0
+        kept = self._kept() if resume else []
+        self.done = bool(kept) and path.exists() and not self.part.exists()
+        check_file(path, force or self.done, self.field)
+        if not resume and not force and self.part.exists():
+            raise InputError(self.field, self.part.name, "--resume to go on where it was killed, or --force")
+        self.kept: KeptRows = {}
+        self._open(kept)
+
+    # -- going on --------------------------------------------------------------------------------------------------
+    def _kept(self) -> list[LogLine]:
+        """The lines of the log that are whole, those of this sweep.
+
+        Raises InputError where they are another's, are none that a sweep writes, or are more than a sweep writes.
+        """
+        if not names_a_file(self.log):
+            return []
+        lines: list[JsonObject] = []
+        for content in read_bytes(self.log, LARGEST_LOG, self.field).split(b"\n"):
+            digest, _, text = content.partition(b" ")
+            if sha256(text).hexdigest().encode() != digest:
+                break
+            lines.append(parse_json(text, self.field))
+        if lines and lines[0].get("fingerprint") != self.fingerprint:
+            raise InputError(self.field, self.part.name, "the part of this same sweep, or --force to begin anew")
+        kept: list[LogLine] = []
+        for line in lines[1:]:
+            if not _is_line(line) or (kept and line["end"] < kept[-1]["end"]):
+                raise InputError(self.field, self.log.name, "the log of this sweep, or --force to begin anew")
+            kept.append(line)
+        return kept
+
+    def _open(self, kept: list[LogLine]) -> None:
+        """The part and the log, cut to what both have."""
+        if self.done:
+            self._restore(kept)
+            return
+        size = self.part.stat().st_size if self.part.exists() else 0
+        kept = [line for line in kept if line["end"] <= size]
+        try:
+            self.file: BinaryIO = self.part.open("r+b" if kept else "w+b")
+            self.lines: BinaryIO = self.log.open("wb")
+        except OSError as error:
+            raise InputError(self.field, str(self.part), f"a file that can be written ({error.strerror})") from None
+        self._line({"fingerprint": self.fingerprint})
+        for line in kept:
+            self._line(line)
+        self._restore(kept)
+        if kept:
+            self.file.truncate(kept[-1]["end"])
+            self.file.seek(kept[-1]["end"])
+        else:
+            self.file.write(self._head())
+        self._settle()
+
+    def _restore(self, kept: list[LogLine]) -> None:
+        self.entries = [bytes.fromhex(line["entry"]) for line in kept if line["entry"]]
+        self.pieces, self.rows = len(kept), sum(line["rows"] for line in kept)
+        self.kept = kept[-1]["kept"] if kept else {}
+
+    def _line(self, values: JsonObject | LogLine) -> None:
+        text = dumps(values)
+        self.lines.write(f"{sha256(text.encode()).hexdigest()} {text}\n".encode())
+
+    def _settle(self) -> None:
+        """What was written is on the disk: the bytes before the line that says so."""
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        self.lines.flush()
+        os.fsync(self.lines.fileno())
+
+    # -- pieces ----------------------------------------------------------------------------------------------------
+    def _head(self) -> bytes:
+        if self.ending == ".parquet":
+            return MAGIC
+        return self.empty if self.ending == ".csv" else self.empty[: _schema_end(self.empty)]
+
+    def add(self, content: bytes, rows: int, kept: KeptRows) -> None:
+        """The next piece, as `encoded` gives it; `kept`: what is to be known where the sweep goes on behind it."""
+        entry = b""
+        try:
+            if rows and self.ending == ".parquet":
+                group = group_part(content, self.file.tell(), len(self.entries))
+                self.entries.append(entry := group.entry)
+                self.file.write(group.pages)
+            elif rows and self.ending == ".csv":
+                self.file.write(content[len(self.empty) :])
+            elif rows:
+                self.file.write(content[_schema_end(content) : -len(STREAM_END)])
+            self.file.flush()
+            os.fsync(self.file.fileno())
+            self._line({"end": self.file.tell(), "rows": rows, "entry": entry.hex(), "kept": kept})
+            self.lines.flush()
+        except OSError as error:
+            raise InputError(self.field, str(self.part), f"a file that can be written ({error.strerror})") from None
+        self.pieces, self.rows, self.kept = self.pieces + 1, self.rows + rows, kept
+
+    def finish(self) -> None:
+        """The file in its place."""
+        if not self.done:
+            if self.ending == ".parquet":
+                self.file.write(whole_footer(self.empty, self.entries, self.rows))
+            elif self.ending == ".arrow":
+                self.file.write(STREAM_END)
+            self._settle()
+            self.file.close()
+            self.lines.close()
+            self.part.replace(self.path)
+        self.log.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """The files as they are, for a later run that goes on."""
+        if not self.done:
+            self.file.close()
+            self.lines.close()
+
+
+def _is_line(kept: JsonObject) -> TypeGuard[LogLine]:
+    """Whether an object is what `add` writes of a piece."""
+    entry, sizes = kept.get("entry"), (integer(kept.get("end")), integer(kept.get("rows")))
+    whole = all(size is not None and size >= 0 for size in sizes) and isinstance(kept.get("kept"), dict)
+    return whole and isinstance(entry, str) and bool(re.fullmatch(r"([0-9a-f]{2})*", entry))
+
+
+def _schema_end(stream: bytes) -> int:
+    """Where the schema of an Arrow stream ends: a marker, the length of the message, and the message."""
+    return 8 + int.from_bytes(stream[4:8], "little")
+
+
+def rows_of(frame: DataFrame) -> Sequence[JsonObject]:
+    """The rows of a small frame, for a log."""
+    return frame.to_dicts()

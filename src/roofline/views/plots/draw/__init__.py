@@ -1,0 +1,1 @@
+"""Matplotlib back end of pictures: one module for each kind of picture."""

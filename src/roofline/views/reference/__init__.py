@@ -1,0 +1,1 @@
+"""Reference pages and type stubs, generated from the declarations."""

@@ -1,0 +1,34 @@
+"""The sections of a report, in their order. Every sentence is made of the report's own figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from roofline.views.report.first_page import chips_section, guidance, summary_section
+from roofline.views.report.model_part import about_model, assumptions
+from roofline.views.report.section import Section
+from roofline.views.report.sensitivity_part import sensitivity_section
+from roofline.views.report.subject import Report
+from roofline.views.report.work_part import (
+    communication,
+    critical_section,
+    formulas,
+    heaviest,
+    memory_section,
+    regimes,
+    terms,
+)
+
+MAKERS: tuple[Callable[[Report], Section | None], ...] = (
+    summary_section, guidance, chips_section, about_model, assumptions, memory_section, terms, regimes,
+    critical_section, communication, heaviest, formulas, sensitivity_section,
+)  # fmt: skip
+"""The sections in their order."""
+
+
+def report_sections(r: Report) -> Iterator[Section]:
+    """All of the report, the first page first; each is computed as it is asked for."""
+    for make in MAKERS:
+        section = make(r)
+        if section is not None:
+            yield section

@@ -1,0 +1,1 @@
+"""Text of catalogs and this machine."""

@@ -1,0 +1,165 @@
+"""Views of chips and clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from roofline.declared.result import Figured, FigureValue, Result, Units
+from roofline.declared.units import seconds, si
+from roofline.hardware.chip import Chip
+from roofline.hardware.cluster import Cluster, Level
+from roofline.hardware.named_chip import chip_named
+from roofline.views.text.tables import Column, Table
+
+SEVERAL = 4
+"""How many of a machine the example of a name for several has."""
+
+
+@dataclass(frozen=True)
+class ChipFacts(Figured):
+    """Everything known of a chip, in SI units: `capacity` is usable memory, links are of one direction."""
+
+    FIGURES: ClassVar[Units] = {
+        "id": "", "name": "", "vendor": "", "generation": "", "kind": "", "peaks": "FLOP/s", "vector": "FLOP/s",
+        "ridge": "FLOP/B", "bandwidth": "B/s", "capacity": "B", "nominal_capacity": "B", "cache": "B", "units": "",
+        "link": "B/s", "host": "B/s", "tdp": "", "idle": "", "price": "", "aliases": "", "source": "", "date": "",
+        "note": "",
+    }  # fmt: skip
+    OF: ClassVar[type] = Chip
+
+    of: Chip
+
+    @property
+    def ridge(self) -> Mapping[str, float]:
+        """Peak over bandwidth, by format."""
+        return {f: self.of.ridge(f) for f in self.of.peaks}
+
+    def figure(self, name: str) -> FigureValue:
+        """The chip's own, but for the ridge points."""
+        return getattr(self if name == "ridge" else self.of, name)
+
+
+@dataclass(frozen=True, repr=False)
+class Chips(Result):
+    """The answer of `chips`."""
+
+    SCHEMA: ClassVar[str] = "roofline.chips/2"
+    FIGURES: ClassVar[Units] = {"chips": ""}
+
+    chips: tuple[ChipFacts, ...]
+
+
+@dataclass(frozen=True)
+class ClusterFacts(Figured):
+    """Chips of one kind and the levels that join them, from the inside out; `network`: what joins several of them."""
+
+    FIGURES: ClassVar[Units] = dict.fromkeys(
+        ("name", "chip", "chips", "levels", "network", "aliases", "source", "date"), ""
+    )
+    OF: ClassVar[type] = Cluster
+
+    of: Cluster
+
+    def figure(self, name: str) -> FigureValue:
+        """The cluster's own."""
+        return getattr(self.of, name)
+
+
+@dataclass(frozen=True, repr=False)
+class Clusters(Result):
+    """The answer of `chips --clusters`."""
+
+    SCHEMA: ClassVar[str] = "roofline.clusters/2"
+    FIGURES: ClassVar[Units] = {"clusters": ""}
+
+    clusters: tuple[ClusterFacts, ...]
+
+
+def chips_table(chips: dict[str, Chip]) -> Table:
+    """One line for each chip of the catalog."""
+    columns = (
+        Column("Chip"), Column("Name", drop=5), Column("bf16 or fp16", "FLOP/s"), Column("fp8", "FLOP/s", drop=3),
+        Column("Memory", "B"), Column("Bandwidth", "B/s"), Column("Ridge", "plain", drop=2), Column("TDP", "W", drop=4),
+        Column("$/h", "USD", drop=1),
+    )  # fmt: skip
+    rows = tuple(
+        (
+            c.id, c.name, c.peak(c.main_format), c.peaks.get("fp8"), c.capacity, c.bandwidth,
+            f"{c.ridge(c.main_format):.0f}", c.tdp, c.price.usd_per_hour if c.price else None,
+        )
+        for c in chips.values()
+    )  # fmt: skip
+    return Table(columns, rows)
+
+
+def chip_table(c: Chip) -> Table:
+    """Everything known of one chip."""
+    rows = [("name", c.name), ("vendor, generation, kind", ", ".join(v for v in (c.vendor, c.generation, c.kind) if v))]
+    rows += [(f"peak {f}, dense", f"{si(p, 'FLOP/s')} · ridge {c.ridge(f):.0f} FLOP/B") for f, p in c.peaks.items()]
+    rows += [(f"vector {f}", si(p, "FLOP/s")) for f, p in c.vector.items()]
+    rows += [("memory", " ".join([si(c.capacity, "B"), *c.memory_kind.split(), "at", si(c.bandwidth, "B/s")]))]
+    pairs = (
+        ("memory on the datasheet", f"{si(c.nominal_capacity, 'B')}; {_usable(c)}" if c.nominal_capacity else None),
+        ("last-level cache", si(c.cache, "B") if c.cache else None), ("cores", str(c.units) if c.units else None),
+        ("link, one direction", f"{c.link_kind} {si(c.link, 'B/s')}" if c.link else None),
+        ("host link, one direction", f"{c.host_kind} {si(c.host, 'B/s')}" if c.host else None),
+        ("power", f"{c.tdp:.0f} W, idle {c.idle or 0:.0f} W" if c.tdp else None),
+        ("price", f"{c.price.usd_per_hour:.2f} $/h, assumed {c.price.date} ({c.price.source})" if c.price else None),
+        ("also called", ", ".join(c.aliases) or None), ("source", f"{c.source}, {c.date}" if c.source else None),
+        ("note", c.note or None),
+    )  # fmt: skip
+    rows += [(k, v) for k, v in pairs if v]
+    return Table((Column(c.id), Column("", wrap=True)), tuple(rows))
+
+
+def cluster_table(c: Cluster) -> Table:
+    """Everything known of one machine of several chips."""
+    chip = chip_named(c.chip)
+    rows = [("chips", f"{c.chips:,} × {chip.name} ({chip.id})")]
+    rows += [(f"level {level.name}", f"{level.size:,} by {_links(level)}") for level in c.levels]
+    pairs = (
+        ("between several", f"{_links(c.network)}: {SEVERAL}x{c.name}" if c.network else None),
+        ("memory, of all chips", si(c.chips * chip.capacity, "B")),
+        ("price", f"{c.chips * chip.price.usd_per_hour:,.2f} $/h, that of {c.chips:,} chips" if chip.price else None),
+        ("also called", ", ".join(c.aliases) or None), ("source", ", ".join(filter(None, (c.source, c.date))) or None),
+        ("note", c.note or None),
+    )  # fmt: skip
+    rows += [(k, v) for k, v in pairs if v]
+    return Table((Column(c.name), Column("", wrap=True)), tuple(rows))
+
+
+def _links(level: Level) -> str:
+    """The links of one level."""
+    axes = f" of {'×'.join(map(str, level.axes))}" if level.axes else ""
+    adds = ", adds in the switch" if level.in_switch else ""
+    return f"{level.kind}{axes}, {si(level.bandwidth, 'B/s')} per chip and direction, {seconds(level.latency)}{adds}"
+
+
+def _usable(c: Chip) -> str:
+    """What says how much of the memory is usable."""
+    return ", ".join(["usable is the above", *filter(None, (c.usable_source, c.usable_date))])
+
+
+def _with_network(c: Cluster) -> list[tuple[Level, int | None]]:
+    """The levels with their sizes, and after them what joins several of the machine, without one."""
+    return [*((level, level.size) for level in c.levels), *([(c.network, None)] if c.network else [])]
+
+
+def clusters_table(clusters: Sequence[Cluster]) -> Table:
+    """One line for each level of each cluster; what joins several of them is `network` without a size."""
+    columns = (
+        Column("Cluster"), Column("Chip"), Column("Chips", "count"), Column("Level"), Column("Size", "count"),
+        Column("Kind"), Column("Bandwidth, one direction", "B/s"), Column("Latency", "s", drop=2),
+        Column("Adds in the switch", drop=1),
+    )  # fmt: skip
+    rows = [
+        (
+            *((c.name, c.chip, c.chips) if i == 0 else ("", "", None)), level.name, size, level.kind,
+            level.bandwidth, level.latency, "yes" if level.in_switch else "",
+        )
+        for c in clusters
+        for i, (level, size) in enumerate(_with_network(c))
+    ]  # fmt: skip
+    return Table(columns, tuple(rows))

@@ -1,0 +1,1 @@
+"""Text of steps, static batches and memory."""

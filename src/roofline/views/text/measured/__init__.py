@@ -1,0 +1,1 @@
+"""Text of measurements beside predictions."""

@@ -1,0 +1,64 @@
+"""Views of accuracy: what became of the rows, and the figures of their groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from roofline.declared.units import signed, whole
+from roofline.measured.accuracy.accuracy import Accuracy
+from roofline.measured.accuracy.scoring import GroupScore
+from roofline.measured.accuracy.tally import Tally
+from roofline.views.text.tables import Column, Table, plain_text
+
+MOST_PROBLEMS = 10
+"""Rows that could not be scored, of which the text says why."""
+
+
+def score_table(scores: Iterable[GroupScore]) -> Table:
+    """A line for each group; errors and shares in percent."""
+    columns = (
+        Column("file", drop=3), Column("system"), Column("slice"), Column("rows", "plain"),
+        Column("mean error", "plain"), Column("median", "plain"), Column("bias", "plain"),
+        Column("held out", "plain", drop=2), Column("plain roofline", "plain", drop=1),
+        Column("faster than it", "plain", drop=5), Column("in 80 %", "plain"), Column("fitted on these", drop=2),
+        Column("grade", drop=4),
+    )  # fmt: skip
+    return Table(columns, tuple(_line(s) for s in scores), name="scores")
+
+
+def _line(s: GroupScore) -> tuple[object, ...]:
+    return (
+        s.file, s.system, s.slice, whole(s.n), f"{s.mape:.1f}", f"{s.median:.1f}", signed(s.bias, ".1f"),
+        _known(s.held_out), _known(s.plain_mape), _known(s.floor_exceeds), f"{s.covered:.0f}", s.fitted, s.grade,
+    )  # fmt: skip
+
+
+def _known(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f}"
+
+
+def tally_table(tallies: Iterable[Tally], total: Tally | None = None) -> Table:
+    """A line for each file: rows, how many were scored, the others by reason; `total` below."""
+
+    def line(t: Tally) -> tuple[object, ...]:
+        reasons = "; ".join(f"{whole(r.rows)} {r.why}" for r in t.reasons)
+        return t.file, whole(t.rows), whole(t.scored), whole(t.left), reasons
+
+    columns = (
+        Column("file"), Column("rows", "plain"), Column("scored", "plain"), Column("left out", "plain"),
+        Column("of these", wrap=True),
+    )  # fmt: skip
+    return Table(columns, tuple(map(line, tallies)), (line(total),) if total else (), name="rows")
+
+
+def accuracy_text(a: Accuracy) -> str:
+    """The rows, the groups, and the groups and rows to look at."""
+    t = a.tally
+    lines = [f"{t.file}: {whole(t.rows)} rows, {whole(t.scored)} scored, {whole(t.left)} left out"]
+    if a.scores:
+        lines += ["", plain_text(score_table(a.scores)), "", "errors and shares in percent"]
+    if a.outside:
+        lines += [f"50 rows and more, and not 72 to 88 % of them in the 80 % interval: {'; '.join(a.outside)}"]
+    lines += [f"row {p.row} left out: {p.why}" for p in a.problems[:MOST_PROBLEMS]]
+    more = len(a.problems) - MOST_PROBLEMS
+    return "\n".join([*lines, *([f"and {more} more: --json"] if more > 0 else [])])

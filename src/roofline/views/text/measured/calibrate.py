@@ -1,0 +1,67 @@
+"""A calibration as tables."""
+
+from __future__ import annotations
+
+from roofline.declared.units import si
+from roofline.measured.calibrate.cases import Calibration, Fitted
+from roofline.measured.compare.bench_fit import BenchFit
+from roofline.views.text.tables import Column, Table
+
+BOUNDLESS = 5.0
+"""A share above this is no limit at all."""
+
+
+def machine_table(calibration: Calibration) -> Table:
+    """What was measured of the machine: peaks as sustained, bandwidth, and what one small op costs."""
+    chip, machine = calibration.chip, calibration.measurements.machine
+    rows = [("Cores" if chip.kind == "cpu" else "SMs", str(chip.units))]
+    rows += [(f"Matmul, {fmt}", si(peak, "FLOP/s")) for fmt, peak in chip.peaks.items()]
+    rows += [("Memory bandwidth", si(chip.bandwidth, "B/s")), ("Memory", si(chip.capacity, "B"))]
+    rows += [("Last-level cache", si(chip.cache or 0.0, "B"))]
+    rows += [(f"Ridge, {fmt}", f"{chip.ridge(fmt):.4g} FLOP/B") for fmt in chip.peaks]
+    rows += [("Measured", f"{len(calibration.measurements.rows)} cases with {machine.software}, {clock(calibration)}")]
+    return Table((Column("Figure"), Column("Measured")), tuple(rows), title=chip.name)
+
+
+def clock(calibration: Calibration) -> str:
+    """Whose seconds they are."""
+    return "CPU time of one thread" if calibration.measurements.machine.clock == "cpu" else "wall clock"
+
+
+def fit_table(calibration: Calibration) -> Table:
+    """The laws: launch floor, shares of peak and bandwidth, and the error."""
+    columns = (
+        Column("Dtype"), Column("Op"), Column("Cases", "count"), Column("Launch", "s"), Column("Of peak", "plain"),
+        Column("Of bandwidth", "plain"), Column("Median error", "share"), Column("Mean error", "share"),
+        Column("Held out", "share"),
+    )  # fmt: skip
+    return Table(columns, tuple(_row(f) for f in calibration.fits), title="Laws, and |predicted / measured − 1|")
+
+
+def _row(f: Fitted) -> tuple[object, ...]:
+    shares = (f.constants.get("compute"), f.constants.get("memory"))
+    return (
+        f.dtype, f.kind, f.rows, f.constants["t0"],
+        *("–" if s is None or s > BOUNDLESS else f"{s:.2f}" for s in shares), f.median, f.mape, f.held_out,
+    )  # fmt: skip
+
+
+def bench_table(fit: BenchFit) -> Table:
+    """Each row of llama-bench, and what is expected of it before and after."""
+    columns = (
+        Column("Test"), Column("Tokens", "count"), Column("Depth", "count"), Column("Measured", "tokens/s"),
+        Column("Catalog", "tokens/s"), Column("Fitted", "tokens/s"), Column("Held out", "tokens/s"),
+    )  # fmt: skip
+    rows = tuple(
+        (row.quantity, row.input + row.output, row.depth, row.measured, row.before, row.fitted,
+         "–" if row.held_out is None else row.held_out) for row in fit.rows
+    )  # fmt: skip
+    return Table(columns, rows, title=f"{fit.model} on {fit.on}, {fit.engine}, tokens per second")
+
+
+def bench_text(fit: BenchFit) -> str:
+    """What the constants are multiplied by, and how wide an op's interval is now."""
+    return (
+        f"shares of bandwidth times {fit.memory:.3f}, of peak times {fit.compute:.3f}; "
+        f"an op takes {fit.low:.2f} to {fit.high:.2f} of what is expected"
+    )

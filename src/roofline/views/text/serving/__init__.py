@@ -1,0 +1,1 @@
+"""Text of servers, simulations and searches."""

@@ -1,0 +1,172 @@
+"""Views of a search: what was looked at, and the best ways in a table."""
+
+from __future__ import annotations
+
+from roofline.declared.units import percent_known, seconds
+from roofline.views.text.serving.serve import spread_text
+from roofline.views.text.tables import Column, Table
+from roofline.whatif.search.search import Search
+from roofline.whatif.search.serving.plans import PlanPlace, ServingPlan
+
+
+def columns(s: Search) -> tuple[Column, ...]:
+    """The columns of the ways; times are those that limits are of."""
+    of = _whose(s)
+    return (
+        Column("#"), Column("plan", wrap=True), Column("chips", "count"), Column("in flight", "count"),
+        Column(f"TTFT{of}", "s"), Column(f"TPOT{of}", "s"), Column("tokens/s/chip", "tokens/s"),
+        Column("tokens/s/user", "tokens/s", drop=2), Column("$/Mtok out", "USD", drop=1), Column("J/token", drop=2),
+        *((Column("within", "share", drop=3),) if of else ()), Column("chance", "share", drop=3),
+        Column("why not first", wrap=True, drop=4),
+    )  # fmt: skip
+
+
+def _whose(s: Search) -> str:
+    """What limits are of, behind the name of a time: a percentile, nothing of means and without limits."""
+    return f" p{100 * s.attainment:g}" if s.attainment is not None and s.limits.limits else ""
+
+
+def search_text(s: Search) -> str:
+    """The question, and how much was looked at."""
+    lines = [
+        f"{s.model.name}: {s.input} in, {s.output} out, at most {s.chips} chips{limits_text(s)}",
+        f"{s.considered:,} legal plans of {s.deployments:,} deployments; {_best_by(s)}{_law(s)}{_left_out(s)}",
+        _assumed(s),
+    ]
+    return "\n".join(lines)
+
+
+def answers_text(s: Search) -> str:
+    """The two answers: the highest by the objective, and the simplest of those within its error."""
+    if s.highest is None:
+        return ""
+    of = "TPOT (80 %) and of percentiles" if _whose(s) else "TPOT (80 %)"
+    simplest = f"recommended, the simplest within {100 * (s.error or 0):.1f} % of it, the error of its {of}"
+    rows = ((f"highest {s.objective}", s.highest), (simplest, s.recommended))
+    none = "none of those simulated keeps the limits"
+    return "\n".join(f"{name}:\n  {none if p is None else _plan_figures(s, p)}" for name, p in rows)
+
+
+def _plan_figures(s: Search, p: ServingPlan) -> str:
+    return (
+        f"{plan_text(p)}, {p.chips:,} chips, {p.concurrency:,} in flight: {_times_text(s, p)}, "
+        f"{p.tokens_per_second_per_chip:,.0f} tokens/s per chip, chance {100 * p.chance:.0f} %"
+        f"{f'; {p.why}' if p.why else ''}"
+    )
+
+
+def _limited(s: Search, p: ServingPlan) -> tuple[float, float]:
+    """TTFT and TPOT as limits are of them; means where there are no limits."""
+    ttft, tpot, _ = p.limited if s.limits.limits else p.means
+    return float(ttft.expected), float(tpot.expected)
+
+
+def _times_text(s: Search, p: ServingPlan) -> str:
+    ttft, tpot = map(seconds, _limited(s, p))
+    of = _whose(s)
+    within = f", {_within(p.attained)} of requests within the limits" if of else ""
+    return f"TTFT{of} {ttft}, TPOT{of} {tpot}{within}"
+
+
+def _within(share: float) -> str:
+    """A share of requests, with a digit more where it is nearly all of them."""
+    return f"{100 * share:.4g} %"
+
+
+def nearest_text(s: Search) -> str:
+    """Where no plan keeps the limits: which of them no way to serve keeps, and how near it comes."""
+    of = _whose(s)
+    when = "this load" if s.demand.given else "a request in each replica"
+    rows = []
+    for near in s.nearest:
+        beyond = near.least > near.limit
+        name = near.name.upper() if near.name != "latency" else near.name
+        rows.append(
+            f"  {name}{of} {'is' if beyond else 'can be'} {seconds(near.least)} at least, of {seconds(near.limit)}"
+            f"{', which nothing keeps' if beyond else ''}: {plan_text(near.plan)}"
+        )
+    if not rows:
+        return "no way to serve takes this load"
+    apart = all(near.least <= near.limit for near in s.nearest)
+    return "\n".join([f"{'each limit can be kept, but not all together' if apart else 'nearest'}, with {when}:", *rows])
+
+
+def confirmed_text(s: Search) -> str:
+    """What the simulations say, a line each, those of plans that break their limits last."""
+    numbered = [(f"#{number}", plan) for number, plan in enumerate(s.plans, 1)]
+    return "\n".join(
+        f"{name} simulated: TTFT {seconds(c.ttft)}, TPOT {seconds(c.tpot)}, "
+        f"{c.tokens_per_second_per_chip:,.0f} tokens/s per chip; {'keeps' if c.keeps else 'misses'} the limits"
+        f"{' in the mean' if s.attainment is None else ''}, "
+        f"{percent_known(c.attained, c.attained_half_width)} of {c.requests:,} requests keep them"
+        for name, plan in (*numbered, ("recommended", s.recommended))
+        if plan is not None and (c := plan.confirmation) is not None
+    )
+
+
+def search_table(s: Search) -> Table:
+    """The ways, the best first; behind them the best of every machine that is not among them."""
+    rows = [_row(s, i, plan) for i, plan in enumerate(s.plans, 1)]
+    rows += [_row(s, place.rank, place.plan) for place in s.machines if (place.rank or 0) > len(s.plans)]
+    return Table(columns(s), tuple(rows), name="plans")
+
+
+def place_text(s: Search, place: PlanPlace) -> str:
+    """Where a plan that was asked about stands."""
+    p = place.plan
+    told = f"{plan_text(p)}, {p.concurrency:,} in flight"
+    if place.rejected:
+        return f"{told}: rejected, {place.rejected}"
+    rank = f"#{place.rank} of {place.of}" if place.rank != place.of + 1 else f"behind the best {place.of}"
+    return f"{told}: {rank}; {_times_text(s, p)}, {p.tokens_per_second_per_chip:,.0f} tokens/s per chip"
+
+
+def plan_text(p: ServingPlan) -> str:
+    """One way in words: `8 × tp=4 on h200-sxm`, or `5 × tp=4 prefill, 3 × tp=4 decode on h200-sxm`."""
+    formats = f", {p.precision}" if p.precision else ""
+    if p.prefill is None:
+        return f"{p.replicas} × {p.layout} on {p.on}{formats}"
+    apart = f" on {p.prefill_on}" if p.prefill_on != p.on else ""
+    return f"{p.prefills} × {p.prefill_layout} prefill{apart}, {p.replicas} × {p.layout} decode on {p.on}{formats}"
+
+
+def _row(s: Search, number: int | None, p: ServingPlan) -> tuple[object, ...]:
+    return (
+        str(number), plan_text(p), p.chips, p.concurrency, *_limited(s, p), p.tokens_per_second_per_chip,
+        p.tokens_per_second_per_user, p.usd_per_million_tokens, _joules(p), *((p.attained,) if _whose(s) else ()),
+        p.chance, p.why,
+    )  # fmt: skip
+
+
+def _joules(p: ServingPlan) -> str:
+    joules = p.joules_per_token
+    return "" if joules is None else f"{float(joules):.3g}"
+
+
+def limits_text(s: Search) -> str:
+    """The limits asked for, after a semicolon; nothing where there are none."""
+    named = (("TTFT", s.ttft_limit), ("TPOT", s.tpot_limit), ("latency", s.latency_limit))
+    said = [f"{name} ≤ {seconds(limit)}" for name, limit in named if limit is not None]
+    whose = "means" if s.attainment is None else f"{100 * s.attainment:g} % of requests"
+    return f"; {whose}: {', '.join(said)}{', at the far end of intervals' if s.strict else ''}" if said else ""
+
+
+def _assumed(s: Search) -> str:
+    """What the times take the load to be."""
+    when = "always as many" if s.demand.rate is None else "at random times"
+    what = "percentiles" if _whose(s) else "mean times"
+    return f"{what}, as serve has them, of requests {when}; {spread_text(s.demand)}"
+
+
+def _best_by(s: Search) -> str:
+    return "their Pareto front" if s.objective == "front" else f"best by {s.objective}"
+
+
+def _law(s: Search) -> str:
+    """The law of the times, where it is not the usual one."""
+    return "" if s.law == "calibrated" else f"; law {s.law}"
+
+
+def _left_out(s: Search) -> str:
+    said = [f"{number:,} by {reason}" for reason, number in s.left_out.items()]
+    return f"; left out: {', '.join(said)}" if said else ""

@@ -1,0 +1,138 @@
+"""The view of a server under traffic, simulated request by request."""
+
+from __future__ import annotations
+
+from math import nan
+
+from roofline.declared.units import counted, percent, percent_known, seconds, whole
+from roofline.serving.simulate.simulation import Distribution, Simulation
+from roofline.views.text.inference.cost import cost_lines
+from roofline.views.text.inference.estimate import chips_text, deployment_text
+from roofline.views.text.inference.generate import drafts_text
+from roofline.views.text.tables import Column, Table
+
+OVERLOADED = (
+    "overloaded: requests come faster than they are answered, the queue grows for as long as they do, and so does "
+    "every time below"
+)
+NOTHING_COUNTED = "no request counts: none was sent, or all of them came before those that count"
+SURE = "±               half of the 95 % confidence interval of the mean, from the means of parts of the run"
+DEFINITIONS = {
+    "TTFT": "arrival to first token",
+    "TPOT (request)": "(latency − TTFT) / (output − 1), each request alike",
+    "TPOT (tokens)": "from a token to the next one of its request, all tokens alike",
+    "latency": "arrival to last token",
+    "queue": "from when the scheduler sees a request until its first step begins; a part of TTFT",
+}
+
+
+def simulation_first(s: Simulation) -> str:
+    """Where it runs and whose software runs it, and where it is overloaded that it is."""
+    where = f"{deployment_text(s.deployment)} · {s.engine.name}"
+    if not s.requests:
+        return f"{where}: {NOTHING_COUNTED}"
+    return f"{where}: {OVERLOADED}" if s.overloaded else where
+
+
+def times_table(s: Simulation) -> Table:
+    """A line for each time: its mean, half of the 95 % confidence interval of that, and percentiles."""
+    columns = (
+        Column(""), Column("mean", "s"), Column("±", "s", drop=2), Column("p50", "s"), Column("p90", "s", drop=1),
+        Column("p95", "s", drop=3), Column("p99", "s"),
+    )  # fmt: skip
+    rows = tuple((name, *_row(d)) for name, d in zip(DEFINITIONS, _times(s), strict=True))
+    if _sure(s):
+        return Table(columns, rows)
+    return Table((*columns[:2], *columns[3:]), tuple((*row[:2], *row[3:]) for row in rows))
+
+
+def _times(s: Simulation) -> tuple[Distribution, ...]:
+    return s.ttft, s.tpot, s.inter_token, s.latency, s.queue
+
+
+def _sure(s: Simulation) -> bool:
+    """Whether it is told of any mean how sure it is."""
+    return any(_row(d)[1] is not None for d in _times(s))
+
+
+def _row(d: Distribution) -> tuple[float | None, ...]:
+    """Its numbers, None of those that there are not; half of an interval that the digits of the mean do not show is
+    none."""
+    shown = seconds(d.mean - d.half_width) != seconds(d.mean + d.half_width)
+    values = (d.mean, d.half_width if shown else nan, d.p50, d.p90, d.p95, d.p99)
+    return tuple(None if value != value else value for value in values)
+
+
+def simulation_head(s: Simulation) -> str:
+    """What came, and for how long."""
+    warmup = f" after {whole(s.warmup)} to warm up" if s.warmup else ""
+    router = f", {s.router} over {s.deployment.layout.dp} replicas" if s.deployment.layout.dp > 1 else ""
+    requests = counted(s.requests, "request")
+    head = f"{s.traffic}{router}: {requests}{warmup} in {seconds(s.seconds)} simulated, seed {s.seed}"
+    drafts = [] if s.speculation is None else [drafts_text(s.speculation)]
+    adapter = [] if s.lora is None else [f"every request uses an adapter of rank {s.lora} (LoRA)"]
+    images = [] if s.images is None else [f"every request has {s.images.text}"]
+    return "\n".join((head, *drafts, *adapter, *images))
+
+
+def simulation_text(s: Simulation) -> str:
+    """The definitions of the times, and what the server did."""
+    offered = "" if s.offered is None else f"; {s.offered:,.3g} requests/s arrive"
+    left = [f"left out {whole(number)} requests: {why}" for why, number in s.left_out.items()]
+    return "\n".join([
+        "",
+        *(f"{name:<14}  {text}" for name, text in DEFINITIONS.items()),
+        *([SURE] if _sure(s) else []),
+        "",
+        f"rate     {s.requests_per_second:,.3g} requests/s, {s.tokens_per_second:,.1f} tokens/s on "
+        f"{chips_text(s.deployment)}{offered}",
+        "         requests done, and tokens of these, between the arrivals of the first and the last that count",
+        *_unsettled(s),
+        *_goodput(s),
+        f"busy     {percent(s.utilization)} of the time, with {s.running:,.1f} requests in a busy replica",
+        *_prefill(s),
+        f"cache    {percent(s.cached_share)} of prompt tokens from the prefix cache; "
+        f"{counted(s.preemptions, 'preemption')}",
+        *left,
+        *cost_lines(s),
+    ])  # fmt: skip
+
+
+def _prefill(s: Simulation) -> list[str]:
+    pool = s.prefill
+    if pool is None:
+        return []
+    return [
+        f"prefill  on {chips_text(pool.deployment)}, {counted(pool.replicas, 'replica')}, busy "
+        f"{percent(pool.utilization)} of the time; after it the cache travels {seconds(pool.transfer.mean)},",
+        f"         {seconds(pool.transfer.p99)} at p99, and waits {seconds(pool.queue.mean)} for a replica, "
+        f"{seconds(pool.queue.p99)} at p99",
+    ]
+
+
+def _unsettled(s: Simulation) -> list[str]:
+    if s.settled or s.overloaded or not s.requests:
+        return []
+    present = max(1, round(s.requests_per_second * s.latency.mean))
+    return [f"         too short to tell: {whole(s.requests)} requests count, and about {whole(present)} are in flight"]
+
+
+def _goodput(s: Simulation) -> list[str]:
+    if not s.objective or not s.requests:
+        return []
+    wanted = ", ".join(f"{_name(name)} {seconds(most)}" for name, most in s.objective.items())
+    within = percent_known(s.attained, s.attained_half_width)
+    return [
+        f"goodput  {s.goodput:,.3g} requests/s: {within} of requests within {wanted}",
+        f"         {kept_text(s)}; TPOT is that of each request",
+    ]
+
+
+def kept_text(s: Simulation) -> str:
+    """Whether the limits are kept, and by whom they are to be."""
+    asked = "means" if s.attainment is None else f"{100 * s.attainment:g} % of requests"
+    return f"the limits are {'kept' if s.keeps else 'missed'}, which {asked} are to keep"
+
+
+def _name(objective: str) -> str:
+    return objective if objective == "latency" else objective.upper()

@@ -1,0 +1,1 @@
+"""Text of training steps, runs and searches."""

@@ -1,0 +1,32 @@
+"""Views of a search of layouts of training."""
+
+from __future__ import annotations
+
+from roofline.views.text.tables import Column, Table
+from roofline.whatif.search.training_search import TrainingPlan, TrainingSearch
+
+TRAINING_COLUMNS = (
+    Column("#"), Column("layout", wrap=True), Column("micro-batch", "count"), Column("recompute"), Column("schedule"),
+    Column("recipe"), Column("chips", "count"), Column("step", "s"), Column("memory", "B"),
+)  # fmt: skip
+
+
+def training_search_text(s: TrainingSearch) -> str:
+    """The question, and how much was looked at."""
+    said = [f"{number:,} by {reason}" for reason, number in s.left_out.items()]
+    left_out = f"; left out: {', '.join(said)}" if said else ""
+    return (
+        f"{s.model.name}: {s.batch} sequences of {s.tokens} tokens a step\n"
+        f"{s.considered:,} legal layouts, best by {s.objective}{left_out}"
+    )
+
+
+def training_search_table(s: TrainingSearch) -> Table:
+    """The ways, the best first."""
+    return Table(TRAINING_COLUMNS, tuple(_row(i, p) for i, p in enumerate(s.plans, 1)), name="plans")
+
+
+def _row(number: int, p: TrainingPlan) -> tuple[object, ...]:
+    return (
+        str(number), p.layout, p.micro_batch, p.recompute, p.schedule, p.recipe, p.chips, p.seconds, p.bytes,
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Text of sweeps, solutions, sensitivities and differences."""

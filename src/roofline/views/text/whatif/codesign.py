@@ -1,0 +1,30 @@
+"""Views of a front of hypothetical chips."""
+
+from __future__ import annotations
+
+from roofline.views.text.tables import Column, Table
+from roofline.whatif.codesign import Codesign, Design
+
+DESIGN_COLUMNS = (
+    Column("peak (bf16)", "FLOP/s"), Column("stacks", "count"), Column("bandwidth", "B/s", drop=1),
+    Column("memory", "B"), Column("cache", "B", drop=3), Column("link", "B/s", drop=2), Column("mm²", "count"),
+    Column("power", "W"), Column("USD", "USD"),
+)  # fmt: skip
+
+
+def codesign_text(c: Codesign) -> str:
+    """What was asked of which chips, and how many were tried."""
+    place = f"{c.model.name} on {c.deployment.chips} × {c.chip.id}, {c.deployment.layout.text()}, {c.engine.id}"
+    return (
+        f"{place}\nchips like it, {c.of} against {c.against}: {c.looked:,} tried, {len(c.designs):,} that none beats "
+        "in both\nmm², watts with everything busy and USD to make one by rough models (docs/solve.md)"
+    )
+
+
+def codesign_table(c: Codesign) -> Table:
+    """The front, the best first."""
+    return Table((Column(c.of, c.unit), *DESIGN_COLUMNS), tuple(_row(d) for d in c.designs), name="designs")
+
+
+def _row(d: Design) -> tuple[object, ...]:
+    return d.value, d.peak, d.stacks, d.bandwidth, d.capacity, d.cache, d.link, d.area, d.power, d.usd

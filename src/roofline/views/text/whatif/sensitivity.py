@@ -1,0 +1,45 @@
+"""Views of a sensitivity: elasticities, regimes and the map of what limits decodes."""
+
+from __future__ import annotations
+
+from roofline.declared.units import binary, seconds, whole
+from roofline.views.text.tables import Column, Table, TableCell
+from roofline.whatif.sensitivity.sensitivity import Elasticity, RegimeMap, Sensitivity
+
+KNOBS = (Column("knob"), Column("of"), Column("elasticity", "elasticity"), Column("between"), Column("how"))
+REGIMES = (
+    Column("step"), Column("bound"), Column("compute", "share"), Column("memory", "share"), Column("network", "share"),
+    Column("latency", "share"),
+)  # fmt: skip
+
+
+def sensitivity_text(s: Sensitivity) -> str:
+    """What answers, and where."""
+    value = seconds(s.value) if s.unit == "s" else f"{s.value:,.6g} {s.unit}"
+    place = f"{s.model.name} on {s.deployment.chips} × {s.chip.id}, {s.deployment.layout.text()}, {s.engine.id}"
+    return f"{place}\n{s.of} ({s.subject}) = {value}; where a knob moves by 1 % it moves by so many percent:"
+
+
+def elasticity_table(s: Sensitivity) -> Table:
+    """The elasticities."""
+    return Table(KNOBS, tuple(_row(e) for e in s.elasticities), name="elasticities")
+
+
+def regime_table(s: Sensitivity) -> Table:
+    """Shares of the time under each bound."""
+    rows = tuple((r.phase, r.bound, r.compute, r.memory, r.network, r.latency) for r in s.regimes)
+    return Table(REGIMES, rows, name="regimes")
+
+
+def map_table(m: RegimeMap) -> Table:
+    """The bounds over batch and context by their first letters, in brackets where it does not fit."""
+    columns = (Column("batch"), *(Column(binary(n)) for n in m.context))
+    rows = tuple(
+        (whole(size), *(b[0].upper() if f else f"({b[0].upper()})" for b, f in zip(bounds, fits, strict=True)))
+        for size, bounds, fits in zip(m.batch, m.bound, m.fits, strict=True)
+    )
+    return Table(columns, rows, name="map")
+
+
+def _row(e: Elasticity) -> tuple[TableCell, ...]:
+    return e.knob, e.side, e.value, f"× {e.low:.4g} … × {e.high:.4g}" if e.low < e.high else "", e.method

@@ -1,0 +1,124 @@
+"""A sweep for people: how large it is, its best or first rows, and what was left out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from roofline.declared.errors import not_one_of
+from roofline.declared.units import TEXTS, counted, whole
+from roofline.views.files.sweep_file import encoded
+from roofline.views.text.tables import Column, Table, TableCell
+from roofline.whatif.query.columns import frame_of
+from roofline.whatif.query.evaluate import Sweeper
+from roofline.whatif.query.figures import ColumnKind
+from roofline.whatif.search.space import Space
+from roofline.whatif.sweep.sweep import axis_sizes
+
+if TYPE_CHECKING:
+    from polars import DataFrame
+
+
+@dataclass(frozen=True)
+class Order:
+    """Which rows of a sweep are shown: the first `most`, or those with the least of a column, or (`falling`) most."""
+
+    most: int
+    column: str = ""
+    falling: bool = False
+
+    def best(self, frame: DataFrame) -> DataFrame:
+        """The rows shown of some."""
+        if self.column:
+            frame = frame.sort(self.column, descending=self.falling, nulls_last=True, maintain_order=True)
+        return frame.head(self.most)
+
+
+def order_named(text: str | None, most: int, sweeper: Sweeper) -> Order:
+    """`tpot`, the least first, or `-tokens_per_second`, the most first. Raises InputError for no column of the rows."""
+    if text is None:
+        return Order(most)
+    name = text.removeprefix("-")
+    names = [column.name for column in sweeper.columns]
+    if name not in names:
+        raise not_one_of("--sort", name, names)
+    return Order(most, name, text.startswith("-"))
+
+
+@dataclass(frozen=True)
+class PieceFile:
+    """A piece as it goes to a file: its bytes, how many rows, what was left out, and the rows that are shown."""
+
+    content: bytes
+    rows: int
+    dropped: Mapping[str, int]
+    best: DataFrame
+
+
+@dataclass(frozen=True)
+class PieceTask:
+    """What a worker does with a piece of a sweep that goes to a file."""
+
+    sweeper: Sweeper
+    ending: str
+    order: Order
+
+    def __call__(self, number: int) -> PieceFile:
+        piece = self.sweeper.piece(number)
+        return PieceFile(
+            encoded(piece.rows, self.ending) if piece.size else b"", piece.size, piece.dropped,
+            self.order.best(frame_of(piece.rows)),
+        )  # fmt: skip
+
+
+# -- text ----------------------------------------------------------------------------------------------------------
+def size_text(space: Space) -> str:
+    """How many points there are, and along which axes."""
+    sizes = [f"{whole(size)} {name}" for name, size in axis_sizes(space).items() if size > 1]
+    return f"{counted(space.points, 'point')} of {space.phase}" + (f": {' × '.join(sizes)}" if len(sizes) > 1 else "")
+
+
+def rows_table(sweeper: Sweeper, frame: DataFrame) -> Table:
+    """Rows under their columns; an axis with one value is in the title."""
+    single = {name for name, size in axis_sizes(sweeper.space).items() if size == 1}
+    if "layout" not in axis_sizes(sweeper.space) and frame["layout"].n_unique() == 1:
+        single.add("layout")
+    title = [f"{name} {frame[name][0]}" for name in frame.columns if name in single and frame.height]
+    kinds = [column for column in sweeper.columns if column.name not in single]
+    columns = tuple(_column(kind, place) for place, kind in enumerate(kinds))
+    rows = tuple(
+        tuple(_cell(row[kind.name], column) for kind, column in zip(kinds, columns, strict=True))
+        for row in frame.to_dicts()
+    )
+    return Table(columns, rows, title=f"{sweeper.space.phase}: {', '.join(title)}" if title else sweeper.space.phase)
+
+
+def _column(kind: ColumnKind, place: int) -> Column:
+    unit = {"int": "count", "float": kind.unit or "plain", "flag": "", "word": ""}[kind.kind]
+    return Column(kind.name, unit if unit in TEXTS else "", place if kind.figure else 0)
+
+
+def _cell(value: str | float | None, column: Column) -> TableCell:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "–" if not column.unit else None
+    return value
+
+
+def rows_text(space: Space, rows: int, shown: int, order: Order) -> str:
+    """How many rows there are and which are shown."""
+    ends = "the most" if order.falling else "the least"
+    which = f"those with {ends} {order.column}" if order.column else "the first"
+    more = f", {whole(shown)} shown, {which}" if shown < rows else ""
+    return f"{whole(rows)} of {counted(space.points, 'point')}{more}"
+
+
+def dropped_text(dropped: Mapping[str, int], most: int = 5) -> Sequence[str]:
+    """Lines that say how many points were left out and why, the most first."""
+    ordered = sorted(dropped.items(), key=lambda item: (-item[1], item[0]))
+    lines = [f"left out: {counted(points, 'point')}, {reason}" for reason, points in ordered[:most]]
+    rest = sum(points for _, points in ordered[most:])
+    return [*lines, f"left out: {counted(rest, 'point')} for other reasons"] if rest else lines

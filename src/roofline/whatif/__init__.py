@@ -1,0 +1,1 @@
+"""Questions about many answers: sweeps, searches, solving, sensitivity, differences, codesign."""

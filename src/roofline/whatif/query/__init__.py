@@ -1,0 +1,1 @@
+"""A question with unknowns: its axes, knobs, figures, conditions and compiled plans."""

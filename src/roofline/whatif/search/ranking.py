@@ -1,0 +1,193 @@
+"""Rank plans that keep the limits: the best for an objective, the simplest within the error, the best per machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product
+from math import hypot, inf
+from typing import ClassVar
+
+import numpy as np
+
+from roofline.declared.groups import LIMITED, Load
+from roofline.declared.result import Figured, Units
+from roofline.whatif.query.figures import Aim
+from roofline.whatif.search.demand import Limits
+from roofline.whatif.search.serving.plans import ServingPlan, Site
+from roofline.whatif.search.serving.pools import connected, disaggregated, lightest_pools, pool_pairs
+from roofline.whatif.search.serving.replicas import aggregated, lightest
+from roofline.whatif.search.serving.space import Looked, SiteSpace, all_looked
+
+SURE, FEWER = 0.9, 25
+"""Probability of keeping the limits that a recommended plan aims for, and how many smaller concurrencies are tried."""
+
+OFF = 0.2
+"""Relative error of the closed form's percentiles against those of a simulation."""
+ROOM, ROOM_OF_MOST, MOST_EASED = (1.15, 1.02, 1.05), (1.3, 1.3, 1.1), 5
+"""Safety factors of a recommended plan: how much longer simulated TTFT, TPOT and latency may be than the closed form's,
+for means and for percentiles; and how many plans are tried.
+"""
+
+
+def simplicity(plan: ServingPlan) -> tuple[float, ...]:
+    """Sort key: the simpler plan is smaller.
+
+    Number of pools, then chips, then ranks of the largest replica, then the probability of missing the limits.
+    """
+    return len(plan.groups), plan.chips, max(int(group.layout.chips) for group in plan.groups), 1 - plan.chance
+
+
+def error_of(plan: ServingPlan) -> float:
+    """The relative error of a plan's throughput: plans that are worse by at most this share may be as good.
+
+    It is the near end of the 80 % interval of TPOT: by how much steps may be shorter than expected. The far end is
+    wider, since more things slow a step down than speed it up, but these slow other plans too. The interval of TTFT is
+    mostly that of waits. Where limits apply to a share of requests, `OFF` is added as an independent error.
+    """
+    own = 1 - float(plan.tpot.low / plan.tpot.expected)
+    return own if plan.limits.share is None or not plan.limits.limits else hypot(own, OFF)
+
+
+def _use_with_room(plan: ServingPlan) -> float:
+    """How much of its limits a plan would use with times longer by the safety factors."""
+    return plan.used_with(ROOM if plan.limits.share is None else ROOM_OF_MOST)
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """Plans that keep the limits, sorted by an objective, and the outcome of the whole search."""
+
+    aim: Aim
+    plans: tuple[ServingPlan, ...]
+    looked: Looked
+
+    @cached_property
+    def as_good(self) -> tuple[ServingPlan, ...]:
+        """Plans within the error of the best plan (`error_of`), the simplest first."""
+        if not self.plans:
+            return ()
+        best, error = self.aim.least(self.plans[0]), error_of(self.plans[0])
+        worst = best * (1 - error) if best < 0 else best / (1 - error)
+        return tuple(sorted((p for p in self.plans if self.aim.least(p) <= worst), key=simplicity))
+
+    def eased(self, plan: ServingPlan) -> ServingPlan:
+        """The plan with fewer requests in flight, if their number is free.
+
+        Fewer requests make it more likely that the limits hold. The result has the largest number with a chance of at
+        least `SURE` and the safety factors kept; its throughput stays within the error of the best plan.
+        """
+        if plan.demand.given or plan.concurrency <= plan.replicas:
+            return plan
+        best = self.aim.least(self.plans[0])
+        ratio = self.aim.least(plan) / best if best < 0 else best / self.aim.least(plan)
+        least_rate = plan.requests_per_second * (1 - error_of(self.plans[0])) / ratio
+        each = plan.replicas if plan.prefill is None else 1
+        most = plan.concurrency // each
+        numbers = each * np.unique(np.rint(np.linspace(max(1, most // 4), most, FEWER)).astype(np.int64))
+        answer = plan.evaluated(numbers)
+        fewer = [replace(plan, concurrency=int(n)).answered(answer, i) for i, n in enumerate(numbers)]
+        enough = [p for p in fewer if p.requests_per_second >= least_rate and p.keeps]
+        sure = [p for p in enough if p.chance >= SURE and _use_with_room(p) <= 1]
+        return sure[-1] if sure else min(enough, key=_use_with_room, default=plan)
+
+    @cached_property
+    def recommended(self) -> ServingPlan | None:
+        """Of the simplest plans within the error, the first that keeps the safety factors.
+
+        If none does, the plan that uses least of its limits with them; None without plans.
+        """
+        plans, roomiest, least = self.as_good[:MOST_EASED], None, inf
+        for plan in plans:
+            eased = self.eased(plan)
+            used = _use_with_room(eased)
+            if roomiest is None or used < least:
+                roomiest, least = eased, used
+            if used <= 1:
+                break
+        return roomiest
+
+    def of_machines(self, space: SiteSpace) -> tuple[tuple[int, ServingPlan], ...]:
+        """The best plan of each machine by itself, with its rank."""
+        best: dict[int, tuple[int, ServingPlan]] = {}
+        machines = [site.on for site in space.sites]
+        for rank, plan in enumerate(self.plans, 1):
+            first, *others = (group.site.on for group in plan.groups)
+            if all(other == first for other in others):
+                best.setdefault(machines.index(first), (rank, plan))
+        return tuple(best[machine] for machine in sorted(best))
+
+
+@dataclass(frozen=True)
+class NearestPlan(Figured):
+    """A limit, the least time that any plan reaches for it, and that plan.
+
+    Under the load, or without one with a single request in each replica.
+    """
+
+    FIGURES: ClassVar[Units] = {"name": "", "limit": "s", "least": "s", "plan": ""}
+
+    name: str
+    limit: float
+    least: float
+    plan: ServingPlan
+
+
+def nearest_plans(space: SiteSpace, demand: Load, limits: Limits, kinds: Sequence[str]) -> tuple[NearestPlan, ...]:
+    """The nearest that any plan comes to each limit; empty where no plan sustains the load."""
+    plans = list[ServingPlan]()
+    for site in space.sites if "aggregated" in kinds else ():
+        plans += lightest(space, site, demand, limits)
+    if "disaggregated" in kinds:
+        both = [sites for sites in _pool_sites(space) if connected(space, *sites)]
+        plans += lightest_pools(space, both, demand, limits)
+
+    def nearest(name: str, limit: float) -> NearestPlan:
+        def seconds(plan: ServingPlan) -> float:
+            span = plan.limited[LIMITED.index(name)]
+            return float(span.high if limits.strict else span.expected)
+
+        plan = min(plans, key=seconds)
+        return NearestPlan(name, limit, seconds(plan), plan)
+
+    return tuple(nearest(name, limit) for name, limit in limits.limits.items()) if plans else ()
+
+
+def plans_to_look_at(space: SiteSpace, demand: Load, limits: Limits, kinds: Sequence[str]) -> int:
+    """The size of the search: layouts × numbers of replicas, and splits of two pools, counted without building them.
+
+    Raises InputError for too many layouts, or pairs of them.
+    """
+    number = 0
+    for site in space.sites:
+        if "aggregated" in kinds:
+            fitting = space.replicas(site, demand)
+            number += sum(int((space.room(site) // k.degrees.chips).sum()) for k in fitting.kinds)
+    for sites in _pool_sites(space) if "disaggregated" in kinds else ():
+        number += sum(pair.splits.number for pair in pool_pairs(space, sites, demand, limits))
+    return number
+
+
+def _pool_sites(space: SiteSpace) -> Iterator[tuple[Site, Site]]:
+    """Pairs of a prefill and a decode site that can work together: same engine, same formats."""
+    for site, prefill in product(space.sites, space.sites):
+        if prefill.how.id == site.how.id and prefill.where.precision == site.where.precision:
+            yield prefill, site
+
+
+def ranked_plans(
+    space: SiteSpace, demand: Load, limits: Limits, kinds: Sequence[str], aim: Aim
+) -> Ranked:  # fmt: skip
+    """The plans that keep the limits, sorted by the objective and then by simplicity, and the outcome of the search."""
+    looked = all_looked(list(_looked(space, demand, limits, kinds, aim)))
+    return Ranked(aim, tuple(sorted(looked.plans, key=lambda p: (aim.least(p), *simplicity(p)))), looked)
+
+
+def _looked(space: SiteSpace, demand: Load, limits: Limits, kinds: Sequence[str], aim: Aim) -> Iterator[Looked]:
+    for site in space.sites:
+        if "aggregated" in kinds:
+            yield aggregated(space, site, demand, limits, aim.faster)
+        for prefill in space.sites if "disaggregated" in kinds else ():
+            if prefill.how.id == site.how.id:
+                yield disaggregated(space, prefill, site, demand, limits, aim)

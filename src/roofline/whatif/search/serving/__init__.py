@@ -1,0 +1,1 @@
+"""The space of serving plans: layouts, replicas, pools."""

@@ -1,0 +1,394 @@
+"""A serving plan: aggregated replicas or a pool for each phase, with its figures at a load."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from roofline.declared.groups import DEGREES, LIMITED, Load, PlaceSettings, PoolSizes, Where
+from roofline.declared.maths import Count
+from roofline.declared.question import group_settings
+from roofline.declared.result import Figured, Units
+from roofline.engines.engine import Engine, default_engine, engine_named
+from roofline.hardware.chip import Chip
+from roofline.inference.bill import Bill
+from roofline.inference.cost import Cost, Spending, Spent, tariff
+from roofline.inference.deployment import Machine, machine_chip
+from roofline.inference.settings import Setup, bill_of, setup
+from roofline.inference.span import Span, exactly
+from roofline.layout.layout import Layout
+from roofline.model.model import Model
+from roofline.serving.closed_forms.attainment import pool_percentiles
+from roofline.serving.closed_forms.percentiles import Percentiles, Tail, Tails
+from roofline.serving.energy import SteadyLoad, server_spending
+from roofline.serving.pools import Pools, pools_serving
+from roofline.serving.requests import requests_of
+from roofline.serving.serve import server_of
+from roofline.whatif.search.demand import Limits, ServedTimes
+
+HOUR, MILLION = 3600.0, 1e6
+PLACE = tuple(name for name in group_settings(PlaceSettings) if name not in DEGREES)
+"""Settings of a place."""
+UNKNOWN_PERCENTILES = Percentiles(*(Tail(1.0, 1.0, 1.0, 1.0),) * 3)
+"""Placeholder for percentiles that are not computed."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where and how replicas may run, whatever their layout, and the bill."""
+
+    where: Where
+    bill: Bill | None = None
+
+    @property
+    def on(self) -> Machine:
+        """The machine."""
+        machine: Machine = self.where.on
+        return machine
+
+    @cached_property
+    def chip(self) -> Chip:
+        """The chip."""
+        return machine_chip(self.on)
+
+    @cached_property
+    def how(self) -> Engine:
+        """The engine."""
+        return default_engine(self.chip) if self.where.engine is None else engine_named(self.where.engine)
+
+    def under(self, layout: Layout) -> Where:
+        """The place settings with a layout."""
+        return replace(self.where, layout=layout)
+
+    def setup(self, model: Model, layout: Layout) -> Setup:
+        """The resolved settings of a replica."""
+        return setup(model, self.under(layout), self.bill)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Replicas of one layout."""
+
+    site: Site
+    layout: Layout
+    replicas: int
+
+    @property
+    def chips(self) -> int:
+        """Chips of all replicas."""
+        return self.replicas * int(self.layout.chips)
+
+
+@dataclass(frozen=True)
+class ServingPlan(Spent, Figured):
+    """A serving plan at a load.
+
+    `group`: replicas that serve, or that decode what the replicas of `prefill` computed. `concurrency`: requests in
+    flight in total, at a rate their mean. `capacity`: requests that aggregated replicas can run at once; 0 for two
+    pools. `limit`: what a higher load would exceed first; `used`: how much of it is used. `chance`: the probability
+    that all limits hold; `attained`: the SLO attainment, from percentiles. USD and J are per generated token.
+    """
+
+    FIGURES: ClassVar[Units] = {
+        "kind": "", **dict.fromkeys(PLACE, ""), "replicas": "", **dict.fromkeys(group_settings(PoolSizes), ""),
+        "concurrency": "", "batch": "", "ttft": "s", "tpot": "s",
+        "latency": "s", "percentiles": "s", "requests_per_second": "requests/s", "tokens_per_second": "tokens/s",
+        "tokens_per_second_per_chip": "tokens/s", "tokens_per_second_per_user": "tokens/s",
+        **Spent.BILLED, "limit": "", "used": "share", "chance": "share", "attained": "share", "formula": "", "why": "",
+        "confirmation": "",
+    }  # fmt: skip
+
+    model: Model
+    demand: Load
+    limits: Limits
+    group: Group
+    prefill: Group | None
+    concurrency: int
+    capacity: int
+    ttft: Span
+    tpot: Span
+    percentiles: Percentiles
+    requests_per_second: float
+    why: str = ""
+    """How far the plan is from the best one, and its binding limit."""
+    confirmation: Any = None
+    """The figures of a simulation, if there was one."""
+
+    # -- settings --------------------------------------------------------------------------------------------------
+    @property
+    def kind(self) -> str:
+        """`aggregated`: each replica does both phases; `disaggregated`: each phase has its own pool."""
+        return "aggregated" if self.prefill is None else "disaggregated"
+
+    @property
+    def on(self) -> str:
+        """The chip."""
+        return self.group.site.chip.id
+
+    @property
+    def engine(self) -> str:
+        """The engine."""
+        return self.group.site.how.plain()
+
+    @property
+    def precision(self) -> str:
+        """The requested formats; "" for the checkpoint's own."""
+        precision = self.group.site.where.precision
+        return "" if precision is None else str(precision)
+
+    @property
+    def layout(self) -> str:
+        """The layout of a replica that serves or decodes."""
+        return self.group.layout.text()
+
+    @property
+    def replicas(self) -> int:
+        """Number of replicas that serve or decode."""
+        return self.group.replicas
+
+    @property
+    def prefill_on(self) -> str:
+        """The chip of the prefill pool; "" without one."""
+        return "" if self.prefill is None else self.prefill.site.chip.id
+
+    @property
+    def prefill_layout(self) -> str:
+        """The layout of a prefill replica; "" without one."""
+        return "" if self.prefill is None else self.prefill.layout.text()
+
+    @property
+    def prefill_engine(self) -> str:
+        """The engine of the prefill pool; "" without one."""
+        return "" if self.prefill is None else self.prefill.site.how.id
+
+    @property
+    def prefills(self) -> int:
+        """Number of prefill replicas."""
+        return 0 if self.prefill is None else self.prefill.replicas
+
+    @property
+    def decodes(self) -> int:
+        """Number of decode replicas; 0 without a prefill pool."""
+        return 0 if self.prefill is None else self.group.replicas
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The pools: one, or one per phase."""
+        return (self.group,) if self.prefill is None else (self.prefill, self.group)
+
+    @property
+    def chips(self) -> int:
+        """Chips in total."""
+        return sum(group.chips for group in self.groups)
+
+    # -- figures ---------------------------------------------------------------------------------------------------
+    @property
+    def formula(self) -> bool:
+        """Whether times come from the closed form: always true; kept for one release."""
+        return True
+
+    @property
+    def batch(self) -> int:
+        """Requests in flight of the busiest replica that serves or decodes."""
+        return -(-self.concurrency // self.replicas)
+
+    @property
+    def latency(self) -> Span:
+        """End-to-end latency of a request."""
+        return self.ttft + self.tpot.times(self.demand.output_tokens - 1)
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Generated tokens per second."""
+        return self.requests_per_second * int(self.demand.output_tokens)
+
+    @property
+    def tokens_per_second_per_chip(self) -> float:
+        """Generated tokens per second, over all chips."""
+        return self.tokens_per_second / self.chips
+
+    @property
+    def tokens_per_second_per_user(self) -> float:
+        """1 / TPOT."""
+        return 1 / float(self.tpot.expected)
+
+    @property
+    def usd_per_hour(self) -> float | None:
+        """USD per hour of all chips; None where a chip has no price."""
+        hours = [Cost(part.chips, HOUR, tariff(part.site.chip, bill_of(part.site.bill))) for part in self.groups]
+        if any(hour.tariff.own is not None for hour in hours):
+            usd = self.spending.usd_per_hour
+            return None if usd is None else float(usd)
+        known = [float(hour.usd) for hour in hours if hour.usd is not None]
+        return sum(known) if len(known) == len(hours) else None
+
+    @property
+    def usd_per_million_tokens(self) -> float | None:
+        """USD per hour / generated tokens per hour · 10⁶."""
+        price = self.usd_per_hour
+        return None if price is None else price / HOUR / self.tokens_per_second * MILLION
+
+    @cached_property
+    def spending(self) -> Spending:
+        """Cost and energy per second of the whole plan."""
+        if self.prefill is not None:
+            both: Spending = self.evaluated().spending
+            return both
+        r = requests_of(self.model, self.demand)
+        asked = self.group.site.setup(self.model, self.group.layout)
+        load = SteadyLoad(self.requests_per_second, r.input, r.output, r.context, r.cached)
+        return server_spending(asked, load, float(self.tpot.expected), self.replicas)
+
+    @property
+    def means(self) -> ServedTimes:
+        """Mean TTFT, TPOT and latency."""
+        return self.ttft, self.tpot, self.latency
+
+    @property
+    def limited(self) -> ServedTimes:
+        """The times that the limits apply to."""
+        return self.limits.limited(self.means, self.percentiles)
+
+    @cached_property
+    def _shares(self) -> Mapping[str, float]:
+        used = self.limits.shares(self.limited)
+        shares = {name: float(share) for name, share in zip(LIMITED, used, strict=True) if share > 0}
+        places = {"places": self.concurrency / self.capacity} if self.capacity else {}
+        return {**shares, **places}
+
+    @property
+    def limit(self) -> str:
+        """What a higher load would exceed first: a limit, or the capacity (`places`); "" where unknown."""
+        return max(self._shares, key=lambda name: self._shares[name], default="")
+
+    @property
+    def used(self) -> float:
+        """How much of `limit` is used."""
+        return self._shares.get(self.limit, 0.0)
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the limits hold."""
+        return bool(self.limits.used(self.means, self.percentiles) <= 1)
+
+    def used_with(self, room: tuple[float, float, float]) -> float:
+        """How much of the limits is used if TTFT, TPOT and latency are longer by these factors."""
+        ttft, tpot, latency = (limit / longer for limit, longer in zip(self.limits.bounds, room, strict=True))
+        shorter = replace(self.limits, ttft=ttft, tpot=tpot, latency=latency)
+        return float(shorter.used(self.means, self.percentiles))
+
+    @property
+    def simulated(self) -> ServingPlan:
+        """The plan with the times and the throughput of its simulation; unchanged without one."""
+        c = self.confirmation
+        if c is None:
+            return self
+        rate = c.tokens_per_second_per_chip * self.chips / int(self.demand.output_tokens)
+        return replace(self, ttft=exactly(c.ttft), tpot=exactly(c.tpot), requests_per_second=rate)
+
+    @property
+    def broken(self) -> bool:
+        """Whether the simulation misses the limits."""
+        return self.confirmation is not None and not self.confirmation.keeps
+
+    @property
+    def chance(self) -> float:
+        """The probability that all limits hold."""
+        return self.limits.chance(self.means, self.percentiles)
+
+    @property
+    def attained(self) -> float:
+        """The SLO attainment: the share of requests that keep all limits, from percentiles."""
+        return self.limits.attained(self.percentiles)
+
+    # -- evaluation ------------------------------------------------------------------------------------------------
+    def evaluated(self, concurrency: Count | None = None) -> Any:
+        """The answer of `serve` for one replica with its share of the requests, or of `pools`.
+
+        `concurrency`: one number or an array of requests in flight, in place of the plan's own.
+        """
+        site, rate, number = self.group.site, self.demand.rate, self.replicas
+        flight = self.concurrency if concurrency is None else concurrency
+        if self.prefill is None:
+            share = flight / number if np.any(np.asarray(flight) % number) else flight // number
+            load = self.demand if rate is not None else replace(self.demand, concurrency=flight)
+            server = server_of(site.setup(self.model, self.group.layout), load)
+            return server.at(share) if rate is None else server.at_rate(rate / number, turns=number)
+        load = replace(self.demand, concurrency=flight if rate is None else None)
+        sizes = pool_sizes((self.prefill.site, site), self.prefill.layout, (self.prefills, self.decodes))
+        return pools_serving(self.model, site.under(self.group.layout), load, sizes, bill=site.bill)
+
+    def answered(self, answer: Any, i: int = 0) -> ServingPlan:
+        """The plan with the figures of an answer, or of its i-th element."""
+        ttft, tpot = part(answer.ttft, i), part(answer.tpot, i)
+        latency = float((ttft + tpot.times(self.demand.output_tokens - 1)).expected)
+        rate = self.concurrency / latency if self.demand.rate is None else float(self.demand.rate)
+        flight = self.concurrency if self.demand.rate is None else max(1, round(rate * latency))
+        capacity = part(answer.capacity, i) * self.replicas if self.prefill is None else 0
+        percentiles = part(percentiles_of(answer), i)
+        return replace(
+            self, concurrency=flight, capacity=capacity, ttft=ttft, tpot=tpot, percentiles=percentiles,
+            requests_per_second=rate,
+        )  # fmt: skip
+
+
+def unanswered(
+    model: Model, demand: Load, limits: Limits, groups: tuple[Group, Group | None], flight: int
+) -> ServingPlan:
+    """A plan without figures yet."""
+    return ServingPlan(model, demand, limits, *groups, flight, 0, exactly(1.0), exactly(1.0), UNKNOWN_PERCENTILES, 1.0)
+
+
+def pool_sizes(sites: tuple[Site, Site], layout: Layout, replicas: tuple[Count, Count]) -> PoolSizes:
+    """The sizes of two pools; `layout` is that of the prefill replicas."""
+    first, then = sites
+    apart = {"prefill_on": first.on, "prefill_engine": first.where.engine} if first != then else {}
+    return PoolSizes(prefill_layout=layout, prefills=replicas[0], decodes=replicas[1], **apart)
+
+
+@dataclass(frozen=True)
+class PlanPlace(Figured):
+    """The rank of a plan that was asked about. `rejected`: the limits that it exceeds and by how much, "" if none.
+
+    `rank`: by the search's objective, among the `of` plans with exact figures and itself. Plans without exact figures
+    could rank above it where it comes last. None where it is rejected.
+    """
+
+    FIGURES: ClassVar[Units] = {"plan": "", "rank": "", "of": "", "rejected": ""}
+
+    plan: ServingPlan
+    rank: int | None
+    of: int
+    rejected: str
+
+
+def percentiles_of(answer: Any) -> Percentiles:
+    """Percentiles of a server or of pools. Those of pools have intervals as wide as those of the means."""
+    if isinstance(answer, Pools):
+        waits, r = (answer.prefill_wait, answer.decode_wait), answer.requests
+        means = (answer.ttft.expected, answer.tpot.expected, answer.output - 1)
+        wide = answer.ttft.times(1 / answer.ttft.expected)
+        expected = pool_percentiles(*means, waits, (r.prompts_vary, r.answers_vary))
+        return expected.within(wide.times, answer.tpot, answer.latency)
+    percentiles: Percentiles = answer.percentiles
+    return percentiles
+
+
+def part(value: Any, i: int) -> Any:
+    """The i-th element of an array, or of each array in a span or in percentiles; a scalar is returned unchanged."""
+    if isinstance(value, Span):
+        return Span(*(part(end, i) for end in value.ends()))
+    if isinstance(value, Tail):
+        return Tail(*(part(getattr(value, name), i) for name in value.FIGURES))
+    if isinstance(value, Tails):
+        ttft, tpot, latency = (part(tail, i) for tail in (value.ttft, value.tpot, value.latency))
+        if not isinstance(value, Percentiles):
+            return Tails(ttft, tpot, latency)
+        ends = (None if end is None else part(end, i) for end in (value.low, value.high))
+        return Percentiles(ttft, tpot, latency, value.approximate, *ends)
+    flat = np.asarray(value).reshape(-1)
+    return flat[i if flat.size > 1 else 0].item()

@@ -1,0 +1,386 @@
+"""Prefill and decode pools in arrays: the highest load of every pair of layouts and every split of the chips.
+
+The step times of a layout are computed once, in a table over numbers of prompts and of sequences. The best splits are
+evaluated again with `pools`. Up to `WHOLE` splits per pair of kinds are all evaluated; beyond that, those that a bound
+does not rule out (`serving_splits`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from itertools import product
+
+import numpy as np
+
+from roofline.declared.arrays import Array
+from roofline.declared.errors import InputError
+from roofline.declared.groups import Load
+from roofline.inference.span import Span, exactly
+from roofline.serving.closed_forms.attainment import pool_percentiles
+from roofline.serving.closed_forms.disaggregated_queue import Passage, Tandem
+from roofline.serving.closed_forms.percentiles import Percentiles
+from roofline.serving.pool_sizing import Columns, Pair, Replicas
+from roofline.serving.pools import Pools, pools_serving
+from roofline.serving.requests import requests_of
+from roofline.serving.transfer import moved_bytes, networks
+from roofline.whatif.query.figures import Aim
+from roofline.whatif.search.demand import Limits, ServedTimes
+from roofline.whatif.search.serving.layouts import Degrees
+from roofline.whatif.search.serving.plans import (
+    UNKNOWN_PERCENTILES,
+    Group,
+    ServingPlan,
+    Site,
+    part,
+    percentiles_of,
+    pool_sizes,
+    unanswered,
+)
+from roofline.whatif.search.serving.space import Looked, ReplicaKinds, SiteSpace
+from roofline.whatif.search.serving.splits import ROUNDING, BoundedSplits, PoolRates, Splits, SplitSpace, pool_rates
+
+HALVINGS = 14
+"""Bisection steps for the rate of two pools."""
+NEAR = np.arange(-3, 3).reshape(-1, 1)
+"""Offsets around the concurrency found; the last that keeps the limits is taken."""
+EXACT = 24
+"""Number of best splits per kind that are evaluated exactly."""
+WHOLE, MOST_SPLITS = 2**14, 2**19
+"""Splits per pair of kinds: up to the first number all are evaluated; the second is the maximum, about two minutes."""
+SAMPLE, SHRINKS = 2**11, 0.7
+"""Sample size for a lower bound on the best score, and the remaining share above which sampling stops."""
+LIGHTEST = 2**8
+"""Splits evaluated per pair of kinds where none keeps the limits."""
+LEAST = 1e-100
+"""A score below that of any split that keeps the limits."""
+MOST_PAIRS = 2**18
+"""Maximum number of pairs of layouts for two pools."""
+
+
+# -- disaggregated serving -----------------------------------------------------------------------------------------
+def disaggregated(space: SiteSpace, prefill: Site, decode: Site, demand: Load, limits: Limits, aim: Aim) -> Looked:
+    """Every pair of a prefill layout and a decode layout, with every number of replicas of either.
+
+    Without a load: the most requests in flight within the limits. With a load: every split that keeps them. Both pools
+    hold weights and caches in the same formats.
+    """
+    if prefill.where.precision != decode.where.precision:
+        return Looked((), 0, 0)
+    sites = (prefill, decode)
+    if not connected(space, prefill, decode):
+        return Looked((), 0, 0, ((f"no network known between {prefill.chip.id} and {decode.chip.id}", 1),))
+    least, every = 0.0, list[_Walked]()
+    for pair in pool_pairs(space, sites, demand, limits):
+        every.append(pair.walked(least, aim))
+        best = np.sort(np.concatenate([walked.score for walked in every]))[::-1][:EXACT]
+        least = float(best[-1]) if len(best) == EXACT else 0.0
+    plans = tuple(plan for walked in every for plan in walked.plans(max(least, LEAST)))
+    worked, total = sum(walked.worked for walked in every), sum(walked.pair.splits.number for walked in every)
+    missed, never = sum(walked.missed for walked in every), sum(walked.never for walked in every)
+    reasons = {"limits": missed + never, "bound": total - worked - never}
+    left_out = tuple((reason, number) for reason, number in reasons.items() if number)
+    return Looked(plans, total, worked * (1 if demand.given else HALVINGS), left_out)
+
+
+def pool_pairs(space: SiteSpace, sites: tuple[Site, Site], demand: Load, limits: Limits) -> tuple[_PoolPair, ...]:
+    """Pairs of prefill and decode kinds with room for a replica of each. Raises InputError for too many layouts."""
+    legal = [space.replicas(site, demand).kinds for site in sites]
+    layouts = [sum(len(kinds.degrees) for kinds in each) for each in legal]
+    if layouts[0] * layouts[1] > MOST_PAIRS:
+        raise InputError("layouts", f"{layouts[0]} × {layouts[1]}", f"at most {MOST_PAIRS} pairs of them for two pools")
+    pairs = (_PoolPair(space, sites, demand, limits, (first, then)) for first, then in product(*legal))
+    return tuple(pair for pair in pairs if pair.splits.number)
+
+
+def connected(space: SiteSpace, prefill: Site, decode: Site) -> bool:
+    """Whether a network between the machines of two pools is known."""
+    try:
+        networks(decode.on, prefill.on, min(space.chips, space.room(decode)))
+    except InputError:
+        return False
+    return True
+
+
+def lightest_pools(
+    space: SiteSpace, sites: Sequence[tuple[Site, Site]], demand: Load, limits: Limits
+) -> tuple[ServingPlan, ...]:
+    """For each limit, the pools that use least of it, under the load or with one request, from a sample of splits."""
+    least: dict[int, tuple[float, _PoolPair, Splits]] = {}
+    flight = demand.concurrency or 1
+    for pair in (pair for both in sites for pair in pool_pairs(space, both, demand, limits)):
+        every = pair.bounded(0.0)
+        splits = every.sample(min(LIGHTEST, every.number))
+        tandem = pair.tandem(splits)
+        if demand.rate is None:
+            taken, p = np.ones(len(splits), dtype=bool), tandem.always(np.full(len(splits), float(flight)))
+        else:
+            most = tandem.capacity * 0.999
+            taken, p = demand.rate < most, tandem.at(np.minimum(demand.rate, most))
+        used = np.where(taken, limits.shares(limits.limited(*pair.times(tandem, p))), np.inf)
+        for limit, each in enumerate(used):
+            i = int(np.argmin(each))
+            if 0 < each[i] < least.get(limit, (np.inf,))[0]:
+                least[limit] = float(each[i]), pair, splits.where(np.array([i]))
+    return tuple(pair.alone(splits, int(flight)) for _, pair, splits in least.values())
+
+
+@dataclass(frozen=True)
+class _PoolPair:
+    """A prefill and a decode pool with fixed numbers of pipeline stages."""
+
+    space: SiteSpace
+    sites: tuple[Site, Site]
+    demand: Load
+    limits: Limits
+    kinds: tuple[ReplicaKinds, ReplicaKinds]
+
+    @cached_property
+    def degrees(self) -> tuple[Degrees, Degrees]:
+        """The layouts of both pools."""
+        return self.kinds[0].degrees, self.kinds[1].degrees
+
+    @cached_property
+    def splits(self) -> SplitSpace:
+        """Every number of replicas of every pair of layouts."""
+        rooms = self.space.room(self.sites[0]), self.space.room(self.sites[1])
+        apart = self.sites[0].on != self.sites[1].on
+        first, then = (np.asarray(degrees.chips) for degrees in self.degrees)
+        each = np.repeat(first, len(then)), np.tile(then, len(first))
+        return SplitSpace(each, rooms, self.space.chips if apart else min(self.space.chips, *rooms), len(then))
+
+    @cached_property
+    def columns(self) -> Columns:
+        """Step times of both kinds of replicas."""
+        known, key = self.space.columns, (id(self.kinds[0]), id(self.kinds[1]))
+        if key not in known:
+            pair = _pair(self.space, self.sites, self.demand, self.degrees)
+            known[key] = Columns(
+                pair,
+                Load(input=pair.input, output_tokens=pair.output, concurrency=1),
+                (len(self.degrees[0]), len(self.degrees[1])),
+            )
+        return known[key]
+
+    def tandem(self, splits: Splits) -> Tandem:
+        """The two pools with these numbers of replicas, as a disaggregated queue."""
+        return self.columns.of(splits.first * self.columns.shape[1] + splits.then, splits.prefills, splits.decodes)
+
+    def keeps(self, tandem: Tandem, p: Passage) -> Array:
+        """Whether the expected figures keep all limits; `strict` is checked later, for the best splits only."""
+        expected = replace(self.limits, strict=False)
+        return np.asarray(expected.used(*self.times(tandem, p)) <= 1)
+
+    def times(self, tandem: Tandem, p: Passage) -> tuple[ServedTimes, Percentiles]:
+        """Expected means and percentiles."""
+        ttft, more = tandem.first_token(p), self.demand.output_tokens - 1
+        means = exactly(ttft), exactly(p.step), exactly(ttft + more * p.step)
+        if self.limits.share is None:
+            return means, UNKNOWN_PERCENTILES
+        asked = requests_of(self.space.model, self.demand)
+        vary = (asked.prompts_vary, asked.answers_vary)
+        return means, pool_percentiles(ttft, p.step, more, (p.prefill_wait, p.decode_wait), vary)
+
+    def alone(self, splits: Splits, flight: int) -> ServingPlan:
+        """The first of the splits as a plan, whether or not it keeps the limits."""
+        first, then = self.degrees[0].one(int(splits.first[0])), self.degrees[1].one(int(splits.then[0]))
+        groups = (
+            Group(self.sites[1], then, int(splits.decodes[0])),
+            Group(self.sites[0], first, int(splits.prefills[0])),
+        )
+        plan = unanswered(self.space.model, self.demand, self.limits, groups, flight)
+        return plan.answered(plan.evaluated())
+
+    @cached_property
+    def rates(self) -> tuple[PoolRates, PoolRates]:
+        """Maximum requests/s per replica of either kind, for every pair of layouts."""
+        places = np.arange(len(self.splits.each[0]))
+        one, ranks = np.ones_like(places), (self.degrees[0].dp, self.degrees[1].dp)
+        each = self.columns.of(places, one, one)
+        both = np.repeat(ranks[0], len(ranks[1])), np.tile(ranks[1], len(ranks[0]))
+        return pool_rates(each, both, self.demand, self.limits)
+
+    def bounded(self, least: float) -> BoundedSplits:
+        """Splits whose score can reach `least`; 0 for all."""
+        demand, needed = self.demand, None
+        if demand.rate is not None:
+            needed = float(demand.rate)
+        elif demand.concurrency is not None:  # by Little's law, as many leave as come: N = rate · latency
+            more = int(demand.output_tokens) - 1
+            ttft, tpot, latency = self.limits.loosest
+            longest = min(latency, ttft + (more * tpot if more else 0.0))
+            needed = int(demand.concurrency) / longest
+        return BoundedSplits(self.splits, self.rates, needed, least * ROUNDING)
+
+    def scored(self, splits: Splits, aim: Aim) -> tuple[Array, Array]:
+        """The score of each split, 0 where a limit is missed, and its requests in flight.
+
+        The requests in flight are those of the load, or without one the most within the limits. The score is requests/s
+        per chip, or under a load 1 / chips; for objectives that more chips improve, the objective itself.
+        """
+        tandem, demand, number = self.tandem(splits), self.demand, len(splits)
+        if demand.concurrency is not None:
+            p = tandem.always(np.full(number, float(demand.concurrency)))
+            holds, flights, rate = self.keeps(tandem, p), np.full(number, demand.concurrency), p.rate
+        elif demand.rate is not None:
+            p = tandem.at(np.minimum(demand.rate, tandem.capacity * 0.999))
+            holds = (demand.rate < tandem.capacity) & self.keeps(tandem, p)
+            flights, rate = np.ceil(demand.rate * tandem.latency(p)).astype(np.int64), p.rate
+        else:
+            rate = self.highest(tandem, number)
+            several, p = tandem.always_at(np.maximum(rate, 1e-12))
+            holds, flights = rate > 0, np.floor(several).astype(np.int64)
+        if aim.faster:
+            ttft = tandem.first_token(p)
+            score = {
+                "tokens_per_second": rate,
+                "tokens_per_second_per_user": 1 / p.step,
+                "latency": 1 / (ttft + (demand.output_tokens - 1) * p.step),
+            }[aim.figure]
+        else:
+            score = (1.0 if demand.given else rate) / splits.chips
+        return np.where(holds, score, 0.0), flights
+
+    def highest(self, tandem: Tandem, number: int) -> Array:
+        """The highest requests/s within the limits; 0 where there is none."""
+        low, high = np.zeros(number), np.asarray(tandem.capacity, dtype=float)
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            enough = self.keeps(tandem, tandem.always_at(middle)[1])
+            low, high = np.where(enough, middle, low), np.where(enough, high, middle)
+        return low
+
+    def walked(self, least: float, aim: Aim) -> _Walked:
+        """The best splits; those that score below `least` may be skipped. Raises InputError for too many splits."""
+        whole = self.splits.number <= (MOST_SPLITS if aim.faster else WHOLE)
+        if aim.faster and not whole:
+            raise self._many(self.splits.number)
+        bounded = self.bounded(0.0) if whole else self._narrowed(max(least, LEAST), aim)
+        best = _Walked(self, aim, Splits(*(np.zeros(0, dtype=np.int64),) * 5), np.zeros(0), np.zeros(0, dtype=np.int64))
+        if not whole:
+            best = replace(best, never=self.splits.count(~bounded.can_keep))
+        for piece in bounded.pieces():
+            if not whole:
+                piece = piece.where(bounded.bound(piece) >= max(least, best.least) * ROUNDING)
+            best = best.with_others(piece)
+        return best
+
+    def _many(self, number: int) -> InputError:
+        many = f"{number:,} splits of two pools can be best, at most {MOST_SPLITS:,}"
+        return InputError("chips", self.space.chips, f"fewer, or kind aggregated: {many}")
+
+    def _narrowed(self, least: float, aim: Aim) -> BoundedSplits:
+        """The splits that can be among the best, given a sample of scores. Raises InputError for too many splits."""
+        bounded = self.bounded(least)
+        while bounded.number > WHOLE:
+            some = bounded.sample(SAMPLE)
+            score = self.scored(some, aim)[0]
+            narrower = self.bounded(max(least, float(np.sort(score)[-EXACT])))
+            shrinks = narrower.number <= SHRINKS * bounded.number
+            bounded = narrower
+            if not shrinks:
+                break
+        if bounded.number > MOST_SPLITS:
+            raise self._many(bounded.number)
+        return bounded
+
+
+@dataclass(frozen=True)
+class _Walked:
+    """The best splits of a pair of kinds, at most `EXACT`, of those evaluated.
+
+    `worked`: number evaluated. `missed`: how many of these miss a limit. `never`: splits of layouts that miss a limit
+    at any load.
+    """
+
+    pair: _PoolPair
+    aim: Aim
+    splits: Splits
+    score: Array
+    flights: Array
+    worked: int = 0
+    missed: int = 0
+    never: int = 0
+
+    @property
+    def least(self) -> float:
+        """The score of the last one; 0 where there are fewer than `EXACT`."""
+        return float(self.score[-1]) if len(self.score) == EXACT else 0.0
+
+    def with_others(self, splits: Splits) -> _Walked:
+        """The best of these and further splits; on equal scores these come first."""
+        if not len(splits):
+            return self
+        score, flights = self.pair.scored(splits, self.aim)
+        missed = int(np.sum(score == 0))
+        every, scores = self.splits.and_then(splits), np.concatenate([self.score, score])
+        order = np.argsort(-scores, kind="stable")[:EXACT]
+        return replace(
+            self, splits=every.where(order), score=scores[order],
+            flights=np.concatenate([self.flights, flights])[order], worked=self.worked + len(splits),
+            missed=self.missed + missed,
+        )  # fmt: skip
+
+    def plans(self, least: float) -> tuple[ServingPlan, ...]:
+        """The plans with at least this score."""
+        pair, best = self.pair, self.score >= least
+        splits, flights = self.splits.where(best), self.flights[best]
+        if not pair.demand.given and len(splits):
+            near, several = np.maximum(1, flights + NEAR), np.tile(np.arange(len(splits)), len(NEAR))
+            tandem = pair.tandem(splits.where(several))
+            keeps = pair.keeps(tandem, tandem.always(near.reshape(-1).astype(float))).reshape(near.shape)
+            last = np.max(np.where(keeps, np.arange(len(NEAR)).reshape(-1, 1), 0), axis=0)
+            flights = near[last, np.arange(len(flights))]
+        return _exactly(pair.space, pair.sites, pair.demand, pair.limits, pair.degrees, splits, flights)
+
+
+def _pair(space: SiteSpace, sites: tuple[Site, Site], demand: Load, degrees: tuple[Degrees, Degrees]) -> Pair:
+    """Pools of every pair of layouts, [prefill, decode]."""
+    first = sites[0].setup(space.model, degrees[0].layout(1))
+    then = sites[1].setup(space.model, degrees[1].layout(0))
+    room = min(space.chips, space.room(sites[1]))
+    size = moved_bytes(first, then, demand.input)
+    ways = (network.seconds(size) for network in networks(sites[1].on, sites[0].on, room))
+    replicas = Replicas(room, None, None, room, (room, room))
+    return Pair(first, then, requests_of(space.model, demand), replicas, reduce(Span.most, ways))
+
+
+def _exactly(
+    space: SiteSpace, sites: tuple[Site, Site], demand: Load, limits: Limits, degrees: tuple[Degrees, Degrees],
+    splits: Splits, flights: Array,
+) -> tuple[ServingPlan, ...]:  # fmt: skip
+    """Evaluate splits with `pools` and return the plans that keep the limits.
+
+    With `strict` limits and no load, the number of requests in flight is reduced until they hold.
+    """
+    if not len(splits):
+        return ()
+    first, then = degrees[0].where(splits.first), degrees[1].where(splits.then)
+    sizes = pool_sizes(sites, first.layout(0), (splits.prefills, splits.decodes))
+
+    def answer(flights: Array) -> tuple[Pools, Percentiles, Array]:
+        load = demand if demand.given else replace(demand, concurrency=flights)
+        p = pools_serving(space.model, sites[1].under(then.layout(0)), load, sizes, bill=sites[1].bill)
+        percentiles = percentiles_of(p)
+        used = limits.used((p.ttft, p.tpot, p.latency), percentiles)
+        return p, percentiles, np.broadcast_to(used, (len(splits),))
+
+    p, percentiles, used = answer(flights)
+    if limits.strict and not demand.given:
+        low, high = np.zeros_like(flights), flights
+        while np.any(high > low):
+            middle = (low + high + 1) // 2
+            p, percentiles, used = answer(np.maximum(middle, 1))
+            keeps = (used <= 1) & (middle > 0)
+            low, high = np.where(keeps, middle, low), np.where(keeps, high, np.maximum(middle - 1, low))
+        flights = np.maximum(low, 1)
+        p, percentiles, used = answer(flights)
+    return tuple(
+        ServingPlan(
+            space.model, demand, limits, Group(sites[1], then.one(i), int(splits.decodes[i])),
+            Group(sites[0], first.one(i), int(splits.prefills[i])), int(flights[i]), 0,
+            part(p.ttft, i), part(p.tpot, i), part(percentiles, i), part(p.requests_per_second, i),
+        )
+        for i in map(int, np.flatnonzero(used <= 1))
+    )  # fmt: skip

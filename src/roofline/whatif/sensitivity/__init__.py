@@ -1,0 +1,1 @@
+"""Elasticities, tornado and precision by module: what a figure depends on."""

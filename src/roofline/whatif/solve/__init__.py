@@ -1,0 +1,1 @@
+"""The value of one setting at which a target is met."""

@@ -1,0 +1,1 @@
+"""A grid of settings, its rows and its crossovers."""

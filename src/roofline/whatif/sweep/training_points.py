@@ -1,0 +1,122 @@
+"""Degrees of parallelism and micro-batches of a training search: all that divide."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from roofline.declared.arrays import Array
+from roofline.declared.checks import count
+from roofline.declared.errors import InputError
+from roofline.hardware.cluster import cluster_named
+from roofline.inference.deployment import Machine, node_size, tensor_degrees
+from roofline.layout.layout import Layout
+from roofline.model.model import Model
+from roofline.model.modules import Experts
+from roofline.training.pipeline.schedule import check_micro_batches
+
+MOST_MICRO, MOST_CHUNKS = 8, 20
+"""Maximum sequences per micro-batch, and maximum chunks per stage."""
+
+
+@dataclass(frozen=True)
+class DegreePoints:
+    """Degrees and micro-batch sizes as arrays."""
+
+    tp: Array
+    cp: Array
+    dp: Array
+    ep: Array
+    micro: Array
+
+    def __len__(self) -> int:
+        return len(self.tp)
+
+    def layout(self, pp: int, vp: int, zero: int) -> Layout:
+        """All points as one layout with arrays of degrees; sequence parallelism has no effect where tp is 1."""
+        return Layout(tp=self.tp, cp=self.cp, dp=self.dp, ep=self.ep, pp=pp, vp=vp, zero=zero, sp=True)
+
+    def one(self, i: int, pp: int, vp: int, zero: int) -> Layout:
+        """The layout of the i-th point."""
+        tp, cp, dp, ep = (int(v[i]) for v in (self.tp, self.cp, self.dp, self.ep))
+        return Layout(tp=tp, cp=cp, dp=dp, ep=ep, pp=pp, vp=vp, zero=zero, sp=tp > 1)
+
+    def where(self, kept: Array | slice) -> DegreePoints:
+        """A selection of points."""
+        return DegreePoints(*(v[kept] for v in (self.tp, self.cp, self.dp, self.ep, self.micro)))
+
+
+def machine_sizes(on: Machine, objective: str, chips: int | None) -> list[int]:
+    """Numbers of chips to train on."""
+    whole = cluster_named(on).chips
+    sizes = [whole if chips is None else count("chips", chips, 1)]
+    if sizes[0] > whole:
+        raise InputError("chips", sizes[0], f"at most the {whole} that there are")
+    while objective != "time" and sizes[-1] % 2 == 0:
+        sizes.append(sizes[-1] // 2)
+    return sizes
+
+
+def stage_numbers(model: Model, chips: int) -> list[int]:
+    """Numbers of pipeline stages, at most as many as layers."""
+    return [pp for pp in _divisors(chips) if pp <= len(model.layers)]
+
+
+def chunk_numbers(model: Model, pp: int) -> list[int]:
+    """Numbers of chunks per stage that divide the layers, with or without embedding and head.
+
+    Counted as layers, these two leave the first and the last chunk one layer fewer, as in `Layout.layers_of`. If no
+    number divides either, powers of two.
+    """
+    layers = len(model.layers)
+    if pp == 1:
+        return [1]
+    few = range(1, max(1, min(MOST_CHUNKS, (layers + 2) // pp)) + 1)
+    even = [vp for vp in few if layers % (pp * vp) == 0 or (layers + 2) % (pp * vp) == 0]
+    return even or [vp for vp in few if vp & (vp - 1) == 0]
+
+
+def degree_points(model: Model, on: Machine, ranks: Sequence[int], work: tuple[int, int]) -> DegreePoints:
+    """Every tp, cp, dp, ep and micro-batch that divides, for these numbers of ranks per stage."""
+    batch, tokens = work
+    experts = [x.experts for x, _ in model.modules() if isinstance(x, Experts)]
+    degrees = sorted(tensor_degrees(model, node_size(cluster_named(on))))
+    rows = []
+    for n in ranks:
+        for tp in (d for d in degrees if n % d == 0):
+            for cp in (d for d in _powers(n // tp) if n // tp % d == 0 and tokens % d == 0):
+                dp = n // tp // cp
+                eps = [e for e in _divisors(n) if all(x % e == 0 for x in experts)] if experts else [1]
+                micros = [m for m in _powers(MOST_MICRO) if batch % (dp * m) == 0]
+                rows += [(tp, cp, dp, ep, m) for ep in eps for m in micros]
+    columns = np.array(rows, dtype=np.int64).reshape(-1, 5).T
+    return DegreePoints(*columns)
+
+
+def takes(schedule: str, points: DegreePoints, batch: int, pp: int, vp: int) -> Array:
+    """Which points have a number of micro-batches that a schedule supports.
+
+    An interleaved schedule needs a multiple of the number of stages. DualPipe needs an even number, at least two per
+    stage.
+    """
+    numbers = batch // (points.dp * points.micro)
+    legal = [number for number in np.unique(numbers) if _is_taken(schedule, pp, int(number), vp)]
+    return np.asarray(np.isin(numbers, legal))
+
+
+def _is_taken(schedule: str, pp: int, micro_batches: int, vp: int) -> bool:
+    try:
+        check_micro_batches(schedule, pp, micro_batches, vp)
+    except InputError:
+        return False
+    return True
+
+
+def _divisors(number: int) -> list[int]:
+    return [d for d in range(1, number + 1) if number % d == 0]
+
+
+def _powers(most: int) -> list[int]:
+    return [2**k for k in range(most.bit_length()) if 2**k <= most]
