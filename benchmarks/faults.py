@@ -53,7 +53,7 @@ NONE = -1
 """The number of no fault."""
 CONTROLS = 10
 """Tests that run without a fault in one child."""
-THREADS_OF_THEIR_OWN = ("tests/simulation/test_traces.py",)
+THREADS_OF_THEIR_OWN = ("tests/serving/simulate/test_traces.py", "tests/simulation/test_traces.py")
 """Files that start threads when they are collected (of Polars), which a forked child lacks and would wait for."""
 SLOW_IMPORTS = ("matplotlib.pyplot", "polars", "scipy.optimize", "scipy.special", "sympy")
 """What children would import one by one."""

@@ -54,7 +54,7 @@ from roofline.views.text.training.training import Trained
 from roofline.whatif.codesign import Codesign, Design, Process
 from roofline.whatif.search.what_fits import what_runs
 
-PROFILES = Path(__file__).parent / "comparison/recorded"
+PROFILES = Path(__file__).parent / "measured/compare/recorded"
 GPT2 = "openai-community/gpt2"
 QWEN = "Qwen/Qwen3-0.6B"
 ON, NODE = "h100-sxm", "8xh100-sxm"
@@ -146,7 +146,7 @@ ONE: dict[str, Callable[[], Any]] = {
     "a model": lambda: ModelAnswer(rl.load("deepseek-ai/DeepSeek-V3")),
     "tensors": lambda: StoredTensors(placed_tensors(rl.load(QWEN), [Tensor("norm.weight", "F32", (1024,), 4096)])),
     "checked configs": lambda: ConfigChecks("openai", checked_configs(CATALOG / "openai")),
-    "here": lambda: Here(machine_of(recorded_outputs(Path(__file__).parent / "machine/recorded/laptop"))),
+    "here": lambda: Here(machine_of(recorded_outputs(Path(__file__).parent / "hardware/recorded/laptop"))),
     "comparison": lambda: compare(PROFILES / "config.json", PROFILES / "decode.json.gz", on="l4"),
     "compared_results": lambda: compared_results(rl.load(QWEN), [Measured("prompt", 5e3, 64, 0)], PlaceSettings(on=ON)),
     "bench_fit": lambda: bench_fit(QWEN, [Measured("answer", 99.0, 0, 64)], "rtx-3090", precision="q4_0"),

@@ -15,7 +15,7 @@ from browser import needs_chromium
 from test_addition import PACKAGE, SETTING, changed
 
 pytestmark = needs_chromium
-TESTS = Path(__file__).parents[1]
+TESTS = Path(__file__).parents[2]
 PROBE = """
 import json
 from browser import watched

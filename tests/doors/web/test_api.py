@@ -29,7 +29,7 @@ from served_page import shared_app, started
 
 MODEL, ON = "meta-llama/Llama-3.1-8B", "h100-sxm"
 PLACE = {"model": MODEL, "on": ON}
-SCHEMAS = Path(__file__).parents[2] / "docs" / "schema"
+SCHEMAS = Path(__file__).parents[3] / "docs" / "schema"
 SCHEMA_OF = {"analyze": "analysis", "explain": "explanation", "train": "training", "sweep": "estimate"}
 
 
