@@ -9,6 +9,7 @@ MODEL, OTHER = "Qwen/Qwen2.5-0.5B", "Qwen/Qwen3-0.6B"
 PLACE = {"model": MODEL, "on": "2xh100-sxm"}
 SIDE = {**PLACE, "layout": "tp=2"}
 BASES: Mapping[str, dict[str, Any]] = {
+    "answer": {**PLACE, "on": "h100-sxm"},
     "analyze": {"model": MODEL, "batch": 2},
     "estimate": PLACE,
     "explain": {"model": MODEL, "op": "qkv_proj"},

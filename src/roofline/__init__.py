@@ -58,6 +58,7 @@ _PLACES = {
     "serving.simulate.recorder": "Objective",
     "serving.simulate.workload": "Prefixes",
     "serving.simulate.tables.traces": "Trace",
+    "whatif.answer": "FirstAnswer answer",
     "whatif.diff": "Difference diff",
     "whatif.search.demand": "Demand Limits",
     "whatif.search.search": "Choices Ranking Search search",

@@ -76,6 +76,8 @@ from roofline.version import __version__ as __version__
 from roofline.views.plots.data import BarsPlot, DiagramPlot, FrontPlot, MapPlot, MemoryPlot, ParametersPlot, RooflinePlot, RowsPlot, SharesPlot, SimulationPlot, StepMemoryPlot, SweepPlot, TornadoPlot
 from roofline.views.plots.make import DrawnOn, PlotOptions
 from roofline.views.report.completed import Finished
+from roofline.whatif.answer import AnsweredLoad, AnsweredPlace, AnsweredSLO
+from roofline.whatif.answer import FirstAnswer as FirstAnswer
 from roofline.whatif.codesign import Bounds as Bounds
 from roofline.whatif.codesign import Codesign as Codesign
 from roofline.whatif.codesign import Process as Process
@@ -169,6 +171,17 @@ def analyze(
     batch: _Sequences | None = None, input: _Tokens | None = None, context: _TokensOrNone | None = None,
     cached: _QueryTokens | None = None, new: _NewTokens | None = None,
 ) -> Analysis: ...
+
+def answer(
+    model: Model | Source, load: AnsweredLoad = ..., limits: AnsweredSLO = ..., place: AnsweredPlace = ..., *,
+    bill: Bill | None = None, progress: Callable[[str], None] | None = None, input_cv: _Variation = 0.96,
+    output_cv: _Variation = 0.78, input: _OneTokens | None = None, output_tokens: _OneTokens | None = None,
+    ttft: _Seconds = 2.0, tpot: _Seconds = 0.05, latency: _Seconds = ..., attainment: _Attained = 0.99,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', on: _MachineName | Sequence[_MachineName] | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+) -> FirstAnswer: ...
 
 @overload
 def compare(
@@ -1149,8 +1162,8 @@ __all__ = [
     "clusters", "Engine", "engines", "Calibration", "calibrate", "Span", "Bill", "Own", "Deployment", "Memory",
     "estimate", "Estimate", "Generation", "Speculation", "generate", "Serving", "SteadyState", "serve", "Pools",
     "pools", "Fit", "fit", "Host", "Offload", "offload", "TrainingEstimate", "train", "Run", "run", "Extent",
-    "simulate", "Simulation", "PrefillPool", "Objective", "Prefixes", "Trace", "Difference", "diff", "Demand", "Limits",
-    "Choices", "Ranking", "Search", "search", "TrainingSearch", "search_training", "Owned", "Bounds", "Codesign",
-    "Process", "codesign", "Sensitivity", "sensitivity", "Solution", "solve", "Breakdown", "breakdown", "compare",
-    "Comparison", "ComparedResults", "Emitted", "hand_over", "Sweep", "sweep", "plot", "report",
+    "simulate", "Simulation", "PrefillPool", "Objective", "Prefixes", "Trace", "FirstAnswer", "answer", "Difference",
+    "diff", "Demand", "Limits", "Choices", "Ranking", "Search", "search", "TrainingSearch", "search_training", "Owned",
+    "Bounds", "Codesign", "Process", "codesign", "Sensitivity", "sensitivity", "Solution", "solve", "Breakdown",
+    "breakdown", "compare", "Comparison", "ComparedResults", "Emitted", "hand_over", "Sweep", "sweep", "plot", "report",
 ]

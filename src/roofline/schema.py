@@ -38,6 +38,7 @@ RESULTS = {
     "training.run": "Run",
     "measured.accuracy.accuracy": "Accuracy",
     "views.text.training.training": "Trained",
+    "whatif.answer": "FirstAnswer",
     "whatif.diff": "Difference",
     "whatif.search.search": "Search",
     "whatif.search.training_search": "TrainingSearch",

@@ -89,6 +89,8 @@ class ToolFacts:
 TOOLS = MappingProxyType({
     "models": ToolFacts(f"Names of models that come along, at most {MOST_NAMED}, with their parameters.", "models"),
     "chips": ToolFacts(f"Names and figures of chips, at most {MOST_NAMED}: peaks, bandwidth, memory, power.", "chips"),
+    "answer": ToolFacts("First: does it fit, how fast is it, what limits it, what does it cost, what would help.",
+                        "answer"),
     "analyze": ToolFacts("FLOPs, bytes and arithmetic intensity of a prefill or decode step, op by op.", "analysis"),
     "explain": ToolFacts("The formulas of one op with this model's numbers put in, and their sources.", "explanation"),
     "estimate": ToolFacts("Time of a prefill or decode step on a machine, op by op, and what bounds it.", "estimate"),

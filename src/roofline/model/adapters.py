@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from roofline.declared.checks import count
 from roofline.declared.errors import InputError, nearest
+from roofline.declared.trees import JsonValue
 from roofline.model.model import Block, Model
 from roofline.model.modules import Linear, Module
 
@@ -73,7 +74,7 @@ def _pair(module: Linear, rank: int) -> Iterator[Linear]:
     )  # fmt: skip
 
 
-def drafts_note(layers: int) -> str:
+def drafts_note(layers: JsonValue) -> str:
     """Note on a model whose multi-token-prediction layers are not counted."""
     return f"{layers} multi-token-prediction layer(s), run only when drafting"
 

@@ -141,7 +141,7 @@ def test_replicas_that_have_less_are_counted(capsys: pytest.CaptureFixture[str])
 
 
 def test_the_first_page_says_what_every_command_does(capsys: pytest.CaptureFixture[str]) -> None:
-    page = run(capsys)[0]
+    page = run(capsys, "--help")[0]
     assert page == run(capsys, "-h")[0]
     for name in COMMANDS:
         assert re.search(rf"^│ {name} +\w+ ", page, re.MULTILINE)

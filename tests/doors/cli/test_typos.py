@@ -174,13 +174,13 @@ TYPOS = [
     ),
     (
         "analyse gpt2",
-        'Unknown command "analyse". Did you mean "analyze"? Available commands: analyze, explain, fit, '
-        "generate, offload, train, serve, simulate, ...",
+        'Unknown command "analyse". Did you mean "analyze"? Available commands: answer, analyze, explain, '
+        "fit, generate, offload, train, serve, ...",
     ),
     (
         "generat gpt2",
-        'Unknown command "generat". Did you mean "generate"? Available commands: analyze, explain, fit, '
-        "generate, offload, train, serve, simulate, ...",
+        'Unknown command "generat". Did you mean "generate"? Available commands: answer, analyze, explain, '
+        "fit, generate, offload, train, serve, ...",
     ),
     (
         "analyze gpt2 --bach 3",

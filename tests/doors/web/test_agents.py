@@ -23,6 +23,7 @@ PLACE = {"model": MODEL, "on": "h100-sxm"}
 CALLS: dict[str, dict[str, Any]] = {
     "models": {"find": "llama-3.1"},
     "chips": {"find": "h100"},
+    "answer": PLACE,
     "analyze": {"model": MODEL},
     "explain": {"model": MODEL, "op": "down_proj"},
     "estimate": PLACE,

@@ -170,7 +170,7 @@ def test_a_field_of_other_questions_is_refused_by_its_name(name: str, bodies: Ma
 def test_what_is_no_question_of_time_has_no_law_and_what_is_none_of_cost_no_bill() -> None:
     timed = {name for name, question in QUESTIONS.items() if "law" in question.body.model_fields} - {"plot"}
     billed = {name for name, question in QUESTIONS.items() if {"bill", "price"} & question.body.model_fields.keys()}
-    assert billed == {"estimate", "generate", "serve", "train", "sweep", "simulate", "search", "launch"}
+    assert billed == {"answer", "estimate", "generate", "serve", "train", "sweep", "simulate", "search", "launch"}
     assert timed - billed == {"timeline", "advice", "remedies", "layouts", "offload", "solve"}
 
 

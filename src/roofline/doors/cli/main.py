@@ -6,12 +6,13 @@ stdout is the result and stderr the rest. Exit 0 done, 1 the answer is no, 2 bad
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NoReturn
 
-from roofline.declared.errors import InputError, error_line
+from roofline.declared.errors import InputError, error_line, nearest
 from roofline.declared.sanitize import WIDEST_LINE, inert_line, shortened
 from roofline.doors.cli.table import COMMANDS
 from roofline.version import __version__
@@ -21,6 +22,16 @@ if TYPE_CHECKING:
     from cyclopts import App
 
 PROGRAM = "roofline: "
+WELCOME = """\
+Roofline says how much compute and memory a transformer needs, how fast a machine runs it,
+what limits it and what it costs, from its config.json alone.
+
+  roofline meta-llama/Llama-3.1-8B --on h100-sxm    fits? how fast? what limits it? what does it cost?
+  roofline analyze meta-llama/Llama-3.1-8B          FLOPs and bytes, op by op
+  roofline search Qwen/Qwen3-32B --on h200-sxm --input 4000 --output-tokens 500 --ttft 1s --tpot 20ms
+
+All commands: roofline --help"""
+"""What `roofline` prints without arguments."""
 
 
 @cache
@@ -53,9 +64,13 @@ def app(installable: bool = True) -> App:
 def main(argv: Sequence[str] | None = None) -> None:
     """Runs one command and exits with its code."""
     gc.set_threshold(100_000)  # modules that load leave little behind: looking for it takes a tenth of a short command
+    words = sys.argv[1:] if argv is None else argv
     with printing("roofline"):
         try:
-            _run(sys.argv[1:] if argv is None else argv)
+            if words:
+                _run(words)
+            else:
+                print(WELCOME)
         except InputError as error:
             _refuse(error)
         except MemoryError:
@@ -66,11 +81,30 @@ def _run(words: Sequence[str]) -> None:
     """The command of that line, after a line for each old name in it."""
     from roofline.doors.cli.old_names import names_that_changed, renamed
 
-    words, told = renamed(words)
+    words, told = renamed(with_command(words))
     for line in told:
         print(line, file=sys.stderr)
     with names_that_changed():
         _command(words)
+
+
+def with_command(words: Sequence[str]) -> Sequence[str]:
+    """The words, with the command of the first answer before a model: a path, or `owner/name`.
+
+    Raises InputError for a word that is neither a model nor near the name of a command.
+    >>> with_command(["meta-llama/Llama-3.1-8B", "--on", "l4"])
+    ['answer', 'meta-llama/Llama-3.1-8B', '--on', 'l4']
+    """
+    first = words[0] if words else ""
+    if not first or first in COMMANDS or first.startswith("-"):
+        return words
+    if "/" in first or os.path.exists(first):
+        return ["answer", *words]
+    if not nearest(first, COMMANDS):
+        raise InputError(
+            "command", first, "a command (`roofline --help` lists them) or a model, as owner/name or a path"
+        )
+    return words
 
 
 def _command(words: Sequence[str]) -> None:

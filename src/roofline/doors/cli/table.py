@@ -1,6 +1,7 @@
 """The commands and how each is called."""
 
 COMMANDS = {
+    "answer": "MODEL [--on MACHINE ...] [OPTIONS]",
     "analyze": "MODEL [OPTIONS]",
     "explain": "MODEL OP [OPTIONS]",
     "fit": "MODEL --on CHIP [OPTIONS]",

@@ -18,6 +18,7 @@ from roofline.declared.trees import JsonObject
 from roofline.doors.web import request_models as b
 from roofline.doors.web.allow_list import Allowed, chosen_chip, chosen_machine, chosen_model
 from roofline.views.plots.make import plot
+from roofline.whatif.answer import USUAL_MACHINES
 from roofline.whatif.search.recommendations import advice as tried
 from roofline.whatif.search.recommendations import best_first, served
 from roofline.work.step import Step
@@ -84,6 +85,13 @@ def generate_answer(asked: b.Body, allowed: Allowed) -> ApiAnswer:
 def serve_answer(asked: b.Body, allowed: Allowed) -> ApiAnswer:
     """`roofline.serve`: a server in its steady state."""
     return rl.serve(**given_fields(asked, allowed))
+
+
+def answer_answer(asked: b.Body, allowed: Allowed) -> ApiAnswer:
+    """`roofline.answer`: the first answer; without a machine for three usual ones, never for the server's own."""
+    given = given_fields(asked, allowed)
+    given.setdefault("on", list(USUAL_MACHINES))
+    return rl.answer(**given)
 
 
 def fit_answer(asked: b.Body, allowed: Allowed) -> ApiAnswer:

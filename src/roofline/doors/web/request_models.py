@@ -36,6 +36,7 @@ from roofline.serving.serve import serve
 from roofline.serving.simulate.simulate import simulate
 from roofline.training.train import train
 from roofline.views.report.make import report
+from roofline.whatif.answer import answer
 from roofline.whatif.diff import SidePlace, SideStep, diff
 from roofline.whatif.search.recommendations import served
 from roofline.whatif.search.search import search
@@ -157,6 +158,11 @@ def _json_type(setting: Setting, largest: float, one: bool) -> Hint:
     return texts if number is None else number if texts is None else number | texts
 
 
+AnswerAsked = body_of(
+    answer,
+    "Whether a model fits on a machine, how fast it serves, what limits it, its cost, what would help.",
+    one=True,
+)
 AnalyzeAsked = body_of(analyze, "A forward pass, its work alone.")
 ExplainAsked = body_of(explain, "An op of a forward pass.", one=True)
 EstimateAsked = body_of(estimate, "A forward pass on a machine.")

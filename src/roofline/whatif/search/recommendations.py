@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Annotated, TypeVar
 
@@ -178,6 +178,12 @@ def changes(now: Served, fewest: Layout | None = None) -> Iterator[Trial]:
     def spread(lever: str, what: str, other: Layout) -> Trial:
         return Trial(lever, what, _option(other), lambda: now.under(other))
 
+    def resized(lever: str, what: str, other: Callable[[], Layout]) -> Iterator[Trial]:
+        try:
+            yield spread(lever, what, other())
+        except InputError:  # degrees that no longer divide: `ep=8` with half the TP
+            return
+
     def larger(size: int) -> Trial:
         option = f"{SEQUENCES[now.command]} {size}"
         return Trial("batch", f"a batch of {size}", option, lambda: replace(now, load=replace(now.load, batch=size)))
@@ -193,13 +199,13 @@ def changes(now: Served, fewest: Layout | None = None) -> Iterator[Trial]:
     yield from (larger(factor * now.batch) for factor in (2, 4))
     for degree in ("tp", "dp"):
         size = 2 * getattr(layout, degree)
-        yield spread(degree, f"twice the {degree.upper()}", replace(layout, **{degree: size}))
+        yield from resized(degree, f"twice the {degree.upper()}", partial(replace, layout, **{degree: size}))
     if layout.tp > 1:
-        yield spread("tp", "half the TP", replace(layout, tp=layout.tp // 2))
+        yield from resized("tp", "half the TP", lambda: replace(layout, tp=layout.tp // 2))
     sparse = any(isinstance(x, Experts) for x, _ in model.modules())
     if sparse and layout.tp > 1 and layout.ep == 1:
-        apart = replace(layout, tp=1, dp=layout.dp * layout.tp, ep=layout.ranks)
-        yield spread("ep", "data-parallel attention and expert parallelism", apart)
+        apart = partial(replace, layout, tp=1, dp=layout.dp * layout.tp, ep=layout.ranks)
+        yield from resized("ep", "data-parallel attention and expert parallelism", apart)
     if fewest is not None and fewest != layout:
         yield spread("chips", f"{fewest.chips} chips", fewest)
 
@@ -230,10 +236,15 @@ def served(model: Model, where: Where, sizes: BatchSizes = USUAL_BATCH, *, comma
     The defaults are prompts of 1024 and answers of 256 tokens, or less where the model's context is shorter. `command`:
     the command whose options the recommendations name.
     """
+    lengths = usual_lengths(model, sizes.input, sizes.output_tokens)
+    return Served(where, setup(model, where), StaticBatch(*lengths, sizes.batch), command)
+
+
+def usual_lengths(model: Model, input: int | None, output_tokens: int | None) -> tuple[int, int]:
+    """Tokens of a prompt and its answer: 1024 and 256, or what the model's context leaves, where they are not given."""
     longest = model.context or 4096
-    answer = max(1, min(256, longest // 4)) if sizes.output_tokens is None else sizes.output_tokens
-    prompt = max(1, min(1024, longest - answer)) if sizes.input is None else sizes.input
-    return Served(where, setup(model, where), StaticBatch(prompt, answer, sizes.batch), command)
+    answer = max(1, min(256, longest // 4)) if output_tokens is None else output_tokens
+    return max(1, min(1024, longest - answer)) if input is None else input, answer
 
 
 # -- training ------------------------------------------------------------------------------------------------------

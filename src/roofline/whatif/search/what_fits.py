@@ -14,8 +14,7 @@ from roofline.declared.question import group, question, question_settings
 from roofline.declared.result import Figured, Result, Units
 from roofline.engines.engine import Engine, default_engine, engine_named
 from roofline.hardware.cluster import cluster_named
-from roofline.hardware.named_chip import chip_named
-from roofline.inference.deployment import Machine
+from roofline.inference.deployment import Machine, machine_chip
 from roofline.inference.fit import fit
 from roofline.inference.generate import generate
 from roofline.inference.offload import Host, offload
@@ -163,7 +162,7 @@ def usual_engine(on: Machine, format: str) -> Engine:
     >>> usual_engine("h100-sxm", "fp8").id, usual_engine("h100-sxm", "q8_0").id, usual_engine("m4-max", "bf16").id
     ('vllm', 'llama-cpp', 'llama-cpp')
     """
-    usual = default_engine(chip_named(cluster_named(on).chip))
+    usual = default_engine(machine_chip(on))
     return engine_named(LOCAL) if usual.id == "none" or mix_named(format) is not None else usual
 
 

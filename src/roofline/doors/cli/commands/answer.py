@@ -1,0 +1,45 @@
+"""`roofline answer`, and `roofline MODEL`."""
+
+from __future__ import annotations
+
+import sys
+
+from roofline.declared.kinds import Given
+from roofline.doors.cli.common import Headers, Json, ModelArgument, Revision, refuse, say, warn
+from roofline.doors.cli.derived import with_settings
+from roofline.model.load import load
+from roofline.views.text.tables import print_json, print_tables, print_text
+from roofline.views.text.whatif.answer import answer_heading, answers_table, machine_text
+from roofline.whatif.answer import answer as question
+
+
+@with_settings(question, several=("on",))
+def answer(
+    model: ModelArgument,
+    /,
+    *,
+    revision: Revision = None,
+    headers: Headers = False,
+    json: Json = False,
+    **asked: Given,
+) -> None:
+    """The first answer: does it fit, how fast, what limits it, what does it cost, what would help.
+
+    `roofline MODEL` is the same. Without `--on` it has a row for this machine and three usual ones. Exits with 1 where
+    the model fits on none of the machines.
+
+    Example: `roofline meta-llama/Llama-3.1-8B --on h100-sxm`
+    """
+    built = load(model, revision=revision, headers=headers)
+    progress = (lambda machine: say(f"{machine} …")) if sys.stderr.isatty() else None
+    result = question(built, progress=progress, **asked)
+    if json:
+        print_json(result.to_dict())
+    elif asked.get("on") is None:
+        print_text(answer_heading(result))
+        print_tables((answers_table(result), ""))
+        print_text("more of one machine: --on MACHINE; its name: roofline chips")
+    else:
+        print_text("\n\n".join([answer_heading(result), *(machine_text(result, m) for m in result.machines)]))
+    warn(result.model)
+    refuse(result.fits)
