@@ -10,6 +10,7 @@ PLACE = {"model": MODEL, "on": "2xh100-sxm"}
 SIDE = {**PLACE, "layout": "tp=2"}
 BASES: Mapping[str, dict[str, Any]] = {
     "answer": {**PLACE, "on": "h100-sxm"},
+    "machines": {**PLACE, "on": "h100-sxm", "users": 8},
     "analyze": {"model": MODEL, "batch": 2},
     "estimate": PLACE,
     "explain": {"model": MODEL, "op": "qkv_proj"},

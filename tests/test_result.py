@@ -121,6 +121,7 @@ ONE: dict[str, Callable[[], Any]] = {
     "training in stages": lambda: rl.train(GPT2, batch=8, tokens=256, on=NODE, layout="tp=2,pp=2,dp=2,zero=1"),
     "run": lambda: rl.run(trained(), 1e10),
     "answer": lambda: rl.answer(QWEN, on=[ON, "rtx-4090"]),
+    "machines": lambda: rl.machines(QWEN, users=8, on=[ON, "l4"]),
     "diff": lambda: rl.diff(f"{QWEN}@l4", f"{QWEN}@{ON}:batch=8"),
     "search of training": lambda: rl.search_training(GPT2, batch=8, tokens=64, on=NODE),
     "picture of a front": lambda: front_plot(searched().front),

@@ -60,6 +60,7 @@ _PLACES = {
     "serving.simulate.tables.traces": "Trace",
     "whatif.answer": "FirstAnswer answer",
     "whatif.diff": "Difference diff",
+    "whatif.machine_choice": "MachineChoice machines",
     "whatif.search.demand": "Demand Limits",
     "whatif.search.search": "Choices Ranking Search search",
     "whatif.search.training_search": "TrainingSearch search_training",

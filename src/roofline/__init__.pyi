@@ -84,6 +84,8 @@ from roofline.whatif.codesign import Process as Process
 from roofline.whatif.codesign import codesign as codesign
 from roofline.whatif.diff import Difference as Difference
 from roofline.whatif.diff import Side
+from roofline.whatif.machine_choice import MachineChoice as MachineChoice
+from roofline.whatif.machine_choice import PeoplesDemand, RentedPlace
 from roofline.whatif.search.demand import Demand as Demand
 from roofline.whatif.search.demand import Limits as Limits
 from roofline.whatif.search.recommendations import BatchSizes
@@ -133,6 +135,7 @@ _NamesOrLists: TypeAlias = str
 _NewTokens: TypeAlias = int | Array | Symbol | Sequence[int]
 _ObjectiveName: TypeAlias = Literal['throughput', 'total', 'interactivity', 'latency', 'cost', 'energy', 'chips', 'time']
 _OneChipCount: TypeAlias = int
+_OneRequests: TypeAlias = int
 _OneSequences: TypeAlias = int
 _OneTokens: TypeAlias = int
 _OneTokensOrNone: TypeAlias = int
@@ -148,6 +151,7 @@ _QueryTokens: TypeAlias = int | Array | Symbol | Sequence[int]
 _RankCount: TypeAlias = int | Array | Symbol | Sequence[int]
 _Replicas: TypeAlias = int | Array | Symbol | Sequence[int]
 _Requests: TypeAlias = int | Array | Symbol | Sequence[int]
+_RequestsOfDay: TypeAlias = float
 _RouterName: TypeAlias = Literal['round-robin', 'least-loaded', 'prefix-aware']
 _Seconds: TypeAlias = float | str
 _Sequences: TypeAlias = int | Array | Symbol | Sequence[int]
@@ -163,6 +167,7 @@ _Whole: TypeAlias = int
 _WholeOrNone: TypeAlias = int
 _Word: TypeAlias = str
 _Words: TypeAlias = str
+_WorkName: TypeAlias = Literal['chat', 'code', 'documents', 'agents']
 _WorkedShare: TypeAlias = float
 
 def analyze(
@@ -449,6 +454,19 @@ def generate(
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
     pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
+
+def machines(
+    model: Model | Source, demand: PeoplesDemand = ..., limits: AnsweredSLO = ..., place: RentedPlace = ..., *,
+    reading_speed: bool = False, bill: Bill | None = None, progress: Callable[[str], None] | None = None,
+    input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, users: _OneRequests | None = None,
+    requests_a_day: _RequestsOfDay | None = None, peak: _PlainNumber | None = None, work: _WorkName = 'chat',
+    input: _OneTokens | None = None, output_tokens: _OneTokens | None = None, prefix: _Share | None = None,
+    ttft: _Seconds = 2.0, tpot: _Seconds = 0.05, latency: _Seconds = ..., attainment: _Attained = 0.99,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', on: _MachineName | Sequence[_MachineName] | None = None,
+    chips: _ChipCount = 8, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+) -> MachineChoice: ...
 
 @overload
 def offload(
@@ -1163,7 +1181,8 @@ __all__ = [
     "estimate", "Estimate", "Generation", "Speculation", "generate", "Serving", "SteadyState", "serve", "Pools",
     "pools", "Fit", "fit", "Host", "Offload", "offload", "TrainingEstimate", "train", "Run", "run", "Extent",
     "simulate", "Simulation", "PrefillPool", "Objective", "Prefixes", "Trace", "FirstAnswer", "answer", "Difference",
-    "diff", "Demand", "Limits", "Choices", "Ranking", "Search", "search", "TrainingSearch", "search_training", "Owned",
-    "Bounds", "Codesign", "Process", "codesign", "Sensitivity", "sensitivity", "Solution", "solve", "Breakdown",
-    "breakdown", "compare", "Comparison", "ComparedResults", "Emitted", "hand_over", "Sweep", "sweep", "plot", "report",
+    "diff", "MachineChoice", "machines", "Demand", "Limits", "Choices", "Ranking", "Search", "search", "TrainingSearch",
+    "search_training", "Owned", "Bounds", "Codesign", "Process", "codesign", "Sensitivity", "sensitivity", "Solution",
+    "solve", "Breakdown", "breakdown", "compare", "Comparison", "ComparedResults", "Emitted", "hand_over", "Sweep",
+    "sweep", "plot", "report",
 ]

@@ -40,6 +40,7 @@ RESULTS = {
     "views.text.training.training": "Trained",
     "whatif.answer": "FirstAnswer",
     "whatif.diff": "Difference",
+    "whatif.machine_choice": "MachineChoice",
     "whatif.search.search": "Search",
     "whatif.search.training_search": "TrainingSearch",
     "whatif.solve.solution": "Solution",

@@ -147,10 +147,12 @@ WholeOrNone: TypeAlias = Annotated[int, count_kind("", 0)]
 OneTokens: TypeAlias = Annotated[int, count_kind("tokens")]
 OneTokensOrNone: TypeAlias = Annotated[int, count_kind("tokens", 0)]
 OneSequences: TypeAlias = Annotated[int, count_kind("sequences")]
+OneRequests: TypeAlias = Annotated[int, count_kind("requests")]
 OneChipCount: TypeAlias = Annotated[int, count_kind("chips")]
 KindName: TypeAlias = Annotated[
     Given, ValueKind((str,), words=("aggregated", "disaggregated"), classes=("Sequence[str]",))
 ]
+WorkName: TypeAlias = Annotated[str, ValueKind((str,), words=("chat", "code", "documents", "agents"))]
 ObjectiveName: TypeAlias = Annotated[
     str, word_kind("throughput", "total", "interactivity", "latency", "cost", "energy", "chips", "time")
 ]
@@ -183,6 +185,7 @@ Variation: TypeAlias = Annotated[
 Switch: TypeAlias = Annotated[bool, ValueKind((bool,), check=flag)]
 Text: TypeAlias = Annotated[str, text_kind()]
 TokensOfRun: TypeAlias = Annotated[Count, amount_kind("tokens", 1, "a number, at least 1", varies=True)]
+RequestsOfDay: TypeAlias = Annotated[float, amount_kind("requests", 0, "a number above 0, such as 200k", above=True)]
 AboveZero: TypeAlias = Annotated[float, amount_kind("", 0, "a positive number", above=True)]
 FromZero: TypeAlias = Annotated[float, amount_kind("", 0, "a number, zero or more")]
 Word: TypeAlias = Annotated[str, text_kind(varies=True)]

@@ -91,6 +91,7 @@ TOOLS = MappingProxyType({
     "chips": ToolFacts(f"Names and figures of chips, at most {MOST_NAMED}: peaks, bandwidth, memory, power.", "chips"),
     "answer": ToolFacts("First: does it fit, how fast is it, what limits it, what does it cost, what would help.",
                         "answer"),
+    "machines": ToolFacts("Which machine to rent for so many users or requests a day, one row each.", "machines"),
     "analyze": ToolFacts("FLOPs, bytes and arithmetic intensity of a prefill or decode step, op by op.", "analysis"),
     "explain": ToolFacts("The formulas of one op with this model's numbers put in, and their sources.", "explanation"),
     "estimate": ToolFacts("Time of a prefill or decode step on a machine, op by op, and what bounds it.", "estimate"),

@@ -25,10 +25,10 @@ Machine: TypeAlias = str | os.PathLike[str] | Chip | Cluster
 """A chip or a cluster: its name, its file, or the object itself."""
 
 
-def machines(on: Machine | Sequence[Machine]) -> tuple[Machine, ...]:
+def listed_machines(on: Machine | Sequence[Machine]) -> tuple[Machine, ...]:
     """A tuple of machines, from one machine or several.
 
-    >>> machines("h100-sxm"), machines(["h100-sxm", "8xl4"])
+    >>> listed_machines("h100-sxm"), listed_machines(["h100-sxm", "8xl4"])
     (('h100-sxm',), ('h100-sxm', '8xl4'))
     """
     return (on,) if isinstance(on, (str, os.PathLike, Chip, Cluster)) else tuple(on)

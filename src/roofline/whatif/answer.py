@@ -16,10 +16,9 @@ from roofline.declared.result import Figured, Result, Units
 from roofline.engines.engine import Engine, engine_named
 from roofline.hardware.detect.recognise import HERE
 from roofline.inference.bill import Bill
-from roofline.inference.deployment import Deployment, Machine, machine_chip, machines
+from roofline.inference.deployment import Deployment, Machine, listed_machines, machine_chip
 from roofline.inference.fit import Fit, fit
 from roofline.inference.memory import Memory
-from roofline.kernels.power import draw_of
 from roofline.model.load import Source, model_of
 from roofline.model.model import Model
 from roofline.serving.serve import serve
@@ -128,21 +127,14 @@ class MachineAnswer(Figured):
         return self.fitted.memory if self.alone is None else self.alone.memory
 
     @property
-    def power_low(self) -> Count | None:
-        """The low end of the interval that holds 80 % of boards, in watts."""
-        return self._watts("low")
+    def power_low(self) -> float | None:
+        """The low end of the interval of the plan's power, in watts."""
+        return None if self.plan is None else self.plan.power_interval[0]
 
     @property
-    def power_high(self) -> Count | None:
+    def power_high(self) -> float | None:
         """The high end of that interval, in watts; at most what the boards may draw."""
-        return self._watts("high")
-
-    def _watts(self, end: str) -> Count | None:
-        draw = draw_of(self.deployment.chip)
-        watts = None if self.plan is None else self.plan.power
-        if self.plan is None or watts is None or draw is None:
-            return None
-        return min(watts * getattr(draw, end), draw.most * self.plan.chips)
+        return None if self.plan is None else self.plan.power_interval[1]
 
     # -- a single user, what limits, what helps ----------------------------------------------------------------------
     @property
@@ -261,7 +253,7 @@ def answer(
     prompt, output = usual_lengths(built, load.input, load.output_tokens)
     asked = Load(prompt, output, input_cv=load.input_cv, output_cv=load.output_cv)
     kept = Limits(**vars(limits))
-    chosen = _usual_machines() if place.on is None else machines(place.on)
+    chosen = _usual_machines() if place.on is None else listed_machines(place.on)
     where = Where(**vars(place) | {"on": chosen[0]})
     rows = []
     for machine in chosen:
@@ -297,7 +289,7 @@ def _on_machine(model: Model, where: Where, load: Load, limits: Limits, bill: Bi
     alone = _served(model, placed, replace(load, concurrency=1))
     loaded = _served(model, placed, replace(load, concurrency=batch))
     helps = _best_change(model, placed, load, batch)
-    return replace(about, plan=plan, alone=alone, loaded=loaded, helps=helps, why="" if plan else _nearest(plans))
+    return replace(about, plan=plan, alone=alone, loaded=loaded, helps=helps, why="" if plan else why_no_plan(plans))
 
 
 def _fits(model: Model, where: Where, load: Load) -> Sequence[tuple[Where, Fit]]:
@@ -354,7 +346,7 @@ def _best_change(model: Model, where: Where, load: Load, batch: int) -> Advice |
     return best[0] if best else None
 
 
-def _nearest(plans: Search) -> str:
+def why_no_plan(plans: Search) -> str:
     """Why no plan keeps the limits: the limits that nothing keeps."""
     beyond = [near.name.upper() for near in plans.nearest if near.least > near.limit]
     return f"no load keeps the limit on {' and '.join(beyond)}" if beyond else "no load keeps all limits"

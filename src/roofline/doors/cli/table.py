@@ -2,6 +2,7 @@
 
 COMMANDS = {
     "answer": "MODEL [--on MACHINE ...] [OPTIONS]",
+    "machines": "MODEL (--users USERS | --requests-a-day REQUESTS) [OPTIONS]",
     "analyze": "MODEL [OPTIONS]",
     "explain": "MODEL OP [OPTIONS]",
     "fit": "MODEL --on CHIP [OPTIONS]",

@@ -94,6 +94,11 @@ def answer_answer(asked: b.Body, allowed: Allowed) -> ApiAnswer:
     return rl.answer(**given)
 
 
+def machines_answer(asked: b.Body, allowed: Allowed) -> ApiAnswer:
+    """`roofline.machines`: which machine to serve a demand with."""
+    return rl.machines(**given_fields(asked, allowed))
+
+
 def fit_answer(asked: b.Body, allowed: Allowed) -> ApiAnswer:
     """`roofline.fit`: whether sequences fit, and how many would."""
     return rl.fit(**given_fields(asked, allowed))

@@ -57,6 +57,7 @@ def table_answer(asked: b.Body, allowed: Allowed) -> bytes:
 QUESTIONS = MappingProxyType({
     "limits": ApiQuestion(b.ModelAsked, more.limits_answer),
     "answer": ApiQuestion(b.AnswerAsked, a.answer_answer, heavy=True),
+    "machines": ApiQuestion(b.MachinesAsked, a.machines_answer, heavy=True),
     "analyze": ApiQuestion(b.AnalyzeAsked, a.analyze_answer),
     "estimate": ApiQuestion(b.EstimateAsked, a.estimate_answer),
     "explain": ApiQuestion(b.ExplainAsked, a.explain_answer),

@@ -38,6 +38,7 @@ from roofline.training.train import train
 from roofline.views.report.make import report
 from roofline.whatif.answer import answer
 from roofline.whatif.diff import SidePlace, SideStep, diff
+from roofline.whatif.machine_choice import machines
 from roofline.whatif.search.recommendations import served
 from roofline.whatif.search.search import search
 from roofline.whatif.search.training_search import search_training
@@ -163,6 +164,7 @@ AnswerAsked = body_of(
     "Whether a model fits on a machine, how fast it serves, what limits it, its cost, what would help.",
     one=True,
 )
+MachinesAsked = body_of(machines, "Which machine to serve a demand with, one row a machine.", one=True)
 AnalyzeAsked = body_of(analyze, "A forward pass, its work alone.")
 ExplainAsked = body_of(explain, "An op of a forward pass.", one=True)
 EstimateAsked = body_of(estimate, "A forward pass on a machine.")

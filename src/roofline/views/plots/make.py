@@ -12,7 +12,7 @@ from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.groups import DEGREES, CountingText, TrafficText, Where
 from roofline.declared.kinds import MachineName, Switch, Whole
 from roofline.declared.question import Settings, group, group_settings, question
-from roofline.inference.deployment import Machine, machines
+from roofline.inference.deployment import Machine, listed_machines
 from roofline.inference.settings import setup
 from roofline.inference.step import Estimate
 from roofline.layout.layout import layout_named
@@ -141,7 +141,7 @@ def plot(
     (1024) at `batch`, which is that of all replicas. With a layout work and bytes are those of one rank.
     Raises InputError for what is not understood, and for a file that cannot be written.
     """
-    o, on = how, machines(() if where.on is None else where.on)
+    o, on = how, listed_machines(() if where.on is None else where.on)
     for name, value, known in (("kind", kind, KINDS), ("over", o.over, AXES), ("phase", o.phase, PHASES)):
         if value not in known:
             raise not_one_of(name, value, known)

@@ -8,7 +8,7 @@ from functools import cached_property
 from roofline.declared.errors import InputError
 from roofline.declared.groups import PlaceSettings, Where
 from roofline.declared.question import question
-from roofline.inference.deployment import Deployment, Machine, machines
+from roofline.inference.deployment import Deployment, Machine, listed_machines
 from roofline.inference.fit import Fit
 from roofline.inference.generate import Generation
 from roofline.inference.step import Estimate, step_estimate
@@ -168,7 +168,7 @@ def report_on(model: Model, place: PlaceSettings, sizes: BatchSizes = USUAL_BATC
 
     Raises InputError for what is not understood.
     """
-    first, *others = machines(place.on) or (None,)
+    first, *others = listed_machines(place.on) or (None,)
     if first is None:
         raise InputError("on", [], "at least one chip or cluster")
     where = Where(**{**vars(place), "on": first})

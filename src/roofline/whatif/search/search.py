@@ -29,7 +29,7 @@ from roofline.declared.result import Result, Units
 from roofline.hardware.cluster import MOST, cluster_named
 from roofline.inference.bill import Bill
 from roofline.inference.cost import Cost, tariff
-from roofline.inference.deployment import is_several, machines
+from roofline.inference.deployment import is_several, listed_machines
 from roofline.inference.settings import bill_of
 from roofline.kernels.target import mode_named
 from roofline.layout.layout import Layout, layout_named
@@ -287,7 +287,7 @@ def _space(model: Model, choices: Choices, bill: Bill | None) -> tuple[SiteSpace
     sites = [
         Site(replace(place, on=on, precision=precision, engine=engine), bill)
         for on, precision, engine in product(
-            machines(choices.on), _several(choices.precision), _several(choices.engine)
+            listed_machines(choices.on), _several(choices.precision), _several(choices.engine)
         )
     ]
     if not 1 <= len(sites) <= MOST_SITES:

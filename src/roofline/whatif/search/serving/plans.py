@@ -20,6 +20,7 @@ from roofline.inference.cost import Cost, Spending, Spent, tariff
 from roofline.inference.deployment import Machine, machine_chip
 from roofline.inference.settings import Setup, bill_of, setup
 from roofline.inference.span import Span, exactly
+from roofline.kernels.power import draw_of
 from roofline.layout.layout import Layout
 from roofline.model.model import Model
 from roofline.serving.closed_forms.attainment import pool_percentiles
@@ -242,6 +243,17 @@ class ServingPlan(Spent, Figured):
         asked = self.group.site.setup(self.model, self.group.layout)
         load = SteadyLoad(self.requests_per_second, r.input, r.output, r.context, r.cached)
         return server_spending(asked, load, float(self.tpot.expected), self.replicas)
+
+    @property
+    def power_interval(self) -> tuple[float | None, float | None]:
+        """The interval of the plan's watts that holds 80 % of boards, at most what they may draw; None if unknown."""
+        draws = [draw_of(part.site.chip) for part in self.groups]
+        known = [draw for draw in draws if draw is not None]
+        if self.power is None or len(known) < len(draws):
+            return None, None
+        most = sum(draw.most * part.chips for draw, part in zip(known, self.groups, strict=True))
+        low, high = min(draw.low for draw in known), max(draw.high for draw in known)
+        return float(self.power * low), float(min(self.power * high, most))
 
     @property
     def means(self) -> ServedTimes:

@@ -1,0 +1,46 @@
+"""Text of a choice of machines: a row for each, the cheapest first."""
+
+from __future__ import annotations
+
+from roofline.declared.units import percent, seconds
+from roofline.views.text.inference.analysis import headline
+from roofline.views.text.serving.serve import spread_text
+from roofline.views.text.tables import Column, Table, TableCell
+from roofline.whatif.machine_choice import WORK, MachineChoice, MachineRow
+
+
+def demand_text(c: MachineChoice) -> str:
+    """The model, the demand, the limits, and what is assumed of the requests."""
+    many = (
+        f"{c.in_flight:,} requests under way" if c.in_flight is not None else f"{c.requests_per_second:,.3g} requests/s"
+    )
+    cached = f", {percent(c.prefix)} of prompts cached" if c.prefix else ""
+    lengths = f"{c.input:,} tokens in{cached}, {c.output:,} out, {spread_text(c.load)}"
+    limits = [f"{name} ≤ {seconds(s)}" for name, s in (("TTFT", c.ttft_limit), ("TPOT", c.tpot_limit)) if s is not None]
+    whose = "the means" if c.attainment is None else f"{100 * c.attainment:g} % of requests"
+    return (
+        f"{headline(c.model, c.model.precision)}\n{c.work}: {many} of {lengths}\n"
+        f"{whose} at {' and '.join(limits)}; lengths by {WORK[c.work].source}"
+    )
+
+
+def machines_table(c: MachineChoice) -> Table:
+    """A row for each machine; `≈`: as cheap as the cheapest within the error of its times."""
+    heads = (
+        Column(""), Column("machine"), Column("plan", wrap=True), Column("chips", "count"), Column("USD/h", "USD"),
+        Column("USD a month", "USD", drop=2), Column("$/Mtok out", "USD"), Column("TTFT", "s"), Column("TPOT", "s"),
+        Column("chance", "share"), Column("power", "W", drop=3), Column("80 %", drop=3), Column("why not", wrap=True),
+    )  # fmt: skip
+    return Table(heads, tuple(_row(c, row) for row in c.machines), name="machines")
+
+
+def _row(c: MachineChoice, row: MachineRow) -> tuple[TableCell, ...]:
+    p = row.plan
+    if p is None:
+        return ("", row.machine, *(None,) * 10, row.why)
+    mark = "≈" if row.equal else "1" if row is c.machines[0] else ""
+    watts = "" if row.power_low is None or row.power_high is None else f"{row.power_low:,.0f}–{row.power_high:,.0f} W"
+    return (
+        mark, row.machine, f"{p.replicas} × {p.layout}", p.chips, p.usd_per_hour, row.usd_per_month,
+        p.usd_per_million_tokens, p.ttft.expected, p.tpot.expected, p.chance, p.power, watts, "",
+    )  # fmt: skip
