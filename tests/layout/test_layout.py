@@ -337,3 +337,16 @@ def test_an_ep_that_does_not_divide_names_the_fewest_copies_of_experts(ranks: in
     with pytest.raises(rl.InputError, match=rf"^layout\.ep: .* or in inference redundant={fewest}, got {ranks};"):
         rl.shard(model, Layout(dp=ranks, ep=ranks, redundant=copies))
     rl.shard(model, Layout(dp=ranks, ep=ranks, redundant=fewest))
+
+
+@pytest.mark.parametrize(
+    ("layout", "routed"), [("tp=2,sp,etp=2", False), ("tp=4,dp=2,sp,ep=4,etp=2", True)], ids=["alone", "shared"]
+)
+def test_ranks_that_split_an_expert_exchange_tokens_once_or_as_routed(layout: str, routed: bool) -> None:
+    """Without expert parallelism the ranks of an expert exchange each token once, with it once for each expert."""
+    model = rl.load("Qwen/Qwen3-30B-A3B")
+    experts = next(module for module, _ in model.modules() if isinstance(module, m.Experts))
+    exchanges = [x for x, _ in rl.shard(model, layout).modules() if isinstance(x, m.Collective)]
+    (gather,) = [x for x in exchanges if (x.op, x.axis, x.name) == ("all_gather", "tp", "experts_all_gather")]
+    assert experts.top_k == 8
+    assert gather.width == (model.hidden * 8 if routed else model.hidden)

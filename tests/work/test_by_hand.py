@@ -8,6 +8,7 @@ import pytest
 
 import roofline as rl
 from folded import folded
+from roofline.model import modules as m
 
 PRODUCTS = ("matmul", "experts", "attention")
 
@@ -310,3 +311,12 @@ def test_dense_peak_bandwidth_and_ridge_of_the_datasheet(
     assert found.peak(fmt) == pytest.approx(teraflops * 1e12)
     assert found.bandwidth == pytest.approx(gigabytes * 1e9)
     assert found.ridge(fmt) == pytest.approx(1000 * teraflops / gigabytes)
+
+
+def test_a_compressor_weighs_what_it_sums_up() -> None:
+    """Each value of an entry is a sum of `terms` products: 2·terms − 1 FLOPs (DeepSeek-V4, as its own code has it)."""
+    model = rl.load("deepseek-ai/DeepSeek-V4-Flash")
+    z = next(module for module, _ in model.modules() if isinstance(module, m.Compressor) and module.rate == 4)
+    entries = 64 // 4
+    op = rl.analyze(model, rl.prefill(1, 64)).op(z.name)
+    assert op.each_flops == (2 * z.terms - 1) * z.width * entries

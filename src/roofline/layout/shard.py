@@ -17,7 +17,7 @@ from typing import Any
 from roofline.declared.errors import InputError
 from roofline.declared.maths import Count, ceil_div, is_array, least, most, some
 from roofline.declared.question import Settings
-from roofline.layout.layout import Layout, check_divides, does_not_divide
+from roofline.layout.layout import Layout, check_divides, does_not_divide, layout_named
 from roofline.model import modules as m
 from roofline.model.kind_table import KindTable, OfKind
 from roofline.model.model import Block, Model
@@ -98,7 +98,7 @@ def _distinct(module: m.Module, layout: Layout) -> Count:
     return share(module.parameters, module.copies)
 
 
-def shard(model: Model, layout: Layout, stage: int | None = None) -> Model:
+def shard(model: Model, layout: Layout | str, stage: int | None = None) -> Model:
     """The model on a rank of `stage`: the first stage has the embedding, the last the head.
 
     With `stage` None all layers are on one rank, with the sends between stages as modules, for the latency of one pass.
@@ -106,11 +106,13 @@ def shard(model: Model, layout: Layout, stage: int | None = None) -> Model:
     cp, ep, …) give sizes that are arrays. Raises InputError for a degree that does not divide what it shards, naming
     both and the nearest degrees that do.
     """
+    layout = layout_named(layout)
     return model if layout.alone else parts_of(model, layout).of(stage)
 
 
-def stages(model: Model, layout: Layout) -> tuple[Model, ...]:
+def stages(model: Model, layout: Layout | str) -> tuple[Model, ...]:
     """The models of a rank of every pipeline stage, first to last. Raises InputError as `shard` does."""
+    layout = layout_named(layout)
     if layout.alone:
         return (model,)
     return parts_of(model, layout).stages()

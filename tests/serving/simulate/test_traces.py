@@ -518,3 +518,9 @@ def test_ids_and_turns_whatever_the_chunks(write: Write) -> None:
     assert all(getattr(whole, name).tobytes() == getattr(other, name).tobytes() for name in ARRAYS)
     first = [int(i) for i in dict.fromkeys(whole.prefix.tolist())]
     assert first == list(range(59))
+
+
+def test_a_file_that_is_not_there_is_said_in_the_system_s_words(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as error:
+        tables.size_of_regular(tmp_path / "missing.csv")
+    assert error.value.value == "No such file or directory"
