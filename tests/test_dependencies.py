@@ -87,3 +87,29 @@ def test_no_document_names_a_package_that_there_is_not() -> None:
     root = Path(__file__).parents[1]
     pages = [root / "README.md", *root.glob("docs/*.md"), *root.glob("src/roofline/**/*.py")]
     assert [page.name for page in pages if "pip install 'roofline" in page.read_text(encoding="utf-8")] == []
+
+
+def test_explain_has_numbers_without_sympy(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["explain", "meta-llama/Llama-3.1-8B", "attention", "--context", "4096"]
+    main(words)
+    with_symbols = capsys.readouterr()
+    assert "2*B*" in with_symbols.out or "4*B*" in with_symbols.out
+    with installed([]):
+        main(words)
+    without = capsys.readouterr()
+    assert f"formulas in symbols need SymPy: {install_line('algebra')}" in without.err
+    value = re.search(r"FLOPs of one layer\n.*\n.*\n  = ([\d,]+), ×", with_symbols.out)
+    assert value is not None
+    assert f"= {value[1]}, × 32 layers" in without.out
+
+
+def test_a_command_without_scipy_and_sympy(capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither is of the core."""
+    with installed([]):
+        assert "scipy" not in sys.modules
+        main(["solve", "meta-llama/Llama-3.1-8B", "--find", "batch", "--where", "tpot <= 20ms and fits", "--on",
+              "h100-sxm", "--input", "1024", "--output-tokens", "256"])  # fmt: skip
+        main(["solve", "meta-llama/Llama-3.1-8B", "--find", "bandwidth", "--where", "tpot <= 10ms", "--on", "h100-sxm",
+              "--batch", "8", "--input", "1024", "--output-tokens", "256"])  # fmt: skip
+        assert not {"scipy", "sympy"} & {name.partition(".")[0] for name in sys.modules}
+    assert "batch = 221 sequences" in capsys.readouterr().out

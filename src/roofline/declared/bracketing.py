@@ -17,6 +17,8 @@ from roofline.declared.arrays import Array
 
 TOLERANCE = 1e-9
 """Relative tolerance of a real answer: the limits fail this far beyond it."""
+LEAST, MOST_STEPS = 1e-300, 100
+"""Use of the limits that counts as none, and steps of false position at most."""
 EACH = 1
 """Points per doubling at which a real value is bracketed first."""
 POINTS, MOST_AT_ONCE = 2**11, 6
@@ -120,8 +122,8 @@ def whole_end(low: int, high: int, use: Callable[[Array], Array], greatest: bool
 def real_end(low: float, high: float, use: Callable[[float], float], greatest: bool, tolerance: float) -> Reached:
     """The greatest or the least real number from `low` to `high` at which the limits hold, to a relative tolerance.
 
-    Points at one per doubling bracket the answer. SciPy's `brentq` (Brent 1973) then finds the root in logarithms of
-    the use of the limits if it is finite on both sides; otherwise bisection. The answer is on the side that holds, and
+    Points at one per doubling bracket the answer. False position then finds the root in logarithms of the use of the
+    limits if it is finite on both sides; otherwise bisection. The answer is on the side that holds, and
     `beyond` is at most the tolerance away on the other.
     """
     known: dict[float, float] = {}
@@ -147,11 +149,11 @@ def real_end(low: float, high: float, use: Callable[[float], float], greatest: b
 
 def _narrowed(inner: float, outer: float, used: Callable[[float], float], tolerance: float) -> tuple[float, float]:
     """A value that holds and one that does not, at most the tolerance apart."""
-    from scipy.optimize import brentq
-
     if used(inner) > 0 and used(outer) < inf:
-        at = brentq(lambda x: log(used(float(x))), inner, outer, xtol=tolerance * min(inner, outer) / 4, rtol=1e-15)
-        for near in (float(at), float(at) * (1 - tolerance / 3), float(at) * (1 + tolerance / 3)):
+        at = _root_between(
+            inner, outer, lambda x: log(min(max(used(x), LEAST), 1 / LEAST)), tolerance * min(inner, outer) / 4
+        )
+        for near in (at, at * (1 - tolerance / 3), at * (1 + tolerance / 3)):
             if not min(inner, outer) < near < max(inner, outer):
                 continue
             inner, outer = (near, outer) if used(near) <= 1 else (inner, near)
@@ -161,3 +163,24 @@ def _narrowed(inner: float, outer: float, used: Callable[[float], float], tolera
             break
         inner, outer = (middle, outer) if used(middle) <= 1 else (inner, middle)
     return inner, outer
+
+
+def _root_between(a: float, b: float, function: Callable[[float], float], tolerance: float) -> float:
+    """A root of a function with opposite signs at the ends, by the Illinois variant of false position.
+
+    The value at an end that stays is halved each time (Dowell and Jarratt 1971, doi:10.1007/BF01934364). It ends where
+    a step or the bracket is shorter than the tolerance.
+    """
+    at_a, at_b = function(a), function(b)
+    for _ in range(MOST_STEPS):
+        between = b - at_b * (b - a) / (at_b - at_a)
+        value = function(between)
+        near = abs(between - b) < tolerance or value == 0
+        if value * at_b < 0:
+            a, at_a = b, at_b
+        else:
+            at_a /= 2
+        b, at_b = between, value
+        if near or abs(b - a) < tolerance:
+            break
+    return b

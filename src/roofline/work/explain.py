@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from importlib.util import find_spec
 from typing import Annotated, Any, ClassVar
 
 from roofline.declared.errors import InputError
 from roofline.declared.groups import CountingText, PrecisionText, TrafficText
 from roofline.declared.kinds import Text
-from roofline.declared.maths import Count
+from roofline.declared.maths import Count, is_symbol
 from roofline.declared.question import question
 from roofline.declared.result import Figured, Result, Units
 from roofline.model.load import Source
@@ -100,7 +101,7 @@ def explain(
     """The formulas of an op of a model at a step; the options are those of `analyze`.
 
     FLOPs, and bytes for each role that moves anything. The step must be uniform (one kind of query). Raises InputError
-    for an op the model does not have.
+    for an op the model does not have. Without SymPy, which the extra `algebra` brings, a formula is its number.
     """
     return explained(analyze(model, step, counting=counting, traffic=traffic, precision=precision), op)
 
@@ -117,7 +118,7 @@ def explained(analysis: Analysis, name: str) -> Explanation:
     values: dict[str, Any] = {"B": query.count, "P": query.cached, "T": query.new}
     sizes = {f.name: getattr(module, f.name) for f in fields(module)}
     values |= {k: v for k, v in sizes.items() if type(v) is int and v and not (v == 1 and k in SINGLE)}
-    op = _symbolic(analysis, module, name, values)
+    op = _symbolic(analysis, module, name, values) if has_algebra() else cost.op
     figures = [_figure("FLOPs", analysis.counting.flops(op), values, cost.each_flops, _source(analysis, cost))]
     moved, numbers = analysis.traffic.bytes(op, analysis.precision), cost.each_moved
     for role in fields(moved):
@@ -125,7 +126,7 @@ def explained(analysis: Analysis, name: str) -> Explanation:
         if formula != 0:
             label = f"{role.name.replace('_', ' ')} bytes"
             figures.append(_figure(label, formula, values, value, f"traffic: {analysis.traffic.about}"))
-    used = {str(s) for f in figures for s in getattr(f.formula, "free_symbols", ())}
+    used = {str(s) for f in figures for s in getattr(f.formula, "free_symbols", ())} or values.keys()
     return Explanation(cost, module, {k: v for k, v in values.items() if k in used}, tuple(figures))
 
 
@@ -152,10 +153,16 @@ def _symbolic(analysis: Analysis, module: Module, name: str, values: dict[str, i
     return next(op for op in _ops(replace(module, **sizes), step) if op.name == name)
 
 
-def _figure(name: str, formula: Count, values: dict[str, int], value: Count, source: str) -> ExplainedFigure:
-    import sympy
+def has_algebra() -> bool:
+    """Whether SymPy is installed, which formulas in symbols need."""
+    try:
+        return find_spec("sympy") is not None
+    except ModuleNotFoundError:
+        return False
 
-    if not isinstance(formula, sympy.Basic):
+
+def _figure(name: str, formula: Count, values: dict[str, int], value: Count, source: str) -> ExplainedFigure:
+    if not is_symbol(formula):
         return ExplainedFigure(name, formula, str(formula), value, source)
     filled = re.sub(r"[A-Za-z_]\w*", lambda word: f"{values.get(word[0], word[0])}", str(formula))
     return ExplainedFigure(name, formula, filled, value, source)

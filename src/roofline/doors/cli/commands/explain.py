@@ -9,8 +9,9 @@ from cyclopts import Parameter
 from roofline.declared.errors import InputError
 from roofline.declared.kinds import Given
 from roofline.declared.question import question_settings
-from roofline.doors.cli.common import Headers, Json, ModelArgument, Revision, steps_asked, warn
+from roofline.doors.cli.common import Headers, Json, ModelArgument, Revision, say, steps_asked, warn
 from roofline.doors.cli.derived import with_settings
+from roofline.extras import install_line
 from roofline.work.analysis import analyze
 
 OPTIONS = question_settings(analyze)
@@ -35,7 +36,10 @@ def explain(
     from roofline.model.load import load
     from roofline.views.text.inference.explain import Explanations, NamedExplanation, explanation_text
     from roofline.views.text.tables import print_json, print_text
-    from roofline.work.explain import explained
+    from roofline.work.explain import explained, has_algebra
+
+    if not has_algebra():
+        say(f"numbers alone; formulas in symbols need SymPy: {install_line('algebra')}")
 
     built = load(model, revision=revision, headers=headers)
     analyses = [(name, analyze(built, s, **asked)) for name, s in steps_asked(asked, built.context)]
