@@ -80,7 +80,7 @@ class Engine:
     request starts; 0: nothing is reserved. `ahead`: a step is assembled while the previous one runs, so that a request
     arriving meanwhile joins the step after it.
 
-    Load. `slower`: generation → factors by which products, attention, collectives and the `latency` of collectives take
+    Slowdown, network. `slower`: generation → factors by which products, attention, collectives and their `latency` take
     longer than in isolation, because of clocks under sustained load and interference; `within` there: for kernels that
     were not measured, log deviation that holds 80 % of whole models' times. `assumes`: generations whose factors were
     not fitted. `network`: software whose collectives apply, if not `software`. `dispatcher`: expert-parallel exchange:
