@@ -78,13 +78,13 @@ _PLACES = {
     "views.plots.make": "plot",
     "views.report.make": "report",
 }
-"""Module → the names that it lends, each imported when it is used. For type checkers they stand in `__init__.pyi`."""
+"""Module → public names, imported on first use. Type checkers read them from `__init__.pyi`."""
 _WHERE = {name: module for module, names in _PLACES.items() for name in names.split()}
 __all__ = ["__version__", *_WHERE]
 
 
 class _Library(ModuleType):
-    """`rl.training` and `rl.engines` stay functions where the packages of these names are imported."""
+    """Module type that keeps `rl.training` and `rl.engines` functions after packages of these names are imported."""
 
     def __setattr__(self, name: str, value: object) -> None:
         if not (name in _WHERE and isinstance(value, ModuleType)):

@@ -1,4 +1,4 @@
-"""Install commands for optional features: the package's extras in `pyproject.toml`."""
+"""Install commands for optional features, from the extras in `pyproject.toml`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _OF_AN_EXTRA = re.compile(r"(?P<needed>[^;]+?)\s*;.*\bextra\s*==\s*[\"'](?P<extr
 def install_line(extra: str, *only: str) -> str:
     """The command that installs the packages of an extra, with their bounds.
 
-    `only`: only these packages of the extra. If Roofline itself is not installed, the command for a checkout.
+    `only`: packages of the extra to include. If Roofline itself is not installed, the command for a checkout.
 
     >>> install_line("codesign")
     "pip install 'pymoo<0.7,>=0.6.1'"

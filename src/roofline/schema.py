@@ -82,7 +82,7 @@ PLAIN: Mapping[Hint, Schema] = {
     str: {"type": "string"}, bool: {"type": "boolean"}, int: {"type": "integer"}, float: {"type": ["number", "null"]},
     NoneType: {"type": "null"}, Any: {},
 }  # fmt: skip
-"""A float is null where it is infinite."""
+"""Python type → JSON Schema. An infinite float is null."""
 
 
 def schemas() -> Mapping[str, Schema]:
@@ -115,7 +115,7 @@ def _document(name: str, kinds: Sequence[type[Result]]) -> Schema:
 
 
 def _object(kind: type, definitions: Schema) -> Schema:
-    """The schema of a class: its figures, or else its fields."""
+    """The schema of a class: its figures if it declares any, else its fields."""
     units: Mapping[str, str] = getattr(kind, "FIGURES", None) or dict.fromkeys((f.name for f in fields(kind)), "")
     properties = {}
     for name, unit in units.items():
@@ -198,7 +198,7 @@ def field_docs(kind: type) -> Mapping[str, str]:
 
 @cache
 def _classes(module: str) -> Mapping[str, ast.ClassDef]:
-    """Name of a class → its syntax tree in a module; of two with one name, the outer. A module is parsed once."""
+    """Class name → syntax tree, for a module; of two classes with the same name, the outer. Modules are parsed once."""
     classes: dict[str, ast.ClassDef] = {}
     for node in ast.walk(ast.parse(inspect.getsource(sys.modules[module]))):
         if isinstance(node, ast.ClassDef):

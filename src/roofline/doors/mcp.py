@@ -1,6 +1,7 @@
-"""The server of `roofline mcp`: the page's questions as tools of the Model Context Protocol, over stdin and stdout.
+"""The `roofline mcp` server: the REST API's questions as Model Context Protocol tools, over stdin and stdout.
 
-A tool takes the body and gives the JSON that the page's API has under the same name (https://modelcontextprotocol.io).
+A tool's input and output are the request body and the JSON of the API route of the same name
+(https://modelcontextprotocol.io).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from roofline.views.text.catalogs.chips import ChipFacts, Chips
 from roofline.views.text.catalogs.models import Catalog
 
 MOST_NAMED = 40
-"""Models or chips that one answer lists."""
+"""Maximum number of models or chips in one answer."""
 INSTRUCTIONS = (
     "Work, memory, time and cost of transformers on machines, worked out from config.json without weights or a GPU. "
     "Sizes are tokens, sequences, bytes and seconds. A time has an expected value, an interval (low, high) and a floor "
@@ -43,7 +44,7 @@ INSTRUCTIONS = (
 
 
 class FindAsked(BaseModel):
-    """A text that names, kinds or sources have in them."""
+    """Input of the catalog tools: a substring of a name, kind or source."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -51,18 +52,18 @@ class FindAsked(BaseModel):
 
 
 def models_answer(asked: FindAsked) -> dict[str, JsonValue]:
-    """The first `MOST_NAMED` models of the catalog that have the text."""
+    """List the first `MOST_NAMED` catalog models that match the text."""
     return Catalog(chosen_models(text=asked.find)[:MOST_NAMED]).to_dict()
 
 
 def chips_answer(asked: FindAsked) -> dict[str, JsonValue]:
-    """The first `MOST_NAMED` chips of the catalog that have the text."""
+    """List the first `MOST_NAMED` catalog chips that match the text."""
     return Chips(tuple(map(ChipFacts, chosen_chips(text=asked.find).values()))[:MOST_NAMED]).to_dict()
 
 
 @dataclass(frozen=True)
 class Catalogue:
-    """A tool that finds names: what it is asked and what answers it."""
+    """A catalog lookup tool: its input model and the function that answers it."""
 
     body: type[FindAsked]
     answer: Callable[[FindAsked], dict[str, JsonValue]]
@@ -76,9 +77,9 @@ CATALOGUES = MappingProxyType({
 
 @dataclass(frozen=True)
 class ToolFacts:
-    """What an agent reads before it calls a tool; `schema` is the answer's, where that is always of one kind.
+    """A tool's description; `schema` names the schema of its output, if the output always has the same one.
 
-    `form`: of an answer that the API gives in several.
+    `form`: the output format to request from an API route that offers several.
     """
 
     about: str
@@ -108,12 +109,12 @@ TOOLS = MappingProxyType({
                         form="json"),
     "advice": ToolFacts("Changes that would make it faster, each with what it does to time and memory."),
 })  # fmt: skip
-"""Every tool, in the order in which a client lists them."""
+"""Tool name → description, in the order in which clients list the tools."""
 
 
 @cache
 def tools() -> tuple[types.Tool, ...]:
-    """The tools with the schemas of what they take and of what they give."""
+    """Build the tool definitions with their input and output schemas."""
     given = schemas()
     return tuple(
         types.Tool(
@@ -128,7 +129,7 @@ def tools() -> tuple[types.Tool, ...]:
 
 
 def _taken(name: str) -> dict[str, JsonValue]:
-    """The schema of what a tool takes: the body without its form."""
+    """Input schema of a tool: the request body without the `form` field."""
     schema = _body(name).model_json_schema()
     return {**schema, "properties": {n: field for n, field in schema["properties"].items() if n != "form"}}
 
@@ -138,7 +139,7 @@ def _body(name: str) -> type[BaseModel]:
 
 
 async def tool_answer(name: str, arguments: JsonObject, workers: Workers, allowed: Allowed) -> dict[str, JsonValue]:
-    """The JSON that a tool gives. Raises InputError; work ends when the call is cancelled."""
+    """Run a tool and return its JSON; cancelling the call stops the work. Raises InputError for invalid arguments."""
     form = TOOLS[name].form
     if form and "form" in arguments:
         raise InputError("form", arguments["form"], EXPECTED["extra_forbidden"])
@@ -159,8 +160,9 @@ async def _never() -> bool:
 
 
 def agent_server(workers: Workers, hub: bool = False) -> Server[PlainObject]:
-    """The server and its tools. What cannot be answered is told in a result that says so, so that an agent can ask
-    again; `hub`: whether Hub ids that are not in the catalog are looked up. `here` is this machine.
+    """Create the MCP server. Invalid input gives a result with `is_error` set, so that an agent can correct the call.
+
+    `hub`: whether to fetch configs from the Hub for ids outside the catalog. The machine name `here` is allowed.
     """
     allowed = Allowed(hub, own_machine=True)
 
@@ -189,7 +191,7 @@ def _refused(line: str) -> types.CallToolResult:
 
 
 def run_agent_server(hub: bool = False) -> None:
-    """Answers on stdin and stdout until the client goes."""
+    """Serve on stdin and stdout until the client disconnects."""
 
     async def run() -> None:
         workers = Workers()

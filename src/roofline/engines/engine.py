@@ -21,18 +21,18 @@ from roofline.model.precision import Precision
 
 FILE = Path(__file__).with_name("engines.toml")
 SERVER = "vllm"
-"""The engine of inference where none is given, on the chips that it serves."""
+"""Default inference engine on the chips that it supports."""
 TRAINER = "megatron"
+"""Default engine of a training step."""
 OWN_SCHEDULES = ("dualpipe",)
-"""Schedules of frameworks that are no engine here."""
-"""The engine of a training step where none is given."""
+"""Pipeline schedules that no training engine of the catalog supports."""
 OF_KIND: Mapping[str, str] = {"experts": "products", "wide": "products", "exchanges": "collectives"}
 """Kinds of work without a separate fit → the kind whose factor they use; `wide`: products in 16 bits or more."""
 LOOKED_UP_S = 2e-9
-"""Host seconds per token of text searched for a sequence's last words: a linear search in one thread (Knuth, Morris and
+"""Host seconds per token of n-gram lookup in a sequence's text: a single-threaded linear search (Knuth, Morris and
 Pratt), as in vLLM's n-gram proposer. In C it takes 1.6 to 3.7 ns per token on a server core."""
 UNBOUNDED = 2**40
-"""Most concurrent sequences of an engine without a scheduler."""
+"""Maximum concurrent sequences of an engine without a scheduler."""
 _HALVES = ("bf16", "fp16")
 Dispatcher: TypeAlias = Literal["deepep", "alltoall", "nvlink"]
 Budget: TypeAlias = Literal["vllm", "trtllm", "sglang", "all"]
@@ -40,63 +40,60 @@ Budget: TypeAlias = Literal["vllm", "trtllm", "sglang", "all"]
 
 @dataclass(frozen=True)
 class Engine:
-    """What an engine adds to the kernels.
+    """A serving or training engine: formats, host times, memory rule, scheduler policy and slowdown factors.
 
-    `software`: whose kernels were measured; `softwares`: by kind or vendor of chip, where it has others there;
-    `halves`: it keeps in fp16 what the checkpoint has in bf16, and multiplies in fp16, on chips
-    without it in fp32; `narrow_states`: it keeps states in the activations' format unless config or caller say
-    otherwise; `integers`: kinds of chip on which it multiplies quantised weights by activations of 8 bits.
-    `flash`: prompts' attention is one kernel; where not, it is products whose scores go through memory `score_passes`
-    times, each time as large as activations.
-    `hosts`: layers whose weights lie in the host's memory run on its CPU; else the card reads these over its link.
-    `network`: whose collectives, where they are not the same.
-    `step_s`, `sequence_s`, `token_s`, `prefill_s`: host seconds of a step, of each sequence and of each new token in
-    it, and of a prompt batch. `request_s`, `request_token_s`: seconds from a request's arrival to the
-    scheduler, of each and of each token of its prompt (HTTP, tokeniser). `queues`: those of requests that arrive
-    together are spent one after another.
-    `starts`: by generation of chip, the seconds that the first batch of a process waits before its prompts, while
-    kernels are compiled. `cold`: a batch is that first one; a step and a server in its steady state never are.
-    `budget` and `share`: whose rule says how much memory the KV cache may take. `block`: tokens of a cache block.
-    `paged`: a hybrid cache is allocated in groups of equal pages (`inference/hybrid_blocks.py`). `profiled`: before it
-    serves, it runs a step of `chunk` tokens and samples `most_running` of them, and keeps that much for activations.
-    `buffers`: it sets aside the buffer of the largest step before any request, activations in fp32 and every token
-    sampled. `sampled_bytes`: bytes a logit that sampling takes. `overhead_bytes`: what it keeps beside (`overheads`: on
-    kinds of chip that are named there), `shared_bytes` more
-    where a model is on several chips, `graph_bytes` more for CUDA graphs; `driver_bytes`: memory that CUDA does not
-    show.
-    `chunk`: most new tokens of a step; `most_running`: most sequences that a replica's scheduler runs at once.
-    `captured`: the largest batch captured as a CUDA graph, where that decides SGLang's share; `eager`: none is, and
-    kernels are launched one by one, `eager_launch_s` host seconds each. `words`: the engine's own words for these
-    settings, and the general name of each; `by_chip`: their defaults, as `on` picks them; `asked`: those that were
-    given, as they were written.
-    `rereads`: its decode attention serves one query head at a time and reads the
-    group's keys and values again, from a cache that many times as fast as the memory; 0 where heads share one read.
-    `launch_s`: seconds the host needs to launch a kernel, which a step takes at least for each of its ops; 0 with CUDA
-    graphs. `slower`: by generation of chip, how much longer products, attention and collectives take than alone,
-    because of clocks under lasting load and of one another, and how much longer a collective's `latency` is; `within`,
-    where kernels were not measured: what four fifths of whole models' times stay within of it, as a logarithm.
-    `assumes`: generations whose factors were fitted on nothing.
-    `fuses`: dtypes it quantises activations to in the kernel before the product. `widens`: of absorbed latent attention
-    it holds the weights of keys and values in the activations' format. `runs`: by format of routed experts
-    and generation of chip, the dtype of the kernel it runs where that is not the format's own. `dispatches`: by format
-    of routed experts, that of tokens on their way to them where it is not the activations'; they come back in these.
-    `caches`: by format that weights are asked for in, that of the cache where nothing is said of it, as checkpoints
-    made for the engine have it.
-    `mixes`: prompts and decodes share a step, else prompts go first, alone. `splits`: a prompt longer than what is left
-    of a step's tokens is cut into chunks. `reserves`: a request begins where the memory holds it to its last token.
-    `expects`: at first, the share of the tokens still allowed to running requests that is kept free for them when
-    another begins; 0 where the engine keeps none.
-    `ahead`: a step is put together while the one before it runs, so that a request that comes meanwhile is in the
-    one after. `pads`: by format of routed experts and generation of chip, of what the inner and the hidden width of
-    its weights in memory are multiples; of Marlin's kernels, where it is `marlin` that runs them. `serves`:
-    generations and kinds of chips that it runs on.
-    `dispatcher`: whose kernels bring tokens to experts and back, DeepEP's, which send a token once to each node and
-    rank, NCCL's all-to-all, which sends each of its copies, or those that write to all ranks of a rack over NVLink.
-    `trains`: it is one of training. `overlaps`: there, the axes of the layout whose communication travels beside work
-    where nothing else is asked for; `scatter`: by what share the times of ranks scatter; `between_s`: host seconds
-    between steps; `spread`: by generation and `dense` or `sparse` model, the ends of the interval that held 80 % of
-    its measured steps, over what was expected.
-    `fitted_on`: which of these values were fitted on which rows of which measured table (`accuracy/fitted.py`).
+    Kernels and formats. `software`: software whose measured kernels apply; `softwares`: exceptions by kind or vendor of
+    chip. `halves`: stores bf16 weights as fp16 and computes in fp16, or fp32 on chips without fp16. `narrow_states`:
+    keeps states in the activations' format unless the config or the caller sets one. `integers`: kinds of chip on which
+    quantised weights are multiplied by 8-bit activations. `flash`: prompt attention is one kernel; if false, it is
+    separate products whose scores, in the activations' format, cross memory `score_passes` times. `hosts`: layers with
+    weights in host memory run on the CPU; if false, the card reads those weights over its link. `rereads`: decode
+    attention processes one query head at a time and rereads the group's keys and values from a cache this many times as
+    fast as memory; 0 if the heads of a group share one read. `fuses`: dtypes to which activations are quantised in the
+    kernel before the product. `widens`: absorbed latent attention holds its key and value weights in the activations'
+    format. `runs`: format of routed experts → generation → dtype of the kernel, if not the format's default.
+    `dispatches`: format of routed experts → format of dispatched tokens, if not the activations'; combined tokens have
+    the activations' format. `caches`: requested weight format → default cache format, as in checkpoints made for the
+    engine. `pads`: format of routed experts → generation, or `marlin` for engines with `marlin` set → multiples to
+    which the inner and hidden widths are padded in memory.
+
+    Host times. `step_s`, `sequence_s`, `token_s`, `prefill_s`: host seconds per step, per sequence and new token in it,
+    and per prompt batch. `request_s`, `request_token_s`: seconds from a request's arrival to the scheduler, per request
+    and per prompt token (HTTP, tokenizer). `queues`: these times of simultaneous requests are serialized. `starts`:
+    generation → seconds of kernel compilation before a process's first batch. `cold`: a static batch is that first one;
+    steps and servers in steady state never are. `launch_s`: host seconds per kernel launch, a lower bound for each op;
+    0 with CUDA graphs. `eager`: no CUDA graphs, `eager_launch_s` host seconds per launch.
+
+    Memory. `budget`, `share`: rule for the size of the KV cache, and its memory share. `block`: tokens per cache block.
+    `paged`: hybrid caches are allocated in groups of equal pages (`inference/hybrid_blocks.py`). `profiled`: before
+    serving, the engine runs a step of `chunk` tokens, samples `most_running` of them and reserves that much for
+    activations. `buffers`: reserves the buffer of the largest step in advance, with fp32 activations and every token
+    sampled. `sampled_bytes`: bytes per logit for sampling. `overhead_bytes`: other memory (`overheads`: exceptions by
+    kind of chip), plus `shared_bytes` if a model spans several chips and `graph_bytes` for CUDA graphs.
+    `driver_bytes`: memory that CUDA does not report. `captured`: largest batch captured as a CUDA graph, which affects
+    SGLang's default share.
+
+    Scheduler. `chunk`: maximum new tokens per step. `most_running`: maximum concurrent sequences per replica. `mixes`:
+    prompts and decodes share steps; if false, prompts run first, alone. `splits`: a prompt that exceeds the tokens left
+    in a step is split into chunks. `reserves`: a request starts only if memory can hold it to its last token.
+    `expects`: initial share of the tokens that running requests may still generate that is reserved when another
+    request starts; 0: nothing is reserved. `ahead`: a step is assembled while the previous one runs, so that a request
+    arriving meanwhile joins the step after it.
+
+    Slowdown, network. `slower`: generation → factors by which products, attention, collectives and their `latency` take
+    longer than in isolation, because of clocks under sustained load and interference; `within` there: for kernels that
+    were not measured, log deviation that holds 80 % of whole models' times. `assumes`: generations whose factors were
+    not fitted. `network`: software whose collectives apply, if not `software`. `dispatcher`: expert-parallel exchange:
+    DeepEP, which sends a token once per node and rank, NCCL's all-to-all, which sends every copy, or kernels that write
+    to all ranks of a rack over NVLink. `serves`: supported generations and kinds of chips.
+
+    Training. `trains`: it is a training engine. `overlaps`: layout axes whose communication overlaps with compute by
+    default. `scatter`: relative spread of the ranks' times. `between_s`: host seconds between steps. `spread`:
+    generation → `dense` or `sparse` → interval of 80 % of measured steps, relative to the prediction.
+
+    Settings. `words`: the engine's own setting names → general names. `by_chip`: defaults by chip, applied by `on`.
+    `asked`: given settings, as written. `fitted_on`: measured tables and rows on which each value was fitted
+    (`accuracy/fitted.py`).
     """
 
     id: str
@@ -180,7 +177,7 @@ class Engine:
         return f"{self.name} ({settings})" if settings else self.name
 
     def on(self, chip: Chip) -> Engine:
-        """The engine with its defaults for a chip, except where settings were given or differ from the catalog."""
+        """Apply the engine's defaults for a chip, except to settings that were given or differ from the catalog."""
         usual = engines().get(self.id)
         if usual is None or not (self.by_chip or self.softwares):
             return self
@@ -204,11 +201,10 @@ class Engine:
 
     @property
     def keeps_step(self) -> bool:
-        """Whether users who start together with requests of equal length stay in step.
+        """Whether requests of equal length that start together stay synchronized.
 
-        Where prompts run first, a user who arrives in between catches up with those ahead. Measured servers of SGLang
+        If prompts run first, a request that arrives in between catches up with earlier ones. Measured servers of SGLang
         do so; those of vLLM and TensorRT-LLM, whose prompts share steps with decodes, do not (`docs/accuracy.md`).
-        those of vLLM and TensorRT-LLM, whose prompts share steps with decodes, do not (`docs/accuracy.md`).
         """
         return not self.mixes
 
@@ -217,9 +213,9 @@ class Engine:
         return self.request_s + self.request_token_s * tokens
 
     def start_up(self, generation: str) -> tuple[float, float, float]:
-        """Seconds before the prompts of a batch, with the ends of their interval; 0 where the process has run before.
+        """Seconds (expected, low, high) of kernel compilation before the prompts of a batch; 0 unless `cold`.
 
-        The interval is as wide as that of whole models' times on the generation, a point where none is known.
+        The interval is as wide as that of whole models' times on the generation; zero width if that is unknown.
         """
         seconds = self.starts.get(generation, 0.0) if self.cold else 0.0
         width = math.exp(self.slower.get(generation, {}).get("within", 0.0))
@@ -231,13 +227,13 @@ class Engine:
         return table.get(kind, table.get(OF_KIND.get(kind, kind), 1.0))
 
     def within(self, generation: str, kind: str) -> float | None:
-        """What whole models' times stay within where a kind of work has a factor that was fitted on them, log."""
+        """Log deviation of 80 % of whole models' times, if a kind of work's factor was fitted on them; else None."""
         table = self.slower.get(generation, {})
         return table.get("within") if kind in table else None
 
     def grade(self, generation: str, kind: str) -> str:
-        """How well that factor is known: A where there is none, B where it was fitted, on whole models, C
-        elsewhere, and under an engine of training of which no run on the generation is known."""
+        """Grade of a slowdown factor: A if it is 1, B if fitted on whole models, C if assumed, or for a training engine
+        without measured runs on the generation."""
         if self.unfitted(generation):
             return "C"
         if self.factor(generation, kind) == 1:
@@ -245,17 +241,17 @@ class Engine:
         return "B" if generation in self.slower and generation not in self.assumes else "C"
 
     def unfitted(self, generation: str) -> bool:
-        """Whether it is a training engine without fitted runs on a generation."""
+        """Whether this is a training engine without measured runs on a generation."""
         fitted = {**self.slower, **self.spread}
         return self.trains and bool(fitted or self.scatter) and generation not in fitted
 
     def ends(self, generation: str, sparse: bool) -> tuple[float, float] | None:
-        """The interval of its steps of training on a generation, over what is expected; None where none were known."""
+        """Interval of training steps on a generation, relative to the prediction; None if none were measured."""
         known = self.spread.get(generation, {}).get("sparse" if sparse else "dense")
         return None if known is None else (known[0], known[1])
 
     def kernel(self, fmt: str, generation: str) -> str | None:
-        """The dtype of the kernel for experts in a format, None for the format's own."""
+        """Dtype of the MoE kernel for expert weights in a format; None: the format's default kernel."""
         return self.runs.get(fmt, {}).get(generation)
 
     def multiples(self, fmt: str, generation: str) -> tuple[int, int]:
@@ -264,7 +260,7 @@ class Engine:
         return inner, hidden
 
     def running(self, formats: Precision, chip: Chip) -> Precision:
-        """The formats as it runs them on a chip. A CPU widens to fp32 halves that it does not multiply in."""
+        """The formats that the engine uses on a chip. A CPU converts 16-bit formats that it lacks to fp32."""
         if self.narrow_states and formats.wide_state:
             formats = formats.with_roles(state=formats.activations)
         if not self.halves:
@@ -276,13 +272,12 @@ class Engine:
         return replace(formats, **changed)
 
     def dispatching(self, formats: Precision) -> Precision:
-        """The formats with that of a dispatch, where none was asked for and the engine has one for such experts."""
+        """Set the dispatch format that the engine uses for these experts, unless one was requested."""
         name = self.dispatches.get(formats.experts.name)
         return formats if name is None or formats.dispatch is not None else formats.with_roles(dispatch=name)
 
     def caching(self, formats: Precision, own: Precision) -> Precision:
-        """The formats with that of the cache, where weights were asked for in a format that `own`, the checkpoint's,
-        are not in."""
+        """Set the engine's cache format if weights were requested in another format than the checkpoint's, `own`."""
         roles = [(formats.ffn, own.ffn), (formats.experts, own.experts)]
         caches = [self.caches[asked.name] for asked, had in roles if asked != had and asked.name in self.caches]
         return formats.with_roles(kv=caches[0]) if caches else formats
@@ -296,12 +291,12 @@ class Engine:
         return chip.capacity - (self.driver_bytes if chip.vendor.lower() == "nvidia" else 0.0)
 
     def overhead(self, chips: Count) -> Count:
-        """Bytes beside weights, activations and cache on each of so many chips that hold a model together."""
+        """Bytes beside weights, activations and cache on each of `chips` chips that hold a model together."""
         graphs = 0.0 if self.eager else self.graph_bytes
         return self.overhead_bytes + graphs + where(chips > 1, self.shared_bytes, 0.0)
 
     def cache_budget(self, capacity: Count, weights: Count, activations: Count, overhead: Count) -> Count:
-        """Bytes the KV cache may take.
+        """Bytes available to the KV cache.
 
         vllm: share·capacity − weights − activations − overhead. trtllm: share·(capacity − weights − activations −
         overhead). sglang: share·capacity − weights. all: capacity − weights − activations − overhead.
@@ -314,7 +309,7 @@ class Engine:
 
 
 def _widened(formats: Precision, chip: Chip) -> Precision:
-    """The formats, of which those of 16 bits that a CPU does not multiply in are widened to fp32 as they are loaded."""
+    """On a CPU, compute in fp32 for 16-bit formats that it does not support."""
     stored = {f.name: getattr(formats, f.name) for f in fields(formats)}
     halves = {k: f for k, f in stored.items() if isinstance(f, Format) and f.compute in _HALVES}
     wider: Settings = {k: replace(f, compute="fp32") for k, f in halves.items() if f.compute not in chip.peaks}
@@ -328,11 +323,10 @@ def engines() -> Mapping[str, Engine]:
 
 
 def engine_named(name: str | Engine) -> Engine:
-    """An engine by name, `none` for kernels only, with settings in its own words or in general ones.
+    """Look up an engine by name (`none`: kernels only) and apply settings, under the engine's own or general names.
 
     `vllm(gpu_memory_utilization=0.95,max_num_seqs=128)`, `sglang(mem_fraction_static=0.85)`, `none(reserve=2GB)`.
-    Raises InputError, with the nearest, for an engine or a setting that is not known, and for a value that is not what
-    the setting takes.
+    Raises InputError for an unknown engine or setting, with the nearest names, and for an invalid value.
     """
     if isinstance(name, Engine):
         return name
@@ -355,10 +349,10 @@ def trainers() -> tuple[str, ...]:
 
 
 def trainer_named(name: str | Engine | None, schedule: str = "") -> Engine:
-    """An engine of training by name. Raises InputError for one of inference.
+    """Look up a training engine by name. Raises InputError for an inference engine.
 
-    Where none is given Megatron-LM; kernels alone for DualPipe, a schedule that none of the engines has but DeepSeek's
-    own framework (arXiv:2412.19437 §3.2), of which nothing is measured.
+    The default is Megatron-LM, or kernels only for the DualPipe schedule, which only DeepSeek's own framework has
+    (arXiv:2412.19437 §3.2); nothing was measured of that framework.
     """
     usual = "none" if schedule in OWN_SCHEDULES else TRAINER
     engine = engine_named(usual if name is None else name)
@@ -368,7 +362,7 @@ def trainer_named(name: str | Engine | None, schedule: str = "") -> Engine:
 
 
 def default_engine(chip: Chip) -> Engine:
-    """The engine of inference where none is given: vLLM on the chips that it serves, elsewhere kernels only.
+    """Default inference engine: vLLM on the chips that it supports, elsewhere kernels only.
 
     >>> from roofline.hardware.chip import chips
     >>> default_engine(chips()["h100-sxm"]).id, default_engine(chips()["m4-max"]).id

@@ -1,7 +1,7 @@
-"""Scatter of the time to first token that comes from hosts, schedulers and load generators.
+"""Uncertainty of TTFT due to hosts, schedulers and load generators.
 
-Kernels and steps have an interval from their law. A server's TTFT has two further parts, which vary between releases of
-an engine, clients and hosts: the time until the scheduler sees a request, and waits.
+Times of kernels and steps have the interval of their law. A server's TTFT has two further parts, which vary between
+releases of an engine, clients and hosts: the time until the scheduler sees a request, and waits in the queue.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ FILE = Path(__file__).with_name("first_token.toml")
 
 @dataclass(frozen=True)
 class Scatter:
-    """Bound on the log deviation of each part in four of five servers: `wait`, and `host` by engine."""
+    """Log deviation that holds 80 % of servers, for each part: `wait`, and `host` by engine."""
 
     wait: float
     host: Mapping[str, float]
 
     def log(self, engine: str, host: Count, wait: Count) -> Count:
-        """Log deviation of a TTFT with these shares of both parts: √((host·h)² + (wait·w)²)."""
+        """Log deviation of a TTFT, given the shares of both parts in it: √((host·h)² + (wait·w)²)."""
         return root((self.host.get(engine, 0.0) * host) ** 2 + (self.wait * wait) ** 2)
 
 

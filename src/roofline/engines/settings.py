@@ -1,7 +1,7 @@
 """Settings of an engine: those in brackets after its name, and its defaults by chip.
 
-Every setting has a general name and, in engines that have it, the engine's own name. Its kind determines how a value is
-read: a share, a whole number, a switch, or bytes.
+Every setting has a general name and, in engines that support it, the engine's own name. Values are shares, integers,
+switches or bytes.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _bytes(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-# general name: (field of Engine, how its value is read, what it must be)
+# general name: (field of Engine, parser, description of valid values)
 GENERAL: Mapping[str, tuple[str, Callable[[str], Given], str]] = {
     "share": ("share", _share, "a share in (0, 1]"),
     "chunk": ("chunk", _whole_number, "a whole number from 1 to 2^24"),
@@ -74,7 +74,7 @@ GENERAL: Mapping[str, tuple[str, Callable[[str], Given], str]] = {
 
 
 def asked_settings(spec: str, inside: str, words: Mapping[str, str]) -> tuple[Asked, dict[str, Given]]:
-    """The settings in the brackets of `spec`, as written, and the engine fields that they set.
+    """Parse the settings in the brackets of `spec`; return them as written, and the engine fields that they set.
 
     `words`: the engine's own names for settings → their general names. Raises InputError for an unclosed bracket, a key
     that is unknown (with the nearest) or repeated, and an invalid value.
@@ -106,10 +106,10 @@ def fields_of(asked: Asked, words: Mapping[str, str]) -> frozenset[str]:
 
 
 def chip_settings(rows: Sequence[TomlTable], chip: Chip) -> dict[str, Given]:
-    """The settings of the first row that matches a chip; empty where none does.
+    """The settings of the first row that matches a chip; empty if none does.
 
-    A row is for kinds of chips (GPUs by default), for named chips or all but some, and for memories of at least
-    `least_gib` and below `below_gib`.
+    A row selects either named `chips`, or `kinds` of chips (GPUs and NPUs by default) except those in `but`, with
+    memory of at least `least_gib` and below `below_gib`.
     """
     gib = chip.capacity / 2**30
     ids = (chip.id, chip.like or "")
@@ -134,10 +134,10 @@ CHIP_SETTINGS = ("share", "chunk", "most_running", "block", "captured", "dispatc
 
 
 def static_share(capacity: float, chunk: int, captured: int, ranks: int = 1) -> float:
-    """SGLang's own share of memory for weights and cache, rounded as SGLang does.
+    """SGLang's default share of memory for weights and cache, rounded as SGLang does.
 
     1 − reserved / capacity, in MiB: reserved = 512 + 1.5·max(chunk, 2048) + 2·captured + 128·ranks, at least 10,240
-    where the memory is above 60 GiB (python/sglang/srt/server_args.py, ServerArgs._handle_gpu_memory_settings).
+    above 60 GiB of memory (python/sglang/srt/server_args.py, ServerArgs._handle_gpu_memory_settings).
 
     >>> static_share(80 * 2**30, 8192, 256)
     0.836

@@ -1,11 +1,11 @@
-"""How far measurements fall from what is expected, in two parts: an op's own, and one common to all ops of a step.
+"""Deviation of measured from predicted times, in two parts: independent for each op, and common to all ops of a step.
 
-The law of a kernel is off at each shape by another amount, and at all shapes of a chip, an engine and a release by
-some of it. In a sum over ops the own parts go as the root of their squares and the common ones add up,
+A kernel's law has an error that differs from shape to shape, and an error shared by all shapes on a chip, engine and
+release. In a sum over ops, independent errors add in quadrature and common errors add linearly:
 
-    below = √((Σ common_below)² + Σ own_below²),   above alike,
+    below = √((Σ common_below)² + Σ own_below²),   and the same for above.
 
-so that a step of many kernels is better known than each of them, and never better than what they have in common.
+The relative error of a step of many kernels is therefore smaller than that of each kernel, but at least the common one.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from roofline.declared.arrays import Array
 from roofline.declared.maths import Count, root, where
 
 COMMON: Mapping[str, float] = {"A": 0.10, "B": 0.25, "C": 0.75, "-": 0.0}
-"""Share of a deviation's variance that is common to a step's ops, by grade.
+"""Grade → share of a deviation's variance that is common to a step's ops.
 
-A: what products of a step, of one number of rows and many widths, have in common of the variance of the fit's
-residuals (the median of 59 sets of constants; `benchmarks/common_error.py`). B and C: what the variance of a chip, or
-of a generation, that took no part in the fit has more than that of one which did; products, attention and experts.
+A: share of the variance of the fit's residuals that products with the same number of rows and different widths have in
+common (median of 59 sets of constants; `benchmarks/common_error.py`). B and C: excess variance on a chip (B) or a
+generation (C) that was held out of the fit; products, attention and experts.
 """
 
 
 @dataclass(frozen=True)
 class Deviation:
-    """80 % of measurements are at most so many seconds below and above what is expected.
+    """The interval around a predicted time that holds 80 % of measurements, as deviations below and above.
 
-    `common_below`, `common_above`: the sum of the parts that ops have in common. `own_below`, `own_above`: the sums of
-    the squares, s², of the parts that each has by itself.
+    `common_below`, `common_above`: sums over ops of the common parts, s. `own_below`, `own_above`: sums over ops of
+    the squares of the independent parts, s².
     """
 
     common_below: Count = 0.0
@@ -44,44 +44,44 @@ class Deviation:
 
     @property
     def below(self) -> Count:
-        """Seconds by which measurements fall short at most, four fifths of them within both ends."""
+        """Seconds from the lower end of the 80 % interval to the prediction."""
         return root(self.common_below**2 + self.own_below)
 
     @property
     def above(self) -> Count:
-        """Seconds by which they exceed."""
+        """Seconds from the prediction to the upper end of the 80 % interval."""
         return root(self.common_above**2 + self.own_above)
 
     def where(self, condition: Count, other: Deviation) -> Deviation:
-        """This one where the condition holds, the other elsewhere."""
+        """Select elementwise: `self` where the condition is true, else `other`."""
         return Deviation(*(where(condition, getattr(self, name), getattr(other, name)) for name in PARTS))
 
     def beside(self, other: Deviation) -> Deviation:
-        """With an independent one of the same ops: common parts, too, as the root of their squares."""
+        """Combine with an independent source of error of the same ops: common parts add in quadrature too."""
         below, above = (
             root(getattr(self, name) ** 2 + getattr(other, name) ** 2) for name in ("common_below", "common_above")
         )
         return Deviation(below, above, self.own_below + other.own_below, self.own_above + other.own_above)
 
     def times(self, factor: Count, squares: Count | None = None) -> Deviation:
-        """Of so many times the same op; `squares`: Σ n² over the n that err alike, all if None."""
+        """Deviation of `factor` equal ops. `squares`: Σ n² over groups of n ops with equal errors; None: one group."""
         each = factor * factor if squares is None else squares
         return Deviation(
             factor * self.common_below, factor * self.common_above, each * self.own_below, each * self.own_above
         )
 
     def of_a_part(self, share: Count) -> Deviation:
-        """Of a part of a kernel's time, whose own error is that of its other parts: squares add up to the kernel's."""
+        """Deviation of a part of a kernel, scaled so that the squares of all parts add up to those of the kernel."""
         return replace(self, own_below=self.own_below / share, own_above=self.own_above / share)
 
 
 PARTS = ("common_below", "common_above", "own_below", "own_above")
 EXACT = Deviation()
-"""Of what is known."""
+"""Deviation of an exactly known time."""
 
 
 def deviation_between(expected: Count, low: Count, high: Count, grade: str | Array) -> Deviation:
-    """The deviation of an op whose interval is known, of constants of a grade or of an array of them."""
+    """Deviation of an op from its 80 % interval and the grade, or array of grades, of its constants."""
     share: Count = COMMON[grade] if isinstance(grade, str) else 0.0
     if not isinstance(grade, str):
         for letter, value in COMMON.items():
@@ -92,5 +92,5 @@ def deviation_between(expected: Count, low: Count, high: Count, grade: str | Arr
 
 
 def deviation_within(expected: Count, within: float) -> Deviation:
-    """Of ops that err alike, by a factor whose logarithm is at most `within`."""
+    """Deviation of ops with a fully common error: a factor whose logarithm is at most `within`."""
     return Deviation(expected * -math.expm1(-within), expected * math.expm1(within))

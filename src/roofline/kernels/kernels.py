@@ -1,6 +1,6 @@
-"""Op × target → the law that times it, with the constants of the kernel that runs: one function for each kind of op.
+"""Times of ops on a target: one function per kind of op, which selects the kernel, its constants and its law.
 
-Nothing here knows a model. A law's seconds are those of one layer's op, before an engine's slow-downs and the floor.
+Nothing here depends on a model. Times are for the op of one layer, before an engine's slowdown factors and the floor.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ from roofline.work.counting import STANDARD
 from roofline.work.step import Queries, Step
 
 VERIFYING = 16
-"""Most new tokens of a query that run the decode kernel (drafts to verify); more run the prefill kernel."""
+"""Maximum new tokens per query for the decode kernel (drafts to verify); longer queries use the prefill kernel."""
 ATTENTION_BACKWARD = 2.5 / 0.85
-"""Time of attention's gradient over that of its forward: five products instead of two (scores are recomputed), each at
-0.85 of the forward's rate. FlashAttention-2 (arXiv:2307.08691, figs. 5 and 6) and -3 (arXiv:2407.08608, figs. 5, 6)."""
+"""Time of attention's backward pass over its forward pass: five products instead of two (scores are recomputed), each
+at 0.85 of the forward rate. FlashAttention-2 (arXiv:2307.08691, figs. 5 and 6) and -3 (arXiv:2407.08608, figs. 5, 6).
+"""
 
 Seconds: TypeAlias = tuple[Count, Constants | Either]
-"""Seconds, and the constants used."""
+"""Seconds of an op, and the constants they were computed with."""
 WorkSort: TypeAlias = Literal["products", "wide", "experts", "attention", "streams"]
 Code: TypeAlias = Count
 
 
 def one_kernel(op: o.Op) -> Code:
-    """The same kernel whatever the sizes."""
+    """Regime of ops that run the same kernel at every size."""
     return 0
 
 
@@ -44,10 +45,10 @@ Law = Callable[[Any, Target], Seconds]
 
 @dataclass(frozen=True)
 class Kernel:
-    """How a kind of op runs: its `law`; `matrix`: on the matrix units; `work`: what an engine may slow it down as.
+    """How a kind of op runs: its `law`; `matrix`: on matrix units; `work`: category of an engine's slowdown factors.
 
-    `regime`: a number for each element that says which kernels run it, elements of one number being timed together;
-    -1 where none does.
+    `regime`: function from an op to a number per array element. Elements with the same number run the same kernels and
+    are timed together; -1: no kernel runs.
     """
 
     law: Law
@@ -57,15 +58,15 @@ class Kernel:
 
 
 KERNELS: KindTable[Kernel] = KindTable("kernels", o.Op, without=(o.Communicate,))
-"""Every kind of op except Communicate, which the network times."""
+"""Kind of op → kernel, for every kind except Communicate, which runs on the network."""
 GRADIENT_LAWS: KindTable[Law] = KindTable("laws of gradients", o.Op)
-"""Kind of op → the law of the `Backward` that is its gradient."""
+"""Kind of op → law of its `Backward` op."""
 
 
 def runs(
     *kinds: type[o.Op], matrix: bool = False, work: WorkSort = "streams", regime: Callable[[Any], Code] = one_kernel
 ) -> Callable[[Law], Law]:
-    """Registers the law of kinds of op."""
+    """Decorator that registers a function as the law of kinds of ops."""
 
     def register(function: Law) -> Law:
         KERNELS.add(Kernel(function, matrix, work, regime), *kinds)
@@ -75,18 +76,18 @@ def runs(
 
 
 def is_matrix(op: o.Op) -> bool:
-    """Whether an op, or the op it is the gradient of, runs on the matrix units; what the network does is no kernel."""
+    """Whether an op, or the forward op of a gradient, runs on the matrix units. False for communication."""
     return not isinstance(op, o.Communicate) and KERNELS[type(op.origin)].matrix
 
 
 def work_of(op: o.Op) -> WorkSort:
-    """What sort of work an engine may slow down; attention that is run kernel by kernel streams its scores."""
+    """Category of work for an engine's slowdown factors. Unfused attention counts as "streams"."""
     of = op.origin
     return "streams" if isinstance(of, o.Attend) and not of.flash else KERNELS[type(of)].work
 
 
 def matrix_format(op: o.Op, target: Target) -> str:
-    """The format an op's matrix products run in; for attention and scans, that of the activations."""
+    """Compute format of an op's matrix products; for attention and scans, that of the activations."""
     if isinstance(op, (o.MatMul, o.ExpertMatMul)):
         return target.path(op).compute
     return target.precision.activations.compute or "bf16"
@@ -110,20 +111,20 @@ def _matmul(op: o.MatMul, target: Target) -> Seconds:
 
 
 def stacked_share(op: o.MatMul) -> Count:
-    """A product's share of the one that engines make of it and of another."""
+    """A product's share of the stacked product into which engines merge it with others."""
     return op.n / op.stacked if op.stacked else 1.0
 
 
 def _added(op: o.MatMul | o.ExpertMatMul, target: Target) -> float:
-    """Bytes per weight of adding to the gradient of the micro-batches before: it is read and written."""
+    """Bytes per weight to accumulate gradients over micro-batches: the gradient is read and written."""
     return 2 * float(getattr(target.precision, op.store).stored_bits) / 8
 
 
 @runs(o.ExpertMatMul, matrix=True, work="experts")
 def _experts(op: o.ExpertMatMul, target: Target) -> Seconds:
-    """The fused layer's time, shared out between its two products by their weights.
+    """Time of the fused layer, divided between its two products in proportion to their weights.
 
-    Of tokens gathered from other ranks only those enter that some expert here computes: at most one a row.
+    Of tokens gathered from other ranks, only those that a local expert computes enter: at most one per row.
     """
     path = target.path(op)
     constants = target.constants(path.dtype, "experts")
@@ -138,12 +139,12 @@ def _experts(op: o.ExpertMatMul, target: Target) -> Seconds:
 
 
 def share_of(op: o.ExpertMatMul) -> Count:
-    """A product's share of the weights of the fused layer."""
+    """A product's share of the fused layer's weights."""
     return op.k * op.n / ((2 + op.gated) * op.hidden * op.inner)
 
 
 def launch_of(op: o.Op, constants: Constants | Either) -> Count:
-    """Seconds of an op's time that its launch takes; the products of experts share one, and so do stacked ones."""
+    """Launch seconds within an op's time. The products of an MoE layer share one launch, as do stacked products."""
     match op:
         case o.ExpertMatMul():
             return constants.launch * share_of(op)
@@ -155,7 +156,7 @@ def launch_of(op: o.Op, constants: Constants | Either) -> Count:
 
 # -- attention -----------------------------------------------------------------------------------------------------
 def by_length(op: o.Attend) -> Code:
-    """Of each query: none of it, so many tokens to verify, or a prompt."""
+    """Regime of attention by query length: no sequences, 1 to `VERIFYING` new tokens, or a prompt."""
     alone = len(op.step.queries) == 1 and not is_array(op.step.parts)
     code: Code = 0
     for q in op.step.queries:
@@ -167,10 +168,10 @@ def by_length(op: o.Attend) -> Code:
 
 @runs(o.Attend, matrix=True, work="attention", regime=by_length)
 def _attend(op: o.Attend, target: Target) -> Seconds:
-    """Queries of a few tokens together in the decode kernel, prompts one kind after another in the prefill kernel.
+    """Short queries run together in the decode kernel; prompts run in the prefill kernel, one group after another.
 
-    The keys a token sees are those of the op's own mask: pairs / new tokens, whatever the mask is. Ranks that share out
-    a decode each attend to the keys that they cache.
+    A token sees pairs / new keys on average, as the op's mask determines. Ranks that split a decode each attend to the
+    keys in their own cache.
     """
     if not op.flash or (not target.engine.flash and any(is_long(q) for q in op.step.queries)):
         return _unfused(op, target, 2, target.engine.score_passes)
@@ -195,7 +196,7 @@ def _attend(op: o.Attend, target: Target) -> Seconds:
         if op.form == "absorbed":
             return verified(q)
         pairs, reach, new = op.pairs_of(q), op.pairs_of(Queries(q.cached + q.new - 1, 1)), q.new
-        if is_array(parts) or parts > 1:  # a rank's share of the queries, to all keys
+        if is_array(parts) or parts > 1:  # the rank's share of the queries attends to all keys
             new, pairs = q.new / parts, pairs / parts
         return law.prefill_seconds(
             q.count, new, q.cached + q.new - new, op.heads, op.kv_heads, op.qk_dim, op.v_dim, 0, 2.0, kv, roof,
@@ -215,7 +216,7 @@ def _attend(op: o.Attend, target: Target) -> Seconds:
         keys = sum(q.count * op.pairs_of(q) for q in alike) / (new * most(sequences, 1) * parts)
         seconds = seconds + where(sequences > 0, short(sequences, new, keys), 0.0)
     for q in brief:
-        if is_array(q.new):  # alone in its step, or drafts of many lengths, each verified by itself
+        if is_array(q.new):  # the only queries of the step, or drafts of different lengths: one kernel per group
             seconds = seconds + where(q.count > 0, verified(q), 0.0)
     for i, q in enumerate(prompts):
         each = where(q.count > 0, long(q), 0.0)
@@ -226,10 +227,10 @@ def _attend(op: o.Attend, target: Target) -> Seconds:
 def _picked(
     op: o.Attend, own: Constants, roof: law.Roof, short: Callable[..., Count], dense: Callable[[Queries], Count]
 ) -> Count:
-    """Queries that pick latents of their own, one kind after another, whatever form takes fewer FLOPs.
+    """Seconds of sparse MLA, one group of queries after another; absorbed even if expanding takes fewer FLOPs.
 
-    A few tokens take no less than without picking. Queries that see no more than they may pick run dense where an
-    engine has them so, with their latents expanded.
+    Short queries take at least as long as with dense attention. Queries that see no more keys than they may select run
+    dense with expanded latents, if the engine does so.
     """
     seconds: Count = 0.0
     for i, q in enumerate(op.step.queries):
@@ -245,15 +246,15 @@ def _picked(
 
 
 def is_long(q: Queries) -> bool:
-    """Whether a query runs the prefill kernel: its elements all do, or none does, in one regime."""
+    """Whether queries use the prefill kernel. Within a regime, either all array elements do or none."""
     return some(q.new > VERIFYING)
 
 
 def _unfused(op: o.Attend, target: Target, products: int, passes: float) -> Seconds:
-    """Attention kernel by kernel: products over the full square, and passes over its scores.
+    """Unfused attention: products over the full score matrix (no causal savings), and passes over the scores.
 
-    Forward 2 products and 4 passes (an engine's own number, where it is known), back 4 and 6: what arXiv:2205.05198,
-    table 4, measured of the layers of a 22B model (softmax and dropout skip the masked half).
+    Forward: 2 products and 4 passes (or the engine's number, if known); backward: 4 and 6, as measured in
+    arXiv:2205.05198, table 4, for the layers of a 22B model (softmax and dropout skip the masked half).
     """
     roof, plain = target.roof(target.precision.activations.compute or "bf16"), target.precision.activations
     constants = target.constants(wide_key(plain.compute), "matmul")
@@ -268,9 +269,9 @@ def _unfused(op: o.Attend, target: Target, products: int, passes: float) -> Seco
 
 @runs(o.Score, matrix=True)
 def _score(op: o.Score, target: Target) -> Seconds:
-    """An indexer: its products at the prefill kernel's share of the peak, its keys at the stream's of the bandwidth.
+    """An indexer: products at the prefill kernel's fraction of peak, keys at the stream law's fraction of bandwidth.
 
-    No engine's was fitted: what it takes from others is an assumption, whatever the grade of theirs.
+    No indexer was measured. Its grade is C, whatever the grades of the borrowed constants.
     """
     streamed, _ = one_pass(op, target)
     many = target.constants("bf16", "prefill").record
@@ -285,9 +286,9 @@ def _score(op: o.Score, target: Target) -> Seconds:
     o.LinearAttend, o.Recur, o.Loss, o.Update,
 )  # fmt: skip
 def one_pass(op: o.Op, target: Target) -> Seconds:
-    """Reads its inputs, writes its output; what rides on a neighbour pays for its bytes and not for a launch.
+    """One pass that reads inputs and writes outputs. An op fused with its neighbour adds bytes, but no launch.
 
-    Recurrences of channels and token shifts have not been measured: they touch each value once, as any stream does.
+    Channel recurrences and token shifts have not been measured: they are assumed to touch each value once.
     """
     constants = target.constants(wide_key(target.precision.activations.compute), "stream")
     width = float(target.precision.activations.stored_bits) / 8
@@ -301,15 +302,15 @@ def one_pass(op: o.Op, target: Target) -> Seconds:
 
 
 def by_tokens(op: o.Dual | o.Delta | o.Memorise) -> Code:
-    """One token a sequence, or more; or no sequence."""
+    """Regime of scans: 0 for one token per sequence, 1 for more, -1 for no sequences."""
     return where(op.step.sequences > 0, where(op.step.tokens > op.step.sequences, 1, 0), -1)
 
 
 @runs(o.Dual, o.Delta, o.Memorise, matrix=True, regime=by_tokens)
 def _scan(op: o.Delta | o.Dual | o.Memorise, target: Target) -> Seconds:
-    """Chunked over a prompt, one pass over the state for a single token.
+    """Chunked scan of a prompt; for a single token, one pass over the state.
 
-    No mLSTM has been measured: its chunks are the same products as Mamba-2's, and take that kernel's constants.
+    No mLSTM has been measured: its chunks have the same products as Mamba-2's, so it uses that kernel's constants.
     """
     singles, single = split_singles(op.step)
     batch, tokens = op.step.sequences - singles, op.step.tokens - single
@@ -328,9 +329,9 @@ def _scan(op: o.Delta | o.Dual | o.Memorise, target: Target) -> Seconds:
 
 
 def split_singles(step: Step) -> tuple[Count, Count]:
-    """Queries of one token beside longer ones, and their tokens on this rank: a kernel of their own passes over them.
+    """Number of one-token queries beside longer ones, and their tokens on this rank; they run in a separate kernel.
 
-    Those of array lengths stay with the longer ones.
+    Queries whose length is an array count as longer ones. (0, 0) if all queries have one token.
     """
     alone = [q for q in step.queries if not is_array(q.new) and q.new == 1]
     if len(alone) == len(step.queries):
@@ -356,14 +357,14 @@ def _attend_backward(op: o.Backward, target: Target) -> Seconds:
 
 @GRADIENT_LAWS.of(o.Score, o.Selective, o.Dual, o.Delta, o.LinearAttend, o.Recur, o.Memorise)
 def twice(op: o.Backward, target: Target) -> Seconds:
-    """As long as its forward, for the gradients of what it reads and of what it makes."""
+    """Backward pass at twice the forward time: gradients of the inputs and of the parameters."""
     seconds, constants = KERNELS[type(op.of)].law(op.of, target)
     return 2 * seconds, constants
 
 
 @GRADIENT_LAWS.of(o.MatMul, o.ExpertMatMul, o.Communicate, o.Backward, o.Update)
 def of_no_backward(op: o.Backward, target: Target) -> Seconds:
-    """A kind that has none: its gradients are ops of a kind with a law of its own, as a product's are."""
+    """Raise TypeError for kinds without a Backward op: gradients of products, for example, are products themselves."""
     raise TypeError(f"{type(op.of).__name__} has no Backward")
 
 
@@ -373,7 +374,7 @@ GRADIENT_LAWS.add(
 )  # fmt: skip
 
 
-# -- some elements ------------------------------------------------------------------------------------------------
+# -- selected elements --------------------------------------------------------------------------------------------
 def shape_of(op: o.Op) -> tuple[int, ...]:
     """The broadcast shape of an op's arrays."""
     values = [getattr(op, f.name) for f in fields(op)]
@@ -382,7 +383,7 @@ def shape_of(op: o.Op) -> tuple[int, ...]:
 
 
 def restricted(op: o.Op, shape: tuple[int, ...], places: Array) -> o.Op:
-    """The op at some elements of its arrays, flattened from `shape`; queries that none of them has are left out."""
+    """Select elements of an op's arrays by flat index into `shape`; queries absent from all of them are dropped."""
 
     def at(value: Any) -> Any:
         if isinstance(value, Step):
@@ -395,7 +396,7 @@ def restricted(op: o.Op, shape: tuple[int, ...], places: Array) -> o.Op:
 
 
 def plainer(op: o.Op) -> o.Op:
-    """The op, where lengths of queries that all elements share are plain numbers."""
+    """Convert query lengths that are constant arrays to plain numbers."""
     parts = {f.name: getattr(op, f.name) for f in fields(op)}
     steps: dict[str, Any] = {n: v.with_queries(_plainer(v.queries)) for n, v in parts.items() if isinstance(v, Step)}
     ops: dict[str, Any] = {name: plainer(v) for name, v in parts.items() if isinstance(v, o.Op)}
@@ -403,7 +404,7 @@ def plainer(op: o.Op) -> o.Op:
 
 
 def _uniform(step: Step) -> Step:
-    """The step without queries of no sequence, lengths that all elements share as plain numbers."""
+    """Drop queries without sequences, and convert query lengths that are constant arrays to plain numbers."""
     return step.with_queries(_plainer(q for q in step.queries if some(q.count)))
 
 

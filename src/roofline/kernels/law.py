@@ -1,13 +1,13 @@
-"""How long one op takes on one chip: the laws.
+"""Laws: the time of one op on one chip as a function of its sizes and of fitted constants.
 
-Every law is arithmetic on its arguments, which may be floats or NumPy arrays that broadcast; so are the fields of a
-chip and of a record of constants.  Units are SI: FLOP, bytes, seconds.  A law has the same skeleton everywhere
+Arguments, fields of a chip and fitted constants may be floats or NumPy arrays that broadcast.  Units are SI: FLOP,
+bytes, seconds.  Every law has the form
 
     t = t0 + smooth_max(arithmetic, memory, ...)
 
-``t0`` is the launch floor, *arithmetic* is FLOPs that the tensor cores really execute (whole tiles, whole waves) over
-a fraction of the peak, *memory* is bytes over a fraction of the bandwidth.  With t0 = 0, fractions of 1, p = infinity
-and tiles of one element it is the roofline.
+``t0`` is the launch floor, *arithmetic* the FLOPs that the tensor cores really execute (whole tiles, whole waves) over
+a fraction of the peak, *memory* the bytes over a fraction of the bandwidth.  With t0 = 0, fractions of 1, p = infinity
+and tiles of one element, a law is the roofline.
 """
 
 from collections.abc import Mapping
@@ -22,20 +22,20 @@ from roofline.declared.maths import ceil, is_array, least, most, root, where
 Number: TypeAlias = Any
 """A float, or an array of floats."""
 
-TILES = (64, 128, 256)  # edge of the square output tile one block of a GEMM computes
-SPLITS = (1, 2, 4, 8, 16)  # how many blocks may share the k loop of one tile
-GRAIN = 8  # rows by which one tile of a GEMM is taller than another
-QUERY_TILE = 64  # query rows are computed in multiples of this
-LONG_TILE = 128  # rows of the block that ends last in causal attention
-SINGLE_REACH = 256.0  # cached tokens after which a kernel that serves one query head per block shares the walk
-HEAD_TILE = 16  # query heads of MLA decode are computed in multiples of this
-CHOSEN = (1, 2, 4, 8)  # heights of tiles that a kernel of experts chooses from, in that of its lowest
-UNBOUNDED = 1e18  # keys that no query is too far from
+TILES = (64, 128, 256)  # edges of the square output tile that one block of a GEMM computes
+SPLITS = (1, 2, 4, 8, 16)  # numbers of blocks that may split the k loop of one tile
+GRAIN = 8  # step between the available tile heights of a GEMM, in rows
+QUERY_TILE = 64  # query rows are padded to multiples of this
+LONG_TILE = 128  # query rows of the block that finishes last in causal attention
+SINGLE_REACH = 256.0  # `reach` of DecodeLaw for kernels with one query head per block
+HEAD_TILE = 16  # query heads of MLA decode are padded to multiples of this
+CHOSEN = (1, 2, 4, 8)  # tile heights of MoE kernels, as multiples of the smallest
+UNBOUNDED = 1e18  # attention window that stands for no window
 
 
 @dataclass(frozen=True)
 class Roof:
-    """What a law needs to know of a chip.
+    """The properties of a chip that the laws use.
 
     peak: dense FLOP/s of the dtype the op computes in.  bandwidth: B/s of the memory.  l2: bytes of last-level cache.
     units: streaming multiprocessors (or cores).  keeps: share of l2 in which data survives from one kernel to the
@@ -63,11 +63,11 @@ class MatmulLaw:
     """GEMM.
 
     t0: s.  compute, memory: fractions of peak and bandwidth.  sharp: exponent p of the smooth maximum.  split: s, the
-    price of splitting k over blocks; infinite where the kernel cannot.  step: s per element of k that one block
-    needs at least (load latency).  l2: speed of cached traffic, in bandwidths.  height: rows are computed in
-    multiples of this (64: Hopper's wgmma; 16: mma).  tile: edge of the only tile; 0: the best of TILES, 1: nothing is
-    rounded up (a CPU).  pack: fraction of the bandwidth at which a product of more than one row first copies its
-    weights (BLAS on a CPU); infinite where none does.
+    cost of splitting k over blocks; infinite if the kernel cannot.  step: minimum s per element of k in one block
+    (load latency).  l2: speed of cached traffic, in bandwidths.  height: rows are padded to multiples of this (64:
+    Hopper's wgmma; 16: mma).  tile: edge of the only tile; 0: the best of TILES, 1: no padding (a CPU).  pack:
+    fraction of the bandwidth at which a product of more than one row first copies its weights (BLAS on a CPU);
+    infinite if it does not.
     """
 
     t0: Number = 3e-6
@@ -84,8 +84,8 @@ class MatmulLaw:
 
 @dataclass(frozen=True)
 class Quantised(MatmulLaw):
-    """GEMM whose activations are quantised just before. quantise_t0: s; quantise_memory: fraction of the bandwidth;
-    quantise_row: s per row of x (block scales that are laid out row by row)."""
+    """GEMM preceded by a pass that quantises its activations. quantise_t0: s; quantise_memory: fraction of the
+    bandwidth; quantise_row: s per row of x (for block scales laid out row by row)."""
 
     quantise_t0: Number = 0.0
     quantise_memory: Number = 0.5
@@ -93,7 +93,7 @@ class Quantised(MatmulLaw):
 
     @property
     def passes(self) -> bool:
-        """Whether the products that were measured had the pass; where not, its constants are none."""
+        """Whether the measured products included the pass. If not, the `quantise_` constants were not fitted."""
         return bool(np.any(self.quantise_t0 > 0) or np.any(self.quantise_memory != 0.5))
 
 
@@ -101,11 +101,11 @@ class Quantised(MatmulLaw):
 class PrefillLaw:
     """Attention of many new tokens.
 
-    t0: s.  compute: fraction of peak at head size 128.  memory: fraction of bandwidth (the passes of RoPE and cache
-    write are in it).  fixed: share of a query-key pair's time, at head size 128, that does not shrink with the head
-    (softmax).  pad: keys that each query tile costs beyond those it sees.  tail: weight of the block that ends last.
-    other: slowdown at head sizes other than 128, where only that size has a kernel of its own.  l2: speed of cached
-    traffic, in bandwidths.  capped: 1 where no query costs more keys than there are (a CPU's large key blocks), else 0.
+    t0: s.  compute: fraction of peak at head size 128.  memory: fraction of bandwidth (includes the passes of RoPE and
+    cache write).  fixed: share of a query-key pair's time, at head size 128, that does not shrink with the head size
+    (softmax).  pad: keys that each query tile costs beyond those it sees.  tail: weight of the block that finishes
+    last.  other: slowdown at head sizes other than 128, if only that size has a dedicated kernel.  l2: speed of cached
+    traffic, in bandwidths.  capped: 1 if padding never exceeds the number of keys (a CPU's large key blocks), else 0.
     """
 
     t0: Number = 1.2e-5
@@ -123,11 +123,11 @@ class PrefillLaw:
 class DecodeLaw:
     """Attention of one new token per sequence.
 
-    t0: s.  memory: fraction of bandwidth.  sharp: exponent p.  block: s a unit spends per (sequence, KV head); head:
-    the same where each query head is a block of its own.  walk: s per cached token one block walks; reach: tokens
-    after which more blocks share the walk (10⁷: they never do).  l2: speed of cached traffic, in bandwidths.
-    group: most query heads per KV head that the kernel serves together; beyond it each walks the cache by itself.
-    again: speed of those further walks, in bandwidths; 0: that of cached traffic.
+    t0: s.  memory: fraction of bandwidth.  sharp: exponent p.  block: s of a unit per (sequence, KV head); head: s per
+    (sequence, query head) for kernels with one query head per block.  walk: s per cached token in one block; reach:
+    tokens after which more blocks split the cache (10⁷: never).  l2: speed of cached traffic, in bandwidths.
+    group: most query heads per KV head that the kernel processes together; beyond it each head reads the cache itself.
+    again: speed of these repeated reads, in bandwidths; 0: `l2`.
     """
 
     t0: Number = 9e-6
@@ -144,7 +144,7 @@ class DecodeLaw:
 
 @dataclass(frozen=True)
 class Latent:
-    """MLA decode, absorbed. As Decode, plus compute: fraction of peak; block: s a unit spends per 64 query heads."""
+    """Absorbed MLA decode. As DecodeLaw, plus compute: fraction of peak; block: s of a unit per 64 query heads."""
 
     t0: Number = 1.1e-5
     compute: Number = 0.6
@@ -158,9 +158,9 @@ class Latent:
 
 @dataclass(frozen=True)
 class Sparse:
-    """MLA over the latents that each query picks, absorbed. t0: s. compute: fraction of peak. heads: a tile of query
-    heads. least: keys that a query costs at least, as a share of those it may pick. short: 1 where queries that see no
-    more than they may pick run so too, 0 where their latents are expanded."""
+    """Absorbed sparse MLA, in which each query selects latents. t0: s. compute: fraction of peak. heads: tile of query
+    heads. least: minimum cost of a query, as a share of the keys it may select. short: 1 if queries that see no more
+    keys than they may select also run absorbed, 0 if their latents are expanded."""
 
     t0: Number = 1.1e-5
     compute: Number = 0.4
@@ -171,11 +171,11 @@ class Sparse:
 
 @dataclass(frozen=True)
 class ExpertsLaw:
-    """Fused MoE layer. t0: s; compute, memory, sharp as Matmul; passes: fraction of bandwidth the activation passes
-    (permute, activation, combine) reach; expert: s per expert touched; apart: s more where a rank holds only some of
-    the experts that its tokens choose; remote: bytes per hidden element of a pair that another rank computes; stage:
-    rows whose time it takes to load a tile of weights, 0 where there is one height of tiles; l2: speed of cached
-    traffic, in bandwidths; height, tile: as Matmul, the lowest of CHOSEN where kernels choose."""
+    """Fused MoE layer. t0: s; compute, memory, sharp as MatmulLaw; passes: fraction of bandwidth of the activation
+    passes (permute, activation, combine); expert: s per expert touched; apart: additional s if a rank holds only some
+    of the experts that its tokens choose; remote: bytes per hidden element of a pair that another rank computes;
+    stage: time to load a tile of weights, in rows, 0 for kernels with one tile height; l2: speed of cached traffic, in
+    bandwidths; height, tile: as MatmulLaw, height being the smallest one for kernels that choose among CHOSEN."""
 
     t0: Number = 2.5e-5
     compute: Number = 0.8
@@ -213,7 +213,7 @@ RECORDS: Mapping[str, type[Any]] = {
     "stream": StreamLaw,
     "scan": Scan,
 }
-"""The record of constants of each kind of law."""
+"""Kind of law → the class of its constants."""
 
 
 def smooth_max(p: Number, *terms: Number) -> Number:
@@ -228,7 +228,7 @@ def smooth_max(p: Number, *terms: Number) -> Number:
 
 
 def waves(blocks: Number, units: Number) -> Number:
-    """Time of `blocks` equal blocks on `units` units, in blocks: √(1 + (blocks/units)²), a ceiling made smooth."""
+    """Time of `blocks` equal blocks on `units` units, in block times: √(1 + (blocks/units)²), a smooth ceiling."""
     return root(1 + (blocks / units) ** 2)
 
 
@@ -238,29 +238,29 @@ def padded(count: Number, tile: Number) -> Number:
 
 
 def resident(footprint: Number, chip: Roof, full: float, none: float) -> Number:
-    """Share of a working set of `footprint` bytes still in L2 when it is used again: chip.keeps while the footprint is
-    under `full` L2s, falling to 0 at `none` L2s.  Cyclic reuse under LRU falls at once (1 to 1.12); a tensor handed
-    from kernel to kernel falls slowly (0.5 to 1.5)."""
+    """Share of a working set of `footprint` bytes that is still in L2 at its next use: chip.keeps for footprints below
+    `full` times the L2 size, falling to 0 at `none` times it.  The fall is steep for cyclic reuse under LRU (1 to 1.12)
+    and gradual for a tensor passed from kernel to kernel (0.5 to 1.5)."""
     if isinstance(chip.keeps, float) and chip.keeps == 0:
         return 0.0
     return chip.keeps * least(most((none - footprint / chip.l2) / (none - full), 0.0), 1.0)
 
 
 def transfer(size: Number, hit: Number, chip: Roof, memory: Number, l2: Number) -> Number:
-    """Seconds for `size` bytes of which the share `hit` comes from L2."""
+    """Seconds to move `size` bytes if the share `hit` comes from L2."""
     return size * ((1 - hit) / memory + hit / l2) / chip.bandwidth
 
 
 def causal_pairs(new: Number, cached: Number, window: Number) -> Number:
-    """Query-key pairs of `new` queries after `cached` tokens, each seeing itself and what precedes within `window`
-    (0 = no window): Σ_{i=1..new} min(cached + i, window)."""
+    """Query-key pairs of `new` causal queries after `cached` tokens with a sliding `window` (0 = no window):
+    Σ_{i=1..new} min(cached + i, window)."""
     span = where(window > 0, window, UNBOUNDED)
     inside = most(least(span - cached, new), 0.0)
     return inside * cached + inside * (inside + 1) / 2 + (new - inside) * span
 
 
 def tiled(m: Number, n: Number, k: Number, groups: Number, memory: Number, chip: Roof, c: MatmulLaw) -> Number:
-    """Seconds of `groups` products [m,k]·[k,n] in the best of the tilings, given the seconds of their traffic."""
+    """Seconds of `groups` products [m,k]·[k,n] with the fastest tiling. `memory`: seconds of their traffic."""
     tiles = (c.tile,) if c.tile else TILES
     splits = SPLITS[:1] if c.split == np.inf else SPLITS
     if not any(is_array(v) for v in (m, n, k, groups, memory)):
@@ -274,12 +274,12 @@ def tiling(
     tile: Number, split: Number, m: Number, n: Number, k: Number, groups: Number, memory: Number, chip: Roof,
     c: MatmulLaw,
 ) -> Number:  # fmt: skip
-    """Seconds in output tiles of edge τ = `tile` whose k loops s = `split` blocks share.
+    """Seconds with output tiles of edge τ = `tile` and the k loop of each split over s = `split` blocks.
 
     blocks = groups·⌈m/τ⌉·⌈n/τ⌉·s;  arithmetic = waves(blocks)·2·τ·η·(k/s)·units/(compute·peak),
-    η = min(τ, max(height, ⌈m/⌈m/τ⌉⌉_8)): the rows are shared out evenly, and libraries have tiles of many heights, for
-    the matrix instructions take a side in multiples of 8 (PTX ISA, wgmma.mma_async, mma and tcgen05.mma);
-    latency = waves(blocks)·(k/s)·step;  a split (s > 1) adds its price and the traffic of s partial sums in fp32.
+    η = min(τ, max(height, ⌈m/⌈m/τ⌉⌉_8)): rows are divided evenly, and libraries have tiles of many heights, as one side
+    of the matrix instructions is a multiple of 8 (PTX ISA, wgmma.mma_async, mma and tcgen05.mma);
+    latency = waves(blocks)·(k/s)·step;  a split (s > 1) adds its fixed cost and the traffic of s partial sums in fp32.
     """
     tall = tile if c.tile else most(tile, c.height)
     rows = ceil(m / tall)
@@ -297,8 +297,8 @@ def matmul_seconds(
 ) -> Number:  # fmt: skip
     """y[m,n] = x[m,k]·w[n,k]ᵀ, `groups` times; x, w, y are bytes per element (scales included).
 
-    t = t0 + tiled(...), traffic x·mk + w·nk + y·mn.  `cycle` is the bytes of weights used before these come round
-    again; infinite (always cold) in a model, min(5, ⌈L2/w⌉) copies in the benchmark that was fitted.
+    t = t0 + tiled(...), traffic x·mk + w·nk + y·mn.  `cycle`: bytes of weights used before the same weights are used
+    again; infinite (always cold) in a model, min(5, ⌈L2/w⌉) copies in the benchmark used for the fit.
     """
     size = groups * (x * m * k + w * n * k + y * m * n)
     hit = resident(cycle + groups * (x * m * k + y * m * n), chip, 1.0, 1.12)
@@ -310,19 +310,19 @@ def quantised_matmul_seconds(
     m: Number, n: Number, k: Number, x: Number, w: Number, y: Number, quantise: Number, chip: Roof, c: Quantised,
     cycle: Number = np.inf,
 ) -> Number:  # fmt: skip
-    """matmul after the pass that quantises x from 16 bits, which moves `quantise` bytes per element of x: 5 where the
-    scale is per tensor (read for the maximum, read again, write), 3 per block.  0 = weight-only, no such pass."""
+    """A matmul and the pass before it that quantises x from 16 bits. The pass moves `quantise` bytes per element of x:
+    5 for per-tensor scales (read for the maximum, read again, write), 3 for block scales, 0 = no pass (weight-only)."""
     return quantise_pass(m, k, quantise, chip, c) + matmul_seconds(m, n, k, x, w, y, chip, c, cycle)
 
 
 def quantise_pass(m: Number, k: Number, each: Number, chip: Roof, c: Quantised) -> Number:
-    """Seconds of the pass that quantises x[m,k] from 16 bits and moves `each` bytes per element; 0 where each is 0."""
+    """Seconds of the pass that quantises x[m,k] from 16 bits and moves `each` bytes per element; 0 if `each` is 0."""
     fixed = where(each > 0, c.quantise_t0 + c.quantise_row * m, 0.0)
     return fixed + transfer(each * m * k, resident(2 * m * k, chip, 0.5, 1.5), chip, c.quantise_memory, c.l2)
 
 
 def stream(size: Number, chip: Roof, c: StreamLaw) -> Number:
-    """Element-wise op that reads and writes `size` bytes in all: t = t0 + size/(memory·W)."""
+    """Element-wise op that reads and writes `size` bytes in total: t = t0 + size/(memory·W)."""
     return c.t0 + transfer(size, resident(size, chip, 0.5, 1.5), chip, c.memory, c.l2)
 
 
@@ -333,11 +333,11 @@ def prefill_seconds(
 ) -> Number:  # fmt: skip
     """Causal attention of `new` tokens after `cached` ones, in each of `batch` sequences.
 
-    key, value: head sizes; q, kv: bytes per element of queries/outputs and of keys/values; window 0 = full. Masks that
-    are no window give their own `pairs` of a sequence and `reach`, the keys its last token sees.
+    key, value: head sizes; q, kv: bytes per element of queries/outputs and of keys/values; window 0 = full. For other
+    masks, `pairs`: query-key pairs of a sequence, and `reach`: keys that its last token sees.
     t = t0 + B/(memory·W) + √(all² + longest²),
     all = 2(key+value)·batch·heads·⌈new⌉₆₄·(pairs/new + pad)·g/(compute·P), g = (1−fixed) + fixed·128/d, d = mean head
-    size; longest = the same for one block of 128 queries that sees every key, on one unit.
+    size; longest = the time of one block of 128 queries that sees every key, on one unit.
     """
     total = new + cached
     span = where((window > 0) & (window < total), window, total) if reach is None else reach
@@ -383,7 +383,7 @@ def decode_seconds(
 def latent_decode(
     batch: Number, length: Number, heads: Number, rank: Number, rope: Number, kv: Number, chip: Roof, c: Latent
 ) -> Number:
-    """MLA attention of one token per sequence, absorbed: every head reads the one latent cache.
+    """Absorbed MLA attention of one token per sequence: all heads read the same latent cache.
 
     rank, rope: sizes of the latent and of the rotary part; kv: bytes per element of the cache.
     FLOP = 2·batch·L·⌈heads⌉₁₆·(2·rank + rope); bytes = batch·L·(rank + rope)·kv + queries and outputs.
@@ -398,9 +398,9 @@ def latent_decode(
 def sparse_seconds(
     tokens: Number, keys: Number, picks: Number, heads: Number, width: Number, chip: Roof, c: Sparse
 ) -> Number:
-    """MLA of queries that pick latents of their own: a gather for each, shared by its heads alone.
+    """MLA of queries that each select and gather their own latents, shared by the heads of that query only.
 
-    `keys` of a token on average, of `picks` that it may pick; width: multiply-adds of a pair and head, 2·rank + rope.
+    `keys`: mean selected keys per token; `picks`: the maximum; width: multiply-adds per pair and head, 2·rank + rope.
     t = t0 + tokens·max(keys, least·picks)·⌈heads/tile⌉·tile·2·width / (compute·peak).
     """
     pairs = tokens * most(keys, c.least * picks)
@@ -413,12 +413,12 @@ def experts_seconds(
 ) -> Number:  # fmt: skip
     """Fused MoE layer on one rank: permute, grouped up (and gate) product, activation, down product, combine.
 
-    tokens enter; `rows` token-expert pairs are computed here on `touched` distinct experts; gated: 1 for three
-    matrices, 0 for two; x, w: bytes per element of activations and weights; even: 1 where every expert has as many
-    rows as the next, as in a benchmark with balanced loads; remote: pairs of the tokens that enter whose experts other
-    ranks hold: they are routed, and zeros stand in for them where the pairs of a token are added up.
-    t = t0 + touched·expert + two grouped GEMMs of the tiles that rows/touched rows an expert fill, which share one
-    traffic term (the weights of the experts touched) + activation passes.
+    tokens: input tokens; rows: token-expert pairs computed here, on `touched` distinct experts; gated: 1 for three
+    matrices, 0 for two; x, w: bytes per element of activations and weights; even: 1 if all experts have the same
+    number of rows, as in a benchmark with balanced loads; remote: token-expert pairs whose experts are on other ranks:
+    they are routed here, and contribute zeros when the pairs of a token are summed.
+    t = t0 + touched·expert + two grouped GEMMs with tiles for rows/touched rows per expert, which share one traffic
+    term (the weights of the experts touched) + activation passes.
     """
     touched = most(touched, 1.0)
     weights = touched * (2 + gated) * hidden * inner * w
@@ -437,21 +437,21 @@ def experts_seconds(
 
 
 def expert_tiles(per: Number, tile: Number, even: Number) -> Number:
-    """Expected tiles of `tile` rows that one of the experts touched fills, `per` rows on average.
+    """Expected number of tiles of `tile` rows per touched expert, which has `per` rows on average.
 
-    Loads are taken as geometric, P(N > n) = (1 − 1/per)ⁿ for n ≥ 0: wider than chance spreads them, about as wide as a
-    power law of exponent 1. Then E⌈N/tile⌉ = Σ_j P(N > j·tile) = 1/(1 − (1 − 1/per)^tile), which grows without steps
-    from 1 to per/tile + 1/2. Where loads are even it is ⌈per/tile⌉.
+    Loads are assumed geometric, P(N > n) = (1 − 1/per)ⁿ for n ≥ 0: wider than random routing, about as wide as a power
+    law of exponent 1. Then E⌈N/tile⌉ = Σ_j P(N > j·tile) = 1/(1 − (1 − 1/per)^tile), which grows smoothly from 1 to
+    per/tile + 1/2. For even loads it is ⌈per/tile⌉.
     """
     spread = 1 / (1 - (1 - 1 / most(per, 1.0)) ** tile)
     return where(even > 0, padded(per, tile) / tile, spread)
 
 
 def tile_rows(per: Number, height: Number, stage: Number, even: Number) -> Number:
-    """Rows of one expert, `per` on average, as the tensor cores run them: min over heights h of (h + stage)·tiles.
+    """Padded rows of one expert that has `per` rows on average: min over tile heights h of (h + stage)·tiles.
 
-    Loading a tile of weights to the tensor cores takes as long as `stage` rows; kernels then have tiles of several
-    heights and choose by the rows there are. With stage 0 there is one, of `height`.
+    Loading a tile of weights into the tensor cores takes as long as `stage` rows, so kernels have tiles of several
+    heights and choose by the number of rows. With stage 0 there is one tile height, `height`.
     """
     rows = [(h * height + stage) * expert_tiles(per, h * height, even) for h in CHOSEN]
     best = rows[0]
@@ -467,7 +467,7 @@ def scan(
     """Chunked gated delta rule over `tokens` tokens in each of `batch` sequences (chunks of 64).
 
     Per token and value head: 2·(64·(key + value) + 3·key·value) FLOP; per token: q, k of key_heads, v and o of
-    value_heads, each passed twice.  Chunks of one sequence follow each other: ⌈tokens/64⌉·chunk·waves.
+    value_heads, each moved twice.  The chunks of a sequence are serial: ⌈tokens/64⌉·chunk·waves.
     """
     flops = 2 * batch * padded(tokens, 64) * value_heads * (64 * (key + value) + 3 * key * value)
     size = 4 * batch * tokens * (2 * key_heads * key + 2 * value_heads * value)

@@ -1,4 +1,4 @@
-"""A chip as ops run on it: its peaks, number formats, the engine whose kernels run, and its cluster."""
+"""The target that ops run on: a chip, number formats, an engine and a cluster."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Known = TypeVar("Known")
 
 @dataclass(frozen=True)
 class Mode:
-    """How expected times are computed: `calibrated`, `ideal` (the floor), or `fixed` shares of peak and bandwidth."""
+    """How times are predicted: `calibrated`, `ideal` (the floor), or `fixed` fractions of peak and bandwidth."""
 
     name: str
     mfu: float = 1.0
@@ -34,7 +34,7 @@ CALIBRATED, IDEAL = Mode("calibrated"), Mode("ideal")
 
 @dataclass(frozen=True)
 class Target:
-    """A chip with the number formats in use, the engine whose kernels run, and its cluster."""
+    """A chip with the number formats in use, the engine that provides the kernels, and its cluster."""
 
     chip: Chip
     precision: Precision
@@ -63,7 +63,7 @@ class Target:
         return self._once(fmt, lambda: roof_of(self.chip, fmt))
 
     def path(self, product: o.MatMul | o.ExpertMatMul) -> Path:
-        """How a product runs, by the part of the model that its weights belong to."""
+        """Execution path of a product, which depends on the format of its part of the model."""
         weights, activations = self.precision.chosen(product.part, product.format), self.precision.activations
         if isinstance(product, o.MatMul) and product.absorbs and self.engine.widens:
             weights = activations
@@ -81,19 +81,18 @@ class Target:
         return self._once(("path", weights), running)
 
     def quantising(self, dtype: str) -> Constants | None:
-        """Constants of the quantise pass before products in a dtype: its own, or fp8's where it was timed without a
-        pass.
+        """Constants of the quantise pass before products in a dtype, or fp8's if that dtype was measured without one.
 
-        None where neither was measured with a pass, which is then an ordinary element-wise op. Without an engine it is
-        one kernel with a scale per token: the constants over all engines' rows include TensorRT-LLM's two kernels with
-        a scale per tensor, which no engine runs.
+        None if neither was measured with a pass, which is then an ordinary element-wise op. Without an engine, the pass
+        is one kernel with per-token scales: constants over the rows of all engines would include TensorRT-LLM's two
+        kernels with per-tensor scales, which no engine runs.
         """
         software = self.engine.software or ONE_PASS
         known = (constants_for(self.chip, each, "quantised_matmul", software) for each in (dtype, "fp8"))
         return next((c for c in known if c.record.passes), None)
 
     def kernel(self, weights: Format) -> str | None:
-        """The dtype of the engine's kernel for experts in a format on this generation, None for the format's own."""
+        """Dtype of the engine's MoE kernel for weights in a format on this chip; None: the format's default kernel."""
         return self.engine.kernel(weights.name, self.chip.generation)
 
     @cached_property
@@ -131,9 +130,9 @@ def mode_named(spec: str | Mode) -> Mode:
 
 
 def roof_of(chip: Chip, fmt: str) -> law.Roof:
-    """A chip as the laws see it, for work in a format.
+    """The chip properties that the laws use, for work in a format.
 
-    Data survives from kernel to kernel in one undivided last-level cache (Ada, GB202, CPUs), not in one of two.
+    Data survives between kernels in a single last-level cache (Ada, GB202, CPUs), not in one split into two halves.
     """
     keeps = 1.0 if chip.kind == "cpu" or chip.generation in ("ada", "blackwell-rtx") else 0.0
     return law.Roof(chip.peak(fmt), chip.bandwidth, chip.cache or 1.0, chip.units or 100, keeps)
@@ -144,7 +143,7 @@ def roof_of(chip: Chip, fmt: str) -> law.Roof:
 class Path:
     """How a product runs: the dtype of its constants, the compute format, bytes per value of weights and activations.
 
-    `quantise`: bytes per value of the pass that quantises the activations before it, 0 without one.
+    `quantise`: bytes per activation moved by the quantise pass before the product, 0 without a pass.
     """
 
     dtype: str
@@ -164,12 +163,12 @@ MXFP4 = 0.5 + 1 / 32
 
 
 def wide_key(fmt: str | None) -> str:
-    """The dtype whose constants a format of 16 bits or more uses: its own, or bf16's where it was not measured."""
+    """The dtype whose constants a format of 16 bits or more uses: its own, or bf16 if it was not measured."""
     return fmt if fmt in WIDE else "bf16"
 
 
 def path_of(weights: Format, activations: Format) -> Path:
-    """A product's path: weight-only formats compute at the activations' peak, others quantise the activations."""
+    """Path of a product: weight-only formats compute at the activations' peak, others quantise the activations."""
     stored, wide = float(weights.stored_bits) / 8, float(activations.stored_bits) / 8
     plain = activations.compute or "bf16"
     if weights.compute is None:
@@ -190,15 +189,15 @@ def path_of(weights: Format, activations: Format) -> Path:
 
 
 def unfused_path(path: Path, weights: Format, fused: Collection[str]) -> Path:
-    """The path without a quantise pass where the checkpoint has the scales, or where the engine quantises to the format
-    in the kernel before."""
+    """Drop the quantise pass if the checkpoint has static scales or the engine fuses quantisation with the kernel
+    before."""
     return replace(path, quantise=0.0) if weights.static or path.dtype in fused else path
 
 
 def integer_path(path: Path, engine: Engine, chip: Chip) -> Path:
-    """The path of a product whose activations an engine rounds to 8 bits, for integer arithmetic.
+    """Compute in int8 if the engine rounds activations to 8 bits on this kind of chip.
 
-    llama.cpp on CPUs does so for every quantised type (`vec_dot_type` of ggml/src/ggml-cpu/ggml-cpu.c).
+    llama.cpp does so on CPUs for every quantised type (`vec_dot_type` in ggml/src/ggml-cpu/ggml-cpu.c).
     """
     quantised = path.dtype in ("int8_wo", "int4_wo", "w4a16_mxfp4")
     return (
@@ -207,15 +206,14 @@ def integer_path(path: Path, engine: Engine, chip: Chip) -> Path:
 
 
 def kernel_path(path: Path, kernel: str | None) -> Path:
-    """The path of a product whose weights the chip multiplies directly: mxfp4 by mxfp4 activations."""
+    """Path of a product with native mxfp4 arithmetic (mxfp4 weights by mxfp4 activations); other paths unchanged."""
     if kernel != "mxfp4":
         return path
     return replace(path, dtype=kernel, compute="fp4", activation=MXFP4, quantise=2 + MXFP4)
 
 
 def experts_path(weights: Format, activations: Format, kernel: str | None) -> Path:
-    """The path of routed experts, whose kernel quantises by itself: the kernel that an engine names, or the format's
-    own.
+    """Path of routed experts, with the engine's kernel or the format's default one; the kernel itself quantises.
 
     `w4a8_mxfp4_mxfp8` multiplies mxfp4 weights by 8-bit activations, `mxfp4` by mxfp4 activations; `bf16` first unpacks
     the weights to 16 bits.

@@ -36,13 +36,11 @@ from roofline.work.traffic import FLOOR, FUSED, UNFUSED
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of one op. `compute`, `memory`, `network`: at full peak and bandwidth. `fixed`: launch time in
+    """Seconds of one op. `compute`, `memory`, `network`: at full peak and bandwidth. `fixed`: launch time, a part of
     `expected`.
 
     `error`: deviations from `expected` that hold 80 % of measurements. `grade`: A fitted on this chip, B on its
-    generation, C on others. `launches`: kernels launched, 0 where the op has nothing to do or is part of another
-    kernel.
-    generation, C on others. `launches`: kernels launched, 0 where the op has nothing to do or rides on another.
+    generation, C on others. `launches`: kernels launched, 0 if the op has no work or is fused into another kernel.
     """
 
     compute: Count
@@ -75,13 +73,13 @@ SUMMED = ("compute", "memory", "expected", "fixed", "network", "launches")
 
 
 def ideal(op: o.Op, target: Target) -> tuple[Count, Count]:
-    """Seconds at full peak and at full bandwidth of the least bytes."""
+    """Seconds of the FLOPs at full peak, and of the minimum bytes at full bandwidth."""
     chip, of = target.chip, op.origin
     if is_matrix(op):
         peak = chip.peak(matrix_format(of, target))
-        if isinstance(of, o.Attend):  # caches in 8 bits may be multiplied in 8 bits
+        if isinstance(of, o.Attend):  # attention over an 8-bit cache may compute in 8 bits
             peak = max(peak, chip.peaks.get(target.precision.kv.compute or "", 0.0))
-        if isinstance(of, o.Score):  # indexers run in 8 bits where the chip can
+        if isinstance(of, o.Score):  # indexers compute in 8 bits if the chip supports it
             peak = max(peak, chip.peaks.get("fp8", 0.0))
     else:
         peak = max(chip.vector.values(), default=max(chip.peaks.values()))
@@ -89,7 +87,7 @@ def ideal(op: o.Op, target: Target) -> tuple[Count, Count]:
 
 
 def time_op(op: o.Op, target: Target) -> Timing:
-    """The timing of one op, arrays element by element. Raises InputError where the chip lacks the format it needs."""
+    """Time one op, elementwise for arrays. Raises InputError if the chip does not support the op's format."""
     if isinstance(op, o.Communicate):
         return _communicate(op, target)
     code = KERNELS[type(op)].regime(op)
@@ -137,7 +135,7 @@ def _time(op: o.Op, target: Target) -> Timing:
     fixed = 0.0 if op.rides else launch_of(op, constants) * (seconds > 0)
     within = target.engine.within(generation, work)
     error = constants.deviation(expected) if within is None else deviation_within(expected, within)
-    if target.engine.grade(generation, work) == "C":  # an assumed factor may as well be none, or its square
+    if target.engine.grade(generation, work) == "C":  # an assumed factor f may really be 1 to f²
         error = error.beside(deviation_within(expected, abs(math.log(factor))))
     if isinstance(op, o.ExpertMatMul):
         error = error.of_a_part(share_of(op))
@@ -145,10 +143,10 @@ def _time(op: o.Op, target: Target) -> Timing:
 
 
 def time_quantise(op: o.Op, target: Target) -> Timing | None:
-    """The pass that quantises a product's activations as an op of its own; None where there is none."""
+    """Time of the separate pass that quantises a product's activations; None without such a pass."""
     if not isinstance(op, o.MatMul) or op.phase == "weight" or target.mode.name != "calibrated":
         return None
-    if op.beside and op.phase != "backward":  # going back, each quantises the gradient of its own output
+    if op.beside and op.phase != "backward":  # products of one input share a forward pass
         return None
     path = target.path(op)
     if not path.quantise:
@@ -166,7 +164,7 @@ def time_quantise(op: o.Op, target: Target) -> Timing | None:
 
 
 def _communicate(op: o.Communicate, target: Target) -> Timing:
-    """A collective on the target's cluster; sizes use the activations' format, for a dispatch its own format."""
+    """Time a collective on the target's cluster. Sizes use the format of the activations or, for dispatch, its own."""
     if op.collective not in ("dispatch", "combine"):
         return _transferred(op, target, None)
     decoding = op.decoding
@@ -181,7 +179,7 @@ def _communicate(op: o.Communicate, target: Target) -> Timing:
 
 
 def _transferred(op: o.Communicate, target: Target, kernel: ExchangeKernel | None) -> Timing:
-    """A collective; a dispatch or combine uses one of its kernels."""
+    """Time a collective. `kernel`: kernel of a dispatch or combine, None for other collectives."""
     routing, name = None, op.collective
     if kernel is not None and target.engine.dispatcher == "alltoall":
         name = "all_to_all"
@@ -194,13 +192,13 @@ def _transferred(op: o.Communicate, target: Target, kernel: ExchangeKernel | Non
         software=target.engine.network or target.engine.software or "nccl", routing=routing,
     )  # fmt: skip
     t = slowed(t, target, "collectives" if kernel is None else "exchanges")
-    launches = (t.expected > 0) * 1  # one rank alone, as an array of degrees may have, sends nothing
+    launches = (t.expected > 0) * 1  # a single rank, which an array of degrees may include, sends nothing
     error = deviation_between(t.expected, t.low, t.high, t.grade)
     return Timing(0.0, 0.0, t.expected, error, t.fixed, t.grade, t.floor, launches)
 
 
 def slowed(t: Transfer, target: Target, kind: str = "collectives") -> Transfer:
-    """A transfer under the engine's load, or under an ideal or fixed law."""
+    """Apply the engine's slowdown factors to a transfer, or the ideal or fixed law."""
     if target.mode.name != "calibrated":
         seconds = t.floor / (target.mode.mbu if target.mode.name == "fixed" else 1.0)
         return Transfer(t.floor, seconds, seconds, seconds, 0.0, t.moved, "-")

@@ -1,4 +1,4 @@
-"""Options that commands share, and how a result reaches stdout or a file."""
+"""Options shared by several commands, warnings, and output to stdout or a file."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ ModelArgument = Annotated[
     str, Parameter(help="A Hub id (`meta-llama/Llama-3.1-8B`), a catalog name, a config.json or its folder.")
 ]
 LONGEST_WARNING = 400
-"""Characters of a warning, which names what a config says."""
+"""Maximum characters of a warning, which may quote text from a config."""
 
 
 def _whole(type_: Hint, tokens: Sequence[Token]) -> list[int]:
-    """The whole numbers of an option, with k for 1,000 and Ki for 1,024; anything else is an error, not rounded."""
+    """Parse integers with optional suffixes (k is 1,000, Ki is 1,024). Fractions raise InputError, never round."""
     del type_
     return [whole_named(token.keyword or "value", token.value) for token in tokens]
 
@@ -40,7 +40,7 @@ def _one(type_: Hint, tokens: Sequence[Token]) -> int:
 
 
 def _amount(type_: Hint, tokens: Sequence[Token]) -> float:
-    """A number as a person writes it: `15e12`, `15T`, `400G`."""
+    """Parse a number with an exponent or a suffix: `15e12`, `15T`, `400G`."""
     del type_
     (token,) = tokens
     try:
@@ -57,7 +57,7 @@ Wholes = Annotated[list[int] | None, Parameter(converter=_whole, consume_multipl
 Switch = Annotated[bool, Parameter(negative="", show_default=False)]
 Json = Annotated[bool, Parameter(help="JSON, as docs/json.md has it.", negative="", show_default=False)]
 Several = Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")]
-"""Words of their own, one or several."""
+"""An option with one or more values."""
 Form = Annotated[
     bool,
     Parameter(
@@ -67,7 +67,7 @@ Form = Annotated[
     ),
 ]
 CLUSTER = group_settings(MachineSettings)["on"].help
-"""What names a machine."""
+"""Help text of the `--on` option."""
 OutFile = Annotated[Path | None, Parameter(name=("--out", "-o"))]
 Revision = Annotated[str | None, Parameter(help="A branch, tag or commit on the Hub.")]
 Headers = Annotated[
@@ -78,17 +78,17 @@ Headers = Annotated[
         show_default=False,
     ),
 ]
-"""Of commands that take a model: needs a folder or a Hub id with safetensors files, of which some kB are read."""
+"""`--headers` of commands with a model: needs a folder or Hub id with safetensors files; reads a few kB of each."""
 
 
 STEP = group_settings(Step)
-"""Settings that say which step; without any of them a prefill and a decode."""
+"""Settings that select a step. If none is given, commands show a prefill and a decode."""
 
 
 def steps_asked(settings: dict[str, Given], longest: int | None = None) -> list[tuple[str, Step]]:
-    """The steps that settings ask for, which are taken out, with a name for each.
+    """Remove the step settings from `settings` and return the steps they describe, as (name, step) pairs.
 
-    Without lengths a prefill and a decode, no longer than a context of `longest` tokens allows.
+    Without lengths, returns a prefill and a decode that fit in a context of `longest` tokens.
     """
     given = {name: settings.pop(name) for name in STEP if name in settings}
     if "cached" in given or "new" in given:
@@ -104,12 +104,12 @@ def steps_asked(settings: dict[str, Given], longest: int | None = None) -> list[
 
 
 def say(text: str) -> None:
-    """Lines on stderr."""
+    """Print lines on stderr."""
     print(inert_lines(text), file=sys.stderr)
 
 
 def warn(model: Model) -> None:
-    """What the config says that was not understood, and what was left out, on stderr."""
+    """Print on stderr which parts of the config are unknown and which parts of the model are not counted."""
     sys.stdout.flush()
     said = (*(f"warning: {text}" for text in model.warnings), *(f"not counted: {text}" for text in model.not_counted))
     for line in said:
@@ -117,7 +117,7 @@ def warn(model: Model) -> None:
 
 
 def warn_beyond(model: Model, steps: list[tuple[str, Step]]) -> None:
-    """A line on stderr for a step longer than the model's context, which counts all the same."""
+    """Warn on stderr about each step that is longer than the model's context. The step is still computed."""
     for name, step in steps:
         if model.context is not None and step.longest > model.context:
             text = f"{name} reaches {step.longest} tokens, the context of {model.name} is {model.context}"
@@ -126,7 +126,7 @@ def warn_beyond(model: Model, steps: list[tuple[str, Step]]) -> None:
 
 @contextmanager
 def progress_bar(title: str) -> Iterator[Callable[[int, int | None, str], None]]:
-    """A bar on stderr that says which part of how many was done last, and the time left; gone in the end."""
+    """Show a progress bar on stderr with the last completed part and the time left; cleared on exit."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -141,7 +141,7 @@ def progress_bar(title: str) -> Iterator[Callable[[int, int | None, str], None]]
 
 
 def refuse(fits: object, said: str = "") -> None:
-    """Exits with 1 where what was asked for does not fit, after `said` on stderr."""
+    """Unless `fits`, print `said` on stderr and exit with code 1."""
     if not fits:
         sys.stdout.flush()
         if said:
@@ -150,7 +150,7 @@ def refuse(fits: object, said: str = "") -> None:
 
 
 def warn_below(analyses: Iterable[tuple[str, Analysis]]) -> None:
-    """A line on stderr for a step whose traffic's factors bring it below what memory must carry."""
+    """Warn on stderr if a traffic convention counts fewer bytes than the step must at least move."""
     for name, a in analyses:
         if a.below_floor is not None:
             text = f"{name} moves {100 * float(a.below_floor):.0f} % of the bytes that must cross memory at least"
@@ -161,9 +161,9 @@ ENDINGS = {".json": "json", ".csv": "csv", ".parquet": "parquet", ".md": "md", "
 
 
 def form_of(output: Path | None, asked: Mapping[str, bool]) -> str:
-    """The form asked for, else that of the file's ending; a table ("") on stdout.
+    """Output format: the format option if given, else from the file extension; "" (a table) for stdout.
 
-    Raises InputError where the two differ, and for an ending that says nothing.
+    Raises InputError if option and extension disagree, or if the extension is unknown and no option is given.
     """
     option = next((form for form, wanted in asked.items() if wanted), "")
     if output is None:
@@ -177,7 +177,7 @@ def form_of(output: Path | None, asked: Mapping[str, bool]) -> str:
 
 
 def deliver(text: str, output: Path | None, force: bool) -> None:
-    """To stdout, or to a file as `keep` writes it."""
+    """Write text to stdout, or to a file with `keep`."""
     if output is None:
         sys.stdout.write(inert_lines(text))
     else:
@@ -185,7 +185,7 @@ def deliver(text: str, output: Path | None, force: bool) -> None:
 
 
 def keep(content: bytes, output: Path, force: bool) -> None:
-    """All of it to a file that is not there yet (or may be overwritten). Raises InputError where that cannot be."""
+    """Write a file atomically. Raises InputError if it exists and `force` is false, or if it cannot be written."""
     from roofline.views.files.atomic import check_new, whole_file
 
     check_new(output, force, "--out")

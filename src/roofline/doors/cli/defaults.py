@@ -1,9 +1,9 @@
-"""Options that a person need not repeat: from the environment, a project's `roofline.toml` and a user's.
+"""Default options from the environment, a project's `roofline.toml` and a user's `roofline.toml`.
 
-An option of the command line comes before `ROOFLINE_<OPTION>`, that before the nearest `roofline.toml` of the working
-folder or one above it, and that before `$XDG_CONFIG_HOME/roofline/roofline.toml` (`~/.config` where that is not set).
-A file names options at its top for all commands that take them, and in a table of a command's name for that one. What
-is set is said on stderr, as it can change every number; options that write files or run code cannot be set.
+Precedence: the command line, then `ROOFLINE_<OPTION>`, then the nearest `roofline.toml` in the working folder or a
+parent, then `$XDG_CONFIG_HOME/roofline/roofline.toml` (`~/.config` if that variable is not set). Top-level keys of a
+file apply to every command with such an option; a table named after a command applies to that command only. Applied
+defaults are reported on stderr, as they can change every number. Options that write files or run code cannot be set.
 """
 
 from __future__ import annotations
@@ -31,14 +31,15 @@ if TYPE_CHECKING:
 FILE_NAME = "roofline.toml"
 PREFIX = "ROOFLINE_"
 FURTHER = ("counting", "traffic", "slo", "theme", "dpi", "rows")
-"""Options that may be set and are no settings of a declared question."""
+"""Options that may be set although they are not settings of a declared question."""
 
 
 @cache
 def settable() -> tuple[str, ...]:
-    """Options that may be set: every setting that a question declares but files and drafts' models, and some more.
+    """Options that may be set: every declared setting except files and draft models, and those in `FURTHER`.
 
-    None of them writes a file, reaches another machine or runs code. The questions are loaded where something is set.
+    None of them writes a file, contacts another machine or runs code. Called only when a default is set, as it imports
+    all questions.
     """
     from roofline.views.reference.settings import questions
 
@@ -55,28 +56,28 @@ INSTEAD: tuple[frozenset[str], ...] = (
     frozenset({"layout", "tp", "pp", "dp", "ep"}), frozenset({"concurrency", "rate"}),
     frozenset({"cached", "new", "input", "context"}),
 )  # fmt: skip
-"""Options of which one, given nearer by, takes the place of the others."""
+"""Groups of alternatives: an option from a source of higher precedence overrides the others of its group."""
 MOST_VALUES = 64
 _DEFAULTED: ContextVar[frozenset[str]] = ContextVar("_DEFAULTED", default=frozenset())
 
 
 @dataclass(frozen=True)
 class Defaults:
-    """What one source sets: its name for people, and the words of each option."""
+    """Defaults from one source: its display name, and the values of each option as command-line words."""
 
     source: str
     values: Mapping[str, tuple[str, ...]]
 
 
 def is_default(name: str) -> bool:
-    """Whether an option of the running command was set by a file or the environment: then it may say nothing."""
+    """Whether an option of the running command comes from a file or the environment, and may have no effect."""
     return name in _DEFAULTED.get()
 
 
 def apply_defaults(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
-    """Gives the options of a command that were not given, as Cyclopts asks its `config`, and says which on stderr.
+    """Fill in options missing from the command line and report them on stderr. Used as Cyclopts' `config` hook.
 
-    Raises InputError for a file that cannot be read, and for keys and values that no option has.
+    Raises InputError for an unreadable file and for unknown keys or invalid values.
     """
     from cyclopts import Token
 
@@ -103,7 +104,7 @@ def apply_defaults(app: App, commands: tuple[str, ...], arguments: ArgumentColle
 
 
 def _rivals(name: str) -> set[str]:
-    """An option and those whose place it takes."""
+    """An option and the alternatives it overrides."""
     return {name}.union(*(group for group in INSTEAD if name in group and name not in ("input", "context"))) | (
         {"cached", "new"} if name in ("input", "context") else set()
     )
@@ -114,9 +115,9 @@ def _tell(source: Defaults, names: Iterable[str]) -> None:
     print(shortened(inert_line(f"{source.source} sets {pairs}"), WIDEST_LINE), file=sys.stderr)
 
 
-# -- where they stand ----------------------------------------------------------------------------------------------
+# -- sources of defaults -------------------------------------------------------------------------------------------
 def sources(command: str) -> Iterator[Defaults]:
-    """What the environment, the project and the user set for a command, the nearest first."""
+    """Defaults of a command from the environment, project file and user file, highest precedence first."""
     for variable in sorted(v for v in os.environ if v.startswith(PREFIX) and os.environ[v]):
         name = variable.removeprefix(PREFIX).lower().replace("_", "-")
         if name in settable():
@@ -131,7 +132,7 @@ def sources(command: str) -> Iterator[Defaults]:
 
 
 def _project_file() -> Path | None:
-    """The nearest file; a folder above that everybody may write to (`/tmp`) is passed over."""
+    """Path of the nearest `roofline.toml`; world-writable parent folders such as `/tmp` are skipped."""
     try:
         start = Path.cwd()
     except OSError:
@@ -154,14 +155,14 @@ def _user_file() -> Path | None:
 
 
 def _shown(path: Path) -> str:
-    """The path as it is shortest: in full, from the working folder or from the home folder."""
+    """The shortest form of a path: absolute, relative to the working folder, or relative to `~`."""
     home = os.path.expanduser("~")
     tilde = [f"~{str(path)[len(home) :]}"] if str(path).startswith(f"{home}{os.sep}") else []
     return printable(min(str(path), os.path.relpath(path), *tilde, key=len))
 
 
 def _settings(path: Path, field: str, command: str) -> dict[str, tuple[str, ...]]:
-    """What a file, `field` in errors, sets for a command: its table before what stands at the top."""
+    """Defaults in a file for a command; its table overrides top-level keys. `field`: name of the file in errors."""
     tables = parse_toml(read_text(path, LARGEST_MACHINE, field), field)
     values: dict[str, tuple[str, ...]] = {}
     for key, value in tables.items():
@@ -183,7 +184,7 @@ def _option(field: str, key: str) -> str:
 
 
 def _words(field: str, value: object) -> tuple[str, ...]:
-    """A text, a number or a list of these as words of a command line."""
+    """Convert a string, a number or a list of these to command-line words. Raises InputError for anything else."""
     parts = value if isinstance(value, list) else [value]
     if not parts or len(parts) > MOST_VALUES or any(isinstance(p, bool) or not isinstance(p, (str, int, float))
                                                     for p in parts):  # fmt: skip

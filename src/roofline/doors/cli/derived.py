@@ -5,8 +5,8 @@
     @with_settings(question)
     def simulate(model: ModelArgument, /, *, out: OutFile = None, **asked: Given) -> None: ...
 
-A command that only prints its answer is made by `command`; one that does more takes the settings as keywords, beside
-options of its own.
+`command` makes a command that only prints its answer. With `with_settings`, a function receives the settings as
+keyword arguments beside its own options.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ WHAT_IS_LEFT = inspect.Parameter.VAR_KEYWORD
 
 
 def command(question: Function, show: Callable[..., None], about: str) -> Callable[..., None]:
-    """The command of a question about a model, whose answer `show` prints.
+    """Create the command of a question about a model; `show` prints its answer.
 
-    `about`: what help says, with an example. The parameters of `show` behind the answer are options that are no
-    settings, such as `json`.
+    `about`: the help text, with an example. Parameters of `show` after the first become further options, such as
+    `--json`.
     """
     own = list(inspect.signature(show, eval_str=True).parameters.values())[1:]
 
@@ -58,10 +58,10 @@ def command(question: Function, show: Callable[..., None], about: str) -> Callab
 def with_settings(
     question: Function | Mapping[str, Setting], *, several: Sequence[str] = (), optional: Sequence[str] = ()
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command the settings of a question, or these, as options, which it takes as its last keywords.
+    """Decorator that adds the settings of a question (or a mapping of settings) as options, passed in `**kwargs`.
 
-    `several`: settings of which it takes lists. `optional`: settings that it does not always need. A parameter of its
-    own takes the place of a setting's option.
+    `several`: settings that accept lists. `optional`: required settings that the command may omit. A parameter of the
+    function replaces the setting of the same name.
     """
     settings = question if isinstance(question, Mapping) else question_settings(question)
 
@@ -77,7 +77,7 @@ def with_settings(
             with in_options(settings):
                 function(*args, **given)
 
-        run.__annotations__ = {}  # those of the signature count
+        run.__annotations__ = {}  # Cyclopts reads the annotations of __signature__
         run.__signature__ = inspect.Signature([  # type: ignore[attr-defined]
             *first, *options, *(p for p in own if p.kind == KEYWORD)
         ])  # fmt: skip
@@ -89,7 +89,7 @@ def with_settings(
 # -- errors --------------------------------------------------------------------------------------------------------
 @contextmanager
 def in_options(settings: Container[str]) -> Iterator[None]:
-    """Within it errors name settings as options."""
+    """Context in which errors name settings as command-line options."""
     try:
         yield
     except InputError as error:
@@ -108,7 +108,7 @@ def _option_of(word: re.Match[str], settings: Container[str]) -> str:
 
 # -- options -------------------------------------------------------------------------------------------------------
 def option_name(name: str) -> str:
-    """A setting as an option.
+    """The option name of a setting.
 
     >>> option_name("output_tokens")
     '--output-tokens'
@@ -117,14 +117,14 @@ def option_name(name: str) -> str:
 
 
 def option(setting: Setting, several: bool = False, optional: bool = False) -> inspect.Parameter:
-    """A setting as a parameter that Cyclopts makes an option of."""
+    """The function parameter from which Cyclopts makes a setting's option."""
     unlimited = optional or setting.default == inf
     default = None if unlimited else inspect.Parameter.empty if setting.default is NEEDED else setting.default
     return inspect.Parameter(setting.name, KEYWORD, default=default, annotation=annotation(setting, several, default))
 
 
 def annotation(setting: Setting, several: bool, default: object) -> object:
-    """The type of an option, with its help and how its words are read."""
+    """The annotated type of an option, with its help text and converter."""
     kind, optional = setting.kind, default is None
     if bool in kind.json:
         negative = f"--no-{setting.name.replace('_', '-')}" if optional or default is True else ""
@@ -139,7 +139,7 @@ def annotation(setting: Setting, several: bool, default: object) -> object:
     plain: Hint = Literal[kind.words] if kind.words else kind.json[0]
     converter = None if kind.words or kind.json[0] is str else _reader(kind)
     if converter is not None:
-        plain = reduce(or_, kind.json)  # what it reads a word into may be any of these
+        plain = reduce(or_, kind.json)  # the converter may return any of these types
     return Annotated[plain | None if optional else plain, Parameter(help=setting.help, converter=converter)]
 
 
@@ -165,5 +165,5 @@ def _list_reader(kind: ValueKind) -> Callable[[Hint, Sequence[Token]], Given]:
 
 
 def options_given(given: Settings) -> dict[str, Given]:
-    """The options that say something."""
+    """Options with a value other than None."""
     return {name: value for name, value in given.items() if value is not None}

@@ -1,4 +1,4 @@
-"""What commands about servers say of drafts."""
+"""Notes about draft layers in commands that simulate or estimate servers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from roofline.model.model import Model
 
 
 def with_its_drafts(model: Model, speculation: Speculation | None) -> Model:
-    """The model as its warnings should say it: a draft layer that runs is counted."""
+    """Adjust a model's "not counted" notes: with MTP speculation, one draft layer is counted."""
     if speculation is None or not speculation.mtp:
         return model
     note, left = drafts_note(len(model.drafts)), len(model.drafts) - 1

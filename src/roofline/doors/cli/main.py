@@ -1,6 +1,6 @@
-"""`roofline`: the commands, and what happens when one of them is asked for something that cannot be.
+"""Entry point of the `roofline` program: dispatch commands and report errors.
 
-stdout is the result and stderr the rest. Exit 0 done, 1 the answer is no, 2 bad input in one line.
+Results go to stdout, everything else to stderr. Exit codes: 0 success, 1 the answer is no, 2 invalid input (one line).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ All commands: roofline --help"""
 
 @cache
 def app(installable: bool = True) -> App:
-    """The commands and the options they share; `installable`: with that which installs shell completion."""
+    """Create the Cyclopts app. `installable`: include the command that installs shell completion."""
     from cyclopts import App
 
     from roofline.doors.cli.defaults import apply_defaults
@@ -62,8 +62,8 @@ def app(installable: bool = True) -> App:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Runs one command and exits with its code."""
-    gc.set_threshold(100_000)  # modules that load leave little behind: looking for it takes a tenth of a short command
+    """Run one command and exit with its code."""
+    gc.set_threshold(100_000)  # imports leave little garbage, and collecting it takes 10 % of a short command's time
     words = sys.argv[1:] if argv is None else argv
     with printing("roofline"):
         try:
@@ -78,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _run(words: Sequence[str]) -> None:
-    """The command of that line, after a line for each old name in it."""
+    """Run a command line after printing one line on stderr for each renamed option in it."""
     from roofline.doors.cli.old_names import names_that_changed, renamed
 
     words, told = renamed(with_command(words))
@@ -108,13 +108,13 @@ def with_command(words: Sequence[str]) -> Sequence[str]:
 
 
 def _command(words: Sequence[str]) -> None:
-    """The command; what Cyclopts does not understand becomes an exit in one line."""
+    """Run a command; parse errors of Cyclopts become a one-line message and exit code 2."""
     from cyclopts import CycloptsError, UnusedCliTokensError
 
     commands = app(not words or words[0] not in COMMANDS)
     if not words or words[0] in commands.help_flags:
         for name in COMMANDS:
-            commands[name]  # imported, so that the page can say what it does
+            commands[name]  # import every command, as the help page lists their descriptions
     try:
         commands(words, exit_on_error=False, print_error=False)
     except UnusedCliTokensError as error:
@@ -130,7 +130,7 @@ def _command(words: Sequence[str]) -> None:
 
 
 def _without_choices(message: str) -> str:
-    """A message of Cyclopts; where it is too long and names the nearest choice, without the other ones."""
+    """Shorten a Cyclopts message: drop the list of choices if the message is too long and names the nearest choice."""
     choices, hint = message.find("Choose from: "), message.find("Did you mean ")
     long = len(PROGRAM) + len(message) > WIDEST_LINE
     return f"{message[:choices]}{message[hint:]}" if long and 0 <= choices < hint else message

@@ -1,4 +1,4 @@
-"""Options that have had another name, and names of machines that have meant another: a line on stderr says so."""
+"""Renamed options, and machine names whose meaning has changed; a line on stderr reports each use."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ RENAMED: Mapping[str, Mapping[str, str]] = MappingProxyType({
     **dict.fromkeys(("report", "calibrate"), FILE), "train": {**FILE, "--no-overlap": "--overlap=none"},
     **dict.fromkeys(("generate", "serve", "simulate", "solve", "search", "sensitivity", "web"), TOKENS),
 })  # fmt: skip
-"""Command → its options' old names and the new ones."""
+"""Command → old option name → new option name."""
 
 
 def renamed(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """A command line with today's names of options, and a line for each old one.
+    """Replace old option names in a command line; also return one message for each replaced name.
 
     >>> renamed(["generate", "gpt2", "--output=9"])
     (['generate', 'gpt2', '--output-tokens=9'], ['--output is now called --output-tokens'])
@@ -36,7 +36,7 @@ def renamed(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _pairs(words: Sequence[str], names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Every word as it is now, with the old name it had; after `--` nothing is an option."""
+    """Yield each word with its new name, and its old name or "". Words after `--` are not options."""
     options = True
     for word in words:
         options = options and word != "--"
@@ -49,7 +49,7 @@ def _pairs(words: Sequence[str], names: Mapping[str, str]) -> Iterator[tuple[str
 
 @contextmanager
 def names_that_changed() -> Iterator[None]:
-    """Within it a machine whose bare name means fewer chips than before is said in one line on stderr, once."""
+    """Context that prints each MachineNameWarning (a name that now means fewer chips) once, as one line on stderr."""
     with warnings.catch_warnings():
         warnings.simplefilter("default", MachineNameWarning)
         usual = warnings.showwarning

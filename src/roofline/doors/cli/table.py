@@ -1,4 +1,4 @@
-"""The commands and how each is called."""
+"""The list of commands and their usage lines."""
 
 COMMANDS = {
     "answer": "MODEL [--on MACHINE ...] [OPTIONS]",
@@ -29,4 +29,4 @@ COMMANDS = {
     "calibrate": "[OPTIONS]",
     "accuracy": "[FILE] [OPTIONS]",
 }
-"""Every command and how it is called; each is imported when it is."""
+"""Command → usage line. The module of a command is imported when the command runs."""

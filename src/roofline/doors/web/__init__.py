@@ -1,1 +1,1 @@
-"""The page and its REST API, `roofline web`: FastAPI over the library, ES modules without a build step."""
+"""The web page and REST API of `roofline web`: FastAPI over the library, and ES modules without a build step."""

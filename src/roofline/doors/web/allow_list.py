@@ -1,4 +1,4 @@
-"""Models and machines by the names that a client may use: catalogs, figures, configs; never a path or an address."""
+"""Resolve model and machine names from clients: catalog names, figures, configs; never file paths or addresses."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from roofline.model.model import Model
 from roofline.model.sources.untrusted import parse_json, read_config
 
 LARGEST_CONFIG = 256 * 1024
-"""Bytes of a config that a client may send."""
+"""Maximum size in bytes of a config sent by a client."""
 _FIGURES = re.compile(r"[A-Za-z0-9_]+=[A-Za-z0-9_.+,=]*", re.ASCII)
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Allowed:
-    """What may be asked for beyond the catalogs: Hub ids (`hub`), this machine as `here` (`own_machine`), and machines
-    of `files`, which a person at this machine alone may name, never a client of a server.
+    """Names accepted beyond the catalogs: Hub ids (`hub`), this machine as `here` (`own_machine`), and machine files
+    (`files`). `files` is for commands run by a local user, never for clients of a server.
     """
 
     hub: bool = False
@@ -38,7 +38,7 @@ NOTHING_MORE = Allowed()
 
 
 def chosen_model(asked: str | JsonObject, allowed: Allowed = NOTHING_MORE) -> Model:
-    """A model of the catalog, of a config, of a GGUF header, or, where `allowed`, of the Hub. Raises InputError."""
+    """Load a model from the catalog, a config, a GGUF header or, if `allowed`, the Hub. Raises InputError."""
     if isinstance(asked, str):
         return _named(asked, allowed.hub)
     text = json.dumps(asked, sort_keys=True)
@@ -70,7 +70,7 @@ def _named(name: str, hub: bool) -> Model:
 
 
 def _built(config: JsonObject, name: str) -> Model:
-    """As `load` builds it, from a config that is read already."""
+    """Build a model from a parsed config, as `load` does."""
     from roofline.model.load import model_from
     from roofline.model.sources.origin import Origin
 
@@ -85,10 +85,10 @@ def _pasted(text: str) -> Model:
 
 @remembered(256)
 def chosen_machine(asked: str, allowed: Allowed = NOTHING_MORE) -> str | Chip | Cluster:
-    """A chip or a cluster of the catalogs, by its id, so many of a chip, a chip's figures, or this machine.
+    """Resolve a machine: a chip or cluster of the catalogs, COUNTxCHIP, a chip's figures, or `here`.
 
-    What it gives is understood: a name of the catalog, or the chip or cluster itself, so that nothing behind it looks
-    for a file. Raises InputError for anything else; `like=` too is refused, as a chip's file may stand behind it.
+    Returns a catalog id, a Chip or a Cluster, so that no later code interprets the name as a file. Raises InputError
+    for anything else, including `like=`, which may refer to a chip file.
     """
     name = asked.strip()
     if allowed.own_machine and name.lower() == "here":
@@ -107,7 +107,7 @@ def chosen_machine(asked: str, allowed: Allowed = NOTHING_MORE) -> str | Chip | 
 
 
 def chosen_chip(asked: str, allowed: Allowed = NOTHING_MORE) -> str | Chip:
-    """The same where one chip is meant, of this machine its own. Raises InputError for several."""
+    """Resolve a single chip; `here` is this machine's chip. Raises InputError for a machine of several chips."""
     machine = chosen_machine(asked, allowed)
     if not isinstance(machine, Cluster):
         return machine

@@ -1,4 +1,4 @@
-"""Questions and their answers: a body in, a result out. Each is the library's own function."""
+"""Route handlers of the main questions: each passes a request body to the library function of the same name."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from roofline.whatif.search.recommendations import best_first, served
 from roofline.work.step import Step
 
 ApiAnswer: TypeAlias = Result | JsonObject | bytes
-"""What a question of the API is answered by: a result, an object of JSON, the content of a file."""
+"""Type of an API answer: a result, a JSON object or the content of a file."""
 MOST_CHANGES_LISTED = 8
-"""Changes that advice lists."""
+"""Maximum number of changes that the advice route lists."""
 MOST_EVENTS = 400_000
-"""Tokens that one simulation generates at most."""
+"""Maximum number of tokens that one simulation generates."""
 
 
 def given_fields(asked: b.Body, allowed: Allowed) -> dict[str, Given]:
-    """Every field of a body by its name, as the library takes it: models and machines by what is allowed, lists of
-    numbers as arrays.
+    """Convert a request body to keyword arguments of the library: names resolved to models and machines as `allowed`
+    permits, lists of numbers converted to arrays.
 
-    What need not be given, and is null or an empty text, is left to the library's own default. Nothing else is left
-    out, so that a field which the question's function does not take is an error there.
+    Optional fields that are null or empty are omitted, so that the library's defaults apply. All other fields are
+    passed on, so that the library rejects a field it does not know.
     """
     given: dict[str, Given] = {}
     for name, field in type(asked).model_fields.items():
@@ -52,7 +52,7 @@ def given_fields(asked: b.Body, allowed: Allowed) -> dict[str, Given]:
                 chosen = chosen_machine if "Cluster" in setting.kind.classes else chosen_chip
                 value = [chosen(one, allowed) for one in value] if several else chosen(value, allowed)
         except InputError as error:
-            if error.field not in ("model", "on"):  # of a config, of figures
+            if error.field not in ("model", "on"):  # errors within a config or figures
                 raise
             raise InputError(name, error.value, error.expected, error.nearest) from error
         if several and name != "only" and not (setting is not None and setting.kind.several):
@@ -115,7 +115,7 @@ def train_answer(asked: b.Body, allowed: Allowed) -> ApiAnswer:
 
 
 def sweep_answer(asked: b.Body, allowed: Allowed) -> ApiAnswer:
-    """`roofline.estimate` of arrays: batches down, contexts across; with `only` no more than those figures."""
+    """`roofline.estimate` of arrays with batches as rows and contexts as columns; `only` selects figures."""
     given = given_fields(asked, allowed)
     only = given.pop("only", None)
     estimate: Result = rl.estimate(**{**given, "batch": given["batch"][:, None], "context": given["context"][None, :]})
@@ -132,11 +132,11 @@ SHOWN: Mapping[str, frozenset[str]] = MappingProxyType({
     "roofline": frozenset({*group_settings(Where), *group_settings(Step)}),
     "memory": ON_CHIPS | {"batch"}, "parameters": frozenset(), "diagram": frozenset(),
 })  # fmt: skip
-"""Kind of picture → the fields of a body that it shows, beside the model."""
+"""Kind of picture → request fields that it uses, beside the model."""
 
 
 def plot_answer(asked: b.Body, allowed: Allowed) -> ApiAnswer:
-    """`roofline.plot`: what a picture shows."""
+    """`roofline.plot`: the data of a picture."""
     given = given_fields(asked, allowed)
     unseen = next((name for name in given if name not in SHOWN[asked.kind] | {"model", "kind"}), None)
     if unseen is not None:
@@ -153,7 +153,7 @@ def plot_answer(asked: b.Body, allowed: Allowed) -> ApiAnswer:
 
 
 def simulate_answer(asked: b.Body, allowed: Allowed) -> ApiAnswer:
-    """`roofline.simulate`: request by request."""
+    """`roofline.simulate`: a server under traffic, request by request."""
     tokens = asked.output_tokens
     for name in ("input", "output_tokens"):
         text = getattr(asked, name)
@@ -165,7 +165,7 @@ def simulate_answer(asked: b.Body, allowed: Allowed) -> ApiAnswer:
 
 
 def given_search(asked: b.Body, given: dict[str, Given]) -> rl.Search:
-    """`rl.search` of the fields of a body; a rate takes the place of the usual concurrency, not of one asked for."""
+    """Call `rl.search`. A given rate replaces the default concurrency, but not one set in the request body."""
     if "rate" in given and "concurrency" not in asked.model_fields_set:
         given = {name: value for name, value in given.items() if name != "concurrency"}
     plans: rl.Search = rl.search(**given)
@@ -178,9 +178,9 @@ def search_answer(asked: b.Body, allowed: Allowed) -> ApiAnswer:
 
 
 def advice_answer(asked: b.Body, allowed: Allowed) -> ApiAnswer:
-    """Changes, the best of each lever first; each figure is a factor over that without it.
+    """Changes that make a batch faster, best of each lever first; figures are factors relative to no change.
 
-    `option`: that of `command`, `roofline serve`, whose requests in flight are the batch.
+    `option`: the option of `command` (`roofline serve`, with the batch as concurrency) that makes the change.
     """
     given = given_fields(asked, allowed)
     now = served(**given, command="serve")

@@ -1,4 +1,4 @@
-"""The server: the routes of the REST API, the page and its files."""
+"""The web application: routes of the REST API, the page and its static files."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ from roofline.views.text.catalogs.models import Catalog
 
 API = "/api/v1"
 QUICK = tuple(name for name, question in QUESTIONS.items() if not question.heavy)
-"""Questions that may be asked together."""
+"""Questions that may be sent in one request to the `batch` route."""
 TOO_MUCH = (ArithmeticError, RecursionError, MemoryError)
 WORTH_PACKING = 8192
-"""Bytes of an answer that is compressed."""
+"""Minimum size in bytes of a response that is compressed."""
 PROBLEMS: dict[int | str, dict[str, type[Refusal] | str]] = {
     400: {"model": Refusal, "description": "What cannot be read"},
     401: {"model": Refusal, "description": "A token is needed"},
@@ -62,9 +62,9 @@ def page_app(
     hosts: frozenset[str] | None = None,
     start: Scenario | None = None,
 ) -> AsgiApp:
-    """The whole application. `allowed`: what it looks up beyond the catalogs; `token`, `hosts`: see `Guard`.
+    """Create the ASGI application. `allowed`: names accepted beyond the catalogs; `token`, `hosts`: see `Guard`.
 
-    `start`: the scenario that a fresh page shows.
+    `start`: the scenario that the page shows first.
     """
     desk = Desk(allowed)
 
@@ -114,7 +114,7 @@ def _sorted(body: BaseModel) -> str:
 
 
 def _checked(name: str, body: Mapping[str, JsonValue]) -> str:
-    """A body as its route would take it. Raises InputError."""
+    """Validate a request body and return it as JSON with sorted keys. Raises InputError."""
     if name not in QUICK:
         raise not_one_of("name", name, QUICK)
     try:
@@ -126,7 +126,7 @@ def _checked(name: str, body: Mapping[str, JsonValue]) -> str:
 def _together(app: FastAPI, desk: Desk) -> None:
     @app.post(f"{API}/batch", responses=PROBLEMS, name="batch")
     async def batch(body: BatchAsked, request: Request) -> Response:
-        """Quick questions together: for each `status`, and `answer` or, where it is not 200, `problem`."""
+        """Several quick questions in one request. Each has a `status`, and an `answer` (200) or a `problem`."""
         asked: list[AskedOfPage | InputError] = []
         for each in body.questions:
             try:
@@ -149,7 +149,7 @@ def _part(answer: Answered) -> bytes:
 
 
 def _catalogs(app: FastAPI) -> None:
-    """What can be chosen."""
+    """Add the routes that list models, chips, clusters and engines."""
 
     @cache
     def models(find: str) -> bytes:
@@ -182,7 +182,7 @@ def _said(status: int, problem: Refusal, headers: Mapping[str, str] | None = Non
 
 
 def _refusal_of(error: Exception) -> Refusal | None:
-    """What a client is told of work that cannot be done; None for what is a fault of this program."""
+    """Error response for a question that cannot be answered; None if the error is a bug of this program."""
     if isinstance(error, InputError):
         near = [str(word) for word in error.nearest]
         return Refusal(message=error_line(error), field=error.field[:200], expected=error.expected, nearest=near)

@@ -1,4 +1,4 @@
-"""The page's modules as one script: a browser loads no modules from files on a disk, but it runs a script."""
+"""Bundle the page's ES modules into one script, as browsers do not load modules from `file:` URLs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _EXPORT = re.compile(r"^export (?:async )?(?:function|const|let|class) (\w+)", r
 
 
 def bundled(folder: Path, last: str) -> str:
-    """All modules that the module `last` wants, each a function that is called once, in an order that suits them."""
+    """Bundle the module `last` and its imports; each module becomes a function call, dependencies first."""
     parts = [_called(name, text) for name, text in _wanted(folder, last, {})]
     return '"use strict";\n' + "\n".join(parts)
 
 
 def _wanted(folder: Path, name: str, before: dict[str, None]) -> Iterator[tuple[str, str]]:
-    """A module after those that it imports, each once."""
+    """Yield (name, source) of a module after its imports, each once."""
     if name in before:
         return
     before[name] = None
@@ -30,7 +30,7 @@ def _wanted(folder: Path, name: str, before: dict[str, None]) -> Iterator[tuple[
 def _called(name: str, text: str) -> str:
     exports = ", ".join(dict.fromkeys(_EXPORT.findall(text)))
     body = re.sub(r"^export ", "", _IMPORT.sub(_taken, text), flags=re.MULTILINE)
-    if not exports:  # the last one, which may wait
+    if not exports:  # the entry module, which may use await
         return f"(async () => {{\n{body}}})();\n"
     return f"const module_{name} = (() => {{\n{body}return {{ {exports} }};\n}})();\n"
 

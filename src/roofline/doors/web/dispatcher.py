@@ -1,4 +1,4 @@
-"""Where questions arrive: answers that are known are given at once, others come from a process, quick or patient."""
+"""Request dispatcher: cached answers first, then a pool of worker processes for quick or for long questions."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from roofline.doors.web.questions import QUESTIONS, Answered, AskedOfPage
 from roofline.doors.web.workers import Workers
 
 MOST_KEPT = 32 * 2**20
-"""Bytes of answers that are remembered."""
+"""Capacity of the answer cache in bytes."""
 LARGEST_SHARE = 1 / 16
-"""Of what is remembered, that one answer may be."""
+"""Maximum share of the cache that one answer may occupy."""
 QUICK_S = 10.0
-"""Seconds after which an answer that should be quick is given up."""
+"""Timeout in seconds of quick questions."""
 
 
 @dataclass
 class KeptAnswers:
-    """The answers that were used last, so many bytes of them: who moves a slider back asks the same again."""
+    """LRU cache of answers, at most `most` bytes. Moving a slider back on the page repeats an earlier question."""
 
     most: int = MOST_KEPT
     size: int = 0
     answers: OrderedDict[AskedOfPage, bytes] = field(default_factory=OrderedDict)
 
     def get(self, asked: AskedOfPage) -> bytes | None:
-        """An answer that is known."""
+        """Return the cached answer, or None."""
         if asked in self.answers:
             self.answers.move_to_end(asked)
         return self.answers.get(asked)
 
     def put(self, asked: AskedOfPage, answer: bytes) -> None:
-        """Remembers one, and forgets those that were used longest ago; one that is large is not remembered."""
+        """Cache an answer and evict the least recently used ones; large answers are not cached."""
         if asked in self.answers or _bytes(asked, answer) > self.most * LARGEST_SHARE:
             return
         self.answers[asked] = answer
@@ -48,7 +48,7 @@ def _bytes(asked: AskedOfPage, answer: bytes) -> int:
 
 @dataclass
 class Desk:
-    """`allowed`: what is looked up beyond the catalogs. Quick questions and long ones have processes of their own."""
+    """Cache and worker pools, one for quick questions and one for long ones. `allowed`: names beyond the catalogs."""
 
     allowed: Allowed = NOTHING_MORE
     kept: KeptAnswers = field(default_factory=KeptAnswers)
@@ -56,7 +56,7 @@ class Desk:
     patient: Workers = field(default_factory=Workers)
 
     async def ask(self, asked: Sequence[AskedOfPage], gone: Callable[[], Awaitable[bool]]) -> list[Answered]:
-        """An answer to each question, in order. Raises InputError where all of it takes too long."""
+        """Answer each question, in order. Raises InputError if the questions together exceed the timeout."""
         known: dict[AskedOfPage, Answered] = {each: kept for each in asked if (kept := self.kept.get(each)) is not None}
         rest = [each for each in dict.fromkeys(asked) if each not in known]
         if rest:
@@ -69,6 +69,6 @@ class Desk:
         return [known[each] for each in asked]
 
     def close(self) -> None:
-        """Ends the processes."""
+        """Stop the worker processes."""
         self.quick.close()
         self.patient.close()

@@ -1,4 +1,4 @@
-"""The page in a folder that needs no server: a scenario on a grid of machines, prompts and requests."""
+"""Export the page to a folder that needs no server, with a scenario's answers on a grid of settings."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from roofline.doors.web.scenario import INSTEAD, Scenario, SettingValue
 from roofline.views.files.atomic import check_folder
 
 VIEWS = ("overview", "roofline", "memory", "serving", "sweep", "structure", "compare", "away")
-"""Views that a folder can show: those whose questions are computed for every point of the grid."""
+"""Views of an exported page: those whose questions are computed for every grid point."""
 ASKED = ("limits", "serve", "front", "estimate", "plot", "diagram", "analyze", "fit", "sweep")
 MOST_POINTS = 1000
 AT_HOME = Allowed(files=True)
-"""A folder is written by a person at this machine, who may name files."""
+"""A local user writes the folder, so machine files are allowed."""
 POLICY = (
     "default-src 'none'; script-src 'self' file:; style-src 'self' file: 'unsafe-inline'; "
     "img-src 'self' file: data: blob:; connect-src 'none'; base-uri 'none'; form-action 'none'"
 )
-"""As the server's; of a file, `'self'` is no origin in every browser."""
+"""Content security policy as on the server, plus `file:`, as some browsers do not match `file:` URLs to `'self'`."""
 
 
 @dataclass(frozen=True)
 class ExportGrid:
-    """What can be moved in the folder: values of some settings, the first of each is shown."""
+    """Settings that can be changed on the exported page, with their values; the first of each is shown initially."""
 
     scenario: Scenario
     axes: Mapping[str, tuple[SettingValue, ...]]
 
     def points(self) -> Iterator[Scenario]:
-        """Every scenario of the grid, in both phases. Raises InputError for too many, and for requests at a rate."""
+        """Yield every scenario of the grid in both phases. Raises InputError for too many points or a rate."""
         size = prod(map(len, self.axes.values()))
         if size > MOST_POINTS:
             raise InputError("--export", f"{size} points", f"at most {MOST_POINTS}: machines × inputs × concurrencies")
@@ -55,9 +55,9 @@ class ExportGrid:
 
 
 def export_page(folder: Path, grid: ExportGrid, force: bool = False) -> int:
-    """Writes the folder, whose `index.html` a browser opens as it is, and says how many answers are in it.
+    """Write the folder, whose `index.html` opens in a browser without a server, and return the number of answers.
 
-    Raises InputError for a folder with files in it without `force`, and for a scenario that cannot be.
+    Raises InputError if the folder is not empty and `force` is false, or if the scenario cannot be served.
     """
     check_folder(folder, force)
     data = _data(grid)
@@ -87,7 +87,7 @@ def export_page(folder: Path, grid: ExportGrid, force: bool = False) -> int:
 
 
 def _data(grid: ExportGrid) -> str:
-    """The grid's answers by their questions, as `static/api.js` looks them up, and what can be chosen."""
+    """JSON with the grid's answers by question, keyed as `static/api.js` looks them up, and the selectable values."""
     answers: dict[str, str] = {}
     problems: dict[str, str] = {}
     for scenario in grid.points():
@@ -113,16 +113,16 @@ def _data(grid: ExportGrid) -> str:
 
 
 def _text(value: JsonValue) -> str:
-    """As a browser's own JSON has it."""
+    """Serialize as `JSON.stringify` does in a browser."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def _in_order(values: Sequence[SettingValue]) -> list[SettingValue]:
-    """Numbers, over which a slider moves, from the least to the most; texts as they are."""
+    """Sort numbers in ascending order for a slider; leave texts in their order."""
     numbers = [value for value in values if isinstance(value, (int, float))]
     return [*sorted(numbers)] if len(numbers) == len(values) else list(values)
 
 
 def export_grid(scenario: Scenario, axes: Mapping[str, Sequence[SettingValue]]) -> ExportGrid:
-    """A grid in which nothing stands twice."""
+    """Create a grid with duplicate axis values removed."""
     return ExportGrid(scenario, {name: tuple(dict.fromkeys(values)) for name, values in axes.items()})

@@ -1,4 +1,4 @@
-"""Answers of views beside the main ones, and what is taken away: files, launch commands, configs, tables, reports."""
+"""Route handlers of secondary views and downloads: files, launch commands, configs, tables, reports."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from roofline.whatif.search.what_fits import OF_ONE, formats_that_run, what_runs
 from roofline.whatif.solve.break_even import owned_named
 
 MOST_ITEMS = 20_000
-"""Passes of micro-batches that a timeline has."""
+"""Maximum number of micro-batch passes in a timeline."""
 CATALOG_PART = 40
-"""Models of the catalog that one answer tries, where no number is given."""
+"""Default number of catalog models that one answer evaluates."""
 TABLES = ("generate", "serve", "fit", "estimate", "simulate", "train")
-"""Answers that are tables too: a row for each point."""
+"""Routes whose answers can be downloaded as tables, one row per point."""
 
 
 def timeline_answer(asked: b.Body, allowed: Allowed) -> JsonObject:
@@ -49,9 +49,9 @@ def timeline_answer(asked: b.Body, allowed: Allowed) -> JsonObject:
 
 
 def remedies_answer(asked: b.Body, allowed: Allowed) -> JsonObject:
-    """`changes` that make an optimizer step fit, the least expensive first: `detail`, `chips`, a step's `time`, `cost`.
+    """`changes` that make an optimizer step fit, cheapest first: `detail`, `chips`, and `time` and `cost` of a step.
 
-    `time` in seconds, `cost` in expected chip-seconds of a step. There are none where it fits, or nothing tried helps.
+    `time` is in seconds, `cost` in expected chip-seconds. The list is empty if the step fits or no change helps.
     """
     given = given_fields(asked, allowed)
     estimate: rl.TrainingEstimate = rl.train(**given)
@@ -60,7 +60,7 @@ def remedies_answer(asked: b.Body, allowed: Allowed) -> JsonObject:
 
 
 def limits_answer(asked: b.Body, allowed: Allowed) -> JsonObject:
-    """`context`: the most tokens of prompt and answer together that a model takes; null where its config names none."""
+    """`context`: the model's maximum of prompt plus output tokens; null if its config states none."""
     return {"context": given_fields(asked, allowed)["model"].context}
 
 
@@ -77,9 +77,7 @@ def diff_answer(asked: b.Body, allowed: Allowed) -> ApiAnswer:
 def _side(asked: b.Body, allowed: Allowed) -> Side:
     given = given_fields(asked, allowed)
     given = PlaceSettings.fully(given)
-    if "on" in given and not isinstance(
-        given["on"], Chip
-    ):  # of the catalog, or `here`: a side tells it as it was asked
+    if "on" in given and not isinstance(given["on"], Chip):  # a catalog name or `here`: keep it as given
         given["on"] = asked.on.strip().lower()
     if "layout" in given:
         given["layout"] = layout_named(given["layout"])
@@ -87,7 +85,7 @@ def _side(asked: b.Body, allowed: Allowed) -> Side:
 
 
 def solve_answer(asked: b.Body, allowed: Allowed) -> ApiAnswer:
-    """`roofline.solve`: the value of one setting at which what is asked for holds."""
+    """`roofline.solve`: the value of one setting at which the requirements hold."""
     given = given_fields(asked, allowed)
     against = given.get("against")
     if against is not None and owned_named(against) is None and (on := side_named(against).get("on")) is not None:
@@ -99,7 +97,7 @@ def solve_answer(asked: b.Body, allowed: Allowed) -> ApiAnswer:
 
 
 def runs_answer(asked: b.Body, allowed: Allowed) -> JsonObject:
-    """`roofline.running` of a part of the catalog, or of one model; `of`: how many models the catalog has."""
+    """`roofline.running` for part of the catalog or for one model; `of`: the number of models in the catalog."""
     given = given_fields(asked, allowed)
     part = {name: given.pop(name) for name in ("start", "count") if name in given}
     beside = {name: value for name in OF_ONE if (value := given.pop(name, None))}
@@ -115,12 +113,12 @@ def runs_answer(asked: b.Body, allowed: Allowed) -> JsonObject:
 
 
 def gguf_answer(asked: b.Body, allowed: Allowed) -> JsonObject:
-    """`model`: what the API takes as a model, of the header of a GGUF file; its `name`, `parameters` and `warnings`."""
+    """`model`: a GGUF file's header in the form that the API accepts as a model; `name`, `parameters`, `warnings`."""
     return dropped(asked.head, asked.size)
 
 
 def launch_answer(asked: b.Body, allowed: Allowed) -> JsonObject:
-    """`files`: what starts the best server of a load, by `name` and `text`; `missing`: what they do not express."""
+    """`files` (`name`, `text`) that launch the best server for a load; `missing`: settings they do not express."""
     given = given_fields(asked, allowed)
     launcher = given.pop("launcher", "")
     result = given_search(asked, {**given, "kind": "aggregated", "top": 1})
@@ -132,7 +130,7 @@ def launch_answer(asked: b.Body, allowed: Allowed) -> JsonObject:
 
 
 def recipe_answer(asked: b.Body, allowed: Allowed) -> JsonObject:
-    """The `text` of a training framework's config, what is `missing` of the layout in it, and whether it `fits`."""
+    """`text` of a training framework's config, `missing` layout settings it cannot express, and whether it `fits`."""
     given = given_fields(asked, allowed)
     framework = given.pop("framework", "")
     estimate: rl.TrainingEstimate = rl.train(**given)
@@ -142,7 +140,7 @@ def recipe_answer(asked: b.Body, allowed: Allowed) -> JsonObject:
 
 
 def report_answer(asked: b.Body, allowed: Allowed) -> bytes | Finished:
-    """`roofline report`: the whole story on one HTML page, or as `roofline.report`, its figures."""
+    """`roofline report`: one HTML page, or its figures as the JSON of `roofline.report`."""
     given = given_fields(asked, allowed)
     form = given.pop("form")
     whole: Finished = rl.report(**given)
@@ -150,7 +148,7 @@ def report_answer(asked: b.Body, allowed: Allowed) -> bytes | Finished:
 
 
 def table_bytes(frame: polars.DataFrame, form: str) -> bytes:
-    """A frame as the content of a file."""
+    """Serialize a frame as a CSV or Parquet file."""
     file = BytesIO()
     if form == "parquet":
         frame.write_parquet(file)
@@ -160,6 +158,6 @@ def table_bytes(frame: polars.DataFrame, form: str) -> bytes:
 
 
 def check_table(name: str) -> None:
-    """Raises InputError for an answer that is no table."""
+    """Raise InputError for a route whose answer is not a table."""
     if name not in TABLES:
         raise not_one_of("name", name, TABLES)

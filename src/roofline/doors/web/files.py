@@ -1,4 +1,4 @@
-"""The page's files and Plotly's, compressed once; names are looked up among those that there are."""
+"""Static files of the page and Plotly, compressed once. Only existing file names are served."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ STATIC = Path(__file__).with_name("static")
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".json": "application/json",
          ".svg": "image/svg+xml"}  # fmt: skip
 FOR_EVER = "public, max-age=31536000, immutable"
-"""Of a file whose name changes with its content."""
+"""`Cache-Control` of a file whose name changes with its content."""
 
 
 def plotly_file() -> Path:
-    """The JavaScript that comes with Plotly's Python package."""
+    """Path of the JavaScript bundled with the Plotly Python package. Raises InputError if it is not installed."""
     spec = find_spec("plotly")
     if spec is None or spec.origin is None:
         raise InputError("plotly", "not installed", install_line("web", "plotly"))
@@ -33,18 +33,18 @@ def plotly_file() -> Path:
 
 @cache
 def plotly_name() -> str:
-    """A name of its own for each version, so that a browser keeps it for ever."""
+    """File name with the Plotly version, so that browsers can cache the file indefinitely."""
     from importlib.metadata import version
 
     return f"plotly-{version('plotly')}.js"
 
 
 FORM = "<!-- form -->"
-"""Where the page has its form."""
+"""Placeholder in `index.html` for the form's JSON."""
 
 
 def page_text(form: str) -> str:
-    """The page with its form, and every module named that it will want, so that they do not come one after another."""
+    """The page with its form and a preload link for each module, so that browsers load the modules in parallel."""
     modules = "".join(
         f'<link rel="modulepreload" href="/static/{file.name}">\n'
         for file in sorted(STATIC.glob("*.js"))
@@ -55,7 +55,7 @@ def page_text(form: str) -> str:
 
 
 def add_files(app: FastAPI, form: str) -> None:
-    """The routes of the page, whose form is this JSON, and of its files."""
+    """Add the routes of the page and its static files; `form` is the form's JSON."""
     files = {file.name: file for file in STATIC.iterdir() if file.suffix in TYPES}
     page = page_text(form)
 

@@ -1,4 +1,4 @@
-"""The header of a GGUF file that somebody drops on the page: what of it makes a model, small enough for an address."""
+"""GGUF files dropped on the page: reduce a header to the part that defines the model, small enough for a URL."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from roofline.model.families import build
 from roofline.model.model import Model
 
 FILE = "gguf"
-"""What the file is called in errors: its own name never leaves the browser."""
+"""Name of the file in error messages, as the real name never leaves the browser."""
 LONGEST_HEAD = 16 * 2**20
-"""Bytes of a file that are looked at: a tokeniser of 260,000 tokens takes some 12 MB."""
+"""Number of bytes read from the start of a file: a tokenizer of 260,000 tokens takes about 12 MB."""
 LONGEST_WORD = 256
 
 
 def dropped(head: str, size: int) -> JsonObject:
-    """What the API answers of the first bytes of a file of `size` bytes, in base64. Raises InputError."""
+    """Answer of the `gguf` route. `head`: start of a file of `size` bytes, in base64. Raises InputError."""
     try:
         given = b64decode(head, validate=True)
     except ValueError:
@@ -43,9 +43,9 @@ def dropped(head: str, size: int) -> JsonObject:
 
 
 def small_header(given: bytes, size: int) -> dict[str, JsonValue]:
-    """Of the first bytes of a file of `size` bytes: the metadata and tensors that `model_of_file` takes.
+    """Extract the metadata and tensors for `model_of_file` from the first bytes of a file of `size` bytes.
 
-    Raises InputError for what is no header, and for one that is longer than what was given.
+    Raises InputError if they are not a GGUF header or the header is truncated.
     """
     header = gguf_header(FILE, lambda offset, length: (given[offset : offset + length], size))
     metadata = {key: value for key, value in header.metadata.items() if _is_small(value)}
@@ -54,14 +54,14 @@ def small_header(given: bytes, size: int) -> dict[str, JsonValue]:
 
 
 def _is_small(value: MetadataValue) -> TypeGuard[float | str | tuple[float, ...]]:
-    """Whether it says something of the model's sizes: texts of tokenisers do not."""
+    """Whether a metadata value may describe the model: short strings and finite numbers, not tokenizer data."""
     if isinstance(value, (str, ArrayLength)):
         return isinstance(value, str) and len(value) <= LONGEST_WORD
     return all(isfinite(number) for number in (value if isinstance(value, tuple) else (value,)))
 
 
 def model_of_file(given: JsonValue) -> Model:
-    """The model of a header's metadata and tensors, in the types of its tensors. Raises InputError."""
+    """Build a model from a header's metadata and tensors, in the formats of the tensors. Raises InputError."""
     if not isinstance(given, dict) or given.keys() != {"metadata", "tensors"}:
         raise InputError(FILE, "something else", "metadata and tensors")
     metadata, tensors = given["metadata"], given["tensors"]

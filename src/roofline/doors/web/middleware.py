@@ -1,4 +1,4 @@
-"""What stands before every route: headers, the size of bodies, the token, whose host is asked for."""
+"""ASGI middleware: security headers, body size limit, bearer token and host check."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 AsgiApp: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
 
 LARGEST_BODY = 512 * 1024
-"""Bytes of a request's body."""
+"""Maximum size in bytes of a request body."""
 LARGEST_BODIES = {"/api/v1/gguf": 25 * 2**20}
-"""The same of routes that take the beginning of a file, in base64."""
+"""Maximum size in bytes of request bodies of routes that accept the start of a file, in base64."""
 _PORT = re.compile(r":[0-9]*\Z")
-"""The end of `localhost:8600` and `[::1]:8600`; `[::1]` has none."""
+"""Port suffix of a host, as in `localhost:8600` and `[::1]:8600`; `[::1]` has none."""
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
     "connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""Plotly writes style attributes, and draws PNGs from blobs; nothing comes from elsewhere."""
+"""Content security policy: same origin only, except inline styles and blob images, which Plotly needs."""
 HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
@@ -38,8 +38,8 @@ HEADERS = {
 
 @dataclass(frozen=True)
 class Guard:
-    """The app behind its guard. `token`: what a bearer must show to ask the API, None where nobody need; `hosts`: the
-    names by which it may be called, so that no other site's name leads here, None for any.
+    """Middleware around the app. `token`: bearer token that API requests must carry, or None; `hosts`: accepted values
+    of the Host header, or None for any, as protection against DNS rebinding.
     """
 
     app: AsgiApp
@@ -86,7 +86,7 @@ class Guard:
 
 
 async def _body(receive: Receive, most: int) -> bytes | None:
-    """All of the body, or None where there is too much of it."""
+    """Read the whole body, or return None if it exceeds `most` bytes."""
     parts, size = [], 0
     while True:
         message = await receive()
@@ -101,7 +101,7 @@ async def _body(receive: Receive, most: int) -> bytes | None:
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
-    """The body once more, then what comes: that the client leaves."""
+    """A `receive` callable that replays the body and then forwards later messages, such as a disconnect."""
     left = [body]
 
     async def replay() -> Message:

@@ -1,4 +1,4 @@
-"""The page's form as data, made from the declarations of settings; what is presentation alone stands in this module."""
+"""The page's form as data, built from the declarations of settings plus the presentation choices in this module."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from roofline.doors.web.scenario import ASKS, INSTEAD, LEAST_SWEPT, SETTINGS, SW
 from roofline.engines.engine import engines
 
 PARTS: Mapping[str, str] = MappingProxyType({"where": "machine", "load": "workload", "slo": "workload", "bill": "cost"})
-"""Group → the part of the form that shows its settings at once; every other setting is in the part of all of them."""
+"""Settings group → form section that shows it; all other groups are in the section "more"."""
 SLIDERS: Mapping[str, tuple[int, int]] = MappingProxyType({
     "input": (16, 131072), "output_tokens": (1, 16384), "concurrency": (1, 4096)
 })  # fmt: skip
-"""Setting → the ends of its slider."""
+"""Setting → minimum and maximum of its slider."""
 WIDE = ("on", "price")
-"""Settings whose texts are long."""
+"""Settings with wide text fields."""
 SUGGESTED: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "engine": tuple(engines()), "law": ("calibrated", "ideal", "fixed(0.5,0.7)"),
     "format": ("fp8", "weights=int4", "weights=fp8,kv=fp8", "kv=fp8"),
 })  # fmt: skip
-"""What a text names → what is suggested; models and machines are in the catalogs."""
+"""Kind of name in a text field → suggestions; suggestions of models and machines come from the catalogs."""
 
 
 def page_form(start: Scenario | None = None) -> dict[str, JsonValue]:
-    """What the page is told: its parts, each setting, what the views ask, and the scenario that it starts with."""
+    """Data of the form: its sections, the settings, the requests of each view, and the initial scenario."""
     return {
         "parts": [{"part": part, "group": group, "settings": names} for part, group, names in _parts()],
         "settings": {name: _control(setting) for name, setting in SETTINGS.items()},
@@ -48,20 +48,20 @@ def page_form(start: Scenario | None = None) -> dict[str, JsonValue]:
 
 
 def started(start: Scenario) -> dict[str, JsonValue]:
-    """A scenario as the page's state has it."""
+    """Convert a scenario to the page's state."""
     named = isinstance(start.model, str)
     model: dict[str, JsonValue] = {"model": start.model} if named else {"model": "", "config": start.model}
     return {**model, "phase": start.phase, **start.settings}
 
 
 def form_text(start: Scenario | None = None) -> str:
-    """The form as JSON that may stand within HTML."""
+    """The form as JSON that is safe to embed in HTML."""
     text = json.dumps(page_form(start), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c")
 
 
 def _parts() -> Iterator[tuple[str, str, list[str]]]:
-    """Part of the form, group, and its settings: sliders first, then what takes the place of one, then the others."""
+    """Yield (section, group, settings); settings with sliders first, then their alternatives, then the others."""
     parts: dict[tuple[str, str], list[str]] = {}
     for name, setting in SETTINGS.items():
         part = "more" if name in DEGREES else PARTS.get(setting.parameter, "more")
@@ -91,7 +91,7 @@ def _type(setting: Setting) -> str:
 
 
 def _range(setting: Setting) -> str:
-    """The numbers that a setting takes, in words.
+    """The valid range of a setting, in words.
 
     >>> _range(SETTINGS["prefix"]), _range(SETTINGS["rate"]), _range(SETTINGS["rounds"])
     ('from 0, below 1', 'above 0, at most 1e+09', 'from 1')
@@ -104,7 +104,7 @@ def _range(setting: Setting) -> str:
 
 
 def _example(setting: Setting) -> str:
-    """The first example of a text that its sentence gives, of a text that may be anything."""
+    """The first example in the help text of a free-text setting, else ""."""
     if str not in setting.kind.json or setting.kind.names:
         return ""
     example = re.search(r"`([^`]+)`", setting.help)

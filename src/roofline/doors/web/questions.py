@@ -1,4 +1,4 @@
-"""The table of questions, and what a process that answers them is given and gives back: plain data."""
+"""The table of API questions, and the functions that answer them in worker processes."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from fastapi.exceptions import RequestValidationError
 
 AskedOfPage: TypeAlias = tuple[str, str]
-"""A question's name, and its body as JSON."""
+"""A question's name and its request body as JSON."""
 Answered: TypeAlias = bytes | Exception
-"""The JSON of an answer, or the content of a file, or why there is none."""
+"""An answer's JSON or file content, or the exception that prevented it."""
 
 
 JSON, HTML, PARQUET, CSV = "application/json", "text/html", "application/vnd.apache.parquet", "text/csv"
@@ -33,7 +33,7 @@ JSON, HTML, PARQUET, CSV = "application/json", "text/html", "application/vnd.apa
 
 @dataclass(frozen=True)
 class ApiQuestion:
-    """A route: its body, what answers it, whether it is long, so that quick ones need not wait, and what it sends."""
+    """A route: body model, handler, whether it is `heavy` (answered by the pool for long questions), media type."""
 
     body: type[b.Body]
     answer: Callable[[b.Body, Allowed], a.ApiAnswer]
@@ -42,7 +42,7 @@ class ApiQuestion:
 
 
 def table_answer(asked: b.Body, allowed: Allowed) -> bytes:
-    """An answer as a table, a row for each point: a CSV or a Parquet file."""
+    """An answer as a CSV or Parquet table with one row per point."""
     more.check_table(asked.name)
     question = QUESTIONS[asked.name]
     try:
@@ -83,21 +83,21 @@ QUESTIONS = MappingProxyType({
     "report": ApiQuestion(b.ReportAsked, more.report_answer, heavy=True, media=HTML),
     "table": ApiQuestion(b.TableAsked, table_answer, heavy=True, media="application/octet-stream"),
 })  # fmt: skip
-"""Every question of the API."""
+"""Route name → question, for every question of the API."""
 
 
 EXPECTED = MappingProxyType({"extra_forbidden": "a field that this question takes", "missing": "a value"})
-"""Kind of fault of a body → what was expected, where the checker's own words do not say it."""
+"""Pydantic error type → expected input, where Pydantic's own message is unclear."""
 
 
 _KIND = re.compile(r"constrained-.*|.*\[.*|int|float|str|bool")
-"""Names of the types of which a field may have one, which the checker puts behind the field."""
+"""Type names of union members, which Pydantic appends to the location of an error."""
 
 
 def first_fault(error: ValidationError | RequestValidationError) -> tuple[str, str]:
-    """The field of a body that is wrong, and what it should be."""
+    """The first invalid field of a request body and the expected input."""
     first, *others = error.errors()
-    if isinstance(first["input"], list):  # of a number or a list of numbers: what is wrong with the list
+    if isinstance(first["input"], list):  # a number or a list is allowed: report the fault of the list
         first = next((other for other in others if other["input"] == first["input"]), first)
     parts = (str(part) for part in first["loc"] if part != "body" and not _KIND.fullmatch(str(part)))
     field = ".".join(parts)[:200] or "body"
@@ -105,8 +105,8 @@ def first_fault(error: ValidationError | RequestValidationError) -> tuple[str, s
 
 
 def invalid_body(error: ValidationError | RequestValidationError, body: type[BaseModel]) -> InputError:
-    """The one error of a body: in the library's words where a setting has a wrong value; nearest fields of one that is
-    none.
+    """Convert a validation error to InputError, with the library's message for an invalid setting and the nearest field
+    names for an unknown one.
     """
     field, expected = first_fault(error)
     first, owner = error.errors()[0], body
@@ -126,19 +126,19 @@ def invalid_body(error: ValidationError | RequestValidationError, body: type[Bas
 
 
 def answered(name: str, body: JsonObject, allowed: Allowed = NOTHING_MORE) -> JsonObject | bytes:
-    """The answer to a question whose body is plain data: plain data, or the bytes of a file. Raises InputError."""
+    """Answer a question: a parsed JSON body in, a JSON object or the bytes of a file out. Raises InputError."""
     question = QUESTIONS[name]
     answer = question.answer(question.body.model_validate(body), allowed)
     return answer.to_dict() if isinstance(answer, Result) else answer
 
 
 def answered_all(asked: Sequence[AskedOfPage], allowed: Allowed) -> list[Answered]:
-    """The answers to several questions, each on its own: one that cannot be answered keeps no other from it."""
+    """Answer several questions independently; the failure of one does not affect the others."""
     return [_tried(name, body, allowed) for name, body in asked]
 
 
 def as_json(answer: JsonObject) -> bytes:
-    """The text that a client gets, without a blank too many."""
+    """Serialize an answer as compact JSON."""
     return json.dumps(answer, allow_nan=False, separators=(",", ":")).encode()
 
 

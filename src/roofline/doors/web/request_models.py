@@ -1,6 +1,6 @@
-"""What the API is asked: one body for each question, every field bounded, nothing that is not known accepted.
+"""Pydantic models of request bodies: one per question, every field bounded, unknown fields rejected.
 
-Counts are whole numbers of sequences, tokens or requests; texts are as the commands take them, but for paths.
+Counts are integers (sequences, tokens or requests). Texts have the syntax of the command line, but cannot be paths.
 """
 
 from __future__ import annotations
@@ -52,26 +52,26 @@ Text: TypeAlias = Annotated[str, Field(max_length=200)]
 Tokens: TypeAlias = Annotated[int, Field(ge=1, le=10_000_000)]
 
 PlainObject: TypeAlias = dict[str, Any]
-"""An object of JSON that is checked where it is read: a config, the body of another question."""
+"""A JSON object that is validated when it is used: a config, or the body of another question."""
 
 
 class Body(BaseModel):
-    """A body: every field is one that its question is answered by; any other is refused."""
+    """Base class of request bodies; unknown fields are rejected."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     declared: ClassVar[Mapping[str, Setting]] = MappingProxyType({})
-    """Those of its fields that are settings of a question."""
+    """Fields that are settings of a question, by name."""
 
-    if TYPE_CHECKING:  # fields are made of declarations
+    if TYPE_CHECKING:  # fields are created from declarations
 
         def __getattr__(self, name: str) -> Given: ...
 
     @model_validator(mode="before")
     @classmethod
     def of_former_names(cls, given: JsonValue) -> JsonValue:
-        """Fields by their former names, for a release: `output`, and a `bill` whose settings stand alone now.
+        """Accept deprecated names for one release: `output`, and a `bill` object of what are now separate fields.
 
-        A field of null is one that is not given.
+        Optional fields that are null count as not given.
         """
         if not isinstance(given, dict):
             return given
@@ -91,7 +91,7 @@ class Body(BaseModel):
 
 
 class ModelAsked(Body):
-    """A model: its catalog name, its Hub id where the server looks there, or its config."""
+    """A model: its catalog name, its Hub id if the server has Hub access, or its config."""
 
     model: Text | PlainObject = Field(description="A catalog name, a Hub id under --hub, or a config.json's object.")
 
@@ -100,9 +100,9 @@ LARGEST: Mapping[str, float] = MappingProxyType({
     "tokens": 10_000_000, "sequences": 1_000_000, "requests": 1_000_000, "replicas": 1_000_000, "chips": 1_000_000,
     "ranks": 1_000_000, "requests/s": 100_000, "s": 1_000_000, "": 1_000_000, "B/s": 1e15, "share": 1,
 })  # fmt: skip
-"""Unit of a setting → the largest number that the API takes."""
+"""Unit of a setting → largest value that the API accepts."""
 MOST_VALUES = 64
-"""Values of a setting that are asked for at once."""
+"""Maximum number of values of one setting in a request."""
 
 
 def body_of(
@@ -110,11 +110,10 @@ def body_of(
     without: Collection[str] = (), usual: Settings = MappingProxyType({}),
     largest: Mapping[str, float] = MappingProxyType({}), name: str = "", one: bool = False,
 ) -> type[Body]:  # fmt: skip
-    """A body whose fields are the settings of a question, or these: every one, but for files, which it does not read.
+    """Create a body model with a field per setting of a question (or of a mapping); file settings are left out.
 
-    `base`: the fields beside them. `without`: settings that are asked for otherwise. `usual`: what those that are
-    needed are where a body does not say. `largest`: numbers above which this question takes too long. `one`: whether
-    it is asked of one number of each alone.
+    `base`: model with further fields. `without`: settings to leave out. `usual`: defaults of required settings.
+    `largest`: upper limits, above which the question takes too long. `one`: accept only single numbers, not lists.
     """
     fields: dict[str, Given] = {}
     settings = question if isinstance(question, Mapping) else question_settings(question)
@@ -132,8 +131,8 @@ def body_of(
 
 
 def _json_type(setting: Setting, largest: float, one: bool) -> Hint:
-    """What JSON has for a setting: a number within its range, a text, or true; a list where it may be several, and a
-    number not `one` alone.
+    """JSON type of a setting: a number within its range, a text or a boolean; also a list if the setting accepts
+    several values, or if it is a count and `one` is false.
     """
     kind = setting.kind
     if kind.words:
@@ -177,7 +176,7 @@ GenerateAsked = body_of(
 
 
 BATCH: Mapping[str, int] = MappingProxyType({"batch": 1, "input": 1024, "output_tokens": 256})
-"""Of a static batch: what is asked for where a body does not say."""
+"""Defaults of a static batch."""
 AdviceAsked = body_of(
     served, "A static batch on a machine, of which changes are told as factors.", usual=BATCH,
     largest={"output_tokens": 100_000}, name="AdviceAsked", one=True,
@@ -185,7 +184,7 @@ AdviceAsked = body_of(
 
 
 class FormAsked(ModelAsked):
-    """Which form."""
+    """The form of a report."""
 
     form: Literal["html", "json"] = Field("html", description="A page, or its figures.")
 
@@ -217,7 +216,7 @@ SideAsked = body_of(
 
 
 class SidesAsked(Body):
-    """Two sides."""
+    """The two sides of a comparison."""
 
     a: SideAsked  # type: ignore[valid-type]
     b: SideAsked  # type: ignore[valid-type]
@@ -227,7 +226,7 @@ DiffAsked = body_of(diff, "Two sides: what changes from `a` to `b`, and what the
 
 
 LEARNING: Mapping[str, int] = MappingProxyType({"batch": 64, "tokens": 4096})
-"""Of an optimizer step: what is asked for where a body does not say."""
+"""Defaults of an optimizer step."""
 PAID = (*group_settings(Bill), *group_settings(MeanPower))
 
 TrainAsked = body_of(train, "An optimizer step on a machine, and its cost.", usual=LEARNING)
@@ -241,7 +240,7 @@ RemediesAsked = body_of(
 
 
 class FrameworkAsked(ModelAsked):
-    """Which training framework."""
+    """The training framework whose config is written."""
 
     framework: Text = "megatron"
 
@@ -253,7 +252,7 @@ RecipeAsked = body_of(
 
 
 class GridAsked(ModelAsked):
-    """Every batch and length of two lists, and the figures that are wanted."""
+    """Every combination of two lists, of batches and of lengths, and the figures to return."""
 
     phase: Literal["prefill", "decode"] = "decode"
     batch: Annotated[list[Annotated[int, Field(ge=1, le=1_000_000)]], Field(min_length=1, max_length=64)]
@@ -275,7 +274,7 @@ SimulateAsked = body_of(
 
 
 class LauncherAsked(ModelAsked):
-    """Which launcher."""
+    """The launcher whose files are written."""
 
     launcher: Text = "vllm"
 
@@ -294,7 +293,7 @@ LayoutsAsked = body_of(
 
 
 class PartAsked(Body):
-    """`count` models of the catalog from the `start`-th on, or one model in every format."""
+    """`count` catalog models from index `start`, or one model in every format."""
 
     model: Text | PlainObject | None = None
     start: Annotated[int, Field(ge=0, le=100_000)] | None = Field(None, description="Without a model; 0 if not given.")
@@ -305,14 +304,14 @@ RunsAsked = body_of(formats_that_run, "What runs on a machine.", base=PartAsked,
 
 
 class GgufAsked(Body):
-    """The first bytes of a GGUF file, in base64, and how many it has in all."""
+    """The first bytes of a GGUF file in base64, and the size of the whole file in bytes."""
 
     head: Annotated[str, Field(max_length=24 * 2**20)]
     size: Annotated[int, Field(ge=1, le=2**50)]
 
 
 class TableAsked(Body):
-    """An answer as a table: the name of its route, its body, and the form of the file."""
+    """Request for an answer as a table: the route's name, its body, and the file format."""
 
     name: Annotated[str, Field(max_length=20)]
     body: PlainObject
@@ -333,7 +332,7 @@ SolveAsked = body_of(
 
 
 class PictureAsked(ModelAsked):
-    """Which picture. A setting that it does not show is refused."""
+    """The kind of picture. Settings that it does not use are rejected."""
 
     kind: Literal["roofline", "memory", "parameters", "diagram"] = "roofline"
 
@@ -345,7 +344,7 @@ PlotAsked = body_of(
 
 
 class Refusal(BaseModel):
-    """What was passed wrongly, in one line and in parts."""
+    """An error response: a one-line message, and its parts."""
 
     message: str
     field: str
@@ -354,13 +353,13 @@ class Refusal(BaseModel):
 
 
 class QuestionAsked(Body):
-    """A question of several: the name of its route, and the body that the route takes."""
+    """One question of a batch: the name of its route and the route's request body."""
 
     name: Annotated[str, Field(max_length=20)]
     body: PlainObject
 
 
 class BatchAsked(Body):
-    """Several quick questions, answered together."""
+    """Several quick questions in one request."""
 
     questions: Annotated[list[QuestionAsked], Field(min_length=1, max_length=12)]

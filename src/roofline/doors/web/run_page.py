@@ -1,4 +1,4 @@
-"""Starting the server: where it listens, who may ask, and the browser that looks."""
+"""Start the web server: address, access token and browser."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches it."""
+    """Whether a host address is reachable from this machine only."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -25,7 +25,7 @@ def is_loopback(host: str) -> bool:
 
 
 def run_page(host: str, port: int, hub: bool, token: str | None, browser: bool, start: Scenario | None = None) -> None:
-    """Serves until interrupted, `start` first. Raises InputError where others could reach it and no token is given."""
+    """Serve until interrupted; `start`: initial scenario. Raises InputError for a public host without a token."""
     local = is_loopback(host)
     if not local and not token:
         raise InputError("--token", "nothing", f"a token, as others reach {host}; 127.0.0.1 needs none")
@@ -33,7 +33,7 @@ def run_page(host: str, port: int, hub: bool, token: str | None, browser: bool, 
         raise InputError("--token", "one that is too short or has other signs", "at least 8 plain characters")
     os.environ["HF_HUB_DISABLE_IMPLICIT_TOKEN"] = "1"
     for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
-        os.environ.pop(name, None)  # who asks is not who started the server
+        os.environ.pop(name, None)  # clients must not use the Hub token of the user who started the server
     try:
         import uvicorn
 

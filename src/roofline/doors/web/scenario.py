@@ -1,4 +1,4 @@
-"""A scenario of the page, and the body that each of its views asks: `static/state.js` reads the same tables."""
+"""A scenario of the page and the requests of its views. `static/state.js` uses the same tables."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from roofline.serving.serve import serve
 from roofline.serving.simulate.simulate import simulate
 
 SettingValue: TypeAlias = str | float | bool | None
-"""What a control holds: a text as commands take it, a number, yes or no; None where the default holds."""
+"""Value of a control: a text in command-line syntax, a number or a boolean; None stands for the default."""
 
 SWEPT = (512, 2048, 8192, 32768)
-"""Tokens of context that the sweep draws, of a model that takes so many and one more."""
+"""Context lengths (tokens) of the sweep view; those not below the model's maximum are left out."""
 LEAST_SWEPT = 256
-"""Requests in flight that a sweep reaches at least."""
+"""Smallest upper end of a sweep over concurrency."""
 INSTEAD: Mapping[str, str] = MappingProxyType({"concurrency": "rate"})
-"""Setting → the one that takes its place where it is given."""
+"""Setting → setting that replaces it when given."""
 SETTINGS: Mapping[str, Setting] = MappingProxyType({
     **question_settings(serve), **{n: s for n, s in question_settings(simulate).items() if s.parameter == "slo"}
 })  # fmt: skip
-"""What a scenario sets: the settings of a server, and the SLO that it is held to."""
+"""Settings of a scenario: those of `serve`, and the SLO of `simulate`."""
 
 
 @dataclass(frozen=True)
 class Ask:
-    """What a view asks: the settings of a scenario that a question takes, and fields that follow from the scenario.
+    """Request of a view: a question, the scenario settings passed to it, and fields derived from the scenario.
 
-    `groups`: those whose settings are passed on, all if None; `without`: settings and groups that are not.
-    `more`: field → a control of the page's own, or a number of the scenario. `fixed`: field → its value.
+    `groups`: groups of settings to pass, None for all; `without`: settings and groups to leave out.
+    `more`: field → control of the page or derived number of the scenario. `fixed`: field → constant value.
     """
 
     question: str
@@ -49,7 +49,7 @@ class Ask:
 
     @property
     def fields(self) -> Mapping[str, str]:
-        """Field of the body → the setting, control or number that it comes from, in the order of the body."""
+        """Request field → the setting, control or derived number that supplies it, in the order of the body model."""
         return {name: source for name in asked_body(self.question).model_fields if (source := self._source(name))}
 
     def _source(self, name: str) -> str:
@@ -65,7 +65,7 @@ PLACE, BILLED, LOADED = ("where",), ("where", "bill"), ("where", "load")
 STEP = MappingProxyType({"phase": "phase", "batch": "in_flight", "context": "middle"})
 TRAINING = MappingProxyType({"batch": "trainBatch", "tokens": "trainTokens"})
 ITS_RECIPE = ("precision", "engine")
-"""Settings of a server that a training step, whose recipe says them, does not have."""
+"""Server settings that training requests leave out, as the training recipe determines them."""
 ASKS: Mapping[str, Ask] = MappingProxyType({
     "limits": Ask("limits", ()),
     "serve": Ask("serve"),
@@ -90,13 +90,13 @@ ASKS: Mapping[str, Ask] = MappingProxyType({
     "search": Ask("search", without=("pools", "layout", *DEGREES)),
     "advice": Ask("advice", LOADED, {"batch": "in_flight"}),
 })  # fmt: skip
-"""What the views ask, by the name of the answer."""
+"""Answer name → request, for all views."""
 FIRST_VIEW = ("limits", "serve", "fit", "estimate")
-"""What the overview asks."""
+"""Requests of the overview, the first view that is shown."""
 
 
 def asked_body(question: str) -> type[BaseModel]:
-    """The body of a question; `side` is one side of `diff`."""
+    """The body model of a question; `side` is one side of `diff`."""
     if question == "side":
         side = QUESTIONS["diff"].body.model_fields["a"].annotation
         assert isinstance(side, type)
@@ -107,7 +107,7 @@ def asked_body(question: str) -> type[BaseModel]:
 
 @cache
 def usual() -> Mapping[str, SettingValue]:
-    """What a fresh page shows of the settings that have to be given: those that the API's bodies assume."""
+    """Initial values of the required settings: the defaults of the API's body models, and one machine."""
     assumed = asked_body("serve").model_fields
     needed = {name: assumed[name].default for name, setting in SETTINGS.items() if setting.needed and name != "on"}
     return {"on": "h100-sxm", **needed, "concurrency": asked_body("search").model_fields["concurrency"].default}
@@ -115,24 +115,24 @@ def usual() -> Mapping[str, SettingValue]:
 
 @dataclass(frozen=True)
 class Scenario:
-    """What is chosen at the left of the page: a model, the values of settings, and the phase of the steps shown."""
+    """The selections in the page's form: a model, values of settings, and the phase of the step shown."""
 
     model: str | dict[str, JsonValue] = "meta-llama/Llama-3.1-8B"
     settings: Mapping[str, SettingValue] = field(default_factory=usual)
     phase: str = "decode"
 
     def given(self, name: str) -> SettingValue:
-        """The value of a setting; None for its default, and where another takes its place."""
+        """The value of a setting; None if it has its default or is replaced by another setting."""
         value = self.settings.get(name)
         if value in (None, "") or value == SETTINGS[name].default:
             return None
         if name in INSTEAD and self.given(INSTEAD[name]) is not None:
             return None
-        return int(value) if isinstance(value, float) and value.is_integer() else value  # as a browser writes it
+        return int(value) if isinstance(value, float) and value.is_integer() else value  # as browsers serialize it
 
     @property
     def numbers(self) -> Mapping[str, JsonValue]:
-        """What fields of bodies are that are no settings."""
+        """Derived numbers, for request fields that are not settings."""
         prompt, answer, batch = (self._whole(name) for name in ("input", "output_tokens", "concurrency"))
         halfway = prompt + answer // 2
         return {
@@ -147,12 +147,12 @@ class Scenario:
 
     @property
     def swept(self) -> list[int]:
-        """Tokens of context that the sweep of this model draws."""
+        """Context lengths (tokens) of this model's sweep."""
         longest = chosen_model(self.model).context
         return [tokens for tokens in SWEPT if longest is None or tokens < longest]
 
     def body(self, view: str) -> tuple[str, dict[str, JsonValue]]:
-        """The question, and its body, of one of `ASKS`: what holds by default is left out."""
+        """Question and request body of an entry of `ASKS`; settings at their defaults are omitted."""
         ask, numbers = ASKS[view], self.numbers
         body: dict[str, JsonValue] = {}
         for name, source in ask.fields.items():
@@ -165,7 +165,7 @@ class Scenario:
 def scenario_of(
     model: str | dict[str, JsonValue] = Scenario.model, phase: str = Scenario.phase, **settings: SettingValue
 ) -> Scenario:
-    """A scenario with some settings, the others as a fresh page has them.
+    """Create a scenario from some settings; the others have the page's initial values.
 
     >>> scenario_of(on="h200").body("fit")[1]["on"]
     'h200'

@@ -1,4 +1,4 @@
-"""Processes that answer: so many at once, each ended when nobody waits any longer or it takes too long."""
+"""Pool of worker processes. A worker is killed if its client disconnects or its question times out."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from roofline.doors.web.allow_list import NOTHING_MORE, Allowed
 from roofline.doors.web.questions import Answered, AskedOfPage, answered_all
 
 PATIENCE_S = 30.0
-"""Seconds after which a long answer is given up."""
+"""Timeout in seconds of long questions."""
 LIFE = 2000
-"""Lists of questions after which a fresh process takes the place of one, whose plans know ever more steps."""
+"""Number of requests after which a worker is replaced, as its caches of compiled plans keep growing."""
 LOOK_S = 0.05
-"""Seconds between two looks at whether the client is still there."""
+"""Interval in seconds at which a waiting request checks whether its client is still connected."""
 
 
 @dataclass
 class Worker:
-    """A process that answers one list of questions after another, and the pipe to it."""
+    """A process that answers lists of questions one after another, and the pipe to it."""
 
     process: BaseProcess
     pipe: Connection
@@ -31,7 +31,7 @@ class Worker:
 
     @classmethod
     def start(cls) -> Worker:
-        """A new process, which imports the library before the first question."""
+        """Start a process, which imports the library before its first question."""
         context = mp.get_context("spawn")
         near, far = context.Pipe()
         process = context.Process(target=_work, args=(far,), daemon=True)
@@ -40,14 +40,14 @@ class Worker:
         return cls(process, near)
 
     def end(self) -> None:
-        """Ends it, whatever it does."""
+        """Kill the process."""
         self.process.kill()
         self.process.join()
         self.pipe.close()
 
 
 def _work(pipe: Connection) -> None:
-    """Answers until the pipe closes."""
+    """Main loop of a worker: answer questions until the pipe closes."""
     while True:
         try:
             asked, allowed = pipe.recv()
@@ -58,9 +58,9 @@ def _work(pipe: Connection) -> None:
 
 @dataclass
 class Workers:
-    """At most `most` workers; who asks waits for one that is free, the first that came first.
+    """A pool of at most `most` workers. Requests wait for a free worker in order of arrival.
 
-    `first`: what a new one is asked before anybody waits for it.
+    `first`: questions that warm up a new worker.
     """
 
     most: int = 2
@@ -77,7 +77,7 @@ class Workers:
     async def ask(
         self, asked: Sequence[AskedOfPage], allowed: Allowed, gone: Callable[[], Awaitable[bool]]
     ) -> list[Answered]:
-        """The answers. Raises InputError where they take too long; ends the work, or never begins it, if `gone`."""
+        """Answer the questions. Raises InputError on timeout, or if `gone` reports that the client disconnected."""
         async with self.turns:
             if await gone():
                 raise _late(asked, self.patience)
@@ -95,7 +95,7 @@ class Workers:
         return answers
 
     async def _free(self) -> Worker:
-        """An idle worker that still lives, else a new one: an idle process may have been killed from outside."""
+        """Return a live idle worker, else start one. Idle processes may have been killed by the system."""
         while self.idle:
             worker = self.idle.pop()
             if worker.process.is_alive():
@@ -104,7 +104,7 @@ class Workers:
         return await asyncio.to_thread(Worker.start)
 
     def _back(self, worker: Worker) -> None:
-        """Into the row of those that are idle; one that has lived long enough until a fresh one is ready."""
+        """Return a worker to the idle list. After `life` requests, start its replacement in the background."""
         worker.asked += 1
         self.idle.append(worker)
         if worker.asked == self.life:
@@ -144,11 +144,11 @@ class Workers:
         return answers
 
     async def prepare(self) -> None:
-        """Starts all workers and has each answer `first`, so that those who ask next need not wait for imports."""
+        """Start all workers and let each answer `first`, so that later requests do not wait for imports."""
         await asyncio.gather(*(self.ask(self.first, NOTHING_MORE, _stays) for _ in range(self.most)))
 
     def close(self) -> None:
-        """Ends all that are idle; those at work are ended by whoever waits for them."""
+        """Kill idle workers. A busy worker is killed by the request that waits for it."""
         for task in self.renewals:
             task.cancel()
         while self.idle:

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from roofline.declared.errors import InputError
 
 LARGEST_OUTPUT = 2 * 2**20
-"""Most characters of a tool's output that are accepted."""
+"""Maximum characters of a tool's output."""
 MOST_DEVICES = 64
 MIB, GIB = 2**20, 2**30
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU as its driver names it. `memory`: bytes reported by the driver. `units`: cores (SMs, CUs, Apple's cores).
-    `cut`: the tool truncated its name. `shared`: its memory is the host's."""
+    """A GPU as its driver reports it. `memory`: bytes. `units`: cores (SMs, CUs or Apple GPU cores). `cut`: the tool
+    truncated the name. `shared`: it shares the host's memory."""
 
     name: str
     memory: float | None = None
@@ -26,7 +26,7 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Processor:
-    """The CPU. `cores`: physical cores of all visible sockets. `clock`: Hz. `features`: instruction sets by Linux's
+    """A CPU. `cores`: physical cores of all visible sockets. `clock`: Hz. `features`: instruction sets, by their Linux
     names."""
 
     name: str
@@ -40,7 +40,7 @@ class Processor:
 
 @dataclass(frozen=True)
 class Dimms:
-    """Memory modules: channels in use, transfers per second of each, and total bytes."""
+    """Memory modules: channels in use, transfers per second of each channel, and total bytes."""
 
     channels: int
     transfers: float
@@ -48,14 +48,14 @@ class Dimms:
 
     @property
     def bandwidth(self) -> float:
-        """Bytes a second: 8 bytes a transfer and channel."""
+        """Bytes/s: 8 bytes per transfer and channel."""
         return self.channels * self.transfers * 8
 
 
 def bounded_output(tool: str, text: str) -> str:
-    """The text without control characters.
+    """Remove control characters from a tool's output.
 
-    Raises InputError for one that is too long to be a tool's.
+    Raises InputError if the text is longer than `LARGEST_OUTPUT`.
     """
     if len(text) > LARGEST_OUTPUT:
         raise InputError(tool, f"{len(text)} characters", f"at most {LARGEST_OUTPUT}")

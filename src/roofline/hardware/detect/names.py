@@ -1,7 +1,7 @@
-"""Find the catalog's chip for a driver's device name.
+"""Find the catalog chip for a device name reported by a driver.
 
-Names are compared as sets of words, without marketing words and memory sizes. Where several chips share a name, such as
-cards sold with two memory sizes, the one nearest in memory and cores is taken.
+Names are compared as sets of words, without marketing words and memory sizes. If several chips match, such as cards
+sold with two memory sizes, the one nearest in cores and memory is chosen.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ _NOISE = frozenset(
 )
 """Words of drivers and of the catalog that do not distinguish chips."""
 _TELLING = frozenset({"pcie", "max", "server", "workstation"})
-"""Words that distinguish some chips, and are dropped where no chip matches with them."""
+"""Words that distinguish some chips; they are dropped if no chip matches with them."""
 _SAME = {"sxm2": "sxm", "sxm3": "sxm", "sxm4": "sxm", "sxm5": "sxm", "sxm6": "sxm", "mobile": "laptop"}
 _MEMORY = re.compile(r"\b(\d{1,4})g[bi]?b?\b")
 _TOLERANCE = 0.12
-"""Relative tolerance between a driver's memory and the catalog's: ECC and reserves take up to 1/16."""
+"""Relative tolerance between memory reported by a driver and in the catalog: ECC and reserves take up to 1/16."""
 
 
 def words(name: str, telling: bool = True) -> frozenset[str]:
-    """The words of a name that tell chips apart.
+    """The words of a name that distinguish chips.
 
     >>> sorted(words("NVIDIA A100-SXM4-80GB")), sorted(words("AMD EPYC 9654 96-Core Processor"))
     (['a100', 'sxm'], ['9654', 'epyc'])
@@ -55,12 +55,12 @@ def _known(telling: bool) -> dict[frozenset[str], list[str]]:
 
 
 def chip_of_gpu(gpu: Gpu) -> Chip | None:
-    """The chip that a driver's name of a GPU means; None where the catalog has none."""
+    """Catalog chip of a GPU; None if there is none."""
     return _chip_of(gpu.name, gpu.memory, gpu.units, gpu.cut, ("gpu", "npu", "tpu"))
 
 
 def chip_of_processor(name: str) -> Chip | None:
-    """The CPU of the catalog that a system's name of it means; None where there is none."""
+    """Catalog chip of a CPU, from the name that the system reports; None if there is none."""
     return _chip_of(name, None, None, False, ("cpu",))
 
 
@@ -77,7 +77,7 @@ def _chip_of(name: str, memory: float | None, units: int | None, cut: bool, kind
 
 
 def _beginning(name: str) -> list[str]:
-    """Chips whose names start with a truncated name."""
+    """Names of chips that start with a truncated name."""
     start = re.sub(r"[^a-z0-9]", "", re.sub(r"nvidia|geforce|tesla|quadro", "", name.lower()))
     if len(start) < 4:
         return []
@@ -90,9 +90,9 @@ def _beginning(name: str) -> list[str]:
 
 
 def _nearest(every: list[Chip], memory: float | None, units: int | None, told: float | None) -> Chip | None:
-    """Of chips with one name, the nearest in cores, then in memory; None where the driver's memory is too different.
+    """Of chips with the same name, the nearest in cores, then in memory; None if memory differs by too much.
 
-    `told`: bytes stated in the name itself, where the driver reports none.
+    `told`: bytes stated in the name itself, used if the driver reports none.
     """
     if units is not None and any(c.units == units for c in every):
         every = [c for c in every if c.units == units]

@@ -1,7 +1,7 @@
-"""Outputs of nvidia-smi, rocm-smi, system_profiler, sysctl, lscpu, dmidecode and of /proc, read for what they say.
+"""Parse the output of nvidia-smi, rocm-smi, system_profiler, sysctl, lscpu, dmidecode and files of /proc.
 
-Each function takes a tool's text, in any of the forms that users have of it, and returns what it names. A text without
-what it should name gives nothing: an absent device is no error; whoever asked for the file says so.
+Each function takes a tool's output in any of its common formats and returns the devices in it. A text without the
+expected information gives an empty result: a missing device is no error here; callers report it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SMI_LISTED = re.compile(r"^GPU \d{1,3}: (?P<name>.+?) \(UUID: ", re.MULTILINE)
 
 
 def gpus_of_nvidia_smi(text: str) -> tuple[Gpu, ...]:
-    """The GPUs that nvidia-smi shows: its table, `-L`, `-q`, or CSV with the columns name and memory.total."""
+    """GPUs in the output of nvidia-smi: its table, `-L`, `-q`, or CSV with the columns name and memory.total."""
     if "Product Name" in text:
         every = list(_long_list(text))
     elif "MiB /" in text or "NVIDIA-SMI" in text:
@@ -40,7 +40,7 @@ def gpus_of_nvidia_smi(text: str) -> tuple[Gpu, ...]:
 
 
 def _table(text: str) -> Iterator[Gpu]:
-    """A device is a line with its name, and the first use of memory below it."""
+    """Parse the table: a GPU is a line with its name, followed by a line with its memory use."""
     for m, following in pairwise([*_SMI_NAME.finditer(text), None]):
         if m is None:
             return
@@ -60,7 +60,7 @@ _ROW = re.compile(r"(?P<name>[A-Za-z][^,]{1,80}),\s*(?P<total>\d{1,9}|\[N/A\]|N/
 
 
 def _comma_separated(text: str) -> Iterator[Gpu]:
-    """Columns by the header's names, without one `name, memory.total`; in MiB, with the unit or without."""
+    """Parse CSV; without a header, the columns are `name, memory.total`. Memory is in MiB, with or without the unit."""
     lines = [line[:1000] for line in text.splitlines()[:MOST_DEVICES]]
     header = [field.strip().partition(" ")[0] for field in lines[0].split(",")] if lines else []
     if "name" in header:
@@ -86,7 +86,7 @@ _ROCM_NAMES = ("card series", "market name", "marketing name", "product name", "
 
 
 def gpus_of_rocm_smi(text: str) -> tuple[Gpu, ...]:
-    """The GPUs that rocm-smi, amd-smi or rocminfo show: names, video memory and compute units, as text or JSON."""
+    """GPUs in the output of rocm-smi, amd-smi or rocminfo, as text or JSON: names, memory and compute units."""
     stripped = text.lstrip()
     if stripped.startswith(("{", "[")):
         return tuple(_rocm_json(stripped))[:MOST_DEVICES]
@@ -160,7 +160,7 @@ def gpus_of_system_profiler(text: str) -> tuple[Gpu, ...]:
 
 
 def _as_lines(text: str) -> str:
-    """JSON of system_profiler as `key: value` lines, in order."""
+    """Convert JSON of system_profiler to `key: value` lines, in order."""
     try:
         tree = json.loads(text)
     except (ValueError, RecursionError):
@@ -183,7 +183,7 @@ def _as_lines(text: str) -> str:
 
 
 def processor_of_sysctl(text: str) -> Processor | None:
-    """The CPU of a Mac from `sysctl -a`, or from the keys machdep.cpu, hw."""
+    """The CPU of a Mac, from `sysctl -a` or `sysctl machdep.cpu hw`."""
     keys = dict(re.findall(r"^([\w.]{1,80})\s*[:=]\s*(.{1,400})$", text, re.MULTILINE))
     name = keys.get("machdep.cpu.brand_string")
     if not name:
@@ -197,7 +197,7 @@ def processor_of_sysctl(text: str) -> Processor | None:
 
 
 def memory_of_sysctl(text: str) -> float | None:
-    """Bytes of memory by hw.memsize."""
+    """Bytes of memory, from `hw.memsize`."""
     size = re.search(r"^hw\.memsize\s*[:=]\s*(\d{1,15})\s*$", text, re.MULTILINE)
     return float(size[1]) if size else None
 
@@ -207,7 +207,7 @@ _VENDORS = {"authenticamd": "amd", "genuineintel": "intel", "arm": "arm", "apple
 
 
 def processor_of_lscpu(text: str) -> Processor | None:
-    """The CPU that lscpu shows, as text or by `lscpu -J`."""
+    """The CPU in the output of `lscpu` or `lscpu -J`."""
     if text.lstrip().startswith("{"):
         text = _lscpu_lines(text)
     fields: dict[str, str] = {}
@@ -244,7 +244,7 @@ def _lscpu_lines(text: str) -> str:
 
 
 def processor_of_cpuinfo(text: str) -> Processor | None:
-    """The CPU of /proc/cpuinfo, where lscpu is not at hand."""
+    """The CPU in /proc/cpuinfo, for systems without lscpu."""
     name = re.search(r"^(?:model name|Model|Hardware)\s*:\s*(.{1,200})$", text, re.MULTILINE)
     count = len(re.findall(r"^processor\s*:", text, re.MULTILINE))
     if not name or not count:
@@ -262,7 +262,7 @@ def processor_of_cpuinfo(text: str) -> Processor | None:
 
 
 def memory_of_meminfo(text: str) -> float | None:
-    """Bytes of memory by /proc/meminfo."""
+    """Bytes of memory, from /proc/meminfo."""
     total = re.search(r"^MemTotal:\s*(\d{1,15}) kB", text, re.MULTILINE)
     return float(total[1]) * 1024 if total else None
 
@@ -271,8 +271,8 @@ _SPEEDS = ("configured memory speed", "configured clock speed", "speed")
 
 
 def dimms_of_dmidecode(text: str) -> Dimms | None:
-    """Channels and speed by `dmidecode -t memory`: of modules whose locators name a channel, each channel once; else a
-    channel for each of the first of two modules in every bank, at least one."""
+    """Memory channels and speed, from `dmidecode -t memory`. Modules with the same channel in their locators share that
+    channel; a module whose locators name no channel counts as one channel."""
     sizes: list[float] = []
     speeds: list[float] = []
     channels: set[str] = set()
@@ -294,7 +294,7 @@ def dimms_of_dmidecode(text: str) -> Dimms | None:
 
 
 def _channel(bank: str, locator: str) -> str | None:
-    """The channel that a module's locators name, with its socket: `P0 CHANNEL A`, `CPU1_DIMM_B2`, `DIMM_A1`."""
+    """Channel, with its socket, named by a module's locators: `P0 CHANNEL A`, `CPU1_DIMM_B2`, `DIMM_A1`."""
     for text in (bank.upper(), locator.upper()):
         m = re.search(r"(?:CHANNEL|CH)[ _-]?([A-P]|\d{1,2})", text) or re.search(r"DIMM[ _-]?([A-P])\d?\b", text)
         if m:
@@ -305,7 +305,7 @@ def _channel(bank: str, locator: str) -> str | None:
 
 # -- numbers ---------------------------------------------------------------------------------------------------------
 def sized(text: str) -> float | None:
-    """Bytes of `64 GB`, `24576 MiB`, `32 MiB (1 instance)`: memory's units are binary.
+    """Bytes of `64 GB`, `24576 MiB` or `32 MiB (1 instance)`. All units are binary.
 
     >>> sized("24 GB"), sized("No Module Installed")
     (25769803776.0, None)
@@ -336,6 +336,6 @@ def _hertz(text: str) -> float | None:
 
 
 def _bogo(bogomips: str | None, name: str) -> float | None:
-    """Hz: x86 counts two BogoMIPS a cycle, and a name may say its clock, as in `@ 2.40GHz`."""
+    """Clock in Hz, from the name (`@ 2.40GHz`) or from BogoMIPS (two per cycle on x86)."""
     told = re.search(r"@ ?(\d\.\d{1,3}) ?GHz", name)
     return float(told[1]) * 1e9 if told else _number(bogomips, 0.5e6)

@@ -1,4 +1,4 @@
-"""Output of this machine's tools, or of another machine's as recorded in files."""
+"""Collect the output of system tools on this machine, or recorded in files on another."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from roofline.hardware.detect.devices import LARGEST_OUTPUT, bounded_output
 from roofline.model.sources.untrusted import read_text
 
 PATIENCE_S = 8.0
-"""Timeout of a tool in seconds; nvidia-smi takes three to wake eight cards."""
+"""Timeout of a tool in seconds; nvidia-smi takes 3 s to wake eight cards."""
 MEASURE_S = 0.1
 _TRIES = 5
 _READ = 2**28
-"""Bytes of all arrays in the bandwidth measurement: 256 MiB, more than most last-level caches."""
+"""Total bytes of the arrays in the bandwidth measurement: 256 MiB, more than most last-level caches."""
 _LEAST_ARRAY = 2**25
-"""Least bytes of each array."""
+"""Minimum bytes of each array."""
 _MOST_THREADS = 32
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """Texts of tools, empty where a tool is missing; the CPUs and bytes of memory allowed to a container, None for all;
-    measured bytes/s of this machine's memory."""
+    """Outputs of tools, "" if a tool is missing. `cpus`, `memory_limit`: CPUs and bytes of memory available to a
+    container, None for all. `bandwidth`: measured bytes/s of this machine's memory."""
 
     nvidia_smi: str = ""
     rocm_smi: str = ""
@@ -62,16 +62,16 @@ _TEXTS = tuple(f.name for f in fields(Outputs) if f.type == "str")
 
 @cache
 def outputs_of_this_machine() -> Outputs:
-    """Output of the installed tools, run once per process. A tool that fails yields an empty text."""
+    """Run the installed tools, once per process. A tool that fails yields an empty text."""
     texts: dict[str, Given] = {name: _run(command) for name, command in _COMMANDS.items() if shutil.which(command[0])}
     texts |= {name: _file(path) for name, path in _FILES.items()}
     return replace(Outputs(**texts), cpus=_cpus(), memory_limit=_memory_limit())
 
 
 def recorded_outputs(folder: Path) -> Outputs:
-    """Outputs that stand in a folder's files, named as their tools: nvidia-smi.txt, lscpu.txt or .json, meminfo.txt…
+    """Read outputs from a folder; files are named after tools: nvidia-smi.txt, lscpu.txt or .json, meminfo.txt…
 
-    Raises InputError for a folder without one of them, and for a file that is too large or no text.
+    Raises InputError if there is none, or for a file that is too large or not text.
     """
     if not folder.is_dir():
         raise InputError("--from", str(folder), "a folder with nvidia-smi.txt, lscpu.txt or others of the kind")
@@ -91,15 +91,14 @@ def recorded_outputs(folder: Path) -> Outputs:
 
 
 def with_bandwidth(outputs: Outputs, threads: int) -> Outputs:
-    """The outputs with this machine's memory bandwidth: the best of several measurements, as other work may
-    interfere."""
+    """Add this machine's memory bandwidth: the best of several measurements, as other processes may interfere."""
     workers = min(threads, _MOST_THREADS)
     arrays = [np.ones(max(_READ // workers, _LEAST_ARRAY) // 4, dtype=np.float32) for _ in range(workers)]
     return replace(outputs, bandwidth=max(read_bandwidth(arrays) for _ in range(_TRIES)))
 
 
 def read_bandwidth(arrays: Sequence[np.ndarray], seconds: float = MEASURE_S) -> float:
-    """Bytes/s that one thread per array reads in total, by dot products of arrays larger than every cache."""
+    """Total bytes/s read by one thread per array, with dot products of arrays larger than every cache."""
 
     def read(array: np.ndarray) -> int:
         rounds, end = 0, time.perf_counter() + seconds
@@ -136,7 +135,7 @@ def _file(path: str) -> str:
 
 
 def _cpus() -> int | None:
-    """CPUs that this process may use: by affinity and by the quota of cgroup v2."""
+    """Number of CPUs available to this process, from its affinity and the cgroup v2 quota."""
     affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     quota = _file("/sys/fs/cgroup/cpu.max").split()
     if len(quota) == 2 and quota[0].isdigit() and quota[1].isdigit() and int(quota[1]):
@@ -145,7 +144,7 @@ def _cpus() -> int | None:
 
 
 def _memory_limit() -> float | None:
-    """Bytes that a container may use, by cgroup v2 or v1."""
+    """Memory limit of the container in bytes, from cgroup v2 or v1; None without a limit."""
     for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         text = _file(path).strip()
         if text.isdigit() and int(text) < 2**60:

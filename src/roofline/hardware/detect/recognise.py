@@ -1,4 +1,4 @@
-"""This machine as a chip: its GPUs by their drivers' names, else its CPU with the host's memory."""
+"""Identify this machine's chip: its GPUs, by the names that drivers report, else its CPU with the host's memory."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from roofline.hardware.series import ChipRows
 HERE = "here"
 """Name of this machine in commands."""
 SMALL_MAC = 32 * 2**30
-"""Largest memory, in bytes, of which Metal gives the GPU two thirds; above it three quarters."""
+"""Memory in bytes up to which Metal gives the GPU two thirds of it; above, three quarters."""
 NEAR = 0.03
-"""Relative tolerance within which the catalog's memory size is used."""
+"""Relative difference from the catalog's memory size up to which that size is used."""
 PER_CORE = 64e9
-"""Assumed upper bound on the bytes/s that one core reads."""
+"""Assumed upper bound on the bytes/s read by one core."""
 
 
 @dataclass(frozen=True)
 class ThisMachine:
-    """`chip`: the chip that models run on, and `count` of them. `gpus`: all GPUs, with their catalog chips where known.
-    `processor`: the CPU. `memory`: bytes of the host. `notes`: what is unknown or was limited."""
+    """The detected machine. `chip`, `count`: the chips that models run on. `gpus`: all GPUs with their catalog chips or
+    None. `processor`: the CPU. `memory`: bytes of host memory. `notes`: unknown devices and assumptions."""
 
     chip: Chip
     count: int
@@ -49,15 +49,15 @@ class ThisMachine:
 
     @property
     def on(self) -> str:
-        """The machine in the catalog's names, as `--on` takes it: `2xrtx-3090`."""
+        """The machine as a value of `--on`, such as `2xrtx-3090`."""
         return f"{self.count}x{self.chip.id}" if self.count > 1 else self.chip.id
 
 
 @cache
 def this_machine() -> ThisMachine:
-    """The machine that this runs on, detected once per process.
+    """Detect this machine, once per process.
 
-    Raises InputError where neither a GPU nor a CPU is recognised.
+    Raises InputError if neither a GPU nor a CPU is recognised.
     """
     outputs = outputs_of_this_machine()
     machine = machine_of(outputs)
@@ -67,9 +67,9 @@ def this_machine() -> ThisMachine:
 
 
 def machine_of(outputs: Outputs) -> ThisMachine:
-    """The machine described by tools' output: its most numerous GPU of the largest memory, else its CPU.
+    """Identify the machine from tools' output: the kind of GPU with the most memory in total, else the CPU.
 
-    Raises InputError where neither is recognised.
+    Raises InputError if neither is recognised.
     """
     processor = processor_of_lscpu(outputs.lscpu) or processor_of_cpuinfo(outputs.cpuinfo)
     processor = processor or processor_of_sysctl(outputs.sysctl)
@@ -98,7 +98,7 @@ def machine_of(outputs: Outputs) -> ThisMachine:
 
 
 def _chip_with(gpu: Gpu) -> Chip | None:
-    """The catalog's chip with the memory that the driver gives it."""
+    """Catalog chip of a GPU, with the memory that the driver reports."""
     chip = chip_of_gpu(gpu)
     if chip is None or gpu.memory is None:
         return chip
@@ -113,12 +113,12 @@ def _chip_with(gpu: Gpu) -> Chip | None:
 
 
 def metal_working_set(memory: float) -> float:
-    """Bytes of a Mac's memory that Metal recommends for the GPU, as llama.cpp logs them."""
+    """Bytes of a Mac's memory that Metal recommends for the GPU, as logged by llama.cpp."""
     return memory * 2 / 3 if memory <= SMALL_MAC else memory * 3 / 4
 
 
 def _on_the_processor(processor: Processor, memory: float | None) -> list[Gpu]:
-    """The GPU that the catalog has as one chip with this processor, sharing the host's memory."""
+    """Integrated GPU of a processor that the catalog lists as one chip with it, sharing the host's memory."""
     gpu = Gpu(processor.name, memory, shared=True)
     return [gpu] if processor.vendor != "apple" and chip_of_gpu(gpu) is not None else []
 
@@ -128,12 +128,12 @@ _FLAGS = (
     ("avx512f", "avx512"), ("avx_vnni", "avx2-vnni"), ("avx2", "avx2"), ("i8mm", "neoverse-v"), ("sve", "neoverse-v"),
     ("asimd", "neon"),
 )  # fmt: skip
-"""Instruction set → the series whose rates a CPU that the catalog lacks has, the first that it shows. AVX-512 with bf16
-and without AMX is AMD's; of those Zen 5 has vp2intersect, as of Intel's only laptops of 2020."""
+"""Instruction set → series, first match: rates of CPUs outside the catalog. AVX-512 with bf16 and without AMX is AMD's;
+of these Zen 5 has vp2intersect, which of Intel's CPUs only laptops of 2020 have."""
 
 
 def _cpu(processor: Processor, memory: float | None, dimms: Dimms | None, outputs: Outputs) -> tuple[Chip, list[str]]:
-    """The CPU with the detected cores, memory and channels, and the assumptions made."""
+    """Chip of a CPU with the detected cores, memory and channels, and notes on the assumptions made."""
     if memory is None:
         raise InputError("here", processor.name, "the memory beside the CPU, as in meminfo.txt")
     cores = min(processor.cores, outputs.cpus or processor.cores)
@@ -156,7 +156,7 @@ def _cpu(processor: Processor, memory: float | None, dimms: Dimms | None, output
 
 
 def _rates(processor: Processor) -> tuple[Mapping[str, float], Mapping[str, float]]:
-    """FLOP per core and clock of the matrix units and of ordinary arithmetic, by the instruction sets of a CPU."""
+    """FLOP per core and cycle of the matrix units and of vector arithmetic, from a CPU's instruction sets."""
     series = next((s for flag, s in _FLAGS if flag in processor.features), None)
     if series is None:
         raise InputError("here", processor.name, "a CPU of the catalog or one whose instruction sets are known")
@@ -166,8 +166,8 @@ def _rates(processor: Processor) -> tuple[Mapping[str, float], Mapping[str, floa
 def _bandwidth(
     processor: Processor, base: Chip | None, cores: int, dimms: Dimms | None, measured: float | None
 ) -> tuple[float, str]:
-    """Bytes a second of the host's memory, and how it is known: by its modules; measured where only some of the cores
-    are ours or the CPU is not of the catalog; by the catalog; else by the cores."""
+    """Bytes/s of the host's memory, and a note on its source: memory modules; a measurement, if only some of the cores
+    are available or the CPU is not in the catalog; the catalog; else the number of cores."""
     if dimms is not None:
         return dimms.bandwidth, f"{dimms.channels} channels at {dimms.transfers / 1e6:.0f} MT/s"
     part = base is None or not base.units or cores < base.units * processor.sockets

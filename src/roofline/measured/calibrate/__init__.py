@@ -1,9 +1,8 @@
 """Calibration: measure this machine, fit the laws to it, write its chip file.
 
-Three steps, each a function of the one before: `planned_cases` says what is timed, `measure` times it (NumPy, or
-PyTorch where it is there), `fit_laws` turns the times into a `Chip` with constants of its own. Nothing here runs a
-transformer: only products, copies, attention and the elementwise work of a layer, each by itself and as eager PyTorch
-runs it.
+In three steps, `planned_cases` lists the benchmarks, `measure` times them (with PyTorch if installed, else NumPy), and
+`fit_laws` fits the constants of a `Chip`. No transformer is run: only products, copies, attention and the elementwise
+work of a layer, each separately and in eager mode.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ __all__ = [
 
 
 def calibrate(**options: Given) -> Calibration:
-    """Measure this machine and fit the laws to it; the options are those of `measure`.
+    """Measure this machine and fit the laws to it. Takes the options of `measure`.
 
-    `chip_toml` writes the result as a chip file for `on=`.
+    `chip_toml` converts the result to a chip file for `on=`.
     """
     return fit_laws(measure(**options))

@@ -1,4 +1,4 @@
-"""The cases run by NumPy and by eager PyTorch."""
+"""Implementations of the benchmark cases in NumPy and in eager PyTorch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class NumpyBench:
-    """Cases that NumPy can run."""
+    """The cases that NumPy supports: reads, copies and products."""
 
     def __init__(self, cache: float) -> None:
         self.pools: dict[str, Array] = {}
@@ -54,7 +54,7 @@ class NumpyBench:
 
 
 class TorchBench:
-    """Cases as eager PyTorch runs them. Weights and caches come from a pool too large for the last-level cache."""
+    """The cases in eager PyTorch. Weights and KV caches are taken from a pool larger than the last-level cache."""
 
     def __init__(self, torch: ModuleType, device: Device, cache: float) -> None:
         self.torch, self.device = torch, device
@@ -74,7 +74,7 @@ class TorchBench:
         return run
 
     def _cold(self, dtype: dtype, *shape: int) -> Callable[[], Tensor]:
-        """Tensors of a shape, taken from another place of the pool at each call."""
+        """A function that returns a tensor of the given shape from a different part of the pool at each call."""
         size = int(np.prod(shape))
         if self.pool is None or self.pool.dtype != dtype or self.pool.numel() < size:
             self.pool = None
@@ -166,7 +166,7 @@ class TorchBench:
         return run
 
     def _experts(self, dtype: dtype, tokens: int, top_k: int, experts: int, hidden: int, inner: int) -> Runner:
-        """Sort by expert, two grouped products (a loop where PyTorch has none), weight and sum."""
+        """Sort tokens by expert, two grouped products (a loop if PyTorch lacks `grouped_mm`), weight and sum."""
         torch = self.torch
         x, silu = self._new(dtype, tokens, hidden), torch.nn.functional.silu
         up, down = self._cold(dtype, experts, 2 * inner, hidden), self._cold(dtype, experts, hidden, inner)
@@ -201,7 +201,7 @@ class TorchBench:
     def _layer(
         self, dtype: dtype, tokens: int, hidden: int, heads: int, kv_heads: int, head: int, inner: int
     ) -> Runner:
-        """A decoder layer of modules, one token: what is left when there is next to nothing to compute."""
+        """A tiny decoder layer made of modules, for one token: measures launch overhead."""
         nn, bench = self.torch.nn, self
         sizes = {
             "q": (hidden, heads * head), "k": (hidden, kv_heads * head), "v": (hidden, kv_heads * head),

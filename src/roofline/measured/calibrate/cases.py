@@ -1,4 +1,4 @@
-"""What is timed on a machine, and the records that measuring and fitting hand on."""
+"""The benchmark cases of a calibration, and the data types of measurements and fits."""
 
 from __future__ import annotations
 
@@ -31,31 +31,31 @@ SHAPES: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "experts": ("tokens", "top_k", "experts", "hidden", "inner"),
     "layer": ("tokens", "hidden", "heads", "kv_heads", "head", "inner"),
 })  # fmt: skip
-"""What is timed, and the sizes that say which.
+"""Kind of case → names of its sizes.
 
-read, copy: bytes that cross memory.  matmul: y[m,n] = x[m,k]·w[n,k]ᵀ.  stream: what one layer does element by element
-(two norms, two residual sums, RoPE, a gated activation).  prefill, decode: attention with its cache; `length` counts
-the new token.  experts: a gated mixture of experts, routed at random.  layer: one whole layer, so small that only its
-launches count.
+read, copy: bytes that cross memory.  matmul: y[m,n] = x[m,k]·w[n,k]ᵀ.  stream: elementwise work of one layer (two
+norms, two residual sums, RoPE, a gated activation).  prefill, decode: attention with its cache; `length` includes the
+new token.  experts: a gated mixture of experts with random routing.  layer: one whole layer, so small that launches
+dominate.
 """
 
 
 @dataclass(frozen=True)
 class Case:
-    """One thing to time: `shape` holds the sizes that SHAPES names for its kind."""
+    """A benchmark case. `shape`: its sizes, in the order of `SHAPES[kind]`."""
 
     kind: str
     dtype: str
     shape: tuple[int, ...]
 
     def size(self, name: str) -> int:
-        """One of its sizes."""
+        """A size by name."""
         return self.shape[SHAPES[self.kind].index(name)]
 
 
 @dataclass(frozen=True)
 class Measurement(Figured):
-    """A case and the seconds it took: the median of the repeats."""
+    """A case and its time in seconds, the median of the repeats."""
 
     FIGURES: ClassVar[Units] = {"kind": "", "dtype": "", "shape": "", "seconds": "s", "repeats": ""}
 
@@ -65,23 +65,23 @@ class Measurement(Figured):
 
     @property
     def kind(self) -> str:
-        """What was timed."""
+        """Kind of case, a key of `SHAPES`."""
         return self.case.kind
 
     @property
     def dtype(self) -> str:
-        """In which format."""
+        """Number format of the case."""
         return self.case.dtype
 
     @property
     def shape(self) -> Mapping[str, int]:
-        """Its sizes by name."""
+        """Sizes of the case by name."""
         return dict(zip(SHAPES[self.case.kind], self.case.shape, strict=True))
 
 
 @dataclass(frozen=True)
 class MeasuredMachine:
-    """What was measured, as the system describes it. `capacity` and `cache` in bytes; `clock`: whose seconds."""
+    """The measured machine. `capacity`, `cache`: bytes; `clock`: `wall` or `cpu` (CPU time of one thread)."""
 
     device: Device
     name: str
@@ -97,7 +97,7 @@ class MeasuredMachine:
 
 @dataclass(frozen=True)
 class Measurements:
-    """A machine and what was timed on it."""
+    """A machine and the cases timed on it."""
 
     machine: MeasuredMachine
     rows: tuple[Measurement, ...]
@@ -105,9 +105,9 @@ class Measurements:
 
 @dataclass(frozen=True)
 class Fitted(Figured):
-    """How well a law's constants describe the rows of one kind in one dtype. Errors are |predicted/measured − 1|.
+    """A law fitted to the measurements of one kind in one dtype. Errors are |predicted/measured − 1|.
 
-    `held_out`: mean error on rows that were left out in turn; `median`, `mape`: of the fit to all of them.
+    `held_out`: mean error in cross-validation; `median`, `mape`: median and mean error of the fit to all rows.
     """
 
     FIGURES: ClassVar[Units] = {
@@ -129,7 +129,7 @@ class Fitted(Figured):
 
 @dataclass(frozen=True, repr=False)
 class Calibration(Result):
-    """The chip, with constants of its own, and the fits behind them."""
+    """Result of a calibration: the chip with its fitted constants, and the fits."""
 
     SCHEMA: ClassVar[str] = "roofline.calibrate/2"
     FIGURES: ClassVar[Units] = {
@@ -143,12 +143,12 @@ class Calibration(Result):
 
     @property
     def units(self) -> int | None:
-        """Cores, or SMs."""
+        """Number of threads of a CPU, or SMs of a GPU."""
         return self.chip.units
 
     @property
     def peaks(self) -> Mapping[str, float]:
-        """FLOP/s of products as sustained, by format."""
+        """Format → FLOP/s of the fastest product."""
         return self.chip.peaks
 
     @property
@@ -168,32 +168,32 @@ class Calibration(Result):
 
     @property
     def software(self) -> str:
-        """With what it was measured."""
+        """Software used for the measurement, with its version."""
         return self.measurements.machine.software
 
     @property
     def clock(self) -> str:
-        """Whose seconds they are: wall or cpu."""
+        """Clock of the measured times: `wall` or `cpu`."""
         return self.measurements.machine.clock
 
     @property
     def date(self) -> str:
-        """When."""
+        """Date of the measurement."""
         return self.measurements.machine.date
 
     @property
     def rows(self) -> tuple[Measurement, ...]:
-        """What was timed."""
+        """The timed cases, with their times."""
         return self.measurements.rows
 
 
 def planned_cases(
     device: Device = "cpu", dtypes: Sequence[str] | None = None, quick: bool = False, torch: bool = True
 ) -> tuple[Case, ...]:
-    """The cases, in the order they run.
+    """List the cases in the order in which they run.
 
-    Without PyTorch there are only products (fp32, fp64), reads and copies. fp16 is only multiplied unless it is named
-    in `dtypes` or the device is a GPU. Raises InputError for a dtype that cannot be measured.
+    Without PyTorch there are only products (fp32, fp64), reads and copies. For fp16 there are only products unless
+    `dtypes` includes it or the device is a GPU. Raises InputError for a dtype that cannot be measured.
     """
     known = tuple(BYTES) if torch else ("fp32", "fp64")
     for dtype in dtypes or ():
@@ -227,7 +227,7 @@ def _matmuls(dtype: str, device: Device, quick: bool) -> list[Case]:
 
 
 def _layers(dtype: str, device: Device, quick: bool) -> list[Case]:
-    """Elementwise work, attention, experts, and the smallest layer."""
+    """Cases of elementwise work, attention and experts, and the tiny layer."""
     wide = 8 if device == "cuda" else 1
     layers = [(512, 8, 8, 64, 1536), (2048, 32, 8, 64, 8192)]
     tokens = (1, 64, 512) if quick else (1, 4, 16, 64, 256, 1024, 2048 * wide)

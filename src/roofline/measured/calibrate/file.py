@@ -1,4 +1,4 @@
-"""The chip files that calibrations write."""
+"""Write chip files with fitted constants."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _CLOCKS = {"cpu": "the CPU time of one thread", "wall": "wall clock"}
 
 
 def chip_toml(calibration: Calibration) -> str:
-    """The chip file: peaks in TFLOP/s, bandwidth in GB/s, the constants of each dtype and kind with their error."""
+    """Chip file of a calibration: peaks in TFLOP/s, bandwidth in GB/s, constants and errors by dtype and kind."""
     chip, machine = calibration.chip, calibration.measurements.machine
     lines = [
         "# Written by `roofline calibrate`. Peaks are dense, TFLOP/s, as sustained here; t0 and the like in seconds.",
@@ -30,7 +30,7 @@ def chip_toml(calibration: Calibration) -> str:
 
 
 def known_chip_toml(chip: Chip) -> str:
-    """The chip file of a chip of the catalog with constants of its own: every figure that times hang on, and these."""
+    """Chip file of a catalog chip with new constants: all figures that affect times, and the constants."""
     memory = {
         "bandwidth_gbs": chip.bandwidth / 1e9, "capacity_gb": (chip.nominal_capacity or chip.capacity) / 1e9,
         **({} if chip.nominal_capacity is None else {"usable_gb": chip.capacity / 1e9}),
@@ -57,7 +57,7 @@ def known_chip_toml(chip: Chip) -> str:
 
 
 def _laws(chip: Chip) -> Iterable[str]:
-    """The tables of the constants."""
+    """Yield the lines of the constants' tables."""
     for dtype, kinds in (chip.constants or {}).items():
         for kind, softwares in kinds.items():
             for software, entry in softwares.items():

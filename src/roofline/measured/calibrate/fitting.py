@@ -1,4 +1,4 @@
-"""Fit the laws' constants to measurements, by least squares of logarithms, with the error on held-out rows."""
+"""Fit the laws' constants to measurements by least squares of log errors, with cross-validation."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from roofline.measured.calibrate.cases import (
 )
 
 LAYER_LAUNCHES: Mapping[str, int] = frozen({"matmul": 4, "stream": 4, "decode": 1})
-"""Ops launched in one dense layer of a model, with q, k and v as one product and gate and up as one."""
+"""Kind → launches in one dense layer, with q, k and v merged into one product, and gate and up into another."""
 SUMS = 2
-"""Residual sums of a layer, fused with the norms after them."""
+"""Residual sums per layer, which are fused with the norms after them."""
 FREE: Mapping[str, Mapping[str, tuple[float, float, float]]] = frozen({
     "matmul": {
         "t0": (3e-6, 1e-7, 1e-3), "compute": (0.8, 0.05, 1e3), "memory": (0.7, 0.02, 1.0), "sharp": (1.5, 1.0, 8.0),
@@ -48,10 +48,10 @@ FREE: Mapping[str, Mapping[str, tuple[float, float, float]]] = frozen({
     },
     "stream": {"t0": (1e-5, 1e-7, 1e-3), "memory": (0.4, 0.01, 10.0), "l2": (2.0, 0.05, 30.0)},
 })  # fmt: skip
-"""Fitted constants: (start, least, most). Names that a law does not have are ignored."""
+"""Kind → constant → (start, minimum, maximum) of the fit. Constants that a law does not have are ignored."""
 CPU_ONLY = ("pack", "again")
 OTHERS = (("compute", 30.0), ("pad", 90.0), ("pad", 250.0))
-"""Further starting values of some constants, because their errors have several local minima."""
+"""Alternative starting values of some constants, as the error has several local minima."""
 CPU_SETTINGS: Mapping[str, Mapping[str, float]] = frozen({
     "matmul": {"split": np.inf, "step": 0.0, "tile": 1.0, "height": 1.0},
     "prefill": {"tail": 0.0, "other": 1.0, "capped": 1.0},
@@ -59,19 +59,19 @@ CPU_SETTINGS: Mapping[str, Mapping[str, float]] = frozen({
     "experts": {"tile": 1.0},
     "stream": {},
 })  # fmt: skip
-"""What a CPU has none of: products split over k, blocks that end last, walks that blocks share, query heads served
-together, tiles. Names that the law does not have are passed over."""
+"""Kind → constants that disable GPU effects on a CPU: split k, the last block of causal attention, split caches, query
+heads processed together, tiles. Constants that the law does not have are ignored."""
 FORMAT_KEY = "bf16"
-"""The dtype whose tables the laws of attention and elementwise work are looked up in, whatever the activations."""
+"""The dtype under which constants of attention and elementwise ops are looked up, whatever the activations' format."""
 
 
 def fit_laws(measured: Measurements, folds: int = 4) -> Calibration:
-    """The chip and its constants.
+    """Fit a chip's peaks, bandwidth and constants to measurements.
 
-    Peaks: the fastest product of each dtype. Bandwidth: the fastest read, copy or matrix-vector product from beyond the
-    cache. Constants: least squares of log(predicted / measured) for each dtype and kind, the floor of physics included;
-    the error of rows left out in turn beside them. The elementwise launch floor is what a whole small layer takes
-    beyond its products and attention. Raises InputError where no product was timed.
+    Peaks: the fastest product of each dtype. Bandwidth: the fastest read, copy or matrix-vector product on data larger
+    than the cache. Constants: least squares of log(predicted / measured) for each dtype and kind, where predictions
+    include the physical floor. `folds`: number of cross-validation folds. The launch floor of elementwise ops is the
+    time of a tiny layer less its products and attention. Raises InputError if no product was timed.
     """
     chip = bare_chip(measured)
     tables: dict[str, dict[str, dict[str, dict[str, float]]]] = {}
@@ -91,7 +91,7 @@ def fit_laws(measured: Measurements, folds: int = 4) -> Calibration:
 
 
 def _share_launches(dtype: str, measured: Measurements, kinds: dict[str, dict[str, dict[str, float]]]) -> None:
-    """The launch floor of elementwise ops: (layer − 4·matmul − decode) / 4, never under the one fitted."""
+    """Set the launch floor of elementwise ops to (layer − 4·matmul − decode) / 4, but not below the fitted value."""
     layers = [r.seconds for r in measured.rows if r.case.kind == "layer" and r.case.dtype == dtype]
     if not layers or any(kind not in kinds for kind in LAYER_LAUNCHES):
         return
@@ -101,7 +101,7 @@ def _share_launches(dtype: str, measured: Measurements, kinds: dict[str, dict[st
 
 
 def bare_chip(measured: Measurements) -> Chip:
-    """Peaks and bandwidth alone. Raises InputError where no product, or nothing beyond the cache, was timed."""
+    """The chip with peaks and bandwidth only. Raises InputError unless products and uncached reads were timed."""
     machine = measured.machine
     peaks: dict[str, float] = {}
     rates: list[float] = []
@@ -130,12 +130,12 @@ def bare_chip(measured: Measurements) -> Chip:
 
 
 def slug(machine: MeasuredMachine) -> str:
-    """An id for the file: the name in small letters and hyphens."""
+    """Chip id from a machine's name: lower case, with hyphens."""
     return "-".join(re.findall(r"[a-z0-9]+", f"{machine.name} {machine.units}".lower())) or "this-machine"
 
 
 def predicted(kind: str, rows: Sequence[Measurement], chip: Chip, record: Any) -> Floats:
-    """Seconds of rows of one kind and dtype by the law: what an estimate of the same ops says, its floor included."""
+    """Seconds predicted for rows of one kind and dtype, as an estimate would, including the physical floor."""
     dtype = rows[0].case.dtype
     columns = np.array([r.case.shape for r in rows], dtype=float).T
     seconds, floor = _LAWS[kind](columns, float(BYTES[dtype]), roof_of(chip, dtype), record)
@@ -152,7 +152,7 @@ def _matmul_law(c: Floats, width: float, roof: law.Roof, record: law.MatmulLaw) 
 
 
 def _stream_law(c: Floats, width: float, roof: law.Roof, record: law.StreamLaw) -> Both:
-    """Two norms, RoPE and an activation, in and out; two sums that ride on them and pay for their bytes alone."""
+    """Two norms, RoPE and an activation; two residual sums fused with them, which add bytes but no launches."""
     tokens, hidden, heads, kv_heads, head, inner = c
     per_token = (2 * hidden, 2 * hidden, 2 * (heads + kv_heads) * head, 3 * inner, 2 * hidden, 2 * hidden)
     return sum(law.stream(n * tokens * width, roof, record) for n in per_token) - SUMS * record.t0, 0.0
@@ -186,7 +186,7 @@ _LAWS: Mapping[str, Callable[[Floats, float, law.Roof, Any], Both]] = frozen({
 
 
 def _fit_kind(kind: str, rows: Sequence[Measurement], chip: Chip, folds: int) -> Fitted:
-    """Constants fitted on all rows, and the error on each fold when fitted on the others."""
+    """Fit the constants to all rows, and compute the error of each fold with a fit to the other folds."""
     seconds = np.array([r.seconds for r in rows])
     record = _solve(kind, rows, chip)
     ratio = predicted(kind, rows, chip, record) / seconds
@@ -209,14 +209,14 @@ def _fit_kind(kind: str, rows: Sequence[Measurement], chip: Chip, folds: int) ->
 
 
 def _spread(ratio: Floats, every: Floats) -> tuple[float, float]:
-    """Factors on a prediction between which 80 % of the measurements fall; of all rows where these are few."""
+    """Measured over predicted time, 10 % and 90 % quantiles; of `every` row if `ratio` has fewer than 5."""
     chosen = 1 / (ratio if ratio.size >= 5 else every)
     low, high = np.quantile(chosen, (0.1, 0.9))
     return min(1.0, float(low)), max(1.0, float(high))
 
 
 def _solve(kind: str, rows: Sequence[Measurement], chip: Chip) -> Any:
-    """The record with the least Σ log²(predicted / measured): damped Gauss-Newton on the constants' logarithms."""
+    """Constants that minimise Σ log²(predicted / measured), by damped Gauss-Newton on the constants' logarithms."""
     record, names = RECORDS[kind], {f.name for f in fields(RECORDS[kind])}
     base = record() if chip.kind == "gpu" else record(**{k: v for k, v in CPU_SETTINGS[kind].items() if k in names})
     left_out = CPU_ONLY if chip.kind == "gpu" else ()
@@ -244,7 +244,7 @@ def _solve(kind: str, rows: Sequence[Measurement], chip: Chip) -> Any:
 def _least_squares(
     residual: Callable[[Floats], Floats], start: Floats, lowest: Floats, highest: Floats, steps: int = 60
 ) -> Floats:
-    """Levenberg–Marquardt with finite differences, keeping points within the bounds."""
+    """Levenberg–Marquardt with finite differences and bounds."""
     point, damping, nudge = np.clip(start, lowest, highest), 1e-2, 1e-3
     residuals = residual(point)
     for _ in range(steps):

@@ -1,4 +1,4 @@
-"""The machine that is measured, as its system describes it."""
+"""Describe the machine that is measured."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _GENERATIONS = {
 
 
 def describe(device: Device, torch: ModuleType | None = None) -> MeasuredMachine:
-    """Name, cores, memory and last-level cache as the system gives them."""
+    """Name, cores, memory and last-level cache, as reported by the system."""
     software = f"PyTorch {torch.__version__}" if torch else f"NumPy {np.__version__}"
     date = time.strftime("%Y-%m-%d")
     if device == "cuda":
@@ -57,7 +57,7 @@ def _memory() -> float:
 
 
 def _last_level() -> float:
-    """Bytes of the largest cache that sysfs lists; 32 MiB where there is none."""
+    """Bytes of the largest cache listed in sysfs; 32 MiB if there is none."""
     sizes = [_sized(p.read_text()) for p in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")]
     return float(max(sizes, default=0) or FALLBACK_CACHE)
 

@@ -22,9 +22,9 @@ FASTEST_CALL = 2e-4
 
 @dataclass(frozen=True)
 class Clock:
-    """Times calls. `now`: seconds of a host clock; `torch`: the module where a CUDA device is timed by its events.
+    """Timer of calls. `now`: host clock in seconds; `torch`: the module, if a CUDA device is timed by its events.
 
-    `budget`: seconds to spend on one case, when it can be done with at least `least` samples.
+    `budget`: seconds to spend on one case; at least `least` and at most `most` samples are taken.
     """
 
     now: Callable[[], float] = time.perf_counter
@@ -62,7 +62,7 @@ class Clock:
 
 
 def clock_for(device: Device = "cpu", quick: bool = False, cpu_clock: bool = False) -> Clock:
-    """The clock of a device; `cpu_clock` counts only the seconds this thread runs."""
+    """Create the clock of a device; `cpu_clock`: measure CPU time of this thread instead of wall time."""
     torch = import_module("torch") if device == "cuda" else None
     return Clock(time.thread_time if cpu_clock else time.perf_counter, torch, budget=0.06 if quick else 0.25)
 
@@ -75,11 +75,11 @@ def measure(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Measurements:
-    """Times every case of the plan: about a minute and a half on a CPU, a fifth of it with `quick`.
+    """Time all planned cases; takes about 90 s on a CPU, a fifth of that with `quick`.
 
-    `threads`: CPU threads (PyTorch's own number). `cpu_clock`: one thread, timed by the seconds it ran rather than the
-    wall's, for a machine that is busy with other work. `progress` is called with cases done, cases in all, and the
-    next. Raises InputError where the device is not there.
+    `threads`: CPU threads (default: PyTorch's). `cpu_clock`: run one thread and measure its CPU time instead of wall
+    time, for a machine that is busy with other work. `progress`: called with the number of cases done, their total and
+    the name of the next. Raises InputError if the device is not available.
     """
     torch = import_module("torch") if find_spec("torch") else None
     if device == "cuda" and (torch is None or not torch.cuda.is_available()):

@@ -19,10 +19,10 @@ def accuracy(
     json: Form = False,
     md: Form = False,
 ) -> None:
-    """Scores predictions on your own measurements: errors, bias, and what the 80 % interval holds, beside the roofline.
+    """Score predictions on your own measurements: errors, bias and coverage of the 80 % interval, beside the roofline.
 
-    Every row is scored, or counted under the reason why it is not. Without FILE a sample of the format is scored, whose
-    seconds are made up.
+    Every row is scored, or counted under the reason why it is not. Without FILE, a sample of the format with made-up
+    times is scored.
 
     Example: `roofline accuracy`
 

@@ -52,26 +52,26 @@ def analyze(
     force: Switch = False,
     **given: Given,
 ) -> None:
-    """Op by op: FLOPs, bytes and arithmetic intensity of a step; on a chip its time and what limits it.
+    """Work of a step op by op: FLOPs, bytes and arithmetic intensity; on a chip, times and what limits them.
 
-    Without a step: a prefill and a decode of 1024 tokens. Without --on there are no times. Exits with 1 where it does
-    not fit on the chip.
+    Without a step, shows a prefill and a decode of 1024 tokens. Without --on there are no times. Exits with 1 if it
+    does not fit on the chip.
 
     Example: `roofline analyze meta-llama/Llama-3.1-8B --on h100-sxm --context 4096 --batch 32`
 
     Parameters
     ----------
     traced:
-        Count the matrix products and the attention of its real code in transformers, run on shapes alone: for types
-        that Roofline has no family for. It needs torch and transformers. Code of a checkpoint is never run.
+        Count the matrix products and attention of the model's code in transformers, run on shapes only: for model types
+        that Roofline does not know. Needs torch and transformers. Code from a checkpoint is never run.
     json:
         JSON, as docs/json.md has it.
     csv:
-        One row for each op, plain numbers.
+        CSV, one row per op, with plain numbers.
     md:
         Markdown.
     out:
-        Write to this file instead of stdout: JSON, CSV, Parquet or Markdown by its ending.
+        Write to this file instead of stdout: JSON, CSV, Parquet or Markdown, by its extension.
     force:
         Overwrite the file.
     """
@@ -119,14 +119,14 @@ def analyze(
 
 
 def _traced(name: str, revision: str | None) -> Model:
-    """The model as its real code runs it."""
+    """Trace a model's code in transformers."""
     from roofline.model.trace.make import trace
 
     return trace(name, revision=revision)
 
 
 def _counted(model: Model, steps: list[tuple[str, Step]], options: Settings) -> tuple[NamedStep, ...]:
-    """The steps' analyses, of one rank of the layout."""
+    """Analyses of the steps, for one rank of the layout."""
     from roofline.views.text.inference.analysis import NamedStep
 
     options = {name: value for name, value in options.items() if name not in ("law", "engine")}
@@ -138,13 +138,13 @@ def _counted(model: Model, steps: list[tuple[str, Step]], options: Settings) -> 
     from roofline.model.checkpoints.quantization.asked import formats_of
 
     spread = layout_named(layout)
-    whole, formats = formats_of(model, options.get("precision"))  # of whole rows, before ranks share them out
+    whole, formats = formats_of(model, options.get("precision"))  # of whole rows, before sharding
     rank, options = shard(whole, spread), {**options, "precision": formats}
     return tuple(NamedStep(name, question(rank, s.of_replica(spread.dp), **options)) for name, s in steps)
 
 
 def _timed(model: Model, steps: list[tuple[str, Step]], options: Settings) -> tuple[NamedStep, ...]:
-    """The steps' estimates, and their analyses."""
+    """Estimates of the steps, with their analyses."""
     from roofline.programs.estimate import estimate
     from roofline.views.text.inference.analysis import NamedStep
 
@@ -153,7 +153,7 @@ def _timed(model: Model, steps: list[tuple[str, Step]], options: Settings) -> tu
 
 
 def _rows(steps: Sequence[NamedStep]) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-    """The ops of all steps as a file has them, with times where there is a chip."""
+    """Columns and rows of the file: the ops of all steps, with times if there is a chip."""
     if steps[0].estimate is not None:
         from roofline.views.text.inference.estimate import TIMED_CSV_HEADER, timed_csv_rows
 
@@ -164,7 +164,7 @@ def _rows(steps: Sequence[NamedStep]) -> tuple[tuple[str, ...], list[tuple[objec
 
 
 def _page(result: Steps, precision: object) -> tuple[list[str], list[tuple[Table, str]]]:
-    """The lines above, and a table for each step with the note below it."""
+    """The heading lines, and for each step a table and the note below it."""
     from roofline.model.checkpoints.quantization.asked import formats_of
     from roofline.views.text.inference.analysis import headline, op_table
 
@@ -180,7 +180,7 @@ def _page(result: Steps, precision: object) -> tuple[list[str], list[tuple[Table
 
 
 def _fullest(steps: Sequence[NamedStep]) -> Estimate:
-    """The step that leaves least memory."""
+    """Estimate of the step that leaves the least free memory."""
     return min((s.estimate for s in steps if s.estimate is not None), key=lambda e: float(e.memory.room))
 
 

@@ -17,10 +17,10 @@ from roofline.doors.cli.common import OutFile, Switch, Whole, deliver, say
 @Parameter(name="*")
 @dataclass(frozen=True)
 class BenchOptions:
-    """Results of llama-bench in place of measurements."""
+    """Options to fit llama-bench results instead of new measurements."""
 
     llama_bench: Path | None = None
-    "Results of `llama-bench -o json`, or csv: constants for llama.cpp by these, and nothing is measured."
+    "Output of `llama-bench -o json` or `-o csv`: fit llama.cpp's constants to it instead of measuring."
     model: str | None = None
     "With --llama-bench: the model that ran."
     on: str | None = None
@@ -28,7 +28,7 @@ class BenchOptions:
     engine: str | None = None
     "With --llama-bench: llama.cpp (the chip's own backend) or llama.cpp-vulkan."
     precision: str | None = None
-    "With --llama-bench: the model's format, such as q4_k_m; not of a GGUF file, which says it."
+    "With --llama-bench: the model's format, such as q4_k_m; not needed for a GGUF file."
 
 
 def calibrate(
@@ -43,30 +43,30 @@ def calibrate(
     out: OutFile = None,
     force: Switch = False,
 ) -> None:
-    """Measures this machine and writes the chip file that `--on FILE` takes.
+    """Measure this machine and write a chip file for `--on FILE`.
 
-    Products, copies, attention, experts and elementwise work, each by itself as eager PyTorch runs it (NumPy where
-    there is no PyTorch: products and copies alone). Takes a minute and a half; an idle machine measures best.
+    Products, copies, attention, experts and elementwise work are timed separately in eager PyTorch (without PyTorch,
+    only products and copies, in NumPy). Takes 90 s. The machine should be idle.
 
     Example: `roofline calibrate --quick --out laptop.toml`
 
-    Then `roofline analyze MODEL --on laptop.toml` and the other commands take it.
+    Use the file with `roofline analyze MODEL --on laptop.toml` and other commands.
 
     `roofline calibrate --llama-bench bench.json --model Qwen/Qwen3-4B --precision q4_k_m --on rtx-3090 --out mine.toml`
-    fits llama.cpp's kernels to what llama-bench measured instead, and keeps the chip's figures.
+    fits llama.cpp's kernels to llama-bench results instead, and keeps the chip's figures.
 
     Parameters
     ----------
     device:
         `cpu`, or `cuda` through PyTorch.
     dtype:
-        Formats to measure: fp32, bf16, fp16, fp64. Without it fp32 and bf16 (on CUDA fp16 too).
+        Formats to measure: fp32, bf16, fp16, fp64. Default: fp32 and bf16, on CUDA also fp16.
     quick:
-        A dozen seconds, fewer shapes.
+        Measure fewer shapes, in about 12 s.
     threads:
-        CPU threads instead of PyTorch's own number.
+        Number of CPU threads (default: PyTorch's).
     cpu_clock:
-        One thread, timed by its CPU clock: for a machine that other work keeps busy.
+        Use one thread and its CPU time, for a machine that is busy with other work.
     json:
         Print the documented JSON schema.
     out:
@@ -108,7 +108,7 @@ def calibrate(
 
 
 def _by_bench(bench: BenchOptions, json: bool, out: Path | None, force: bool) -> None:
-    """Constants by results of llama-bench. Raises InputError where it is not said what ran on what."""
+    """Fit constants to llama-bench results. Raises InputError if model, chip or format are missing."""
     from roofline.measured.calibrate.file import known_chip_toml
     from roofline.measured.compare.bench_fit import bench_fit
     from roofline.measured.compare.read import bench_rows
@@ -139,7 +139,7 @@ def _by_bench(bench: BenchOptions, json: bool, out: Path | None, force: bool) ->
 
 
 def _progress(done: int, total: int, what: str) -> None:
-    """One line on stderr, rewritten on a terminal; elsewhere a line for every tenth."""
+    """Show progress on stderr: one line that is updated on a terminal, else a line for each 10 %."""
     if sys.stderr.isatty():
         end = "\n" if done == total else ""
         sys.stderr.write(f"\r\x1b[Kmeasuring {done}/{total} {what}{end}")

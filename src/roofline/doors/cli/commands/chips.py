@@ -22,7 +22,7 @@ def chips(
     json: Form = False,
     md: Form = False,
 ) -> None:
-    """The catalog of chips, or everything known of one, or of a machine of several.
+    """The catalog of chips, or all figures of one chip or cluster.
 
     Example: `roofline chips dgx-h100`
 
@@ -31,13 +31,13 @@ def chips(
     vendor:
         Only chips of a vendor: `nvidia`, `amd`, `intel`, `google`, `apple`, …
     kind:
-        Only those of a kind: `gpu`, `tpu`, `cpu`, …
+        Only chips of a kind: `gpu`, `tpu`, `cpu`, …
     memory:
-        Only those with so much memory: `80GB-`, `24GB-48GB`, or `80GB` for what is within a tenth of it.
+        Only chips with this much memory: `80GB-`, `24GB-48GB`, or `80GB` for 80 GB ± 10 %.
     find:
-        Only those with this text in their name, generation, memory, aliases or note.
+        Only chips with this text in their name, generation, memory, aliases or note.
     clusters:
-        Boxes, racks, pods and clusters of the catalog instead, level by level.
+        List the catalog's servers, racks, pods and clusters instead, level by level.
     json:
         JSON, as docs/json.md has it.
     md:
@@ -69,7 +69,7 @@ def chips(
 
 
 def _clusters(name: str | None, json: bool, md: bool) -> None:
-    """The presets, or one machine of several chips."""
+    """Print the catalog's clusters, or one of them."""
     from roofline.hardware.cluster import cluster_named
     from roofline.hardware.cluster import clusters as presets
     from roofline.views.text.catalogs.chips import ClusterFacts, Clusters, cluster_table, clusters_table

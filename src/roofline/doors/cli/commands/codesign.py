@@ -24,27 +24,27 @@ if TYPE_CHECKING:
 UNITS: Mapping[str, tuple[str, ...]] = {
     "peak": ("FLOP/s", "FLOPS", ""), "cache": ("B", ""), "link": ("B/s", ""), "power": ("W", ""),
 }  # fmt: skip
-"""Bound → the units that its figures may have."""
+"""Bound → units accepted in its values."""
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
 class BoundOptions:
-    """Between which chips are looked for, the least and the most."""
+    """Ranges of the chips to search, minimum..maximum."""
 
     peak: str | None = None
     "FLOP/s of bf16: `100T..1000T` (50T to 1300T)."
     stacks: str | None = None
     "Stacks of memory: `2..8` (1 to 8)."
     cache: str | None = None
-    "Bytes of the last cache: `50MiB..100MiB` (8 to 256 MiB)."
+    "Bytes of the last-level cache: `50MiB..100MiB` (8 to 256 MiB)."
     link: str | None = None
-    "Bytes/s of the link in one direction: `25GB/s..900GB/s` (those)."
+    "Bytes/s of the link in one direction: `25GB/s..900GB/s` (the default)."
     power: str | None = None
-    "Watts of a chip at most: `700W`."
+    "Maximum power of a chip: `700W`."
 
     def bounds(self) -> Bounds:
-        """As the library has them."""
+        """Convert to the library's `Bounds`."""
         from roofline.hardware.chip import figure_named
         from roofline.whatif.codesign import Bounds
 
@@ -82,8 +82,8 @@ def codesign(
 ) -> None:
     """Design a hypothetical chip for a model: the Pareto front of time against area, power or price.
 
-    Candidates keep the law of the chip given; models of area, yield, power and price say what they take. The lengths
-    and the load choose the estimate, as with `solve`. Needs the package pymoo.
+    Candidates have the kernel constants of the given chip; area, yield, power and price come from models. Lengths and
+    load select the estimate, as with `solve`. Needs the package pymoo.
 
     Example: `roofline codesign meta-llama/Llama-3.1-8B --on h100-sxm --batch 8 --input 512 --output-tokens 64 --power
     700W --generations 5`
@@ -91,19 +91,19 @@ def codesign(
     Parameters
     ----------
     of:
-        The figure to better: a time, `usd_per_million_tokens`, `joules_per_token`, `tokens_per_second`, …; by default
-        the time of the whole estimate.
+        The figure to improve: a time, `usd_per_million_tokens`, `joules_per_token`, `tokens_per_second`, … (default:
+        the time of the whole estimate).
     against:
-        What a chip takes: `usd` to make it, `power` in watts, `area` in mm².
+        The cost of a chip: `usd` to make it, `power` in watts, or `area` in mm².
     where:
-        What chips must meet: `tpot <= 20ms and area < 600`, as with `solve`; of a chip itself its `area` and `usd`.
+        Requirements on chips: `tpot <= 20ms and area < 600`, as with `solve`, and also on their `area` and `usd`.
     process:
-        Constants of the models that are others than those of a 5 nm die with HBM3: `wafer=17000,defects=0.1`, by the
-        names that the JSON has under `process`.
+        Constants that differ from those of a 5 nm die with HBM3: `wafer=17000,defects=0.1`, with the names of `process`
+        in the JSON.
     generations:
-        Of 32 chips each, so many are tried (40).
+        Generations of the search, of 32 chips each (40).
     seed:
-        Of the chips that are drawn; the same gives the same front (1).
+        Seed of the search; the same seed gives the same front (1).
     """
     within, made_by = bounds.bounds(), _process(process)
     built = load(model, revision=revision, headers=headers)
@@ -118,7 +118,7 @@ def codesign(
 
 
 def _pair(field: str, text: str, number: Callable[[str], float]) -> tuple[float, float]:
-    """The least and the most, or one number as both."""
+    """Parse a range, or one number as both ends."""
     low, dots, high = text.partition("..")
     pair = number(low), number(high if dots else low)
     if pair[0] > pair[1]:
@@ -133,7 +133,7 @@ def _stacks(text: str) -> int:
 
 
 def _process(text: str | None) -> Process:
-    """The constants, some of them changed."""
+    """Parse process constants; those not given have their defaults."""
     from roofline.whatif.codesign import Process
 
     values: dict[str, float] = {}

@@ -25,7 +25,7 @@ def compare(
     json: Form = False,
     **given: Given,
 ) -> None:
-    """Measured beside predicted: a profile op by op, or a benchmark's results; what is lost where.
+    """Compare measurements with predictions: a profile op by op, or a benchmark's results.
 
     Example: `roofline compare meta-llama/Llama-3.1-8B --measured bench.json --on h100-sxm`
 

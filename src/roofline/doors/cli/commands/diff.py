@@ -25,9 +25,9 @@ Spec = Annotated[
 
 @with_settings(question)
 def diff(a: Spec, b: Spec, /, *, json: Switch = False, **given: Given) -> None:
-    """Two models, chips, formats, layouts or steps side by side: what changes, and what the change comes from.
+    """Compare two models, chips, formats, layouts or steps: what changes, and what the change comes from.
 
-    `--engine` is for the sides that name none themselves. Exits with 1 where a side does not fit.
+    `--engine` applies to sides without an engine of their own. Exits with 1 if a side does not fit.
 
     Example: `roofline diff meta-llama/Llama-3.1-8B@a100-sxm-80gb meta-llama/Llama-3.1-8B@h100-sxm:precision=fp8`
 

@@ -15,7 +15,7 @@ from roofline.extras import install_line
 from roofline.work.analysis import analyze
 
 OPTIONS = question_settings(analyze)
-"""Options of the analysis whose op is explained."""
+"""Settings of the analysis that contains the op."""
 
 
 @with_settings(OPTIONS)
@@ -29,7 +29,7 @@ def explain(
     json: Json = False,
     **asked: Given,
 ) -> None:
-    """The formulas of one op's FLOPs and bytes, the numbers put in, and their sources.
+    """The formulas of one op's FLOPs and bytes, with this model's numbers and the sources.
 
     Example: `roofline explain meta-llama/Llama-3.1-8B attention --context 4096 --batch 32`
     """

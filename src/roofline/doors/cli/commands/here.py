@@ -15,15 +15,15 @@ def here(
     recorded: Annotated[Path | None, Parameter(name="--from")] = None,
     json: Form = False,
 ) -> None:
-    """This machine: its GPUs, CPU and memory, the chip that models run on, and its figures; `--on here` everywhere.
+    """Detect this machine: GPUs, CPU, memory, and the chip that models run on. Commands accept it as `--on here`.
 
     Example: `roofline here`
 
     Parameters
     ----------
     recorded:
-        A folder with another machine's outputs instead: nvidia-smi.txt, rocm-smi.txt, system-profiler.txt, sysctl.txt,
-        lscpu.txt, meminfo.txt, dmidecode.txt, those there are.
+        A folder with another machine's outputs instead, any of: nvidia-smi.txt, rocm-smi.txt, system-profiler.txt,
+        sysctl.txt, lscpu.txt, meminfo.txt, dmidecode.txt.
     json:
         JSON, as docs/json.md has it.
     """

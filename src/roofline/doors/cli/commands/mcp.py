@@ -10,7 +10,7 @@ from roofline.extras import install_line
 
 
 def mcp(*, hub: Switch = False) -> None:
-    """Tools for agents over stdin and stdout, by the Model Context Protocol: analyze, estimate, fit, serve, train, …
+    """Serve Model Context Protocol tools over stdin and stdout: analyze, estimate, fit, serve, train, …
 
     Example: `roofline mcp`
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 RUNS = {name: replace(s, default=s.default and None, help=s.help if name == "on" else f"With --on: {s.help}")
         for name, s in question_settings(formats_that_run).items()}  # fmt: skip
-"""The settings of what runs on a machine, none of which holds unless it is asked."""
+"""Settings of the search for models that run on a machine; without defaults, as they require `--on`."""
 
 
 @with_settings(RUNS, optional=("on",))
@@ -50,24 +50,24 @@ def models(
 ) -> None:
     """The catalog of published models, one model's modules, tensors and parameters, or a check of many configs.
 
-    With `--on`, what runs there: each model in the widest format that fits, or one model in every format.
+    With `--on`, what runs on that machine: each model in the widest format that fits, or one model in every format.
 
     Example: `roofline models --on rtx-4090 --context 8k --family qwen3`
 
     Parameters
     ----------
     family:
-        Only models of the catalog whose model_type has this in it, such as `qwen3`.
+        Only catalog models whose model_type contains this text, such as `qwen3`.
     size:
-        Only those with so many parameters: `7B-80B`, `70B-`, `-500M`, or `8B` for what is within a tenth of it.
+        Only models with this many parameters: `7B-80B`, `70B-`, `-500M`, or `8B` for 8B ± 10 %.
     find:
-        Only those with this text in their id, scope or source.
+        Only models with this text in their id, scope or source.
     types:
-        List the model_types that are understood.
+        List the supported model_types.
     tensors:
-        List the tensors of the model's safetensors files, by their headers alone, beside what its config promises.
+        List the tensors of the model's safetensors files, read from the headers only, beside those its config implies.
     check:
-        A folder: what becomes of every config in it. Exits with 1 if one is refused.
+        Check every config in a folder. Exits with 1 if one is rejected.
     json:
         JSON, as docs/json.md has it.
     md:
@@ -137,7 +137,7 @@ def models(
 
 
 def _running(name: str | None, asked: Settings, filters: Mapping[str, str | None]) -> WhatRuns:
-    """What runs on a machine, of one model or of those of the catalog that are wanted; with progress on a terminal."""
+    """What runs on a machine: one model in every format, or the filtered catalog; with a progress bar on a terminal."""
     from roofline.model.load import load
     from roofline.model.sources.choice import chosen_models
 
@@ -158,7 +158,7 @@ def _running(name: str | None, asked: Settings, filters: Mapping[str, str | None
 
 
 def _tensors(name: str, revision: str | None) -> StoredTensors:
-    """The tensors of a model's files."""
+    """Read the tensors of a model's safetensors files."""
     from roofline.model.checkpoints.checkpoint import tensors_of
     from roofline.model.checkpoints.stored import placed_tensors
     from roofline.model.load import model_from, origin_of

@@ -19,10 +19,10 @@ def offload(
     json: Switch = False,
     **given: Given,
 ) -> None:
-    """A model too large for its cards: layers on cards, the rest on the CPU, as llama.cpp splits it.
+    """A model too large for its cards: some layers on cards, the rest on the CPU, as in llama.cpp.
 
-    Finds the fastest split that fits, or times the one given. Exits with 1 where it does not fit. With `--engine vllm`
-    nothing runs on the CPU: the card reads the host's weights over its link in every step (--cpu-offload-gb).
+    Finds the fastest split that fits, or times the given one. Exits with 1 if it does not fit. With `--engine vllm`
+    nothing runs on the CPU: in every step the card reads weights from host memory over its link (--cpu-offload-gb).
 
     Example: `roofline offload openai/gpt-oss-120b --on rtx-4090 --host ryzen-9-7950x`
 

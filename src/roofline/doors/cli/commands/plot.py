@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 SETTINGS = {name: replace(setting, default=None) if name == "on" else setting
             for name, setting in {**group_settings(Where), **question_settings(analyze)}.items()}  # fmt: skip
-"""Where, which step, and how work is counted."""
+"""Settings of the machine, the step and the counting conventions."""
 
 
 @with_settings(SETTINGS, several=("on",))
@@ -62,10 +62,10 @@ def plot(
     force: Switch = False,
     **asked: Given,
 ) -> None:
-    """A picture: roofline, shares, sweeps, memory, parameters, decode map, tornado or diagram; PNG, SVG, PDF or HTML.
+    """Draw a roofline, shares, sweep, memory, parameters, decode map, tornado or diagram as PNG, SVG, PDF or HTML.
 
-    Without a step: a prefill and a decode of 1024 tokens. --context and --batch also set where sweeps, memory and
-    tornado are drawn; a prefill sweep takes --input. With --layout, work and bytes are those of one rank. Instead of a
+    Without a step, shows a prefill and a decode of 1024 tokens. --context and --batch also set the point of sweeps,
+    memory and tornado; a prefill sweep takes --input. With --layout, work and bytes are those of one rank. Instead of a
     model, MODEL may be a table (`.csv`) from `analyze --csv` or LLM-para: it is drawn at the chips' speed of light,
     with the peak of --precision. Step, layout and law options don't apply to tables. Exits with 1 if a timed step does
     not fit.
@@ -75,29 +75,29 @@ def plot(
     Parameters
     ----------
     out:
-        The file: `.png`, `.svg`, `.pdf`, or `.html` to zoom and point at (with the package plotly).
+        The file: `.png`, `.svg`, `.pdf`, or interactive `.html` (with the package plotly).
     kind:
         `roofline`: performance over intensity. `shares`: of FLOPs, bytes and time. `sweep`: a phase over batch or
-        context. `memory`: over context. `parameters`: by part. `map`: decode over batch × context. `tornado`: what
-        each parameter does to the times. `diagram`: the model's modules.
+        context. `memory`: over context. `parameters`: by part. `map`: decode over batch × context. `tornado`: effect of
+        each parameter on the times. `diagram`: the model's modules.
     train:
-        Tokens of a sequence: a training step beside the others, or alone.
+        Also draw a training step, with sequences of this many tokens.
     points:
-        What a point of the roofline is.
+        Meaning of a point of the roofline.
     links:
         Draw the bandwidth of links beside that of memory.
     over:
         The axis of a sweep.
     most_batch:
-        The last batch of a sweep or map (1024).
+        Largest batch of a sweep or map (1024).
     most_context:
-        The last context of a sweep, map or memory (the model's, at most 131072).
+        Largest context of a sweep, map or memory picture (the model's, at most 131072).
     theme:
-        Ink on white, or light on dark.
+        Light or dark background.
     legend:
-        Beside the picture, in a file of its own (`…_legend`), or none.
+        Beside the picture, in a separate file (`…_legend`), or none.
     broken:
-        A broken x axis: memory-bound points left, the ridge and compute-bound ones right, the empty middle left out.
+        Break the x axis: memory-bound points left, the ridge and compute-bound points right, without the empty middle.
     dpi:
         Pixels per inch of a PNG (150).
     force:
@@ -171,11 +171,11 @@ TAKES: Mapping[str, frozenset[str]] = {
     "tornado": SWEPT | TIMES,
     "diagram": frozenset({"on"}),
 }
-"""Kind of picture → the options it answers to."""
+"""Kind of picture → options that apply to it."""
 
 
 def _refuse_the_rest(what: str, taken: frozenset[str], given: Mapping[str, object]) -> None:
-    """Raises InputError for an option that a picture does not answer to, where it is not at its default."""
+    """Raise InputError for an option that does not apply to the picture, unless it has its default value."""
     usual = {name: setting.default for name, setting in SETTINGS.items()}
     usual |= {"kind": "roofline", "points": "ops", "over": "batch"}
     for name, value in given.items():
@@ -187,7 +187,7 @@ def _refuse_the_rest(what: str, taken: frozenset[str], given: Mapping[str, objec
 def _table(
     table: Path, on: Sequence[str], fmt: str | None, out: Path | None, style: Style, force: bool, json: bool
 ) -> None:
-    """The roofline of a table on chips."""
+    """Draw the roofline of a table on chips."""
     from roofline.doors.compat.llm_para import table_roofline
     from roofline.hardware.named_chip import chip_named
     from roofline.views.plots.write import check_output, write

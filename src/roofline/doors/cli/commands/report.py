@@ -39,21 +39,21 @@ def report(
     force: Switch = False,
     **asked: Given,
 ) -> None:
-    """The whole story of a model on a machine: one HTML page, or Markdown with pictures and tables beside it.
+    """Report on a model on a machine: one HTML page, or Markdown with pictures and tables beside it.
 
-    The report is of the first machine; more are compared with it. Exits with 1 where it does not fit.
+    The report covers the first machine; others are compared with it. Exits with 1 if the model does not fit.
 
     Example: `roofline report meta-llama/Llama-3.1-8B --on h100-sxm --out report.html`
 
     Parameters
     ----------
     out:
-        The file: `.html` is one self-contained page, `.md` has a folder `…_files` of pictures and
-        tables beside it, `.json` is what `--json` prints.
+        The file: `.html` is one self-contained page, `.md` comes with a folder `…_files` of pictures and
+        tables, `.json` is the output of `--json`.
     tables:
-        A folder for every table as a file, the grid of sensitivities among them.
+        A folder to write every table to, including the grid of sensitivities.
     tables_form:
-        What they are written as.
+        The format of these tables.
     force:
         Overwrite files.
     """

@@ -46,9 +46,9 @@ from roofline.whatif.search.target import rank_plan
 from roofline.whatif.search.training_search import search_training
 
 SEVERAL = tuple(name for name, setting in group_settings(PlaceSettings).items() if setting.kind.varies)
-"""Settings to choose from, of which it takes lists."""
+"""Settings that accept a list of choices."""
 MANY = 100_000
-"""Plans to look at that are told before the search."""
+"""Number of plans from which it is reported before the search."""
 
 
 OF_SERVING, OF_LAYOUTS = question_settings(question), question_settings(search_training)
@@ -75,11 +75,11 @@ def search(
     json: Json = False,
     **asked: Given,
 ) -> None:
-    """The best ways to serve a model within limits: layouts, replicas, pools, machines, formats, engines; or to train.
+    """Find the best layouts, replicas, pools, machines, formats and engines to serve or train a model within limits.
 
-    Without --concurrency or --rate each way has the most requests in flight that keep the limits; with one of them, as
-    few replicas as keep them. 99 % of the requests are to keep --ttft, --tpot and --latency, or as large a share as
-    --attainment says, or their means. Exits with 1 where nothing keeps them, and says how near anything comes.
+    Without --concurrency or --rate, each plan has the highest concurrency within the limits; with one of them, the
+    fewest replicas. 99 % of requests must meet --ttft, --tpot and --latency, or the share or means that --attainment
+    sets. Exits with 1 if no plan meets the limits, and reports the nearest.
 
     Example: `roofline search Qwen/Qwen3-32B --on h200-sxm --chips 32 --input 4000 --output-tokens 500 --ttft 1.2s
     --tpot 15ms --precision weights=fp8`
@@ -87,20 +87,20 @@ def search(
     Parameters
     ----------
     front:
-        The Pareto front of tokens/s for a user and per chip instead: --tpot is no limit then.
+        Show the Pareto front of tokens/s per user and per chip instead; --tpot is not a limit then.
     plan:
-        Says too where a way to serve stands or what rejects it, as in
+        Also show the rank of this plan or what rejects it, as in
         `prefills=5,prefill_layout=tp=4,replicas=3,layout=tp=4,concurrency=192`.
     plot:
         A file for a picture of the front: `.png`, `.svg`, `.pdf` or `.html`.
     train:
-        Layouts of a training step instead, of --batch sequences of --tokens on one machine: every one that divides and
-        fits; best by `time`, `cost` (chip-seconds) or `chips`.
+        Search layouts of a training step instead, with --batch sequences of --tokens on one machine: all valid layouts
+        that fit; best by `time`, `cost` (chip-seconds) or `chips`.
     emit:
-        Launch commands or manifests of the best plan instead, each option with its assumption; what they do not
-        express is said on stderr.
+        Print launch commands or manifests of the best plan instead, each option with its assumption. Settings that they
+        cannot express are listed on stderr.
     out:
-        A file for the JSON; with --emit a folder for its files.
+        A file for the JSON; with --emit, a folder for its files.
     force:
         Overwrite it.
     """
@@ -146,7 +146,7 @@ def search(
 
 @dataclass(frozen=True)
 class _Where:
-    """Where the JSON goes, if it is asked for."""
+    """Destination of the JSON, if any."""
 
     out: Path | None
     force: bool
@@ -154,7 +154,7 @@ class _Where:
 
 
 def _delivered(result: Result, to: _Where) -> bool:
-    """Whether it was printed or written as JSON."""
+    """Print or write the result as JSON if requested. Returns whether it was."""
     if to.out is not None:
         if to.out.suffix != ".json":
             raise InputError("--out", str(to.out), "a file that ends in .json")
@@ -165,13 +165,13 @@ def _delivered(result: Result, to: _Where) -> bool:
 
 
 def _tell(number: int) -> None:
-    """Says how many plans there are, where that is many."""
+    """Report the number of plans on stderr if it is large."""
     if number > MANY:
         say(f"{number:,} plans to look at")
 
 
 def _check_picture(path: Path, force: bool) -> None:
-    """Before the search, which takes longer."""
+    """Check the path of the picture before the search, which takes long."""
     from roofline.views.files.atomic import check_ending, check_file
     from roofline.views.plots.write import ENDINGS
 
@@ -188,7 +188,7 @@ def _draw(result: Search, path: Path, force: bool) -> None:
 
 
 def _hand_over(result: Search, launcher: str, folder: Path | None, force: bool) -> None:
-    """Launch files of the best plan to stdout or into a folder, and what they do not express to stderr."""
+    """Write launch files of the best plan to stdout or a folder, and settings they cannot express to stderr."""
     from roofline.views.files.atomic import check_file, check_folder, whole_file
     from roofline.whatif.search.launch import launch_files
 
@@ -214,7 +214,7 @@ def _fill(content: bytes, path: Path) -> None:
 
 
 def _refuse_the_rest(settings: Mapping[str, Setting], train: bool, asked: Settings) -> None:
-    """Raises InputError for an option of serving in a search of training, and the other way round."""
+    """Raise InputError for a serving option in a training search, and vice versa."""
     for name, value in options_given(asked).items():
         unsaid = name in OF_SERVING and value == OF_SERVING[name].default
         if name not in settings and not unsaid and not is_default(name.replace("_", "-")):
@@ -222,7 +222,7 @@ def _refuse_the_rest(settings: Mapping[str, Setting], train: bool, asked: Settin
 
 
 def _train(built: Model, asked: Settings, to: _Where) -> None:
-    """The search of layouts of training."""
+    """Search training layouts and print them."""
     chosen = {name: value for name, value in options_given(asked).items() if name in OF_LAYOUTS}
     for name in ("batch", "tokens"):
         if name not in chosen:

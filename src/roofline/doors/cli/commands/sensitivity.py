@@ -24,9 +24,9 @@ def sensitivity(
     json: Json = False,
     **asked: Given,
 ) -> None:
-    """Percent of change in a time or a cost for 1 % of change in a parameter of chip, work or model; what limits it.
+    """Percent change in a time or cost per 1 % change in each parameter of chip, work and model, and what limits it.
 
-    The sizes choose the estimate, as with `solve`. `roofline plot --kind tornado` and `--kind map` draw it.
+    The sizes select the estimate, as with `solve`. `roofline plot --kind tornado` and `--kind map` draw it.
 
     Example: `roofline sensitivity meta-llama/Llama-3.1-8B --on h100-sxm --batch 16 --context 2048`
 
@@ -35,7 +35,7 @@ def sensitivity(
     of:
         A figure: `time`, `ttft`, `tpot`, `latency`, `tokens_per_second`, `usd_per_million_tokens`, …
     map:
-        What limits decodes over batch and context too.
+        Also show what limits decodes over batch and context.
     """
     built = load(model, revision=revision, headers=headers)
     result = question(built, of=of, map=map, **asked)

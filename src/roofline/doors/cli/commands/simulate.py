@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from roofline.views.files.requests import RequestFile
 
 PATIENCE = 1.0
-"""Seconds before a bar is shown."""
+"""Seconds before a progress bar is shown."""
 
 
 @with_settings(question)
@@ -55,10 +55,10 @@ def simulate(
     json: Json = False,
     **asked: Given,
 ) -> None:
-    """A server under traffic, request by request: percentiles of TTFT, TPOT and latency, goodput, batch over time.
+    """Simulate a server request by request: percentiles of TTFT, TPOT and latency, goodput, batch over time.
 
-    Requests that keep --ttft, --tpot and --latency count as goodput. Exits with 1 where fewer of them do than
-    --attainment says, where it is overloaded, or its memory does not hold one request.
+    Requests that meet --ttft, --tpot and --latency count as goodput. Exits with 1 if a smaller share of them does than
+    --attainment, if the server is overloaded, or if its memory cannot hold one request.
 
     Example: `roofline simulate meta-llama/Llama-3.1-8B --on h100-sxm --input 1024 --output-tokens 256 --rate 4`
 
@@ -70,12 +70,12 @@ def simulate(
     slo:
         The former spelling of --ttft, --tpot and --latency: `ttft=2s,tpot=50ms,latency=20s`.
     out:
-        Every request that counts, to a `.parquet` or `.csv` file. What was killed or interrupted goes on when the same
-        command is run again.
+        A `.parquet` or `.csv` file for all requests after the warm-up. The same command resumes a run that was killed
+        or interrupted.
     plot:
         A picture: requests and memory over time, and distributions; `.png`, `.svg`, `.pdf`, `.html` (Plotly).
     theme:
-        Of the picture: ink on white, or light on dark.
+        Light or dark background of the picture.
     force:
         Overwrite files.
     """
@@ -123,9 +123,9 @@ def _print(result: Simulation, told: Model, json: bool) -> None:
     refuse(result.keeps is not False, kept_text(result) if json else "")
 
 
-# -- what is spelled -----------------------------------------------------------------------------------------------
+# -- parsing of options --------------------------------------------------------------------------------------------
 def _limits_named(text: str, asked: Settings) -> dict[str, str]:
-    """`ttft=2s,tpot=50ms` → the settings. Raises InputError for other names, and for one that is given twice."""
+    """Parse `ttft=2s,tpot=50ms` to settings. Raises InputError for unknown and repeated names."""
     known = {name: group_settings(SLO)[name] for name in LIMITED}
     limits: dict[str, str] = {}
     for part in text.split(","):
@@ -148,7 +148,7 @@ def _file(out: Path, force: bool) -> RequestFile:
 
 @contextmanager
 def _resumable(file: RequestFile | None) -> Iterator[None]:
-    """Says how to go on where a run is interrupted."""
+    """Context that prints how to resume if the run is interrupted."""
     try:
         yield
     except KeyboardInterrupt:
@@ -162,7 +162,7 @@ def _resumable(file: RequestFile | None) -> Iterator[None]:
 
 @contextmanager
 def _progress(total: int | None) -> Iterator[Callable[[int], None] | None]:
-    """A bar on a terminal, of what takes longer than a second."""
+    """Show a progress bar on a terminal if the run takes longer than `PATIENCE`."""
     if not sys.stderr.isatty():
         yield None
         return

@@ -28,9 +28,9 @@ def solve(
     json: Json = False,
     **asked: Given,
 ) -> None:
-    """The value of one setting at which a target is met: batch, context, rate, bandwidth, chips, break-even price.
+    """Find the value of one setting that meets a target: batch, context, rate, bandwidth, chips, break-even price.
 
-    Exits with 1 where there is none: even the least fails, or nothing limits it.
+    Exits with 1 if there is none: even the smallest value fails, or nothing limits it.
 
     Example: `roofline solve meta-llama/Llama-3.1-8B --find batch --where "tpot <= 20ms and fits" --on h100-sxm
     --input 1024 --output-tokens 256`

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from roofline.whatif.sweep.sweep import Sweep
 
 PATIENCE = 1.0
-"""Seconds before a bar is shown."""
+"""Seconds before a progress bar is shown."""
 MOST_SHOWN = 1000
 
 
@@ -66,13 +66,13 @@ def sweep(
     json: Json = False,
     **axes: Given,
 ) -> None:
-    """A table of anything over anything: models, chips, layouts, formats, engines, batches, contexts, rates.
+    """Tabulate estimates over models, chips, layouts, formats, engines, batches, contexts and rates.
 
-    Each option of the question is an axis, of one value or many. Numbers: `8`, `1,2,4`, `1..512` (each), `1..512:x2`,
-    `16..256:+16`; k is 1,000 and Ki 1,024. Layouts: `tp=1,2,4,8,pp=1,2`, every combination of degrees. Others: a word
-    for each, as in `--precision bf16 fp8`; `checkpoint` is its own.
+    Each option is an axis with one or more values. Numbers: `8`, `1,2,4`, `1..512` (each), `1..512:x2`,
+    `16..256:+16`; k is 1,000 and Ki 1,024. Layouts: `tp=1,2,4,8,pp=1,2`, every combination of degrees. Others: one word
+    per value, as in `--precision bf16 fp8`; `checkpoint` is the checkpoint's own format.
 
-    Combinations that cannot be are left out and counted. Exits with 1 where no row is left.
+    Invalid combinations are skipped and counted. Exits with 1 if no row is left.
 
     Example: `roofline sweep meta-llama/Llama-3.1-8B --on h100-sxm b200 --tp 1,2 --batch 1..64:x2 --context 1Ki,8Ki`
 
@@ -83,31 +83,31 @@ def sweep(
         input and output-tokens. `serve`: over input, output-tokens, prefix and concurrency or rate. `train`: over batch
         and tokens.
     figures:
-        Figures of the chips changed: `bw=2T,4T,8T` of each chip three.
+        Variations of the chips: `bw=2T,4T,8T` makes three of each chip.
     where:
-        A condition on columns that rows meet: `fits and tpot < 30ms`, `mfu > 40% or memory_total < 60GB`.
+        A condition on columns that selects rows: `fits and tpot < 30ms`, `mfu > 40% or memory_total < 60GB`.
     columns:
-        Columns beside the axes instead of the usual ones; `all` of them.
+        Columns to show beside the axes, instead of the default ones; or `all`.
     sort:
-        The column whose least (`tpot`) or, with a minus before it, whose most (`--sort=-tokens_per_second`) is shown.
+        Column to sort by, ascending (`tpot`) or, with a minus before it, descending (`--sort=-tokens_per_second`).
     rows:
-        Rows that are shown.
+        Number of rows to show.
     out:
-        All rows to a `.parquet`, `.csv` or `.arrow` file (an Arrow stream), of any number of points, in little memory.
+        Write all rows to a `.parquet`, `.csv` or `.arrow` file (an Arrow stream), piece by piece, in little memory.
     resume:
-        Go on with --out where the same sweep was killed; the file has the same bytes.
+        Continue an --out file of the same sweep after it was killed; the result is byte-identical.
     cluster:
         Evaluate on Dask: `local`, or the address of a scheduler (with the package distributed).
     plot:
-        A picture of one column over one axis, a line for each combination of the others: `.png`, `.svg`, `.pdf`.
+        A picture of one column over one axis, with a line per combination of the others: `.png`, `.svg`, `.pdf`.
     x:
         The axis of the picture (default: the longest).
     y:
         The column of the picture (default: the first).
     theme:
-        Of the picture: ink on white, or light on dark.
+        Light or dark background of the picture.
     force:
-        Overwrite files, and begin a killed sweep anew.
+        Overwrite files, and restart a killed sweep.
     """
     from roofline.model.load import load
     from roofline.views.text.whatif.sweep import order_named, size_text
@@ -143,7 +143,7 @@ def sweep(
 
 @dataclass(frozen=True)
 class _Target:
-    """Where rows go."""
+    """Options of the output: file, resuming and cluster."""
 
     out: Path
     resume: bool
@@ -153,7 +153,7 @@ class _Target:
 
 @dataclass(frozen=True)
 class _Shown:
-    """How rows in memory are shown."""
+    """Options for showing rows that are held in memory."""
 
     json: bool
     plot: Path | None
@@ -225,7 +225,7 @@ def _print(sweeper: Sweeper, best: DataFrame, rows: int, order: Order) -> None:
 
 
 def _end(dropped: Mapping[str, int], rows: int) -> None:
-    """What was left out, and the exit."""
+    """Report the skipped combinations; exit with 1 if no row is left."""
     from roofline.views.text.whatif.sweep import dropped_text
 
     sys.stdout.flush()
@@ -237,7 +237,7 @@ def _end(dropped: Mapping[str, int], rows: int) -> None:
 # -- progress and pictures -----------------------------------------------------------------------------------------
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[int, Any], Any]]:
-    """Hands on each piece that is done; a bar with the time left on a terminal, of what takes longer than a second."""
+    """Yield a callback for finished pieces, which returns them; on a terminal, it shows progress after `PATIENCE`."""
     start, shown = monotonic(), list[Callable[[int, int | None, str], None]]()
     with ExitStack() as stack:
 

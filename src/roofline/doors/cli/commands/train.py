@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from roofline.training.memory.by_part import RankBytes
 
 OF_RUN = tuple(name for name in question_settings(run) if name not in question_settings(question))
-"""Settings that are of a whole run alone."""
+"""Settings that apply to whole runs only."""
 
 
 @with_settings({**question_settings(question), **question_settings(run)}, optional=("run_tokens",))
@@ -53,8 +53,8 @@ def train(
 ) -> None:
     """A training step under a layout: memory of every stage, step time, bubble, communication, MFU; days and cost.
 
-    Exits with 1 where it does not fit, with the least expensive changes that would. With --run-tokens a whole run: its
-    days, cost, energy and goodput.
+    With --run-tokens, also a whole run: days, cost, energy and goodput. If it does not fit, exits with 1 and lists the
+    cheapest changes that make it fit.
 
     Example: `roofline train meta-llama/Llama-3.1-8B --on dgx-h100 --batch 128 --tokens 8192 --layout tp=2,dp=4,zero=1`
 
@@ -63,15 +63,15 @@ def train(
     timeline:
         Draw the schedule.
     breakdown:
-        Where time and memory go, by `modules` or by `ops`: lines that add up to the step.
+        Break down time and memory by `modules` or by `ops`; the lines add up to the step.
     trace:
         Write the step as a Chrome trace, for Perfetto: passes, exposed collectives, optimizer.
     plot:
         A picture of the memory of ranks over the step: `.png`, `.svg`, `.pdf`, `.html` (Plotly).
     emit:
-        Instead: the flags or the config of a framework for exactly this layout; what it cannot express on stderr.
+        Print a framework's flags or config for this layout instead. Settings that it cannot express go to stderr.
     out:
-        The file for it.
+        The file for --emit.
     force:
         Overwrite files.
     """
@@ -148,7 +148,7 @@ def train(
 
 
 def _parts(result: TrainingEstimate) -> tuple[Breakdown, tuple[RankBytes, ...]]:
-    """The time of the slowest stage, and the memory of the fullest."""
+    """The time of the slowest stage, and the memory of the fullest ranks."""
     from roofline.training.breakdown import breakdown
     from roofline.training.memory.by_part import module_bytes
 
@@ -171,7 +171,7 @@ def _draw(result: TrainingEstimate, path: Path, force: bool) -> None:
 
 
 def _hand_over(result: TrainingEstimate, framework: str, out: Path | None, force: bool) -> None:
-    """The config of a framework to stdout or a file, and what it cannot express to stderr."""
+    """Write a framework's config to stdout or a file, and settings that it cannot express to stderr."""
     from roofline.training.emit.make import hand_over
     from roofline.views.text.inference.estimate import misfit
 

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from roofline.doors.web.scenario import SettingValue
 
 AXES = ("on", "input", "concurrency")
-"""Settings that can be moved in an exported folder."""
+"""Settings that can be changed on an exported page."""
 GRID: Mapping[str, Sequence[SettingValue]] = MappingProxyType({
     "input": (256, 1024, 4096, 16384), "concurrency": (1, 4, 16, 32, 64, 128)
 })  # fmt: skip
-"""Prompts and requests of an exported folder where none are said."""
+"""Default prompt lengths and concurrencies of an exported page."""
 
 
 def _option(name: str, setting: Setting) -> Setting:
@@ -53,28 +53,28 @@ def web(
     model: str | None = None,
     **given: object,
 ) -> None:
-    """The page: choose a model, a machine and a load, and see what it takes. The settings are its first ones.
+    """Serve the web page, where you choose a model, a machine and a load. Settings given here are its initial ones.
 
     Example: `roofline web --port 8600 --on h200-sxm --input 4096`
 
     Parameters
     ----------
     port:
-        Where it listens.
+        Port to listen on.
     host:
-        The address it listens at; one that others reach needs a --token.
+        Address to listen on; a --token is required unless only this machine can reach it.
     hub:
         Look up Hub ids that are not in the catalog, without any token of this machine.
     token:
-        What a client must show: Authorization: Bearer TOKEN.
+        Bearer token that clients must send: Authorization: Bearer TOKEN.
     browser:
-        Open the page in the browser; --no-browser does not.
+        Open the page in the browser; disable with --no-browser.
     export:
-        Write the page into this folder instead, with the answers on a grid: a browser opens its index.html as it is.
+        Write the page to this folder instead, with answers on a grid; its index.html needs no server.
     force:
-        With --export: write into a folder with files in it.
+        With --export: write into a folder that is not empty.
     model:
-        A model of the catalog, a config.json or a GGUF file (meta-llama/Llama-3.1-8B).
+        A catalog model, a config.json or a GGUF file (meta-llama/Llama-3.1-8B).
     """
     if not 1 <= port <= 65535:
         raise InputError("--port", port, "a port from 1 to 65535")
@@ -100,7 +100,7 @@ def web(
 
 
 def _model_of_page(name: str) -> str | dict[str, JsonValue]:
-    """A name of the catalog, or what a file says: a config, or the header of a GGUF file."""
+    """A catalog name, a parsed config, or the header of a GGUF file."""
     path = Path(name)
     if not path.exists():
         return name

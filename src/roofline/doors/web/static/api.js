@@ -1,5 +1,5 @@
-// Questions to the server that lent this page, or to the data beside it. Quick ones that are asked at once travel
-// together; the same question twice is asked once.
+// Client of the REST API, or of the data beside an exported page. Quick questions asked at the same time share one
+// request, and equal questions are sent once.
 import { exported } from "./exported.js";
 import { t } from "./words.js";
 

@@ -1,4 +1,4 @@
-// The page: controls write the state, the state is asked, answers are shown; a newer question ends the older one.
+// The page: controls change the state, requests follow from the state, and a newer update aborts the older one.
 import { ask, list, Problem } from "./api.js";
 import { isDark } from "./colours.js";
 import { plotly, promised } from "./draw.js";
@@ -16,10 +16,10 @@ const PATIENCE_MS = 300;
 let running = null, again = false, viewShown = null;
 const answered = { verdict: null, view: null };
 
-// -- sliders are logarithmic: 8 stops an octave; the last stop is the end itself
+// -- logarithmic sliders: 8 stops per factor of 2; the last stop is the maximum itself
 const grid = exported?.axes;
 const BESIDE = { input: "output_tokens", output_tokens: "input" };
-// Prompt and answer together are no longer than the model takes, so that each end is a question that can be asked.
+// Range of a slider; prompt plus output must not exceed the model's context, so that both ends are valid.
 function span(name) {
   const [least, most] = SLIDERS[name];
   if (!BESIDE[name] || !lengths.longest) return [least, most];
@@ -30,19 +30,19 @@ const stops = ([least, most]) => Math.ceil(8 * Math.log2(most / least));
 const fromStop = (at, [least, most]) => { const x = least * 2 ** (at / 8); return at >= stops([least, most]) ? most : Math.min(most, x < 64 ? Math.round(x) : Number(x.toPrecision(2)) === x ? x : Math.round(x / 8) * 8); };
 const toStop = (value, [least, most]) => (value >= most ? stops([least, most]) : Math.round(8 * Math.log2(value / least)));
 
-// A page without a server has the stops that were computed.
+// On an exported page the stops are the grid's values.
 const limit = (name) => (grid?.[name] ? grid[name].length - 1 : stops(span(name)));
 const at = (name) => (grid?.[name] ? Math.max(0, grid[name].indexOf(now()[name])) : toStop(now()[name], span(name)));
 const value = (name) => (grid?.[name] ? grid[name][Number($(name).value)] : fromStop(Number($(name).value), span(name)));
 function sliders() {
   for (const name of Object.keys(SLIDERS)) {
     Object.assign($(name), { min: 0, max: limit(name), step: 1 });
-    if (value(name) !== now()[name]) $(name).value = at(name); // of several stops with one value, the one that was chosen
+    if (value(name) !== now()[name]) $(name).value = at(name); // several stops may have the same value: keep the chosen one
     stopped(name);
   }
 }
 
-// How long the model's sequences may be; what is chosen is shortened to it, the prompt first.
+// Fetches the model's maximum context and shortens the chosen lengths to it, the prompt first.
 async function shorten(s, mine) {
   const { context } = await ask("limits", asks.limits(s), mine.signal);
   if (mine !== running) return;
@@ -89,8 +89,8 @@ function tabs() {
   if (focused) $(`tab-${state.view}`).focus();
 }
 
-// One question is out at a time and the newest waits, so that pictures follow a slider however fast it moves; a view
-// that takes long is given up at once for a newer question.
+// One update runs at a time and the newest one waits for it, so that pictures follow a fast slider. Views that take long
+// are aborted at once.
 function changed() {
   encoded().then((text) => { if (text.length <= LONGEST_ADDRESS) history.replaceState(null, "", `#${text}`); });
   if (running && !LONG_VIEWS.has(running.view) && performance.now() - running.since < PATIENCE_MS) again = true;
@@ -133,7 +133,7 @@ async function update() {
   document.body.dataset.ready = String(Number(document.body.dataset.ready ?? 0) + 1);
 }
 
-// An answer is the newest, or `old` while another is worked out, or `wrong` where none came; then it says what it was for.
+// Marks an answer as current (""), `old` while a newer one is computed, or `wrong` if that failed; then its scenario is shown.
 function aged(name, how = "") {
   const node = $(name), wrong = how === "wrong";
   node.classList.toggle("old", how !== "");
@@ -148,7 +148,7 @@ const named = (s) => (s.config?.gguf ? `GGUF (${s.config.gguf.metadata?.["genera
 
 const loaded = (s) => (s.rate ? `${plain(s.rate)} ${t("rates")}` : `${whole(s.concurrency)} ${t("inflight")}`);
 const deployed = (served) => served.deployment?.layout ?? `${whole(served.prefills)} × ${served.prefill.layout} (prefill) + ${whole(served.decodes)} × ${served.decode.layout}`;
-// By which rule a server's times are worked out; pools have one of their own.
+// Describes the load and the rule by which a server's times are computed.
 function assumedLoad(s, served) {
   const formula = s.formula ?? true;
   if (!served.deployment) return loaded(s);
@@ -171,7 +171,7 @@ async function head(s, mine) {
   $("verdict").replaceChildren(...[line, fits ? null : remedies(fit), cards(served, fit), assumed].filter(Boolean));
 }
 
-// The old picture stays until the first piece of the new one is there.
+// Keeps the old picture until the first part of the new one is ready.
 function attached(node) {
   const swap = () => { if (node.parentNode !== $("view")) $("view").replaceChildren(node); };
   new MutationObserver(swap).observe(node, { childList: true });
@@ -223,14 +223,14 @@ function wire() {
   addEventListener("hashchange", async () => { await decoded(location.hash).catch(() => {}); show(); changed(); });
 }
 
-// Without a server nothing is pasted, and only what was computed can be chosen.
+// On an exported page, removes pasting and restricts choices to the computed ones.
 function confine() {
   controls.confine();
   $("paste").remove();
   $("choose").prepend(make("p", { class: "note" }, t("computed")));
 }
 
-// A config.json as it is; of a GGUF file the beginning, of which the server reads the header alone.
+// Opens a dropped file: a config.json, or the start of a GGUF file, of which the server reads only the header.
 const LARGEST_CONFIG = 256 * 1024, LARGEST_HEADER = 16 * 2 ** 20;
 async function opened(file) {
   if (!file || exported) return;

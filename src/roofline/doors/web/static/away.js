@@ -1,4 +1,4 @@
-// What can be taken away: data, pictures, a page, commands and code that give the same.
+// The download view: data, pictures, a report, and equivalent commands and Python code.
 import { ask, file } from "./api.js";
 import { exported } from "./exported.js";
 import { asked, button, choice, misfit, panel, remedies } from "./kit.js";

@@ -1,4 +1,4 @@
-// Bars, drawn at once as SVG: what a page shows first must not wait for a library of pictures.
+// Bar charts as SVG, so that the first view does not wait for Plotly.
 import { css, palette } from "./colours.js";
 import { si, time } from "./words.js";
 
@@ -12,7 +12,7 @@ const node = (tag, given, text) => {
 };
 const hint = (mark, text) => { mark.append(node("title", {}, text)); return mark; };
 
-// Draws now, and again whenever the width changes.
+// Draws now and whenever the width changes.
 function drawn(frame, paint) {
   const again = () => {
     const width = Math.max(240, Math.floor(frame.clientWidth || 600));

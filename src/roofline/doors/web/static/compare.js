@@ -1,4 +1,4 @@
-// Two to four scenarios side by side, and in words what their differences come from.
+// Two to four scenarios side by side, and the causes of their differences in words.
 import { ask, Problem } from "./api.js";
 import { fitted, panel, struck } from "./kit.js";
 import { asks, form, given, state } from "./state.js";
@@ -8,8 +8,8 @@ const NAMED = { on: "machine", prompt: "input" };
 const title = (setting) => (setting in NAMED ? t(NAMED[setting]) : label(setting));
 const value = (side, setting) => String((setting === "model" ? null : side[setting]) || "–");
 
-// What changes from the first scenario to another, steps of as many requests as are in flight; nothing where their
-// times are by unlike laws, or where the data beside an exported page have no answer.
+// Causes of the difference between the first scenario and another, for steps with as many sequences as requests in
+// flight; none if a law is set or a scenario does not fit, or if an exported page has no answer.
 async function causes(i, all, signal) {
   const scenarios = [state.scenarios[0], state.scenarios[i]];
   if (scenarios.some((s) => given(s, "law") !== null) || !all[0].memory.fits || !all[i].memory.fits) return [];
@@ -39,7 +39,7 @@ export async function compare(node, s, signal) {
   const joules = (v) => (v === null ? "–" : `${significant(v, 3)} J`);
   const rows = [["TTFT", (r) => r.ttft.expected, time], ["TPOT", (r) => r.tpot.expected, time], [t("latency"), (r) => r.latency.expected, time], [t("throughput"), (r) => r.tokens_per_second, whole], [t("perchip"), (r) => r.tokens_per_second_per_chip, whole], [t("memory"), (r) => r.memory.total, (v) => si(v, "B"), true], [t("most"), (r) => r.capacity, whole, true], [`USD ${t("price")}`, (r) => r.usd_per_million_tokens, usd], [t("energy"), (r) => r.joules_per_token, joules]];
   const keys = ["model", ...Object.keys(form.settings)].filter((k) => new Set(state.scenarios.map((x) => x[k])).size > 1);
-  // What does not fit is struck out, and nothing is compared with it; its memory is what it is.
+  // Figures of scenarios that do not fit are struck out and not compared, except memory.
   const fits = all.map((r) => r.memory.fits);
   const value = (of, text, real, i) => { const v = of(all[i]), first = of(all[0]); const change = i && first && v !== null && (real || (fits[0] && fits[i])) ? ` (${v >= first ? "+" : "−"}${whole(Math.abs(100 * (v / first - 1)))} %)` : ""; return struck(real || fits[i], text(v) + change); };
   const cells = [...keys.map((k) => [title(k), ...state.scenarios.map((x) => (typeof x[k] === "number" ? plain(x[k]) : typeof x[k] === "boolean" ? t(x[k] ? "yes" : "no") : x[k] || "–"))]), [t("fitting"), ...fits.map(fitted)], ...rows.map(([name, of, text, real]) => [name, ...all.map((_, i) => value(of, text, real, i))])];

@@ -1,10 +1,10 @@
-// Pictures: data of the API into Plotly's traces, in the page's colours.
+// Pictures: converts data of the API to Plotly traces in the page's colours.
 import { colour, css, palette } from "./colours.js";
 import { form, given } from "./state.js";
 import { make, seconds, separators, share, si, t, time, whole } from "./words.js";
 
 let loading = null;
-// Plotly comes when the first picture of its own is drawn, or when the page has nothing else to do.
+// Loads Plotly for the first picture that needs it, or when the page is idle.
 export function plotly() {
   loading ??= new Promise((done, fail) => {
     const script = make("script", { src: document.documentElement.dataset.plotly });
@@ -28,7 +28,7 @@ export async function picture(node, traces, layout = {}) {
   return node;
 }
 
-// A picture that is shown already is used again: changing it takes a fraction of drawing it.
+// Reuses a picture that is already shown, as updating it is much faster than drawing a new one.
 export function frame(label, kind = "plot") {
   const shown = [...document.querySelectorAll(`#view .${kind}`)].find((node) => node.getAttribute("aria-label") === label);
   return shown ?? make("div", { class: kind, role: "img", "aria-label": label });
@@ -63,7 +63,7 @@ export async function roofline(node, plot, click) {
   node.on("plotly_click", (event) => event.points[0].customdata && click(event.points[0].customdata[4]));
 }
 
-// The points whose names have room: of those at nearly one place the one that takes longest.
+// Points to label: of points close to each other, only the one with the longest time.
 function spaced(points) {
   const named = new Set();
   const near = (p, q) => Math.abs(Math.log10(p.intensity / q.intensity)) < 0.35 && Math.abs(Math.log10(p.performance / q.performance)) < 0.18;
@@ -74,8 +74,8 @@ function spaced(points) {
 const line = (given) => ({ type: "line", line: { color: css("--bad"), dash: "dash" }, ...given });
 const slo = (text, given) => ({ text, showarrow: false, font: { size: 11, color: css("--bad") }, ...given });
 
-// The seconds that an SLO is of, and which of a time's they are: what as many requests as are to keep it do not exceed, by
-// the nearest percentile above, where there is one; the means where these are asked for, without a limit and of pools.
+// Seconds that an SLO limits, and their statistic `of`: the percentile of the attainment, rounded up to a known one; the
+// mean if attainment is "mean", without a limit, and for pools.
 export function promised(served, name, s) {
   const asked = given(s, "attainment") ?? form.settings.attainment.default, percentiles = served.percentiles;
   if (!seconds(s[name]) || !percentiles || !Number.isFinite(Number(asked))) return { ...served[name], of: "" };
@@ -83,7 +83,7 @@ export function promised(served, name, s) {
   return { expected: percentiles[name][of], low: percentiles.low[name][of], high: percentiles.high[name][of], of: ` ${of}` };
 }
 
-// Points that keep both SLOs are full, the others open; `at`: the points that fit.
+// Points that meet both SLOs are filled, the others open; `at`: indices of the points that fit.
 export function front(node, served, s, at) {
   const [first, then] = ["ttft", "tpot"].map((name) => promised(served, name, s));
   const rows = at.map((i) => ({ n: served.in_flight[i], tpot: then.expected[i], low: then.low[i], high: then.high[i], ttft: first.expected[i], out: served.tokens_per_second_per_chip[i] }))
@@ -114,15 +114,15 @@ export function ttfts(node, served, s, at) {
   });
 }
 
-// Of steps that fit alone.
+// Draws only steps that fit.
 export function sweep(node, e, body) {
   return picture(node, body.context.map((context, j) => ({ x: body.batch, y: body.batch.map((b, i) => (e.memory.fits[i][j] ? e.time.expected[i][j] * 1e3 : null)), mode: "lines+markers", name: `${whole(context)} tokens` })), {
     xaxis: { type: "log", title: { text: t("batch") } }, yaxis: { type: "log", title: { text: `${t("step")} (ms)` } },
   });
 }
 
-// Every cell says its time; colours go by its logarithm, as times span decades. A cell that does not fit has no colour
-// and is crossed out: its bytes are said, its time is none.
+// Each cell shows its time, coloured on a logarithmic scale, as times span decades. A cell that does not fit is crossed
+// out, without colour and time; its bytes are shown on hover.
 export const CROSSED = "✕";
 export function map(node, e, body) {
   const every = body.context.map((_, j) => body.batch.map((_, i) => ({ fits: e.memory.fits[i][j], time: e.time.expected[i][j], bytes: e.memory.total[i][j] })));

@@ -1,4 +1,4 @@
-// The form's controls, made from the declarations of settings: a label, a field of its kind, and its sentence of help.
+// The form's controls, built from the declarations of settings: a label, an input field and a help text each.
 import { exported } from "./exported.js";
 import { form, given, now, settingsOf } from "./state.js";
 import { labelKey, label, make, t } from "./words.js";
@@ -7,7 +7,7 @@ const $ = (id) => document.getElementById(id);
 export const SLIDERS = Object.fromEntries(Object.entries(form.settings).filter(([, setting]) => setting.slider).map(([name, setting]) => [name, setting.slider]));
 const written = Object.keys(form.settings).filter((name) => !SLIDERS[name]);
 
-// Words of the message file follow the language; names and sentences of the declarations are English.
+// Texts of the message file are translated; names and help texts of the declarations are English.
 const worded = (key, text) => (key ? { "data-t": key } : text ? { lang: "en" } : {});
 const option = (value, text, key) => make("option", { value, ...worded(key) }, key ? t(key) : text);
 
@@ -59,7 +59,7 @@ export function wire(changed) {
   });
 }
 
-// Without a server: what was computed can be chosen, the rest is read.
+// On an exported page, only the computed values can be chosen; other fields are disabled.
 export function confine() {
   for (const name of ["model", ...Object.keys(form.settings)]) $(name).disabled = !exported.axes[name];
   const choose = make("select", { id: "on", name: "on", "aria-describedby": "hint-on" }, ...exported.axes.on.map((value) => make("option", { value }, value)));

@@ -1,4 +1,4 @@
-// What views are put together from: panels, pictures with their files, cards, fields.
+// Building blocks of views: panels, pictures with downloads, cards, fields.
 import * as draw from "./draw.js";
 import { exported } from "./exported.js";
 import { now } from "./state.js";
@@ -9,7 +9,7 @@ export const panel = (title, note, ...children) => make("section", { class: "pan
 export const two = (...children) => make("div", { class: "two" }, ...children);
 export const cardsOf = (...children) => make("div", { class: "cards" }, ...children);
 export const button = (text, onclick) => make("button", { type: "button", onclick }, text);
-// A name of the library's own, which no language changes.
+// A name from the library, which is not translated.
 export const given = (text) => make("span", {}, text);
 export const gap = () => make("p");
 
@@ -22,14 +22,14 @@ export function card(title, value, note, kind = "", fits = true) {
   return make("div", { class: "card" }, make("h3", {}, title), make("b", { class: kind }, struck(fits, value)), make("span", {}, struck(fits, note ?? "", false)));
 }
 
-// -- what does not fit: its figures are struck out, in words for readers of screens, and what would make it fit is said
+// -- models that do not fit: figures are struck out (in words for screen readers), and remedies are listed
 export function struck(fits, text, said = true) {
   if (fits || text === "") return text;
   return make("span", { class: "struck" }, said ? make("span", { class: "hidden" }, `${t("misfits")}: `) : null, make("s", {}, text));
 }
 export const cardOf = (fits) => (title, value, note, kind) => card(title, value, note, kind, fits);
 export const fitted = (fits) => make("span", { class: fits ? "good" : "bad" }, t(fits ? "fits" : "misfits"));
-// A note of times that are those of chips with more memory; nothing where it fits.
+// Note that times assume chips with more memory; empty if the model fits.
 export const unreal = (fits, note) => [...(fits ? [] : [make("span", { class: "bad" }, t("misfits")), ` · ${t("asif")}`]), ...(fits || !note?.length ? [] : [" · "]), ...[note ?? []].flat()];
 
 export function remedies(fit) {
@@ -38,7 +38,7 @@ export function remedies(fit) {
   return would(fit.changes.map((change) => said[change.what]?.() ?? change.detail));
 }
 export const would = (ways) => make("p", { class: "would" }, ways.length ? `${t("wouldfit")}: ` : t("noremedy"), ...ways.flatMap((way, i) => [i ? ` ${t("or")} ` : "", make("b", {}, way)]));
-// The verdict as a panel: what is needed of what is there, and what would make it fit.
+// Panel for a model that does not fit: needed and available memory, and remedies.
 export function misfit(memory, ways) {
   const node = panel(t("misfits"), `${si(memory.total, "B")} ${t("ofcapacity")} ${si(memory.capacity, "B")}`, ways);
   node.classList.add("misfit");
@@ -55,7 +55,7 @@ export function choice(key, label, values, changed) {
   return make("div", {}, make("label", { for: `more-${key}`, class: "note" }, label), field);
 }
 
-// What is asked for only when somebody wants it, as it takes a while; it ends when the view does.
+// Panel whose slow content is requested by a button; leaving the view aborts the request.
 export function asked(title, note, fill) {
   const place = make("div", { "aria-live": "polite" });
   const start = button(t("run"), async () => {

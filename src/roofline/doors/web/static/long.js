@@ -1,4 +1,4 @@
-// Views whose answers take a while: the server ends the work when they are left.
+// Views with slow answers; the server stops the work when the view is left.
 import { ask } from "./api.js";
 import * as bars from "./bars.js";
 import * as draw from "./draw.js";
@@ -46,7 +46,7 @@ export async function simulation(node, s, signal, changed) {
   return draw.course(plot, e.timeline);
 }
 
-// What ways to serve have to keep, and where none does, how near any comes.
+// Describes the limits of a search and, if no plan meets them, the nearest values.
 function limitsOf(ways) {
   const named = [["TTFT", ways.ttft_limit], ["TPOT", ways.tpot_limit], [t("latency"), ways.latency_limit]].filter(([, most]) => most !== null).map(([name, most]) => `${name} ≤ ${time(most)}`);
   if (!named.length) return [];
@@ -66,7 +66,7 @@ export async function advice(node, s, signal) {
     panel(t("ways"), [`${s.on}: ${whole(ways.considered)} ${t("considered")}`, ...limitsOf(ways), ...(ways.plans.length ? [` · ${t("assumed")}: ${t("assumeways")}`] : [])], table([{ name: "", of: (r) => r.role }, { name: t("layout"), of: (r) => [r.prefill_layout ? `${whole(r.prefills)} × ${r.prefill_layout} (prefill)` : "", `${whole(r.replicas)} × ${r.layout}`].filter(Boolean).join(" + ") }, { name: t("chips"), of: (r) => r.chips, text: whole }, ...["ttft", "tpot"].map((name) => { const of = draw.promised(ways.plans[0] ?? {}, name, s).of; return { name: `${name.toUpperCase()}${of}`, of: (r) => draw.promised(r, name, s).expected, text: time }; }), { name: t("perchip"), of: (r) => r.tokens_per_second_per_chip, text: whole }, { name: `USD ${t("price")}`, of: (r) => r.usd_per_million_tokens, text: usd }, { name: t("limit"), of: (r) => r.limit }], plans, { name: t("ways") })));
 }
 
-// What runs on a machine: this model in every format at once, the catalog in pieces as they are worked out.
+// What runs on a machine: this model in every format, and the catalog in parts, as they are computed.
 export async function running(node, s, signal, changed) {
   const fields = make("div", { class: "pair" }, number("runsContext", t("context"), 2, 1e7, changed));
   const columns = (...first) => [

@@ -1,5 +1,5 @@
-// All that the page shows, and how it goes into the address: JSON, deflated, base64url, in the fragment. What can be
-// set, and what each view asks with it, is the form that the server made from its declarations of settings.
+// The page's state, and its encoding in the URL fragment: JSON, deflated, base64url. The settings and the requests of
+// each view come from the form data that the server builds from its declarations.
 export const form = JSON.parse(document.getElementById("form").textContent);
 export const MOST_SCENARIOS = 4;
 export const LONGEST_ADDRESS = 8000;
@@ -10,7 +10,7 @@ const BLANK = { model: "", config: null, ...Object.fromEntries(Object.keys(form.
 export const FRESH = { ...BLANK, ...form.start };
 export const state = { scenarios: [{ ...FRESH }], at: 0, view: "overview" };
 export const now = () => state.scenarios[state.at];
-// Most tokens, of prompt and answer together, that the model of the scenario shown takes; null where it names no end.
+// `longest`: maximum prompt plus output tokens of the current model; null if its config states none.
 export const lengths = { longest: null };
 
 async function through(stream, bytes) {
@@ -36,7 +36,7 @@ export async function decoded(fragment) {
   take(JSON.parse(new TextDecoder().decode(await through(new DecompressionStream("deflate"), bytes))));
 }
 
-// What comes from an address or a file is untrusted: known keys of their own kinds alone.
+// Input from a URL or a file is untrusted: only known keys with values of the right type are accepted.
 export function take(given) {
   const scenarios = (Array.isArray(given.scenarios) ? given.scenarios : []).slice(0, MOST_SCENARIOS);
   state.scenarios = scenarios.map(clean);
@@ -56,15 +56,15 @@ function clean(given) {
   return kept;
 }
 
-// Former addresses have times as numbers of milliseconds; today's are texts with a unit.
+// Older URLs have times as numbers in milliseconds; current ones have texts with a unit.
 function ofType(setting, value) {
   if (typeof value === "boolean") return setting.type === "switch" ? value : null;
   if (typeof value === "number") return !Number.isFinite(value) || setting.type === "switch" ? null : setting.type === "number" ? value : `${value}${setting.unit === "s" ? "ms" : ""}`;
   return typeof value === "string" && setting.type !== "number" && setting.type !== "switch" ? value.slice(0, 200) : null;
 }
 
-// -- what a scenario asks of each route
-// The value of a setting; null for its default, and where another takes its place.
+// -- requests of a scenario
+// The value of a setting; null if it has its default or is replaced by another setting.
 export function given(s, name) {
   const setting = form.settings[name], value = s[name];
   if (blank(value) || value === setting.default || (form.instead[name] && given(s, form.instead[name]) !== null)) return null;
@@ -94,7 +94,7 @@ function body(ask, s) {
 }
 export const asks = Object.fromEntries(Object.entries(form.asks).map(([name, ask]) => [name, (s) => body(ask, s)]));
 export const settingsOf = (part) => form.parts.filter((each) => each.part === part).flatMap((each) => each.settings);
-// Of all settings those that are given, and that no question took which was asked of this scenario.
+// Given settings that no request of this scenario has used.
 export const unasked = (s) => (asked.has(s) ? settingsOf("more").filter((name) => given(s, name) !== null && !asked.get(s).includes(name)) : []);
 
 function powers(last) {

@@ -1,4 +1,4 @@
-// A table that sorts by any column and filters by its first.
+// A table that can be sorted by any column and filtered by the first.
 import { make, t } from "./words.js";
 
 export function table(columns, rows, options = {}) {

@@ -1,4 +1,4 @@
-// What can be taken away: the same question as a command line and as Python, data and pictures.
+// Downloads: equivalent command lines and Python code, data and pictures.
 import { plotly } from "./draw.js";
 import { asks, encoded, form, state } from "./state.js";
 import { make } from "./words.js";
@@ -6,7 +6,7 @@ import { make } from "./words.js";
 const quoted = (text) => (/^[\w./:=,@-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 const source = (s) => (s.config?.gguf ? "model.gguf" : s.config ? "config.json" : s.model);
 
-// The same questions as commands, whose figures are those of the page: a field of a body is an option of its name.
+// Command lines that give the page's figures: a request field becomes the option of the same name.
 const option = (name) => name.replaceAll("_", "-");
 const words = ([name, value]) => (typeof value === "boolean" ? `--${value ? "" : "no-"}${option(name)}` : `--${option(name)} ${quoted(String(value))}`);
 const line = (command, s, { model, ...body }) => [`roofline ${command}`, quoted(source(s)), ...Object.entries(body).map(words)].join(" ");
@@ -18,7 +18,7 @@ export function commands(s) {
   ].join("\n");
 }
 
-// The command that the options of advice belong to, which the answer names.
+// The command line to which the options in the advice apply; the answer names the command.
 export function advised(s, command = "generate") {
   const { batch, ...body } = asks.advice(s);
   return line(command, s, { ...body, [command === "serve" ? "concurrency" : "batch"]: batch });

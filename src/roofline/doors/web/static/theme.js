@@ -1,3 +1,3 @@
-// Before the first paint, so that nothing flashes.
+// Sets the theme before the first paint, to avoid a flash.
 const kept = localStorage.getItem("theme");
 if (kept === "light" || kept === "dark") document.documentElement.dataset.theme = kept;

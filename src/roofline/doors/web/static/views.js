@@ -1,4 +1,4 @@
-// The main views: each asks what it shows, and fills a node with it.
+// The main views: each requests its data and fills a node.
 import { ask } from "./api.js";
 import { away } from "./away.js";
 import * as bars from "./bars.js";

@@ -1,11 +1,11 @@
-// Numbers as people read them, and texts in their language.
+// Formatting of numbers, and texts in the page's language.
 import { exported } from "./exported.js";
 
 let texts = exported?.messages ?? {}, language = 0;
 const LANGUAGES = ["en", "de", "zh", "ja"], LOCALES = ["en-US", "de-DE", "zh-CN", "ja-JP"];
 export const t = (key) => texts[key]?.[language] ?? texts[key]?.[0] ?? key;
 
-// Of a setting its name in words: the message of its own name, else the name as it is declared, in English.
+// Label of a setting: its message if there is one, else its English name.
 export const labelKey = (name) => [`s_${name}`, name].find((key) => key in texts) ?? "";
 export const label = (name) => { const key = labelKey(name), text = key ? t(key) : name.replaceAll("_", " "); return text.charAt(0).toUpperCase() + text.slice(1); };
 
@@ -17,7 +17,7 @@ export async function speak(name) {
   for (const node of document.querySelectorAll("[data-label]")) node.setAttribute("aria-label", t(node.dataset.label));
 }
 
-// -- numbers, as readers of the page's language write them
+// -- numbers in the format of the page's language
 const formats = new Map();
 function format(x, options) {
   const key = language + JSON.stringify(options);
@@ -27,9 +27,9 @@ function format(x, options) {
 export const decimals = (x, digits) => format(x, { minimumFractionDigits: digits, maximumFractionDigits: digits });
 export const significant = (x, digits) => format(x, { minimumSignificantDigits: digits, maximumSignificantDigits: digits });
 export const plain = (x) => format(x, { maximumFractionDigits: 20 });
-// The decimal sign, then that of thousands: as Plotly wants them.
+// Decimal separator, then thousands separator, in Plotly's format.
 export const separators = () => ["decimal", "group"].map((kind) => new Intl.NumberFormat(LOCALES[language]).formatToParts(12345.6).find((part) => part.type === kind).value).join("");
-// Numbers within a text of the library's own, which writes 1,234.5.
+// Converts numbers within English texts of the library (1,234.5).
 export const localised = (text) => text.replace(/\d{1,3}(,\d{3})+(\.\d+)?|\d+\.\d+/g, (number) => decimals(Number(number.replaceAll(",", "")), number.split(".")[1]?.length ?? 0));
 
 const fixed = (x) => decimals(x, x >= 100 ? 0 : x >= 10 ? 1 : 2);
@@ -45,7 +45,7 @@ export function time(x) {
   if (x < 1e-3) return `${fixed(x * 1e6)} µs`;
   return x < 1 ? `${fixed(x * 1e3)} ms` : `${fixed(x)} s`;
 }
-// Seconds of a time as commands take it: a number of them, or a text with a unit.
+// Parses a time in command-line syntax to seconds: a number of seconds, or a text with a unit.
 export function seconds(text) {
   const [, number, unit] = /^\s*([\d.eE+-]+)\s*(us|µs|ms|s|min|h)?\s*$/.exec(text ?? "") ?? [];
   return number === undefined ? null : Number(number) * { us: 1e-6, "µs": 1e-6, ms: 1e-3, min: 60, h: 3600 }[unit] || Number(number) || null;
