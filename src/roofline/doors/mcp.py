@@ -48,7 +48,7 @@ class FindAsked(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    find: Annotated[str, Field(max_length=80, description="A part of a name; nothing lists the first.")] = ""
+    find: Annotated[str, Field(max_length=80, description="Part of a name; empty: the first of the list.")] = ""
 
 
 def models_answer(asked: FindAsked) -> dict[str, JsonValue]:

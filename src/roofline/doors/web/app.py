@@ -49,10 +49,13 @@ TOO_MUCH = (ArithmeticError, RecursionError, MemoryError)
 WORTH_PACKING = 8192
 """Minimum size in bytes of a response that is compressed."""
 PROBLEMS: dict[int | str, dict[str, type[Refusal] | str]] = {
-    400: {"model": Refusal, "description": "What cannot be read"},
+    400: {"model": Refusal, "description": "The body is no valid JSON"},
     401: {"model": Refusal, "description": "A token is needed"},
-    413: {"model": Refusal, "description": "More than the server takes"},
-    422: {"model": Refusal, "description": "What cannot be: one line that says why"},
+    413: {"model": Refusal, "description": "The body is larger than the server accepts"},
+    422: {
+        "model": Refusal,
+        "description": "Invalid settings: one line with the field, the value and what was expected",
+    },
 }
 
 

@@ -178,7 +178,7 @@ GenerateAsked = body_of(
 BATCH: Mapping[str, int] = MappingProxyType({"batch": 1, "input": 1024, "output_tokens": 256})
 """Defaults of a static batch."""
 AdviceAsked = body_of(
-    served, "A static batch on a machine, of which changes are told as factors.", usual=BATCH,
+    served, "A static batch on a machine, and what changes would make of its figures, as factors.", usual=BATCH,
     largest={"output_tokens": 100_000}, name="AdviceAsked", one=True,
 )  # fmt: skip
 
@@ -190,7 +190,7 @@ class FormAsked(ModelAsked):
 
 
 ReportAsked = body_of(
-    report, "A static batch on a machine, and what the report says of it.", base=FormAsked, usual=BATCH,
+    report, "A static batch on a machine, and its report.", base=FormAsked, usual=BATCH,
     largest={"output_tokens": 100_000}, one=True,
 )  # fmt: skip
 
@@ -210,7 +210,7 @@ FitAsked = body_of(fit, "Sequences in memory; without `context` the longest that
 
 
 SideAsked = body_of(
-    {**group_settings(SidePlace), **group_settings(SideStep)}, "One of two that are compared step by step.",
+    {**group_settings(SidePlace), **group_settings(SideStep)}, "One side of a comparison of two steps.",
     name="SideAsked", one=True,
 )  # fmt: skip
 
@@ -261,13 +261,13 @@ class GridAsked(ModelAsked):
 
 
 SweepAsked = body_of(
-    estimate, "A decode or a prefill at every batch and length of two lists.", base=GridAsked, name="SweepAsked",
+    estimate, "A decode or prefill step at each combination of batch and length.", base=GridAsked, name="SweepAsked",
     without=group_settings(Step),
 )  # fmt: skip
 
 
 SimulateAsked = body_of(
-    simulate, "A server under traffic; what is drawn depends on the seed alone.",
+    simulate, "A simulated server under random traffic; the same seed gives the same requests.",
     usual={"input": 1024, "output_tokens": 256, "requests": 300},
     largest={"requests": 2000, "warmup": 2000, "concurrency": 4096, "seed": 2**31, "output_tokens": 100_000},
 )  # fmt: skip
@@ -280,7 +280,7 @@ class LauncherAsked(ModelAsked):
 
 
 LaunchAsked = body_of(
-    search, "The commands that start the best server of a load; where a layout is given, of that layout.",
+    search, "Launch commands of the best server for a load, or of the given layout.",
     name="LaunchAsked", base=LauncherAsked, usual={"input": 1024, "output_tokens": 256, "concurrency": 32},
     without=("confirm", "top", "kind", "objective"), largest={"output_tokens": 100_000, "concurrency": 100_000},
 )  # fmt: skip
@@ -319,14 +319,14 @@ class TableAsked(Body):
 
 
 SearchAsked = body_of(
-    search, "What a server is asked, and the most seconds it may take; one machine, and what may be chosen.",
+    search, "A load, the limits on its latencies, and the machine and settings to choose from.",
     usual={"input": 1024, "output_tokens": 256, "concurrency": 32, "objective": "chips"},
     without=("confirm",), largest={"output_tokens": 100_000, "concurrency": 100_000, "top": 20},
 )  # fmt: skip
 
 
 SolveAsked = body_of(
-    solve, "What is looked for, what must hold, and the settings of a step, a batch, a server or training.",
+    solve, "The unknown, the condition, and the settings of a step, a batch, a server or a training step.",
     largest={"output_tokens": 100_000, "concurrency": 100_000, "most_chips": 4096}, one=True,
 )  # fmt: skip
 
