@@ -61,6 +61,12 @@ def test_what_cannot_serve_says_why_and_comes_last() -> None:
     assert (last.machine, last.plan, last.why) == ("l4", None, "does not fit 8 chips")
 
 
+def test_a_chip_without_a_link_serves_alone() -> None:
+    (row,) = rl.machines(MODEL, users=1, on="m4-max", ttft=60, tpot=1).machines
+    assert row.plan is not None
+    assert row.plan.chips == 1
+
+
 def test_users_or_requests() -> None:
     for both in ({}, {"users": 4, "requests_a_day": 1000}):
         with pytest.raises(InputError, match="users and requests_a_day"):

@@ -329,7 +329,9 @@ def _remedies(tried: Sequence[tuple[Where, Fit]]) -> Iterator[str]:
     yield from (remedy.detail for remedy in tried[0][1].changes)
     where, fitted = tried[-1]
     if where.precision is not None and len(tried) > 1:
-        yield from (f"{r.detail} with {_formats(where)}" for r in fitted.changes if r.what == "chips")
+        wide = tuple(remedy.detail for remedy in tried[0][1].changes)
+        few = (r for r in fitted.changes if r.what == "chips" and r.detail not in wide)
+        yield from (f"{r.detail} with {_formats(where)}" for r in few)
 
 
 def _served(model: Model, where: Where, load: Load) -> Serving | None:

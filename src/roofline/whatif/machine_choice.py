@@ -24,7 +24,7 @@ from roofline.declared.kinds import (
 from roofline.declared.question import group, question
 from roofline.declared.result import Figured, Result, Units
 from roofline.inference.bill import Bill
-from roofline.inference.deployment import Machine, listed_machines, machine_chip
+from roofline.inference.deployment import Machine, is_several, listed_machines, machine_chip
 from roofline.model.load import Source, model_of
 from roofline.model.model import Model
 from roofline.serving.requests import LENGTHS
@@ -255,6 +255,8 @@ def _row(model: Model, choices: Choices, load: Load, limits: Limits, bill: Bill 
     """The plan that is recommended for one machine."""
     machine: Machine = choices.on
     name = machine if isinstance(machine, str) else machine_chip(machine).id
+    if machine_chip(machine).link is None and not is_several(machine):
+        choices = replace(choices, chips=1)  # how several would talk to each other is not known
     plans: Search = search(model, load, limits, choices=choices, ranking=Ranking(objective=_aim(choices)), bill=bill)
     plan = plans.recommended or plans.highest
     if plan is None:

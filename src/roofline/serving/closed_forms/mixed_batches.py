@@ -98,7 +98,7 @@ def _step_seconds(plan: Plan, chunks: Prompts, prompts: Count, context: Count, d
         added = head(_tokens(prompts + width * decodes)) - head(_tokens(prompts + decodes))
     if isinstance(plan, OverlappedPlan):
         return np.asarray(mean_of(_launched(plan, plan.total(step)), chunks.varied) + added)
-    counted, rest = (_views(plan, counted) for counted in (True, False))
+    counted, rest = _views(plan, COUNTED.__contains__), _views(plan, lambda view: view not in COUNTED)
     first = mean_of(rest(changed(one, (single,))), chunks.varied)
     long = (Queries(0, chunks.longest, 1), Queries(0, np.maximum(chunks.longest - 1, 1), 1))
     once = sum(rest(changed(one, (query,))) for query in long) - rest(changed(one, long))
@@ -123,12 +123,8 @@ def _is_head(view: View[Step]) -> bool:
     return view is logits_alone
 
 
-def _views(plan: Plan, counted: bool) -> Callable[[Step], Array]:
-    """Expected seconds of the modules whose view of a step is one of `COUNTED`, or of all others."""
-
-    def wanted(view: View[Step]) -> bool:
-        return (view in COUNTED) == counted
-
+def _views(plan: Plan, wanted: Callable[[View[Step]], bool]) -> Callable[[Step], Array]:
+    """Expected seconds of the modules whose view of a step is wanted, as a function of the step."""
     return lambda step: np.asarray(_launched(plan, sum(plan.by_view(step, wanted).values(), EMPTY)))
 
 

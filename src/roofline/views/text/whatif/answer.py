@@ -47,7 +47,7 @@ def machine_text(a: FirstAnswer, m: MachineAnswer) -> str:
         lines += _spent(m, m.plan)
     if m.change is not None:
         lines.append(("helps most", _help(m)))
-    if m.grade is not None:
+    if m.grade not in (None, "-"):
         costs = () if m.plan is None else (said.rpartition(" [")[0] for said in m.plan.cost_assumptions[:2])
         lines.append(("assumed", "; ".join([f"times of grade {m.grade}", *costs])))
     head, *rest = lines
@@ -64,7 +64,7 @@ def _fits(m: MachineAnswer) -> str:
     if not m.fits:
         would = f"; would fit with {', or '.join(m.remedies)}" if m.remedies else ""
         return f"no: {memory_text(m.memory)} a chip{would}"
-    own = m.fitted.formats.ffn.name
+    own = m.fitted.formats.text()
     formats = f"{m.formats}, where answers may change" if m.formats else f"the checkpoint's formats ({own})"
     placed = "" if m.plan is None or m.chips == 1 else f" as {m.plan.replicas} × {m.plan.layout}"
     each = f"{si(m.memory.total, 'B')} of {si(m.memory.capacity, 'B')} a chip"
@@ -121,5 +121,5 @@ def _row(m: MachineAnswer) -> tuple[TableCell, ...]:
     p = m.plan
     load = (None, None, m.user_ttft) if p is None else (p.tokens_per_second, p.concurrency, p.ttft.expected)
     spent = (None,) * 3 if p is None else (p.usd_per_million_input, p.usd_per_million_output, p.power)
-    formats = (m.formats or m.fitted.formats.ffn.name) if m.fits else "does not fit"
+    formats = (m.formats or m.fitted.formats.text()) if m.fits else "does not fit"
     return m.machine, formats, m.user_tokens_per_second, *load, m.bound, *spent, helps
