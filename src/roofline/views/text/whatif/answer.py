@@ -66,14 +66,14 @@ def _fits(m: MachineAnswer) -> str:
         return f"no: {memory_text(m.memory)} a chip{would}"
     own = m.fitted.formats.text()
     formats = f"{m.formats}, where answers may change" if m.formats else f"the checkpoint's formats ({own})"
-    placed = "" if m.plan is None or m.chips == 1 else f" as {m.plan.replicas} × {m.plan.layout}"
     each = f"{si(m.memory.total, 'B')} of {si(m.memory.capacity, 'B')} a chip"
-    return f"yes, in {formats}{placed}: {each} with one request"
+    return f"yes, in {formats}: {each} with one request"
 
 
 def _load(p: ServingPlan) -> str:
-    chance = f"; chance {percent(p.chance)}"
-    return f"{p.tokens_per_second:,.0f} tokens/s with {p.concurrency:,} requests in flight{chance}"
+    placed = "" if p.chips == 1 else f" on {p.replicas} × {p.layout}"
+    load = f"{p.tokens_per_second:,.0f} tokens/s with {p.concurrency:,} requests in flight"
+    return f"{load}{placed}; chance {percent(p.chance)}"
 
 
 def _times(a: FirstAnswer, p: ServingPlan) -> str:
