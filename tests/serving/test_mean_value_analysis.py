@@ -29,16 +29,16 @@ def replica(plain: float, prompt: float, room: float = 1.0, mixes: bool = True, 
 @folded("late", [0.0, 0.3])
 def test_one_user_meets_nobody(mixes: bool, ahead: bool, late: float) -> None:
     """A prompt of 0.01 + 0.05 s, nine steps of 0.01 s, the host's time before each."""
-    rate, step = closed_loop(replica(0.01, 0.05, mixes=mixes, ahead=ahead), np.ones(()), np.array(9.0), late)
+    rate, step, own = closed_loop(replica(0.01, 0.05, mixes=mixes, ahead=ahead), np.ones(()), np.array(9.0), late)
     assert float(rate) == pytest.approx(1 / (late + 0.06 + 0.09), rel=1e-6)
-    assert float(step) == pytest.approx(0.01, rel=1e-6)
+    assert float(step) == float(own) == pytest.approx(0.01, rel=1e-6)
 
 
 def test_users_who_are_mostly_away_meet_few() -> None:
     """A hundred who each come once in some 100 s are a hundred alone, but for the few that meet."""
-    rate, step = closed_loop(replica(0.01, 0.05), np.array(100.0), np.array(9.0), 100.0)
+    rate, step, own = closed_loop(replica(0.01, 0.05), np.array(100.0), np.array(9.0), 100.0)
     assert float(rate) == pytest.approx(100 / 100.15, rel=1e-3)
-    assert float(step) == pytest.approx(0.01, rel=0.1)
+    assert float(step) == float(own) == pytest.approx(0.01, rel=0.1)
 
 
 def test_prompts_that_fill_every_step_are_all_that_a_server_takes() -> None:
@@ -53,12 +53,28 @@ def test_a_step_under_way_keeps_who_comes_between_two() -> None:
     """Long answers of two users: steps of 0.01 s, of which who is away for 0.004 s misses the rest, and with steps put
     together one ahead another."""
     more, late = np.array(1e4), 0.004
-    lone, _ = closed_loop(replica(0.01, 0.0), np.ones(()), more, late)
-    two, _ = closed_loop(replica(0.01, 0.0), np.array(2.0), more, late)
-    ahead, _ = closed_loop(replica(0.01, 0.0, ahead=True), np.array(2.0), more, late)
+    lone, *_ = closed_loop(replica(0.01, 0.0), np.ones(()), more, late)
+    two, *_ = closed_loop(replica(0.01, 0.0), np.array(2.0), more, late)
+    ahead, *_ = closed_loop(replica(0.01, 0.0, ahead=True), np.array(2.0), more, late)
     assert 2 / float(lone) == pytest.approx(2 * (late + 0.01 + 100), rel=1e-6)
     assert 2 / float(two) == pytest.approx(late + 0.006 + 0.01 + 100, rel=1e-6)
     assert 2 / float(ahead) == pytest.approx(late + 0.006 + 0.01 + 0.01 + 100, rel=1e-6)
+
+
+@pytest.mark.parametrize("mixes", [True, False])
+def test_short_answers_see_more_of_what_comes_right_behind_a_prompt(mixes: bool) -> None:
+    """The mean over requests exceeds that over steps by the weight of short answers, where prompts run apart."""
+    table = replica(0.01, 0.05, mixes=mixes)
+    every, equal, own = (closed_loop(table, np.array(8.0), np.array(9.0), 0.02, weight=w) for w in (1.0, 1.0, 2.0))
+    assert every == equal
+    assert float(every[1]) == float(every[2]) == float(own[1])
+    assert (float(own[2]) != float(own[1])) if not mixes else (float(own[2]) >= float(own[1]))
+
+
+def test_no_step_is_longer_than_one_full_of_prompts() -> None:
+    """Answers of three tokens: of 64 users most wait for their prompts, each step has one, of 0.06 s."""
+    _, step, _ = closed_loop(replica(0.01, 0.05), np.array(64.0), np.array(2.0), 0.0)
+    assert 0.01 <= float(step) <= 0.06 * (1 + 1e-6)
 
 
 @pytest.mark.drawn(1)
@@ -78,7 +94,7 @@ def test_prompts_computed_again_are_in_what_a_server_takes_at_most() -> None:
     once, twice = (float(capacity_of(t, more, 0.0)) for t in (plain, table))
     assert 1 / twice == pytest.approx(1 / once + 0.5 * 0.02)
     rates = [tuple(map(float, closed_loop(t, np.array(1e4), more, 0.0))) for t in (plain, table)]
-    assert rates[1] == pytest.approx((twice, rates[0][1] * once / twice))
+    assert rates[1] == pytest.approx((twice, *(rates[0][i] * once / twice for i in (1, 2))))
     few = [tuple(map(float, closed_loop(t, np.array(2.0), more, 0.0))) for t in (plain, table)]
     assert few[0] == few[1]
 

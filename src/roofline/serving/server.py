@@ -63,8 +63,8 @@ class Serving(Spent, LoadAnswer):
 
     `ttft`: time from arrival to the first token. It includes the wait for the step under way, for earlier prompts or
     for a place, and the request's own prefill. `tpot`: mean time between a request's tokens after the first. `latency`:
-    ttft + (output − 1)·tpot. At a rate with answers of varying length, `tpot` is the mean over requests, in which short
-    answers have larger values; `latency` then uses the mean over all tokens.
+    ttft + (output − 1)·tpot. `tpot` is the mean over requests. Short answers have larger values, so that where answers
+    vary, `latency` uses the mean over all tokens instead, which is `tpot` times `longer`.
     `in_flight`: requests decoding, prefilling or waiting; at a rate their mean, rounded up. `capacity`: requests whose
     KV cache at the last token fits in the memory of all replicas; an engine that reserves no room for whole answers
     runs more. `prefill_share`: share of the server's time spent on prompts. `percentiles`: of TTFT, TPOT and latency;
@@ -188,21 +188,22 @@ class Serving(Spent, LoadAnswer):
 @dataclass(frozen=True)
 class Circumstances:
     """What requests experience: mean TTFT in seconds from when the scheduler sees a request, mean TPOT in seconds,
-    `rate` in requests per second, percentiles, and `step_share`, the decode steps per token after the first."""
+    `rate` in requests per second, percentiles, and `step_share`, the decode steps per token after the first. `longer`:
+    mean seconds per token over all tokens, divided by the mean TPOT over requests."""
 
     ttft: Count
     tpot: Count
     rate: Count
     percentiles: Percentiles
     step_share: Count
+    longer: Count = 1.0
 
     def chosen(self, these: Array, others: Circumstances) -> Circumstances:
         """Select elementwise: these values where `these` is true, else those of `others`."""
         percentiles = self.percentiles.chosen(these, others.percentiles)
-        ttft, tpot, rate, share = (
-            where(these, getattr(self, name), getattr(others, name)) for name in ("ttft", "tpot", "rate", "step_share")
-        )
-        return Circumstances(ttft, tpot, rate, percentiles, share)
+        names = ("ttft", "tpot", "rate", "step_share", "longer")
+        ttft, tpot, rate, *rest = (where(these, getattr(self, name), getattr(others, name)) for name in names)
+        return Circumstances(ttft, tpot, rate, percentiles, *rest)
 
 
 @dataclass(frozen=True)
@@ -454,16 +455,17 @@ class Server:
         mine = np.asarray(most(1.0, everyone / self.groups))
         in_step = self.asked.layout.in_step
         company = np.maximum(np.minimum(in_step, everyone / self.groups * in_step) - 1, 0.0)
-        rate, between = closed_loop(self.table, mine, self.steps, self.asked.engine.before(self.input), company)
-        tpot = between * self.share
+        before, (*_, weight) = self.asked.engine.before(self.input), self.requests.answered
+        rate, step, own = closed_loop(self.table, mine, self.steps, before, company, weight)
+        tpot, longer = own * self.share, step / own
         latency = mine / rate
-        ttft, every = self._first(latency, tpot), everyone / latency
+        ttft, every = self._first(latency, step * self.share), everyone / latency
         if self.rounds is not None:
             ttft = ttft + opening(self.table, np.minimum(mine, self.table.decodes[-1]), np.asarray(self.rounds))
             ttft = ttft + self._queued_at_host(everyone) / self.rounds
         alone = np.maximum(1 - 1 / np.maximum(everyone / self.groups, 1.0), 0.0)
-        percentiles = self._approximate(alone, ttft, tpot, every, latency)
-        return Circumstances(ttft, tpot, every, percentiles, self.share)
+        percentiles = self._approximate(alone, ttft, tpot, every, latency, longer)
+        return Circumstances(ttft, tpot, every, percentiles, self.share, longer)
 
     def _queued_at_host(self, everyone: Count) -> Count:
         """Mean seconds that the first requests of a replica's users queue for its host, when all are sent at once."""
@@ -499,7 +501,7 @@ class Server:
         present = np.ceil(rate * whole - 1e-9).astype(np.int64)
         shape = np.broadcast_shapes(np.shape(ttft), np.shape(rate))
         flight = np.broadcast_to(present, shape) if shape else int(present)
-        return self._serving(flight, Circumstances(ttft, tpot, rate, percentiles, share), steeper, longer)
+        return self._serving(flight, Circumstances(ttft, tpot, rate, percentiles, share, longer), steeper)
 
     def _open(self, rate: Count, turns: Count) -> Open:
         groups = np.asarray(self.groups)
@@ -539,18 +541,15 @@ class Server:
             seen.append((at_random(rules, table, arriving / groups, *counts), rules))
         return self._told(seen, shape)
 
-    def _serving(
-        self, flight: Count, means: Circumstances, steeper: Sequence[Count] = (1.0, 1.0), longer: Count = 1.0
-    ) -> Serving:
+    def _serving(self, flight: Count, means: Circumstances, steeper: Sequence[Count] = (1.0, 1.0)) -> Serving:
         """The answer, as uncertain as a decode step and a step with a prompt.
 
-        `longer`: mean seconds per token over all tokens, divided by the mean TPOT over requests. `steeper`: exponents
-        with which TTFT and TPOT grow with the seconds of a step. In a closed loop users speed up with their steps; in
-        an open loop slower steps also raise the load. The speed of light includes neither host nor waits: for TTFT it
-        is the prompt alone, for TPOT the decode steps per token.
+        `steeper`: exponents with which TTFT and TPOT grow with the seconds of a step. In a closed loop users speed up
+        with their steps; in an open loop slower steps also raise the load. The speed of light includes neither host nor
+        waits: for TTFT it is the prompt alone, for TPOT the decode steps per token.
         """
         asked, engine, t = self.asked, self.asked.engine, self.table
-        ttft, tpot, rate, percentiles = means.ttft, means.tpot, means.rate, means.percentiles
+        ttft, tpot, rate, percentiles, longer = means.ttft, means.tpot, means.rate, means.percentiles, means.longer
         shape = np.broadcast_shapes(np.shape(ttft), np.shape(tpot), np.shape(flight), np.shape(rate))
         busy = np.minimum(np.maximum(1.0, rate / self.groups * (self.output - 1) * tpot * longer), t.decodes[-1])
         decodes = rounded_down(busy + 0.5) if np.shape(busy) else int(busy + 0.5)

@@ -33,7 +33,8 @@ class Circulation:
     """A closed loop at one load: `rate` in requests per second, and seconds of each request.
 
     `waits`: until a step that it can join; `inside`: while it holds a place; `step`: for each of its decode steps.
-    `load`: prompts over the most that steps can take.
+    `load`: prompts over the most that steps can take. `once`: by how much all decode steps of a request together take
+    longer because of the prompts right behind its own, however many these steps are; part of `step`.
     """
 
     rate: Array
@@ -41,6 +42,7 @@ class Circulation:
     inside: Array
     step: Array
     load: Array
+    once: Array
 
 
 def either(first: Array, one: Circulation, other: Circulation) -> Circulation:
@@ -192,13 +194,15 @@ class ClosedLoop:
         full = t.with_prompts(np.where(t.chunks > 1, 1.0, batch), beside if t.mixes else np.zeros_like(beside))
         step = (1 - share) * plain + share * full
         behind = queued * met / 2 * np.minimum(more, turns) ** 2 * np.maximum(full - plain, 0.0)
-        after = more * step + np.where(np.asarray(more) > 0, behind, 0.0)
+        behind = np.where(np.asarray(more) > 0, np.minimum(behind, more * np.maximum(full - step, 0.0)), 0.0)
+        once = behind * np.maximum(1 - turns / np.maximum(more, 1e-12), 0.0)  # fewer steps meet fewer
+        after = more * step + behind
         inside = wait * np.where(met > 0, full, 0.0) + t.chunks * own + after
         rate = begun * (wait + t.chunks + more) / inside
         uneven = (1 - share) * plain**2 + share * full**2
         waits = self._waits(rate, self._left(step, uneven), step, step)
         following = np.where(np.asarray(more) > 0, after / np.maximum(more, 1e-12), t.alone[1])
-        return Circulation(rate, waits, inside, following, turns * np.maximum(begun, rate * full))
+        return Circulation(rate, waits, inside, following, turns * np.maximum(begun, rate * full), once)
 
     def _slowest(self, begun: Array, share: Array) -> Array:
         """Prompts on the slowest of ranks in lock step, if any has some; `begun` start on each per step on average."""
@@ -266,7 +270,8 @@ class ClosedLoop:
             behind = each * away * -np.expm1(-(before + behind) / np.maximum(self.late, 1e-9))
         between = met * step / (1 - busy) * each
         after = more * step + np.maximum(more - 1, 0.0) * between + behind
-        return Circulation(rate, waits, wait + own + after, after / np.maximum(more, 1e-12), rate * turn)
+        once = behind - np.minimum(more, 1.0) * between
+        return Circulation(rate, waits, wait + own + after, after / np.maximum(more, 1e-12), rate * turn, once)
 
     # -- whoever comes ---------------------------------------------------------------------------------------------
     def _waits(self, rate: Array, left: Array, following: Array, last: Array) -> Array:
@@ -333,9 +338,13 @@ def others_begin(batch: Array, room: Array, share: Array, company: Array) -> tup
     return np.minimum(batch + above, room), np.asarray(1 - (1 - share) ** company)
 
 
-def closed_loop(table: ReplicaTimes, users: Array, more: Array, late: Count, company: Count = 0) -> tuple[Array, Array]:
-    """Requests per second of `users` users of a replica, and seconds from one decode step of a request to the next.
+def closed_loop(
+    table: ReplicaTimes, users: Array, more: Array, late: Count, company: Count = 0, weight: Count = 1.0
+) -> tuple[Array, Array, Array]:
+    """Requests per second of `users` users of a replica, and seconds from one decode step of a request to the next, as
+    means over all steps and over requests, each with the mean of its own steps.
 
+    `weight`: of a delay common to all requests in the mean over requests, relative to 1/more; short answers weigh most.
     `company`: other ranks with users that run every step in lock step with this one, since they share experts. Where
     all steps or places are full, the rate is the highest one. Where preemption lowers that below what the steps allow,
     these are longer in proportion.
@@ -350,7 +359,9 @@ def closed_loop(table: ReplicaTimes, users: Array, more: Array, late: Count, com
     before = loop.late + around.waits + around.inside - loop.more * around.step
     most_step = np.maximum(loop.users / rate - before, 0.0) / np.maximum(loop.more, 1e-12)
     step = np.where(loop.more > 0, np.minimum(around.step, most_step), around.step)
-    return rate / slower, step * slower
+    each = np.maximum(loop.more * around.step, 1e-300)
+    own = np.where(loop.more > 0, step * np.maximum(1 + (np.asarray(weight) - 1) * around.once / each, 0.0), step)
+    return rate / slower, step * slower, own * slower
 
 
 def capacity_of(table: ReplicaTimes, more: Array, late: Count, company: Count = 0) -> Array:

@@ -118,6 +118,8 @@ class ServingPlan(Spent, Figured):
     """How far the plan is from the best one, and its binding limit."""
     confirmation: Any = None
     """The figures of a simulation, if there was one."""
+    longer: float = 1.0
+    """Mean seconds per token over all tokens, divided by the mean TPOT over requests."""
 
     # -- settings --------------------------------------------------------------------------------------------------
     @property
@@ -200,7 +202,7 @@ class ServingPlan(Spent, Figured):
     @property
     def latency(self) -> Span:
         """End-to-end latency of a request."""
-        return self.ttft + self.tpot.times(self.demand.output_tokens - 1)
+        return self.ttft + self.tpot.times((self.demand.output_tokens - 1) * self.longer)
 
     @property
     def tokens_per_second(self) -> float:
@@ -242,7 +244,7 @@ class ServingPlan(Spent, Figured):
         r = requests_of(self.model, self.demand)
         asked = self.group.site.setup(self.model, self.group.layout)
         load = SteadyLoad(self.requests_per_second, r.input, r.output, r.context, r.cached)
-        return server_spending(asked, load, float(self.tpot.expected), self.replicas)
+        return server_spending(asked, load, float(self.tpot.expected) * self.longer, self.replicas)
 
     @property
     def power_interval(self) -> tuple[float | None, float | None]:
@@ -337,14 +339,15 @@ class ServingPlan(Spent, Figured):
     def answered(self, answer: Any, i: int = 0) -> ServingPlan:
         """The plan with the figures of an answer, or of its i-th element."""
         ttft, tpot = part(answer.ttft, i), part(answer.tpot, i)
-        latency = float((ttft + tpot.times(self.demand.output_tokens - 1)).expected)
+        longer = part(answer.longer, i) if self.prefill is None else 1.0
+        latency = float((ttft + tpot.times((self.demand.output_tokens - 1) * longer)).expected)
         rate = self.concurrency / latency if self.demand.rate is None else float(self.demand.rate)
         flight = self.concurrency if self.demand.rate is None else max(1, round(rate * latency))
         capacity = part(answer.capacity, i) * self.replicas if self.prefill is None else 0
         percentiles = part(percentiles_of(answer), i)
         return replace(
             self, concurrency=flight, capacity=capacity, ttft=ttft, tpot=tpot, percentiles=percentiles,
-            requests_per_second=rate,
+            requests_per_second=rate, longer=longer,
         )  # fmt: skip
 
 
@@ -388,6 +391,15 @@ def percentiles_of(answer: Any) -> Percentiles:
         return expected.within(wide.times, answer.tpot, answer.latency)
     percentiles: Percentiles = answer.percentiles
     return percentiles
+
+
+Times = tuple[Span, Span, Percentiles, float]
+"""TTFT, TPOT, percentiles, and `longer` of a plan."""
+
+
+def times_of(answer: Any, i: int) -> Times:
+    """The times of the i-th element of an answer."""
+    return part(answer.ttft, i), part(answer.tpot, i), part(answer.percentiles, i), float(part(answer.longer, i))
 
 
 def part(value: Any, i: int) -> Any:
