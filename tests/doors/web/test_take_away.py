@@ -160,6 +160,7 @@ def test_every_question_of_cost_takes_a_bill(client: TestClient) -> None:
     more: dict[str, dict[str, Any]] = {
         "serve": {"concurrency": 4}, "simulate": {"concurrency": 4, "requests": 8},
         "sweep": {"batch": [1], "context": [64]}, "solve": {"find": "batch", "where": "fits"},
+        "machines": {"users": 4},
     }  # fmt: skip
     for name, question in QUESTIONS.items():
         if "price" in question.body.model_fields and name not in ("search", "launch"):

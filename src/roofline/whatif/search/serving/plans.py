@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from roofline.serving.energy import SteadyLoad, server_spending
 from roofline.serving.pools import Pools, pools_serving
 from roofline.serving.requests import requests_of
 from roofline.serving.serve import server_of
+from roofline.serving.server import Serving
 from roofline.whatif.search.demand import Limits, ServedTimes
 
 HOUR, MILLION = 3600.0, 1e6
@@ -393,11 +394,11 @@ def percentiles_of(answer: Any) -> Percentiles:
     return percentiles
 
 
-Times = tuple[Span, Span, Percentiles, float]
+PlanTimes: TypeAlias = tuple[Span, Span, Percentiles, float]
 """TTFT, TPOT, percentiles, and `longer` of a plan."""
 
 
-def times_of(answer: Any, i: int) -> Times:
+def plan_times(answer: Serving, i: int) -> PlanTimes:
     """The times of the i-th element of an answer."""
     return part(answer.ttft, i), part(answer.tpot, i), part(answer.percentiles, i), float(part(answer.longer, i))
 

@@ -17,7 +17,7 @@ from roofline.declared.errors import InputError
 from roofline.declared.groups import Load
 from roofline.serving.server import Serving
 from roofline.whatif.search.demand import Limits
-from roofline.whatif.search.serving.plans import Group, ServingPlan, Site, Times, part, times_of
+from roofline.whatif.search.serving.plans import Group, PlanTimes, ServingPlan, Site, part, plan_times
 from roofline.whatif.search.serving.space import Looked, ReplicaKinds, SiteSpace
 
 NUMBERS, FINER = 48, 16
@@ -38,7 +38,7 @@ class _Question:
     limits: Limits
     faster: bool
 
-    def plan(self, kinds: ReplicaKinds, i: int, several: tuple[int, int], times: Times, rate: float) -> ServingPlan:
+    def plan(self, kinds: ReplicaKinds, i: int, several: tuple[int, int], times: PlanTimes, rate: float) -> ServingPlan:
         """The plan of the i-th layout, with numbers of replicas and of requests in flight in total."""
         replicas, flight = several
         group = Group(self.site, kinds.degrees.one(i), replicas)
@@ -90,7 +90,7 @@ def lightest(space: SiteSpace, site: Site, demand: Load, limits: Limits) -> tupl
             taken = np.ceil(each) <= kinds.capacity
             s = kinds.server.at(each[:, np.newaxis])
         for i in map(int, np.flatnonzero(taken)):
-            replicas, times = int(several[i]), times_of(s, i)
+            replicas, times = int(several[i]), plan_times(s, i)
             flight = replicas * part(s.in_flight, i) if demand.concurrency is None else int(demand.concurrency)
             rate = demand.rate if demand.rate is not None else part(s.requests_per_second, i) * replicas
             plans.append(asked.plan(kinds, i, (replicas, round(flight)), times, float(rate)))
@@ -128,7 +128,7 @@ def _always(asked: _Question, kinds: ReplicaKinds, most: Array) -> Looked:
     for i in map(int, np.flatnonzero(last)):
         replicas = int(most[i]) if demand.concurrency is None else int(highest[i] + 1 - last[i])
         in_all = int(last[i]) * replicas if demand.concurrency is None else int(demand.concurrency)
-        times = times_of(answer, i)
+        times = plan_times(answer, i)
         plans.append(asked.plan(kinds, i, (replicas, in_all), times, part(answer.requests_per_second, i) * replicas))
     return Looked(tuple(plans), deployments, considered)
 
@@ -193,7 +193,7 @@ def _arriving(asked: _Question, kinds: ReplicaKinds, most: Array) -> Looked:
             j = int(np.argmax(keeps[i]))
             if keeps[i, j]:
                 at, number = i * replicas.shape[1] + j, int(replicas[i, j])
-                times = times_of(s, at)
+                times = plan_times(s, at)
                 first[i] = asked.plan(kinds, i, (number, part(s.in_flight, at) * number), times, rate)
         start = end
     return Looked(tuple(first[i] for i in sorted(first)), int(np.sum(most)), considered)
