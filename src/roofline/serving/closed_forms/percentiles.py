@@ -384,8 +384,6 @@ class Chances:
         greatest = np.where(t.mixes & (s.varied <= 0), np.where(self._placed & equal, slowest, fullest), inf)
         beside = np.where(t.mixes | ~self.random, self._prompts_beside, s.apart)
         beside = beside * (1 + s.answers_vary)
-        if t.mixes:  # a mean over several steps varies no more than one step
-            beside = np.where(self.random, np.minimum(beside, self._one_step * (s.tpot / s.step) ** 2), beside)
         over_answer = beside + s.varied * s.tpot**2 * (1 + s.answers_vary)
         by_length = np.where(s.prompts_vary + s.answers_vary > 0, over_answer, 0.0)
         return Varied(least, s.tpot, over_answer + self._crowd, greatest, by_length)
@@ -395,8 +393,9 @@ class Chances:
         """Variance of TPOT due to others' prompts, whose number is Poisson.
 
         With users who take turns up to half of it goes, since each sends about once per round; less so the more answers
-        vary. Where steps are always full of prompts, none is left. With random arrivals prompts follow prompts, even
-        more where each has steps of its own. The seconds that a prompt adds vary as much as those of the prompt itself.
+        vary. Where steps are always full of prompts, none is left. With random arrivals a prompt makes the
+        answer longer, so that more prompts arrive: T = T₀ + a·N(T) for N Poisson of rate λ has a variance of
+        λ·E[T]·E[a²]/(1 − λa)². The seconds that a prompt adds vary as much as those of the prompt itself.
         """
         t, s = self.table, self.steady
         fresh = np.maximum(np.minimum(s.rate * s.step, t.at(t.room, self.decodes)), 1.0)
@@ -407,21 +406,11 @@ class Chances:
         if t.mixes:
             most = np.maximum(t.at(t.per_step, self.decodes), 1e-12)
             number = number * (1 - np.minimum(s.rate * s.step / most, 1.0))
-        idle = np.maximum(1 - self.prompts, IDLE)
-        crowded = np.where(self.several, idle, idle**2) ** self.dispersed(number)
+        idle = np.maximum(1 - np.minimum(self.rate * added, 1.0), IDLE)
+        crowded = idle ** (2 * self.dispersed(number))
         number = np.where(self.random, number * self.dispersed(number) / crowded, number)
         square = added**2 + self.varied * self.own**2
         return np.asarray(number * square / np.maximum(s.more, 1.0) ** 2)
-
-    @property
-    def _one_step(self) -> Array:
-        """Variance of a step's seconds due to prompts: whether it has any and, where it takes several, how many."""
-        t, s = self.table, self.steady
-        begun = self.rate * s.step
-        some = np.clip(np.where(self.several, -np.expm1(-begun), begun * t.chunks), 1e-6, 1.0)
-        added = np.maximum(t.at(t.step(np.maximum(begun, 1.0)) - t.base, self.decodes), 0.0) / np.maximum(begun, 1.0)
-        numbers = np.where(self.several, begun * added**2 * (1 + self.varied), 0.0)
-        return np.asarray(np.maximum(s.step - self.plain, 0.0) ** 2 * (1 - some) / some + numbers)
 
     @property
     def _crowd(self) -> Array:
