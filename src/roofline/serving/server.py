@@ -440,7 +440,8 @@ class Server:
         )
         first, following, whole = (Tail(*(_shaped(column, shape) for column in np.array(part).T)) for part in parts)
         drawn = _shaped([s.mean(s.steps) / n for (s, _), n in zip(seen, steps, strict=True)], shape)
-        tpot = where(self.output > 1, tpot, self.table.alone[1] * self.share)
+        step = self.table.alone[1] * self.share  # of answers of one token, which no other follows
+        tpot, following = where(self.output > 1, tpot, step), following.each(lambda s: where(self.output > 1, s, step))
         return ttft, tpot, Percentiles(first, following, whole), where(self.output > 1, drawn, self.share)
 
     def at(self, everyone: Count) -> Serving:
