@@ -14,7 +14,7 @@ import pytest
 Test = TypeVar("Test", bound=Callable[..., None])
 Some = TypeVar("Some")
 LONGEST_NAME = 80
-WHOLE = "ROOFLINE_TESTS_WHOLE"
+WHOLE = "TESTS_OF_ROOFLINE_WHOLE"
 """Set where all cases are asked for, by `--whole`; workers inherit it."""
 
 

@@ -49,12 +49,12 @@ def named_targets(targets: str | Sequence[str] | None, rank: int | None) -> tupl
     """
     if targets is None:
         return ()
-    words = targets.split(",") if isinstance(targets, str) else targets
+    words = [targets] if isinstance(targets, str) else targets
     if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) for word in words):
         raise InputError("lora_targets", targets, "names of linear layers, such as qkv_proj,o_proj")
     if rank is None:
         raise InputError("lora_targets", targets, "only with lora: the rank of adapters")
-    names = tuple(word.strip() for word in words if word.strip())
+    names = tuple(name.strip() for word in words for name in word.split(",") if name.strip())
     if not names:
         raise InputError("lora_targets", targets, "names of linear layers, such as qkv_proj,o_proj")
     return names

@@ -319,7 +319,7 @@ TYPOS = [
     ),
     (
         "solve gpt2 --on l4 --find batch --context 9 --where tpott<1ms",
-        "where: expected the name of a figure, got 'tpott'; nearest: tpot, tpot_low, tpot_high",
+        "--where: expected the name of a figure, got 'tpott'; nearest: tpot, tpot_low, tpot_high",
     ),
     (
         "plot gpt2 --on l4 --kind rofline --out r.png",
