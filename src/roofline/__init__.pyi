@@ -167,7 +167,6 @@ _Whole: TypeAlias = int
 _WholeOrNone: TypeAlias = int
 _Word: TypeAlias = str
 _Words: TypeAlias = str
-_WorkName: TypeAlias = Literal['chat', 'code', 'documents', 'agents']
 _WorkedShare: TypeAlias = float
 
 def analyze(
@@ -459,13 +458,14 @@ def machines(
     model: Model | Source, demand: PeoplesDemand = ..., limits: AnsweredSLO = ..., place: RentedPlace = ..., *,
     reading_speed: bool = False, bill: Bill | None = None, progress: Callable[[str], None] | None = None,
     input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, users: _OneRequests | None = None,
-    requests_a_day: _RequestsOfDay | None = None, peak: _PlainNumber | None = None, work: _WorkName = 'chat',
-    input: _OneTokens | None = None, output_tokens: _OneTokens | None = None, prefix: _Share | None = None,
-    ttft: _Seconds = 2.0, tpot: _Seconds = 0.05, latency: _Seconds = ..., attainment: _Attained = 0.99,
-    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
-    law: _LawName | Sequence[_LawName] = 'calibrated', on: _MachineName | Sequence[_MachineName] | None = None,
-    chips: _ChipCount = 8, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    requests_a_day: _RequestsOfDay | None = None, peak: _PlainNumber | None = None,
+    work: Literal['chat', 'code', 'documents', 'agents'] = 'chat', input: _OneTokens | None = None,
+    output_tokens: _OneTokens | None = None, prefix: _Share | None = None, ttft: _Seconds = 2.0, tpot: _Seconds = 0.05,
+    latency: _Seconds = ..., attainment: _Attained = 0.99, engine: _EngineName | Sequence[_EngineName] | None = None,
+    precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
+    on: _MachineName | Sequence[_MachineName] | None = None, chips: _ChipCount = 8,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> MachineChoice: ...
 
 @overload

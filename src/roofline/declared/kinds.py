@@ -152,7 +152,6 @@ OneChipCount: TypeAlias = Annotated[int, count_kind("chips")]
 KindName: TypeAlias = Annotated[
     Given, ValueKind((str,), words=("aggregated", "disaggregated"), classes=("Sequence[str]",))
 ]
-WorkName: TypeAlias = Annotated[str, ValueKind((str,), words=("chat", "code", "documents", "agents"))]
 ObjectiveName: TypeAlias = Annotated[
     str, word_kind("throughput", "total", "interactivity", "latency", "cost", "energy", "chips", "time")
 ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import inf
 from typing import Annotated, ClassVar
 
 from roofline.declared.errors import InputError
@@ -23,10 +22,10 @@ from roofline.model.load import Source, model_of
 from roofline.model.model import Model
 from roofline.serving.serve import serve
 from roofline.serving.server import Serving
-from roofline.whatif.search.demand import Limits
+from roofline.whatif.search.demand import Limits, UnderLimits
 from roofline.whatif.search.recommendations import Advice, BatchSizes, advice, best_of_levers, served, usual_lengths
 from roofline.whatif.search.search import Choices, Ranking, Search, search
-from roofline.whatif.search.serving.plans import PLACE, ServingPlan
+from roofline.whatif.search.serving.plans import PLACE, Planned, ServingPlan
 from roofline.whatif.search.what_fits import CHECKPOINT, LADDER, LOCAL, usual_engine
 
 USUAL_MACHINES = ("rtx-4090", "h100-sxm", "8xb200")
@@ -67,7 +66,7 @@ class AnsweredPlace(LawSettings, KernelSettings):
 
 
 @dataclass(frozen=True)
-class MachineAnswer(Figured):
+class MachineAnswer(Planned, Figured):
     """The answer for one machine. Figures that need a model that fits are null where it does not.
 
     `formats`: the formats that were given or chosen, "" for the checkpoint's own: the widest that fits. `memory`: of
@@ -126,16 +125,6 @@ class MachineAnswer(Figured):
         """Memory of the fullest chip with one request."""
         return self.fitted.memory if self.alone is None else self.alone.memory
 
-    @property
-    def power_low(self) -> float | None:
-        """The low end of the interval of the plan's power, in watts."""
-        return None if self.plan is None else self.plan.power_interval[0]
-
-    @property
-    def power_high(self) -> float | None:
-        """The high end of that interval, in watts; at most what the boards may draw."""
-        return None if self.plan is None else self.plan.power_interval[1]
-
     # -- a single user, what limits, what helps ----------------------------------------------------------------------
     @property
     def user_tokens_per_second(self) -> Count | None:
@@ -184,7 +173,7 @@ class MachineAnswer(Figured):
 
 
 @dataclass(frozen=True, repr=False)
-class FirstAnswer(Result):
+class FirstAnswer(UnderLimits, Result):
     """The first answer about a model: one `MachineAnswer` for each machine.
 
     `ttft_limit`, `tpot_limit`, `attainment`: the limits that the highest load keeps.
@@ -192,39 +181,13 @@ class FirstAnswer(Result):
 
     SCHEMA: ClassVar[str] = "roofline.answer/1"
     FIGURES: ClassVar[Units] = {
-        "model": "", "input": "", "output": "", "ttft_limit": "s", "tpot_limit": "s", "attainment": "share",
-        "machines": "",
+        "model": "", **UnderLimits.FIGURES, "machines": "",
     }  # fmt: skip
 
     model: Model
-    load: Load
+    demand: Load
     limits: Limits
     machines: tuple[MachineAnswer, ...]
-
-    @property
-    def input(self) -> int:
-        """Prompt tokens of a request."""
-        return int(self.load.input)
-
-    @property
-    def output(self) -> int:
-        """Generated tokens of a request."""
-        return int(self.load.output_tokens)
-
-    @property
-    def ttft_limit(self) -> float | None:
-        """The limit on TTFT in seconds; None without one."""
-        return None if self.limits.ttft == inf else self.limits.ttft
-
-    @property
-    def tpot_limit(self) -> float | None:
-        """The limit on TPOT in seconds; None without one."""
-        return None if self.limits.tpot == inf else self.limits.tpot
-
-    @property
-    def attainment(self) -> float | None:
-        """The share of requests that must keep the limits; None where limits apply to means."""
-        return self.limits.share
 
     @property
     def fits(self) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 from types import MappingProxyType
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, TypeAlias
 
 from roofline.declared.errors import InputError
 from roofline.declared.groups import KernelSettings, LawSettings, LengthSpread, Load
@@ -19,7 +19,7 @@ from roofline.declared.kinds import (
     RequestsOfDay,
     Share,
     Switch,
-    WorkName,
+    ValueKind,
 )
 from roofline.declared.question import group, question
 from roofline.declared.result import Figured, Result, Units
@@ -27,12 +27,11 @@ from roofline.inference.bill import Bill
 from roofline.inference.deployment import Machine, is_several, listed_machines, machine_chip
 from roofline.model.load import Source, model_of
 from roofline.model.model import Model
-from roofline.serving.requests import LENGTHS
 from roofline.whatif.answer import AnsweredSLO, why_no_plan
-from roofline.whatif.search.demand import Limits
+from roofline.whatif.search.demand import Limits, UnderLimits
 from roofline.whatif.search.ranking import error_of
 from roofline.whatif.search.search import Choices, Ranking, Search, search
-from roofline.whatif.search.serving.plans import ServingPlan
+from roofline.whatif.search.serving.plans import Planned, ServingPlan
 
 RENTED = (
     "l4", "l40s", "rtx-4090", "rtx-pro-6000-server", "a100-sxm-80gb", "h100-sxm", "h200-sxm", "b200", "mi300x",
@@ -58,6 +57,12 @@ class KindOfWork:
     prefix: float
     source: str
 
+    @property
+    def text(self) -> str:
+        """Its lengths in words."""
+        cached = f" with {100 * self.prefix:g} % of the prompt cached" if self.prefix else ""
+        return f"{self.input} → {self.output_tokens}{cached}"
+
 
 WORK: Mapping[str, KindOfWork] = MappingProxyType({
     "chat": KindOfWork(1155, 211, 0.0, "conversations of Azure's LLM inference trace of 2023"),
@@ -66,6 +71,8 @@ WORK: Mapping[str, KindOfWork] = MappingProxyType({
     "agents": KindOfWork(8596, 182, 0.59, "tools and agents of Mooncake's traces, FAST '25, table 2"),
 })  # fmt: skip
 """Kinds of work by published traces (github.com/Azure/AzurePublicDataset, github.com/kvcache-ai/Mooncake)."""
+WorkName: TypeAlias = Annotated[str, ValueKind((str,), words=tuple(WORK))]
+LENGTHS_OF_WORK = ", ".join(f"`{name}` {kind.text}" for name, kind in WORK.items())
 
 
 @group
@@ -78,11 +85,7 @@ class PeoplesDemand(LengthSpread):
     peak: Annotated[
         PlainNumber | None, "With --requests-a-day: the rate of the busiest hour over the mean of the day (2)."
     ] = None
-    work: Annotated[
-        WorkName,
-        "Lengths of requests by published traces: `chat` 1155 → 211 tokens, `code` 2048 → 28, `documents` 12035 → 343 "
-        "with 40 % of the prompt cached, `agents` 8596 → 182 with 59 % cached.",
-    ] = "chat"
+    work: Annotated[WorkName, f"Tokens of requests by published traces: {LENGTHS_OF_WORK}."] = "chat"
     input: Annotated[OneTokens | None, "Prompt tokens of a request, instead of those of the work."] = None
     output_tokens: Annotated[OneTokens | None, "Generated tokens of a request, instead of those of the work."] = None
     prefix: Annotated[Share | None, "Share of each prompt in the prefix cache, instead of that of the work."] = None
@@ -117,7 +120,7 @@ class RentedPlace(LawSettings, KernelSettings):
 
 
 @dataclass(frozen=True)
-class MachineRow(Figured):
+class MachineRow(Planned, Figured):
     """The best that one machine can do. `plan`: null where it cannot serve the demand, and `why` says why not.
 
     `equal`: its price per hour is within the error of the cheapest machine's. `usd_per_month`: of 730 hours.
@@ -139,19 +142,9 @@ class MachineRow(Figured):
         hour = None if self.plan is None else self.plan.usd_per_hour
         return None if hour is None else hour * HOURS_A_MONTH
 
-    @property
-    def power_low(self) -> float | None:
-        """The low end of the plan's power, in watts."""
-        return None if self.plan is None else self.plan.power_interval[0]
-
-    @property
-    def power_high(self) -> float | None:
-        """The high end of the plan's power, in watts."""
-        return None if self.plan is None else self.plan.power_interval[1]
-
 
 @dataclass(frozen=True, repr=False)
-class MachineChoice(Result):
+class MachineChoice(UnderLimits, Result):
     """Machines that serve a demand, the cheapest first; then those that cannot.
 
     `in_flight`, `requests_per_second`: the load of the busiest hour, one of them. `work`: the kind of work.
@@ -159,55 +152,30 @@ class MachineChoice(Result):
 
     SCHEMA: ClassVar[str] = "roofline.machines/1"
     FIGURES: ClassVar[Units] = {
-        "model": "", "work": "", **LENGTHS, "prefix": "share", "in_flight": "", "requests_per_second": "requests/s",
-        "ttft_limit": "s", "tpot_limit": "s", "attainment": "share", "machines": "",
+        "model": "", "work": "", **UnderLimits.FIGURES, "prefix": "share", "in_flight": "",
+        "requests_per_second": "requests/s", "machines": "",
     }  # fmt: skip
 
     model: Model
     work: str
-    load: Load
+    demand: Load
     limits: Limits
     machines: tuple[MachineRow, ...]
 
     @property
-    def input(self) -> int:
-        """Prompt tokens of a request."""
-        return int(self.load.input)
-
-    @property
-    def output(self) -> int:
-        """Generated tokens of a request."""
-        return int(self.load.output_tokens)
-
-    @property
     def prefix(self) -> float:
         """Share of each prompt in the prefix cache."""
-        return float(self.load.prefix)
+        return float(self.demand.prefix)
 
     @property
     def in_flight(self) -> int | None:
         """Requests in flight; None at a rate."""
-        return None if self.load.concurrency is None else int(self.load.concurrency)
+        return None if self.demand.concurrency is None else int(self.demand.concurrency)
 
     @property
     def requests_per_second(self) -> float | None:
         """Requests/s; None at a number of users."""
-        return None if self.load.rate is None else float(self.load.rate)
-
-    @property
-    def ttft_limit(self) -> float | None:
-        """The limit on TTFT in seconds; None without one."""
-        return None if self.limits.ttft == inf else self.limits.ttft
-
-    @property
-    def tpot_limit(self) -> float | None:
-        """The limit on TPOT in seconds; None without one."""
-        return None if self.limits.tpot == inf else self.limits.tpot
-
-    @property
-    def attainment(self) -> float | None:
-        """The share of requests that must keep the limits; None where limits apply to means."""
-        return self.limits.share
+        return None if self.demand.rate is None else float(self.demand.rate)
 
     @property
     def found(self) -> bool:

@@ -108,6 +108,11 @@ def say(text: str) -> None:
     print(inert_lines(text), file=sys.stderr)
 
 
+def machine_progress() -> Callable[[str], None] | None:
+    """Print the machine that is being worked out, on a terminal; None elsewhere."""
+    return (lambda machine: say(f"{machine} …")) if sys.stderr.isatty() else None
+
+
 def warn(model: Model) -> None:
     """Print on stderr which parts of the config are unknown and which parts of the model are not counted."""
     sys.stdout.flush()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import erf, inf, log, sqrt
 from statistics import NormalDist
-from typing import Annotated, TypeAlias
+from typing import Annotated, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -14,9 +14,11 @@ from roofline.declared.groups import LIMITED, SLO, Load
 from roofline.declared.kinds import Given, Switch
 from roofline.declared.maths import Count
 from roofline.declared.question import OLD_NAMES, group
+from roofline.declared.result import Units
 from roofline.inference.span import Span
 from roofline.serving.closed_forms.attainment import least_over_mean, seconds_of, share_beyond
 from roofline.serving.closed_forms.percentiles import DEVIATIONS, Percentiles, Tail, Tails
+from roofline.serving.requests import LENGTHS
 
 TENTH = DEVIATIONS[1]
 """Standard deviations from the median of a normal distribution to its 90 % point."""
@@ -96,6 +98,51 @@ class Limits(SLO):
         least = 1.0 if self.share is None else least_over_mean(self.share)
         ttft, tpot, latency = (limit / least for limit in self.bounds)
         return ttft, tpot, latency
+
+
+class UnderLimits:
+    """The lengths of a load and the limits that it must keep, as figures of an answer about both."""
+
+    FIGURES: ClassVar[Units] = {
+        **LENGTHS, "ttft_limit": "s", "tpot_limit": "s", "latency_limit": "s", "attainment": "share",
+    }  # fmt: skip
+
+    demand: Load
+    limits: Limits
+
+    @property
+    def input(self) -> int:
+        """Prompt tokens of a request."""
+        return int(self.demand.input)
+
+    @property
+    def output(self) -> int:
+        """Generated tokens of a request."""
+        return int(self.demand.output_tokens)
+
+    @property
+    def ttft_limit(self) -> float | None:
+        """Limit on TTFT in seconds; None without a limit."""
+        return _finite(self.limits.ttft)
+
+    @property
+    def tpot_limit(self) -> float | None:
+        """Limit on TPOT in seconds; None without a limit."""
+        return _finite(self.limits.tpot)
+
+    @property
+    def latency_limit(self) -> float | None:
+        """Limit on request latency in seconds; None without a limit."""
+        return _finite(self.limits.latency)
+
+    @property
+    def attainment(self) -> float | None:
+        """The share of requests that must keep the limits; None where limits apply to means."""
+        return self.limits.share
+
+
+def _finite(seconds: float) -> float | None:
+    return None if seconds == inf else seconds
 
 
 def _in_error(percentiles: Percentiles) -> Tails:

@@ -37,7 +37,7 @@ from roofline.model.load import Source, model_of
 from roofline.model.model import Model
 from roofline.serving.requests import LENGTHS
 from roofline.whatif.query.figures import OBJECTIVES, Aim
-from roofline.whatif.search.demand import Limits
+from roofline.whatif.search.demand import Limits, UnderLimits
 from roofline.whatif.search.front import front_plans
 from roofline.whatif.search.ranking import NearestPlan, error_of, nearest_plans, plans_to_look_at, ranked_plans
 from roofline.whatif.search.serving.plans import PlanPlace, ServingPlan, Site
@@ -81,7 +81,7 @@ class Ranking:
 
 
 @dataclass(frozen=True, repr=False)
-class Search(Result):
+class Search(UnderLimits, Result):
     """Ways to serve, the best first, out of all legal ones.
 
     `highest`: the first plan. `recommended`: the simplest plan within the `error` of the first that keeps the safety
@@ -131,39 +131,9 @@ class Search(Result):
         return mode_named(self.space.sites[0].where.law).name
 
     @property
-    def input(self) -> int:
-        """Prompt tokens."""
-        return int(self.demand.input)
-
-    @property
-    def output(self) -> int:
-        """Generated tokens."""
-        return int(self.demand.output_tokens)
-
-    @property
-    def ttft_limit(self) -> float | None:
-        """Limit on TTFT in seconds; None without a limit."""
-        return _limit(self.limits.ttft)
-
-    @property
-    def tpot_limit(self) -> float | None:
-        """Limit on TPOT in seconds; None without a limit."""
-        return _limit(self.limits.tpot)
-
-    @property
-    def latency_limit(self) -> float | None:
-        """Limit on request latency in seconds; None without a limit."""
-        return _limit(self.limits.latency)
-
-    @property
     def strict(self) -> bool:
         """Whether limits hold at the far end of intervals."""
         return self.limits.strict
-
-    @property
-    def attainment(self) -> float | None:
-        """The share of requests that must keep the limits; None where limits apply to means."""
-        return self.limits.share
 
     @property
     def deployments(self) -> int:
@@ -211,10 +181,6 @@ class Search(Result):
         if not self.plans or self.plans[0].broken:
             raise InputError("limits", "none that is kept", "limits that a deployment can keep")
         return self.plans[0]
-
-
-def _limit(seconds: float) -> float | None:
-    return None if seconds == inf else seconds
 
 
 @question()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-
 from roofline.declared.kinds import Given
-from roofline.doors.cli.common import Headers, Json, ModelArgument, Revision, refuse, say, warn
+from roofline.doors.cli.common import Headers, Json, ModelArgument, Revision, machine_progress, refuse, warn
 from roofline.doors.cli.derived import with_settings
 from roofline.model.load import load
 from roofline.views.text.tables import print_json, print_tables, print_text
@@ -31,8 +29,7 @@ def machines(
     Example: `roofline machines Qwen/Qwen3-32B --users 200 --work chat`
     """
     built = load(model, revision=revision, headers=headers)
-    progress = (lambda machine: say(f"{machine} …")) if sys.stderr.isatty() else None
-    result = question(built, progress=progress, **asked)
+    result = question(built, progress=machine_progress(), **asked)
     if json:
         print_json(result.to_dict())
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from roofline.declared.units import percent_known, seconds
 from roofline.views.text.serving.serve import spread_text
 from roofline.views.text.tables import Column, Table
+from roofline.whatif.search.demand import UnderLimits
 from roofline.whatif.search.search import Search
 from roofline.whatif.search.serving.plans import PlanPlace, ServingPlan
 
@@ -145,10 +146,25 @@ def _joules(p: ServingPlan) -> str:
 
 def limits_text(s: Search) -> str:
     """The limits asked for, after a semicolon; nothing where there are none."""
-    named = (("TTFT", s.ttft_limit), ("TPOT", s.tpot_limit), ("latency", s.latency_limit))
-    said = [f"{name} ≤ {seconds(limit)}" for name, limit in named if limit is not None]
-    whose = "means" if s.attainment is None else f"{100 * s.attainment:g} % of requests"
+    said = _limits(s)
+    whose = "means" if s.attainment is None else _share_text(s.attainment)
     return f"; {whose}: {', '.join(said)}{', at the far end of intervals' if s.strict else ''}" if said else ""
+
+
+def limits_kept_text(a: UnderLimits) -> str:
+    """Whose times keep which limits: `99 % of requests at TTFT ≤ 2 s and TPOT ≤ 50 ms`."""
+    said = _limits(a)
+    whose = "the means" if a.attainment is None else _share_text(a.attainment)
+    return f"{whose} at {' and '.join(said)}" if said else "no limits"
+
+
+def _share_text(attainment: float) -> str:
+    return f"{100 * attainment:g} % of requests"
+
+
+def _limits(a: UnderLimits) -> list[str]:
+    named = (("TTFT", a.ttft_limit), ("TPOT", a.tpot_limit), ("latency", a.latency_limit))
+    return [f"{name} ≤ {seconds(limit)}" for name, limit in named if limit is not None]
 
 
 def _assumed(s: Search) -> str:

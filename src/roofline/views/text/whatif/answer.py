@@ -8,6 +8,7 @@ from roofline.declared.maths import Count
 from roofline.declared.units import change, percent, seconds, si
 from roofline.views.text.inference.analysis import headline
 from roofline.views.text.inference.estimate import memory_text
+from roofline.views.text.serving.search import limits_kept_text
 from roofline.views.text.serving.serve import spread_text
 from roofline.views.text.tables import Column, Table, TableCell
 from roofline.whatif.answer import FirstAnswer, MachineAnswer
@@ -19,15 +20,8 @@ WIDTH = 15
 
 def answer_heading(a: FirstAnswer) -> str:
     """The model, and what is assumed of its requests."""
-    load = f"requests of {a.input:,} tokens in, {a.output:,} out, {spread_text(a.load)}"
-    return f"{headline(a.model, a.model.precision)}\n{load}\nhighest load that keeps {kept_limits_text(a)}"
-
-
-def kept_limits_text(a: FirstAnswer) -> str:
-    """The limits that the highest load keeps."""
-    limits = [f"{name} ≤ {seconds(s)}" for name, s in (("TTFT", a.ttft_limit), ("TPOT", a.tpot_limit)) if s is not None]
-    whose = "the means" if a.attainment is None else f"{100 * a.attainment:g} % of requests"
-    return f"{whose} at {' and '.join(limits)}" if limits else "no limits"
+    load = f"requests of {a.input:,} tokens in, {a.output:,} out, {spread_text(a.demand)}"
+    return f"{headline(a.model, a.model.precision)}\n{load}\nhighest load that keeps {limits_kept_text(a)}"
 
 
 def machine_text(a: FirstAnswer, m: MachineAnswer) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from roofline.declared.units import percent, seconds
+from roofline.declared.units import percent
 from roofline.views.text.inference.analysis import headline
+from roofline.views.text.serving.search import limits_kept_text
 from roofline.views.text.serving.serve import spread_text
 from roofline.views.text.tables import Column, Table, TableCell
 from roofline.whatif.machine_choice import WORK, MachineChoice, MachineRow
@@ -15,12 +16,10 @@ def demand_text(c: MachineChoice) -> str:
         f"{c.in_flight:,} requests under way" if c.in_flight is not None else f"{c.requests_per_second:,.3g} requests/s"
     )
     cached = f", {percent(c.prefix)} of prompts cached" if c.prefix else ""
-    lengths = f"{c.input:,} tokens in{cached}, {c.output:,} out, {spread_text(c.load)}"
-    limits = [f"{name} ≤ {seconds(s)}" for name, s in (("TTFT", c.ttft_limit), ("TPOT", c.tpot_limit)) if s is not None]
-    whose = "the means" if c.attainment is None else f"{100 * c.attainment:g} % of requests"
+    lengths = f"{c.input:,} tokens in{cached}, {c.output:,} out, {spread_text(c.demand)}"
     return (
         f"{headline(c.model, c.model.precision)}\n{c.work}: {many} of {lengths}\n"
-        f"{whose} at {' and '.join(limits)}; lengths by {WORK[c.work].source}"
+        f"{limits_kept_text(c)}; lengths by {WORK[c.work].source}"
     )
 
 

@@ -352,6 +352,22 @@ class ServingPlan(Spent, Figured):
         )  # fmt: skip
 
 
+class Planned:
+    """A row of an answer with a plan, where there is one: the interval of its power."""
+
+    plan: ServingPlan | None
+
+    @property
+    def power_low(self) -> float | None:
+        """The low end of the interval of the plan's power, in watts."""
+        return None if self.plan is None else self.plan.power_interval[0]
+
+    @property
+    def power_high(self) -> float | None:
+        """The high end of that interval, in watts; at most what the boards may draw."""
+        return None if self.plan is None else self.plan.power_interval[1]
+
+
 def unanswered(
     model: Model, demand: Load, limits: Limits, groups: tuple[Group, Group | None], flight: int
 ) -> ServingPlan:
