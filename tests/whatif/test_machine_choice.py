@@ -56,6 +56,11 @@ def test_reading_speed_is_238_words_a_minute() -> None:
     assert rl.machines(MODEL, users=4, on="h100-sxm", reading_speed=True).tpot_limit == READING_S
 
 
+def test_reading_speed_drops_no_limit_that_is_given() -> None:
+    with pytest.raises(InputError, match="tpot"):
+        rl.machines(MODEL, users=4, on="h100-sxm", reading_speed=True, tpot=0.02)
+
+
 def test_what_cannot_serve_says_why_and_comes_last() -> None:
     *_, last = rl.machines("meta-llama/Llama-3.1-405B", users=4, on=["l4", "b200"]).machines
     assert (last.machine, last.plan, last.why) == ("l4", None, "does not fit 8 chips")

@@ -202,6 +202,8 @@ def machines(
     Raises InputError for invalid settings.
     """
     built, load = model_of(model), demand.load()
+    if reading_speed and limits.tpot != AnsweredSLO.tpot:
+        raise InputError("tpot", limits.tpot, "no other limit beside reading_speed, which is one on TPOT")
     kept = Limits(**vars(limits) | ({"tpot": READING_S} if reading_speed else {}))
     rows = []
     for machine in RENTED if place.on is None else listed_machines(place.on):
