@@ -223,10 +223,11 @@ class Replica:
         return own - self.prefixes.share(request.pinned) if request.pinned else own
 
     def mixed_seconds(self, chunks: list[tuple[Request, int]]) -> float:
-        """Seconds of a step with these chunks, and with all decodes if they share it."""
+        """Seconds of a step with these chunks, its wait for the host, and all decodes if they share the step."""
         decodes = len(self.ending) if self.policy.mixes else 0
         context = self.tokens / decodes if decodes else 0.0
-        return self.times.mixed([(r.computed, n) for r, n in chunks], decodes, context)
+        hosted = sum(request.hosted for request, _ in chunks)
+        return hosted + self.times.mixed([(r.computed, n) for r, n in chunks], decodes, context)
 
     def compute(self, chunks: list[tuple[Request, int]], seconds: float) -> None:
         """Run a step with these chunks that lasts `seconds`."""
@@ -239,6 +240,7 @@ class Replica:
         for request, tokens in chunks:
             self.taken -= self._held(request, request.computed)
             request.computed += tokens
+            request.hosted = 0.0
             self.taken += self._held(request, request.computed)
         if decodes:
             self._pass(1)

@@ -12,13 +12,14 @@ class Request:
     `chain`: as in `Requests`; for a chain, `shared` is the tokens per key. `pins`, `pinned`: keys and tokens of the
     prefix cache in use. `growth`: mean tokens per decode step; `memory_growth`: share of memory that they take.
     `entered`, `order`: its position among the starts and restarts on its replica, and among the starts of decoding;
-    `order` is 0 while it does not decode. `queued`: seconds from `ready` to its start. With a prefill pool,
+    `order` is 0 while it does not decode. `queued`: seconds from `ready` to its start. `hosted`: seconds by which the
+    host delays the step that starts it, as it prepares simultaneous requests one by one. With a prefill pool,
     `travelled`: seconds of the cache transfer; `parked`: seconds from then until a decode replica takes it.
     """
 
     __slots__ = (
-        "arrival", "begun", "chain", "computed", "ends", "entered", "finished", "first", "growth", "hit", "input",
-        "kept", "left", "memory_growth", "number", "order", "output", "parked", "pinned", "pins", "preempted",
+        "arrival", "begun", "chain", "computed", "ends", "entered", "finished", "first", "growth", "hit", "hosted",
+        "input", "kept", "left", "memory_growth", "number", "order", "output", "parked", "pinned", "pins", "preempted",
         "prefix", "prompt", "queued", "ready", "shared", "source", "travelled",
     )  # fmt: skip
 
@@ -33,4 +34,4 @@ class Request:
         self.pins: list[int] = []
         self.source = 0
         self.growth, self.memory_growth, self.order, self.entered = 1.0, 0.0, 0, -1
-        self.queued = self.travelled = self.parked = 0.0
+        self.queued = self.hosted = self.travelled = self.parked = 0.0

@@ -184,15 +184,17 @@ def router_of(name: str, replicas: Sequence[Replica], at: Position) -> Callable[
 # -- closed loop ---------------------------------------------------------------------------------------------------
 def run_closed(
     requests: Iterator[Request], replicas: Sequence[Replica], recorder: Recorder, clients: Closed, engine: Engine,
-    enough: Callable[[], bool], position: Position | None = None,
+    enough: Callable[[], bool], position: Position | None = None, hosts: int = 1,
 ) -> None:  # fmt: skip
     """Run a closed loop: each client sends the next request `think` seconds after its last answer.
 
     Clients are assigned to replicas in turn and stay there. Ends when `enough` says so, or when the requests end.
-    `position`: where the stream resumes; it is current whenever `enough` is called.
+    `position`: where the stream resumes; it is current whenever `enough` is called. `hosts`: front ends, each of which
+    prepares the simultaneous first requests of its users one after another where the engine `queues` them.
     """
     at = position or Position()
     coming, requests = at.coming, islice(requests, at.number, None)
+    opening = engine.queues and not clients.ramp
 
     def send(user: int, time: float) -> None:
         request = next(requests, None)
@@ -201,6 +203,7 @@ def run_closed(
         request.arrival, request.ready, request.source = time, time + float(engine.before(request.input)), user
         recorder.arrived(at.number, time)
         at.number += 1
+        request.hosted = request.ready - time if opening and user >= hosts else 0.0
         heappush(coming, (request.ready, at.number, request))
         replica = replicas[user % len(replicas)]
         replica.horizon = min(replica.horizon, request.ready)
@@ -210,6 +213,7 @@ def run_closed(
         replica.watcher.finished = lambda request: send(request.source, request.finished + clients.think)
     for user in range(0 if at.number else clients.concurrency):
         send(user, (clients.ramp or 0.0) * user / clients.concurrency)
+    opening = False
     while not enough():
         following = coming[0] if coming else None
         if following is None and not any(replica.present for replica in replicas):

@@ -475,7 +475,9 @@ class SimulationRun:
             else:
                 run_pools_open(possible, pools, enough)
         elif isinstance(stream, Workload) and isinstance(stream.arrivals, Closed):
-            run_closed(possible, replicas, recorder, stream.arrivals, engine, enough, position)
+            run_closed(
+                possible, replicas, recorder, stream.arrivals, engine, enough, position, int(self.asked.layout.dp)
+            )
         else:
             run_open(possible, replicas, recorder, self.router, enough, position)
         return left_out if self.seen is None else {**dict(self.seen.left_out), **left_out}
