@@ -494,7 +494,8 @@ class Server:
         if formula:
             apart = np.asarray(self.asked.layout.in_step) == 1  # ranks in step wait for the arrivals of all
             uneven = np.where(apart, 1 / np.asarray(self.groups * turns), 1.0)
-            percentiles = self._approximate(1.0, ttft, tpot, rate, np.inf, longer, seen.spread * share**2, uneven)
+            spreads = (seen.spread * share**2, uneven, seen.variance, seen.by_length, seen.spread_by_length * share**2)
+            percentiles = self._approximate(1.0, ttft, tpot, rate, np.inf, longer, *spreads)
         else:
             longer = 1.0
             ttft, tpot, percentiles, share = self._followed(rate, rate * (ttft + (self.output - 1) * tpot), turns)
@@ -515,7 +516,8 @@ class Server:
 
     def _approximate(
         self, others: Count, ttft: Count, tpot: Count, rate: Count, round: Count, longer: Count = 1.0,
-        spread: Count = 0.0, uneven: Count = 1.0,
+        spread: Count = 0.0, uneven: Count = 1.0, waiting: Count = 0.0, waiting_by_length: Count = 0.0,
+        apart_by_length: Count = 0.0,
     ) -> Percentiles:  # fmt: skip
         """Approximate percentiles around the means of the formula."""
         more = self.output - 1
@@ -524,7 +526,8 @@ class Server:
         before = self.asked.engine.before
         step = tpot / self.share
         means = (others, before(self.input), before(1), ttft, tpot, more)
-        numbers = (*means, varied, step, round, *vary, longer, spread, uneven)
+        spreads = (spread, uneven, waiting, waiting_by_length, apart_by_length)
+        numbers = (*means, varied, step, round, *vary, longer, *spreads)
         steady = Steady(np.asarray(rate / self.groups), *(np.asarray(n, dtype=float) for n in numbers))
         shape = np.broadcast_shapes(self.table.decodes.shape[1:], np.shape(ttft), np.shape(rate))
         return Chances(self.table, steady).percentiles.shaped(shape)

@@ -128,7 +128,8 @@ class Percentiles(Tails):
 class Varied:
     """Random seconds between `least` and `greatest`, with this mean and variance; numbers or arrays.
 
-    `by_length`: part of the variance that is due to the lengths of requests.
+    `by_length`: part of the variance that is due to the lengths of requests; `lengths`: squared coefficient of variation
+    of these, 0 where it is that of the whole.
     """
 
     least: Array
@@ -136,17 +137,21 @@ class Varied:
     variance: Array
     greatest: Array | float = inf
     by_length: Array | float = 0.0
+    lengths: Array | float = 0.0
 
     def __add__(self, other: Varied) -> Varied:
         """The sum of two independent ones."""
-        return Varied(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+        names = ("least", "mean", "variance", "greatest", "by_length")
+        by_length = np.maximum(self.by_length + other.by_length, 1e-300)
+        lengths = (self.lengths * self.by_length + other.lengths * other.by_length) / by_length
+        return Varied(*(getattr(self, name) + getattr(other, name) for name in names), lengths)
 
     def times(self, factor: Count) -> Varied:
         """These seconds multiplied by a factor."""
         greatest = np.where(np.asarray(factor) > 0, self.greatest * np.maximum(factor, 1e-12), 0.0)
         square = np.asarray(factor) * factor
         variance, by_length = self.variance * square, self.by_length * square
-        return Varied(self.least * factor, self.mean * factor, variance, greatest, by_length)
+        return Varied(self.least * factor, self.mean * factor, variance, greatest, by_length, self.lengths)
 
     def tail(self) -> Tail:
         """Seconds that the `SHARES` of the requests do not exceed.
@@ -160,12 +165,15 @@ class Varied:
         least = self.mean - added
         root = np.sqrt(over) / 3
         greatest = np.maximum(self.greatest, self.mean)
-        square = np.log1p(over)
         part = np.clip(self.by_length / np.maximum(self.variance, 1e-300), 0.0, 1.0)
+        varied = np.where(np.asarray(self.lengths) > 0, self.lengths, over)
+        square, deviations = np.log1p(varied), np.sqrt(over / np.maximum(varied, 1e-300))
 
         def beyond(z: float) -> Array:
-            gamma, lognormal = np.maximum(1 - over / 9 + z * root, 0.0) ** 3, np.exp(z * np.sqrt(square) - square / 2)
-            return np.asarray(np.minimum(least + added * ((1 - part) * gamma + part * lognormal), greatest))
+            gamma = np.maximum(1 - over / 9 + z * root, 0.0) ** 3
+            lognormal = 1 + deviations * np.expm1(z * np.sqrt(square) - square / 2)
+            seconds = least + added * np.maximum((1 - part) * gamma + part * lognormal, 0.0)
+            return np.asarray(np.minimum(seconds, greatest))
 
         return Tail(*map(beyond, DEVIATIONS))
 
@@ -179,8 +187,10 @@ class Steady:
     for each of the `more` further tokens. `varied`: variation of the number of steps of a request. `step`: mean of a
     step. `round`: time after which each user sends again, infinite for random arrivals. `prompts_vary`, `answers_vary`:
     variation of lengths. `longer`: mean time per token over all tokens, divided by `tpot`, the mean over requests.
-    `apart`: variance of a request's TPOT due to prompts that run apart, in s². `uneven`: squared coefficient of
-    variation of the gaps between arrivals, 1 for Poisson arrivals, 1/R where R replicas take turns.
+    `apart`: of random arrivals, variance of a request's TPOT due to prompts, in s². `uneven`: squared coefficient of
+    variation of the gaps between arrivals, 1 for Poisson arrivals, 1/R where R replicas take turns. `waiting`,
+    `waiting_by_length`: of random arrivals, `variance` and `by_length` of `queueing.Prompting`. `apart_by_length`: part
+    of `apart` that comes from the lengths of prompts.
     """
 
     rate: Array
@@ -198,6 +208,9 @@ class Steady:
     longer: Array
     apart: Array
     uneven: Array
+    waiting: Array
+    waiting_by_length: Array
+    apart_by_length: Array
 
 
 @dataclass(frozen=True)
@@ -222,7 +235,7 @@ class Chances:
         variance = all_equal.variance / (1 + varied) + by_length
         some = varied > 0
         least, greatest = np.where(some, 0.0, all_equal.least), np.where(some, inf, all_equal.greatest)
-        return Varied(least, all_equal.mean, variance, greatest, by_length)
+        return Varied(least, all_equal.mean, variance, greatest, by_length, varied)
 
     # -- an ordinary step ------------------------------------------------------------------------------------------
     @cached_property
@@ -326,12 +339,13 @@ class Chances:
         heavy = heavy / np.where(self.random, np.maximum(1 - self.prompts, IDLE), 1.0)  # and those behind it
         following = self.some * each**2 * s.prompts_vary if t.ahead else 0.0
         by_length = with_host**2 + (heavy + following) * s.others
-        variance = variance + by_length
+        variance = np.where(self.random, s.waiting + with_host**2, variance + by_length)
+        by_length = np.where(self.random, s.waiting_by_length + with_host**2, by_length)
         ahead = self.plain * (1 + t.ahead)
         bound = self._placed & (s.prompts_vary <= 0)
         greatest = s.late + ahead + own * np.where(bound, self._users, inf)
         least = np.minimum(self.shortest, s.ttft) + np.where(s.prompts_vary > 0, s.soonest, s.late)
-        return Varied(least, s.ttft + s.late, variance, greatest, by_length)
+        return Varied(least, s.ttft + s.late, variance, greatest, by_length, s.prompts_vary)
 
     @property
     def _queued(self) -> Array:
@@ -382,10 +396,10 @@ class Chances:
         equal = (s.varied <= 0) & (s.prompts_vary <= 0)
         fullest = np.maximum(t.at(np.maximum(t.partly[-1], t.mixed[-1]), self.decodes), s.tpot)
         greatest = np.where(t.mixes & (s.varied <= 0), np.where(self._placed & equal, slowest, fullest), inf)
-        beside = np.where(t.mixes | ~self.random, self._prompts_beside, s.apart)
-        beside = beside * (1 + s.answers_vary)
+        beside = np.where(self.random, s.apart, self._prompts_beside * (1 + s.answers_vary))
         over_answer = beside + s.varied * s.tpot**2 * (1 + s.answers_vary)
         by_length = np.where(s.prompts_vary + s.answers_vary > 0, over_answer, 0.0)
+        by_length = np.where(self.random, s.apart_by_length, by_length)
         return Varied(least, s.tpot, over_answer + self._crowd, greatest, by_length)
 
     @property

@@ -157,12 +157,18 @@ class Prompting:
 
     `excess`: by how much all decode steps of a request together take longer than at a random time, since requests
     behind it arrive soon after its own prompt. `last`: share of these that arrive during the step that ends its own
-    prompt.
+    prompt. `variance`: of TTFT, in s², for requests of one length; `by_length`: the part of it that comes from the
+    lengths of other requests. `spread`: where phases mix, variance of the seconds per decode step of a request;
+    `spread_by_length`: the part of it that comes from the lengths of prompts.
     """
 
     ttft: Array
     excess: Array
     last: Array | float = 1.0
+    variance: Array | float = 0.0
+    by_length: Array | float = 0.0
+    spread: Array | float = 0.0
+    spread_by_length: Array | float = 0.0
 
 
 @dataclass(frozen=True)
@@ -194,13 +200,18 @@ class Phases:
 @dataclass(frozen=True)
 class RateMeans:
     """Means at a request rate, in seconds: `ttft`, and for a decode step `tpot`, averaged over requests, and
-    `following`, averaged over all steps. `spread`: variance of a request's TPOT due to prompts between its decode
-    steps, 0 where they share steps."""
+    `following`, averaged over all steps. `spread`: variance of a request's TPOT due to prompts in or between its decode
+    steps. `variance`, `by_length`: those of TTFT in `Prompting`, waits for places included;
+    `spread_by_length`: part of `spread` that comes from lengths.
+    """
 
     ttft: Array
     tpot: Array
     following: Array
     spread: Array
+    variance: Array
+    by_length: Array
+    spread_by_length: Array
 
 
 @dataclass(frozen=True)
@@ -212,7 +223,8 @@ class Open:
     highest rate, requests per second. `varied`: squared coefficient of variation of prompt lengths. `company`: other
     ranks that run every step in lock step with this one. `waiting`: share of the decodes that one prompt of a step
     holds up. `several`, `two`: shares of answers with more than one token, and with two. `weight`: of a delay common to
-    all requests in the mean TPOT, relative to 1/(E[O] − 1); short answers weigh most.
+    all requests in the mean TPOT, relative to 1/(E[O] − 1); short answers weigh most. `ranks`: to which the prompts of
+    a step are dealt out in turn.
     From one decode step to the next X(k) seconds pass, prompts included. This is a queue whose speed depends on the
     number k in it, so that the distribution of that number depends on lengths only through their mean: π(n) ∝ Π
     λ·more·X(j)/j (Kelly, Reversibility and Stochastic Networks, §3.3). At the mean number of decodes the prompts are a
@@ -231,6 +243,7 @@ class Open:
     several: Array | float = 1.0
     two: Array | float = 0.0
     weight: Array | float = 1.0
+    ranks: Array | float = 1.0
 
     # -- ranks in step ---------------------------------------------------------------------------------------------
     @property
@@ -270,7 +283,7 @@ class Open:
         uneven = np.minimum(self.uneven * ranks, 1.0)
         return replace(
             self, table=table, rate=self.rate * ranks, uneven=uneven, fastest=self.fastest * ranks, company=0.0,
-            waiting=0.0 if t.mixes else 1 / ranks,
+            waiting=0.0 if t.mixes else 1 / ranks, ranks=ranks,
         )  # fmt: skip
 
     # -- prompts one after another ---------------------------------------------------------------------------------
@@ -539,16 +552,20 @@ class Open:
         places = 0.5 * (1 + self.varied) * self.uneven * last * load / (1 - load) ** 2 / everything / rate
         decodes = np.clip(decoding / np.maximum(present, 1e-12), 1.0, t.decodes[-1])
         prompting = self._prompting(decodes)
-        spread, (share, weight) = self._spread(decodes, prompting.excess), self._waiting(decodes, prompting.last)
+        spread, (share, weight) = self._spread(decodes, prompting), self._waiting(decodes, prompting.last)
         tpot, following = ((decoding / rate + part * prompting.excess) / steps for part in (weight, share))
         if not t.mixes:
             convoy = self._convoy
             ends = rate * (more * t.alone[-1]) ** 2 / t.decodes[-1] / (2 * np.maximum(1 - self.apart, 0.02))
             places = np.maximum(places, convoy * (last + waiting) / everything * ends * self.uneven)
         tpot, following = (np.where(more > 0, np.maximum(each, t.alone[1]), t.alone[1]) for each in (tpot, following))
-        return RateMeans(prompting.ttft + places, tpot, following, spread + 0 * tpot)
+        often = np.clip((last + waiting) / everything, 1e-9, 1.0)
+        variance = prompting.variance + places**2 * (2 / often - 1)  # an exponential wait in `often` of the cases
+        from_lengths = prompting.spread_by_length if t.mixes else spread * (np.asarray(self.varied) > 0)
+        means = (prompting.ttft + places, tpot, following, spread, variance, prompting.by_length, from_lengths)
+        return RateMeans(*(np.asarray(each + 0 * tpot) for each in means))
 
-    def _spread(self, decodes: Array, excess: Array) -> Array:
+    def _spread(self, decodes: Array, prompting: Prompting) -> Array:
         """Variance of a request's seconds per decode step due to prompts that run between its steps.
 
         The prompts behind its own last r seconds on average, with a variance of r², or of r²/3 where they fill the
@@ -560,9 +577,9 @@ class Open:
             mean = np.minimum(between, self._beside(np.maximum(t.alone, t.mixed[0]), decodes))
             return np.where(self.more > 0, between * (between - mean) / steps, 0.0)
         if t.mixes:
-            return np.zeros_like(decodes)
+            return np.asarray(prompting.spread)
         left, between = self._beside(self.phases.left, decodes), self._beside(self.interval, decodes)
-        own = np.maximum(excess + between - self._beside(t.alone, decodes), 0.0)
+        own = np.maximum(prompting.excess + between - self._beside(t.alone, decodes), 0.0)
         answering = self.more * between  # numbers of arrivals in this time vary less where gaps are less uneven
         even = self.uneven + (1 - self.uneven) / (1 + self.rate * answering)
         varied = self._beside(self._varied, decodes)
@@ -628,6 +645,15 @@ class Open:
         """Interpolate values of the nodes at `decodes`; the value of the first node where answers have one token."""
         return np.asarray(np.where(self.more > 0, self.table.at(values, decodes), values[0]))
 
+    def _uneven_steps(self, varied: Array, prompts: Array) -> Array:
+        """Squared coefficient of variation of a step with so many prompts, from that of one prompt's seconds.
+
+        Ranks in step wait for the longest of their shares; its logarithm varies as in `largest_of`.
+        """
+        each = varied * self.ranks / np.maximum(prompts, self.ranks)
+        logarithm = 0.75 * np.log(np.clip(prompts, 1.0, self.ranks))
+        return np.asarray(np.expm1(np.log1p(each) / (1 + logarithm)))
+
     def _one_by_one(self, decodes: Array) -> Prompting:
         """An M/G/1 queue of prompts with vacations: without prompts the replica takes a decode step, or is idle."""
         t, rate, more = self.table, self.rate, self.more
@@ -645,11 +671,16 @@ class Open:
         met = (1 - calm) * plain * (0.5 + (1 - busy if t.ahead else 0.0))
         idle = (1 - busy) * calm
         ttft = wait + met + idle * self.cold + (1 - idle) * own
+        # Pollaczek–Khinchine: E[W²] = 2·E[W]² + λ·E[S³]/(3(1 − ρ)); E[S³] = (1 + v)³·E[S]³ for lognormal S
+        cubed = busy * (turns * full) ** 2 / (3 * (1 - busy))
+        by_length = cubed * ((1 + varied) ** 3 - 1)
+        variance = wait**2 + cubed * self.uneven + by_length + (1 - calm) * plain**2 / 12
+        moments = {"variance": variance, "by_length": by_length}
         between = self._beside(self.interval, decodes)
         if not t.mixes:
             left = self._beside(self.phases.left, decodes) * self._behind(wait + own)
             excess = (wait + own) * busy / (1 - busy) * left - (between - plain) + self._between_own(decodes)
-            return Prompting(ttft, excess, np.minimum(t.mixed[0, 0] / (wait + own), 1.0))
+            return Prompting(ttft, excess, np.minimum(t.mixed[0, 0] / (wait + own), 1.0), **moments)
         # a prompt leaves λ·TTFT of work behind, more than a random step finds
         added, often = np.maximum(full - plain, 0.0), np.minimum(rate * turns * between, 1.0)
         behind = np.maximum(busy * (wait + met + turns * full) - often * (wait + met + turns * full / 2), 0.0)
@@ -660,7 +691,11 @@ class Open:
         following = np.maximum(seen, 0.0) * np.maximum(chunk - plain, 0.0) - (between - plain)
         later = np.maximum(more - 1, 0.0) * np.maximum(busy * added - (between - plain), 0.0)
         rest = np.maximum(most - following, 0.0) * -np.expm1(-later / np.maximum(most, 1e-30))
-        return Prompting(ttft, following + rest + self._between_own(decodes))
+        # λ·T prompts arrive, each delayed by others; no more than full steps among plain ones make
+        some, steps = np.clip((between - plain) / np.maximum(added, 1e-300), 0.0, 1.0), np.maximum(more, 1.0)
+        arrived = rate * between * (turns * added) ** 2 * (1 + varied) / (1 - busy) ** 2 * self.weight / steps
+        spread = np.minimum(arrived, some * (1 - some) * added**2)
+        return Prompting(ttft, following + rest + self._between_own(decodes), **moments, spread=spread, spread_by_length=spread * varied / (1 + varied))
 
     def _together(self, decodes: Array) -> Prompting:
         """A Markov chain of steps that take the prompts which arrived during the previous one, as many as fit.
@@ -715,26 +750,46 @@ class Open:
         bound = np.where(more * room < t.decodes[-1], np.maximum(load, self.load), load)
         over = load ** np.sqrt(2 * (room + 1)) / (2 * (1 - bound)) * seconds[-1] / room
         varied = self._beside(self._varied, beside)
-        over = over * (1 + varied / room) * np.sqrt(shares[-1] * seconds[-1] / busy)
+        over = over * (1 + varied) * np.sqrt(shares[-1] * seconds[-1] / busy)
 
         own = step(1 + means)
-        ttft = (
-            idle * self.cold
-            + decoding / cycle * (plain / 2 + own[0])
-            + (finds * (seconds / 2 * (1 + varied / numbers) + own[1:])).sum(axis=0)
-        )
-        ttft = ttft + over
-        mean = (busy + decoding) / (1 + (shares * chance[1:, 0]).sum(axis=0) * quiet * decode_steps)
+        # a request meets a step with prompts, a decode step or an idle replica: mean and variance of its TTFT in each
+        uneven, alone = self._uneven_steps(varied, numbers), step(np.ones_like(room))
+        longer = 1 + uneven  # E[Sⁿ] = (1 + v)^(n(n − 1)/2)·E[S]ⁿ
+        met, decoded = seconds / 2 * longer + own[1:], plain / 2 + own[0]
+        beside_own = (own[1:] - alone) ** 2 / np.maximum(means[1:], 1e-12)  # a Poisson number of prompts joins its step
+        spread, by_length = seconds**2 / 12 + beside_own, seconds**2 * (longer**3 / 3 - longer**2 / 4 - 1 / 12)
+        others_vary = own[1:] ** 2 * self._uneven_steps(varied, 1 + means[1:])
+        by_length = by_length + np.where(np.asarray(self.ranks) > 1, others_vary, beside_own * varied)
+        every = np.concatenate([plain[np.newaxis] + 0 * seconds[:1], seconds])
         if t.ahead:
-            alone, free = step(np.ones_like(room)), chance[1:, 0]
+            mean = (busy + decoding) / (1 + (shares * chance[1:, 0]).sum(axis=0) * quiet * decode_steps)
+            free = chance[1:, 0]
             direct = free * -np.expm1(-means[1:]) / np.maximum(means[1:], 1e-12)
             others = own[1:] + free * alone + (1 - free) * mean
-            next_one = (finds * (direct * alone + (1 - direct) * others - own[1:])).sum(axis=0)
-            ttft = ttft + np.where(more > 0, (1 - idle) * mean, next_one)
+            met = met + np.where(more > 0, mean, direct * alone + (1 - direct) * others - own[1:])
+            decoded = decoded + np.where(more > 0, mean, 0.0)
+            following, squared = ((chance[1:] * each).sum(axis=1) for each in (every, every**2))
+            often = np.where(more > 0, 1.0, (1 - direct) * (1 - free))
+            spread = spread + often * (squared - following**2)
+            by_length = by_length + often * (chance[1:, 1:] * seconds**2 * uneven).sum(axis=1)
+            spread = spread + np.where(more > 0, 0.0, direct * (1 - direct) * (others - alone) ** 2)
+        ttft = idle * self.cold + decoding / cycle * decoded + (finds * met).sum(axis=0)
+        spread = (
+            idle * (self.cold - ttft) ** 2
+            + decoding / cycle * ((decoded - ttft) ** 2 + plain**2 / 12)
+            + (finds * ((met - ttft) ** 2 + spread)).sum(axis=0)
+        )
+        waits = np.clip(load ** (np.sqrt(2 * (room + 1)) - 1), 1e-9, 1.0)  # Sakasegawa 1977
+        heavy = load * (seconds[-1] / room) ** 2 * ((1 + varied) ** 3 - 1) / (3 * (1 - bound))
+        by_length = (finds * by_length).sum(axis=0) + heavy
         # of waits for other prompts, what gaps leave that are less uneven than exponential ones
-        unhindered = idle * self.cold + (1 - idle) * (step(np.ones_like(room)) + plain * (0.5 + t.ahead))
+        ttft = ttft + over
+        unhindered = idle * self.cold + (1 - idle) * (alone + plain * (0.5 + t.ahead))
         left = regularity(np.minimum(busy / cycle, NEARLY), self.uneven, varied)
         ttft, over = unhindered + np.maximum(ttft - unhindered, 0.0) * left, over * left
+        variance = left * (spread + by_length) + over**2 * (2 / waits - 1)
+        moments = {"variance": variance, "by_length": left * by_length}
         begins = shares * numbers / prompts
         if not t.mixes:
             after_own = np.maximum((begins * self.between.until).sum(axis=0), 0.0)
@@ -745,10 +800,10 @@ class Open:
             after_own = np.maximum(after_own, least) * (1 + longer / (begins * numbers).sum(axis=0))
             excess = after_own * left - (self._beside(self.interval, decodes) - plain) + self._between_own(decodes)
             own_step = (begins * seconds).sum(axis=0)
-            return Prompting(ttft, excess, own_step / (own_step + over))
+            return Prompting(ttft, excess, own_step / (own_step + over), **moments)
         # the steps after a request's own return to the stationary mean
-        every = np.concatenate([plain[np.newaxis] + 0 * seconds[:1], seconds])
-        usual = (stationary(chance) * every).sum(axis=0)
+        often = stationary(chance)
+        usual = (often * every).sum(axis=0)
         first = (begins[:, np.newaxis] * chance[1:]).sum(axis=0)
         second = (first[:, np.newaxis] * chance).sum(axis=0)
         longer, still = ((part * every).sum(axis=0) - usual for part in (first, second))
@@ -761,4 +816,13 @@ class Open:
         crowd = rate * over * np.maximum(1 - usual / seconds[-1], 0.0) * added * usual / np.maximum(plain, 1e-12)
         soon = added * np.minimum(rate * over, room - np.minimum((begins * means[1:]).sum(axis=0), room))
         excess = excess + self._between_own(decodes)
-        return Prompting(ttft, excess + crowd * -np.expm1(-turns * soon / np.maximum(crowd, 1e-30)))
+        # the mean of n steps of a chain with autocorrelation r varies by (n(1 + r)/(1 − r) − 2r(1 − rⁿ)/(1 − r)²)/n²
+        # of one step's variance; lengths are independent
+        varies = np.maximum((often * every**2).sum(axis=0) - usual**2, 0.0)
+        following = (chance * every).sum(axis=1)
+        again = (often * every * following).sum(axis=0) - usual**2
+        r, n = np.clip(again / np.maximum(varies, 1e-300), 0.0, 0.99), np.maximum(more / self.weight, 1.0)
+        spread = varies * (n * (1 + r) / (1 - r) - 2 * r * (1 - r**n) / (1 - r) ** 2) / n**2
+        lengths = (often[1:] * seconds**2 * uneven).sum(axis=0) / n
+        excess = excess + crowd * -np.expm1(-turns * soon / np.maximum(crowd, 1e-30))
+        return Prompting(ttft, excess, **moments, spread=spread + lengths, spread_by_length=lengths)
