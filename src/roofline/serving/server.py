@@ -527,7 +527,7 @@ class Server:
         step = tpot / self.share
         means = (others, before(self.input), before(1), ttft, tpot, more)
         spreads = (spread, uneven, waiting, waiting_by_length, apart_by_length)
-        numbers = (*means, varied, step, round, *vary, longer, *spreads)
+        numbers = (*means, varied, step, round, *vary, longer, *spreads, self.asked.layout.in_step, self.requests.answered[2])
         steady = Steady(np.asarray(rate / self.groups), *(np.asarray(n, dtype=float) for n in numbers))
         shape = np.broadcast_shapes(self.table.decodes.shape[1:], np.shape(ttft), np.shape(rate))
         return Chances(self.table, steady).percentiles.shaped(shape)

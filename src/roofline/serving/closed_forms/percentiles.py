@@ -36,6 +36,14 @@ QUEUED = 3.0
 little. Simulated servers with more users than prompts they can take give 1.1 to 8.8."""
 
 
+def normal_quantile(share: Array) -> Array:
+    """Quantile of the standard normal distribution, within 4.5e-4 (Abramowitz and Stegun 26.2.23)."""
+    tail = np.clip(np.minimum(share, 1 - share), 1e-12, 0.5)
+    t = np.sqrt(-2 * np.log(tail))
+    beyond = t - (2.515517 + 0.802853 * t + 0.010328 * t**2) / (1 + 1.432788 * t + 0.189269 * t**2 + 0.001308 * t**3)
+    return np.asarray(np.where(share < 0.5, -beyond, beyond))
+
+
 @dataclass(frozen=True)
 class Tail(Figured):
     """Seconds that 50, 90, 95 and 99 % of the requests do not exceed."""
@@ -129,7 +137,7 @@ class Varied:
     """Random seconds between `least` and `greatest`, with this mean and variance; numbers or arrays.
 
     `by_length`: part of the variance that is due to the lengths of requests; `lengths`: squared coefficient of variation
-    of these, 0 where it is that of the whole.
+    of these, 0 where it is that of the whole. `never`: probability that nothing is added to `least`.
     """
 
     least: Array
@@ -138,20 +146,22 @@ class Varied:
     greatest: Array | float = inf
     by_length: Array | float = 0.0
     lengths: Array | float = 0.0
+    never: Array | float = 0.0
 
     def __add__(self, other: Varied) -> Varied:
         """The sum of two independent ones."""
         names = ("least", "mean", "variance", "greatest", "by_length")
         by_length = np.maximum(self.by_length + other.by_length, 1e-300)
         lengths = (self.lengths * self.by_length + other.lengths * other.by_length) / by_length
-        return Varied(*(getattr(self, name) + getattr(other, name) for name in names), lengths)
+        sums = (getattr(self, name) + getattr(other, name) for name in names)
+        return Varied(*sums, lengths, self.never * other.never)
 
     def times(self, factor: Count) -> Varied:
         """These seconds multiplied by a factor."""
         greatest = np.where(np.asarray(factor) > 0, self.greatest * np.maximum(factor, 1e-12), 0.0)
         square = np.asarray(factor) * factor
         variance, by_length = self.variance * square, self.by_length * square
-        return Varied(self.least * factor, self.mean * factor, variance, greatest, by_length, self.lengths)
+        return Varied(self.least * factor, self.mean * factor, variance, greatest, by_length, self.lengths, self.never)
 
     def tail(self) -> Tail:
         """Seconds that the `SHARES` of the requests do not exceed.
@@ -160,22 +170,26 @@ class Varied:
         1931) and the lognormal quantile mean·exp(zσ − σ²/2), σ² = ln(1 + 1/k). The two are weighted: lognormal by the
         part of the variance due to lengths, gamma by the rest.
         """
-        added = np.maximum(self.mean - self.least, 0.0)
-        over = np.minimum(self.variance / np.maximum(added**2, 1e-300), MOST_VARIED)
-        least = self.mean - added
+        every = np.maximum(self.mean - self.least, 0.0)
+        over = self.variance / np.maximum(every**2, 1e-300)
+        # where something is added, with probability p, its mean is 1/p times, and its second moment too
+        some = np.maximum(1 - np.minimum(self.never, over / (1 + over)), 1e-9)
+        over, added = np.minimum(np.maximum((1 + over) * some - 1, 0.0), MOST_VARIED), every / some
+        least = self.mean - every
         root = np.sqrt(over) / 3
         greatest = np.maximum(self.greatest, self.mean)
         part = np.clip(self.by_length / np.maximum(self.variance, 1e-300), 0.0, 1.0)
         varied = np.where(np.asarray(self.lengths) > 0, self.lengths, over)
         square, deviations = np.log1p(varied), np.sqrt(over / np.maximum(varied, 1e-300))
 
-        def beyond(z: float) -> Array:
+        def beyond(share: float) -> Array:
+            z = normal_quantile(1 - (1 - share) / some)
             gamma = np.maximum(1 - over / 9 + z * root, 0.0) ** 3
             lognormal = 1 + deviations * np.expm1(z * np.sqrt(square) - square / 2)
             seconds = least + added * np.maximum((1 - part) * gamma + part * lognormal, 0.0)
-            return np.asarray(np.minimum(seconds, greatest))
+            return np.asarray(np.where(1 - share < some, np.minimum(seconds, greatest), least))
 
-        return Tail(*map(beyond, DEVIATIONS))
+        return Tail(*map(beyond, SHARES))
 
 
 @dataclass(frozen=True)
@@ -190,7 +204,8 @@ class Steady:
     `apart`: of random arrivals, variance of a request's TPOT due to prompts, in s². `uneven`: squared coefficient of
     variation of the gaps between arrivals, 1 for Poisson arrivals, 1/R where R replicas take turns. `waiting`,
     `waiting_by_length`: of random arrivals, `variance` and `by_length` of `queueing.Prompting`. `apart_by_length`: part
-    of `apart` that comes from the lengths of prompts.
+    of `apart` that comes from the lengths of prompts. `ranks`: groups that run every step together.
+    `weight`: E[1/n]·E[n] of the further tokens n.
     """
 
     rate: Array
@@ -211,6 +226,8 @@ class Steady:
     waiting: Array
     waiting_by_length: Array
     apart_by_length: Array
+    ranks: Array
+    weight: Array
 
 
 @dataclass(frozen=True)
@@ -394,13 +411,65 @@ class Chances:
         t = self.table
         slowest = np.maximum(t.at(t.step(self._users), self.decodes), self.plain)  # a token takes one such step
         equal = (s.varied <= 0) & (s.prompts_vary <= 0)
-        fullest = np.maximum(t.at(np.maximum(t.partly[-1], t.mixed[-1]), self.decodes), s.tpot)
-        greatest = np.where(t.mixes & (s.varied <= 0), np.where(self._placed & equal, slowest, fullest), inf)
-        beside = np.where(self.random, s.apart, self._prompts_beside * (1 + s.answers_vary))
-        over_answer = beside + s.varied * s.tpot**2 * (1 + s.answers_vary)
-        by_length = np.where(s.prompts_vary + s.answers_vary > 0, over_answer, 0.0)
-        by_length = np.where(self.random, s.apart_by_length, by_length)
-        return Varied(least, s.tpot, over_answer + self._crowd, greatest, by_length)
+        greatest = np.where(t.mixes & (s.varied <= 0), np.where(self._placed & equal, slowest, self._fullest), inf)
+        accepted = s.varied * s.tpot**2 * (1 + s.answers_vary)
+        beside = self._prompts_beside * (1 + s.answers_vary)
+        by_length = np.where(s.prompts_vary + s.answers_vary > 0, beside + accepted, 0.0)
+        few, few_by_length, lengths = self._few_prompts
+        rare = few > s.apart
+        beside = np.where(self.random, np.maximum(few, s.apart), beside)
+        by_length = np.where(self.random, np.where(rare, few_by_length, s.apart_by_length), by_length)
+        lengths = np.where(self.random & rare, lengths, 0.0)
+        return Varied(least, s.tpot, beside + accepted + self._crowd, greatest, by_length, lengths, self._undisturbed)
+
+    @property
+    def _few_prompts(self) -> tuple[Array, Array, Array]:
+        """Variance of TPOT where few prompts delay an answer, its part by lengths, and the variation of these lengths.
+
+        A Poisson number of prompts each adds a/n seconds per token to an answer of n further tokens, so that what is added
+        has a variance of its mean times E[a²/n²]/E[a/n]. Prompts arrive during the request's own prompt, however short its
+        answer is, and during its decode steps. No token takes longer than a full step.
+        """
+        s, t = self.steady, self.table
+        plain = self.plain * s.tpot / s.step  # seconds per token, of which drafts give a step several
+        own = self.own / np.maximum(self.own + s.more * plain, 1e-300)
+        w = s.weight
+        each = self._added / np.maximum(s.more, 1.0)
+        shorter = (own * w**3 + (1 - own) * w) / (own * w + 1 - own)
+        added = np.maximum(s.tpot - plain, 0.0)
+        behind = added / np.maximum(each * (own * w + 1 - own), 1e-300) / np.maximum(self._exposed, 1e-300)
+        clusters = 2 * np.maximum(behind, 1.0) - 1  # E[K²]/E[K] of a geometric number: prompts delay others behind them
+        varies = added * each * (1 + self.varied) * shorter * clusters
+        if t.mixes:
+            varies = np.minimum(varies, np.maximum(self._fullest - s.tpot, 0.0) * added)  # Bhatia and Davis 2000
+        lengths = (1 + s.prompts_vary) * (1 + own * (w**2 - 1)) - 1
+        return varies, varies * (1 - 1 / ((1 + self.varied) * shorter)), lengths
+
+    @property
+    def _fullest(self) -> Array:
+        """Seconds of a step full of prompts, which no token exceeds where they share steps."""
+        t = self.table
+        return np.maximum(t.at(np.maximum(t.partly[-1], t.mixed[-1]), self.decodes), self.steady.tpot)
+
+    @property
+    def _added(self) -> Array:
+        """Seconds that a prompt adds to a step with as many as are usual."""
+        t, s = self.table, self.steady
+        fresh = np.maximum(np.minimum(s.rate * s.step, t.at(t.room, self.decodes)), 1.0)
+        return t.chunks * np.maximum(t.at(t.step(fresh), self.decodes) - t.at(t.base, self.decodes), 0.0) / fresh
+
+    @property
+    def _undisturbed(self) -> Array:
+        """Share of random arrivals whose answer no prompt delays: none arrives from the start of the request's own prompt
+        on until the last step but one."""
+        return np.asarray(np.where(self.random & (self.steady.varied <= 0), np.exp(-self._exposed), 0.0))
+
+    @property
+    def _exposed(self) -> Array:
+        """Mean number of prompts that arrive from the start of a request's own prompt to its last step but one."""
+        t, s = self.table, self.steady
+        steps = s.more if t.ahead or not t.mixes else np.maximum(s.more - 1, 0.0)
+        return s.rate * s.ranks * (self.own + steps * self.plain * s.tpot / s.step)
 
     @property
     def _prompts_beside(self) -> Array:
@@ -412,8 +481,7 @@ class Chances:
         λ·E[T]·E[a²]/(1 − λa)². The seconds that a prompt adds vary as much as those of the prompt itself.
         """
         t, s = self.table, self.steady
-        fresh = np.maximum(np.minimum(s.rate * s.step, t.at(t.room, self.decodes)), 1.0)
-        added = t.chunks * np.maximum(t.at(t.step(fresh), self.decodes) - t.at(t.base, self.decodes), 0.0) / fresh
+        added = self._added
         decoding = s.more * s.tpot
         turns = 1 - np.minimum(s.answers_vary, 1.0)
         number = self.rate * decoding * (1 - turns * np.minimum(decoding / s.round, 1.0) / 2)
