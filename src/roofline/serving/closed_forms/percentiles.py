@@ -21,7 +21,7 @@ from roofline.declared.arrays import Array
 from roofline.declared.maths import Count, most, where
 from roofline.declared.result import Figured, Leaf, Units
 from roofline.inference.span import Span, shaped
-from roofline.serving.closed_forms.queueing import ReplicaTimes
+from roofline.serving.closed_forms.queueing import ReplicaTimes, dispersed
 
 SHARES = (0.5, 0.9, 0.95, 0.99)
 """Shares of the requests for which percentiles are given."""
@@ -37,11 +37,16 @@ little. Simulated servers with more users than prompts they can take give 1.1 to
 
 
 def normal_quantile(share: Array) -> Array:
-    """Quantile of the standard normal distribution, within 4.5e-4 (Abramowitz and Stegun 26.2.23)."""
-    tail = np.clip(np.minimum(share, 1 - share), 1e-12, 0.5)
-    t = np.sqrt(-2 * np.log(tail))
-    beyond = t - (2.515517 + 0.802853 * t + 0.010328 * t**2) / (1 + 1.432788 * t + 0.189269 * t**2 + 0.001308 * t**3)
-    return np.asarray(np.where(share < 0.5, -beyond, beyond))
+    """Quantiles of the standard normal distribution, to 7 digits (Wichura 1988, algorithm AS 241, PPND7)."""
+    share = np.clip(share, 1e-10, 1 - 1e-10)
+    q = share - 0.5
+    r = 0.180625 - np.minimum(q * q, 0.180625)
+    middle = q * (((59.109374720 * r + 159.29113202) * r + 50.434271938) * r + 3.3871327179)
+    middle = middle / (((67.187563600 * r + 78.757757664) * r + 17.895169469) * r + 1)
+    r = np.sqrt(-np.log(np.minimum(share, 1 - share))) - 1.6
+    tail = ((0.17023821103 * r + 1.3067284816) * r + 2.7568153900) * r + 1.4234372777
+    tail = tail / ((0.12021132975 * r + 0.73700164250) * r + 1)
+    return np.asarray(np.where(np.abs(q) <= 0.425, middle, np.sign(q) * tail))
 
 
 @dataclass(frozen=True)
@@ -182,14 +187,16 @@ class Varied:
         varied = np.where(np.asarray(self.lengths) > 0, self.lengths, over)
         square, deviations = np.log1p(varied), np.sqrt(over / np.maximum(varied, 1e-300))
 
-        def beyond(share: float) -> Array:
-            z = normal_quantile(1 - (1 - share) / some)
+        always = not np.any(self.never)
+
+        def beyond(share: float, deviation: float) -> Array:
+            z = deviation if always else normal_quantile(1 - (1 - share) / some)
             gamma = np.maximum(1 - over / 9 + z * root, 0.0) ** 3
             lognormal = 1 + deviations * np.expm1(z * np.sqrt(square) - square / 2)
             seconds = least + added * np.maximum((1 - part) * gamma + part * lognormal, 0.0)
             return np.asarray(np.where(1 - share < some, np.minimum(seconds, greatest), least))
 
-        return Tail(*map(beyond, SHARES))
+        return Tail(*map(beyond, SHARES, DEVIATIONS))
 
 
 @dataclass(frozen=True)
@@ -307,13 +314,8 @@ class Chances:
         return np.asarray(prompts * plain / np.maximum((1 - prompts) * full + prompts * plain, 1e-300))
 
     def dispersed(self, number: Array) -> Array:
-        """Variance of a number of arrivals over its mean: 1 for Poisson arrivals.
-
-        A stationary renewal process with Erlang gaps has a variance of c²·n + (1 − c⁴)/6 for a large mean n (Cox,
-        Renewal Theory, §4.5), and of n for a small one.
-        """
-        uneven = np.where(self.random, self.steady.uneven, 1.0)
-        return np.asarray(np.minimum(1.0, uneven + (1 - uneven**2) / (6 * np.maximum(number, 1e-12))))
+        """Variance of a number of arrivals over its mean; 1 for users who wait for answers."""
+        return dispersed(number, np.where(self.random, self.steady.uneven, 1.0))
 
     @cached_property
     def several(self) -> Array:
@@ -362,7 +364,8 @@ class Chances:
         bound = self._placed & (s.prompts_vary <= 0)
         greatest = s.late + ahead + own * np.where(bound, self._users, inf)
         least = np.minimum(self.shortest, s.ttft) + np.where(s.prompts_vary > 0, s.soonest, s.late)
-        return Varied(least, s.ttft + s.late, variance, greatest, by_length, s.prompts_vary)
+        lengths = np.maximum(s.prompts_vary, self.varied)  # attention grows with the square of a length
+        return Varied(least, s.ttft + s.late, variance, greatest, by_length, lengths)
 
     @property
     def _queued(self) -> Array:
@@ -439,11 +442,12 @@ class Chances:
         added = np.maximum(s.tpot - plain, 0.0)
         behind = added / np.maximum(each * (own * w + 1 - own), 1e-300) / np.maximum(self._exposed, 1e-300)
         clusters = 2 * np.maximum(behind, 1.0) - 1  # E[K²]/E[K] of a geometric number: prompts delay others behind them
-        varies = added * each * (1 + self.varied) * shorter * clusters
+        even = self.dispersed(self._exposed)
+        varies = added * each * (even + self.varied) * shorter * (1 + even * (clusters - 1))
         if t.mixes:
             varies = np.minimum(varies, np.maximum(self._fullest - s.tpot, 0.0) * added)  # Bhatia and Davis 2000
         lengths = (1 + s.prompts_vary) * (1 + own * (w**2 - 1)) - 1
-        return varies, varies * (1 - 1 / ((1 + self.varied) * shorter)), lengths
+        return varies, varies * (1 - 1 / ((1 + self.varied / even) * shorter)), lengths
 
     @property
     def _fullest(self) -> Array:
@@ -460,9 +464,10 @@ class Chances:
 
     @property
     def _undisturbed(self) -> Array:
-        """Share of random arrivals whose answer no prompt delays: none arrives from the start of the request's own prompt
-        on until the last step but one."""
-        return np.asarray(np.where(self.random & (self.steady.varied <= 0), np.exp(-self._exposed), 0.0))
+        """Share of the answers that no prompt delays, as none arrives from the start of the request's own prompt until the
+        last step but one; 0 of arrivals that are not Poisson."""
+        poisson = self.random & (self.steady.varied <= 0) & (self.steady.uneven >= 1)
+        return np.asarray(np.where(poisson, np.exp(-self._exposed), 0.0))
 
     @property
     def _exposed(self) -> Array:

@@ -140,6 +140,15 @@ def geometric(logarithm: Array, number: Array) -> tuple[Array, Array]:
     return np.where(some, total, 0.0), np.where(some, mean, 0.0)
 
 
+def dispersed(number: Array, uneven: Array) -> Array:
+    """Variance of a number of arrivals over its mean: 1 for Poisson arrivals.
+
+    A stationary renewal process with Erlang gaps of this squared coefficient of variation has a variance of
+    c²·n + (1 − c⁴)/6 for a large mean n (Cox, Renewal Theory, §4.5), and of n for a small one.
+    """
+    return np.asarray(np.minimum(1.0, uneven + (1 - uneven**2) / (6 * np.maximum(number, 1e-12))))
+
+
 # -- at random ------------------------------------------------------------------------------------------------------
 def largest_of(number: Array, varied: Array) -> Array:
     """Mean of the largest of `number` lognormal numbers over their mean, from their squared coefficient of variation.
@@ -693,7 +702,8 @@ class Open:
         rest = np.maximum(most - following, 0.0) * -np.expm1(-later / np.maximum(most, 1e-30))
         # λ·T prompts arrive, each delayed by others; no more than full steps among plain ones make
         some, steps = np.clip((between - plain) / np.maximum(added, 1e-300), 0.0, 1.0), np.maximum(more, 1.0)
-        arrived = rate * between * (turns * added) ** 2 * (1 + varied) / (1 - busy) ** 2 * self.weight / steps
+        even = dispersed(rate * between * steps, self.uneven)
+        arrived = rate * between * (turns * added) ** 2 * (even + varied) / (1 - busy) ** 2 * self.weight / steps
         spread = np.minimum(arrived, some * (1 - some) * added**2)
         return Prompting(ttft, following + rest + self._between_own(decodes), **moments, spread=spread, spread_by_length=spread * varied / (1 + varied))
 
@@ -822,6 +832,7 @@ class Open:
         following = (chance * every).sum(axis=1)
         again = (often * every * following).sum(axis=0) - usual**2
         r, n = np.clip(again / np.maximum(varies, 1e-300), 0.0, 0.99), np.maximum(more / self.weight, 1.0)
+        varies = varies * dispersed(rate * usual * n, self.uneven)
         spread = varies * (n * (1 + r) / (1 - r) - 2 * r * (1 - r**n) / (1 - r) ** 2) / n**2
         lengths = (often[1:] * seconds**2 * uneven).sum(axis=0) / n
         excess = excess + crowd * -np.expm1(-turns * soon / np.maximum(crowd, 1e-30))
