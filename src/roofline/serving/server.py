@@ -524,10 +524,10 @@ class Server:
         varied = 0.0 if self.drafting is None else self.drafting.varied(more)
         vary = (self.requests.prompts_vary, self.requests.answers_vary)
         before = self.asked.engine.before
-        step = tpot / self.share
+        step, (*_, weight) = tpot / self.share, self.requests.answered
         means = (others, before(self.input), before(1), ttft, tpot, more)
         spreads = (spread, uneven, waiting, waiting_by_length, apart_by_length)
-        numbers = (*means, varied, step, round, *vary, longer, *spreads, self.asked.layout.in_step, self.requests.answered[2])
+        numbers = (*means, varied, step, round, *vary, longer, *spreads, self.asked.layout.in_step, weight)
         steady = Steady(np.asarray(rate / self.groups), *(np.asarray(n, dtype=float) for n in numbers))
         shape = np.broadcast_shapes(self.table.decodes.shape[1:], np.shape(ttft), np.shape(rate))
         return Chances(self.table, steady).percentiles.shaped(shape)

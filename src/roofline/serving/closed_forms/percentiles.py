@@ -10,7 +10,7 @@ these means.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 from typing import ClassVar
@@ -141,8 +141,8 @@ class Percentiles(Tails):
 class Varied:
     """Random seconds between `least` and `greatest`, with this mean and variance; numbers or arrays.
 
-    `by_length`: part of the variance that is due to the lengths of requests; `lengths`: squared coefficient of variation
-    of these, 0 where it is that of the whole. `never`: probability that nothing is added to `least`.
+    `by_length`: part of the variance that is due to the lengths of requests; `lengths`: squared coefficient of
+    variation of these, 0 where it is that of the whole. `never`: probability that nothing is added to `least`.
     """
 
     least: Array
@@ -155,11 +155,13 @@ class Varied:
 
     def __add__(self, other: Varied) -> Varied:
         """The sum of two independent ones."""
-        names = ("least", "mean", "variance", "greatest", "by_length")
-        by_length = np.maximum(self.by_length + other.by_length, 1e-300)
-        lengths = (self.lengths * self.by_length + other.lengths * other.by_length) / by_length
-        sums = (getattr(self, name) + getattr(other, name) for name in names)
-        return Varied(*sums, lengths, self.never * other.never)
+        by_length = self.by_length + other.by_length
+        lengths = self.lengths * self.by_length + other.lengths * other.by_length
+        return Varied(
+            self.least + other.least, self.mean + other.mean, self.variance + other.variance,
+            self.greatest + other.greatest, by_length, lengths / np.maximum(by_length, 1e-300),
+            self.never * other.never,
+        )  # fmt: skip
 
     def times(self, factor: Count) -> Varied:
         """These seconds multiplied by a factor."""
@@ -347,15 +349,14 @@ class Chances:
         each, together = np.where(self.several, more, own), self.rate * self._met
         waits = np.maximum(s.ttft - own - (left + together * each) * s.others, 0.0)
         longer = 1 + self.varied
-        beside = together * self.dispersed(together) * each**2 * longer
+        beside = together * each**2 * longer
         variance = (variance + beside) * s.others + 2 / 3 * np.minimum(waits, own) * own * longer
         queue = (QUEUED * own) ** 2 * longer
         bounded = queue / (waits**2 + queue)
-        variance = variance + waits**2 * (bounded + (1 - bounded) * self._queued)
+        variance = variance + waits**2 * bounded
         with_host = np.sqrt(self.varied) * own + np.sqrt(s.prompts_vary) * (s.late - s.soonest)
         # of a step with a long prompt more is left, λ·E[S³]/3 for its seconds S, and the following step is long too
         heavy = self.rate * each**3 * ((1 + s.prompts_vary) ** 3 - 1) / 3
-        heavy = heavy / np.where(self.random, np.maximum(1 - self.prompts, IDLE), 1.0)  # and those behind it
         following = self.some * each**2 * s.prompts_vary if t.ahead else 0.0
         by_length = with_host**2 + (heavy + following) * s.others
         variance = np.where(self.random, s.waiting + with_host**2, variance + by_length)
@@ -366,15 +367,6 @@ class Chances:
         least = np.minimum(self.shortest, s.ttft) + np.where(s.prompts_vary > 0, s.soonest, s.late)
         lengths = np.maximum(s.prompts_vary, self.varied)  # attention grows with the square of a length
         return Varied(least, s.ttft + s.late, variance, greatest, by_length, lengths)
-
-    @property
-    def _queued(self) -> Array:
-        """Share of random arrivals that find more prompts than a step has room for and wait about exponentially:
-        ρ^(√(2(c + 1)) − 1) for room c (Sakasegawa 1977)."""
-        t = self.table
-        room = np.where(t.chunks > 1, 1.0, np.maximum(t.at(t.room, self.decodes), 1.0))
-        turn = np.where(t.chunks > 1, self.own, t.at(t.step(t.room), self.decodes) / room)
-        return np.where(self.random, np.minimum(self.rate * turn, 1.0) ** (np.sqrt(2 * (room + 1)) - 1), 0.0)
 
     @property
     def _users(self) -> Array:
@@ -429,9 +421,9 @@ class Chances:
     def _few_prompts(self) -> tuple[Array, Array, Array]:
         """Variance of TPOT where few prompts delay an answer, its part by lengths, and the variation of these lengths.
 
-        A Poisson number of prompts each adds a/n seconds per token to an answer of n further tokens, so that what is added
-        has a variance of its mean times E[a²/n²]/E[a/n]. Prompts arrive during the request's own prompt, however short its
-        answer is, and during its decode steps. No token takes longer than a full step.
+        A Poisson number of prompts each adds a/n seconds per token to an answer of n further tokens, so that what is
+        added has a variance of its mean times E[a²/n²]/E[a/n]. Prompts arrive during the request's own prompt, however
+        short its answer is, and during its decode steps. No token takes longer than a full step.
         """
         s, t = self.steady, self.table
         plain = self.plain * s.tpot / s.step  # seconds per token, of which drafts give a step several
@@ -453,7 +445,7 @@ class Chances:
     def _fullest(self) -> Array:
         """Seconds of a step full of prompts, which no token exceeds where they share steps."""
         t = self.table
-        return np.maximum(t.at(np.maximum(t.partly[-1], t.mixed[-1]), self.decodes), self.steady.tpot)
+        return np.asarray(np.maximum(t.at(np.maximum(t.partly[-1], t.mixed[-1]), self.decodes), self.steady.tpot))
 
     @property
     def _added(self) -> Array:
@@ -464,8 +456,8 @@ class Chances:
 
     @property
     def _undisturbed(self) -> Array:
-        """Share of the answers that no prompt delays, as none arrives from the start of the request's own prompt until the
-        last step but one; 0 of arrivals that are not Poisson."""
+        """Share of the answers that no prompt delays, as none arrives from the start of the request's own prompt until
+        the last step but one; 0 of arrivals that are not Poisson."""
         poisson = self.random & (self.steady.varied <= 0) & (self.steady.uneven >= 1)
         return np.asarray(np.where(poisson, np.exp(-self._exposed), 0.0))
 
@@ -474,7 +466,7 @@ class Chances:
         """Mean number of prompts that arrive from the start of a request's own prompt to its last step but one."""
         t, s = self.table, self.steady
         steps = s.more if t.ahead or not t.mixes else np.maximum(s.more - 1, 0.0)
-        return s.rate * s.ranks * (self.own + steps * self.plain * s.tpot / s.step)
+        return np.asarray(s.rate * s.ranks * (self.own + steps * self.plain * s.tpot / s.step))
 
     @property
     def _prompts_beside(self) -> Array:

@@ -705,7 +705,8 @@ class Open:
         even = dispersed(rate * between * steps, self.uneven)
         arrived = rate * between * (turns * added) ** 2 * (even + varied) / (1 - busy) ** 2 * self.weight / steps
         spread = np.minimum(arrived, some * (1 - some) * added**2)
-        return Prompting(ttft, following + rest + self._between_own(decodes), **moments, spread=spread, spread_by_length=spread * varied / (1 + varied))
+        moments = {**moments, "spread": spread, "spread_by_length": spread * varied / (1 + varied)}
+        return Prompting(ttft, following + rest + self._between_own(decodes), **moments)
 
     def _together(self, decodes: Array) -> Prompting:
         """A Markov chain of steps that take the prompts which arrived during the previous one, as many as fit.
@@ -760,7 +761,7 @@ class Open:
         bound = np.where(more * room < t.decodes[-1], np.maximum(load, self.load), load)
         over = load ** np.sqrt(2 * (room + 1)) / (2 * (1 - bound)) * seconds[-1] / room
         varied = self._beside(self._varied, beside)
-        over = over * (1 + varied) * np.sqrt(shares[-1] * seconds[-1] / busy)
+        over = over * (1 + varied / room) * np.sqrt(shares[-1] * seconds[-1] / busy)
 
         own = step(1 + means)
         # a request meets a step with prompts, a decode step or an idle replica: mean and variance of its TTFT in each
