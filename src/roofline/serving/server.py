@@ -30,7 +30,7 @@ from roofline.serving.closed_forms.lockstep import Answers, Loop, StepRules, Ste
 from roofline.serving.closed_forms.mean_value_analysis import capacity_of, closed_loop
 from roofline.serving.closed_forms.mixed_batches import Prompts, mean_of, mixed_seconds
 from roofline.serving.closed_forms.percentiles import SHARES, Chances, Percentiles, Steady, Tail
-from roofline.serving.closed_forms.queueing import PARTS, Open, ReplicaTimes, opening
+from roofline.serving.closed_forms.queueing import PARTS, Open, RateMeans, ReplicaTimes, opening
 from roofline.serving.drafting import (  # fmt: skip
     MOST_IN_FLIGHT,
     Drafting,
@@ -494,8 +494,7 @@ class Server:
         if formula:
             apart = np.asarray(self.asked.layout.in_step) == 1  # ranks in step wait for the arrivals of all
             uneven = np.where(apart, 1 / np.asarray(self.groups * turns), 1.0)
-            spreads = (seen.spread * share**2, uneven, seen.variance, seen.by_length, seen.spread_by_length * share**2)
-            percentiles = self._approximate(1.0, ttft, tpot, rate, np.inf, longer, *spreads)
+            percentiles = self._approximate(1.0, ttft, tpot, rate, np.inf, longer, uneven, seen)
         else:
             longer = 1.0
             ttft, tpot, percentiles, share = self._followed(rate, rate * (ttft + (self.output - 1) * tpot), turns)
@@ -516,8 +515,7 @@ class Server:
 
     def _approximate(
         self, others: Count, ttft: Count, tpot: Count, rate: Count, round: Count, longer: Count = 1.0,
-        spread: Count = 0.0, uneven: Count = 1.0, waiting: Count = 0.0, waiting_by_length: Count = 0.0,
-        apart_by_length: Count = 0.0,
+        uneven: Count = 1.0, seen: RateMeans | None = None,
     ) -> Percentiles:  # fmt: skip
         """Approximate percentiles around the means of the formula."""
         more = self.output - 1
@@ -526,7 +524,10 @@ class Server:
         before = self.asked.engine.before
         step, (*_, weight) = tpot / self.share, self.requests.answered
         means = (others, before(self.input), before(1), ttft, tpot, more)
-        spreads = (spread, uneven, waiting, waiting_by_length, apart_by_length)
+        spreads: tuple[Count, ...] = (0.0, uneven, 0.0, 0.0, 0.0)
+        if seen is not None:
+            spread, by_length = seen.spread * self.share**2, seen.spread_by_length * self.share**2
+            spreads = (spread, uneven, seen.variance, seen.by_length, by_length)
         numbers = (*means, varied, step, round, *vary, longer, *spreads, self.asked.layout.in_step, weight)
         steady = Steady(np.asarray(rate / self.groups), *(np.asarray(n, dtype=float) for n in numbers))
         shape = np.broadcast_shapes(self.table.decodes.shape[1:], np.shape(ttft), np.shape(rate))

@@ -452,7 +452,8 @@ class Chances:
         """Seconds that a prompt adds to a step with as many as are usual."""
         t, s = self.table, self.steady
         fresh = np.maximum(np.minimum(s.rate * s.step, t.at(t.room, self.decodes)), 1.0)
-        return t.chunks * np.maximum(t.at(t.step(fresh), self.decodes) - t.at(t.base, self.decodes), 0.0) / fresh
+        longer = np.maximum(t.at(t.step(fresh), self.decodes) - t.at(t.base, self.decodes), 0.0)
+        return np.asarray(t.chunks * longer / fresh)
 
     @property
     def _undisturbed(self) -> Array:
