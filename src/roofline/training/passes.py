@@ -26,15 +26,11 @@ from roofline.training.host import to_host
 from roofline.training.memory.memory import two_ended
 from roofline.training.memory.saved_activations import LayerBytes, kept_of, layer_bytes, layers_away
 from roofline.training.pipeline.schedule import StageTimes, length, side_by_side
-from roofline.work import ops as o
 from roofline.work.checkpointing import layers_again
+from roofline.work.passes import ATTENTION, BESIDE, BESIDE_PHASES, PASSES, WORK, by_pass
 from roofline.work.step import Queries
 from roofline.work.step import replace as changed
 from roofline.work.training import Training, with_batch
-
-PASSES: Mapping[str, int] = {"forward": 0, "recompute": 3, "backward": 1, "weight": 2}
-"""Phase of an op → index of the micro-batch pass it belongs to: forward, backward, weight gradients, or the recomputed
-part of the backward pass (`Sections.running_again`)."""
 
 
 # -- one micro-batch -----------------------------------------------------------------------------------------------
@@ -68,25 +64,8 @@ class Passes:
         )
 
 
-ATTENTION, WORK, BESIDE = "attention", "work", "beside"
-"""Kinds of work in a pass: attention, other work, and products that a collective overlaps with; other keys are axes."""
-
-
-BESIDE_PHASES = ("backward", "weight")
 APART = ("zb-h1", "zb-h2", "dualpipe")
 """Schedules that delay weight gradients."""
-
-
-def by_pass(section: str, op: o.Op, kind: str) -> Hashable:
-    """Group ops by section of the model, pass, and kind of work: a communication axis, attention, or other work."""
-    what: Hashable = WORK
-    if isinstance(op, o.Communicate):
-        what = (op.axis, op.beside) if op.beside else op.axis
-    elif isinstance(op.origin, o.Attend):
-        what = ATTENTION
-    elif isinstance(op, o.MatMul) and op.phase in BESIDE_PHASES and (is_array(op.gathered) or op.gathered > 1):
-        what = BESIDE
-    return section, PASSES[op.phase], what
 
 
 def span_of(t: Total) -> Span:
@@ -265,13 +244,12 @@ def timed_sections(asked: Setup, micro: Training, layers: Model) -> tuple[Sectio
     step = with_batch(micro, batch) if micro.lengths else changed(micro, (Queries(0, tokens, batch),))
     totals, kept = _sections_of(asked, step, alone)
 
-    def gather(value: Count) -> Count:
-        return value[alike.index] if alike is not None and is_array(value) and value.ndim else value
-
-    sends = Plan(handing(layers), asked.target).totals(micro, by_pass)
-    sections = Sections({**{key: t.mapped(gather) for key, t in totals.items()}, **sends})
+    if alike is not None:
+        totals = {key: t.at(alike.index) for key, t in totals.items()}
+        kept = [k.at(alike.index) for k in kept]
+    sections = Sections({**totals, **Plan(handing(layers), asked.target).totals(micro, by_pass)})
     blocks = [block for block, _ in layers.blocks]
-    known = {id(block): k.mapped(gather) for block, k in zip(blocks, kept, strict=False)}
+    known = {id(block): k for block, k in zip(blocks, kept, strict=False)}
     return sections, {**{id(block): LayerBytes(0, 0, 0, 0) for block in blocks[len(kept) :]}, **known}
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 
-from roofline.declared.maths import Count, least, most, some
+from roofline.declared.arrays import Array
+from roofline.declared.maths import Count, is_array, least, most, some
 from roofline.model import modules as m
 from roofline.model.formats import FORMATS
 from roofline.work import ops as o
@@ -92,9 +93,10 @@ class LayerBytes:
     widest: Count
     again: Count
 
-    def mapped(self, each: Callable[[Count], Count]) -> LayerBytes:
-        """Apply `each` to every number."""
-        return LayerBytes(*(each(getattr(self, f.name)) for f in fields(self)))
+    def at(self, places: Array) -> LayerBytes:
+        """The bytes at some elements; numbers shared by all elements are kept."""
+        numbers = (getattr(self, f.name) for f in fields(self))
+        return LayerBytes(*(v[places] if is_array(v) and v.ndim else v for v in numbers))
 
 
 def layer_bytes(modules: tuple[m.Module, ...], micro: Training) -> LayerBytes:
