@@ -51,17 +51,43 @@ def test_the_options_give_what_is_promised(name: str, how: dict[str, Any]) -> No
         again = served(
             model, on=how["on"], layout=options.get("--layout", how.get("layout")), input=how.get("input"),
             output=how.get("output"), batch=int(options.get("--batch", how["batch"])),
-            precision=options.get("--precision", how.get("precision")),
+            precision=options.get("--precision", how.get("precision")), engine=options.get("--engine"),
         )  # fmt: skip
         g = again.generation
         gain = (g.tokens_per_second / g.deployment.chips) / (base.tokens_per_second / base.deployment.chips)
         assert gain == pytest.approx(a.per_chip), a.option
         there = fit(
             model, on=how["on"], layout=again.asked.layout, batch=again.batch, context=again.input + again.output,
-            precision=again.asked.formats,
+            precision=again.asked.formats, engine=options.get("--engine"),
         )  # fmt: skip
         assert there.fits or 1 < g.waves <= base.waves, a.option
-        assert there.memory.total == a.memory, a.option
+        together = again.batch if there.fits else g.first_wave * again.asked.layout.dp  # a wave is what memory holds
+        wave = fit(
+            model, on=how["on"], layout=again.asked.layout, batch=together, context=again.input + again.output,
+            precision=again.asked.formats, engine=options.get("--engine"),
+        )  # fmt: skip
+        assert wave.memory.total == a.memory, a.option
+
+
+def test_a_models_own_drafts_are_a_lever() -> None:
+    name, how = "deepseek-ai/DeepSeek-V3", {"on": "8xh200-sxm", "layout": "tp=8", "batch": 16}
+    _, now, every = advised(name, **how)
+    (drafts,) = (a for a in every if a.lever == "drafts")
+    assert drafts.option == "--mtp"
+    with_them = rl.generate(name, input=now.input, output_tokens=now.output, mtp=True, **how)
+    assert drafts.per_chip == pytest.approx(with_them.tokens_per_second / now.generation.tokens_per_second)
+    assert not [a for a in advised("meta-llama/Llama-3.1-8B", on="h100-sxm")[2] if a.lever == "drafts"]
+
+
+@pytest.mark.parametrize(
+    ("on", "engine", "others"),
+    [("h100-sxm", None, {"sglang", "trtllm"}), ("mi300x", None, {"sglang"}), ("h100-sxm", "sglang", {"vllm", "trtllm"}),
+     ("m4-max", None, set()), ("v100-sxm2-32gb", None, set())],
+)  # fmt: skip
+def test_engines_that_run_there_are_a_lever(on: str, engine: str | None, others: set[str]) -> None:
+    """Each is tried on chips that its documentation lists, in place of another server alone."""
+    tried = changes(served(rl.load("meta-llama/Llama-3.1-8B"), on=on, engine=engine))
+    assert {trial.option.split()[1] for trial in tried if trial.lever == "engine"} == others
 
 
 def test_a_replica_without_a_sequence_gains_nothing() -> None:
@@ -83,6 +109,7 @@ def test_a_lever_is_what_is_turned_in_any_layout() -> None:
         "weights in 8 bits": "weights", "weights in 4 bits": "weights", "KV cache in 8 bits": "cache",
         "a batch of 8": "batch", "a batch of 16": "batch", "twice the TP": "tp", "half the TP": "tp",
         "twice the DP": "dp", "data-parallel attention and expert parallelism": "ep",
+        "served by SGLang": "engine", "served by TensorRT-LLM": "engine",
     }  # fmt: skip
 
 

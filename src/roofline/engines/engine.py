@@ -199,6 +199,10 @@ class Engine:
         """Host seconds to look up n-grams in the text of that many sequences; 0 without host times."""
         return LOOKED_UP_S * sequences * context if self.step_s or self.sequence_s or self.request_s else 0.0
 
+    def runs_on(self, chip: Chip) -> bool:
+        """Whether its documentation lists the generation or the kind of the chip."""
+        return chip.generation in self.serves or chip.kind in self.serves
+
     @property
     def keeps_step(self) -> bool:
         """Whether requests of equal length that start together stay synchronized.
@@ -369,4 +373,4 @@ def default_engine(chip: Chip) -> Engine:
     ('vllm', 'none')
     """
     server = engines()[SERVER]
-    return server if chip.generation in server.serves or chip.kind in server.serves else engines()["none"]
+    return server if server.runs_on(chip) else engines()["none"]

@@ -13,8 +13,9 @@ from roofline.declared.groups import StaticBatch, Where
 from roofline.declared.kinds import OneSequences, OneTokens
 from roofline.declared.maths import Count
 from roofline.declared.question import group, question
+from roofline.engines.engine import engines
 from roofline.inference.deployment import Machine, deploy
-from roofline.inference.generate import Generation, generation
+from roofline.inference.generate import DRAFT_LENGTH, MTP_RIGHT, Generation, Speculation, generation
 from roofline.inference.settings import Setup, setup
 from roofline.layout.layout import Layout
 from roofline.model.model import Model
@@ -28,6 +29,8 @@ from roofline.work.training import Training, with_batch, with_options
 Choice = TypeVar("Choice")
 SEQUENCES: Mapping[str, str] = MappingProxyType({"generate": "--batch", "report": "--batch", "serve": "--concurrency"})
 """Command → its option for the number of concurrent sequences."""
+SERVERS = ("vllm", "sglang", "trtllm")
+"""Engines of which each is tried in place of another."""
 LEAST_GAIN = 1.005
 """Smallest factor that counts as a gain; less does not show in whole percent."""
 
@@ -36,13 +39,14 @@ LEAST_GAIN = 1.005
 class Served:
     """A serving configuration: its settings as given and resolved, and a batch over all replicas.
 
-    `command`: the command whose options the recommendations name.
+    `command`: the command whose options the recommendations name. `speculation`: drafts that are verified, if any.
     """
 
     where: Where
     asked: Setup
     load: StaticBatch
     command: str = "generate"
+    speculation: Speculation | None = None
 
     @property
     def batch(self) -> int:
@@ -62,7 +66,7 @@ class Served:
     @cached_property
     def generation(self) -> Generation:
         """The estimate. Raises InputError where the configuration is invalid."""
-        return generation(self.asked, self.load)
+        return generation(self.asked, self.load, self.speculation)
 
     def under(self, layout: Layout) -> Served:
         """The configuration with another layout. Raises InputError where the machine has too few chips."""
@@ -71,7 +75,13 @@ class Served:
 
     def at(self, on: Machine) -> Served:
         """The configuration on another machine. Raises InputError where it is invalid there."""
-        where = replace(self.where, on=on)
+        return self._elsewhere(replace(self.where, on=on))
+
+    def by(self, engine: str) -> Served:
+        """The configuration with another engine. Raises InputError where that engine does not run on the machine."""
+        return self._elsewhere(replace(self.where, engine=engine))
+
+    def _elsewhere(self, where: Where) -> Served:
         return replace(self, where=where, asked=setup(self.asked.model, replace(where, precision=self.asked.formats)))
 
 
@@ -167,7 +177,7 @@ def _rate(g: Generation, tokens: Count, seconds: Count) -> float:
 
 
 def changes(now: Served, fewest: Layout | None = None) -> Iterator[Trial]:
-    """Candidate changes: formats, batch and layout."""
+    """Candidate changes: formats, batch, engine, drafts and layout."""
     model, formats, layout = now.asked.model, now.asked.formats, now.asked.layout
 
     def narrowed(lever: str, what: str, precision: Precision) -> Trial:
@@ -197,6 +207,14 @@ def changes(now: Served, fewest: Layout | None = None) -> Iterator[Trial]:
     if formats.kv.bits > 8 and model.kv_bytes(1):
         yield narrowed("cache", "KV cache in 8 bits", formats.merged("kv=fp8"))
     yield from (larger(factor * now.batch) for factor in (2, 4))
+    if now.asked.engine.id in SERVERS:
+        others = (engines()[name] for name in SERVERS if name != now.asked.engine.id)
+        for engine in (e for e in others if e.runs_on(now.asked.deployment.chip)):
+            yield Trial("engine", f"served by {engine.name}", f"--engine {engine.id}", partial(now.by, engine.id))
+    if now.speculation is None and model.drafts:
+        speculation = Speculation(acceptance=MTP_RIGHT, length=DRAFT_LENGTH, mtp=True)
+        what = f"drafts by its own layer, {MTP_RIGHT:g} accepted"
+        yield Trial("drafts", what, "--mtp", lambda: replace(now, speculation=speculation))
     for degree in ("tp", "dp"):
         size = 2 * getattr(layout, degree)
         yield from resized(degree, f"twice the {degree.upper()}", partial(replace, layout, **{degree: size}))
