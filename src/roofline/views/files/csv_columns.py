@@ -11,13 +11,13 @@ import numpy as np
 
 from roofline.declared.result import FigureValue
 from roofline.declared.sanitize import csv_cell
+from roofline.views.files.decimals import Texts, float_texts, padded, python_texts, whole_texts
 from roofline.whatif.query.columns import ColumnValues, Words
 
 Column = ColumnValues | Sequence[FigureValue]
 AT_ONCE = 2**13
 """Rows whose cells are in memory at the same time."""
-TINY = "e-05"
-"""The exponent that Python writes where CSV has none."""
+FLAGS = padded([b"false", b"true"])
 
 
 def csv_bytes(columns: Mapping[str, Column]) -> bytes:
@@ -45,45 +45,32 @@ def _of_one_type(values: Sequence[FigureValue]) -> Sequence[FigureValue]:
 
 
 def _lines(columns: Sequence[Column], rows: slice) -> bytes:
-    """The lines of some rows; an array that is equal to one before it is written once."""
-    cells: list[list[str]] = []
-    known: dict[tuple[str, bytes], list[str]] = {}
-    for values in columns:
-        if isinstance(values, np.ndarray):
-            content = values.dtype.char, values[rows].tobytes()
+    """The lines of some rows; floats that are equal to those of a column before are written once."""
+    cells: list[Texts] = []
+    known: dict[bytes, Texts] = {}
+    for column in columns:
+        part = Words(column.codes[rows], column.names) if isinstance(column, Words) else column[rows]
+        if isinstance(part, np.ndarray) and part.dtype == np.float64:
+            content = part.tobytes()
             if content not in known:
-                known[content] = _numbers(values[rows].tolist())
+                known[content] = float_texts(part)
             cells.append(known[content])
         else:
-            cells.append(_cells(Words(values.codes[rows], values.names) if isinstance(values, Words) else values[rows]))
-    return ("\n".join(map(",".join, zip(*cells, strict=True))) + "\n").encode()
+            cells.append(_cells(part))
+    ends = [np.full((len(cells[0]), 1), end, dtype=np.uint8) for end in b"," * (len(cells) - 1) + b"\n"]
+    parts = [part for cell_and_end in zip(cells, ends, strict=True) for part in cell_and_end]
+    return np.concatenate(parts, axis=1).tobytes().translate(None, b"\0")
 
 
-def _cells(values: Words | Sequence[FigureValue]) -> list[str]:
+def _cells(values: Column) -> Texts:
     """The cells of a column."""
     if isinstance(values, Words):
-        names = list(map(_word, values.names))
-        return [names[code] for code in values.codes.tolist()]
+        return padded([_word(name).encode() for name in values.names])[values.codes]
+    if isinstance(values, np.ndarray):
+        return FLAGS[values.astype(int)] if values.dtype.kind == "b" else whole_texts(values)
     if any(isinstance(value, str) for value in values):
-        return ["" if value is None else _word(value) for value in values]
-    return _numbers(list(values))
-
-
-def _numbers(values: list[float | None]) -> list[str]:
-    """Numbers or flags of one type, and None."""
-    text = repr(values)[1:-1]
-    for python, written in (("None", ""), ("nan", "NaN"), ("True", "true"), ("False", "false")):
-        text = text.replace(python, written)
-    for digit in "6789":
-        text = text.replace(f"e-0{digit}", f"e-{digit}")
-    cells = text.split(", ")
-    return [_plain(cell) if cell.endswith(TINY) else cell for cell in cells] if TINY in text else cells
-
-
-def _plain(cell: str) -> str:
-    """A number of the exponent −5 without it."""
-    digits = cell.removesuffix(TINY).replace(".", "")
-    return f"-0.0000{digits[1:]}" if digits[0] == "-" else f"0.0000{digits}"
+        return padded([b"" if value is None else _word(value).encode() for value in values])
+    return python_texts(list(values))
 
 
 def _word(word: str) -> str:
