@@ -11,13 +11,13 @@ import numpy as np
 
 from roofline.declared.result import FigureValue
 from roofline.declared.sanitize import csv_cell
-from roofline.views.files.decimals import Texts, float_texts, padded, python_texts, whole_texts
+from roofline.views.files.decimals import Texts, float_texts, text_rows, python_texts, whole_texts
 from roofline.whatif.query.columns import ColumnValues, Words
 
 Column = ColumnValues | Sequence[FigureValue]
 AT_ONCE = 2**13
 """Rows whose cells are in memory at the same time."""
-FLAGS = padded([b"false", b"true"])
+FLAGS = text_rows([b"false", b"true"])
 
 
 def csv_bytes(columns: Mapping[str, Column]) -> bytes:
@@ -65,11 +65,11 @@ def _lines(columns: Sequence[Column], rows: slice) -> bytes:
 def _cells(values: Column) -> Texts:
     """The cells of a column."""
     if isinstance(values, Words):
-        return padded([_word(name).encode() for name in values.names])[values.codes]
+        return text_rows([_word(name).encode() for name in values.names])[values.codes]
     if isinstance(values, np.ndarray):
         return FLAGS[values.astype(int)] if values.dtype.kind == "b" else whole_texts(values)
     if any(isinstance(value, str) for value in values):
-        return padded([b"" if value is None else _word(value).encode() for value in values])
+        return text_rows([b"" if value is None else _word(value).encode() for value in values])
     return python_texts(list(values))
 
 

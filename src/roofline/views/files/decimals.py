@@ -72,18 +72,18 @@ def _shortest(
     rest = ((a * c - whole) + a * d + b * c) + b * d
     most = np.spacing(size) * power / 2
     base = whole.astype(np.int64)
-    sure, found = (whole >= 1e16) & (whole < 1e17), np.zeros(len(size), dtype=bool)
+    sure, settled = (whole >= 1e16) & (whole < 1e17), np.zeros(len(size), dtype=bool)
     digits, last = base.copy(), np.full(len(size), DIGITS - 1, dtype=np.uint8)
     for zeros, step in ((2, 100), (1, 10), (0, 1)):
         left = base % step
         beyond = rest + left
         near = np.rint(beyond / step) * step
         away = np.abs(beyond - near)
-        taken = ~found & (away <= most)
-        sure &= found | ((np.abs(away - most) > DOUBT) & (np.abs(away - step / 2) > DOUBT))
+        taken = ~settled & (away <= most)
+        sure &= settled | ((np.abs(away - most) > DOUBT) & (np.abs(away - step / 2) > DOUBT))
         np.copyto(digits, base - left + near.astype(np.int64), where=taken)
         last -= np.uint8(zeros) * taken
-        found |= taken
+        settled |= taken
     sure &= digits < 10**DIGITS
     digits[~sure] = 10 ** (DIGITS - 1)
     return digits, last, sure
@@ -140,7 +140,7 @@ def python_texts(values: list[float | None], width: int = 0) -> Texts:
     cells = text.split(", ")
     if "e-05" in text:
         cells = [_plain(cell) if cell.endswith("e-05") else cell for cell in cells]
-    return padded([cell.encode() for cell in cells], width)
+    return text_rows([cell.encode() for cell in cells], width)
 
 
 def _plain(cell: str) -> str:
@@ -149,7 +149,7 @@ def _plain(cell: str) -> str:
     return f"-0.0000{digits[1:]}" if digits[0] == "-" else f"0.0000{digits}"
 
 
-def padded(cells: list[bytes], width: int = 0) -> Texts:
+def text_rows(cells: list[bytes], width: int = 0) -> Texts:
     """Texts of any lengths as rows of one width, by default that of the longest."""
     width = width or max(1, *map(len, cells))
     return np.array(cells, dtype=f"S{width}").view(np.uint8).reshape(-1, width)
