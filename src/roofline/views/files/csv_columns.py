@@ -11,7 +11,7 @@ import numpy as np
 
 from roofline.declared.result import FigureValue
 from roofline.declared.sanitize import csv_cell
-from roofline.views.files.decimals import Texts, float_texts, text_rows, python_texts, whole_texts
+from roofline.views.files.decimals import Texts, float_texts, python_texts, text_rows, whole_texts
 from roofline.whatif.query.columns import ColumnValues, Words
 
 Column = ColumnValues | Sequence[FigureValue]
