@@ -37,7 +37,7 @@ def is_there(package: str) -> bool:
         return False
 
 
-def check_frames(field: str, value: object, instead: str = "") -> None:
+def check_frames(field: str, value: str, instead: str = "") -> None:
     """Raise InputError if Polars is missing, which only Parquet and Arrow files and `to_frame` need.
 
     `instead`: what works without it.

@@ -5,7 +5,7 @@ Exponents have no leading zeros (`1e-7`) and begin below 1e-5; flags are `true` 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -25,7 +25,7 @@ def csv_bytes(columns: Mapping[str, Column]) -> bytes:
     return csv_header(columns) + csv_lines(list(columns.values()))
 
 
-def csv_header(names: Mapping[str, object]) -> bytes:
+def csv_header(names: Iterable[str]) -> bytes:
     """The line of the columns' names."""
     return f"{','.join(map(_word, names))}\n".encode()
 

@@ -11,6 +11,7 @@ from time import monotonic
 
 from roofline.declared.checks import integer, names_a_file
 from roofline.declared.errors import InputError
+from roofline.declared.trees import JsonValue
 from roofline.model.sources.untrusted import parse_json, read_bytes
 from roofline.serving.simulate.checkpoint import Ledger, Saved
 from roofline.serving.simulate.recorder import ROW, Row
@@ -186,7 +187,7 @@ def _is_kept(kept: Saved) -> bool:
     return parts is not None and parts >= 0 and rows and isinstance(kept.get("state"), dict)
 
 
-def _is_row(row: object) -> bool:
+def _is_row(row: JsonValue) -> bool:
     """Whether a value of a checkpoint is a row: a number or nothing under every column."""
     return isinstance(row, list) and len(row) == len(ROW) and all(v is None or type(v) in (int, float) for v in row)
 

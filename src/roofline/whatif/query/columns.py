@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,7 +95,7 @@ def first_rows(rows: Rows, most: int, column: str = "", falling: bool = False) -
         return {name: at_rows(values, np.arange(min(most, row_count(rows)))) for name, values in rows.items()}
     values = rows[column]
     if isinstance(values, Words):
-        values = np.unique(np.array(values.names, dtype=object), return_inverse=True)[1][values.codes]
+        values = np.unique(np.array(values.names), return_inverse=True)[1][values.codes]
     keys = values.astype(np.int64) if values.dtype.kind == "b" else values
     keys = -keys if falling else keys
     chosen = np.arange(len(keys))
@@ -117,7 +117,7 @@ def dicts_of(rows: Rows) -> list[dict[str, FigureValue]]:
     return [dict(zip(rows, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def rows_of(dicts: Sequence[Mapping[str, Any]], like: Rows) -> Rows:
+def rows_of(dicts: Sequence[Mapping[str, FigureValue]], like: Rows) -> Rows:
     """Rows from mappings as `dicts_of` makes them, with the columns of `like`.
 
     Raises LookupError, TypeError or ValueError for mappings that are none of such rows.
@@ -129,7 +129,7 @@ def rows_of(dicts: Sequence[Mapping[str, Any]], like: Rows) -> Rows:
         if not all(type(value) in kinds for value in values):
             raise TypeError(f"{name}: values of another kind")
         if isinstance(known, Words):
-            rows[name] = words_of(np.array(values, dtype=object), len(values))
+            rows[name] = words_of(np.array(values), len(values))
         else:
             rows[name] = np.array(values, dtype=known.dtype)
     return rows
