@@ -247,7 +247,12 @@ def _log(folder: Path, change: Callable[[bytes], bytes]) -> Any:
 
 def _checkpointed(folder: Path, change: Callable[[bytes], bytes]) -> Any:
     """The checkpoint of a simulation that goes on."""
-    kept = {"fingerprint": "x", "parts": 1, "waiting": [[1, 0, 0.5]], "state": {"number": 3}}
+    kept = {
+        "fingerprint": "x",
+        "parts": 1,
+        "waiting": [[1, 0, 0.5, 3, 4, 0, 0.1, 0.2, None, 0.3, 0]],
+        "state": {"number": 3},
+    }
     part = folder / "a.csv.part"
     part.mkdir()
     (part / "checkpoint.json").write_bytes(_signed(kept, b"\n", change))

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+import roofline as rl
 from documented import installed
 from roofline.doors.cli.main import main
 from roofline.extras import install_line
@@ -113,3 +114,83 @@ def test_a_command_without_scipy_and_sympy(capsys: pytest.CaptureFixture[str]) -
               "--batch", "8", "--input", "1024", "--output-tokens", "256"])  # fmt: skip
         assert not {"scipy", "sympy"} & {name.partition(".")[0] for name in sys.modules}
     assert "batch = 221 sequences" in capsys.readouterr().out
+
+
+# -- without frames ------------------------------------------------------------------------------------------------
+LLAMA = "meta-llama/Llama-3.1-8B"
+SWEEP = f"sweep {LLAMA} --on h100-sxm b200 --tp 1,2 --batch 1,8 --context 1Ki"
+SERVED = f"{LLAMA} --on h100-sxm --input 1024 --output-tokens 256"
+WITHOUT_FRAMES = (
+    f"analyze {LLAMA}", f"analyze {LLAMA} --on h100-sxm --csv", f"analyze {LLAMA} -o ops.csv", f"{LLAMA} --on h100-sxm",
+    f"explain {LLAMA} attention --context 4096", f"machines {LLAMA} --users 20", f"fit {LLAMA} --on l4 --batch 4",
+    f"generate {SERVED} --batch 16", f"serve {SERVED} --concurrency 32", f"search {SERVED} --concurrency 32",
+    f"solve {SERVED} --find batch --where fits", f"simulate {SERVED} --rate 4 --requests 50 -o requests.csv",
+    f"simulate {LLAMA} --on h100-sxm --trace trace.csv --json",
+    f"train {LLAMA} --on dgx-h100 --batch 128 --tokens 8192", SWEEP, f"{SWEEP} --json", f"{SWEEP} -o rows.csv",
+    f"{SWEEP} --sort=-tpot --columns all --plot tpot.svg",
+    f"report {LLAMA} --on h100-sxm -o report.html --tables tables", f"diff {LLAMA}@l4 {LLAMA}@h100-sxm",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("words", WITHOUT_FRAMES)
+def test_a_command_without_polars(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It prints and writes the same as with it."""
+    trace = "time,input,output\n" + "".join(f"{i},100,20\n" for i in range(20))
+    said: list[tuple[str, dict[str, bytes]]] = []
+    for folder, extras in ((tmp_path / "without", []), (tmp_path / "with", ["frames"])):
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        Path("trace.csv").write_text(trace, encoding="utf-8")
+        with installed(extras):
+            main(words.split())
+            assert extras or "polars" not in sys.modules
+        written = {p.name: p.read_bytes() for p in folder.rglob("*") if p.suffix in (".csv", ".svg", ".html")}
+        said.append((capsys.readouterr().out, written))
+    assert said[0] == said[1]
+    assert said[0][0] or len(said[0][1]) > 1
+
+
+@pytest.mark.parametrize(
+    ("words", "later"),
+    [
+        (f"{SWEEP} -o rows.parquet", "model.load.load"), (f"{SWEEP} -o rows.arrow", "model.load.load"),
+        (f"simulate {SERVED} --rate 4 -o requests.parquet", "model.load.load"),
+        (f"simulate {LLAMA} --on h100-sxm --trace trace.parquet", "serving.simulate.simulate.SimulationRun"),
+        (f"analyze {LLAMA} -o ops.parquet", "model.load.load"),
+        (f"report {LLAMA} --on h100-sxm --tables tables --tables-form parquet", "views.report.make.report_on"),
+    ],
+)  # fmt: skip
+def test_what_needs_polars_says_so_before_anything_is_computed(
+    words: str, later: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("trace.parquet").write_bytes(b"PAR1")
+
+    def never(*args: object, **settings: object) -> None:
+        raise AssertionError(later)
+
+    monkeypatch.setattr(f"roofline.{later}", never)
+    with installed([]), pytest.raises(SystemExit) as stop:
+        main(words.split())
+    out, err = capsys.readouterr()
+    (line,) = err.splitlines()
+    assert (stop.value.code, out, len(line) <= 160) == (2, "", True)
+    assert re.search(r"expected (a file that ends in \.csv|csv|CSV or JSON lines), or Polars: pip install", line)
+    assert install_line("frames") == "pip install 'polars<2,>=1.30'"
+    assert install_line("frames") in line
+    assert [path.name for path in tmp_path.iterdir()] == ["trace.parquet"]
+
+
+def test_a_frame_without_polars_is_an_error_that_names_columns() -> None:
+    swept = rl.sweep(LLAMA, on="h100-sxm", batch=[1, 2], context=64)
+    answers: tuple[rl.Result, ...] = (swept, rl.fit(LLAMA, on="h100-sxm"))
+    with installed([]):
+        for answer in answers:
+            with pytest.raises(rl.InputError) as caught:
+                answer.to_frame()
+            assert str(caught.value) == (
+                f"to_frame: expected columns(), or Polars: {install_line('frames')}, got 'no polars'"
+            )
+            assert len(answer.columns()) > 5

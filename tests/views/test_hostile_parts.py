@@ -42,7 +42,8 @@ def refused(capsys: pytest.CaptureFixture[str], words: str) -> str:
     "values",
     [
         {"parts": -1}, {"parts": "x"}, {"parts": 1.5}, {"waiting": 3}, {"waiting": [3]}, {"state": []}, {"state": None},
-        {"parts": True}, {"waiting": [[]] * requests.PART},
+        {"parts": True}, {"waiting": [list(ROW)] * requests.PART}, {"waiting": [list(ROW[1:])]},
+        {"waiting": [[*ROW[1:], "9"]]}, {"waiting": [[*ROW[1:], True]]},
     ],
 )  # fmt: skip
 def test_a_checkpoint_of_another_shape(tmp_path: Path, values: dict[str, Any]) -> None:
@@ -99,15 +100,40 @@ def test_a_state_that_no_simulation_saved(
     assert "the state that this simulation saved" in refused(capsys, f"{SIMULATE} --out a.csv")
 
 
-def test_parts_that_are_no_tables(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("ending", "content"),
+    [
+        ("parquet", b"ARROW1\0\0" + bytes(100)), ("csv", b""), ("csv", bytes(100)), ("csv", b"0\n1,0,0.5\n"),
+        ("csv", None),
+    ],
+)  # fmt: skip
+def test_parts_that_are_no_tables(tmp_path: Path, ending: str, content: bytes | None) -> None:
+    path = tmp_path / f"a.{ending}"
+    with RequestFile(path) as file:
+        file.begin("x")
+        file(ROW)
+        file._write_part()
+        (part,) = file.folder.iterdir()
+        if content is None:
+            part.write_bytes(part.read_bytes().replace(b"0.5", b"0.6"))
+        else:
+            part.write_bytes(content)
+        with pytest.raises(rl.InputError, match="damaged parts"):
+            file.finish()
+    assert not path.exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_is_no_part(tmp_path: Path) -> None:
     with RequestFile(tmp_path / "a.csv") as file:
         file.begin("x")
         file(ROW)
         file._write_part()
-        (file.folder / "000000.arrow").write_bytes(b"ARROW1\0\0" + bytes(100))
+        (part,) = file.folder.iterdir()
+        part.unlink()
+        os.mkfifo(part)
         with pytest.raises(rl.InputError, match="damaged parts"):
             file.finish()
-    assert not (tmp_path / "a.csv").exists()
 
 
 def line_of(values: Any) -> str:

@@ -18,6 +18,7 @@ from roofline.views.files.append_parquet import Typed, footer_of, written_fields
 from roofline.views.files.sweep_file import SweepFile
 from roofline.views.text.whatif.sweep import Order, PieceTask
 from roofline.whatif.query.axes import space_of
+from roofline.whatif.query.columns import dicts_of
 from roofline.whatif.query.evaluate import Sweeper, sweeper_of
 from roofline.whatif.sweep.sweep import collected, sweep_digest
 from roofline.whatif.sweep.workers import each_in_order
@@ -51,7 +52,7 @@ def write(path: Path, sweeper: Sweeper, killed: int | None = None, cluster: Any 
         for number, piece in enumerate(each_in_order(task, range(first, sweeper.space.pieces), cluster), first):
             if number == killed:
                 raise KilledError
-            file.add(piece.content, piece.rows, {"best": piece.best.to_dicts()})
+            file.add(piece.content, piece.rows, {"best": dicts_of(piece.best)})
     finally:
         file.close()
     if killed == sweeper.space.pieces:

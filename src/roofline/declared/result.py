@@ -18,6 +18,7 @@ from roofline.declared.errors import InputError
 from roofline.declared.maths import is_array
 from roofline.declared.trees import JsonValue
 from roofline.declared.units import BARE, TEXTS, whole
+from roofline.extras import check_frames
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -86,7 +87,11 @@ class Result(Figured):
         return {"schema": self.SCHEMA, **{name: plain(self.figure(name)) for name in self.FIGURES}}
 
     def to_frame(self) -> DataFrame:
-        """The result as a Polars frame: a row per element, a column per number and word."""
+        """The result as a Polars frame: a row per element, a column per number and word.
+
+        Raises InputError if Polars, the extra `frames`, is missing; `columns` has the same without it.
+        """
+        check_frames("to_frame", "no polars", "columns()")
         import polars
 
         return polars.DataFrame(self.columns(), strict=False)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from importlib.util import find_spec
 from typing import Annotated, Any, ClassVar
 
 from roofline.declared.errors import InputError
@@ -14,6 +13,7 @@ from roofline.declared.kinds import Text
 from roofline.declared.maths import Count, is_symbol
 from roofline.declared.question import question
 from roofline.declared.result import Figured, Result, Units
+from roofline.extras import is_there
 from roofline.model.load import Source
 from roofline.model.model import Model
 from roofline.model.modules import Experts, LatentAttention, Module
@@ -155,10 +155,7 @@ def _symbolic(analysis: Analysis, module: Module, name: str, values: dict[str, i
 
 def has_algebra() -> bool:
     """Whether SymPy is installed, which formulas in symbols need."""
-    try:
-        return find_spec("sympy") is not None
-    except ModuleNotFoundError:
-        return False
+    return is_there("sympy")
 
 
 def _figure(name: str, formula: Count, values: dict[str, int], value: Count, source: str) -> ExplainedFigure:

@@ -15,10 +15,13 @@ import pytest
 from fastapi.testclient import TestClient
 
 import roofline as rl
+from documented import installed
 from roofline.declared.units import si
-from roofline.doors.web.allow_list import Allowed
-from roofline.doors.web.questions import QUESTIONS
+from roofline.doors.web.allow_list import NOTHING_MORE, Allowed
+from roofline.doors.web.questions import QUESTIONS, table_answer
+from roofline.doors.web.request_models import TableAsked
 from roofline.doors.web.scenario import Scenario
+from roofline.extras import install_line
 from roofline.model.load import catalog
 from roofline.training.emit.make import hand_over
 from roofline.training.remedies import fixes
@@ -54,6 +57,17 @@ def test_tables_have_a_row_for_each_point(client: TestClient) -> None:
     assert text.count("\n") == 4
     for wrong in ({"name": "table", "body": {}}, {"name": "serve", "body": {**PLACE, "input": 0}}):
         assert client.post("/api/v1/table", json=wrong).status_code == 422
+
+
+def test_a_table_in_parquet_without_polars_is_refused_before_it_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = {"name": "serve", "body": {**PLACE, "concurrency": [1, 8]}}
+    with installed(["web"]):
+        whole = table_answer(TableAsked(**body, form="csv"), NOTHING_MORE)
+        assert whole.count(b"\n") == 3
+        monkeypatch.setattr(rl, "serve", None)
+        with pytest.raises(rl.InputError) as caught:
+            table_answer(TableAsked(**body), NOTHING_MORE)
+    assert str(caught.value) == f"form: expected csv, or Polars: {install_line('frames')}, got 'parquet'"
 
 
 def test_a_report_is_one_page(client: TestClient) -> None:

@@ -16,6 +16,7 @@ from roofline.declared.kinds import Given
 from roofline.declared.question import Hint, group_settings
 from roofline.declared.sanitize import inert_line, inert_lines, shortened
 from roofline.declared.spelling import whole_named
+from roofline.extras import check_frames
 from roofline.model.model import Model
 from roofline.work.step import USUAL_TOKENS, Step
 
@@ -168,7 +169,8 @@ ENDINGS = {".json": "json", ".csv": "csv", ".parquet": "parquet", ".md": "md", "
 def form_of(output: Path | None, asked: Mapping[str, bool]) -> str:
     """Output format: the format option if given, else from the file extension; "" (a table) for stdout.
 
-    Raises InputError if option and extension disagree, or if the extension is unknown and no option is given.
+    Raises InputError if option and extension disagree, if the extension is unknown and no option is given, and for
+    Parquet where Polars is missing.
     """
     option = next((form for form, wanted in asked.items() if wanted), "")
     if output is None:
@@ -178,6 +180,8 @@ def form_of(output: Path | None, asked: Mapping[str, bool]) -> str:
         raise InputError("--out", str(output), f"an ending that goes with --{option}")
     if not option and ending is None:
         raise InputError("--out", str(output), f"a file that ends in {', '.join(filter(None, ENDINGS))}")
+    if (option or ending) == "parquet":
+        check_frames("--out", str(output), "a file that ends in .csv")
     return option or ending or ""
 
 

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from io import BytesIO
 
-import polars
-
 import roofline as rl
 from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.groups import PlaceSettings
-from roofline.declared.result import plain
+from roofline.declared.result import Result, plain
 from roofline.declared.trees import JsonObject
 from roofline.doors.web import request_models as b
 from roofline.doors.web.allow_list import Allowed, chosen_machine
 from roofline.doors.web.answers import ApiAnswer, given_fields, given_search
 from roofline.doors.web.gguf_model import dropped
+from roofline.extras import check_frames
 from roofline.hardware.chip import Chip
 from roofline.layout.layout import layout_named
 from roofline.model.load import catalog
 from roofline.training.emit.make import hand_over
 from roofline.training.remedies import fixes
+from roofline.views.files.csv_columns import csv_bytes
 from roofline.views.report.completed import Finished
 from roofline.views.report.page import html
 from roofline.whatif.diff import Side
@@ -147,17 +147,18 @@ def report_answer(asked: b.Body, allowed: Allowed) -> bytes | Finished:
     return whole if form == "json" else html(whole).encode()
 
 
-def table_bytes(frame: polars.DataFrame, form: str) -> bytes:
-    """Serialize a frame as a CSV or Parquet file."""
+def table_bytes(answer: Result, form: str) -> bytes:
+    """Serialize an answer as a CSV or Parquet file."""
+    if form == "csv":
+        return csv_bytes(answer.columns())
     file = BytesIO()
-    if form == "parquet":
-        frame.write_parquet(file)
-    else:
-        frame.write_csv(file)
+    answer.to_frame().write_parquet(file)
     return file.getvalue()
 
 
-def check_table(name: str) -> None:
-    """Raise InputError for a route whose answer is not a table."""
+def check_table(name: str, form: str) -> None:
+    """Raise InputError for a route whose answer is not a table, and for Parquet where Polars is missing."""
     if name not in TABLES:
         raise not_one_of("name", name, TABLES)
+    if form == "parquet":
+        check_frames("form", form, "csv")

@@ -43,7 +43,7 @@ class ApiQuestion:
 
 def table_answer(asked: b.Body, allowed: Allowed) -> bytes:
     """An answer as a CSV or Parquet table with one row per point."""
-    more.check_table(asked.name)
+    more.check_table(asked.name, asked.form)
     question = QUESTIONS[asked.name]
     try:
         body = question.body.model_validate(asked.body)
@@ -51,7 +51,7 @@ def table_answer(asked: b.Body, allowed: Allowed) -> bytes:
         raise invalid_body(error, question.body) from error
     answer = question.answer(body, allowed)
     assert isinstance(answer, Result)
-    return more.table_bytes(answer.to_frame(), asked.form)
+    return more.table_bytes(answer, asked.form)
 
 
 QUESTIONS = MappingProxyType({

@@ -10,15 +10,21 @@ from secrets import token_hex
 from shutil import rmtree
 
 from roofline.declared.errors import InputError, nearest
+from roofline.extras import check_frames
 
 NEW_FILE = "a new file, or --force to overwrite it"
 
 
 def check_ending(path: Path, endings: Sequence[str], field: str = "output") -> None:
-    """Raises InputError for a file whose ending is none of these; `field` is what the error is of."""
+    """Raises InputError for a file whose ending is none of these, and for Parquet and Arrow where Polars is missing.
+
+    `field` is what the error is of.
+    """
     ending = path.suffix.lower()
     if ending not in endings:
         raise InputError(field, str(path), f"a file that ends in {', '.join(endings)}", nearest(ending, endings))
+    if ending in (".parquet", ".arrow"):
+        check_frames(field, str(path), "a file that ends in .csv")
 
 
 def pours(path: Path) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from json import dumps
 from pathlib import Path
@@ -11,10 +11,12 @@ from time import monotonic
 
 from roofline.declared.checks import integer, names_a_file
 from roofline.declared.errors import InputError
+from roofline.declared.trees import JsonValue
 from roofline.model.sources.untrusted import parse_json, read_bytes
 from roofline.serving.simulate.checkpoint import Ledger, Saved
 from roofline.serving.simulate.recorder import ROW, Row
 from roofline.views.files.atomic import check_ending, check_file, whole_file
+from roofline.views.files.csv_columns import csv_header, csv_lines
 from roofline.views.files.lock import FileLock
 
 ENDINGS = (".parquet", ".csv")
@@ -27,7 +29,7 @@ EVERY_S = 10.0
 """A checkpoint is written after so many rows or seconds."""
 CHECKPOINT = "checkpoint.json"
 LARGEST = 2**29
-"""Bytes of a checkpoint at most: a million requests under way take half of it."""
+"""Bytes of a checkpoint or a part at most: a million requests under way take half of it."""
 
 
 class RequestFile(Ledger):
@@ -42,6 +44,7 @@ class RequestFile(Ledger):
         check_ending(path, ENDINGS, field)
         check_file(path, force, field)
         self.path, self.force, self.field = path, force, field
+        self.csv = path.suffix.lower() == ".csv"
         self.folder = path.with_name(f"{path.name}.part")
         self.lock = FileLock(path.with_name(f"{path.name}.lock"), field)
         self.parts = self.saved = 0
@@ -65,12 +68,20 @@ class RequestFile(Ledger):
             self._write_part()
 
     def _write_part(self) -> None:
-        from polars import DataFrame
+        if self.csv:
+            lines = csv_lines([_of_kind(place, kind, self.waiting) for place, kind in enumerate(ROW.values())])
+            content = sha256(lines).hexdigest().encode() + b"\n" + lines
+            self._write(self._part(self.parts), lambda path: path.write_bytes(content))
+        else:
+            from polars import DataFrame
 
-        frame = DataFrame(self.waiting, schema=ROW, orient="row")
-        self._write(self.folder / f"{self.parts:06}.arrow", frame.write_ipc)
+            frame = DataFrame(self.waiting, schema=ROW, orient="row")
+            self._write(self._part(self.parts), frame.write_ipc)
         self.parts += 1
         self.waiting.clear()
+
+    def _part(self, number: int) -> Path:
+        return self.folder / f"{number:06}{'.lines' if self.csv else '.arrow'}"
 
     def _write(self, path: Path, fill: Callable[[Path], object], force: bool = True) -> None:
         whole_file(path, fill, self.field, force=force)
@@ -138,30 +149,54 @@ class RequestFile(Ledger):
     # -- the end ---------------------------------------------------------------------------------------------------
     def finish(self) -> None:
         """Joins the parts into the file and removes them. Raises InputError where it cannot be written."""
+        if self.waiting or not self.parts:
+            self._write_part()
+        self._write(self.path, self._join_csv if self.csv else self._join_parquet, self.force)
+        rmtree(self.folder)
+        self.lock.release()
+
+    def _join_csv(self, path: Path) -> None:
+        with path.open("wb") as file:
+            file.write(csv_header(ROW))
+            for number in range(self.parts):
+                part = self._part(number)
+                if not names_a_file(part):
+                    raise self._damaged()
+                digest, _, lines = read_bytes(part, LARGEST, self.field).partition(b"\n")
+                if sha256(lines).hexdigest().encode() != digest:
+                    raise self._damaged()
+                file.write(lines)
+
+    def _join_parquet(self, path: Path) -> None:
         from polars import scan_ipc
         from polars.exceptions import PanicException, PolarsError
 
-        if self.waiting or not self.parts:
-            self._write_part()
-        frame = scan_ipc([self.folder / f"{part:06}.arrow" for part in range(self.parts)])
         try:
-            if self.path.suffix.lower() == ".csv":
-                self._write(self.path, lambda path: frame.sink_csv(path), self.force)
-            else:
-                self._write(self.path, lambda path: frame.sink_parquet(path, row_group_size=GROUP), self.force)
+            scan_ipc([self._part(number) for number in range(self.parts)]).sink_parquet(path, row_group_size=GROUP)
         except (PolarsError, PanicException):
-            raise InputError(self.field, "damaged parts", f"no folder {self.folder.name}, to begin anew") from None
-        rmtree(self.folder)
-        self.lock.release()
+            raise self._damaged() from None
+
+    def _damaged(self) -> InputError:
+        return InputError(self.field, "damaged parts", f"no folder {self.folder.name}, to begin anew")
 
 
 def _is_kept(kept: Saved) -> bool:
     """Whether a checkpoint has what `save` writes."""
     parts, waiting = integer(kept.get("parts")), kept.get("waiting")
-    rows = isinstance(waiting, list) and len(waiting) < PART and all(isinstance(row, list) for row in waiting)
+    rows = isinstance(waiting, list) and len(waiting) < PART and all(map(_is_row, waiting))
     return parts is not None and parts >= 0 and rows and isinstance(kept.get("state"), dict)
+
+
+def _is_row(row: JsonValue) -> bool:
+    """Whether a value of a checkpoint is a row: a number or nothing under every column."""
+    return isinstance(row, list) and len(row) == len(ROW) and all(v is None or type(v) in (int, float) for v in row)
+
+
+def _of_kind(place: int, kind: type[float], rows: Sequence[Row]) -> list[float | None]:
+    """The column at a place of some rows; what is missing stays so."""
+    return [None if (value := row[place]) is None else kind(value) for row in rows]
 
 
 def _ours(folder: Path) -> bool:
     """Whether a folder holds nothing but parts of requests, some of them half written."""
-    return folder.is_dir() and all(p.name.endswith((".arrow", ".json")) for p in folder.iterdir())
+    return folder.is_dir() and all(p.name.endswith((".arrow", ".json", ".lines")) for p in folder.iterdir())

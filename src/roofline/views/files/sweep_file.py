@@ -15,8 +15,6 @@ from json import dumps
 from pathlib import Path
 from typing import BinaryIO, TypedDict, TypeGuard
 
-from polars import CompatLevel, DataFrame
-
 from roofline.declared.checks import integer, names_a_file
 from roofline.declared.errors import InputError
 from roofline.declared.trees import JsonObject
@@ -24,6 +22,7 @@ from roofline.model.sources.untrusted import parse_json, read_bytes
 from roofline.serving.simulate.tables.parquet import MAGIC
 from roofline.views.files.append_parquet import group_part, whole_footer
 from roofline.views.files.atomic import check_ending, check_file
+from roofline.views.files.csv_columns import csv_bytes
 from roofline.whatif.query.columns import Rows, frame_of
 
 ENDINGS = (".parquet", ".csv", ".arrow")
@@ -35,11 +34,13 @@ STREAM_END = b"\xff\xff\xff\xff\0\0\0\0"
 
 def encoded(rows: Rows, ending: str) -> bytes:
     """A piece as a file of its own: what a worker hands back."""
+    if ending == ".csv":
+        return csv_bytes(rows)
+    from polars import CompatLevel
+
     frame, content = frame_of(rows), BytesIO()
     if ending == ".parquet":
         frame.write_parquet(content, row_group_size=max(1, frame.height), compression="zstd", compression_level=1)
-    elif ending == ".csv":
-        frame.write_csv(content)
     else:
         frame.rechunk().write_ipc_stream(content, compat_level=CompatLevel.oldest())
     return content.getvalue()
@@ -203,8 +204,3 @@ def _is_line(kept: JsonObject) -> TypeGuard[LogLine]:
 def _schema_end(stream: bytes) -> int:
     """Where the schema of an Arrow stream ends: a marker, the length of the message, and the message."""
     return 8 + int.from_bytes(stream[4:8], "little")
-
-
-def rows_of(frame: DataFrame) -> Sequence[JsonObject]:
-    """The rows of a small frame, for a log."""
-    return frame.to_dicts()

@@ -10,6 +10,7 @@ from roofline.declared.errors import not_one_of
 from roofline.declared.groups import PlaceSettings
 from roofline.declared.kinds import Switch
 from roofline.declared.question import question
+from roofline.extras import check_frames
 from roofline.model.load import Source, model_of
 from roofline.model.model import Model
 from roofline.views.files.atomic import check_ending, check_file, check_folder, whole_file, whole_folder
@@ -40,8 +41,8 @@ def report(
     `batch` prompts of `input` tokens (1024, or what the context leaves) that each generate `output_tokens` (256), over
     all replicas of `layout`; `precision` and `engine` as in `generate`. `train`: an optimizer step of that batch too.
     `output`: a file that ends in .html (one page), .md (with a folder `…_files` beside it) or .json. `tables`: a
-    folder for every table as a file, `tables_form` csv or parquet. `progress` is called as sections and pictures
-    are done. Raises InputError for what is not understood and for what cannot be written.
+    folder for every table as a file, `tables_form` csv, or parquet (with Polars). `progress` is called as sections and
+    pictures are done. Raises InputError for what is not understood and for what cannot be written.
     """
     page = None if output is None else Path(output)
     if page is not None:
@@ -51,6 +52,8 @@ def report(
         check_folder(Path(tables), force)
     if tables_form not in get_args(TableForm):
         raise not_one_of("tables_form", tables_form, get_args(TableForm))
+    if tables is not None and tables_form == "parquet":
+        check_frames("tables_form", tables_form, "csv")
     subject = report_on(model_of(model), place, sizes, train=train)
     files = None if page is None or page.suffix.lower() != ".md" else page.with_name(f"{page.stem}_files")
     if files is not None:

@@ -14,6 +14,7 @@ from roofline.declared.maths import Count
 from roofline.declared.result import Figured, Units
 from roofline.declared.sanitize import csv_cell, inert_line, inert_lines, inert_markdown, markdown_cell
 from roofline.declared.units import written
+from roofline.extras import check_frames
 
 T = TypeVar("T")
 TableCell: TypeAlias = Count | str | tuple[Count, Count] | None
@@ -213,7 +214,8 @@ def csv_text(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def parquet(header: Sequence[str], rows: Sequence[Sequence[object]]) -> bytes:
-    """A Parquet file of plain numbers and words, a column for each heading."""
+    """A Parquet file of plain numbers and words, a column for each heading. Raises InputError if Polars is missing."""
+    check_frames("form", "parquet", "csv")
     import polars
 
     columns = {name: [row[i] for row in rows] for i, name in enumerate(header)}

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from roofline.declared.arrays import Array
 from roofline.declared.result import FigureValue
+from roofline.extras import check_frames
 
 if TYPE_CHECKING:
     from polars import DataFrame, Series
@@ -75,8 +76,72 @@ def at_rows(values: ColumnValues, rows: Array) -> ColumnValues:
     return Words(values.codes[rows], values.names) if isinstance(values, Words) else values[rows]
 
 
+def row_count(rows: Rows) -> int:
+    """Number of rows."""
+    return len(next(iter(rows.values())))
+
+
+def joined_rows(parts: Sequence[Rows]) -> Rows:
+    """Rows of several parts, one after the other; all have the same columns."""
+    return {name: joined_values([part[name] for part in parts]) for name in parts[0]}
+
+
+def first_rows(rows: Rows, most: int, column: str = "", falling: bool = False) -> Rows:
+    """The first `most` rows, or those with the least, if `falling` with the most, of a column; NaN comes last.
+
+    Equal ones keep their order.
+    """
+    if not column:
+        return {name: at_rows(values, np.arange(min(most, row_count(rows)))) for name, values in rows.items()}
+    values = rows[column]
+    if isinstance(values, Words):
+        values = np.unique(np.array(values.names), return_inverse=True)[1][values.codes]
+    keys = values.astype(np.int64) if values.dtype.kind == "b" else values
+    keys = -keys if falling else keys
+    chosen = np.arange(len(keys))
+    if most < len(keys):  # only these are sorted
+        chosen = np.flatnonzero(~(keys > np.partition(keys, most - 1)[most - 1]))
+    order = chosen[np.argsort(keys[chosen], kind="stable")][:most]
+    return {name: at_rows(values, order) for name, values in rows.items()}
+
+
+def listed_values(values: ColumnValues) -> list[FigureValue]:
+    """The values as plain Python values."""
+    plain: list[FigureValue] = (values.text() if isinstance(values, Words) else values).tolist()
+    return plain
+
+
+def dicts_of(rows: Rows) -> list[dict[str, FigureValue]]:
+    """Every row as a mapping of plain values; for few rows."""
+    columns = [listed_values(values) for values in rows.values()]
+    return [dict(zip(rows, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def rows_of(dicts: Sequence[Mapping[str, FigureValue]], like: Rows) -> Rows:
+    """Rows from mappings as `dicts_of` makes them, with the columns of `like`.
+
+    Raises LookupError, TypeError or ValueError for mappings that are none of such rows.
+    """
+    rows: dict[str, ColumnValues] = {}
+    for name, known in like.items():
+        values = [row[name] for row in dicts]
+        kinds = (str,) if isinstance(known, Words) else KINDS[known.dtype.kind]
+        if not all(type(value) in kinds for value in values):
+            raise TypeError(f"{name}: values of another kind")
+        if isinstance(known, Words):
+            rows[name] = words_of(np.array(values), len(values))
+        else:
+            rows[name] = np.array(values, dtype=known.dtype)
+    return rows
+
+
+KINDS = {"b": (bool,), "i": (int,), "f": (float,)}
+"""Kind of a column's numbers → the types of its plain values."""
+
+
 def frame_of(rows: Rows) -> DataFrame:
-    """The rows as a Polars frame; words become text."""
+    """The rows as a Polars frame; words become text. Raises InputError if Polars is missing."""
+    check_frames("to_frame", "no polars", "columns()")
     import polars
 
     def series(name: str, values: ColumnValues) -> Series:

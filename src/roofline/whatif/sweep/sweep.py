@@ -17,7 +17,7 @@ from roofline.model.model import Model
 from roofline.serving.simulate.checkpoint import digest_of
 from roofline.version import __version__
 from roofline.whatif.query.axes import space_of
-from roofline.whatif.query.columns import ColumnValues, Rows, Words, frame_of, joined_values
+from roofline.whatif.query.columns import Rows, Words, frame_of, joined_rows, listed_values, row_count
 from roofline.whatif.query.evaluate import PieceRows, Sweeper, sweeper_of
 from roofline.whatif.search.space import Space
 from roofline.whatif.sweep.workers import each_in_order
@@ -76,7 +76,7 @@ class Sweep(Result):
     @property
     def rows(self) -> int:
         """Number of points that are valid and meet the condition."""
-        return len(next(iter(self.values.values())))
+        return row_count(self.values)
 
     @property
     def columns_of(self) -> Mapping[str, str]:
@@ -93,7 +93,7 @@ class Sweep(Result):
         return (self.rows,)
 
     def columns(self) -> dict[str, list[FigureValue]]:
-        return {name: _listed(values) for name, values in self.values.items()}
+        return {name: listed_values(values) for name, values in self.values.items()}
 
     def to_frame(self) -> DataFrame:
         return frame_of(self.values)
@@ -104,11 +104,6 @@ class Sweep(Result):
             raise not_one_of("column", name, self.values)
         values = self.values[name]
         return values.text() if isinstance(values, Words) else values
-
-
-def _listed(values: ColumnValues) -> list[FigureValue]:
-    plain: list[FigureValue] = (values.text() if isinstance(values, Words) else values).tolist()
-    return plain
 
 
 def axis_sizes(space: Space) -> Mapping[str, int]:
@@ -160,8 +155,7 @@ def collected(sweeper: Sweeper, pieces: Iterable[PieceRows]) -> Sweep:
         dropped.update(piece.dropped)
         if piece.size or not parts:
             parts.append(piece.rows)
-    values = {column.name: joined_values([part[column.name] for part in parts]) for column in sweeper.columns}
-    return Sweep(sweeper, values, dict(dropped))
+    return Sweep(sweeper, joined_rows(parts), dict(dropped))
 
 
 def sweep_digest(sweeper: Sweeper) -> str:

@@ -71,7 +71,7 @@ def analyze(
     md:
         Markdown.
     out:
-        Write to this file instead of stdout: JSON, CSV, Parquet or Markdown, by its extension.
+        Write to this file instead of stdout: JSON, CSV, Markdown or (with Polars) Parquet, by its extension.
     force:
         Overwrite the file.
     """

@@ -53,7 +53,7 @@ def report(
     tables:
         A folder to write every table to, including the grid of sensitivities.
     tables_form:
-        The format of these tables.
+        The format of these tables; Parquet needs Polars.
     force:
         Overwrite files.
     """

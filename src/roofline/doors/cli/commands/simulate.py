@@ -70,8 +70,8 @@ def simulate(
     slo:
         The former spelling of --ttft, --tpot and --latency: `ttft=2s,tpot=50ms,latency=20s`.
     out:
-        A `.parquet` or `.csv` file for all requests after the warm-up. The same command resumes a run that was killed
-        or interrupted.
+        A `.csv` or, with Polars, `.parquet` file for all requests after the warm-up. The same command resumes a run
+        that was killed or interrupted.
     plot:
         A picture: requests and memory over time, and distributions; `.png`, `.svg`, `.pdf`, `.html` (Plotly).
     theme:

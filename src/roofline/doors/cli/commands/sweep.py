@@ -32,9 +32,8 @@ from roofline.doors.cli.derived import options_given, with_settings
 from roofline.whatif.query.axes import AXES, NUMBERS
 
 if TYPE_CHECKING:
-    from polars import DataFrame
-
     from roofline.views.text.whatif.sweep import Order
+    from roofline.whatif.query.columns import Rows
     from roofline.whatif.query.evaluate import Sweeper
     from roofline.whatif.sweep.sweep import Sweep
 
@@ -93,7 +92,8 @@ def sweep(
     rows:
         Number of rows to show.
     out:
-        Write all rows to a `.parquet`, `.csv` or `.arrow` file (an Arrow stream), piece by piece, in little memory.
+        Write all rows to a `.csv`, `.parquet` or `.arrow` file (an Arrow stream), piece by piece, in little memory. The
+        last two need Polars.
     resume:
         Continue an --out file of the same sweep after it was killed; the result is byte-identical.
     cluster:
@@ -110,6 +110,8 @@ def sweep(
         Overwrite files, and restart a killed sweep.
     """
     from roofline.model.load import load
+    from roofline.views.files.atomic import check_ending
+    from roofline.views.files.sweep_file import ENDINGS
     from roofline.views.text.whatif.sweep import order_named, size_text
     from roofline.whatif.query.axes import space_of
     from roofline.whatif.query.evaluate import sweeper_of
@@ -125,6 +127,8 @@ def sweep(
         raise InputError("--resume", "nothing", "--out with it")
     if plot is not None:
         _check_picture(plot, force)
+    if out is not None:
+        check_ending(out, ENDINGS, "--out")
     if "precision" in axes:
         axes["precision"] = [None if word == "checkpoint" else word for word in axes["precision"]]
     built = [load(model, revision=revision, headers=headers) for model in models]
@@ -174,27 +178,24 @@ def _in_memory(sweeper: Sweeper, order: Order, cluster: str | None, shown: _Show
     if shown.json:
         print_json(result.to_dict())
     else:
-        _print(sweeper, order.best(result.to_frame()), result.rows, order)
+        _print(sweeper, order.best(result.values), result.rows, order)
     if shown.plot is not None and result.rows:
         _draw(result, shown)
     _end(result.dropped, result.rows)
 
 
 def _to_file(sweeper: Sweeper, order: Order, to: _Target) -> None:
-    import polars
-
     from roofline.views.files.sweep_file import SweepFile
     from roofline.views.text.whatif.sweep import PieceTask
-    from roofline.whatif.query.columns import frame_of
+    from roofline.whatif.query.columns import dicts_of, joined_rows, rows_of
     from roofline.whatif.sweep.sweep import sweep_digest
     from roofline.whatif.sweep.workers import each_in_order
 
     empty = sweeper.no_rows()
     file = SweepFile(to.out, empty, sweep_digest(sweeper) + repr(order), resume=to.resume, force=to.force)
     try:
-        best, dropped = frame_of(empty), Counter[str](file.kept.get("dropped", {}))
-        best = polars.DataFrame(file.kept.get("best", []), schema=best.schema)
-    except (AttributeError, LookupError, TypeError, ValueError, polars.exceptions.PolarsError):
+        best, dropped = rows_of(file.kept.get("best", []), empty), Counter[str](file.kept.get("dropped", {}))
+    except (AttributeError, LookupError, OverflowError, TypeError, ValueError):
         file.close()
         raise InputError("--out", file.log.name, "the log of this sweep, or --force to begin anew") from None
     first, last = file.pieces, sweeper.space.pieces
@@ -204,9 +205,9 @@ def _to_file(sweeper: Sweeper, order: Order, to: _Target) -> None:
         with _progress(last) as done:
             task = PieceTask(sweeper, file.ending, order)
             for number, piece in enumerate(each_in_order(task, range(first, last), to.cluster), first):
-                best = order.best(polars.concat([best, piece.best]))
+                best = order.best(joined_rows([best, piece.best]))
                 dropped.update(piece.dropped)
-                file.add(piece.content, piece.rows, {"dropped": dict(dropped), "best": best.to_dicts()})
+                file.add(piece.content, piece.rows, {"dropped": dict(dropped), "best": dicts_of(best)})
                 done(number, piece)
     except BaseException:
         file.close()
@@ -217,11 +218,12 @@ def _to_file(sweeper: Sweeper, order: Order, to: _Target) -> None:
     _end(dropped, file.rows)
 
 
-def _print(sweeper: Sweeper, best: DataFrame, rows: int, order: Order) -> None:
+def _print(sweeper: Sweeper, best: Rows, rows: int, order: Order) -> None:
     from roofline.views.text.tables import print_tables
     from roofline.views.text.whatif.sweep import rows_table, rows_text
+    from roofline.whatif.query.columns import row_count
 
-    print_tables((rows_table(sweeper, best), f"\n{rows_text(sweeper.space, rows, best.height, order)}"))
+    print_tables((rows_table(sweeper, best), f"\n{rows_text(sweeper.space, rows, row_count(best), order)}"))
 
 
 def _end(dropped: Mapping[str, int], rows: int) -> None:

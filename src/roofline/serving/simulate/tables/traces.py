@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from roofline.declared.arrays import Array
 from roofline.declared.errors import InputError
 from roofline.declared.spelling import LONGEST_TIME
+from roofline.extras import check_frames
 from roofline.model.sources.untrusted import printable
 from roofline.serving.simulate.tables.columns import chain_column, id_column, time_column, whole_column
 from roofline.serving.simulate.tables.parsers import number_above
@@ -111,6 +112,8 @@ class Trace:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", Path(self.path))
+        if self.path.suffix.lower() == ".parquet":
+            check_frames("trace", self.name, "CSV or JSON lines")
         number_above("speed", self.speed, FASTEST_REPLAY)
 
     @property

@@ -5,20 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from roofline.declared.errors import not_one_of
 from roofline.declared.units import TEXTS, counted, whole
 from roofline.views.files.sweep_file import encoded
 from roofline.views.text.tables import Column, Table, TableCell
-from roofline.whatif.query.columns import frame_of
+from roofline.whatif.query.columns import Rows, dicts_of, first_rows
 from roofline.whatif.query.evaluate import Sweeper
 from roofline.whatif.query.figures import ColumnKind
 from roofline.whatif.search.space import Space
 from roofline.whatif.sweep.sweep import axis_sizes
-
-if TYPE_CHECKING:
-    from polars import DataFrame
 
 
 @dataclass(frozen=True)
@@ -29,11 +25,9 @@ class Order:
     column: str = ""
     falling: bool = False
 
-    def best(self, frame: DataFrame) -> DataFrame:
+    def best(self, rows: Rows) -> Rows:
         """The rows shown of some."""
-        if self.column:
-            frame = frame.sort(self.column, descending=self.falling, nulls_last=True, maintain_order=True)
-        return frame.head(self.most)
+        return first_rows(rows, self.most, self.column, self.falling)
 
 
 def order_named(text: str | None, most: int, sweeper: Sweeper) -> Order:
@@ -54,7 +48,7 @@ class PieceFile:
     content: bytes
     rows: int
     dropped: Mapping[str, int]
-    best: DataFrame
+    best: Rows
 
 
 @dataclass(frozen=True)
@@ -69,7 +63,7 @@ class PieceTask:
         piece = self.sweeper.piece(number)
         return PieceFile(
             encoded(piece.rows, self.ending) if piece.size else b"", piece.size, piece.dropped,
-            self.order.best(frame_of(piece.rows)),
+            self.order.best(piece.rows),
         )  # fmt: skip
 
 
@@ -80,17 +74,17 @@ def size_text(space: Space) -> str:
     return f"{counted(space.points, 'point')} of {space.phase}" + (f": {' × '.join(sizes)}" if len(sizes) > 1 else "")
 
 
-def rows_table(sweeper: Sweeper, frame: DataFrame) -> Table:
+def rows_table(sweeper: Sweeper, shown: Rows) -> Table:
     """Rows under their columns; an axis with one value is in the title."""
     single = {name for name, size in axis_sizes(sweeper.space).items() if size == 1}
-    if "layout" not in axis_sizes(sweeper.space) and frame["layout"].n_unique() == 1:
+    dicts = dicts_of(shown)
+    if "layout" not in axis_sizes(sweeper.space) and len({row["layout"] for row in dicts}) == 1:
         single.add("layout")
-    title = [f"{name} {frame[name][0]}" for name in frame.columns if name in single and frame.height]
+    title = [f"{name} {value}" for row in dicts[:1] for name, value in row.items() if name in single]
     kinds = [column for column in sweeper.columns if column.name not in single]
     columns = tuple(_column(kind, place) for place, kind in enumerate(kinds))
     rows = tuple(
-        tuple(_cell(row[kind.name], column) for kind, column in zip(kinds, columns, strict=True))
-        for row in frame.to_dicts()
+        tuple(_cell(row[kind.name], column) for kind, column in zip(kinds, columns, strict=True)) for row in dicts
     )
     return Table(columns, rows, title=f"{sweeper.space.phase}: {', '.join(title)}" if title else sweeper.space.phase)
 
