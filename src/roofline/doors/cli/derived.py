@@ -25,7 +25,8 @@ from cyclopts import Parameter, Token
 from roofline.declared.errors import InputError
 from roofline.declared.kinds import Given, ValueKind
 from roofline.declared.question import NEEDED, Function, Hint, Setting, Settings, declaration_of, question_settings
-from roofline.doors.cli.common import Headers, ModelArgument, Revision
+from roofline.doors.cli.common import Headers, ModelArgument, Revision, Wide
+from roofline.views.text.tables import all_columns
 
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 WHAT_IS_LEFT = inspect.Parameter.VAR_KEYWORD
@@ -84,6 +85,22 @@ def with_settings(
         return run
 
     return with_options
+
+
+def with_tables(function: Callable[..., None]) -> Callable[..., None]:
+    """Decorator of a command that prints tables: it has `--wide`."""
+    parts = inspect.signature(function, eval_str=True).parameters.values()
+
+    @wraps(function)
+    def run(*args: Given, wide: bool = False, **given: Given) -> None:
+        with all_columns(wide):
+            function(*args, **given)
+
+    run.__annotations__ = {}  # Cyclopts reads the annotations of __signature__
+    run.__signature__ = inspect.Signature([  # type: ignore[attr-defined]
+        *parts, inspect.Parameter("wide", KEYWORD, default=False, annotation=Wide)
+    ])  # fmt: skip
+    return run
 
 
 # -- errors --------------------------------------------------------------------------------------------------------

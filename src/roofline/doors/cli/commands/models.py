@@ -15,7 +15,7 @@ from roofline.declared.errors import InputError
 from roofline.declared.kinds import Given
 from roofline.declared.question import Settings, question_settings
 from roofline.doors.cli.common import Form, Headers, Revision, Switch, progress_bar, refuse, warn
-from roofline.doors.cli.derived import option_name, options_given, with_settings
+from roofline.doors.cli.derived import option_name, options_given, with_settings, with_tables
 from roofline.whatif.search.what_fits import OF_ONE, formats_that_run, what_runs
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ RUNS = {name: replace(s, default=s.default and None, help=s.help if name == "on"
 """Settings of the search for models that run on a machine; without defaults, as they require `--on`."""
 
 
+@with_tables
 @with_settings(RUNS, optional=("on",))
 def models(
     name: Annotated[

@@ -26,7 +26,7 @@ from roofline.doors.cli.common import (
     warn,
 )
 from roofline.doors.cli.defaults import is_default
-from roofline.doors.cli.derived import option_name, options_given, with_settings
+from roofline.doors.cli.derived import option_name, options_given, with_settings, with_tables
 from roofline.model.load import load
 from roofline.model.model import Model
 from roofline.views.text.inference.cost import assumed_lines
@@ -56,6 +56,7 @@ OF_TRAINING = {name: replace(setting, default=None, help=f"With --train: {settin
                for name, setting in OF_LAYOUTS.items() if name not in OF_SERVING}  # fmt: skip
 
 
+@with_tables
 @with_settings(
     {**OF_SERVING, **OF_TRAINING}, several=(*SEVERAL, "recipe", "schedule"), optional=("input", "output_tokens")
 )

@@ -14,11 +14,11 @@ def columns(s: Search) -> tuple[Column, ...]:
     """The columns of the ways; times are those that limits are of."""
     of = _whose(s)
     return (
-        Column("#"), Column("plan", wrap=True), Column("chips", "count"), Column("in flight", "count"),
-        Column(f"TTFT{of}", "s"), Column(f"TPOT{of}", "s"), Column("tokens/s/chip", "tokens/s"),
-        Column("tokens/s/user", "tokens/s", drop=2), Column("$/Mtok out", "USD", drop=1), Column("J/token", drop=2),
-        *((Column("within", "share", drop=3),) if of else ()), Column("chance", "share", drop=3),
-        Column("why not first", wrap=True, drop=4),
+        Column("#"), Column("plan", long=28), Column("chips", "count", drop=5), Column("in flight", "count", drop=4),
+        Column(f"TTFT{of}", "s", drop=1), Column(f"TPOT{of}", "s"), Column("tokens/s/chip", "tokens/s"),
+        Column("tokens/s/user", "tokens/s", drop=7), Column("$/Mtok out", "USD", drop=2), Column("J/token", drop=8),
+        *((Column("within", "share", drop=6),) if of else ()), Column("chance", "share", drop=3),
+        Column("why not first", drop=9, long=20),
     )  # fmt: skip
 
 
@@ -107,9 +107,12 @@ def confirmed_text(s: Search) -> str:
 
 def search_table(s: Search) -> Table:
     """The ways, the best first; behind them the best of every machine that is not among them."""
-    rows = [_row(s, i, plan) for i, plan in enumerate(s.plans, 1)]
-    rows += [_row(s, place.rank, place.plan) for place in s.machines if (place.rank or 0) > len(s.plans)]
-    return Table(columns(s), tuple(rows), name="plans")
+    placed = list(enumerate(s.plans, 1))
+    placed += [(place.rank, place.plan) for place in s.machines if (place.rank or 0) > len(s.plans)]
+    where = {_where_text(plan) for _, plan in placed}
+    alike = len(where) == 1
+    rows = tuple(_row(s, number, plan, alike) for number, plan in placed)
+    return Table(columns(s), rows, title=f"plans{where.pop()}" if alike else "", name="plans")
 
 
 def place_text(s: Search, place: PlanPlace) -> str:
@@ -124,16 +127,24 @@ def place_text(s: Search, place: PlanPlace) -> str:
 
 def plan_text(p: ServingPlan) -> str:
     """One way in words: `8 × tp=4 on h200-sxm`, or `5 × tp=4 prefill, 3 × tp=4 decode on h200-sxm`."""
-    formats = f", {p.precision}" if p.precision else ""
+    return f"{_layouts_text(p)}{_where_text(p)}"
+
+
+def _layouts_text(p: ServingPlan) -> str:
     if p.prefill is None:
-        return f"{p.replicas} × {p.layout} on {p.on}{formats}"
+        return f"{p.replicas} × {p.layout}"
     apart = f" on {p.prefill_on}" if p.prefill_on != p.on else ""
-    return f"{p.prefills} × {p.prefill_layout} prefill{apart}, {p.replicas} × {p.layout} decode on {p.on}{formats}"
+    return f"{p.prefills} × {p.prefill_layout} prefill{apart}, {p.replicas} × {p.layout} decode"
 
 
-def _row(s: Search, number: int | None, p: ServingPlan) -> tuple[object, ...]:
+def _where_text(p: ServingPlan) -> str:
+    return f" on {p.on}{f', {p.precision}' if p.precision else ''}"
+
+
+def _row(s: Search, number: int | None, p: ServingPlan, alike: bool) -> tuple[object, ...]:
+    """`alike`: all plans are on one machine in one format, which the title says."""
     return (
-        str(number), plan_text(p), p.chips, p.concurrency, *_limited(s, p), p.tokens_per_second_per_chip,
+        str(number), _layouts_text(p) if alike else plan_text(p), p.chips, p.concurrency, *_limited(s, p), p.tokens_per_second_per_chip,
         p.tokens_per_second_per_user, p.usd_per_million_tokens, _joules(p), *((p.attained,) if _whose(s) else ()),
         p.chance, p.why,
     )  # fmt: skip

@@ -96,9 +96,10 @@ def _sharded(e: TrainingEstimate) -> Iterator[str]:
 def memory_table(e: TrainingEstimate) -> Table:
     """One line for each stage that differs from the one before."""
     columns = (
-        Column("Stage"), Column("Layers", "count"), Column("Weights", "B"), Column("Gradients", "B"),
-        Column("Optimizer", "B"), Column("Activations", "B"), Column("In flight", "plain", drop=2),
-        Column("Working", "B", drop=1), Column("Context", "B", drop=3), Column("Total", "B"),
+        Column("Stage"), Column("Layers", "count", drop=5), Column("Weights", "B", drop=2),
+        Column("Gradients", "B", drop=4),
+        Column("Optimizer", "B", drop=3), Column("Activations", "B", drop=1), Column("In flight", "plain", drop=7),
+        Column("Working", "B", drop=6), Column("Context", "B", drop=8), Column("Total", "B"),
         Column("Of memory", "share"),
     )  # fmt: skip
     rows: list[tuple[object, ...]] = []
@@ -124,7 +125,8 @@ OVER_PHASES = {"forward": "Forward", "recompute": "Again", "backward": "Backward
 def breakdown_table(b: Breakdown, by: str) -> Table:
     """Seconds of a step on one stage, by module or by op, then what is no op; the last line is the whole step."""
     columns = (
-        Column("Op" if by == "ops" else "Module"), *(Column(OVER_PHASES[phase], "s") for phase in PHASES),
+        Column("Op" if by == "ops" else "Module", long=24),
+        *(Column(OVER_PHASES[phase], "s", drop=1) for phase in PHASES),
         Column("Time", "s"), Column("Of the step", "share"),
     )  # fmt: skip
     rows: list[tuple[object, ...]] = []
@@ -155,7 +157,10 @@ LINES = {
 def modules_table(rows: tuple[RankBytes, ...]) -> Table:
     """Bytes of a rank by module; the last line is all of them."""
     terms = ("weights", "gradients", "optimizer", "activations", "total")
-    columns = (Column("Module"), *(Column(term.capitalize(), "B") for term in terms))
+    columns = (
+        Column("Module", long=24),
+        *(Column(term.capitalize(), "B", drop=int(term != "total")) for term in terms),
+    )
     cells = [(row.module, *(getattr(row, term) or None for term in terms)) for row in rows]
     cells.append(("all", *(sum(getattr(row, term) for row in rows) for term in terms)))
     return Table(columns, tuple(cells), title="memory of the fullest rank by module")

@@ -6,8 +6,9 @@ from roofline.views.text.tables import Column, Table
 from roofline.whatif.search.training_search import TrainingPlan, TrainingSearch
 
 TRAINING_COLUMNS = (
-    Column("#"), Column("layout", wrap=True), Column("micro-batch", "count"), Column("recompute"), Column("schedule"),
-    Column("recipe"), Column("chips", "count"), Column("step", "s"), Column("memory", "B"),
+    Column("#"), Column("layout", long=20), Column("micro-batch", "count", drop=1), Column("recompute", drop=2),
+    Column("schedule", drop=3),
+    Column("recipe", drop=5), Column("chips", "count", drop=4), Column("step", "s"), Column("memory", "B"),
 )  # fmt: skip
 
 

@@ -98,10 +98,11 @@ def _help(m: MachineAnswer) -> str:
 def answers_table(a: FirstAnswer) -> Table:
     """A row for each machine."""
     heads = (
-        Column("machine"), Column("fits in"), Column("tok/s a user", "tokens/s"), Column("tok/s in all", "tokens/s"),
-        Column("users", "count", drop=2), Column("TTFT", "s"), Column("bound", drop=2),
-        Column("$/Mtok in", "USD", drop=1), Column("$/Mtok out", "USD"), Column("power", "W", drop=3),
-        Column("helps most", wrap=True, drop=1),
+        Column("machine"), Column("fits in"), Column("tok/s a user", "tokens/s"),
+        Column("tok/s in all", "tokens/s", drop=2),
+        Column("users", "count", drop=6), Column("TTFT", "s", drop=4), Column("bound", drop=7),
+        Column("$/Mtok in", "USD", drop=3), Column("$/Mtok out", "USD", drop=1), Column("power", "W", drop=8),
+        Column("helps most", drop=5, long=20),
     )  # fmt: skip
     return Table(heads, tuple(map(_row, a.machines)), name="machines")
 

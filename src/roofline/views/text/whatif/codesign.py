@@ -6,9 +6,10 @@ from roofline.views.text.tables import Column, Table
 from roofline.whatif.codesign import Codesign, Design
 
 DESIGN_COLUMNS = (
-    Column("peak (bf16)", "FLOP/s"), Column("stacks", "count"), Column("bandwidth", "B/s", drop=1),
-    Column("memory", "B"), Column("cache", "B", drop=3), Column("link", "B/s", drop=2), Column("mm²", "count"),
-    Column("power", "W"), Column("USD", "USD"),
+    Column("peak (bf16)", "FLOP/s"), Column("stacks", "count", drop=4), Column("bandwidth", "B/s"),
+    Column("memory", "B", drop=1), Column("cache", "B", drop=7), Column("link", "B/s", drop=6),
+    Column("mm²", "count", drop=5),
+    Column("power", "W", drop=2), Column("USD", "USD"),
 )  # fmt: skip
 
 

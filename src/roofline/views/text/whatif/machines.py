@@ -26,9 +26,12 @@ def demand_text(c: MachineChoice) -> str:
 def machines_table(c: MachineChoice) -> Table:
     """A row for each machine; `≈`: as cheap as the cheapest within the error of its times."""
     heads = (
-        Column(""), Column("machine"), Column("plan", wrap=True), Column("chips", "count"), Column("USD/h", "USD"),
-        Column("USD a month", "USD", drop=2), Column("$/Mtok out", "USD"), Column("TTFT", "s"), Column("TPOT", "s"),
-        Column("chance", "share"), Column("power", "W", drop=3), Column("80 %", drop=3), Column("why not", wrap=True),
+        Column(""), Column("machine"), Column("plan", drop=1, long=16), Column("chips", "count", drop=5),
+        Column("USD/h", "USD"),
+        Column("USD a month", "USD", drop=6), Column("$/Mtok out", "USD"), Column("TTFT", "s", drop=3),
+        Column("TPOT", "s", drop=4),
+        Column("chance", "share", drop=2), Column("power", "W", drop=8), Column("power (80 %)", drop=9),
+        Column("why not", drop=7, long=20),
     )  # fmt: skip
     return Table(heads, tuple(_row(c, row) for row in c.machines), name="machines")
 
