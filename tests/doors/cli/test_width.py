@@ -172,6 +172,8 @@ def test_commands_of_the_documents_keep_to_the_width(
         Path(name).write_text(content, encoding="utf-8")
     if command.startswith("roofline codesign"):
         pytest.importorskip("pymoo", reason="pymoo, of the codesign extra, is not installed")
+    if "plot ops.csv" in command:  # what the command before it on the page wrote
+        main(["analyze", MODEL, "--out", "ops.csv"])
     printed = Printed(monkeypatch, capsys, shlex.split(command)[1:])
     if not FOR_PROGRAMS & set(shlex.split(command)):
         check_printed(printed)

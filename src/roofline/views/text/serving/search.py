@@ -144,9 +144,9 @@ def _where_text(p: ServingPlan) -> str:
 def _row(s: Search, number: int | None, p: ServingPlan, alike: bool) -> tuple[object, ...]:
     """`alike`: all plans are on one machine in one format, which the title says."""
     return (
-        str(number), _layouts_text(p) if alike else plan_text(p), p.chips, p.concurrency, *_limited(s, p), p.tokens_per_second_per_chip,
-        p.tokens_per_second_per_user, p.usd_per_million_tokens, _joules(p), *((p.attained,) if _whose(s) else ()),
-        p.chance, p.why,
+        str(number), _layouts_text(p) if alike else plan_text(p), p.chips, p.concurrency, *_limited(s, p),
+        p.tokens_per_second_per_chip, p.tokens_per_second_per_user, p.usd_per_million_tokens, _joules(p),
+        *((p.attained,) if _whose(s) else ()), p.chance, p.why,
     )  # fmt: skip
 
 
