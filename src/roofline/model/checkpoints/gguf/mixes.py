@@ -34,6 +34,8 @@ IMATRIX = "-imatrix"
 """Suffix of a mix made with an importance matrix; without one, some tensors get wider types."""
 _ALWAYS_IMATRIX = frozenset(("iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq2_m", "iq3_xxs", "iq3_xs", "q2_k_s"))
 """Mixes that llama-quantize makes only with an importance matrix."""
+_NARROWER = {"iq3_xs": "iq3_xxs", "iq3_xxs": "iq2_s"}
+"""Mix → the one type narrower than its base that its rule gives; no rule of another mix has one."""
 _TINY = frozenset(("iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq2_m"))
 _FALLBACK = {
     **dict.fromkeys(("iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s", "iq4_xs"), "iq4_nl"),
@@ -65,6 +67,12 @@ class TypeMix:
     def base(self) -> GgmlType:
         """Base type of the mix, for tensors without a special rule."""
         return GGML_TYPES["bf16" if self.name == "bf16" else MIXES[self.name]]
+
+    @property
+    def least_bits(self) -> float:
+        """Bits of a value in the narrowest type that the rule gives a matrix."""
+        narrowest = GGML_TYPES[_NARROWER[self.name]] if self.name in _NARROWER else self.base
+        return 8 * narrowest.bytes / narrowest.values
 
 
 @dataclass(frozen=True)
