@@ -43,7 +43,7 @@ def app(installable: bool = True) -> App:
 
     commands = App(
         name="roofline",
-        help="""How much work a transformer is, from its config.json, how long it takes on a chip and what limits it.
+        help="""How much compute a transformer needs, by its config.json, how long it takes on a chip, what limits it.
 
         Example: `roofline analyze meta-llama/Llama-3.1-8B --on h100-sxm`
         """,

@@ -30,8 +30,8 @@ _ALL_COLUMNS: ContextVar[bool] = ContextVar("_ALL_COLUMNS", default=False)
 class Column(Figured):
     """A heading and the unit of the values below it, one of `roofline.declared.units.TEXTS`; words have none.
 
-    `drop`: where a table is too wide its columns with the highest go first, then those with 0 from the last; the first
-    column stays. `long`: of text that may be cut there, the characters that are kept at least; 0 for what stays whole.
+    `drop`: where a table is too wide empty columns go first, then those with the highest, then those with 0 from the
+    last; the first column stays. `long`: of text that may be cut there, the characters that are kept at least; 0 for what stays whole.
     """
 
     FIGURES: ClassVar[Units] = dict.fromkeys(("name", "unit"), "")
@@ -97,9 +97,10 @@ class Table(Figured):
         natural = self.widths()
         pairs = zip(self.columns, natural, strict=True)
         least = [min(w, max(c.long, len(c.name))) if c.long else w for c, w in pairs]
+        filled = [any(row[i] for row in (*self.cells, *self.total_cells)) for i in range(len(self.columns))]
         shown = list(range(len(self.columns)))
         while len(shown) > 1 and _total(least[i] for i in shown) > width:
-            shown.remove(max(shown[1:], key=lambda i: (self.columns[i].drop, i)))
+            shown.remove(max(shown[1:], key=lambda i: (not filled[i], self.columns[i].drop, i)))
         if len(shown) == 1:
             least[shown[0]] = min(least[shown[0]], width)
         spare = max(0, width - _total(least[i] for i in shown))

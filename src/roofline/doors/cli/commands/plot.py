@@ -151,7 +151,7 @@ def plot(
     warn(built)
     if kind in ("roofline", "shares"):
         warn_beyond(built, list(steps.items()))
-    refuse(picture.fits, "does not fit; what is timed is as on chips with more memory")
+    refuse(picture.fits, "does not fit; times ignore the memory limit")
 
 
 STEPS = frozenset(STEP)

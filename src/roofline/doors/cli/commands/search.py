@@ -31,6 +31,7 @@ from roofline.model.load import load
 from roofline.model.model import Model
 from roofline.views.text.inference.cost import assumed_lines
 from roofline.views.text.serving.search import (
+    UNITS,
     answers_text,
     confirmed_text,
     nearest_text,
@@ -132,7 +133,7 @@ def search(
     elif not _delivered(result, _Where(out, force, json)):
         print_text(f"{search_text(result)}\n")
         if result.plans:
-            notes = answers_text(result), confirmed_text(result), *assumed_lines(result.plans[0])
+            notes = UNITS, answers_text(result), confirmed_text(result), *assumed_lines(result.plans[0])
             print_tables((search_table(result), "\n".join(filter(None, notes))))
         elif result.limits.limits:
             print_text(f"{nearest_text(result)}\n")

@@ -9,6 +9,9 @@ from roofline.whatif.search.demand import UnderLimits
 from roofline.whatif.search.search import Search
 from roofline.whatif.search.serving.plans import PlanPlace, ServingPlan
 
+UNITS = "$/M generated: USD per million generated tokens; J/generated: joules per generated token"
+"""What short headings mean."""
+
 
 def columns(s: Search) -> tuple[Column, ...]:
     """The columns of the ways; times are those that limits are of."""
@@ -16,7 +19,8 @@ def columns(s: Search) -> tuple[Column, ...]:
     return (
         Column("#"), Column("plan", long=28), Column("chips", "count", drop=5), Column("in flight", "count", drop=4),
         Column(f"TTFT{of}", "s", drop=1), Column(f"TPOT{of}", "s"), Column("tokens/s/chip", "tokens/s"),
-        Column("tokens/s/user", "tokens/s", drop=7), Column("$/Mtok out", "USD", drop=2), Column("J/token", drop=8),
+        Column("tokens/s/user", "tokens/s", drop=7), Column("$/M generated", "USD", drop=2),
+        Column("J/generated", drop=8),
         *((Column("within", "share", drop=6),) if of else ()), Column("chance", "share", drop=3),
         Column("why not first", drop=9, long=20),
     )  # fmt: skip

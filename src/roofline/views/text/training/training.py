@@ -190,7 +190,7 @@ def training_step_text(e: TrainingEstimate) -> str:
         f"{percent(e.mfu_palm)} with attention's masked half (PaLM)",
         f"HFU         {percent(e.hfu)}: with what is run again, {si(e.hardware_flops, 'FLOP')}",
         f"grade       {e.grade}: {GRADES[e.grade]}",
-        *cost_lines(e, 12, assumed=False, token="token"),
+        *cost_lines(e, 12, assumed=False, token="trained token"),
     ]
     return "\n".join(lines)
 
@@ -208,10 +208,12 @@ def run_text(r: Run) -> str:
         f"checkpoints {every} of work, {si(r.saving.size, 'B')}; each holds the run up {seconds(r.saving.blocking)}",
     ]
     if r.cost is not None:
-        lines.append(f"cost        {r.cost:,.0f} USD, {r.bill.usd_per(r.tokens / 1e6):.4g} USD per million tokens")
+        lines.append(
+            f"cost        {r.cost:,.0f} USD, {r.bill.usd_per(r.tokens / 1e6):.4g} USD per million trained tokens"
+        )
     if r.energy is not None:
         each = r.bill.joules_per(r.tokens)
-        lines.append(f"energy      {r.energy / 3.6e9:,.1f} MWh, {each:.4g} J per token")
+        lines.append(f"energy      {r.energy / 3.6e9:,.1f} MWh, {each:.4g} J per trained token")
     if r.carbon is not None:
         lines.append(f"carbon      {r.carbon / 1e3:,.1f} t of CO2 equivalent")
     return "\n".join([*lines, *(f"assumed     {said}" for said in r.assumptions)])

@@ -9,6 +9,9 @@ from roofline.views.text.serving.serve import spread_text
 from roofline.views.text.tables import Column, Table, TableCell
 from roofline.whatif.machine_choice import WORK, MachineChoice, MachineRow
 
+UNITS = "$/M generated: USD per million generated tokens, prompts included; ≈: as cheap within the error of its times"
+"""What short headings and marks mean."""
+
 
 def demand_text(c: MachineChoice) -> str:
     """The model, the demand, the limits, and what is assumed of the requests."""
@@ -28,7 +31,7 @@ def machines_table(c: MachineChoice) -> Table:
     heads = (
         Column(""), Column("machine"), Column("plan", drop=1, long=16), Column("chips", "count", drop=5),
         Column("USD/h", "USD"),
-        Column("USD a month", "USD", drop=6), Column("$/Mtok out", "USD"), Column("TTFT", "s", drop=3),
+        Column("USD a month", "USD", drop=6), Column("$/M generated", "USD"), Column("TTFT", "s", drop=3),
         Column("TPOT", "s", drop=4),
         Column("chance", "share", drop=2), Column("power", "W", drop=8), Column("power (80 %)", drop=9),
         Column("why not", drop=7, long=20),
