@@ -31,7 +31,8 @@ class Column(Figured):
     """A heading and the unit of the values below it, one of `roofline.declared.units.TEXTS`; words have none.
 
     `drop`: where a table is too wide empty columns go first, then those with the highest, then those with 0 from the
-    last; the first column stays. `long`: of text that may be cut there, the characters that are kept at least; 0 for what stays whole.
+    last; the first column stays. `long`: of text that may be cut there, the characters that are kept at least; 0 for
+    what stays whole.
     """
 
     FIGURES: ClassVar[Units] = dict.fromkeys(("name", "unit"), "")

@@ -147,11 +147,22 @@ def plot(
 
         print_json(picture.to_dict())
     else:
-        sys.stdout.write(f"{out}\n")
+        _tell(out, picture)
     warn(built)
     if kind in ("roofline", "shares"):
         warn_beyond(built, list(steps.items()))
     refuse(picture.fits, "does not fit; times ignore the memory limit")
+
+
+def _tell(out: Path | None, picture: object) -> None:
+    """Print where the picture is, and of a roofline how to read it."""
+    from roofline.views.plots.data import RooflinePlot
+    from roofline.views.text.inference.roofline import roofline_text
+    from roofline.views.text.tables import print_line, print_text
+
+    print_line(str(out))
+    if isinstance(picture, RooflinePlot):
+        print_text(roofline_text(picture))
 
 
 STEPS = frozenset(STEP)
@@ -203,4 +214,4 @@ def _table(
     if json:
         print_json(picture.to_dict())
     else:
-        sys.stdout.write(f"{out}\n")
+        _tell(out, picture)

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from roofline.declared.result import Figured, FigureValue, Result, Units
-from roofline.declared.units import share
+from roofline.declared.units import share, whole
 from roofline.model.checkpoints.stored import ModuleBytes, StoredWeights, TensorGroup, as_stored
 from roofline.model.load import CatalogEntry
 from roofline.model.model import Model
@@ -181,7 +181,9 @@ def catalog_table(c: Catalog) -> Table:
 
 
 def running_table(w: WhatRuns) -> Table:
-    """One line for each model, or each format of one."""
+    """One line for each model, or each format of one, whose name is in the title."""
+    of = {r.model for r in w.running}
+    one = w.running[0] if len(of) == 1 else None
     columns = (
         Column("Model", long=22), Column("Parameters", "count", drop=8), Column("Format"), Column("Engine", drop=2),
         Column("Weights", "B", drop=7), Column("Memory", "B", drop=3), Column("Fits", drop=1),
@@ -195,7 +197,11 @@ def running_table(w: WhatRuns) -> Table:
         )
         for r in w.running
     )  # fmt: skip
-    return Table(columns, rows, title=f"{w.on}, one user, {w.context:,} tokens of prompt and answer")
+    title = f"{w.on}, one user, {w.context:,} tokens of prompt and answer"
+    if one is not None:
+        title = f"{one.model}, {whole(one.parameters)} parameters, on {title}"
+        return Table(columns[2:], tuple(row[2:] for row in rows), title=title)
+    return Table(columns, rows, title=title)
 
 
 def _where(r: Running) -> str:

@@ -42,7 +42,7 @@ def machines_table(c: MachineChoice) -> Table:
 def _row(c: MachineChoice, row: MachineRow) -> tuple[TableCell, ...]:
     p = row.plan
     if p is None:
-        return ("", row.machine, *(None,) * 10, row.why)
+        return ("", row.machine, "none", *(None,) * 9, row.why)
     mark = "≈" if row.equal else "1" if row is c.machines[0] else ""
     watts = "" if row.power_low is None or row.power_high is None else f"{row.power_low:,.0f}–{row.power_high:,.0f} W"
     return (
