@@ -7,7 +7,9 @@ import re
 import resource
 import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
+from time import sleep
 
 import pytest
 
@@ -16,6 +18,7 @@ from documented import ROOT
 from folded import folded
 from roofline.doors.cli.main import main
 from roofline.doors.cli.old_names import RENAMED
+from roofline.doors.cli.waiting import waiting
 from terminal import seen
 
 LLAMA, LARGE, GPT2 = "meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.1-70B", "openai-community/gpt2"
@@ -372,3 +375,34 @@ def test_it_does_not_take_long(words: str, seconds: float, tmp_path: Path) -> No
     command = [sys.executable, "-m", "roofline", *words.format(tmp_path).split()]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < seconds
+
+
+def test_a_terminal_hears_of_a_command_before_it_is_done() -> None:
+    """The first word came with the answer; the line goes when that comes."""
+    lines = seen(100, "search", GPT2, *"--on l4 --chips 2 --input 64 --output-tokens 64 --concurrency 2".split())
+    assert lines[0].startswith("\x1b[Ksearch …")
+    assert not any("search …" in line for line in lines[1:])
+
+
+def test_the_line_of_a_waiting_command_counts_seconds_and_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    out, err = Terminal(), Terminal()
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", err)
+    monkeypatch.setattr("roofline.doors.cli.waiting.FIRST", 0.01)
+    monkeypatch.setattr("roofline.doors.cli.waiting.EVERY", 0.01)
+    with waiting("search"):
+        while "search …" not in err.getvalue():
+            sleep(0.01)
+        print("done")
+    shown = err.getvalue()
+    assert shown.endswith("\r\x1b[K")
+    assert shown.count("search …") >= 1
+    assert out.getvalue() == "done\n"
+    assert (sys.stdout, sys.stderr) == (out, err)
+    with waiting("mcp"):
+        sleep(0.05)
+    assert err.getvalue() == shown

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 from roofline.declared.errors import InputError, error_line, nearest
 from roofline.declared.sanitize import WIDEST_LINE, inert_line, shortened
 from roofline.doors.cli.table import COMMANDS
+from roofline.doors.cli.waiting import waiting
 from roofline.version import __version__
 from roofline.views.stdout import printing
 
@@ -84,7 +85,7 @@ def _run(words: Sequence[str]) -> None:
     words, told = renamed(with_command(words))
     for line in told:
         print(line, file=sys.stderr)
-    with names_that_changed():
+    with names_that_changed(), waiting(words[0] if words else ""):
         _command(words)
 
 
