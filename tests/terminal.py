@@ -12,12 +12,18 @@ import pytest
 
 
 def escaped(text: str) -> list[str]:
-    """The lines without what only a terminal reads."""
-    return re.sub(r"\x1b\[[0-9;]*m", "", text).replace("\r", "").splitlines()
+    """The lines without what only a terminal reads, and without what it clears again."""
+    kept = re.sub(r"[^\n]*\x1b\[K", "", text)
+    return re.sub(r"\x1b\[[0-9;]*m", "", kept).replace("\r", "").splitlines()
 
 
 def seen(width: int, *words: str) -> list[str]:
-    """What a real terminal `width` characters wide gets of a command; stderr is on it too."""
+    """The lines that stay on a real terminal `width` characters wide of a command; stderr is on it too."""
+    return escaped(sent(width, *words))
+
+
+def sent(width: int, *words: str) -> str:
+    """All that a real terminal gets of a command."""
     fcntl, termios, pty = (pytest.importorskip(name) for name in ("fcntl", "termios", "pty"))
     parent, child = pty.openpty()
     fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
@@ -33,4 +39,4 @@ def seen(width: int, *words: str) -> list[str]:
             pass
     os.close(parent)
     assert process.returncode == 0
-    return escaped(b"".join(chunks).decode())
+    return b"".join(chunks).decode()

@@ -10,7 +10,7 @@ import pytest
 
 from folded import by_day, folded
 from roofline.doors.cli.main import main
-from roofline.views.text.tables import Column, Fitted, Table, broken, markdown, missing_text, plain_text
+from roofline.views.text.tables import Column, FittedTable, Table, broken, markdown, missing_text, plain_text
 from terminal import escaped, seen
 
 TABLE = Table(
@@ -20,7 +20,7 @@ TABLE = Table(
 )
 
 
-def names(fitted: Fitted) -> list[str]:
+def names(fitted: FittedTable) -> list[str]:
     """The columns shown."""
     return [fitted.table.columns[i].name for i in fitted.shown]
 

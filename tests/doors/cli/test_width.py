@@ -15,7 +15,7 @@ import documented
 from roofline.doors.cli.main import main
 from roofline.doors.cli.table import COMMANDS
 from roofline.views.text import tables
-from roofline.views.text.tables import Fitted, Table, broken, missing_text
+from roofline.views.text.tables import FittedTable, Table, broken, missing_text
 
 WIDTHS = (60, 80, 120, 200)
 TESTS = Path(__file__).parents[2]
@@ -80,7 +80,7 @@ class Printed:
         self.lines: list[str] = []
         fitted = Table.fitted
 
-        def seen_table(table: Table, width: int) -> Fitted:
+        def seen_table(table: Table, width: int) -> FittedTable:
             self.tables.append(table)
             return fitted(table, width)
 

@@ -28,19 +28,17 @@ _ALL_COLUMNS: ContextVar[bool] = ContextVar("_ALL_COLUMNS", default=False)
 
 @dataclass(frozen=True)
 class Column(Figured):
-    """A heading and the unit of the values below it, one of `roofline.declared.units.TEXTS`; words have none.
-
-    `drop`: where a table is too wide empty columns go first, then those with the highest, then those with 0 from the
-    last; the first column stays. `long`: of text that may be cut there, the characters that are kept at least; 0 for
-    what stays whole.
-    """
+    """A heading and the unit of the values below it, one of `roofline.declared.units.TEXTS`; words have none."""
 
     FIGURES: ClassVar[Units] = dict.fromkeys(("name", "unit"), "")
 
     name: str
     unit: str = ""
     drop: int = 0
+    """Where a table is too wide empty columns go first, then those with the highest number, then those with 0 from the
+    last; the first column stays."""
     long: int = 0
+    """Of text that may be cut there, the characters that are kept at least; 0 for what stays whole."""
 
     @property
     def right(self) -> bool:
@@ -55,10 +53,7 @@ class Column(Figured):
 
 @dataclass(frozen=True)
 class Table(Figured):
-    """Rows of values under columns; `total` rows come last, set apart. `name`: of its file; `hidden`: only a file.
-
-    `facts`: names and values of one thing, not records; a long value runs over several lines.
-    """
+    """Rows of values under columns; `total` rows come last, set apart. `name`: of its file; `hidden`: only a file."""
 
     FIGURES: ClassVar[Units] = dict.fromkeys(("name", "columns", "rows", "total"), "")
 
@@ -69,6 +64,7 @@ class Table(Figured):
     name: str = ""
     hidden: bool = False
     facts: bool = False
+    """Names and values of one thing, not records: a long value runs over several lines."""
 
     @cached_property
     def cells(self) -> tuple[tuple[str, ...], ...]:
@@ -93,7 +89,7 @@ class Table(Figured):
         body = [[c.name for c in self.columns], *self.cells, *self.total_cells]
         return [max(len(row[i]) for row in body) for i in range(len(self.columns))]
 
-    def fitted(self, width: int) -> Fitted:
+    def fitted(self, width: int) -> FittedTable:
         """The columns that `width` characters have room for, chosen by `Column.drop`, and how wide each of them is."""
         natural = self.widths()
         pairs = zip(self.columns, natural, strict=True)
@@ -108,7 +104,7 @@ class Table(Figured):
         for i in sorted(shown, key=lambda i: natural[i] - least[i]):  # what lacks least is whole first
             more = min(natural[i] - least[i], spare)
             least[i], spare = least[i] + more, spare - more
-        return Fitted(self, tuple(shown), tuple(least[i] for i in shown))
+        return FittedTable(self, tuple(shown), tuple(least[i] for i in shown))
 
     def csv(self) -> str:
         """Plain figures, a line for each row."""
@@ -120,7 +116,7 @@ class Table(Figured):
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FittedTable:
     """A table as wide as there is room: the places of the columns shown, and their widths."""
 
     table: Table
@@ -223,7 +219,7 @@ def print_tables(*tables: tuple[Table, str]) -> None:
             print_text(note)
 
 
-def missing_text(fitted: Fitted, width: int) -> str:
+def missing_text(fitted: FittedTable, width: int) -> str:
     """Which columns a table of `width` characters lacks, and how to have them; nothing where it has all."""
     said = [f"not shown at {width} columns: {', '.join(fitted.dropped)}"] if fitted.dropped else []
     if fitted.cut:

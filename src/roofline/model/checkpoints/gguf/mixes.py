@@ -157,7 +157,7 @@ class Typing:
         self._mix, self._traits, self._values = mix, traits, values
         self._before: Counter[str] = Counter()
 
-    def placed(self, tensor: MatrixOfGguf, layer: int | None) -> Place:
+    def placed(self, tensor: MatrixOfGguf, layer: int | None) -> TensorPlace:
         """All that its type depends on besides the tensor itself; counts it as one that came before the next."""
         kind = _kind(tensor.name)
         before = self._before[kind]
@@ -165,14 +165,14 @@ class Typing:
         place = layer if self._traits.experts > 1 and layer is not None else before
         return _place(place, before, self._traits.layers, self._values)
 
-    def type_of(self, tensor: MatrixOfGguf, place: Place) -> GgmlType:
+    def type_of(self, tensor: MatrixOfGguf, place: TensorPlace) -> GgmlType:
         """The type of a matrix at a place; equal for equal matrices at equal places."""
         at = _At(self._mix.name, self._mix.base.name, self._mix.imatrix, self._traits, _kind(tensor.name), place)
         return _type_of(self._mix, tensor, at)
 
 
 @dataclass(frozen=True)
-class Place:
+class TensorPlace:
     """Where a tensor stands, as far as a rule may ask; layers by the number of the layer in models with experts.
 
     Elsewhere the number of earlier tensors of the kind stands for the layer. `sixteenth`, `eighth`: whether it is in
@@ -192,8 +192,8 @@ class Place:
 
 
 @lru_cache(maxsize=4096)
-def _place(layer: int, before: int, layers: int, values: int) -> Place:
-    return Place(
+def _place(layer: int, before: int, layers: int, values: int) -> TensorPlace:
+    return TensorPlace(
         sixteenth=layer < layers // 16, eighth=layer < layers // 8, inner=layers // 8 <= layer < 7 * layers // 8,
         more=more_bits(layer, layers), of_values=more_bits(before, values), two=before < 2, four=before < 4,
         first=before < layers // 8,
@@ -209,7 +209,7 @@ class _At:
     imatrix: bool
     model: Traits
     kind: str
-    place: Place
+    place: TensorPlace
 
 
 def more_bits(layer: int, layers: int) -> bool:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 from roofline.model import modules as m
 from roofline.model.checkpoints.gguf.mixes import (
     MatrixOfGguf,
-    Place,
+    TensorPlace,
     Traits,
     TypeMix,
     Typing,
@@ -107,7 +107,7 @@ def in_mix(model: Model, mix: TypeMix | str) -> Model:
     values = {key: sum(map(has_values, tensors)) for key, tensors in inside.items()}
     typing = Typing(chosen, traits_of(model), sum(map(has_values, outside)) + sum(values[id(b)] for b in blocks))
     parts = _parts(outside, [typing.type_of(t, typing.placed(t, None)) for t in outside])
-    known: dict[tuple[int, tuple[Place, ...]], Block] = {}
+    known: dict[tuple[int, tuple[TensorPlace, ...]], Block] = {}
     typed = []
     for layer, block in enumerate(blocks):
         tensors = inside[id(block)]
@@ -121,18 +121,18 @@ def in_mix(model: Model, mix: TypeMix | str) -> Model:
     return _put_together(model, typed[: len(model.layers)], drafts, parts)
 
 
-Parts: TypeAlias = Mapping[str, Sequence[tuple[int, GgmlType]]]
+ModuleTypes: TypeAlias = Mapping[str, Sequence[tuple[int, GgmlType]]]
 """Module → the number of values of each type."""
 
 
-def _parts(tensors: Sequence[MatrixOfGguf], types: Sequence[GgmlType]) -> Parts:
+def _parts(tensors: Sequence[MatrixOfGguf], types: Sequence[GgmlType]) -> ModuleTypes:
     parts: dict[str, list[tuple[int, GgmlType]]] = defaultdict(list)
     for tensor, kind in zip(tensors, types, strict=True):
         parts[tensor.module].append((tensor.values, kind))
     return parts
 
 
-def _typed(modules: Sequence[m.Module], parts: Parts) -> m.Modules:
+def _typed(modules: Sequence[m.Module], parts: ModuleTypes) -> m.Modules:
     """The modules in these types; one whose number of values differs from the sum keeps its format."""
     typed = []
     for x in modules:
@@ -160,7 +160,7 @@ def typed_model(
 
 
 def _put_together(
-    model: Model, layers: Sequence[Block], drafts: Sequence[Block], outside: Parts,
+    model: Model, layers: Sequence[Block], drafts: Sequence[Block], outside: ModuleTypes,
     vectors: Sequence[tuple[int, Format]] = (), warnings: tuple[str, ...] = (),
 ) -> Model:  # fmt: skip
     """The model of these blocks, with the types of what is outside the layers."""
