@@ -406,3 +406,19 @@ def test_the_line_of_a_waiting_command_counts_seconds_and_leaves_no_trace(monkey
     with waiting("mcp"):
         sleep(0.05)
     assert err.getvalue() == shown
+
+
+def test_models_on_is_the_same_on_one_core_and_on_all() -> None:
+    program = """
+import sys
+import roofline.doors.cli.processes as processes
+from roofline.doors.cli.main import main
+processes.LEAST = int(sys.argv[1])
+main(["models", "--on", "l4", "--family", "qwen3", "--json"])
+"""
+    outputs = {
+        subprocess.run([sys.executable, "-c", program, least], check=True, capture_output=True, timeout=120).stdout
+        for least in ("1", "1000")
+    }
+    assert len(outputs) == 1
+    assert len(json.loads(outputs.pop())["running"]) > 5

@@ -25,7 +25,7 @@ def waiting(command: str) -> Iterator[None]:
         return
     line = _Line(command)
     streams = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (_Watched(stream, line.end) for stream in streams)  # type: ignore[assignment]
+    sys.stdout, sys.stderr = (_Watched(stream, line.end) for stream in streams)
     line.start()
     try:
         yield
@@ -56,12 +56,13 @@ class _Line(Thread):
             pause = EVERY
 
     def end(self) -> None:
-        """Clear the line, once."""
+        """Clear the line, once, and end the thread."""
         with self._lock:
             if self._shown and not self._ended.is_set():
                 self._stream.write("\r\x1b[K")
                 self._stream.flush()
             self._ended.set()
+        self.join()
 
 
 class _Watched:

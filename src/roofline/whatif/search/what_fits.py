@@ -120,6 +120,12 @@ def what_runs(
     return WhatRuns(where, room.context, tuple(sorted(rows, key=lambda row: -row.parameters)))
 
 
+def put_together(parts: Sequence[WhatRuns]) -> WhatRuns:
+    """One answer of those for parts of the models."""
+    rows = [row for part in parts for row in part.running]
+    return replace(parts[0], running=tuple(sorted(rows, key=lambda row: -row.parameters)))
+
+
 @question()
 def formats_that_run(
     model: Model, room: SequenceRoom, host: Host | None = None, *, formats: TriedFormats = None,
