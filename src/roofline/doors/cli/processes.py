@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import TypeVar
 
-Value, Done = TypeVar("Value"), TypeVar("Done")
+Value = TypeVar("Value")
+Done = TypeVar("Done")
 LEAST = 40
 """Values for which further processes are worth their start."""
 MOST = 8

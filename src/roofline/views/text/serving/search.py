@@ -111,7 +111,7 @@ def confirmed_text(s: Search) -> str:
 
 def search_table(s: Search) -> Table:
     """The ways, the best first; behind them the best of every machine that is not among them."""
-    placed = list(enumerate(s.plans, 1))
+    placed: list[tuple[int | None, ServingPlan]] = list(enumerate(s.plans, 1))
     placed += [(place.rank, place.plan) for place in s.machines if (place.rank or 0) > len(s.plans)]
     where = {_where_text(plan) for _, plan in placed}
     alike = len(where) == 1
