@@ -21,6 +21,10 @@ TableCell: TypeAlias = Count | str | tuple[Count, Count] | None
 """A value under a column: a number of its unit, a word, an interval, or nothing."""
 GAP = 2
 """Blanks between two columns."""
+TOGETHER = re.compile(r"(?<=\d) (?=[%A-Za-zµ])|(?<=[×±≤≥]) ")
+"""Blanks at which no line breaks: between a number and its unit, and behind a sign."""
+JOINT = "\ue000"
+"""What stands for such a blank while lines are broken, a character for private use."""
 WIDEST = 120
 """Characters of a line at most, in a wider window and in a file or pipe too; `--wide` has no limit."""
 _ALL_COLUMNS: ContextVar[bool] = ContextVar("_ALL_COLUMNS", default=False)
@@ -305,4 +309,5 @@ def broken(line: str, width: int) -> list[str]:
         return [line]
     start = re.match(r" *(\S+( \S+)?  +)?", line)
     indent = start.end() if start and start.end() <= width // 2 else 0
-    return wrap(line, width, subsequent_indent=indent * " ", break_on_hyphens=False)
+    parts = wrap(TOGETHER.sub(JOINT, line), width, subsequent_indent=indent * " ", break_on_hyphens=False)
+    return [part.replace(JOINT, " ") for part in parts]

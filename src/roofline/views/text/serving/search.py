@@ -17,12 +17,11 @@ def columns(s: Search) -> tuple[Column, ...]:
     """The columns of the ways; times are those that limits are of."""
     of = _whose(s)
     return (
-        Column("#"), Column("plan", long=28), Column("chips", "count", drop=5), Column("in flight", "count", drop=4),
-        Column(f"TTFT{of}", "s", drop=1), Column(f"TPOT{of}", "s"), Column("tokens/s/chip", "tokens/s"),
-        Column("tokens/s/user", "tokens/s", drop=7), Column("$/M generated", "USD", drop=2),
-        Column("J/generated", drop=8),
-        *((Column("within", "share", drop=6),) if of else ()), Column("chance", "share", drop=3),
-        Column("why not first", drop=9, long=20),
+        Column("#"), Column("plan", long=40), Column("chips", "count", drop=6), Column("in flight", "count", drop=5),
+        Column(f"TTFT{of}", "s", drop=2), Column(f"TPOT{of}", "s", drop=1), Column("tokens/s/chip", "tokens/s"),
+        Column("tokens/s/user", "tokens/s", drop=8), Column("$/M generated", "USD", drop=3),
+        Column("J/generated", drop=9), *((Column("within", "share", drop=7),) if of else ()),
+        Column("chance", "share", drop=4), Column("why not first", drop=10, long=20),
     )  # fmt: skip
 
 
@@ -113,10 +112,12 @@ def search_table(s: Search) -> Table:
     """The ways, the best first; behind them the best of every machine that is not among them."""
     placed: list[tuple[int | None, ServingPlan]] = list(enumerate(s.plans, 1))
     placed += [(place.rank, place.plan) for place in s.machines if (place.rank or 0) > len(s.plans)]
-    where = {_where_text(plan) for _, plan in placed}
-    alike = len(where) == 1
-    rows = tuple(_row(s, number, plan, alike) for number, plan in placed)
-    return Table(columns(s), rows, title=f"plans{where.pop()}" if alike else "", name="plans")
+    machines, formats = ({getattr(plan, name) for _, plan in placed} for name in ("on", "precision"))
+    said = (f" on {next(iter(machines))}" if len(machines) == 1 else "", f"{next(iter(formats)) or ''}")
+    alike = len(machines) == 1, len(formats) == 1
+    rows = tuple(_row(s, number, plan, *alike) for number, plan in placed)
+    title = ", ".join(filter(None, (f"plans{said[0]}", said[1] if alike[1] else "")))
+    return Table(columns(s), rows, title=title if any(alike) and placed else "", name="plans")
 
 
 def place_text(s: Search, place: PlanPlace) -> str:
@@ -131,7 +132,13 @@ def place_text(s: Search, place: PlanPlace) -> str:
 
 def plan_text(p: ServingPlan) -> str:
     """One way in words: `8 × tp=4 on h200-sxm`, or `5 × tp=4 prefill, 3 × tp=4 decode on h200-sxm`."""
-    return f"{_layouts_text(p)}{_where_text(p)}"
+    return _plan_text(p, False, False)
+
+
+def _plan_text(p: ServingPlan, one_machine: bool, one_format: bool) -> str:
+    """A plan without its machine or its format, where all plans have the same."""
+    on = "" if one_machine else f" on {p.on}"
+    return f"{_layouts_text(p)}{on}{'' if one_format or not p.precision else f', {p.precision}'}"
 
 
 def _layouts_text(p: ServingPlan) -> str:
@@ -141,14 +148,9 @@ def _layouts_text(p: ServingPlan) -> str:
     return f"{p.prefills} × {p.prefill_layout} prefill{apart}, {p.replicas} × {p.layout} decode"
 
 
-def _where_text(p: ServingPlan) -> str:
-    return f" on {p.on}{f', {p.precision}' if p.precision else ''}"
-
-
-def _row(s: Search, number: int | None, p: ServingPlan, alike: bool) -> tuple[object, ...]:
-    """`alike`: all plans are on one machine in one format, which the title says."""
+def _row(s: Search, number: int | None, p: ServingPlan, one_machine: bool, one_format: bool) -> tuple[object, ...]:
     return (
-        str(number), _layouts_text(p) if alike else plan_text(p), p.chips, p.concurrency, *_limited(s, p),
+        str(number), _plan_text(p, one_machine, one_format), p.chips, p.concurrency, *_limited(s, p),
         p.tokens_per_second_per_chip, p.tokens_per_second_per_user, p.usd_per_million_tokens, _joules(p),
         *((p.attained,) if _whose(s) else ()), p.chance, p.why,
     )  # fmt: skip
@@ -184,9 +186,9 @@ def _limits(a: UnderLimits) -> list[str]:
 
 def _assumed(s: Search) -> str:
     """What the times take the load to be."""
-    when = "always as many" if s.demand.rate is None else "at random times"
+    when = "at a constant concurrency" if s.demand.rate is None else "at random arrival times"
     what = "percentiles" if _whose(s) else "mean times"
-    return f"{what}, as serve has them, of requests {when}; {spread_text(s.demand)}"
+    return f"{what}, as serve has them, {when}; {spread_text(s.demand)}"
 
 
 def _best_by(s: Search) -> str:
