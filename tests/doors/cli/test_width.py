@@ -221,3 +221,13 @@ def test_json_is_the_same_at_every_width(monkeypatch: pytest.MonkeyPatch, capsys
             main(["analyze", MODEL, "--on", "h100-sxm", "--json", *more])
             outputs.add(capsys.readouterr().out)
     assert len(outputs) == 1
+
+
+@pytest.mark.parametrize("words", ["--help", "search --help", "models --help"])
+def test_help_is_no_wider_than_other_text(
+    words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for width in WIDTHS:
+        monkeypatch.setenv("COLUMNS", str(width))
+        main(words.split())
+        assert max(map(len, capsys.readouterr().out.splitlines())) == min(width, tables.WIDEST)

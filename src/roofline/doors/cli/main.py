@@ -116,6 +116,8 @@ def _command(words: Sequence[str]) -> None:
     if not words or words[0] in commands.help_flags:
         for name in COMMANDS:
             commands[name]  # import every command, as the help page lists their descriptions
+    if not words or set(words) & set(commands.help_flags):
+        _keep_narrow(commands)
     try:
         commands(words, exit_on_error=False, print_error=False)
     except UnusedCliTokensError as error:
@@ -128,6 +130,15 @@ def _command(words: Sequence[str]) -> None:
         if error.field == "output" and words[0] in ("plot", "report"):
             raise InputError("--out", error.value, error.expected, error.nearest) from error
         raise
+
+
+def _keep_narrow(commands: App) -> None:
+    """Print help no wider than other text."""
+    from rich.console import Console
+
+    from roofline.views.text.tables import WIDEST
+
+    commands.console = Console(width=min(Console().width, WIDEST))
 
 
 def _without_choices(message: str) -> str:
