@@ -52,8 +52,7 @@ def command(question: Function, show: Callable[..., None], about: str) -> Callab
     run.__doc__ = about
     complete = with_settings(question)(run)
     parts = inspect.signature(complete).parameters.values()
-    complete.__signature__ = inspect.Signature([*parts, *own])  # type: ignore[attr-defined]
-    return complete
+    return _with_parameters(complete, (*parts, *own))
 
 
 def with_settings(
@@ -78,11 +77,7 @@ def with_settings(
             with in_options(settings):
                 function(*args, **given)
 
-        run.__annotations__ = {}  # Cyclopts reads the annotations of __signature__
-        run.__signature__ = inspect.Signature([  # type: ignore[attr-defined]
-            *first, *options, *(p for p in own if p.kind == KEYWORD)
-        ])  # fmt: skip
-        return run
+        return _with_parameters(run, (*first, *options, *(p for p in own if p.kind == KEYWORD)))
 
     return with_options
 
@@ -96,10 +91,13 @@ def with_tables(function: Callable[..., None]) -> Callable[..., None]:
         with all_columns(wide):
             function(*args, **given)
 
+    return _with_parameters(run, (*parts, inspect.Parameter("wide", KEYWORD, default=False, annotation=Wide)))
+
+
+def _with_parameters(run: Callable[..., None], parameters: Sequence[inspect.Parameter]) -> Callable[..., None]:
+    """The function, which Cyclopts takes to have these parameters."""
     run.__annotations__ = {}  # Cyclopts reads the annotations of __signature__
-    run.__signature__ = inspect.Signature([  # type: ignore[attr-defined]
-        *parts, inspect.Parameter("wide", KEYWORD, default=False, annotation=Wide)
-    ])  # fmt: skip
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return run
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event, Lock, Thread
 from time import monotonic
-from typing import Any, TextIO
+from typing import TextIO
 
 FIRST = 0.25
 """Seconds without a word before the line appears."""
@@ -68,7 +68,7 @@ class _Line(Thread):
 class _Watched:
     """A stream that says when it is first written to."""
 
-    def __init__(self, stream: TextIO, written: Any) -> None:
+    def __init__(self, stream: TextIO, written: Callable[[], None]) -> None:
         self._stream, self._written = stream, written
 
     def write(self, text: str) -> int:
@@ -76,5 +76,5 @@ class _Watched:
         self._written()
         return self._stream.write(text)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._stream, name)

@@ -32,6 +32,7 @@ from roofline.doors.cli.derived import option_name, with_settings
 from roofline.work.analysis import analyze
 
 if TYPE_CHECKING:
+    from roofline.views.plots.data import Picture
     from roofline.views.plots.style import Style
 
 SETTINGS = {name: replace(setting, default=None) if name == "on" else setting
@@ -154,7 +155,7 @@ def plot(
     refuse(picture.fits, "does not fit; times ignore the memory limit")
 
 
-def _tell(out: Path | None, picture: object) -> None:
+def _tell(out: Path | None, picture: Picture) -> None:
     """Print where the picture is, and of a roofline how to read it."""
     from roofline.views.plots.data import RooflinePlot
     from roofline.views.text.inference.roofline import roofline_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from roofline.declared.units import percent_known, seconds
 from roofline.views.text.serving.serve import spread_text
-from roofline.views.text.tables import Column, Table
+from roofline.views.text.tables import Column, Table, TableCell
 from roofline.whatif.search.demand import UnderLimits
 from roofline.whatif.search.search import Search
 from roofline.whatif.search.serving.plans import PlanPlace, ServingPlan
@@ -148,7 +148,7 @@ def _layouts_text(p: ServingPlan) -> str:
     return f"{p.prefills} × {p.prefill_layout} prefill{apart}, {p.replicas} × {p.layout} decode"
 
 
-def _row(s: Search, number: int | None, p: ServingPlan, one_machine: bool, one_format: bool) -> tuple[object, ...]:
+def _row(s: Search, number: int | None, p: ServingPlan, one_machine: bool, one_format: bool) -> tuple[TableCell, ...]:
     return (
         str(number), _plan_text(p, one_machine, one_format), p.chips, p.concurrency, *_limited(s, p),
         p.tokens_per_second_per_chip, p.tokens_per_second_per_user, p.usd_per_million_tokens, _joules(p),

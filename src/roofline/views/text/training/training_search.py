@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.views.text.tables import Column, Table
+from roofline.views.text.tables import Column, Table, TableCell
 from roofline.whatif.search.training_search import TrainingPlan, TrainingSearch
 
 TRAINING_COLUMNS = (
@@ -27,7 +27,7 @@ def training_search_table(s: TrainingSearch) -> Table:
     return Table(TRAINING_COLUMNS, tuple(_row(i, p) for i, p in enumerate(s.plans, 1)), name="plans")
 
 
-def _row(number: int, p: TrainingPlan) -> tuple[object, ...]:
+def _row(number: int, p: TrainingPlan) -> tuple[TableCell, ...]:
     return (
         str(number), p.layout, p.micro_batch, p.recompute, p.schedule, p.recipe, p.chips, p.seconds, p.bytes,
     )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.views.text.tables import Column, Table
+from roofline.views.text.tables import Column, Table, TableCell
 from roofline.whatif.codesign import Codesign, Design
 
 DESIGN_COLUMNS = (
@@ -27,5 +27,5 @@ def codesign_table(c: Codesign) -> Table:
     return Table((Column(c.of, c.unit), *DESIGN_COLUMNS), tuple(_row(d) for d in c.designs), name="designs")
 
 
-def _row(d: Design) -> tuple[object, ...]:
+def _row(d: Design) -> tuple[TableCell, ...]:
     return d.value, d.peak, d.stacks, d.bandwidth, d.capacity, d.cache, d.link, d.area, d.power, d.usd
