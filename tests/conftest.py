@@ -25,6 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    os.environ["COLUMNS"] = "120"  # the width of a pipe, whatever window the tests run in
     if config.getoption("--whole"):
         os.environ[folded.WHOLE] = "1"
     # no deadline: how long a case takes hangs on what else runs

@@ -179,7 +179,12 @@ def refresh(page: Path) -> None:
             continue
         words = [sys.executable, "-m", *shlex.split(told.text)]
         environment = {**os.environ, "COLUMNS": str(COLUMNS)}
-        printed = subprocess.run(words, capture_output=True, text=True, check=False, env=environment).stdout
+        with TemporaryDirectory() as folder:
+            for name, content in files(page).items():
+                Path(folder, name).write_text(content, encoding="utf-8")
+            printed = subprocess.run(
+                words, cwd=folder, capture_output=True, text=True, check=False, env=environment
+            ).stdout
         for line in differences(told.output, printed):
             tail = " …" if line.endswith("…") else ""
             lines = [p.rstrip()[: len(line) - len(tail)].rstrip() if tail else p.rstrip() for p in printed.splitlines()]

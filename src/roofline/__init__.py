@@ -1,4 +1,4 @@
-"""Roofline: how much work a transformer is, from its config.json alone, and how long it takes on a machine.
+"""Roofline: how much compute a transformer needs, from its config.json alone, and how long it takes on a machine.
 
 >>> import roofline as rl
 >>> model = rl.load({"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "vocab_size": 100,

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import struct
-import subprocess
 import sys
 from itertools import pairwise
 
@@ -13,52 +10,50 @@ import pytest
 
 from folded import by_day, folded
 from roofline.doors.cli.main import main
-from roofline.views.text.tables import Column, Table, _broken, markdown, plain_text
+from roofline.views.text.tables import Column, FittedTable, Table, broken, markdown, missing_text, plain_text
+from terminal import escaped, seen
 
 TABLE = Table(
-    (Column("Op", False), Column("Layers", drop=1), Column("FLOPs"), Column("Weights", drop=2)),
+    (Column("Op"), Column("Layers", drop=1), Column("FLOPs"), Column("Weights", drop=2)),
     (("gate_up_proj", "32", "7.52 GFLOP", "7.52 GB"), ("act", "32", "2.29 MFLOP", "0 B")),
     (("Total", "", "15.55 GFLOP", "15.01 GB"),),
 )
 
 
-def escaped(text: str) -> list[str]:
-    """The lines without what only a terminal reads."""
-    return re.sub(r"\x1b\[[0-9;]*m", "", text).replace("\r", "").splitlines()
-
-
-def seen(width: int, *words: str) -> list[str]:
-    """What a real terminal `width` characters wide gets of a command; stderr is on it too."""
-    fcntl, termios, pty = (pytest.importorskip(name) for name in ("fcntl", "termios", "pty"))
-    parent, child = pty.openpty()
-    fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
-    environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES")} | {"TERM": "xterm-256color"}
-    command = [sys.executable, "-m", "roofline.doors.cli.main", *words]
-    with subprocess.Popen(command, stdout=child, stderr=child, stdin=child, env=environment) as process:
-        os.close(child)
-        chunks = []
-        try:
-            while chunk := os.read(parent, 2**16):
-                chunks.append(chunk)
-        except OSError:  # how Linux says that the other end is closed
-            pass
-    os.close(parent)
-    assert process.returncode == 0
-    return escaped(b"".join(chunks).decode())
+def names(fitted: FittedTable) -> list[str]:
+    """The columns shown."""
+    return [fitted.table.columns[i].name for i in fitted.shown]
 
 
 def test_columns_go_in_their_order() -> None:
-    names = [[c.name for c in TABLE.within(width).columns] for width in range(60, 0, -1)]
-    assert names[0] == ["Op", "Layers", "FLOPs", "Weights"]
-    assert ["Op", "Layers", "FLOPs"] in names
-    assert names[-1] == ["Op", "FLOPs"]
-    assert all(set(after) <= set(before) for before, after in pairwise(names))
+    shown = [names(TABLE.fitted(width)) for width in range(60, 0, -1)]
+    assert shown[0] == ["Op", "Layers", "FLOPs", "Weights"]
+    assert ["Op", "Layers", "FLOPs"] in shown
+    assert ["Op", "FLOPs"] in shown
+    assert shown[-1] == ["Op"]
+    assert all(set(after) <= set(before) for before, after in pairwise(shown))
 
 
 def test_a_table_that_fits_is_whole() -> None:
     widest = max(map(len, plain_text(TABLE).splitlines()))
-    assert TABLE.within(widest) is TABLE
-    assert len(TABLE.within(widest - 1).columns) == 3
+    assert missing_text(TABLE.fitted(widest), widest) == ""
+    fitted = TABLE.fitted(widest - 1)
+    assert len(fitted.shown) == 3
+    assert missing_text(fitted, widest - 1) == f"not shown at {widest - 1} columns: Weights; --wide shows all"
+
+
+def test_long_text_is_cut_and_what_lacks_least_is_whole_first() -> None:
+    long = Table((Column("a"), Column("b", long=4), Column("c", drop=1, long=4)), (("x", "b" * 9, "c" * 20),))
+    assert [line for line, _ in long.fitted(34).lines][2] == f"x  {9 * 'b'}  {20 * 'c'}"
+    assert [line for line, _ in long.fitted(22).lines][2] == f"x  {9 * 'b'}  {7 * 'c'}…"
+    assert missing_text(long.fitted(22), 22) == "cut at 22 columns: c; --wide shows all"
+    assert missing_text(long.fitted(10), 10) == "not shown at 10 columns: c; cut: b; --wide shows all"
+
+
+def test_a_long_fact_runs_over_several_lines() -> None:
+    facts = Table((Column("l4"), Column("", long=9)), (("source", "the data sheet of 2023"),), facts=True)
+    assert [line for line, _ in facts.fitted(20).lines][2:] == ["source  the data", "        sheet of", "        2023"]
+    assert missing_text(facts.fitted(20), 20) == ""
 
 
 def test_forms_have_every_column() -> None:
@@ -68,10 +63,10 @@ def test_forms_have_every_column() -> None:
 
 def test_lines_break_between_words_and_hang_behind_their_name() -> None:
     line = "TTFT     33.9 ms (28.7 ms to 41.4 ms; speed of light 21.3 ms)"
-    first, second = _broken(line, 50).splitlines()
+    first, second = broken(line, 50)
     assert len(first) <= 50
     assert second.startswith(9 * " ")
-    assert _broken(line, 100) == line
+    assert broken(line, 100) == [line]
 
 
 @folded("width", [80, 120, 200][: by_day(1, every=3)])
@@ -101,4 +96,4 @@ def test_no_line_is_wider_than_the_window(
 def test_a_terminal_is_told_what_has_no_room() -> None:
     lines = seen(80, "analyze", "meta-llama/Llama-3.1-8B", "--context", "9")
     assert max(map(len, lines)) <= 80
-    assert lines[-1] == "too narrow for Layers, Weights, Activations, Cache: a pipe gets all columns"
+    assert lines[-1] == "not shown at 80 columns: Layers, Weights, Activations, Cache; --wide shows all"

@@ -191,7 +191,7 @@ def test_limits_that_no_simulation_keeps_are_a_clear_answer(capsys: pytest.Captu
     from roofline.doors.cli.main import main
 
     words = ["search", "Qwen/Qwen2.5-0.5B", "--on", ON, "--chips", "2", "--input", "4000", "--output-tokens", "20",
-             "--top", "1", "--kind", "disaggregated", "--layout", "tp=1", "--confirm", "1"]  # fmt: skip
+             "--top", "1", "--kind", "disaggregated", "--layout", "tp=1", "--confirm", "1", "--wide"]  # fmt: skip
     with pytest.raises(SystemExit) as left:
         main([*words, "--ttft", "100ms", "--attainment", "mean"])
     printed = capsys.readouterr()

@@ -175,7 +175,7 @@ class Generation(Spent, Deployed):
     def together(self) -> Count:
         """Sequences of a replica that run at once: as many as fit by the engine's rule.
 
-        Where not even one fits, all of them: the times are then those of chips with more memory.
+        Where not even one fits, all of them: times then ignore the memory limit.
         """
         most = self.asked.holding.most_sequences(self.input + self.output, self.batch_per_replica)
         return where(most < 1, self.batch_per_replica, most)

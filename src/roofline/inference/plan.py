@@ -173,6 +173,7 @@ class Plan:
     rank: Model
     target: Target
     _known: dict[Hashable, Mapping[Hashable, Total]] = field(default_factory=dict, init=False, repr=False)
+    _tables: dict[Hashable, Mapping[Hashable, Total]] = field(default_factory=dict, init=False, repr=False)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle only the rank and the target; another process computes the rest when needed."""
@@ -253,27 +254,25 @@ class Plan:
         if key not in self._known:
             if len(self._known) > REMEMBERED:
                 self._known.clear()
-            self._known.update(self._near(view, entries, step, by))
+                self._tables.clear()
+            self._known[key] = self._near(view, entries, step, by)
         return self._known[key]
 
-    def _near(
-        self, view: View[Step], entries: Sequence[Placed], step: Step, by: Sorter
-    ) -> Iterator[tuple[Hashable, Mapping[Hashable, Total]]]:
-        """The times of a step and, at hardly any extra cost, of like steps with neighbouring token counts."""
+    def _near(self, view: View[Step], entries: Sequence[Placed], step: Step, by: Sorter) -> Mapping[Hashable, Total]:
+        """The times of a step, from a table of like steps with neighbouring token counts, timed at hardly any cost."""
         query = step.queries[0]
         alone = view is tokens_alone or (view is tokens_and_phase and not query.cached) or step.logits == "all"
         varying = "new" if alone else "count"
         wanted = getattr(query, varying)
         if view not in (tokens_alone, tokens_and_phase, logits_alone) or not 0 < wanted <= TABULATED:
-            yield (view, by, step.queries, step.logits), _at(entries, step, self.target, by)
-            return
+            return _at(entries, step, self.target, by)
         first = (wanted - 1) // TABLE * TABLE + 1
-        numbers = np.arange(first, first + TABLE)
-        many = step.with_queries((replace(query, **{varying: numbers}),)).as_floats()
-        sums = _sums([(entries, many)], self.target, by)
-        for i, number in enumerate(numbers.tolist()):
-            one = {key: t.at(i).mapped(_plain) for key, t in sums.items()}
-            yield (view, by, (replace(query, **{varying: number}),), step.logits), one
+        key = (view, by, replace(query, **{varying: first}), step.logits)
+        if key not in self._tables:
+            numbers = np.arange(first, first + TABLE)
+            many = step.with_queries((replace(query, **{varying: numbers}),)).as_floats()
+            self._tables[key] = _sums([(entries, many)], self.target, by)
+        return {sorted_by: t.at(wanted - first).mapped(_plain) for sorted_by, t in self._tables[key].items()}
 
 
 def _by_view(entries: Iterable[Placed]) -> Mapping[View[Step], Sequence[Placed]]:

@@ -159,7 +159,7 @@ def places_of(asked: Setup, drafting: Drafting | None, context: Count, whole: Co
 
     An engine that `reserves` runs `whole`, as many as memory holds at their last token. Others start a request as soon
     as memory holds its prompt; as many then run as memory holds at the mean `context` of a decode. Where not even one
-    fits, the number is that of chips with more memory.
+    fits, the number ignores the memory limit.
     """
     groups, width = asked.layout.pp, 1 if drafting is None else drafting.width
     running = least(MOST_IN_FLIGHT, running_at_once(asked.engine, groups, width))

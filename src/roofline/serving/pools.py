@@ -214,7 +214,7 @@ def pools_serving(
     rate. `speculation`: decode steps verify drafts.
     Raises InputError for settings that are not understood, too few chips for a replica of each kind, lengths beyond the
     model's context, and a rate beyond what both pools can take. Where memory holds not even one request, `fits` is
-    false and the times are those of chips with more memory.
+    false and times ignore the memory limit.
     """
     requests = requests_of(model, load, speculation, images)
     broadcast(**requests.sizes, **load.given, **{name: getattr(pools, name) for name in POOL_NUMBERS})

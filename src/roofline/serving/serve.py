@@ -73,8 +73,7 @@ def serve(
     Raises InputError for settings that are not understood, lengths beyond the model's context, a format that the chip
     lacks, a degree that does not divide, images where the model does not state how they become tokens, a rate beyond
     what the server can take, `rounds` at a rate or without the formula, and unless exactly one of concurrency and rate
-    is given. Where memory holds not even one request, `fits` is false and the times are those of chips with more
-    memory.
+    is given. Where memory holds not even one request, `fits` is false and times ignore the memory limit.
     """
     load, rounds, formula = load.needed(), how.rounds, how.formula
     if pools is not None and pools.apart:

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
+import resource
 import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
+from time import sleep
 
 import pytest
 
 import roofline as rl
+from documented import ROOT
+from folded import folded
 from roofline.doors.cli.main import main
 from roofline.doors.cli.old_names import RENAMED
+from roofline.doors.cli.waiting import waiting
+from terminal import escaped, sent
 
 LLAMA, LARGE, GPT2 = "meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.1-70B", "openai-community/gpt2"
 
@@ -237,3 +245,180 @@ def test_degrees_by_themselves(capsys: pytest.CaptureFixture[str]) -> None:
 def test_counts_take_prefixes(text: str, number: int, capsys: pytest.CaptureFixture[str]) -> None:
     told = json.loads(run(capsys, f"fit {GPT2} --on l4 --engine none --context {text} --json")[1])
     assert told["context"] == number
+
+
+# -- what a second newcomer found ----------------------------------------------------------------------------------
+def test_models_on_names_its_engines_and_agrees_with_generate(capsys: pytest.CaptureFixture[str]) -> None:
+    """It was llama.cpp's speed of a checkpoint, and did not say so."""
+    out = run(capsys, f"models {LLAMA} --on h100-sxm")[1].splitlines()
+    rows = {line.split()[0]: line for line in out[3:]}
+    assert "vLLM" in rows["checkpoint"]
+    assert "llama.cpp" in rows["q4_k_m"]
+    shown = float(re.search(r"(\d+) \(\d+ to \d+\)", rows["checkpoint"])[1])  # type: ignore[index]
+    words = f"generate {LLAMA} --on h100-sxm --input 3840 --output-tokens 256"
+    said = re.search(r"([\d.]+) tokens/s per user", run(capsys, words)[1])
+    assert said
+    assert float(said[1]) == pytest.approx(shown, rel=0.01)
+    assert "vLLM" in run(capsys, words)[1].splitlines()[0]
+
+
+def test_models_by_default_has_the_engine_of_every_other_command(capsys: pytest.CaptureFixture[str]) -> None:
+    told = " ".join(re.sub("[│\n]", " ", run(capsys, "models --help")[1]).split())
+    assert "Default: as generate has it, vllm on the chips that it supports; llama.cpp on others" in told
+
+
+def test_advice_of_a_report_has_fp8_weights_of_the_better_grade_first(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """int4 (grade C) stood where fp8 (grade A) helps as much; an inference report spoke of a training step."""
+    path = tmp_path / "report.md"
+    assert run(capsys, f"report {LLAMA} --on h100-sxm --out {path}")[0] == 0
+    text = path.read_text(encoding="utf-8")
+    (options,) = [line for line in text.splitlines() if line.startswith("| Option | ")]
+    assert "--precision weights=fp8" in options
+    assert "int4" not in options
+    assert re.search(r"^\| weights in 8 bits \| .* \| A \|$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("model", [LLAMA, LARGE])
+def test_a_report_of_inference_says_nothing_of_a_training_step(
+    model: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "report.md"
+    run(capsys, f"report {model} --on h100-sxm --out {path}")
+    assert "training" not in path.read_text(encoding="utf-8").lower()
+
+
+SOURCES = [
+    path
+    for folder in ("src", "docs")
+    for path in sorted((ROOT / folder).rglob("*"))
+    if path.suffix in (".py", ".md", ".toml", ".html", ".js", ".txt") and "__pycache__" not in path.parts
+]
+
+
+@folded("path", [ROOT / "README.md", *SOURCES], ids=lambda path: path.name)
+def test_nobody_is_told_to_install_a_package_that_is_not_published(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert not re.search(r"pip3? install[^\n`]*[\s'\"=]roofline\b(?!/)", text)
+    assert not re.search(r"roofline\[\w+(,\w+)*\]['\"]", text)
+
+
+PLAINER = (
+    "how much work the model is", "how much work a transformer is", "which vLLM tries out", "tries out a step",
+    "communicators, as logs", "those of chips with more", "approximations, of requests in no order",
+    "prefills begins together", "cache of the prompt is for nothing", "faint\\nbeyond as if it did not",
+    "what the others leave on average",
+)  # fmt: skip
+"""Words of which newcomers did not know what they mean."""
+
+
+@folded("path", [ROOT / "README.md", *SOURCES], ids=lambda path: path.name)
+def test_words_that_newcomers_did_not_understand_are_gone(path: Path) -> None:
+    text = " ".join(path.read_text(encoding="utf-8").split())
+    assert [words for words in PLAINER if words.lower() in text.lower()] == []
+
+
+COSTS = [
+    f"{LLAMA} --on h100-sxm", f"serve {LLAMA} --on h100-sxm --input 64 --output-tokens 64 --concurrency 4",
+    f"train {LLAMA} --on 8xh100-sxm --batch 64 --tokens 1024 --run-tokens 1T",
+    f"machines {LLAMA} --users 4 --on h100-sxm",
+    f"serve {LLAMA} --on h100-sxm --input 64 --output-tokens 64 --concurrency 4 --grid fr",
+    f"search {LLAMA} --on l4 --chips 1 --input 64 --output-tokens 64 --concurrency 1",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", COSTS)
+def test_a_price_says_of_which_tokens_it_is(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    out = " ".join(run(capsys, words)[1].split())
+    amounts = re.findall(r"per million (\S+)", out)
+    assert amounts
+    assert set(amounts) <= {"generated", "prompt", "trained"}
+    assert not re.search(r"J per token\b", out)
+
+
+def test_fit_judges_no_context_that_nobody_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    """It said "does not fit", of 131,072 tokens; the cure was the last line."""
+    code, out, _ = run(capsys, f"fit {LLAMA} --on rtx-4090")
+    assert code == 0
+    assert "does not fit" not in out
+    lines = out.splitlines()
+    assert lines[3].startswith("the weights fit, and 1 × ")
+    assert "the longest context that fits" in lines[3]
+    assert run(capsys, f"fit {LLAMA} --on rtx-4090 --context 131072")[0] == 1
+
+
+def test_which_machine_to_rent_has_a_row_for_each(capsys: pytest.CaptureFixture[str]) -> None:
+    """Ten plans on one machine within 0.8 % of each other, and no other machine's price, were the answer of search."""
+    rows = json.loads(run(capsys, "machines Qwen/Qwen3-8B --users 20 --json")[1])["machines"]
+    names = [row["machine"] for row in rows]
+    assert len(set(names)) == len(names) >= 8
+    prices = [row["plan"]["usd_per_hour"] for row in rows if row["plan"]]
+    assert prices == sorted(prices)
+
+
+# -- by the clock --------------------------------------------------------------------------------------------------
+def test_models_on_a_machine_says_how_far_it_is() -> None:
+    """58 seconds without a word; a terminal sees the model that is looked at."""
+    assert re.search(r"models: \S*gpt2", sent(100, "models", "--on", "l4", "--family", "gpt2"))
+
+
+@pytest.mark.parametrize(
+    ("words", "seconds"),
+    [("models --on rtx-4090", 8.0), (f"report {GPT2} --on h100-sxm --out {{}}/report.html", 10.0),
+     (f"plot {LLAMA} --on h100-sxm --out {{}}/roofline.svg", 5.0)],
+)  # fmt: skip
+def test_it_does_not_take_long(words: str, seconds: float, tmp_path: Path) -> None:
+    """CPU seconds; on an idle machine a quarter of these. They were 58, 16 to 22 and 4 to 9."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    command = [sys.executable, "-m", "roofline", *words.format(tmp_path).split()]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < seconds
+
+
+def test_a_terminal_hears_of_a_command_before_it_is_done() -> None:
+    """The first word came with the answer; the line goes when that comes."""
+    words = "search", GPT2, *"--on l4 --chips 2 --input 64 --output-tokens 64 --concurrency 2".split()
+    text = sent(100, *words)
+    assert text.startswith("\r\x1b[Ksearch …")
+    assert not any("search …" in line for line in escaped(text))
+
+
+def test_the_line_of_a_waiting_command_counts_seconds_and_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    out, err = Terminal(), Terminal()
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", err)
+    monkeypatch.setattr("roofline.doors.cli.waiting.FIRST", 0.01)
+    monkeypatch.setattr("roofline.doors.cli.waiting.EVERY", 0.01)
+    with waiting("search"):
+        while "search …" not in err.getvalue():
+            sleep(0.01)
+        print("done")
+    shown = err.getvalue()
+    assert shown.endswith("\r\x1b[K")
+    assert shown.count("search …") >= 1
+    assert out.getvalue() == "done\n"
+    assert (sys.stdout, sys.stderr) == (out, err)
+    with waiting("mcp"):
+        sleep(0.05)
+    assert err.getvalue() == shown
+
+
+def test_models_on_is_the_same_on_one_core_and_on_all() -> None:
+    program = """
+import sys
+import roofline.doors.cli.processes as processes
+from roofline.doors.cli.main import main
+processes.LEAST = int(sys.argv[1])
+main(["models", "--on", "l4", "--family", "qwen3", "--json"])
+"""
+    outputs = {
+        subprocess.run([sys.executable, "-c", program, least], check=True, capture_output=True, timeout=120).stdout
+        for least in ("1", "1000")
+    }
+    assert len(outputs) == 1
+    assert len(json.loads(outputs.pop())["running"]) > 5

@@ -70,6 +70,7 @@ Form = Annotated[
 CLUSTER = group_settings(MachineSettings)["on"].help
 """Help text of the `--on` option."""
 OutFile = Annotated[Path | None, Parameter(name=("--out", "-o"))]
+Wide = Annotated[bool, Parameter(help="All columns of tables, however wide.", negative="", show_default=False)]
 Revision = Annotated[str | None, Parameter(help="A branch, tag or commit on the Hub.")]
 Headers = Annotated[
     bool,
@@ -105,8 +106,13 @@ def steps_asked(settings: dict[str, Given], longest: int | None = None) -> list[
 
 
 def say(text: str) -> None:
-    """Print lines on stderr."""
-    print(inert_lines(text), file=sys.stderr)
+    """Print lines on stderr; on a terminal they break between words."""
+    text = inert_lines(text)
+    if sys.stderr.isatty():
+        from roofline.views.text.tables import broken, window_width
+
+        text = "\n".join(part for line in text.split("\n") for part in broken(line, window_width()))
+    print(text, file=sys.stderr)
 
 
 def machine_progress() -> Callable[[str], None] | None:

@@ -25,7 +25,8 @@ from cyclopts import Parameter, Token
 from roofline.declared.errors import InputError
 from roofline.declared.kinds import Given, ValueKind
 from roofline.declared.question import NEEDED, Function, Hint, Setting, Settings, declaration_of, question_settings
-from roofline.doors.cli.common import Headers, ModelArgument, Revision
+from roofline.doors.cli.common import Headers, ModelArgument, Revision, Wide
+from roofline.views.text.tables import all_columns
 
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 WHAT_IS_LEFT = inspect.Parameter.VAR_KEYWORD
@@ -51,8 +52,7 @@ def command(question: Function, show: Callable[..., None], about: str) -> Callab
     run.__doc__ = about
     complete = with_settings(question)(run)
     parts = inspect.signature(complete).parameters.values()
-    complete.__signature__ = inspect.Signature([*parts, *own])  # type: ignore[attr-defined]
-    return complete
+    return _with_parameters(complete, (*parts, *own))
 
 
 def with_settings(
@@ -77,13 +77,28 @@ def with_settings(
             with in_options(settings):
                 function(*args, **given)
 
-        run.__annotations__ = {}  # Cyclopts reads the annotations of __signature__
-        run.__signature__ = inspect.Signature([  # type: ignore[attr-defined]
-            *first, *options, *(p for p in own if p.kind == KEYWORD)
-        ])  # fmt: skip
-        return run
+        return _with_parameters(run, (*first, *options, *(p for p in own if p.kind == KEYWORD)))
 
     return with_options
+
+
+def with_tables(function: Callable[..., None]) -> Callable[..., None]:
+    """Decorator of a command that prints tables: it has `--wide`."""
+    parts = inspect.signature(function, eval_str=True).parameters.values()
+
+    @wraps(function)
+    def run(*args: Given, wide: bool = False, **given: Given) -> None:
+        with all_columns(wide):
+            function(*args, **given)
+
+    return _with_parameters(run, (*parts, inspect.Parameter("wide", KEYWORD, default=False, annotation=Wide)))
+
+
+def _with_parameters(run: Callable[..., None], parameters: Sequence[inspect.Parameter]) -> Callable[..., None]:
+    """The function, which Cyclopts takes to have these parameters."""
+    run.__annotations__ = {}  # Cyclopts reads the annotations of __signature__
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return run
 
 
 # -- errors --------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 from roofline.declared.errors import InputError, error_line, nearest
 from roofline.declared.sanitize import WIDEST_LINE, inert_line, shortened
 from roofline.doors.cli.table import COMMANDS
+from roofline.doors.cli.waiting import waiting
 from roofline.version import __version__
 from roofline.views.stdout import printing
 
@@ -43,7 +44,7 @@ def app(installable: bool = True) -> App:
 
     commands = App(
         name="roofline",
-        help="""How much work a transformer is, from its config.json, how long it takes on a chip and what limits it.
+        help="""How much compute a transformer needs, by its config.json, how long it takes on a chip, what limits it.
 
         Example: `roofline analyze meta-llama/Llama-3.1-8B --on h100-sxm`
         """,
@@ -84,7 +85,7 @@ def _run(words: Sequence[str]) -> None:
     words, told = renamed(with_command(words))
     for line in told:
         print(line, file=sys.stderr)
-    with names_that_changed():
+    with names_that_changed(), waiting(words[0] if words else ""):
         _command(words)
 
 
@@ -115,6 +116,8 @@ def _command(words: Sequence[str]) -> None:
     if not words or words[0] in commands.help_flags:
         for name in COMMANDS:
             commands[name]  # import every command, as the help page lists their descriptions
+    if not words or set(words) & set(commands.help_flags):
+        _keep_narrow(commands)
     try:
         commands(words, exit_on_error=False, print_error=False)
     except UnusedCliTokensError as error:
@@ -127,6 +130,15 @@ def _command(words: Sequence[str]) -> None:
         if error.field == "output" and words[0] in ("plot", "report"):
             raise InputError("--out", error.value, error.expected, error.nearest) from error
         raise
+
+
+def _keep_narrow(commands: App) -> None:
+    """Print help no wider than other text."""
+    from rich.console import Console
+
+    from roofline.views.text.tables import WIDEST
+
+    commands.console = Console(width=min(Console().width, WIDEST))
 
 
 def _without_choices(message: str) -> str:

@@ -257,9 +257,9 @@ class Tandem:
     def always(self, population: Array) -> Passage:
         """A closed loop of `population` requests, each sent when another is answered.
 
-        Mean value analysis of a closed network: a request meets what the others, one fewer, leave on average, taken as
-        proportional to their number (Schweitzer 1979); throughput = population / latency. It never exceeds the
-        capacity: requests left over then wait at the pool that limits it.
+        Mean value analysis of a closed network: an arriving request sees the average load of the others, one
+        fewer, taken as proportional to their number (Schweitzer 1979); throughput = population / latency. It never
+        exceeds the capacity: requests left over then wait at the pool that limits it.
         """
         low, high = np.zeros(np.broadcast_shapes(np.shape(population), self.capacity.shape)), self.capacity
         for _ in range(48):

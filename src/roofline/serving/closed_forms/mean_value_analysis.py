@@ -1,6 +1,6 @@
 """A closed-loop replica in closed form: each user sends the next request when one is answered, in no particular order.
 
-Mean value analysis: a request meets what the others leave on average, (P − 1)/P of what P users have (Reiser and
+Mean value analysis: an arriving request sees the average load of the others, (P − 1)/P of what P users have (Reiser and
 Lavenberg 1980; Schweitzer 1979), so that a single user meets nobody. A user is away for `late` seconds after each
 answer, while the host prepares the next request; the rest of the cycle is spent in the engine's steps. Arrays: axes as
 in `queueing.py`.

@@ -106,7 +106,7 @@ def guidance(r: Report) -> Section:
         Table((PHASE, *change_and_option, Column(gains[0], "change"), Column("Grade")), best, name="guidance"),
         Table(
             (*change_and_option, *(Column(n, "change") for n in gains), Column("Memory of a chip", "B"),
-             Column("USD per Mtok generated", "USD"), Column("Energy per token", "J"), Column("Quality"),
+             Column("USD per million generated tokens", "USD"), Column("Energy per token", "J"), Column("Quality"),
              Column("Grade")),
             every, name="changes",
         ),
@@ -140,5 +140,5 @@ def chips_section(r: Report) -> Section | None:
         Column("Decode bound"), Column("Memory of a chip", "B"), Column("Fits"), Column("Why not"),
     )  # fmt: skip
     over = [str(row[0]) for row in rows if row[10] == "no"]
-    beyond = (f"The times of {', '.join(over)} are those of chips with more memory.",) if over else ()
+    beyond = (f"The times of {', '.join(over)} ignore the memory limit.",) if over else ()
     return Section("Chips", beyond, (Table(fields, tuple(rows), name="chips"),))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import re
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, TypeAlias, TypeVar
+from typing import ClassVar, TypeAlias
 
 from roofline.declared.maths import Count
 from roofline.declared.result import Figured, Units
@@ -16,29 +18,32 @@ from roofline.declared.sanitize import csv_cell, inert_line, inert_lines, inert_
 from roofline.declared.units import written
 from roofline.extras import check_frames
 
-T = TypeVar("T")
 TableCell: TypeAlias = Count | str | tuple[Count, Count] | None
 """A value under a column: a number of its unit, a word, an interval, or nothing."""
 GAP = 2
 """Blanks between two columns."""
-WRAPPED = 24
-"""Characters that a column of long text keeps at least."""
+TOGETHER = re.compile(r"(?<=\d) (?=[%A-Za-zµ])|(?<=[×±≤≥]) ")
+"""Blanks at which no line breaks: between a number and its unit, and behind a sign."""
+JOINT = "\ue000"
+"""What stands for such a blank while lines are broken, a character for private use."""
+WIDEST = 120
+"""Characters of a line at most, in a wider window and in a file or pipe too; `--wide` has no limit."""
+_ALL_COLUMNS: ContextVar[bool] = ContextVar("_ALL_COLUMNS", default=False)
 
 
 @dataclass(frozen=True)
 class Column(Figured):
-    """A heading and the unit of the values below it, one of `roofline.declared.units.TEXTS`; words have none.
-
-    `drop`: in a window too narrow for the table the columns with the highest go first, those with 0 never. `wrap`: long
-    text that may run over several lines.
-    """
+    """A heading and the unit of the values below it, one of `roofline.declared.units.TEXTS`; words have none."""
 
     FIGURES: ClassVar[Units] = dict.fromkeys(("name", "unit"), "")
 
     name: str
     unit: str = ""
     drop: int = 0
-    wrap: bool = False
+    """Where a table is too wide empty columns go first, then those with the highest number, then those with 0 from the
+    last; the first column stays."""
+    long: int = 0
+    """Of text that may be cut there, the characters that are kept at least; 0 for what stays whole."""
 
     @property
     def right(self) -> bool:
@@ -63,6 +68,8 @@ class Table(Figured):
     title: str = ""
     name: str = ""
     hidden: bool = False
+    facts: bool = False
+    """Names and values of one thing, not records: a long value runs over several lines."""
 
     @cached_property
     def cells(self) -> tuple[tuple[str, ...], ...]:
@@ -87,21 +94,22 @@ class Table(Figured):
         body = [[c.name for c in self.columns], *self.cells, *self.total_cells]
         return [max(len(row[i]) for row in body) for i in range(len(self.columns))]
 
-    def least(self) -> list[int]:
-        """Characters each column needs."""
-        return [min(w, WRAPPED) if c.wrap else w for c, w in zip(self.columns, self.widths(), strict=True)]
-
-    def within(self, width: int) -> Table:
-        """The table with as many of its columns as a window of `width` characters has room for."""
-        if sum(self.least()) + GAP * (len(self.columns) - 1) <= width or not any(c.drop for c in self.columns):
-            return self
-        first = max(range(len(self.columns)), key=lambda i: self.columns[i].drop)
-
-        def rest(row: tuple[T, ...]) -> tuple[T, ...]:
-            return row[:first] + row[first + 1 :]
-
-        rows, total = tuple(map(rest, self.rows)), tuple(map(rest, self.total))
-        return replace(self, columns=rest(self.columns), rows=rows, total=total).within(width)
+    def fitted(self, width: int) -> FittedTable:
+        """The columns that `width` characters have room for, chosen by `Column.drop`, and how wide each of them is."""
+        natural = self.widths()
+        pairs = zip(self.columns, natural, strict=True)
+        least = [min(w, max(c.long, len(c.name))) if c.long else w for c, w in pairs]
+        filled = [any(row[i] for row in (*self.cells, *self.total_cells)) for i in range(len(self.columns))]
+        shown = list(range(len(self.columns)))
+        while len(shown) > 1 and _total(least[i] for i in shown) > width:
+            shown.remove(max(shown[1:], key=lambda i: (not filled[i], self.columns[i].drop, i)))
+        if len(shown) == 1:
+            least[shown[0]] = min(least[shown[0]], width)
+        spare = max(0, width - _total(least[i] for i in shown))
+        for i in sorted(shown, key=lambda i: natural[i] - least[i]):  # what lacks least is whole first
+            more = min(natural[i] - least[i], spare)
+            least[i], spare = least[i] + more, spare - more
+        return FittedTable(self, tuple(shown), tuple(least[i] for i in shown))
 
     def csv(self) -> str:
         """Plain figures, a line for each row."""
@@ -112,8 +120,79 @@ class Table(Figured):
         return parquet(self.header, self.rows)
 
 
+@dataclass(frozen=True)
+class FittedTable:
+    """A table as wide as there is room: the places of the columns shown, and their widths."""
+
+    table: Table
+    shown: tuple[int, ...]
+    widths: tuple[int, ...]
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """The names of the columns that are not shown."""
+        return tuple(c.name for i, c in enumerate(self.table.columns) if i not in self.shown)
+
+    @property
+    def cut(self) -> tuple[str, ...]:
+        """The names of the columns in which text is cut."""
+        natural = self.table.widths()
+        pairs = zip(self.shown, self.widths, strict=True)
+        return () if self.table.facts else tuple(self.table.columns[i].name for i, w in pairs if w < natural[i])
+
+    @property
+    def lines(self) -> Iterator[tuple[str, bool]]:
+        """Lines, and whether each is set off: heading, rule and rows, a row a line."""
+        yield self._line(tuple(c.name for c in self.table.columns)), True
+        rule = "─" * _total(self.widths)
+        yield rule, False
+        for row in self.table.cells:
+            yield from ((line, False) for line in self._row(row))
+        if self.table.total:
+            yield rule, False
+        for row in self.table.total_cells:
+            yield from ((line, True) for line in self._row(row))
+
+    def _row(self, row: Sequence[str]) -> Iterator[str]:
+        if not self.table.facts:
+            yield self._line(row)
+            return
+        from textwrap import wrap
+
+        name, value = row
+        for i, part in enumerate(wrap(value, self.widths[-1], break_on_hyphens=False) or [""]):
+            yield self._line(("" if i else name, part))
+
+    def _line(self, row: Sequence[str]) -> str:
+        cells = []
+        for i, width in zip(self.shown, self.widths, strict=True):
+            text = _cut(row[i], width)
+            cells.append(text.rjust(width) if self.table.columns[i].right else text.ljust(width))
+        return (GAP * " ").join(cells).rstrip()
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _total(widths: Iterable[int]) -> int:
+    """Characters of columns beside one another."""
+    each = tuple(widths)
+    return sum(each) + GAP * (len(each) - 1)
+
+
+@contextmanager
+def all_columns(asked: bool) -> Iterator[None]:
+    """Within it, where `asked`, tables have all their columns and whole texts, however wide: `--wide`."""
+    token = _ALL_COLUMNS.set(asked)
+    try:
+        yield
+    finally:
+        _ALL_COLUMNS.reset(token)
+
+
 def print_table(table: Table) -> None:
-    """To stdout: on a terminal what its window has room for, all of it in a file or pipe."""
+    """To stdout, as wide as a line may be."""
     print_tables((table, ""))
 
 
@@ -130,65 +209,47 @@ def print_json(data: object) -> None:
 
 
 def print_tables(*tables: tuple[Table, str]) -> None:
-    """Tables, each with the note below it, and on stderr the columns for which the window is too narrow."""
-    window = sys.stdout.isatty()
-    missing: dict[str, Column] = {}
+    """Tables; below each the columns that have no room, then its note."""
+    width = window_width()
     for i, (table, note) in enumerate(tables):
         if i:
             print_line("")
-        if window:
-            width = window_width()
-            shown = table.within(width)
-            missing |= {c.name: c for c in table.columns if c not in shown.columns}
-            _print_rich(shown, width)
-        else:
-            print_line(plain_text(table))
+        if table.title:
+            _print_lines((line, True) for line in broken(inert_line(table.title), width))
+        fitted = table.fitted(sys.maxsize if _ALL_COLUMNS.get() else width)
+        _print_lines(fitted.lines)
+        if missing := missing_text(fitted, width):
+            print_text(missing)
         if note:
             print_text(note)
-    if missing:
-        sys.stdout.flush()
-        print(f"too narrow for {', '.join(missing)}: a pipe gets all columns", file=sys.stderr)
+
+
+def missing_text(fitted: FittedTable, width: int) -> str:
+    """Which columns a table of `width` characters lacks, and how to have them; nothing where it has all."""
+    said = [f"not shown at {width} columns: {', '.join(fitted.dropped)}"] if fitted.dropped else []
+    if fitted.cut:
+        where = "cut" if said else f"cut at {width} columns"
+        said.append(f"{where}: {', '.join(fitted.cut)}")
+    return "; ".join([*said, "--wide shows all"]) if said else ""
 
 
 def plain_text(table: Table) -> str:
-    """Columns padded with spaces, nothing cut: for files, pipes and whoever reads them line by line."""
-    heads, widths = tuple(c.name for c in table.columns), table.widths()
-
-    def line(row: Sequence[str]) -> str:
-        cells = zip(row, widths, table.columns, strict=True)
-        return (GAP * " ").join(t.rjust(w) if c.right else t.ljust(w) for t, w, c in cells).rstrip()
-
-    rule = "─" * (sum(widths) + GAP * (len(widths) - 1))
-    lines = [line(heads), rule, *(line(row) for row in table.cells)]
-    if table.total:
-        lines += [rule, *(line(row) for row in table.total_cells)]
+    """Columns padded with spaces, nothing cut: for files and whoever reads them line by line."""
+    lines = [line for line, _ in table.fitted(sys.maxsize).lines]
     return "\n".join([inert_line(table.title), *lines] if table.title else lines)
 
 
-def _print_rich(table: Table, width: int) -> None:
-    """Long text is wrapped, a number never: what then is too wide for the window, the window folds."""
-    from rich import box
+def _print_lines(lines: Iterable[tuple[str, bool]]) -> None:
+    """Lines to stdout, those set off in bold on a terminal."""
+    if not sys.stdout.isatty():
+        print_line("\n".join(line for line, _ in lines))
+        return
     from rich.console import Console
-    from rich.table import Table as RichTable
     from rich.text import Text
 
-    least = table.least()
-    console = Console(width=max(width, sum(least) + GAP * (len(least) - 1)))
-    drawn = RichTable(box=box.SIMPLE_HEAD, padding=(0, GAP - 1, 0, 0), pad_edge=False, show_edge=False)
-    for column, needs in zip(table.columns, least, strict=True):
-        drawn.add_column(
-            column.name, justify="right" if column.right else "left", header_style="bold", no_wrap=not column.wrap,
-            overflow="fold" if column.wrap else "ellipsis", min_width=None if column.wrap else needs,
-        )  # fmt: skip
-    for row in table.cells:
-        drawn.add_row(*map(Text, row))
-    for i, row in enumerate(table.total_cells):
-        if i == 0 and table.rows:
-            drawn.add_section()
-        drawn.add_row(*map(Text, row), style="bold")
-    if table.title:
-        console.print(Text(inert_line(table.title), style="bold"), width=width)
-    console.print(drawn)
+    console = Console(width=sys.maxsize, highlight=False)
+    for line, bold in lines:
+        console.print(Text(line, style="bold" if bold else ""), crop=False, no_wrap=True, overflow="ignore")
 
 
 def markdown(table: Table) -> str:
@@ -225,32 +286,30 @@ def parquet(header: Sequence[str], rows: Sequence[Sequence[object]]) -> bytes:
 
 
 def window_width() -> int:
-    """Characters in a line of the terminal."""
+    """Characters of a line: those of the window (`COLUMNS`, else the terminal's), at most WIDEST; a pipe has WIDEST."""
     from shutil import get_terminal_size
 
-    return get_terminal_size().columns
+    return min(get_terminal_size((WIDEST, 24)).columns, WIDEST)
 
 
 def print_line(text: str) -> None:
-    """A line of plain text to stdout."""
+    """Plain text to stdout, as it is."""
     sys.stdout.write(f"{inert_lines(text)}\n")
 
 
 def print_text(text: str) -> None:
-    """Lines for people to stdout: in a window broken between words, in a file or pipe as they are."""
-    text = inert_lines(text)
-    if sys.stdout.isatty():
-        width = window_width()
-        text = "\n".join(_broken(line, width) for line in text.split("\n"))
-    print_line(text)
+    """Lines for people to stdout, broken between words where they are too wide."""
+    width = window_width()
+    print_line("\n".join(part for line in inert_lines(text).split("\n") for part in broken(line, width)))
 
 
-def _broken(line: str, width: int) -> str:
+def broken(line: str, width: int) -> list[str]:
     """The line over several, the further ones indented as far as its text is (behind `name   text` too)."""
-    from textwrap import fill
+    from textwrap import wrap
 
     if len(line) <= width:
-        return line
+        return [line]
     start = re.match(r" *(\S+( \S+)?  +)?", line)
-    indent = (start.end() if start else 0) * " "
-    return fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    indent = start.end() if start and start.end() <= width // 2 else 0
+    parts = wrap(TOGETHER.sub(JOINT, line), width, subsequent_indent=indent * " ", break_on_hyphens=False)
+    return [part.replace(JOINT, " ") for part in parts]

@@ -115,8 +115,15 @@ def what_runs(
     context, and models that fit in no format, are left out. Raises InputError for an unknown machine or format.
     """
     where, tried = _known(room.on, engine), _listed(formats)
-    rows = [row for name in models for row in _widest(load(name), room, tried, engine)]
+    most = cluster_named(room.on).chips * machine_chip(room.on).capacity
+    rows = [row for name in models for row in _widest(load(name), room, tried, engine, most)]
     return WhatRuns(where, room.context, tuple(sorted(rows, key=lambda row: -row.parameters)))
+
+
+def put_together(parts: Sequence[WhatRuns]) -> WhatRuns:
+    """One answer of those for parts of the models."""
+    rows = [row for part in parts for row in part.running]
+    return replace(parts[0], running=tuple(sorted(rows, key=lambda row: -row.parameters)))
 
 
 @question()
@@ -206,9 +213,20 @@ def _rows(
         yield row
 
 
-def _widest(model: Model, room: SequenceRoom, formats: Sequence[str], engine: str | Engine | None) -> Iterator[Running]:
+def _widest(
+    model: Model, room: SequenceRoom, formats: Sequence[str], engine: str | Engine | None, most: float
+) -> Iterator[Running]:
+    """The row of the widest format that fits; formats of more than `most` bytes are not worked out."""
     if not model.context or model.context >= room.context:
-        yield from islice((row for row in _rows(model, room, formats, engine) if row.fits), 1)
+        values = sum(number * x.matrix for x, number in model.modules())
+        possible = [name for name in formats if _least_bytes(values, name) <= most]
+        yield from islice((row for row in _rows(model, room, possible, engine) if row.fits), 1)
+
+
+def _least_bytes(values: int, format: str) -> float:
+    """Bytes that so many values of matrices have at least in a mix; 0 for other formats, of which it is not known."""
+    mix = mix_named(format)
+    return 0.0 if mix is None else values * mix.least_bits / 8
 
 
 def _known(on: Machine, engine: str | Engine | None) -> str:

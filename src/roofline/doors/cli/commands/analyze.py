@@ -26,7 +26,7 @@ from roofline.doors.cli.common import (
     warn_beyond,
 )
 from roofline.doors.cli.defaults import is_default
-from roofline.doors.cli.derived import with_settings
+from roofline.doors.cli.derived import with_settings, with_tables
 from roofline.work.analysis import analyze as question
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from roofline.work.step import Step
 
 
+@with_tables
 @with_settings({**group_settings(Where), **question_settings(question)}, optional=("on",))
 def analyze(
     model: ModelArgument,

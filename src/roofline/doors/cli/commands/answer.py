@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from roofline.declared.kinds import Given
 from roofline.doors.cli.common import Headers, Json, ModelArgument, Revision, machine_progress, refuse, warn
-from roofline.doors.cli.derived import with_settings
+from roofline.doors.cli.derived import with_settings, with_tables
 from roofline.model.load import load
 from roofline.views.text.tables import print_json, print_tables, print_text
-from roofline.views.text.whatif.answer import answer_heading, answers_table, machine_text
+from roofline.views.text.whatif.answer import UNITS, answer_heading, answers_table, machine_text
 from roofline.whatif.answer import answer as question
 
 
+@with_tables
 @with_settings(question, several=("on",))
 def answer(
     model: ModelArgument,
@@ -34,7 +35,7 @@ def answer(
         print_json(result.to_dict())
     elif asked.get("on") is None:
         print_text(answer_heading(result))
-        print_tables((answers_table(result), ""))
+        print_tables((answers_table(result), UNITS))
         print_text("more of one machine: --on MACHINE; its name: roofline chips")
     else:
         print_text("\n\n".join([answer_heading(result), *(machine_text(result, m) for m in result.machines)]))

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from roofline.declared.checks import count
 from roofline.declared.errors import InputError
 from roofline.doors.cli.common import OutFile, Switch, Whole, deliver, say
+from roofline.doors.cli.derived import with_tables
 
 
 @Parameter(name="*")
@@ -31,6 +32,7 @@ class BenchOptions:
     "With --llama-bench: the model's format, such as q4_k_m; not needed for a GGUF file."
 
 
+@with_tables
 def calibrate(
     *,
     device: Literal["cpu", "cuda"] = "cpu",

@@ -8,8 +8,10 @@ from cyclopts import Parameter
 
 from roofline.declared.errors import InputError
 from roofline.doors.cli.common import CLUSTER, Form, Switch, say
+from roofline.doors.cli.derived import with_tables
 
 
+@with_tables
 def chips(
     name: Annotated[str | None, Parameter(help=f"One to show: {CLUSTER}")] = None,
     /,

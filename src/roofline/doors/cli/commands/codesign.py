@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.kinds import Given
 from roofline.doors.cli.common import Headers, Json, ModelArgument, Revision, Whole, warn
-from roofline.doors.cli.derived import with_settings
+from roofline.doors.cli.derived import with_settings, with_tables
 from roofline.model.load import load
 from roofline.views.text.tables import print_json, print_tables, print_text
 from roofline.views.text.whatif.codesign import codesign_table, codesign_text
@@ -63,6 +63,7 @@ class BoundOptions:
         return Bounds(**given)
 
 
+@with_tables
 @with_settings(ASKED)
 def codesign(
     model: ModelArgument,

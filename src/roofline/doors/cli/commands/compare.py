@@ -11,10 +11,11 @@ from roofline.declared.groups import PlaceSettings
 from roofline.declared.kinds import Given
 from roofline.declared.question import group_settings
 from roofline.doors.cli.common import Form, ModelArgument, Switch, keep
-from roofline.doors.cli.derived import with_settings
+from roofline.doors.cli.derived import with_settings, with_tables
 from roofline.measured.compare.read import compare as question
 
 
+@with_tables
 @with_settings(question)
 def compare(
     model: ModelArgument,

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from roofline.declared.kinds import Given
 from roofline.doors.cli.common import Switch, refuse, warn
-from roofline.doors.cli.derived import with_settings
+from roofline.doors.cli.derived import with_settings, with_tables
 from roofline.whatif.diff import Difference
 from roofline.whatif.diff import diff as question
 
@@ -23,6 +23,7 @@ Spec = Annotated[
 ]
 
 
+@with_tables
 @with_settings(question)
 def diff(a: Spec, b: Spec, /, *, json: Switch = False, **given: Given) -> None:
     """Compare two models, chips, formats, layouts or steps: what changes, and what the change comes from.
@@ -36,7 +37,7 @@ def diff(a: Spec, b: Spec, /, *, json: Switch = False, **given: Given) -> None:
     json:
         JSON, as docs/json.md has it.
     """
-    from roofline.views.text.tables import print_json, print_line, print_tables
+    from roofline.views.text.tables import print_json, print_line, print_tables, print_text
     from roofline.views.text.whatif import diff as views
 
     result: Difference = question(a, b, **given)
@@ -44,17 +45,19 @@ def diff(a: Spec, b: Spec, /, *, json: Switch = False, **given: Given) -> None:
         print_json(result.to_dict())
     else:
         if not result.fits:
-            print_line(f"{views.misfit_text(result)}\n")
-        print_line(views.steps_text(result))
+            print_text(f"{views.misfit_text(result)}\n")
+        print_text(views.steps_text(result))
         engines = views.phases_engines_text(result)
         if engines:
-            print_line(f"{engines}\n")
+            print_text(f"{engines}\n")
+        if sides := views.sides_text(result):
+            print_text(f"{sides}\n")
         print_tables((views.difference_table(result), ""))
         print_line("")
         if result.a.model.name != result.b.model.name:
             print_tables((views.facts_table(result), ""))
             print_line("")
-        print_line(views.causes_text(result))
+        print_text(views.causes_text(result))
     warn(result.a.model)
     if result.b.model.name != result.a.model.name:
         warn(result.b.model)

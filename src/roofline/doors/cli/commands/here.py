@@ -8,8 +8,10 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from roofline.doors.cli.common import Form
+from roofline.doors.cli.derived import with_tables
 
 
+@with_tables
 def here(
     *,
     recorded: Annotated[Path | None, Parameter(name="--from")] = None,

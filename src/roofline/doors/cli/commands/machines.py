@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from roofline.declared.kinds import Given
 from roofline.doors.cli.common import Headers, Json, ModelArgument, Revision, machine_progress, refuse, warn
-from roofline.doors.cli.derived import with_settings
+from roofline.doors.cli.derived import with_settings, with_tables
 from roofline.model.load import load
 from roofline.views.text.tables import print_json, print_tables, print_text
-from roofline.views.text.whatif.machines import demand_text, machines_table
+from roofline.views.text.whatif.machines import UNITS, demand_text, machines_table
 from roofline.whatif.machine_choice import machines as question
 
 
+@with_tables
 @with_settings(question, several=("on",))
 def machines(
     model: ModelArgument,
@@ -34,6 +35,6 @@ def machines(
         print_json(result.to_dict())
     else:
         print_text(demand_text(result))
-        print_tables((machines_table(result), ""))
+        print_tables((machines_table(result), UNITS))
     warn(result.model)
     refuse(result.found)

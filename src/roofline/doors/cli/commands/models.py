@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,8 +16,8 @@ from roofline.declared.errors import InputError
 from roofline.declared.kinds import Given
 from roofline.declared.question import Settings, question_settings
 from roofline.doors.cli.common import Form, Headers, Revision, Switch, progress_bar, refuse, warn
-from roofline.doors.cli.derived import option_name, options_given, with_settings
-from roofline.whatif.search.what_fits import OF_ONE, formats_that_run, what_runs
+from roofline.doors.cli.derived import option_name, options_given, with_settings, with_tables
+from roofline.whatif.search.what_fits import OF_ONE, formats_that_run, put_together, what_runs
 
 if TYPE_CHECKING:
     from roofline.declared.result import Result
@@ -29,6 +30,7 @@ RUNS = {name: replace(s, default=s.default and None, help=s.help if name == "on"
 """Settings of the search for models that run on a machine; without defaults, as they require `--on`."""
 
 
+@with_tables
 @with_settings(RUNS, optional=("on",))
 def models(
     name: Annotated[
@@ -138,23 +140,30 @@ def models(
 
 def _running(name: str | None, asked: Settings, filters: Mapping[str, str | None]) -> WhatRuns:
     """What runs on a machine: one model in every format, or the filtered catalog; with a progress bar on a terminal."""
+    from roofline.doors.cli.processes import each_on_cores
     from roofline.model.load import load
     from roofline.model.sources.choice import chosen_models
 
     if name is not None:
         one: WhatRuns = formats_that_run(load(name), **asked)
         return one
-    entries = chosen_models(*filters.values())
-    with progress_bar("models") if sys.stderr.isatty() else nullcontext() as progress:
+    names = [entry.id for entry in chosen_models(*filters.values())]
+    parts: list[WhatRuns] = [what_runs([], **asked)]  # says what is wrong with the settings
+    with (
+        each_on_cores(partial(_of_one, asked), names) as each,
+        progress_bar("models") if sys.stderr.isatty() else nullcontext() as progress,
+    ):
+        for place, name in enumerate(names):
+            if progress is not None:
+                progress(place, len(names), name)
+            parts.append(next(each))
+    return put_together(parts)
 
-        def named() -> Iterator[str]:
-            for place, entry in enumerate(entries):
-                if progress is not None:
-                    progress(place, len(entries), entry.id)
-                yield entry.id
 
-        every: WhatRuns = what_runs(named(), **asked)
-        return every
+def _of_one(asked: Settings, name: str) -> WhatRuns:
+    """What runs of one model, in a process of its own perhaps."""
+    answer: WhatRuns = what_runs([name], **asked)
+    return answer
 
 
 def _tensors(name: str, revision: str | None) -> StoredTensors:

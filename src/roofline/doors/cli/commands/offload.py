@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from roofline.declared.kinds import Given
 from roofline.doors.cli.common import Headers, ModelArgument, Revision, Switch, refuse, warn
-from roofline.doors.cli.derived import with_settings
+from roofline.doors.cli.derived import with_settings, with_tables
 from roofline.inference.offload import Offload
 from roofline.inference.offload import offload as question
 
 
+@with_tables
 @with_settings(question)
 def offload(
     model: ModelArgument,

@@ -32,6 +32,7 @@ from roofline.doors.cli.derived import option_name, with_settings
 from roofline.work.analysis import analyze
 
 if TYPE_CHECKING:
+    from roofline.views.plots.data import Picture
     from roofline.views.plots.style import Style
 
 SETTINGS = {name: replace(setting, default=None) if name == "on" else setting
@@ -147,11 +148,22 @@ def plot(
 
         print_json(picture.to_dict())
     else:
-        sys.stdout.write(f"{out}\n")
+        _tell(out, picture)
     warn(built)
     if kind in ("roofline", "shares"):
         warn_beyond(built, list(steps.items()))
-    refuse(picture.fits, "does not fit; what is timed is as on chips with more memory")
+    refuse(picture.fits, "does not fit; times ignore the memory limit")
+
+
+def _tell(out: Path | None, picture: Picture) -> None:
+    """Print where the picture is, and of a roofline how to read it."""
+    from roofline.views.plots.data import RooflinePlot
+    from roofline.views.text.inference.roofline import roofline_text
+    from roofline.views.text.tables import print_line, print_text
+
+    print_line(str(out))
+    if isinstance(picture, RooflinePlot):
+        print_text(roofline_text(picture))
 
 
 STEPS = frozenset(STEP)
@@ -203,4 +215,4 @@ def _table(
     if json:
         print_json(picture.to_dict())
     else:
-        sys.stdout.write(f"{out}\n")
+        _tell(out, picture)

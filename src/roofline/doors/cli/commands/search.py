@@ -26,11 +26,12 @@ from roofline.doors.cli.common import (
     warn,
 )
 from roofline.doors.cli.defaults import is_default
-from roofline.doors.cli.derived import option_name, options_given, with_settings
+from roofline.doors.cli.derived import option_name, options_given, with_settings, with_tables
 from roofline.model.load import load
 from roofline.model.model import Model
 from roofline.views.text.inference.cost import assumed_lines
 from roofline.views.text.serving.search import (
+    UNITS,
     answers_text,
     confirmed_text,
     nearest_text,
@@ -56,6 +57,7 @@ OF_TRAINING = {name: replace(setting, default=None, help=f"With --train: {settin
                for name, setting in OF_LAYOUTS.items() if name not in OF_SERVING}  # fmt: skip
 
 
+@with_tables
 @with_settings(
     {**OF_SERVING, **OF_TRAINING}, several=(*SEVERAL, "recipe", "schedule"), optional=("input", "output_tokens")
 )
@@ -131,7 +133,7 @@ def search(
     elif not _delivered(result, _Where(out, force, json)):
         print_text(f"{search_text(result)}\n")
         if result.plans:
-            notes = answers_text(result), confirmed_text(result), *assumed_lines(result.plans[0])
+            notes = UNITS, answers_text(result), confirmed_text(result), *assumed_lines(result.plans[0])
             print_tables((search_table(result), "\n".join(filter(None, notes))))
         elif result.limits.limits:
             print_text(f"{nearest_text(result)}\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from roofline.declared.kinds import Given
 from roofline.doors.cli.common import Headers, Json, ModelArgument, Revision, Switch, warn
-from roofline.doors.cli.derived import with_settings
+from roofline.doors.cli.derived import with_settings, with_tables
 from roofline.model.load import load
 from roofline.views.text.tables import print_json, print_tables, print_text
 from roofline.views.text.whatif.sensitivity import elasticity_table, map_table, regime_table, sensitivity_text
@@ -12,6 +12,7 @@ from roofline.whatif.query.parsing import ASKED
 from roofline.whatif.sensitivity.sensitivity import sensitivity as question
 
 
+@with_tables
 @with_settings(ASKED)
 def sensitivity(
     model: ModelArgument,

@@ -27,7 +27,7 @@ from roofline.doors.cli.common import (
     say,
     warn,
 )
-from roofline.doors.cli.derived import with_settings
+from roofline.doors.cli.derived import with_settings, with_tables
 from roofline.doors.cli.drafts import with_its_drafts
 from roofline.serving.simulate.simulate import simulate as question
 
@@ -40,6 +40,7 @@ PATIENCE = 1.0
 """Seconds before a progress bar is shown."""
 
 
+@with_tables
 @with_settings(question)
 def simulate(
     model: ModelArgument,

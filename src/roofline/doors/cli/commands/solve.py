@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from roofline.declared.kinds import Given
 from roofline.declared.question import question_settings
 from roofline.doors.cli.common import Headers, Json, ModelArgument, Revision, refuse, warn
-from roofline.doors.cli.derived import options_given, with_settings
+from roofline.doors.cli.derived import options_given, with_settings, with_tables
 from roofline.model.load import load
 from roofline.views.text.tables import print_json, print_tables, print_text
 from roofline.views.text.whatif.solve import solution_table, solution_text
@@ -17,6 +17,7 @@ from roofline.whatif.solve.solution import Solution
 from roofline.whatif.solve.solve import solve as question
 
 
+@with_tables
 @with_settings(question)
 def solve(
     model: ModelArgument,

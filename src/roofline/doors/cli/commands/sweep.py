@@ -28,7 +28,7 @@ from roofline.doors.cli.common import (
     refuse,
     warn,
 )
-from roofline.doors.cli.derived import options_given, with_settings
+from roofline.doors.cli.derived import options_given, with_settings, with_tables
 from roofline.whatif.query.axes import AXES, NUMBERS
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ PATIENCE = 1.0
 MOST_SHOWN = 1000
 
 
+@with_tables
 @with_settings(AXES, several=[name for name in AXES if name not in NUMBERS])
 def sweep(
     *models: Annotated[str, Parameter(help="Hub ids, catalog names, config.json files or their folders.")],

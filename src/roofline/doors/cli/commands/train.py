@@ -21,7 +21,7 @@ from roofline.doors.cli.common import (
     say,
     warn,
 )
-from roofline.doors.cli.derived import with_settings
+from roofline.doors.cli.derived import with_settings, with_tables
 from roofline.training.estimate import TrainingEstimate
 from roofline.training.run import run
 from roofline.training.train import train as question
@@ -34,6 +34,7 @@ OF_RUN = tuple(name for name in question_settings(run) if name not in question_s
 """Settings that apply to whole runs only."""
 
 
+@with_tables
 @with_settings({**question_settings(question), **question_settings(run)}, optional=("run_tokens",))
 def train(
     model: ModelArgument,
@@ -129,7 +130,7 @@ def train(
             from roofline.views.text.tables import window_width
 
             print_line("")
-            print_line(timeline_text(drawn, min(window_width(), 160)))
+            print_text(timeline_text(drawn, window_width()))
         if breakdown and parts is not None:
             print_line("")
             print_tables((views.breakdown_table(parts, breakdown), ""))

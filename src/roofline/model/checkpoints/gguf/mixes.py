@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from roofline.declared.errors import InputError, nearest
 from roofline.model.formats import GGML_TYPES, GgmlType
@@ -33,6 +34,8 @@ IMATRIX = "-imatrix"
 """Suffix of a mix made with an importance matrix; without one, some tensors get wider types."""
 _ALWAYS_IMATRIX = frozenset(("iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq2_m", "iq3_xxs", "iq3_xs", "q2_k_s"))
 """Mixes that llama-quantize makes only with an importance matrix."""
+_NARROWER = {"iq3_xs": "iq3_xxs", "iq3_xxs": "iq2_s"}
+"""Mix → the one type narrower than its base that its rule gives; no rule of another mix has one."""
 _TINY = frozenset(("iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq2_m"))
 _FALLBACK = {
     **dict.fromkeys(("iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s", "iq4_xs"), "iq4_nl"),
@@ -64,6 +67,12 @@ class TypeMix:
     def base(self) -> GgmlType:
         """Base type of the mix, for tensors without a special rule."""
         return GGML_TYPES["bf16" if self.name == "bf16" else MIXES[self.name]]
+
+    @property
+    def least_bits(self) -> float:
+        """Bits of a value in the narrowest type that the rule gives a matrix."""
+        narrowest = GGML_TYPES[_NARROWER[self.name]] if self.name in _NARROWER else self.base
+        return 8 * narrowest.bytes / narrowest.values
 
 
 @dataclass(frozen=True)
@@ -129,44 +138,78 @@ def types_of(mix: TypeMix, tensors: Iterable[MatrixOfGguf], traits: Traits) -> l
     that divides into no block stays in fp16.
     """
     ordered = sorted(tensors, key=lambda t: (t.layer is not None, t.layer or 0, t.name))
-    kinds = Counter(_kind(t.name) for t in ordered)
-    before: Counter[str] = Counter()
-    typed = []
-    for tensor in ordered:
+    typing = Typing(mix, traits, sum(_kind(t.name) == "v" for t in ordered))
+    return [(tensor, typing.type_of(tensor, typing.placed(tensor, tensor.layer))) for tensor in ordered]
+
+
+def has_values(tensor: MatrixOfGguf) -> bool:
+    """Whether a matrix is, or contains, the projection of values."""
+    return _kind(tensor.name) == "v"
+
+
+class Typing:
+    """Types of the matrices of one model in a mix, which are placed one after another in llama.cpp's order.
+
+    `values`: the number of matrices with `has_values`.
+    """
+
+    def __init__(self, mix: TypeMix, traits: Traits, values: int) -> None:
+        self._mix, self._traits, self._values = mix, traits, values
+        self._before: Counter[str] = Counter()
+
+    def placed(self, tensor: MatrixOfGguf, layer: int | None) -> TensorPlace:
+        """All that its type depends on besides the tensor itself; counts it as one that came before the next."""
         kind = _kind(tensor.name)
-        place = tensor.layer if traits.experts > 1 and tensor.layer is not None else before[kind]
-        at = _At(mix.name, mix.base.name, mix.imatrix, traits, kind, place, before[kind], kinds["v"])
-        typed.append((tensor, _type_of(mix, tensor, at)))
-        before[kind] += 1
-    return typed
+        before = self._before[kind]
+        self._before[kind] += 1
+        place = layer if self._traits.experts > 1 and layer is not None else before
+        return _place(place, before, self._traits.layers, self._values)
+
+    def type_of(self, tensor: MatrixOfGguf, place: TensorPlace) -> GgmlType:
+        """The type of a matrix at a place; equal for equal matrices at equal places."""
+        at = _At(self._mix.name, self._mix.base.name, self._mix.imatrix, self._traits, _kind(tensor.name), place)
+        return _type_of(self._mix, tensor, at)
+
+
+@dataclass(frozen=True)
+class TensorPlace:
+    """Where a tensor stands, as far as a rule may ask; layers by the number of the layer in models with experts.
+
+    Elsewhere the number of earlier tensors of the kind stands for the layer. `sixteenth`, `eighth`: whether it is in
+    that first part of the layers; `inner`: in neither the first nor the last eighth; `more`: as in `more_bits`.
+    `of_values`: the same among the tensors with values. `two`, `four`, `first`: fewer than two, four or an eighth of
+    the layers are before it.
+    """
+
+    sixteenth: bool
+    eighth: bool
+    inner: bool
+    more: bool
+    of_values: bool
+    two: bool
+    four: bool
+    first: bool
+
+
+@lru_cache(maxsize=4096)
+def _place(layer: int, before: int, layers: int, values: int) -> TensorPlace:
+    return TensorPlace(
+        sixteenth=layer < layers // 16, eighth=layer < layers // 8, inner=layers // 8 <= layer < 7 * layers // 8,
+        more=more_bits(layer, layers), of_values=more_bits(before, values), two=before < 2, four=before < 4,
+        first=before < layers // 8,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class _At:
-    """Position of a tensor: the mix, the model, the tensor's kind, and the number that stands for its layer.
-
-    `place`: the layer in models with experts, otherwise `before`, the number of earlier tensors of the kind. `values`:
-    number of tensors of kind "v", which are or contain values.
-    """
+    """Position of a tensor: the mix, the model, the tensor's kind, and its place."""
 
     mix: str
     base: str
     imatrix: bool
     model: Traits
     kind: str
-    place: int
-    before: int
-    values: int
-
-    @property
-    def early(self) -> bool:
-        """Whether the tensor is in the first eighth of the layers."""
-        return self.place < self.model.layers // 8
-
-    @property
-    def more(self) -> bool:
-        """Whether the tensor is in the first or last eighth of the layers, or in every third layer between them."""
-        return more_bits(self.place, self.model.layers)
+    place: TensorPlace
 
 
 def more_bits(layer: int, layers: int) -> bool:
@@ -185,6 +228,7 @@ _KINDS = (
 )  # fmt: skip
 
 
+@lru_cache(maxsize=4096)
 def _kind(name: str) -> str:
     return next((kind for pattern, kind in _KINDS if re.search(pattern, name)), "")
 
@@ -241,7 +285,7 @@ def _tiny(at: _At) -> str:
         return "q4_k" if many else "iq3_s" if wider else "q2_k"
     if at.kind == "k" and at.model.experts == 8:
         return "q4_k"
-    if at.kind == "down" and at.before < at.model.layers // 8:
+    if at.kind == "down" and at.place.first:
         return "iq3_s" if wider else "q2_k"
     if at.kind == "o":
         if at.model.experts == 8:
@@ -262,13 +306,13 @@ def _v(at: _At) -> str:
         "iq3_xs": "q4_k" if many else at.base,
         "iq3_s": "q4_k" if many else at.base,
         "iq3_m": "q4_k",
-        "q3_k_m": "q5_k" if at.before < 2 else "q4_k",
+        "q3_k_m": "q5_k" if at.place.two else "q4_k",
         "q3_k_l": "q5_k",
         "iq4_nl": "q5_k" if many else at.base,
         "iq4_xs": "q5_k" if many else at.base,
-        "q4_k_m": "q6_k" if more_bits(at.before, at.values) else at.base,
-        "q5_k_m": "q6_k" if more_bits(at.before, at.values) else at.base,
-        "q4_k_s": "q5_k" if at.before < 4 else at.base,
+        "q4_k_m": "q6_k" if at.place.of_values else at.base,
+        "q5_k_m": "q6_k" if at.place.of_values else at.base,
+        "q4_k_s": "q5_k" if at.place.four else at.base,
     }
     chosen = choices.get(at.mix, at.base)
     return "q5_k" if at.model.seventy and chosen in ("q3_k", "q4_k") else chosen
@@ -281,25 +325,28 @@ def _kq(at: _At) -> str:
 
 
 def _down(at: _At) -> str:
-    falcon, layers = at.model.falcon, at.model.layers
-    sixteenth = at.place < layers // 16
+    falcon, place = at.model.falcon, at.place
     first = {
         "q2_k_s": "q4_k", "iq3_m": "q4_k",
         **({} if falcon else {"q4_k_s": "q5_k"}),
         **({"q4_0": "q4_1", "q5_0": "q5_1"} if at.imatrix else {"iq4_nl": "q5_k", "iq4_xs": "q5_k"}),
     }  # fmt: skip
-    if at.early and at.mix in first:
+    if place.eighth and at.mix in first:
         return first[at.mix]
     if at.mix == "iq3_xxs" and not at.imatrix:
-        return "q4_k" if at.early else "q3_k"
-    if at.mix == "iq3_m" and at.model.experts == 8 and at.more:
+        return "q4_k" if place.eighth else "q3_k"
+    if at.mix == "iq3_m" and at.model.experts == 8 and place.more:
         return "q4_k"
     choices = {
         "q2_k": "q3_k",
-        "q3_k_m": "q5_k" if sixteenth else "q4_k" if not falcon or at.more else "q3_k",
+        "q3_k_m": "q5_k" if place.sixteenth else "q4_k" if not falcon or place.more else "q3_k",
         "q3_k_l": "q4_k" if falcon else "q5_k",
-        "q4_k_m": ("q6_k" if sixteenth else "q5_k" if at.more else "q4_k") if falcon else "q6_k" if at.more else "q4_k",
-        "q5_k_m": "q6_k" if at.more else "q5_k",
+        "q4_k_m": ("q6_k" if place.sixteenth else "q5_k" if place.more else "q4_k")
+        if falcon
+        else "q6_k"
+        if place.more
+        else "q4_k",
+        "q5_k_m": "q6_k" if place.more else "q5_k",
     }
     return choices.get(at.mix, at.base)
 
@@ -319,6 +366,4 @@ def _o(at: _At) -> str:
 
 
 def _gate_up(at: _At) -> str:
-    layers = at.model.layers
-    inner = layers // 8 <= at.place < 7 * layers // 8
-    return "iq3_xxs" if at.mix == "iq3_xs" and inner else at.base
+    return "iq3_xxs" if at.mix == "iq3_xs" and at.place.inner else at.base

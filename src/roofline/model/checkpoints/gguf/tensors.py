@@ -10,9 +10,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from roofline.model import modules as m
-from roofline.model.checkpoints.gguf.mixes import MatrixOfGguf, Traits, TypeMix, mix_or_error, types_of
+from roofline.model.checkpoints.gguf.mixes import (
+    MatrixOfGguf,
+    TensorPlace,
+    Traits,
+    TypeMix,
+    Typing,
+    has_values,
+    mix_or_error,
+    types_of,
+)
 from roofline.model.checkpoints.quantization.rules import blended, settled
 from roofline.model.formats import FORMATS, Format, GgmlType
 from roofline.model.model import Block, Model
@@ -89,10 +99,47 @@ def in_mix(model: Model, mix: TypeMix | str) -> Model:
     Norms, biases and routers are in 32 bits. A module stored as several tensors gets a format with their combined bits.
     """
     chosen = mix if isinstance(mix, TypeMix) else mix_or_error(mix)
-    parts: dict[tuple[int | None, str], list[tuple[int, GgmlType]]] = defaultdict(list)
-    for tensor, kind in types_of(chosen, matrices_of(model), traits_of(model)):
-        parts[tensor.layer, tensor.module].append((tensor.values, kind))
-    return typed_model(model, parts)
+    kept = model.drafts if model.model_type in _KEEPS_DRAFTS else ()
+    blocks = (*model.layers, *kept)
+    outside = sorted(_outside(model), key=lambda t: t.name)
+    distinct = {id(b): b for b in blocks}
+    inside = {key: sorted(_inside(b, 0, model.model_type), key=lambda t: t.name) for key, b in distinct.items()}
+    values = {key: sum(map(has_values, tensors)) for key, tensors in inside.items()}
+    typing = Typing(chosen, traits_of(model), sum(map(has_values, outside)) + sum(values[id(b)] for b in blocks))
+    parts = _parts(outside, [typing.type_of(t, typing.placed(t, None)) for t in outside])
+    known: dict[tuple[int, tuple[TensorPlace, ...]], Block] = {}
+    typed = []
+    for layer, block in enumerate(blocks):
+        tensors = inside[id(block)]
+        places = tuple(typing.placed(t, layer) for t in tensors)
+        same = known.get((id(block), places))
+        if same is None:
+            of = _parts(tensors, list(map(typing.type_of, tensors, places)))
+            same = known[id(block), places] = replace(block, modules=_typed(block.modules, of))
+        typed.append(same)
+    drafts = [*typed[len(model.layers) :], *model.drafts[len(kept) :]]
+    return _put_together(model, typed[: len(model.layers)], drafts, parts)
+
+
+ModuleTypes: TypeAlias = Mapping[str, Sequence[tuple[int, GgmlType]]]
+"""Module → the number of values of each type."""
+
+
+def _parts(tensors: Sequence[MatrixOfGguf], types: Sequence[GgmlType]) -> ModuleTypes:
+    parts: dict[str, list[tuple[int, GgmlType]]] = defaultdict(list)
+    for tensor, kind in zip(tensors, types, strict=True):
+        parts[tensor.module].append((tensor.values, kind))
+    return parts
+
+
+def _typed(modules: Sequence[m.Module], parts: ModuleTypes) -> m.Modules:
+    """The modules in these types; one whose number of values differs from the sum keeps its format."""
+    typed = []
+    for x in modules:
+        of = parts.get(x.name, ())
+        told = x.matrix and sum(n for n, _ in of) == x.matrix
+        typed.append(replace(x, format=blended([(n, kind.format) for n, kind in of])) if told else x)
+    return tuple(typed)
 
 
 def typed_model(
@@ -101,33 +148,28 @@ def typed_model(
 ) -> Model:  # fmt: skip
     """The model with the given tensor types: (layer or None, module) → the number of values of each type.
 
-    A module whose number of values differs from the sum keeps its format. `vectors`: values and formats outside
-    matrices, by default 32 bits.
+    `vectors`: values and formats outside matrices, by default 32 bits.
     """
-    known: dict[tuple[int, tuple[tuple[int, GgmlType], ...]], m.Module] = {}
+    by_layer: dict[int | None, dict[str, Sequence[tuple[int, GgmlType]]]] = defaultdict(dict)
+    for (layer, name), of in parts.items():
+        by_layer[layer][name] = of
+    blocks = (*model.layers, *(model.drafts if model.model_type in _KEEPS_DRAFTS else ()))
+    typed = [replace(block, modules=_typed(block.modules, by_layer[i])) for i, block in enumerate(blocks)]
+    drafts = [*typed[len(model.layers) :], *model.drafts[len(blocks) - len(model.layers) :]]
+    return _put_together(model, typed[: len(model.layers)], drafts, by_layer[None], vectors, warnings)
 
-    def typed(modules: Sequence[m.Module], layer: int | None) -> m.Modules:
-        return tuple(one(x, tuple(parts.get((layer, x.name), ()))) for x in modules)
 
-    def one(x: m.Module, of: tuple[tuple[int, GgmlType], ...]) -> m.Module:
-        if not x.matrix or sum(n for n, _ in of) != x.matrix:
-            return x
-        same = known.get((id(x), of))
-        if same is None:
-            same = known[id(x), of] = replace(x, format=blended([(n, kind.format) for n, kind in of]))
-        return same
-
-    layers = [replace(block, modules=typed(block.modules, i)) for i, block in enumerate(model.layers)]
-    drafts = [
-        replace(b, modules=typed(b.modules, len(layers) + i)) if model.model_type in _KEEPS_DRAFTS else b
-        for i, b in enumerate(model.drafts)
-    ]
+def _put_together(
+    model: Model, layers: Sequence[Block], drafts: Sequence[Block], outside: ModuleTypes,
+    vectors: Sequence[tuple[int, Format]] = (), warnings: tuple[str, ...] = (),
+) -> Model:  # fmt: skip
+    """The model of these blocks, with the types of what is outside the layers."""
     rest = blended(list(vectors)) if vectors else FORMATS["fp32"]
     wide = replace(model.precision.with_roles(other=rest), own=frozenset(m.PARTS))
     alike: dict[Block, Block] = {}
     plain = replace(model, precision=wide, warnings=(*model.warnings, *warnings))
     each = [alike.setdefault(block, block) for block in layers]
-    return settled(plain, each, drafts, typed(model.embedding, None), typed(model.head, None))
+    return settled(plain, each, drafts, _typed(model.embedding, outside), _typed(model.head, outside))
 
 
 # -- what the rule asks --------------------------------------------------------------------------------------------
@@ -153,15 +195,19 @@ def traits_of(model: Model) -> Traits:
 def matrices_of(model: Model) -> list[MatrixOfGguf]:
     """All matrices of a model's GGUF file, under llama.cpp's names."""
     drafts = model.drafts if model.model_type in _KEEPS_DRAFTS else ()
-    tensors = [t for x in (*model.embedding, *model.head) if x.matrix for t in _of(x, (), model.model_type)]
-    for layer, block in enumerate((*model.layers, *drafts)):
-        for x in block.modules:
-            if x.matrix:
-                tensors += [
-                    replace(t, name=f"blk.{layer}.{t.name}", layer=layer)
-                    for t in _of(x, block.modules, model.model_type)
-                ]
-    return tensors
+    layers = (t for i, block in enumerate((*model.layers, *drafts)) for t in _inside(block, i, model.model_type))
+    return [*_outside(model), *layers]
+
+
+def _outside(model: Model) -> list[MatrixOfGguf]:
+    """The matrices outside the layers."""
+    return [t for x in (*model.embedding, *model.head) if x.matrix for t in _of(x, (), model.model_type)]
+
+
+def _inside(block: Block, layer: int, kind: str) -> list[MatrixOfGguf]:
+    """The matrices of a layer."""
+    tensors = (t for x in block.modules if x.matrix for t in _of(x, block.modules, kind))
+    return [replace(t, name=f"blk.{layer}.{t.name}", layer=layer) for t in tensors]
 
 
 def _of(x: m.Module, block: m.Modules, kind: str) -> Iterator[MatrixOfGguf]:

@@ -8,6 +8,7 @@ hybrids use other names for the layers (`language_model.model.layers`, `backbone
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import translate
@@ -344,28 +345,32 @@ def settled(model: Model, layers: Sequence[Block], drafts: Sequence[Block], embe
 
     The format of a part becomes that of most of its values, and modules in that format no longer carry it.
     """
-    every = [*embedding, *head, *(x for block in layers for x in block.modules)]
+    number = Counter(map(id, layers))
+    distinct = {id(b): b for b in layers}
+    every = [(x, 1) for x in (*embedding, *head)]
+    every += [(x, number[key]) for key, block in distinct.items() for x in block.modules]
     own = model.precision.own
     precision = replace(model.precision.with_roles(**_usual(every)), own=own)
+    usual = {part: precision.weights(part) for part in PARTS}
 
     def told_apart(modules: Iterable[Module]) -> Modules:
-        usual = {part: precision.weights(part) for part in PARTS}
         return tuple(
             replace(x, format=None) if x.format is not None and x.format == usual[part_of(x)] else x for x in modules
         )
 
-    blocks = {id(b): replace(b, modules=told_apart(b.modules)) for b in (*layers, *drafts)}
+    apart = {**distinct, **{id(b): b for b in drafts}}
+    blocks = {key: replace(b, modules=told_apart(b.modules)) for key, b in apart.items()}
     return replace(
         model, layers=tuple(blocks[id(b)] for b in layers), drafts=tuple(blocks[id(b)] for b in drafts),
         embedding=told_apart(embedding), head=told_apart(head), precision=precision,
     )  # fmt: skip
 
 
-def _usual(modules: Iterable[Module]) -> dict[str, Format]:
-    """Format of most values of each part."""
+def _usual(modules: Iterable[tuple[Module, int]]) -> dict[str, Format]:
+    """Format of most values of each part, of modules and how many of each there are."""
     shares: dict[str, dict[Format, int]] = {}
-    for x in modules:
+    for x, number in modules:
         if x.format is not None:
             of_part = shares.setdefault(part_of(x), {})
-            of_part[x.format] = of_part.get(x.format, 0) + x.matrix
+            of_part[x.format] = of_part.get(x.format, 0) + number * x.matrix
     return {part: max(formats, key=lambda fmt: formats[fmt]) for part, formats in shares.items()}

@@ -60,7 +60,7 @@ def draw_sweep(plot: SweepPlot, style: Style) -> Figure:
         entries = [(c.chip, "line", theme.palette[i % len(theme.palette)]) for i, c in enumerate(plot.curves)]
         marked = [c for curve in plot.curves for c in curve.crossings]
         if any(c.unfit_from is not None for c in plot.curves):
-            entries.append(("memory ends; faint\nbeyond as if it did not", "|", theme.muted))
+            entries.append(("out of memory; faint:\nif memory were unlimited", "|", theme.muted))
         if any(c.floor for c in marked):
             entries.append(("the speed of light's\nlimit changes", "o", theme.muted))
         if any(not c.floor for c in marked):

@@ -80,9 +80,10 @@ class Clusters(Result):
 def chips_table(chips: dict[str, Chip]) -> Table:
     """One line for each chip of the catalog."""
     columns = (
-        Column("Chip"), Column("Name", drop=5), Column("bf16 or fp16", "FLOP/s"), Column("fp8", "FLOP/s", drop=3),
-        Column("Memory", "B"), Column("Bandwidth", "B/s"), Column("Ridge", "plain", drop=2), Column("TDP", "W", drop=4),
-        Column("$/h", "USD", drop=1),
+        Column("Chip"), Column("Name", drop=6), Column("bf16 or fp16", "FLOP/s", drop=1),
+        Column("fp8", "FLOP/s", drop=4),
+        Column("Memory", "B"), Column("Bandwidth", "B/s"), Column("Ridge", "plain", drop=3), Column("TDP", "W", drop=5),
+        Column("$/h", "USD", drop=2),
     )  # fmt: skip
     rows = tuple(
         (
@@ -111,7 +112,7 @@ def chip_table(c: Chip) -> Table:
         ("note", c.note or None),
     )  # fmt: skip
     rows += [(k, v) for k, v in pairs if v]
-    return Table((Column(c.id), Column("", wrap=True)), tuple(rows))
+    return Table((Column(c.id), Column("", long=20)), tuple(rows), facts=True)
 
 
 def cluster_table(c: Cluster) -> Table:
@@ -127,7 +128,7 @@ def cluster_table(c: Cluster) -> Table:
         ("note", c.note or None),
     )  # fmt: skip
     rows += [(k, v) for k, v in pairs if v]
-    return Table((Column(c.name), Column("", wrap=True)), tuple(rows))
+    return Table((Column(c.name), Column("", long=20)), tuple(rows), facts=True)
 
 
 def _links(level: Level) -> str:
@@ -150,9 +151,10 @@ def _with_network(c: Cluster) -> list[tuple[Level, int | None]]:
 def clusters_table(clusters: Sequence[Cluster]) -> Table:
     """One line for each level of each cluster; what joins several of them is `network` without a size."""
     columns = (
-        Column("Cluster"), Column("Chip"), Column("Chips", "count"), Column("Level"), Column("Size", "count"),
-        Column("Kind"), Column("Bandwidth, one direction", "B/s"), Column("Latency", "s", drop=2),
-        Column("Adds in the switch", drop=1),
+        Column("Cluster"), Column("Chip", drop=3), Column("Chips", "count"), Column("Level", drop=1),
+        Column("Size", "count"),
+        Column("Kind", drop=2), Column("Bandwidth, one way", "B/s"), Column("Latency", "s", drop=4),
+        Column("Adds in the switch", drop=5),
     )  # fmt: skip
     rows = [
         (

@@ -68,5 +68,5 @@ class Here(Result):
 
 def devices_table(machine: Here) -> Table:
     """One line for each device."""
-    columns = (Column("Device"), Column("Memory", "B"), Column("Chip of the catalog"))
+    columns = (Column("Device", long=20), Column("Memory", "B"), Column("Chip of the catalog"))
     return Table(columns, tuple((d.name, d.memory, d.chip or "–") for d in machine.devices))

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from roofline.declared.result import Figured, FigureValue, Result, Units
-from roofline.declared.units import share
+from roofline.declared.units import share, whole
 from roofline.model.checkpoints.stored import ModuleBytes, StoredWeights, TensorGroup, as_stored
 from roofline.model.load import CatalogEntry
 from roofline.model.model import Model
@@ -172,19 +172,23 @@ class ConfigChecks(Result):
 def catalog_table(c: Catalog) -> Table:
     """One line for each published model."""
     columns = (
-        Column("Model"), Column("Family", drop=3), Column("Parameters", "count"), Column("Active", "count"),
-        Column("Published", drop=2), Column("Scope", drop=1),
+        Column("Model", long=41), Column("Family", drop=3), Column("Parameters", "count"),
+        Column("Active", "count", drop=1),
+        Column("Published", drop=4), Column("Scope", drop=2, long=12),
     )  # fmt: skip
     rows = tuple((e.id, e.model_type, e.parameters, e.active_parameters, _published(e), e.scope) for e in c.models)
     return Table(columns, rows)
 
 
 def running_table(w: WhatRuns) -> Table:
-    """One line for each model, or each format of one."""
+    """One line for each model, or each format of one, whose name is in the title."""
+    of = {r.model for r in w.running}
+    one = w.running[0] if len(of) == 1 else None
     columns = (
-        Column("Model"), Column("Parameters", "count", drop=3), Column("Format"), Column("Engine"),
-        Column("Weights", "B", drop=2), Column("Memory", "B"), Column("Fits"), Column("Tokens/s", "plain"),
-        Column("TTFT", "s", drop=1), Column("Grade", drop=4),
+        Column("Model", long=22), Column("Parameters", "count", drop=8), Column("Format"), Column("Engine", drop=2),
+        Column("Weights", "B", drop=7), Column("Memory", "B", drop=3), Column("Fits", drop=1),
+        Column("Tokens/s", "plain"),
+        Column("TTFT", "s", drop=5), Column("Grade", drop=6),
     )  # fmt: skip
     rows = tuple(
         (
@@ -193,7 +197,11 @@ def running_table(w: WhatRuns) -> Table:
         )
         for r in w.running
     )  # fmt: skip
-    return Table(columns, rows, title=f"{w.on}, one user, {w.context:,} tokens of prompt and answer")
+    title = f"{w.on}, one user, {w.context:,} tokens of prompt and answer"
+    if one is not None:
+        title = f"{one.model}, {whole(one.parameters)} parameters, on {title}"
+        return Table(columns[2:], tuple(row[2:] for row in rows), title=title)
+    return Table(columns, rows, title=title)
 
 
 def _where(r: Running) -> str:
@@ -218,8 +226,9 @@ def _published(entry: CatalogEntry) -> str:
 def checks_table(c: ConfigChecks) -> Table:
     """One line for each config, and why what was refused was."""
     columns = (
-        Column("Config"), Column("Outcome"), Column("model_type", drop=1), Column("Parameters", "count"),
-        Column("Weights", "B", drop=2), Column("Reasons", wrap=True),
+        Column("Config", long=20), Column("Outcome"), Column("model_type", drop=2),
+        Column("Parameters", "count", drop=1),
+        Column("Weights", "B", drop=3), Column("Reasons", long=20),
     )  # fmt: skip
     rows = tuple(
         (x.path, x.outcome, x.model_type or "", x.parameters, x.weight_bytes, "; ".join(x.reasons)) for x in c.configs
@@ -237,9 +246,9 @@ def module_table(answer: ModelAnswer) -> Table:
     """Every module of every distinct block, with its sizes and parameters."""
     model = answer.model
     columns = (
-        Column("Module"), Column("Kind", drop=2), Column("Block"), Column("Layers", "count"),
-        Column("Parameters each", "count", drop=3), Column("Parameters", "count"), Column("Share", "share", drop=1),
-        Column("Sizes", wrap=True),
+        Column("Module", long=20), Column("Kind", drop=4), Column("Block"), Column("Layers", "count"),
+        Column("Parameters each", "count", drop=5), Column("Parameters", "count"), Column("Share", "share", drop=2),
+        Column("Sizes", drop=3, long=20),
     )  # fmt: skip
     rows = tuple(
         (
@@ -255,8 +264,9 @@ def module_table(answer: ModelAnswer) -> Table:
 def tensors_table(answer: StoredTensors) -> Table:
     """Tensors by pattern: where they belong, and what they take."""
     columns = (
-        Column("Tensor"), Column("Module", drop=1), Column("Use", drop=2), Column("Dtype"), Column("Shape", "plain"),
-        Column("Tensors", "count"), Column("Bytes", "count"),
+        Column("Tensor", long=24), Column("Module", drop=3), Column("Use", drop=4), Column("Dtype"),
+        Column("Shape", "plain", drop=2),
+        Column("Tensors", "count", drop=1), Column("Bytes", "count"),
     )  # fmt: skip
     rows = tuple(
         (g.name, g.module, g.use, g.dtype, "×".join(map(str, g.shape)), g.tensors, g.bytes) for g in answer.tensors
@@ -268,7 +278,8 @@ def tensors_table(answer: StoredTensors) -> Table:
 def stored_table(answer: StoredTensors) -> Table:
     """Modules: their bytes in the files beside those that the config promises."""
     columns = (
-        Column("Module"), Column("In the files"), Column("By the config"), Column("Bytes in the files", "count"),
+        Column("Module", long=16), Column("In the files", drop=2, long=12), Column("By the config", drop=1, long=13),
+        Column("Bytes in the files", "count"),
         Column("Bytes by the config", "count"),
     )  # fmt: skip
     rows = tuple(

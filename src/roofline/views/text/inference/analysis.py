@@ -179,9 +179,10 @@ def op_table(named: NamedStep) -> Table:
     """One line for each op of each distinct block, over all the layers it stands in."""
     a = named.analysis
     columns = (
-        Column("Op"), Column("Block"), Column("Layers", "count", drop=2), Column("FLOPs", "FLOP"),
-        Column("% FLOPs", "share", drop=1), Column("Weights", "B", drop=3), Column("Activations", "B", drop=5),
-        Column("Cache", "B", drop=4), Column("Bytes", "B"), Column("% bytes", "share"), Column("FLOP/B", "FLOP/B"),
+        Column("Op"), Column("Block", drop=1), Column("Layers", "count", drop=4), Column("FLOPs", "FLOP"),
+        Column("% FLOPs", "share", drop=3), Column("Weights", "B", drop=5), Column("Activations", "B", drop=7),
+        Column("Cache", "B", drop=6), Column("Bytes", "B"), Column("% bytes", "share", drop=2),
+        Column("FLOP/B", "FLOP/B"),
     )  # fmt: skip
     rows = tuple((c.name, c.block, c.layers, *_cells(c, a)) for c in a.ops)
     total = (("Total", "", None, *_cells(a, a)),)

@@ -20,7 +20,7 @@ def cost_lines(result: Spent, width: int = 9, *, assumed: bool = True, token: st
         lines.append(f"{'cost':<{width}}{hour:,.2f} USD/h, {each:,.3g} USD per million {token}s{apart}")
     if result.power is not None and result.joules_per_token is not None:
         carbon = result.co2_per_million_tokens
-        grams = "" if carbon is None else f", {carbon:,.3g} g CO2e per million"
+        grams = "" if carbon is None else f", {carbon:,.3g} g CO2e per million {token}s"
         lines.append(f"{'energy':<{width}}{result.power:,.0f} W, {result.joules_per_token:.3g} J per {token}{grams}")
     return [*lines, *(assumed_lines(result, width) if lines and assumed else [])]
 

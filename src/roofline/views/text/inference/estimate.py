@@ -96,7 +96,7 @@ def first_line(answer: Deployed | Setup, memory: Memory) -> str:
 
 def misfit(memory: Memory) -> str:
     """That it does not fit, and what the times then mean."""
-    return f"does not fit, {memory_text(memory)} a chip; the times are those of chips with more"
+    return f"does not fit, {memory_text(memory)} a chip; times ignore the memory limit"
 
 
 def share_text(batch: Count, per_replica: Count, idle: Count, d: Deployment, noun: str = "sequence") -> str:

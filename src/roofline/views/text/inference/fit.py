@@ -90,7 +90,7 @@ def activations_text(f: Fit) -> str:
     if f.engine.profiled:
         sampled = whole(min(f.chunk, f.engine.most_running))
         return (
-            f"a step of {f.chunk} tokens, which {f.engine.name} tries out: the largest op, or {sampled} tokens sampled"
+            f"peak of {f.engine.name}'s profiling run ({f.chunk:,} tokens): the largest op, or {sampled} tokens sampled"
         )
     if f.engine.buffers:
         return f"a step of at most {f.chunk} tokens in fp32, every one with its logits"

@@ -12,8 +12,9 @@ from roofline.views.text.tables import Column, Table
 def offload_table(o: Offload) -> Table:
     """One line for each tier."""
     fields = (
-        Column("Tier"), Column("Layers", "count"), Column("Weights", "B"), Column("KV cache", "B", drop=2),
-        Column("Buffers", "B", drop=3), Column("Sum", "B"), Column("Of", "B"), Column("Time per token", "s"),
+        Column("Tier", long=16), Column("Layers", "count", drop=1), Column("Weights", "B", drop=2),
+        Column("KV cache", "B", drop=3),
+        Column("Buffers", "B", drop=4), Column("Sum", "B"), Column("Of", "B"), Column("Time per token", "s"),
     )  # fmt: skip
     rows = tuple(
         (t.name, t.layers, t.weights, t.cache, t.buffers, t.needed, t.capacity, t.token.expected) for t in o.tiers

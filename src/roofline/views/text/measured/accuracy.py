@@ -8,7 +8,7 @@ from roofline.declared.units import signed, whole
 from roofline.measured.accuracy.accuracy import Accuracy
 from roofline.measured.accuracy.scoring import GroupScore
 from roofline.measured.accuracy.tally import Tally
-from roofline.views.text.tables import Column, Table, plain_text
+from roofline.views.text.tables import Column, Table
 
 MOST_PROBLEMS = 10
 """Rows that could not be scored, of which the text says why."""
@@ -17,11 +17,12 @@ MOST_PROBLEMS = 10
 def score_table(scores: Iterable[GroupScore]) -> Table:
     """A line for each group; errors and shares in percent."""
     columns = (
-        Column("file", drop=3), Column("system"), Column("slice"), Column("rows", "plain"),
-        Column("mean error", "plain"), Column("median", "plain"), Column("bias", "plain"),
-        Column("held out", "plain", drop=2), Column("plain roofline", "plain", drop=1),
-        Column("faster than it", "plain", drop=5), Column("in 80 %", "plain"), Column("fitted on these", drop=2),
-        Column("grade", drop=4),
+        Column("file", drop=7), Column("system"), Column("slice"), Column("rows", "plain"),
+        Column("mean error", "plain"), Column("median", "plain", drop=2), Column("bias", "plain", drop=3),
+        Column("held out", "plain", drop=5), Column("plain roofline", "plain", drop=4),
+        Column("faster than it", "plain", drop=9), Column("in 80 %", "plain", drop=1),
+        Column("fitted on these", drop=6),
+        Column("grade", drop=8),
     )  # fmt: skip
     return Table(columns, tuple(_line(s) for s in scores), name="scores")
 
@@ -46,17 +47,20 @@ def tally_table(tallies: Iterable[Tally], total: Tally | None = None) -> Table:
 
     columns = (
         Column("file"), Column("rows", "plain"), Column("scored", "plain"), Column("left out", "plain"),
-        Column("of these", wrap=True),
+        Column("of these", long=20),
     )  # fmt: skip
     return Table(columns, tuple(map(line, tallies)), (line(total),) if total else (), name="rows")
 
 
 def accuracy_text(a: Accuracy) -> str:
-    """The rows, the groups, and the groups and rows to look at."""
+    """How many rows there are and what became of them."""
     t = a.tally
-    lines = [f"{t.file}: {whole(t.rows)} rows, {whole(t.scored)} scored, {whole(t.left)} left out"]
-    if a.scores:
-        lines += ["", plain_text(score_table(a.scores)), "", "errors and shares in percent"]
+    return f"{t.file}: {whole(t.rows)} rows, {whole(t.scored)} scored, {whole(t.left)} left out"
+
+
+def accuracy_remarks(a: Accuracy) -> str:
+    """The groups and rows to look at."""
+    lines = []
     if a.outside:
         lines += [f"50 rows and more, and not 72 to 88 % of them in the 80 % interval: {'; '.join(a.outside)}"]
     lines += [f"row {p.row} left out: {p.why}" for p in a.problems[:MOST_PROBLEMS]]

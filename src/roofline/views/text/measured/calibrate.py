@@ -20,7 +20,7 @@ def machine_table(calibration: Calibration) -> Table:
     rows += [("Last-level cache", si(chip.cache or 0.0, "B"))]
     rows += [(f"Ridge, {fmt}", f"{chip.ridge(fmt):.4g} FLOP/B") for fmt in chip.peaks]
     rows += [("Measured", f"{len(calibration.measurements.rows)} cases with {machine.software}, {clock(calibration)}")]
-    return Table((Column("Figure"), Column("Measured")), tuple(rows), title=chip.name)
+    return Table((Column("Figure"), Column("Measured", long=20)), tuple(rows), title=chip.name, facts=True)
 
 
 def clock(calibration: Calibration) -> str:
@@ -31,8 +31,9 @@ def clock(calibration: Calibration) -> str:
 def fit_table(calibration: Calibration) -> Table:
     """The laws: launch floor, shares of peak and bandwidth, and the error."""
     columns = (
-        Column("Dtype"), Column("Op"), Column("Cases", "count"), Column("Launch", "s"), Column("Of peak", "plain"),
-        Column("Of bandwidth", "plain"), Column("Median error", "share"), Column("Mean error", "share"),
+        Column("Dtype"), Column("Op"), Column("Cases", "count", drop=3), Column("Launch", "s", drop=4),
+        Column("Of peak", "plain"),
+        Column("Of bandwidth", "plain"), Column("Median error", "share", drop=2), Column("Mean error", "share", drop=1),
         Column("Held out", "share"),
     )  # fmt: skip
     return Table(columns, tuple(_row(f) for f in calibration.fits), title="Laws, and |predicted / measured − 1|")
@@ -49,8 +50,9 @@ def _row(f: Fitted) -> tuple[object, ...]:
 def bench_table(fit: BenchFit) -> Table:
     """Each row of llama-bench, and what is expected of it before and after."""
     columns = (
-        Column("Test"), Column("Tokens", "count"), Column("Depth", "count"), Column("Measured", "tokens/s"),
-        Column("Catalog", "tokens/s"), Column("Fitted", "tokens/s"), Column("Held out", "tokens/s"),
+        Column("Test"), Column("Tokens", "count", drop=3), Column("Depth", "count", drop=4),
+        Column("Measured", "tokens/s"),
+        Column("Catalog", "tokens/s", drop=2), Column("Fitted", "tokens/s"), Column("Held out", "tokens/s", drop=1),
     )  # fmt: skip
     rows = tuple(
         (row.quantity, row.input + row.output, row.depth, row.measured, row.before, row.fitted,

@@ -11,7 +11,7 @@ from roofline.views.text.tables import Column, Table
 def compared_table(c: Comparison) -> Table:
     """One line for each op, of one step."""
     columns = (
-        Column("Op"), Column("Block", drop=3), Column("Kernels", "plain", drop=4), Column("Measured", "s"),
+        Column("Op", long=20), Column("Block", drop=3), Column("Kernels", "plain", drop=4), Column("Measured", "s"),
         Column("Expected", "s"), Column("Interval", drop=2), Column("Floor", "s", drop=5), Column("Lost", "s"),
         Column("Bound", drop=1),
     )  # fmt: skip
@@ -28,7 +28,7 @@ def compared_table(c: Comparison) -> Table:
 
 def unmatched_table(c: Comparison) -> Table:
     """Kernels that belong to no op, those with most time first."""
-    columns = (Column("Not matched", wrap=True), Column("Kernels", "plain"), Column("Measured", "s"))
+    columns = (Column("Not matched", long=20), Column("Kernels", "plain"), Column("Measured", "s"))
     return Table(columns, tuple((u.name, str(u.kernels), u.measured) for u in c.unmatched))
 
 
@@ -37,7 +37,7 @@ def results_table(c: ComparedResults) -> Table:
     columns = (
         Column("Quantity"), Column("Input", "plain"), Column("Output", "plain"), Column("At", drop=1),
         Column("Measured"), Column("Expected"), Column("Interval", drop=2), Column("Error"),
-        Column("Note", wrap=True, drop=3),
+        Column("Note", long=20, drop=3),
     )  # fmt: skip
     rows = []
     for r in c.results:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from roofline.declared.units import percent_known, seconds
 from roofline.views.text.serving.serve import spread_text
-from roofline.views.text.tables import Column, Table
+from roofline.views.text.tables import Column, Table, TableCell
 from roofline.whatif.search.demand import UnderLimits
 from roofline.whatif.search.search import Search
 from roofline.whatif.search.serving.plans import PlanPlace, ServingPlan
+
+UNITS = "$/M generated: USD per million generated tokens; J/generated: joules per generated token"
+"""What short headings mean."""
 
 
 def columns(s: Search) -> tuple[Column, ...]:
     """The columns of the ways; times are those that limits are of."""
     of = _whose(s)
     return (
-        Column("#"), Column("plan", wrap=True), Column("chips", "count"), Column("in flight", "count"),
-        Column(f"TTFT{of}", "s"), Column(f"TPOT{of}", "s"), Column("tokens/s/chip", "tokens/s"),
-        Column("tokens/s/user", "tokens/s", drop=2), Column("$/Mtok out", "USD", drop=1), Column("J/token", drop=2),
-        *((Column("within", "share", drop=3),) if of else ()), Column("chance", "share", drop=3),
-        Column("why not first", wrap=True, drop=4),
+        Column("#"), Column("plan", long=40), Column("chips", "count", drop=6), Column("in flight", "count", drop=5),
+        Column(f"TTFT{of}", "s", drop=2), Column(f"TPOT{of}", "s", drop=1), Column("tokens/s/chip", "tokens/s"),
+        Column("tokens/s/user", "tokens/s", drop=8), Column("$/M generated", "USD", drop=3),
+        Column("J/generated", drop=9), *((Column("within", "share", drop=7),) if of else ()),
+        Column("chance", "share", drop=4), Column("why not first", drop=10, long=20),
     )  # fmt: skip
 
 
@@ -107,9 +110,14 @@ def confirmed_text(s: Search) -> str:
 
 def search_table(s: Search) -> Table:
     """The ways, the best first; behind them the best of every machine that is not among them."""
-    rows = [_row(s, i, plan) for i, plan in enumerate(s.plans, 1)]
-    rows += [_row(s, place.rank, place.plan) for place in s.machines if (place.rank or 0) > len(s.plans)]
-    return Table(columns(s), tuple(rows), name="plans")
+    placed: list[tuple[int | None, ServingPlan]] = list(enumerate(s.plans, 1))
+    placed += [(place.rank, place.plan) for place in s.machines if (place.rank or 0) > len(s.plans)]
+    machines, formats = ({getattr(plan, name) for _, plan in placed} for name in ("on", "precision"))
+    said = (f" on {next(iter(machines))}" if len(machines) == 1 else "", f"{next(iter(formats)) or ''}")
+    alike = len(machines) == 1, len(formats) == 1
+    rows = tuple(_row(s, number, plan, *alike) for number, plan in placed)
+    title = ", ".join(filter(None, (f"plans{said[0]}", said[1] if alike[1] else "")))
+    return Table(columns(s), rows, title=title if any(alike) and placed else "", name="plans")
 
 
 def place_text(s: Search, place: PlanPlace) -> str:
@@ -124,18 +132,27 @@ def place_text(s: Search, place: PlanPlace) -> str:
 
 def plan_text(p: ServingPlan) -> str:
     """One way in words: `8 × tp=4 on h200-sxm`, or `5 × tp=4 prefill, 3 × tp=4 decode on h200-sxm`."""
-    formats = f", {p.precision}" if p.precision else ""
+    return _plan_text(p, False, False)
+
+
+def _plan_text(p: ServingPlan, one_machine: bool, one_format: bool) -> str:
+    """A plan without its machine or its format, where all plans have the same."""
+    on = "" if one_machine else f" on {p.on}"
+    return f"{_layouts_text(p)}{on}{'' if one_format or not p.precision else f', {p.precision}'}"
+
+
+def _layouts_text(p: ServingPlan) -> str:
     if p.prefill is None:
-        return f"{p.replicas} × {p.layout} on {p.on}{formats}"
+        return f"{p.replicas} × {p.layout}"
     apart = f" on {p.prefill_on}" if p.prefill_on != p.on else ""
-    return f"{p.prefills} × {p.prefill_layout} prefill{apart}, {p.replicas} × {p.layout} decode on {p.on}{formats}"
+    return f"{p.prefills} × {p.prefill_layout} prefill{apart}, {p.replicas} × {p.layout} decode"
 
 
-def _row(s: Search, number: int | None, p: ServingPlan) -> tuple[object, ...]:
+def _row(s: Search, number: int | None, p: ServingPlan, one_machine: bool, one_format: bool) -> tuple[TableCell, ...]:
     return (
-        str(number), plan_text(p), p.chips, p.concurrency, *_limited(s, p), p.tokens_per_second_per_chip,
-        p.tokens_per_second_per_user, p.usd_per_million_tokens, _joules(p), *((p.attained,) if _whose(s) else ()),
-        p.chance, p.why,
+        str(number), _plan_text(p, one_machine, one_format), p.chips, p.concurrency, *_limited(s, p),
+        p.tokens_per_second_per_chip, p.tokens_per_second_per_user, p.usd_per_million_tokens, _joules(p),
+        *((p.attained,) if _whose(s) else ()), p.chance, p.why,
     )  # fmt: skip
 
 
@@ -169,9 +186,9 @@ def _limits(a: UnderLimits) -> list[str]:
 
 def _assumed(s: Search) -> str:
     """What the times take the load to be."""
-    when = "always as many" if s.demand.rate is None else "at random times"
+    when = "at a constant concurrency" if s.demand.rate is None else "at random arrival times"
     what = "percentiles" if _whose(s) else "mean times"
-    return f"{what}, as serve has them, of requests {when}; {spread_text(s.demand)}"
+    return f"{what}, as serve has them, {when}; {spread_text(s.demand)}"
 
 
 def _best_by(s: Search) -> str:

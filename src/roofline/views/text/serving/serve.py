@@ -55,12 +55,12 @@ def serving_text(s: Serving) -> str:
 def _assumed(s: Serving) -> str:
     """When requests come and by how much their lengths vary, which decides TTFT."""
     load = s.requests.load
-    when = "in no order" if load.rate is None else "at random times"
+    who = "unsynchronised requests" if load.rate is None else "requests at random times"
     if s.percentiles.approximate:
-        return f"requests {when}, {spread_text(load)} (means; a formula)"
+        return f"{who}, {spread_text(load)} (approximate means; a formula)"
     if load.rate is None:
         return "requests all equally long, that began together and stay in step"
-    return f"requests {when}, all equally long (followed step by step)"
+    return f"{who}, all equally long (followed step by step)"
 
 
 def spread_text(load: LengthSpread) -> str:
@@ -79,7 +79,7 @@ def _tails(s: Serving) -> list[str]:
         tail, low, high = (getattr(tails, key) for tails in (p, p.low, p.high))
         each = ", ".join(f"{part} {seconds(getattr(tail, part))}" for part in tail.FIGURES)
         lines.append(f"{name:<8} {each} ({seconds(low.p99)} to {seconds(high.p99)})")
-    return [*lines, *(["         approximations, by the variance of what hangs on chance"] if p.approximate else [])]
+    return [*lines, *(["         approximate, by the variance of what depends on chance"] if p.approximate else [])]
 
 
 _TAILED = {"ttft": "TTFT", "tpot": "TPOT", "latency": "latency"}

@@ -96,9 +96,10 @@ def _sharded(e: TrainingEstimate) -> Iterator[str]:
 def memory_table(e: TrainingEstimate) -> Table:
     """One line for each stage that differs from the one before."""
     columns = (
-        Column("Stage"), Column("Layers", "count"), Column("Weights", "B"), Column("Gradients", "B"),
-        Column("Optimizer", "B"), Column("Activations", "B"), Column("In flight", "plain", drop=2),
-        Column("Working", "B", drop=1), Column("Context", "B", drop=3), Column("Total", "B"),
+        Column("Stage"), Column("Layers", "count", drop=5), Column("Weights", "B", drop=2),
+        Column("Gradients", "B", drop=4),
+        Column("Optimizer", "B", drop=3), Column("Activations", "B", drop=1), Column("In flight", "plain", drop=7),
+        Column("Working", "B", drop=6), Column("Context", "B", drop=8), Column("Total", "B"),
         Column("Of memory", "share"),
     )  # fmt: skip
     rows: list[tuple[object, ...]] = []
@@ -124,7 +125,8 @@ OVER_PHASES = {"forward": "Forward", "recompute": "Again", "backward": "Backward
 def breakdown_table(b: Breakdown, by: str) -> Table:
     """Seconds of a step on one stage, by module or by op, then what is no op; the last line is the whole step."""
     columns = (
-        Column("Op" if by == "ops" else "Module"), *(Column(OVER_PHASES[phase], "s") for phase in PHASES),
+        Column("Op" if by == "ops" else "Module", long=24),
+        *(Column(OVER_PHASES[phase], "s", drop=1) for phase in PHASES),
         Column("Time", "s"), Column("Of the step", "share"),
     )  # fmt: skip
     rows: list[tuple[object, ...]] = []
@@ -155,7 +157,10 @@ LINES = {
 def modules_table(rows: tuple[RankBytes, ...]) -> Table:
     """Bytes of a rank by module; the last line is all of them."""
     terms = ("weights", "gradients", "optimizer", "activations", "total")
-    columns = (Column("Module"), *(Column(term.capitalize(), "B") for term in terms))
+    columns = (
+        Column("Module", long=24),
+        *(Column(term.capitalize(), "B", drop=int(term != "total")) for term in terms),
+    )
     cells = [(row.module, *(getattr(row, term) or None for term in terms)) for row in rows]
     cells.append(("all", *(sum(getattr(row, term) for row in rows) for term in terms)))
     return Table(columns, tuple(cells), title="memory of the fullest rank by module")
@@ -185,7 +190,7 @@ def training_step_text(e: TrainingEstimate) -> str:
         f"{percent(e.mfu_palm)} with attention's masked half (PaLM)",
         f"HFU         {percent(e.hfu)}: with what is run again, {si(e.hardware_flops, 'FLOP')}",
         f"grade       {e.grade}: {GRADES[e.grade]}",
-        *cost_lines(e, 12, assumed=False, token="token"),
+        *cost_lines(e, 12, assumed=False, token="trained token"),
     ]
     return "\n".join(lines)
 
@@ -203,10 +208,12 @@ def run_text(r: Run) -> str:
         f"checkpoints {every} of work, {si(r.saving.size, 'B')}; each holds the run up {seconds(r.saving.blocking)}",
     ]
     if r.cost is not None:
-        lines.append(f"cost        {r.cost:,.0f} USD, {r.bill.usd_per(r.tokens / 1e6):.4g} USD per million tokens")
+        lines.append(
+            f"cost        {r.cost:,.0f} USD, {r.bill.usd_per(r.tokens / 1e6):.4g} USD per million trained tokens"
+        )
     if r.energy is not None:
         each = r.bill.joules_per(r.tokens)
-        lines.append(f"energy      {r.energy / 3.6e9:,.1f} MWh, {each:.4g} J per token")
+        lines.append(f"energy      {r.energy / 3.6e9:,.1f} MWh, {each:.4g} J per trained token")
     if r.carbon is not None:
         lines.append(f"carbon      {r.carbon / 1e3:,.1f} t of CO2 equivalent")
     return "\n".join([*lines, *(f"assumed     {said}" for said in r.assumptions)])

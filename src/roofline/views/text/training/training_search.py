@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from roofline.views.text.tables import Column, Table
+from roofline.views.text.tables import Column, Table, TableCell
 from roofline.whatif.search.training_search import TrainingPlan, TrainingSearch
 
 TRAINING_COLUMNS = (
-    Column("#"), Column("layout", wrap=True), Column("micro-batch", "count"), Column("recompute"), Column("schedule"),
-    Column("recipe"), Column("chips", "count"), Column("step", "s"), Column("memory", "B"),
+    Column("#"), Column("layout", long=20), Column("micro-batch", "count", drop=1), Column("recompute", drop=2),
+    Column("schedule", drop=3),
+    Column("recipe", drop=5), Column("chips", "count", drop=4), Column("step", "s"), Column("memory", "B"),
 )  # fmt: skip
 
 
@@ -26,7 +27,7 @@ def training_search_table(s: TrainingSearch) -> Table:
     return Table(TRAINING_COLUMNS, tuple(_row(i, p) for i, p in enumerate(s.plans, 1)), name="plans")
 
 
-def _row(number: int, p: TrainingPlan) -> tuple[object, ...]:
+def _row(number: int, p: TrainingPlan) -> tuple[TableCell, ...]:
     return (
         str(number), p.layout, p.micro_batch, p.recompute, p.schedule, p.recipe, p.chips, p.seconds, p.bytes,
     )  # fmt: skip

@@ -14,6 +14,8 @@ from roofline.views.text.tables import Column, Table, TableCell
 from roofline.whatif.answer import FirstAnswer, MachineAnswer
 from roofline.whatif.search.serving.plans import ServingPlan
 
+UNITS = "$/M prompt, generated: USD per million prompt tokens and per million generated tokens"
+"""What short headings mean."""
 WIDTH = 15
 """Characters of the names of lines."""
 
@@ -98,10 +100,11 @@ def _help(m: MachineAnswer) -> str:
 def answers_table(a: FirstAnswer) -> Table:
     """A row for each machine."""
     heads = (
-        Column("machine"), Column("fits in"), Column("tok/s a user", "tokens/s"), Column("tok/s in all", "tokens/s"),
-        Column("users", "count", drop=2), Column("TTFT", "s"), Column("bound", drop=2),
-        Column("$/Mtok in", "USD", drop=1), Column("$/Mtok out", "USD"), Column("power", "W", drop=3),
-        Column("helps most", wrap=True, drop=1),
+        Column("machine"), Column("fits in"), Column("tok/s a user", "tokens/s"),
+        Column("tok/s in all", "tokens/s", drop=2),
+        Column("users", "count", drop=6), Column("TTFT", "s", drop=4), Column("bound", drop=7),
+        Column("$/M prompt", "USD", drop=3), Column("$/M generated", "USD", drop=1), Column("power", "W", drop=8),
+        Column("helps most", drop=5, long=20),
     )  # fmt: skip
     return Table(heads, tuple(map(_row, a.machines)), name="machines")
 

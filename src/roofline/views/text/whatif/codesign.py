@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from roofline.views.text.tables import Column, Table
+from roofline.views.text.tables import Column, Table, TableCell
 from roofline.whatif.codesign import Codesign, Design
 
 DESIGN_COLUMNS = (
-    Column("peak (bf16)", "FLOP/s"), Column("stacks", "count"), Column("bandwidth", "B/s", drop=1),
-    Column("memory", "B"), Column("cache", "B", drop=3), Column("link", "B/s", drop=2), Column("mm²", "count"),
-    Column("power", "W"), Column("USD", "USD"),
+    Column("peak (bf16)", "FLOP/s"), Column("stacks", "count", drop=4), Column("bandwidth", "B/s"),
+    Column("memory", "B", drop=1), Column("cache", "B", drop=7), Column("link", "B/s", drop=6),
+    Column("mm²", "count", drop=5),
+    Column("power", "W", drop=2), Column("USD", "USD"),
 )  # fmt: skip
 
 
@@ -26,5 +27,5 @@ def codesign_table(c: Codesign) -> Table:
     return Table((Column(c.of, c.unit), *DESIGN_COLUMNS), tuple(_row(d) for d in c.designs), name="designs")
 
 
-def _row(d: Design) -> tuple[object, ...]:
+def _row(d: Design) -> tuple[TableCell, ...]:
     return d.value, d.peak, d.stacks, d.bandwidth, d.capacity, d.cache, d.link, d.area, d.power, d.usd

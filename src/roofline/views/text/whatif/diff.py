@@ -8,6 +8,9 @@ from roofline.views.text.inference.estimate import misfit
 from roofline.views.text.tables import Column, Table
 from roofline.whatif.diff import SETTINGS, Difference, Turn, phase_pairs
 
+LONGEST_HEADING = 14
+"""Characters of the name of a side that still heads a column."""
+
 
 def misfit_text(d: Difference) -> str:
     """What does not fit, and what its times then mean."""
@@ -39,13 +42,13 @@ def phases_engines_text(d: Difference) -> str:
 
 def difference_table(d: Difference) -> Table:
     """One line for each figure."""
-    one, other = labels(d)
+    one, other = headings(d)
     columns = (
-        Column("Phase"),
-        Column("Figure"),
+        Column("Phase", long=10),
+        Column("Figure", long=14),
         Column(one, "plain"),
         Column(other, "plain"),
-        Column("Change", "change"),
+        Column("Change", "change", drop=1),
     )
     rows = [
         (
@@ -66,9 +69,24 @@ def labels(d: Difference) -> tuple[str, str]:
     return one or "A", other or "B"
 
 
+def headings(d: Difference) -> tuple[str, str]:
+    """The sides as headings of columns: their labels, where these are short."""
+    return _short(*labels(d))
+
+
+def _short(one: str, other: str) -> tuple[str, str]:
+    return (one, other) if max(len(one), len(other)) <= LONGEST_HEADING else ("A", "B")
+
+
+def sides_text(d: Difference) -> str:
+    """What the columns A and B are of; nothing where their headings say it."""
+    pairs = zip(headings(d), labels(d), strict=True)
+    return "\n".join(f"{name}  {label}" for name, label in pairs if name != label)
+
+
 def facts_table(d: Difference) -> Table:
     """The properties in which the models differ, side by side."""
-    columns = (Column("Property"), Column(d.a.model.name), Column(d.b.model.name))
+    columns = (Column("Property", long=14), *(Column(name, long=12) for name in _short(d.a.model.name, d.b.model.name)))
     return Table(columns, tuple((fact.property, fact.a, fact.b) for fact in d.facts))
 
 

@@ -9,6 +9,9 @@ from roofline.views.text.serving.serve import spread_text
 from roofline.views.text.tables import Column, Table, TableCell
 from roofline.whatif.machine_choice import WORK, MachineChoice, MachineRow
 
+UNITS = "$/M generated: USD per million generated tokens, prompts included; ≈: as cheap within the error of its times"
+"""What short headings and marks mean."""
+
 
 def demand_text(c: MachineChoice) -> str:
     """The model, the demand, the limits, and what is assumed of the requests."""
@@ -26,9 +29,12 @@ def demand_text(c: MachineChoice) -> str:
 def machines_table(c: MachineChoice) -> Table:
     """A row for each machine; `≈`: as cheap as the cheapest within the error of its times."""
     heads = (
-        Column(""), Column("machine"), Column("plan", wrap=True), Column("chips", "count"), Column("USD/h", "USD"),
-        Column("USD a month", "USD", drop=2), Column("$/Mtok out", "USD"), Column("TTFT", "s"), Column("TPOT", "s"),
-        Column("chance", "share"), Column("power", "W", drop=3), Column("80 %", drop=3), Column("why not", wrap=True),
+        Column(""), Column("machine"), Column("plan", drop=1, long=16), Column("chips", "count", drop=5),
+        Column("USD/h", "USD"),
+        Column("USD a month", "USD", drop=6), Column("$/M generated", "USD"), Column("TTFT", "s", drop=3),
+        Column("TPOT", "s", drop=4),
+        Column("chance", "share", drop=2), Column("power", "W", drop=8), Column("power (80 %)", drop=9),
+        Column("why not", drop=7, long=20),
     )  # fmt: skip
     return Table(heads, tuple(_row(c, row) for row in c.machines), name="machines")
 
@@ -36,7 +42,7 @@ def machines_table(c: MachineChoice) -> Table:
 def _row(c: MachineChoice, row: MachineRow) -> tuple[TableCell, ...]:
     p = row.plan
     if p is None:
-        return ("", row.machine, *(None,) * 10, row.why)
+        return ("", row.machine, "none", *(None,) * 9, row.why)
     mark = "≈" if row.equal else "1" if row is c.machines[0] else ""
     watts = "" if row.power_low is None or row.power_high is None else f"{row.power_low:,.0f}–{row.power_high:,.0f} W"
     return (

@@ -6,7 +6,13 @@ from roofline.declared.units import binary, seconds, whole
 from roofline.views.text.tables import Column, Table, TableCell
 from roofline.whatif.sensitivity.sensitivity import Elasticity, RegimeMap, Sensitivity
 
-KNOBS = (Column("knob"), Column("of"), Column("elasticity", "elasticity"), Column("between"), Column("how"))
+KNOBS = (
+    Column("knob"),
+    Column("of", drop=1),
+    Column("elasticity", "elasticity"),
+    Column("between", drop=2),
+    Column("how", drop=3),
+)
 REGIMES = (
     Column("step"), Column("bound"), Column("compute", "share"), Column("memory", "share"), Column("network", "share"),
     Column("latency", "share"),

@@ -7,7 +7,13 @@ from roofline.views.text.tables import Column, Table, TableCell
 from roofline.whatif.query.knobs import KNOBS
 from roofline.whatif.solve.solution import Met, Solution
 
-COLUMNS = (Column("figure"), Column("limit"), Column("at the answer"), Column("beyond it"), Column(""))
+COLUMNS = (
+    Column("figure"),
+    Column("limit"),
+    Column("at the answer"),
+    Column("beyond it", drop=1),
+    Column("of the limit", drop=2),
+)
 
 
 def solution_text(s: Solution) -> str:

@@ -17,6 +17,10 @@ from roofline.whatif.search.space import Space
 from roofline.whatif.sweep.sweep import axis_sizes
 
 
+MANY = 100
+"""More columns than a sweep has: the ends of intervals go before all other figures where a table is too wide."""
+
+
 @dataclass(frozen=True)
 class Order:
     """Which rows of a sweep are shown: the first `most`, or those with the least of a column, or (`falling`) most."""
@@ -91,7 +95,8 @@ def rows_table(sweeper: Sweeper, shown: Rows) -> Table:
 
 def _column(kind: ColumnKind, place: int) -> Column:
     unit = {"int": "count", "float": kind.unit or "plain", "flag": "", "word": ""}[kind.kind]
-    return Column(kind.name, unit if unit in TEXTS else "", place if kind.figure else 0)
+    ends = MANY if kind.name.endswith(("_low", "_high")) else 0
+    return Column(kind.name, unit if unit in TEXTS else "", place + ends if kind.figure else 0)
 
 
 def _cell(value: str | float | None, column: Column) -> TableCell:

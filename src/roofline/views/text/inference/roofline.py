@@ -1,0 +1,35 @@
+"""How to read a roofline: in words what its points say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from roofline.declared.units import percent, si
+from roofline.views.plots.data import Panel, RooflinePlot, RooflinePoint
+
+READING = "left of the ridge memory bandwidth limits an op, right of it compute; the roof is the most there can be"
+
+
+def roofline_text(plot: RooflinePlot) -> str:
+    """The ridge of each chip, and of each phase the point that takes most of its time."""
+    return "\n".join([READING, *(line for panel in plot.panels for line in _panel_lines(panel))])
+
+
+def _panel_lines(panel: Panel) -> Iterator[str]:
+    ridges = [c for c in panel.roof.levels if not c.vector]
+    yield f"{panel.roof.chip}: ridge {', '.join(f'{c.ridge:.0f} FLOP/B in {c.label}' for c in ridges)}"
+    for phase in dict.fromkeys(p.phase for p in panel.points):
+        point = max((p for p in panel.points if p.phase == phase), key=lambda p: p.share)
+        yield f"  {phase:<8}  {_point_text(point)}{_side(point, [c.ridge for c in ridges])}"
+
+
+def _point_text(p: RooflinePoint) -> str:
+    reached = f"{si(p.performance, 'FLOP/s')} of {si(p.light, 'FLOP/s')} under the roof"
+    return f"{p.label}, {percent(p.share)} of the time: {p.intensity:,.3g} FLOP/B, {reached}"
+
+
+def _side(p: RooflinePoint, ridges: list[float]) -> str:
+    """What limits it, where it is on the same side of all ridges."""
+    if ridges and p.intensity < min(ridges):
+        return "; memory bound"
+    return "; compute bound" if ridges and p.intensity > max(ridges) else ""
