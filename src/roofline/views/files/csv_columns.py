@@ -1,6 +1,6 @@
-"""CSV from columns: RFC 4180 with unix line ends; every number is the shortest that reads back as itself.
+"""CSV from columns: RFC 4180 with unix line ends; every number is the shortest that reads back as itself (`repr`).
 
-Exponents have no leading zeros (`1e-7`) and begin below 1e-5; flags are `true` and `false`; what is missing is empty.
+Flags are `true` and `false`; what is missing is empty.
 """
 
 from __future__ import annotations
@@ -11,13 +11,11 @@ import numpy as np
 
 from roofline.declared.result import FigureValue
 from roofline.declared.sanitize import csv_cell
-from roofline.views.files.decimals import Texts, float_texts, python_texts, text_rows, whole_texts
 from roofline.whatif.query.columns import ColumnValues, Words
 
 Column = ColumnValues | Sequence[FigureValue]
 AT_ONCE = 2**13
 """Rows whose cells are in memory at the same time."""
-FLAGS = text_rows([b"false", b"true"])
 
 
 def csv_bytes(columns: Mapping[str, Column]) -> bytes:
@@ -45,32 +43,25 @@ def _of_one_type(values: Sequence[FigureValue]) -> Sequence[FigureValue]:
 
 
 def _lines(columns: Sequence[Column], rows: slice) -> bytes:
-    """The lines of some rows; floats that are equal to those of a column before are written once."""
-    cells: list[Texts] = []
-    known: dict[bytes, Texts] = {}
-    for column in columns:
-        part = Words(column.codes[rows], column.names) if isinstance(column, Words) else column[rows]
-        if isinstance(part, np.ndarray) and part.dtype == np.float64:
-            content = part.tobytes()
-            if content not in known:
-                known[content] = float_texts(part)
-            cells.append(known[content])
-        else:
-            cells.append(_cells(part))
-    ends = [np.full((len(cells[0]), 1), end, dtype=np.uint8) for end in b"," * (len(cells) - 1) + b"\n"]
-    parts = [part for cell_and_end in zip(cells, ends, strict=True) for part in cell_and_end]
-    return np.concatenate(parts, axis=1).tobytes().translate(None, b"\0")
+    """The lines of some rows."""
+    parts = (Words(c.codes[rows], c.names) if isinstance(c, Words) else c[rows] for c in columns)
+    return "".join(f"{','.join(row)}\n" for row in zip(*map(_cells, parts), strict=True)).encode()
 
 
-def _cells(values: Column) -> Texts:
+def _cells(values: Column) -> Iterable[str]:
     """The cells of a column."""
     if isinstance(values, Words):
-        return text_rows([_word(name).encode() for name in values.names])[values.codes]
-    if isinstance(values, np.ndarray):
-        return FLAGS[values.astype(int)] if values.dtype.kind == "b" else whole_texts(values)
-    if any(isinstance(value, str) for value in values):
-        return text_rows([b"" if value is None else _word(value).encode() for value in values])
-    return python_texts(list(values))
+        words = list(map(_word, values.names))
+        return [words[code] for code in values.codes.tolist()]
+    return map(_cell, values.tolist() if isinstance(values, np.ndarray) else values)
+
+
+def _cell(value: FigureValue) -> str:
+    if isinstance(value, str):
+        return _word(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else repr(value)
 
 
 def _word(word: str) -> str:

@@ -16,7 +16,6 @@ from roofline.whatif.query.figures import ColumnKind
 from roofline.whatif.search.space import Space
 from roofline.whatif.sweep.sweep import axis_sizes
 
-
 MANY = 100
 """More columns than a sweep has: the ends of intervals go before all other figures where a table is too wide."""
 
