@@ -1,1 +1,1 @@
-"""Commands and functions of earlier tools, same options and same digits, as thin over the library as can be."""
+"""Commands and functions of earlier tools, with their options and digits, as thin layers over the library."""

@@ -1,4 +1,4 @@
-"""The chips of the earlier tools: figures of a few numbers, and the catalog's chip with one tool's round ones."""
+"""Chips as the earlier tools describe them: by a few figures, or the catalog's chip with rounded figures."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from roofline.hardware.chip import Chip
 from roofline.hardware.named_chip import chip_named
 
 FLOATS = {"fp4": 4, "fp8": 8, "bf16": 16, "fp16": 16, "fp32": 32}
-"""Formats of products in floating point that a report tells apart, by bits."""
+"""Floating-point formats that a report distinguishes, by bits."""
 
 
 def chip_of(name: str, fmt: str, peak: float, bandwidth: float) -> Chip:
-    """A chip of which nothing is known but FLOP/s in one format and bytes/s of memory."""
+    """A chip described only by FLOP/s in one format and memory bandwidth in bytes/s."""
     return Chip(
         id=name, name=name, vendor="", generation="", kind="", peaks={fmt: peak}, bandwidth=bandwidth,
         capacity=float("inf"),
@@ -23,7 +23,8 @@ def chip_of(name: str, fmt: str, peak: float, bandwidth: float) -> Chip:
 
 @dataclass(frozen=True)
 class Peaks:
-    """A chip's FLOP/s, bytes/s of memory, and bytes/s of its link in both directions together (None: it has none)."""
+    """FLOP/s, memory bandwidth in bytes/s, and link bandwidth in bytes/s, both directions together (None without a
+    link)."""
 
     peak: float
     bandwidth: float
@@ -37,22 +38,22 @@ class Peaks:
 
     @property
     def knee(self) -> float:
-        """FLOP/B at which arithmetic takes as long as traffic."""
+        """Ridge point in FLOP/B, where arithmetic takes as long as memory traffic."""
         return self.peak / self.bandwidth
 
 
 def on_chip(chip: Chip, fmt: str = "fp8") -> Peaks:
-    """The figures of a chip in a format."""
+    """Figures of a chip in a format."""
     return Peaks(chip.peak(fmt), chip.bandwidth, None if chip.link is None else 2 * chip.link)
 
 
 def wanted_format(width: float) -> str:
-    """The format that elements of so many bytes are multiplied in, where the chip has it."""
+    """Format in which elements of this many bytes are multiplied if the chip supports it."""
     return "bf16" if width >= 2 else "fp8" if width >= 1 else "fp4"
 
 
 def near_format(chip: Chip, wanted: str) -> str:
-    """The format that a chip has for products nearest to the one wanted, the wider where two are as near."""
+    """Supported format nearest to the wanted one; the wider of two that are equally near."""
     known = [f for f in FLOATS if f in chip.peaks]
     if wanted in chip.peaks or not known:
         return wanted if wanted in chip.peaks else next(iter(chip.peaks))
@@ -60,6 +61,6 @@ def near_format(chip: Chip, wanted: str) -> str:
 
 
 ORIGINAL_CHIP = "like=h200-sxm,fp8=1979T,bf16=989.5T,bw=4.8T,link=450G"
-"""An H200 with its figures rounded as dump_model_info's report rounds them."""
+"""H200 with its figures rounded as in dump_model_info's report."""
 H200 = on_chip(chip_named(ORIGINAL_CHIP))
 """Its figures in fp8."""

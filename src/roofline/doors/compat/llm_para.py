@@ -1,4 +1,4 @@
-"""LLM-para's two functions: the table of one layer in three phases, its charts, and the roofline of such a table.
+"""The two functions of LLM-para: a table of one layer in three phases with charts, and the roofline of such a table.
 
 https://github.com/dengls24/LLM-para
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 HARDWARE_KEYS = ("name", "peak_performance", "memory_bandwidth")
 PEAK = "peak"
-"""The one format of such hardware."""
+"""The only format of such hardware."""
 
 
 # -- the two functions ---------------------------------------------------------------------------------------------
@@ -89,11 +89,11 @@ def analyze_from_csv(
     hardware_config: Mapping[str, float | str],
     output_path: str | os.PathLike[str] = "roofline_model.png",
 ) -> list[Path]:
-    """Draws the roofline of a table as above on a machine, with a broken x axis, and its legend as `…_legend`.
+    """Draw the roofline of such a table for a machine, with a broken x axis and its legend in a file `…_legend`.
 
-    `hardware_config`: name, peak_performance in FLOP/s, memory_bandwidth in bytes/s. A CSV knows no times: every
-    point is at the speed of light. Both files are overwritten, as there; returns their paths. Raises InputError for a
-    missing column, text for a number, or hardware that cannot be.
+    `hardware_config`: name, peak_performance in FLOP/s, memory_bandwidth in bytes/s. A CSV holds no times, so that
+    every point lies on the roof. As in LLM-para, both files are overwritten. Returns their paths. Raises InputError for
+    a missing column, text in place of a number, or impossible hardware.
     """
     from roofline.views.plots.style import Style
     from roofline.views.plots.write import write
@@ -166,7 +166,7 @@ def _mib(value: float) -> str:
 # -- files ---------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class CsvRow:
-    """What the roofline needs of a line of the CSV; `group` colours it."""
+    """The columns of a CSV line that the roofline needs; `group` determines its colour."""
 
     phase: str
     operation: str
@@ -184,13 +184,13 @@ def _write_csv(path: Path, table: Sequence[Operation]) -> None:
 
 
 NEEDED = (("Phase", "Operation", "FLOPs", "Total Bytes"), ("step", "op", "flops", "bytes"))
-"""The columns of that report's table, and of `roofline analyze --csv`."""
+"""Columns of LLM-para's table, and of `roofline analyze --csv`."""
 
 
 def table_roofline(csv_path: str | os.PathLike[str], chips: Sequence[Chip], fmt: str | None = None) -> RooflinePlot:
-    """The roofline of a table on one chip or more, each at its peak in a format, bf16 or fp16 where none is given.
+    """Roofline of a table on one or several chips, each with its peak in a format, by default bf16 or fp16.
 
-    Raises InputError as `read_csv` does, and for a chip without the format.
+    Raises the errors of `read_csv`, and InputError for a chip without the format.
     """
     marks, path = read_csv(csv_path), Path(csv_path)
     drawn = [_roofline_plot(path, marks, chip, fmt or chip.main_format) for chip in chips]
@@ -198,7 +198,8 @@ def table_roofline(csv_path: str | os.PathLike[str], chips: Sequence[Chip], fmt:
 
 
 def read_csv(path: str | os.PathLike[str]) -> list[CsvRow]:
-    """The rows of such a CSV that do work on bytes; of ours none of a pass that quantises, which has times alone.
+    """Rows of such a CSV that do work on bytes. Quantization passes in our own CSV files have only times and are left
+    out.
 
     Raises InputError naming the line and the column at fault.
     """
@@ -230,11 +231,11 @@ def read_csv(path: str | os.PathLike[str]) -> list[CsvRow]:
 
 
 RIDING = ("norm", "elementwise", "embedding", "optimizer")
-"""Groups of ops that ride on others, or run at another peak than the matrix units'."""
+"""Groups of ops that are fused into others, or that do not run on matrix units."""
 
 
 def _group(line: Mapping[str, str], operation: str) -> str:
-    """The group of our own kinds of op; of another table the operation itself."""
+    """Group of the op in our own tables; the operation itself in others."""
     from roofline.whatif.markers import GROUPS
     from roofline.work.ops import NAMES
 
@@ -253,7 +254,7 @@ def _number(line: int, cells: Mapping[str, str], column: str) -> float:
 
 
 def _draw_charts(path: Path, table: Sequence[Operation]) -> None:
-    """FLOPs, bytes and density by operation and phase."""
+    """Draw FLOPs, bytes and arithmetic intensity by operation and phase."""
     from roofline.views.plots.data import BarPanel, BarsPlot
     from roofline.views.plots.style import Style
     from roofline.views.plots.write import write
@@ -274,7 +275,7 @@ def _draw_charts(path: Path, table: Sequence[Operation]) -> None:
 
 
 def _roofline_plot(path: Path, marks: Sequence[CsvRow], chip: Chip, fmt: str) -> RooflinePlot:
-    """Every operation in every phase at the speed of light of the machine in a format."""
+    """Plot every operation in every phase on the roof of the machine in a format."""
     from roofline.views.plots.build import roof
     from roofline.views.plots.data import Panel, RooflinePlot, RooflinePoint
 

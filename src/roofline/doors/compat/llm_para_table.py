@@ -1,6 +1,6 @@
-"""LLM-para's table: modules of ours in its own outline of a layer, and its rows from their ops.
+"""LLM-para's table, computed from our modules arranged in its outline of a layer.
 
-The outline has no norms, no residuals and no head; the conventions `llm-para` count and move it.
+The outline has no norms, no residual sums and no head; the conventions `llm-para` count its FLOPs and traffic.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Shape: TypeAlias = tuple[Count, ...]
 
 @dataclass(frozen=True)
 class Layer:
-    """The sizes that LLM-para takes. `top_k` None: a dense feed-forward."""
+    """Sizes that LLM-para takes. `top_k` None: a dense feed-forward layer."""
 
     hidden: int
     heads: int
@@ -51,7 +51,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation of one layer in one phase: FLOPs, the parameters it reads, bytes, and the shapes it names."""
+    """An operation of one layer in one phase: FLOPs, parameters read, bytes, and shapes."""
 
     phase: str
     operation: str
@@ -65,17 +65,17 @@ class Operation:
 
     @property
     def total(self) -> int:
-        """Bytes in all."""
+        """Total bytes."""
         return self.input + self.second + self.output
 
     @property
     def density(self) -> float | str:
-        """FLOPs per byte to two digits, `-` where no byte moves."""
+        """FLOPs per byte to two digits; `-` if no bytes move."""
         return round(self.flops / self.total, 2) if self.total else "-"
 
     @property
     def cells(self) -> tuple[object, ...]:
-        """The values under COLUMNS."""
+        """Values under COLUMNS."""
         moved = (self.input, self.second, self.output, self.total)
         shapes = (str(self.input_shape), str(self.weight_shape))
         return (self.phase, self.operation, self.flops, self.parameters, *moved, self.density, *shapes)
@@ -83,7 +83,7 @@ class Operation:
 
 # -- the outline ---------------------------------------------------------------------------------------------------
 def para_outline(layer: Layer, layers: int, bits: Mapping[str, float]) -> Model:
-    """The model whose ops are LLM-para's operations, in their order; q·kᵀ and the product with v stand apart."""
+    """Model whose ops are LLM-para's operations in their order; q·kᵀ and the product with v are separate."""
     h, d, n, g = layer.hidden, layer.head_dim, layer.heads, layer.kv_heads
 
     def linear(name: str, outputs: int) -> Linear:
@@ -122,11 +122,12 @@ ROWS: Mapping[str, tuple[str, ...]] = {
     "FFN-1(with MoE)": ("experts_gate_up_proj", "experts_act"), "FFN-2(with MoE)": ("experts_down_proj",),
     "FFN-1": ("FFN-1", "act"), "FFN-2": ("FFN-2",),
 }  # fmt: skip
-"""Operation → the ops that it is, in the order of the table."""
+"""Operation → its ops, in the order of the table."""
 
 
 def precision(bits: Mapping[str, float]) -> Precision:
-    """Formats of that many bits by role; RoPE's angles have `rope_bit`. Raises InputError for a key or a width."""
+    """Formats with these numbers of bits, by role; `rope_bit` applies to RoPE's angles. Raises InputError for an
+    unknown key or width."""
     if not isinstance(bits, Mapping):
         raise InputError("quant_config", bits, f"bits of {', '.join(QUANT_KEYS)}")
     a, attention, ffn, kv, rope = (_format(bits, key) for key in QUANT_KEYS)
@@ -145,7 +146,7 @@ def _format(bits: Mapping[str, float], key: str) -> Format:
 
 
 def para_rows(layer: Layer, analysis: Analysis, phase: str) -> list[Operation]:
-    """The table of one phase: each operation's ops added up."""
+    """Table of one phase, with the ops of each operation added up."""
     costs = {cost.name: cost for cost in analysis.ops}
     read = next((experts_read(cost.op) for cost in analysis.ops if isinstance(cost.op, ExpertMatMul)), 0)
     shapes = _shapes(layer, analysis.step, read)
@@ -170,7 +171,8 @@ def _row(
 
 
 def _shapes(layer: Layer, step: Step, read: Count) -> dict[str, tuple[Shape, Shape]]:
-    """Input and weight (or cache) shapes by operation, for t new tokens after p cached ones, `read` experts read."""
+    """Input and weight (or cache) shapes by operation, for t new tokens after p cached ones and `read` experts that are
+    read."""
     (query,) = step.queries
     b, t, seen = query.count, query.new, query.cached + query.new
     h, n, g, d, wide = layer.hidden, layer.heads, layer.kv_heads, layer.head_dim, layer.inner

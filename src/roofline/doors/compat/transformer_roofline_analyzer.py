@@ -1,7 +1,7 @@
-"""The command `transformer-roofline-analyzer`: the table of the first tool of that name, digit for digit.
+"""The command `transformer-roofline-analyzer`: the table of the original tool, digit for digit.
 
-Its rows are modules of ours in its own outline of a layer (every layer rotates, no q/k norm, no embedding, no head),
-counted and moved by the `original` conventions.
+Its rows are our modules in the tool's outline of a layer (every layer rotates, no q/k norm, no embedding, no head),
+counted by the `original` conventions.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ HEADERS = (
 
 @dataclass(frozen=True)
 class Line:
-    """One line: figures of a single block, and in how many blocks of the model it stands."""
+    """A table row: figures of a single block, and the number of such blocks in the model."""
 
     name: str
     blocks: int
@@ -64,7 +64,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Storage:
-    """The least that has to be stored, bytes. `experts`: those the weights column leaves out."""
+    """Least memory in bytes. `experts`: experts that the weights column leaves out."""
 
     weights: int
     cache: int
@@ -79,7 +79,7 @@ class Storage:
 
 @dataclass(frozen=True)
 class Outline:
-    """A model in the old tool's outline, and the bytes of the experts and the table it leaves out of the rows."""
+    """A model in the old tool's outline, and the bytes of the experts and the table that its rows leave out."""
 
     model: Model
     idle_experts: int
@@ -88,7 +88,7 @@ class Outline:
 
 # -- the outline ---------------------------------------------------------------------------------------------------
 def analyzer_outline(raw: JsonObject) -> Outline:
-    """The layers as the old tool sees them. Raises InputError for another model_type or a bad size."""
+    """The layers as the old tool sees them. Raises InputError for an unsupported model_type or an invalid size."""
     outer = Config(raw)
     model_type = outer.text("model_type")
     if model_type not in MODEL_TYPES:
@@ -146,7 +146,7 @@ def _feed_forward(width: int, inner: int, prefix: str = "", suffix: str = "") ->
 
 
 def _block(name: str, width: int, attn: Modules, ffn: Modules) -> Block:
-    """A pre-norm layer, its modules labelled by the half they stand in."""
+    """A pre-norm layer; its modules are labelled by the half that they belong to."""
     named: list[Module] = []
     half = "Attn"
     for module in layer(name, width, attn, ffn, norm=rms).modules:
@@ -161,7 +161,8 @@ def _block(name: str, width: int, attn: Modules, ffn: Modules) -> Block:
 
 # -- the table -----------------------------------------------------------------------------------------------------
 def analyzer_rows(analysis: Analysis) -> list[Line]:
-    """One row for each name, in the order of a sparse layer followed by a dense one; routed choices added up."""
+    """One row for each name, in the order of a sparse layer followed by a dense one; choices of routed experts are
+    added up."""
     by_block: dict[tuple[str, str], Line] = {}
     for cost in analysis.ops:
         name, moved = cost.name.partition("#")[0], cost.each_moved
@@ -176,7 +177,7 @@ def analyzer_rows(analysis: Analysis) -> list[Line]:
 
 
 def analyzer_total(table: Sequence[Line], layers: int) -> Line:
-    """Σ row × its blocks."""
+    """Sum over the rows, each times its number of blocks."""
     first, *rest = (row.times(row.blocks) for row in table)
     for row in rest:
         first = first + row
@@ -184,20 +185,20 @@ def analyzer_total(table: Sequence[Line], layers: int) -> Line:
 
 
 def storage(seen: Outline, step: Step, summed: Line) -> Storage:
-    """The storage line's terms."""
+    """Terms of the storage line."""
     cache = seen.model.kv_bytes(step.cached_tokens + step.tokens)
     return Storage(summed.weight, int(cache), seen.idle_experts, seen.embedding)
 
 
 def flops_text(value: float, unit: str = "FLOPs") -> str:
-    """With an SI prefix and two decimals."""
+    """A value with an SI prefix and two decimals."""
     from prefixed import Float
 
     return f"{Float(value):!.2h}{unit}"
 
 
 def bytes_text(value: float) -> str:
-    """With a binary prefix and two decimals."""
+    """A value with a binary prefix and two decimals."""
     from prefixed import Float
 
     return f"{Float(value):!.2k}B"
@@ -219,13 +220,13 @@ def rendered(table: Sequence[Line], summed: Line, layers: int, stored: Storage) 
 
 
 def _plain_rules(lines: list[str]) -> Iterator[str]:
-    """The rule under the headers without alignment marks, whichever release of tabulate drew it."""
+    """Remove alignment marks from the rule under the headers, so that the output does not depend on tabulate's release."""
     for i, line in enumerate(lines):
         yield line.replace(":", "-") if i == 1 else line
 
 
 def storage_line(stored: Storage) -> str:
-    """The terms of the least storage and their sum."""
+    """The terms of the least memory and their sum."""
     terms = [("Weights", stored.weights), ("KV-cache", stored.cache)]
     terms += [("Additional Experts", stored.experts)] if stored.experts else []
     terms += [("Embedding Table", stored.embedding)]
@@ -235,7 +236,7 @@ def storage_line(stored: Storage) -> str:
 
 # -- the command ---------------------------------------------------------------------------------------------------
 def parser() -> argparse.ArgumentParser:
-    """The old tool's options, and two of ours."""
+    """The old tool's options and two of ours."""
     p = argparse.ArgumentParser(
         prog="transformer-roofline-analyzer",
         description="Compute, bandwidth and storage of each layer of a llama or llama4 model, as the tool of that "
@@ -252,7 +253,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def analyzer_step(cached: Sequence[int] | None, new: Sequence[int] | None, batch: int | None) -> Step:
-    """The batch the options describe. Raises InputError naming both options where the lists disagree."""
+    """The batch that the options describe. Raises InputError naming both options if the lists do not match."""
     both = "--cached-tokens and --input-tokens"
     cached_list, new_list = list(cached or [0]), list(new or [1])
     if len(cached_list) != len(new_list):
@@ -267,7 +268,7 @@ def analyzer_step(cached: Sequence[int] | None, new: Sequence[int] | None, batch
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Runs the command; exits with 1 where the config cannot be read, 2 on bad options."""
+    """Run the command; exits with 1 if the config cannot be read and 2 for invalid options."""
     with printing("transformer-roofline-analyzer"):
         _run(argv)
 

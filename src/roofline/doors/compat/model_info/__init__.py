@@ -1,7 +1,7 @@
-"""dump_model_info: a model's report in Markdown, its naive and efficient figures and the physical ones beside them.
+"""dump_model_info: a Markdown report of a model with naive, efficient and physical figures side by side.
 
-The figures come from `account`: the ops of the model's outline under conventions set by `Rules`; FLOPs, bytes and times
-without its rules from the library itself.
+`account` computes the figures from the ops of the model's outline under conventions set by `Rules`; physical FLOPs,
+bytes and times come from the library itself.
 """
 
 from roofline.doors.compat.chips import H200, Peaks, on_chip

@@ -1,4 +1,5 @@
-"""A step as dump_model_info accounts for it: its outline under the tool's conventions, and one time for all of it."""
+"""Accounting of a step as in dump_model_info: its outline under the tool's conventions, with one time for the whole
+step."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from roofline.work.step import Step, decode, prefill
 
 @dataclass(frozen=True)
 class Term:
-    """One category of work in a step: FLOPs, those in units of peak, and bytes by term, over all its layers."""
+    """One category of work in a step, summed over all layers: FLOPs, FLOPs in units of the peak, and bytes by term."""
 
     category: str
     flops: float = 0.0
@@ -34,15 +35,15 @@ class Term:
 
     @property
     def bytes(self) -> float:
-        """All bytes that cross memory."""
+        """All bytes of memory traffic."""
         return self.weights + self.activations + self.cache + self.temporary
 
 
 @dataclass(frozen=True, repr=False)
 class Account(Result):
-    """A step under the rules on a chip. Seconds: `compute`, `memory`, `network`, and their maximum, `time`.
+    """A step under the rules on a chip. `compute`, `memory`, `network` are seconds, and `time` is their maximum.
 
-    `work`: the outline's ops under the conventions; those of a training step are its prefill's.
+    `work`: ops of the outline under the conventions; a training step has those of its prefill.
     """
 
     SCHEMA: ClassVar[str] = "roofline.account/1"
@@ -59,7 +60,7 @@ class Account(Result):
 
     @property
     def model(self) -> Model:
-        """The model, as the tool sees it."""
+        """The model as the tool sees it."""
         return self.work.model
 
     @property
@@ -69,14 +70,14 @@ class Account(Result):
 
     @cached_property
     def terms(self) -> tuple[Term, ...]:
-        """The categories that the model has, in the order of its layers."""
+        """Categories that the model has, in the order of its layers."""
         costs: dict[str, list[OpCost]] = {}
         for cost in self.work.ops:
             costs.setdefault(_category(cost), []).append(cost)
         return tuple(self._term(name, each) for name, each in costs.items())
 
     def _term(self, name: str, costs: list[OpCost]) -> Term:
-        """The sums of a category, in training so many times those of its prefill."""
+        """Sums of a category; a training step multiplies those of its prefill."""
         training = self.phase == "training"
         flops, moved = (self.rules.training_flops, self.rules.training_bytes) if training else (1, 1)
         each = [cost.moved for cost in costs]
@@ -89,11 +90,11 @@ class Account(Result):
         return Term(name, flops * work, flops * realizable, *(float(moved * v) for v in bytes_by_term))
 
     def term(self, category: str) -> Term:
-        """One category, empty where the model has none of it."""
+        """One category, empty if the model has no such work."""
         return next((t for t in self.terms if t.category == category), Term(category))
 
     def sum(self, field: str) -> float:
-        """A field of all terms."""
+        """Sum of a field over all terms."""
         return math.fsum(getattr(t, field) for t in self.terms)
 
     @property
@@ -103,7 +104,7 @@ class Account(Result):
 
     @cached_property
     def flops(self) -> float:
-        """F."""
+        """Total FLOPs F."""
         return self.sum("flops")
 
     @cached_property
@@ -113,23 +114,23 @@ class Account(Result):
 
     @cached_property
     def bytes(self) -> float:
-        """Bytes that cross memory."""
+        """Bytes of memory traffic."""
         return self.sum("bytes")
 
     @property
     def intensity(self) -> float:
-        """FLOPs a byte."""
+        """FLOPs per byte."""
         return self.flops / self.bytes
 
     @cached_property
     def dispatch_bytes(self) -> float:
-        """Bytes of tokens on their way to experts and back, 2·T·H·k in every layer; in training those of a prefill."""
+        """Bytes of tokens sent to experts and back, 2·T·H·k in every layer; in training those of a prefill."""
         sent = sum(c.layers * c.op.elements for c in self.work.ops if isinstance(c.op, o.Communicate))
         return float(self.rules.activation_bytes * sent)
 
     @cached_property
     def network_bytes(self) -> float:
-        """Those of them that go to other chips, (ep − 1) / ep."""
+        """Share of the dispatch bytes that goes to other chips, (ep − 1) / ep."""
         ep = self.convention.ep
         return self.dispatch_bytes * (ep - 1) / ep if self.rules.network else 0.0
 
@@ -140,17 +141,17 @@ class Account(Result):
 
     @cached_property
     def memory(self) -> float:
-        """Seconds of traffic."""
+        """Seconds of memory traffic."""
         return self.bytes / self.on.bandwidth
 
     @cached_property
     def network(self) -> float:
-        """Seconds of what goes to other chips."""
+        """Seconds of traffic to other chips."""
         return self.network_bytes / self.on.link if self.network_bytes and self.on.link else 0.0
 
     @cached_property
     def time(self) -> float:
-        """The greatest of the three sums: a lower bound, as if everything overlapped."""
+        """Largest of the three times: a lower bound that assumes full overlap."""
         return max(self.compute, self.memory, self.network)
 
     @property
@@ -160,33 +161,33 @@ class Account(Result):
 
     @property
     def regime(self) -> str:
-        """Which of the three it is."""
+        """Which of the three times is largest."""
         return "compute" if self.compute == self.time else "hbm" if self.memory == self.time else "network"
 
     @property
     def mfu(self) -> float:
-        """F over peak · time."""
+        """F / (peak · time)."""
         return self.flops / (self.on.peak * self.time)
 
     @property
     def tokens_per_second(self) -> float:
-        """Tokens of the step over its time."""
+        """Tokens of the step divided by its time."""
         return self.tokens / self.time
 
 
 def _category(cost: OpCost) -> str:
-    """The category of an op of an outline: what its block is called, before the number that tells two of them apart."""
+    """Category of an op of an outline: the name of its block without the number that distinguishes equal blocks."""
     return next(name for name in CATEGORIES if cost.block.partition(" ")[0] == name)
 
 
 def account(
     model: Model, phase: ReportPhase, rules: Rules | str, *, batch: int, length: int, on: Peaks = H200, ep: int = 1
 ) -> Account:
-    """A step of `batch` sequences: of `length` tokens each, or of one token after as many.
+    """A step of `batch` sequences, each with `length` tokens, or with one new token after that many.
 
-    `ep`: every rank of expert parallelism keeps its own tokens and ⌈experts / ep⌉ experts. Raises InputError for a
-    phase or rules there are not, layers it cannot count, more ranks than experts, and a chip without a link where
-    anything is sent.
+    `ep`: every expert-parallel rank keeps its own tokens and ⌈experts / ep⌉ experts. Raises InputError for an unknown
+    phase or rules, layers that cannot be counted, more ranks than experts, and a chip without a link if anything is
+    sent.
     """
     if phase not in PHASES:
         raise not_one_of("phase", phase, PHASES)
@@ -197,7 +198,7 @@ def account(
 
 
 def accounted(seen: Model, phase: ReportPhase, step: Step, convention: Convention, on: Peaks) -> Account:
-    """A step of an outline; of training its prefill, all of whose tokens have logits. Raises InputError as above."""
+    """A step of an outline; for training its prefill, with logits for all tokens. Raises InputError as `account` does."""
     a = Account(phase, convention, work(seen, step, convention), on)
     if a.network_bytes and on.link is None:
         raise InputError("link", None, "bytes/s of the link, over which experts of other chips get their tokens")

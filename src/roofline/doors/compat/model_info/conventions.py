@@ -1,8 +1,8 @@
-"""dump_model_info's conventions over the ops of its outline: how it counts, what it moves, how long it takes.
+"""dump_model_info's conventions for the ops of its outline: FLOPs, traffic and time.
 
-Each of its slips is a rule here: the whole square of scores, of which a decoded token does not see itself; an addition
-for each element that is looked up; the whole table read in every step; weights that cross memory less than once;
-experts drawn by Poisson; every FLOP that is no product at a share of the matrix units' peak.
+Each of its inaccuracies is a rule here: the full square of scores, in which a decoded token does not see itself; an
+addition for each looked-up element; the whole embedding table read in every step; weights that move less than once;
+experts drawn by a Poisson approximation; all FLOPs outside of products at a share of the matrix units' peak.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ FINEST = 10**6
 RESIDENCY: dict[Part, int] = {
     "attention": 0, "other": 0, "ffn": 1, "embedding": 1, "head": 1, "router": 2, "experts": 2
 }  # fmt: skip
-"""Part of a layer → which of the three divisors its weights have; the norms of an outline are attention's."""
+"""Part of a layer → which of the three divisors applies to its weights; norms use that of attention."""
 
 
 @dataclass(frozen=True)
 class Convention:
-    """Rules, on one of `ep` ranks. `attention`: multiplies its FLOPs and weights, a knob of the report."""
+    """Rules on one of `ep` ranks. `attention`: factor on the FLOPs and weights of attention, a knob of the report."""
 
     rules: Rules
     ep: int = 1
@@ -45,13 +45,13 @@ class Convention:
 
     # -- FLOPs -----------------------------------------------------------------------------------------------------
     def product(self, op: o.MatMul) -> Count:
-        """2·m·k·n, times the knob in attention; of the embedding an addition for each element, m·n."""
+        """2·m·k·n, times the knob in attention; for the embedding one addition per element, m·n."""
         if op.part == "embedding":
             return op.m * op.n
         return self._knob(op.part, matmul_flops(op))
 
     def attend(self, op: o.Attend) -> Count:
-        """heads·(2·qk_dim + 1 + 2·v_dim)·square: the softmax counts 1, the mask leaves everything."""
+        """heads·(2·qk_dim + 1 + 2·v_dim)·square: the softmax counts 1, and the mask saves nothing."""
         return self._knob("attention", op.heads * (2 * op.qk_dim + 1 + 2 * op.v_dim) * square(op))
 
     def _knob(self, part: Part, value: Count) -> Count:
@@ -59,12 +59,12 @@ class Convention:
 
     # -- elements that move ----------------------------------------------------------------------------------------
     def weight(self, part: Part, elements: Count) -> Count:
-        """Elements over the residency of their part, times the knob in attention."""
+        """Elements divided by the residency of their part, times the knob in attention."""
         divisor = self.rules.residency[RESIDENCY[part]]
         return self._knob(part, elements if divisor == 1 else elements / divisor)
 
     def move_product(self, op: o.MatMul) -> Moved:
-        """The matrix, and but for attention's what comes in and goes out, of a gate as often as of two products."""
+        """The matrix and, outside of attention, input and output; a gate counts as two products."""
         weight = self.weight(op.part, op.weight)
         if op.part == "attention":
             return Moved(weight)
@@ -72,14 +72,14 @@ class Convention:
         return Moved(weight, input=taken, output=op.output)
 
     def move_experts(self, op: o.ExpertMatMul) -> Moved:
-        """The matrices of the experts that are visited, and what comes in and goes out as in a product."""
+        """Matrices of the visited experts, with input and output as in a product."""
         weight = self.weight(op.part, op.k * op.n * self.touched(op))
         return Moved(weight, input=(2 if op.gated and op.up else 1) * op.input, output=op.output)
 
     def move_attention(self, op: o.Attend) -> Moved:
-        """What is seen of the cache is written in a prefill, and read in a decode, which adds its own token.
+        """Prefill writes the visible cache; decode reads it and adds its own token.
 
-        Scores and probabilities of all pairs move, with flash attention one value a row.
+        Scores and probabilities of all pairs move; with flash attention one value per row.
         """
         width, (query,) = op.kv_width, op.step.queries
         kept = width * query.count * seen(op, query)
@@ -89,18 +89,18 @@ class Convention:
         )
 
     def move_norm(self, op: o.Normalise) -> Moved:
-        """The weights of norms inside attention."""
+        """Weights of norms inside attention."""
         return Moved(vector=self.weight("other", op.vector))
 
     # -- experts ---------------------------------------------------------------------------------------------------
     def largest_share(self, op: o.ExpertMatMul) -> Count:
-        """Experts of the rank that has most of them, ⌈E / ep⌉."""
+        """Experts on the fullest rank, ⌈E / ep⌉."""
         return ceil_div(op.experts, self.ep)
 
     def touched(self, op: o.ExpertMatMul) -> Count:
-        """Distinct experts of a rank that T tokens of each of `ep` ranks visit, E_r = ⌈E / ep⌉ of them held.
+        """Distinct experts on a rank that T tokens of each of `ep` ranks visit, of E_r = ⌈E / ep⌉ experts.
 
-        Poisson: E_r·(1 − e^(−T·k / E_r)); exactly: E_r·(1 − (1 − k/E)^(T·ep)).
+        Poisson: E_r·(1 − e^(−T·k / E_r)); exact: E_r·(1 − (1 − k/E)^(T·ep)).
         """
         own = self.largest_share(op)
         if self.rules.poisson:
@@ -115,7 +115,7 @@ class Convention:
         return flops * tensor / busy + flops * (1 - tensor) / self.rules.scalar
 
     def rows(self, costs: Sequence[OpCost]) -> int:
-        """Rows of a category's products, weighted by their FLOPs, rounded; the router's are not among them."""
+        """Rows of a category's products without the router's, weighted by FLOPs and rounded."""
         rows = [(float(cost.flops), self._rows(cost.op)) for cost in costs if self._rows(cost.op)]
         return max(1, round(sum(f * n for f, n in rows) / sum(f for f, _ in rows)))
 
@@ -126,19 +126,19 @@ class Convention:
 
 
 def seen(op: o.Attend, query: Queries) -> Count:
-    """Keys that a query's last token sees, of its window at most; in a decode of those before it alone."""
+    """Keys visible to a query's last token, within its window; in a decode only those before it."""
     length = where(query.cached > 0, query.cached, query.new)
     return op.pairs_of(Queries(length - 1, 1))
 
 
 def square(op: o.Attend) -> Count:
-    """Pairs of every token and all keys that the last one sees."""
+    """Pairs of every token and all keys visible to the last one."""
     return op.step.total(lambda q: q.new * seen(op, q))
 
 
 @lru_cache(maxsize=1024)
 def counting(c: Convention) -> Counting:
-    """How it counts."""
+    """The FLOP counting rules."""
     table: KindTable[Formula] = KindTable("dump_model_info counting", o.Op, base=STANDARD.formulas)
     table.add(c.product, o.MatMul)
     table.add(c.attend, o.Attend)
@@ -148,7 +148,7 @@ def counting(c: Convention) -> Counting:
 
 @lru_cache(maxsize=1024)
 def traffic(c: Convention) -> Traffic:
-    """What it moves, with the shares of activations and scores that the rules leave."""
+    """The traffic rules, with the shares of activations and scores that remain."""
     table: KindTable[TrafficRule] = KindTable("dump_model_info traffic", o.Op)
     table.add(c.move_product, o.MatMul)
     table.add(c.move_experts, o.ExpertMatMul)
@@ -161,13 +161,13 @@ def traffic(c: Convention) -> Traffic:
 
 
 def _stream(op: o.Sum) -> Moved:
-    """The stream as often as the outline says; what adds up the rows of experts moves nothing."""
+    """The residual stream as often as the outline says; summing the rows of experts moves nothing."""
     return Moved() if op.weighted else Moved(input=op.elements)
 
 
 @lru_cache(maxsize=1024)
 def widths(rules: Rules) -> Precision:
-    """Formats of exactly the rules' widths."""
+    """Formats with exactly the widths of the rules."""
 
     def wide(width: float) -> Format:
         return Format(f"{width:g} B", 8 * Fraction(width).limit_denominator(FINEST))

@@ -1,4 +1,4 @@
-"""dump_model_info itself, and the files it writes, all of them or none."""
+"""The function dump_model_info and its files, which are written all or none."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _report(model: Given, options: Options) -> str:
 
 # -- files ---------------------------------------------------------------------------------------------------------
 def _paths(o: Options) -> dict[str, Path]:
-    """What will be written, by the parameter that asks for it. Raises InputError for a path that cannot be."""
+    """Files to write, by the parameter that requests each. Raises InputError for an impossible path."""
     from roofline.views.files.atomic import check_file
 
     paths: dict[str, Path] = {}
@@ -110,7 +110,7 @@ def _paths(o: Options) -> dict[str, Path]:
 
 
 def _for(name: str, path: Path, act: Callable[[*Parameters], object], *arguments: *Parameters) -> None:
-    """Does something to a file; an InputError about it names the parameter that asked for it."""
+    """Apply `act` to a file; an InputError names the parameter that requested it."""
     try:
         act(*arguments)
     except InputError as error:

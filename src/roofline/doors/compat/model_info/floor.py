@@ -1,4 +1,4 @@
-"""What memory must carry in a step at least, and how far rules fall below it, and why."""
+"""Least memory traffic of a step, and how far and why the rules fall below it."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from roofline.work.step import Step, decode, prefill
 
 
 def rank_layout(ep: int) -> Layout:
-    """Attention data parallelism beside experts: every rank keeps its own tokens, and a share of the experts."""
+    """Data-parallel attention with expert parallelism: every rank keeps its own tokens and a share of the experts."""
     return Layout(dp=ep, ep=ep)
 
 
 def rank_of(model: Model, ep: int) -> Model:
-    """What one rank holds. Raises InputError where the experts do not divide."""
+    """The part of the model on one rank. Raises InputError if the experts do not divide."""
     return model if ep == 1 else shard(model, rank_layout(ep))
 
 
 def rank_step(phase: ReportPhase, batch: int, length: int) -> Step:
-    """A rank's step of inference; training moves no less than its prefill."""
+    """A rank's inference step; a training step moves at least as much as its prefill."""
     return decode(batch, length) if phase == "decode" else prefill(batch, length)
 
 
 @dataclass(frozen=True)
 class Beyond:
-    """Where an account is below what memory must carry: bytes it says, bytes at least, and their ratio.
+    """An account below the least memory traffic: bytes counted, bytes required, and their ratio.
 
-    `residency`: bytes that dividing weights takes off; `poisson`: those that drawing experts by Poisson then does.
+    `residency`: bytes removed by dividing weights; `poisson`: further bytes removed by the Poisson draw of experts.
     """
 
     phase: ReportPhase
@@ -44,19 +44,19 @@ class Beyond:
 
     @property
     def share(self) -> float:
-        """Bytes it says over those that must move."""
+        """Bytes counted over bytes required."""
         return self.bytes / self.floor
 
     @property
     def rest(self) -> float:
-        """Bytes it stays below without either."""
+        """Missing bytes that neither cause explains."""
         return max(0.0, self.floor - self.bytes - self.residency - self.poisson)
 
 
 def beyond_floor(model: Model, a: Account, *, batch: int, length: int, ep: int = 1) -> Beyond | None:
-    """Each weight touched once, the cache once, in the account's own widths; None where it is not below.
+    """Compare an account with one pass over the weights and the cache in its own widths; None if it is not below.
 
-    Of the same rank of `ep`. Raises InputError where the experts do not divide over the ranks.
+    The same rank of `ep` ranks. Raises InputError if the experts do not divide over the ranks.
     """
     step = rank_step(a.phase, batch, length)
     floor = float(analyze(rank_of(model, ep), step, traffic="floor", precision=widths(a.rules)).bytes)

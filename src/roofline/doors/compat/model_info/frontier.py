@@ -1,4 +1,4 @@
-"""From which batch on a decode step is compute bound: on one curve, and over expert parallelism and length."""
+"""Batch size from which a decode step is compute bound: on one curve, and over expert parallelism and length."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from roofline.work.step import decode
 
 LARGEST_BATCH = 16384
 NEAR = 0.9
-"""A step counts as compute bound where arithmetic takes that share of the longest of the others."""
+"""A step counts as compute bound if arithmetic takes at least this share of the longest other time."""
 
 
 @dataclass(frozen=True)
 class CriticalBatch:
-    """The batch from which on the intensity reaches the knee; `already`: it is the smallest one asked for."""
+    """Batch size at which the intensity reaches the ridge point; `already`: it is the smallest batch given."""
 
     batch: float
     already: bool
 
 
 def frontier_batch(batches: Iterable[int], intensity: Callable[[int], float], knee: float) -> CriticalBatch | None:
-    """Where the intensity first reaches the knee, between two batches by interpolation; None where it does not."""
+    """Batch at which the intensity reaches the ridge point, interpolated between two batches; None if it never does."""
     curve = [(b, intensity(b)) for b in sorted(set(batches))]
     if curve[0][1] >= knee:
         return CriticalBatch(curve[0][0], True)
@@ -43,11 +43,11 @@ def frontier_batch(batches: Iterable[int], intensity: Callable[[int], float], kn
 
 @dataclass(frozen=True)
 class Frontier:
-    """Decode as the batch of a rank grows, at one length and degree of expert parallelism.
+    """Decode with a growing batch per rank, at one length and degree of expert parallelism.
 
-    `memory`, `network`: FLOPs a byte of cache and of dispatch, all that is left of the traffic then. `batch`: the
-    smallest power of two at which arithmetic keeps up, None where none does; `limiter` says what it does not keep up
-    with: "cache" and "network" at any batch, up to LARGEST_BATCH "memory", or "either" where tokens are sent too.
+    `memory`, `network`: FLOPs per byte of cache and of dispatch in the limit of large batches. `batch`: smallest power
+    of two at which the step is compute bound, or None; then `limiter` names what dominates: "cache" and "network" at
+    any batch, "memory" up to LARGEST_BATCH, or "either" if tokens are sent too.
     """
 
     ep: int

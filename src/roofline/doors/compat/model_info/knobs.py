@@ -1,4 +1,4 @@
-"""The sensitivity analysis of dump_model_info: 432 decode steps, and which knob moves their time most."""
+"""dump_model_info's sensitivity analysis: 432 decode steps, and the knob that changes their time most."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from roofline.work.step import decode
 KNOBS = ("kv_dtype_bytes", "top_k", "kv_rank_scale", "hidden_scale", "cache_len")
 CACHE_LENGTHS = (2048, 4096, 8192, 16384)
 EXPERTS, LATENTS, WIDTHS = (2, 4, 8), (0.5, 1.0, 1.5), (0.75, 1.0, 1.25)
-"""Experts a token visits, and what the cache's width and the stream's are multiplied by."""
+"""Experts per token, and factors on the widths of the cache and of the stream."""
 COLUMNS = (
     "exec_model", "kv_dtype_bytes", "top_k", "kv_rank_scale", "hidden_scale", "cache_len", "ai_hbm", "ai_total",
     "t_est_ms", "mfu_est", "regime",
@@ -30,7 +30,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class KnobPoint:
-    """One combination of the grid's knobs under one set of rules, and what a decode step then is."""
+    """A combination of knobs under one set of rules, with the resulting decode step."""
 
     exec_model: str
     kv_dtype_bytes: int
@@ -42,7 +42,7 @@ class KnobPoint:
 
     @property
     def row(self) -> tuple[object, ...]:
-        """In the columns of that report."""
+        """The point as a row of the report's CSV."""
         a = self.account
         return (
             self.exec_model, self.kv_dtype_bytes, self.top_k, self.kv_rank_scale, self.hidden_scale, self.cache_len,
@@ -52,7 +52,7 @@ class KnobPoint:
 
 @lru_cache(maxsize=16)
 def scaled_model(model: Model, hidden: float, top_k: int) -> Model:
-    """The stream, the feed-forwards and the experts that many times as wide, attention's own sizes as they are.
+    """Scale the widths of the stream, the feed-forward layers and the experts; attention keeps its own sizes.
 
     `top_k`: experts per token, at most all.
     """
@@ -79,7 +79,7 @@ def scaled_model(model: Model, hidden: float, top_k: int) -> Model:
 def knob_grid(
     model: Model, *, batch: int, ep: int = 1, on: Peaks = H200, rules: tuple[Rules, Rules] = (NAIVE, EFFICIENT)
 ) -> Iterator[KnobPoint]:
-    """Decode steps of 216 combinations of five knobs under both sets of rules, whose cache's width is a knob."""
+    """Decode steps of 216 combinations of five knobs, one of them the width of the cache, under both sets of rules."""
     ranks = checked_ranks(model, ep)
     outlines = {
         (k, latent, hidden): outline(scaled_model(model, hidden, k), decoding=True, ranks=ranks, latent=latent)
@@ -92,9 +92,9 @@ def knob_grid(
 
 
 def ranking(points: Iterable[KnobPoint]) -> list[tuple[str, float]]:
-    """Knobs by effect: greatest over least median time of its values, less 1; largest first.
+    """Knobs by effect, largest first: ratio of the largest to the smallest median time over a knob's values, minus 1.
 
-    Of the second rules' rows.
+    Uses the rows of the second rules.
     """
     every = list(points)
     rows = [p for p in every if p.exec_model == every[-1].exec_model]

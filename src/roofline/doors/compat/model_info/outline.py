@@ -27,12 +27,12 @@ Mixer: TypeAlias = m.Attention | m.LatentAttention
 
 
 def every_experts(model: Model) -> list[m.Experts]:
-    """The distinct kinds of experts of a model."""
+    """The distinct kinds of experts in a model."""
     return list(dict.fromkeys(x for x, _ in model.modules() if isinstance(x, m.Experts)))
 
 
 def checked_ranks(model: Model, ep: Given, field: str = "ep") -> int:
-    """Ranks of expert parallelism: at most as many as experts, and 1 where there are none."""
+    """Expert-parallel ranks: at most the number of experts, and 1 without experts."""
     ranks, most = whole_number(field, ep), min((e.experts for e in every_experts(model)), default=1)
     if ranks > most:
         what = "1, as the model has no experts" if most == 1 else f"at most {most}, the experts of a layer"
@@ -42,10 +42,10 @@ def checked_ranks(model: Model, ep: Given, field: str = "ep") -> int:
 
 @lru_cache(maxsize=256)
 def outline(model: Model, *, decoding: bool, ranks: int = 1, latent: float = 1.0) -> Model:
-    """The outline of a model for a decode or another step; blocks are called after the categories of the report.
+    """The outline of a model for a decode or another step; blocks have the names of the report's categories.
 
-    `ranks`: of expert parallelism. `latent`: what the width of a token's cache is multiplied by. Raises InputError for
-    layers that do not have one attention, of keys and values or of latents.
+    `ranks`: degree of expert parallelism. `latent`: factor on the width of a token's cache. Raises InputError for
+    layers without exactly one attention, over keys and values or over latents.
     """
     h, v = model.hidden, model.vocab
     halves = {b: (_attention(b, h, decoding, latent), _feed_forward(b, ranks)) for b, _ in model.blocks}
@@ -59,7 +59,7 @@ def outline(model: Model, *, decoding: bool, ranks: int = 1, latent: float = 1.0
 
 
 def mixer(block: Block) -> Mixer:
-    """The attention of a layer. Raises InputError for a layer that mixes tokens otherwise."""
+    """The attention of a layer. Raises InputError for a layer that mixes tokens in another way."""
     mixers = [x for x in block.modules if isinstance(x, (m.Attention, m.LatentAttention))]
     if len(mixers) != 1:
         raise InputError("block", block.name, "a layer with one attention of keys and values or of latents")
@@ -67,7 +67,7 @@ def mixer(block: Block) -> Mixer:
 
 
 def _attention(block: Block, hidden: int, decoding: bool, latent: float) -> Block:
-    """Projections, the norms of what they make, the core and its cache, and the stream."""
+    """Projections with their norms, the core with its cache, and the residual stream."""
     inside = [replace(x, bias=False) for x in block.modules if isinstance(x, m.Linear) and x.part == "attention"]
     norms = [x for x in block.modules if isinstance(x, m.Norm) and x.width != hidden and not x.tied]
     stream = m.Add(name="stream", width=(7 if decoding else 5) * hidden)
@@ -100,7 +100,7 @@ def _feed_forward(block: Block, ranks: int) -> Block:
 
 
 def _matrices(x: m.Linear, e: m.Experts) -> Iterator[m.Linear]:
-    """A product of shared experts as so many matrices of one expert, or as it is where it is not made of them."""
+    """Shared experts as that many products of one expert's size, or one product if the sizes do not match."""
     count, rest = divmod(x.inputs * x.outputs // x.groups, e.hidden * e.inner)
     if rest:
         yield replace(x, part="experts")

@@ -1,4 +1,4 @@
-"""A step as the library counts and times it, of one rank, beside what the rules make of it."""
+"""One rank's step as the library counts and times it, for comparison with the rules."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ from roofline.work.analysis import Analysis, analyze
 from roofline.work.training import training
 
 RECIPES = {"fp4": "nvfp4"}
-"""Recipes of training that are not called like their format."""
+"""Training recipes whose name differs from that of their format."""
 
 
 def formats_on(chip: Chip, model: Model, rules: Rules) -> Precision:
-    """Formats of the rules' widths that the chip runs: the checkpoint's activations where it multiplies them.
+    """Formats with the rules' widths that the chip supports, with the checkpoint's activations if the chip multiplies
+    them.
 
-    Weights narrower than any format of the chip's units multiply as wide as activations do.
+    Weights narrower than any format of the chip's units are multiplied in the format of the activations.
     """
     wide = near_format(chip, "bf16")
 
@@ -46,7 +47,7 @@ def formats_on(chip: Chip, model: Model, rules: Rules) -> Precision:
 
 @dataclass(frozen=True)
 class Physical:
-    """A rank's step: `analysis`, and where the chips have times, `time` (seconds), `bound` and the `peak` of `fmt`.
+    """A rank's step: `analysis` and, if the chips have times, `time` in seconds, `bound` and the `peak` of `fmt`.
 
     `reason`: why there is no time.
     """
@@ -65,19 +66,19 @@ class Physical:
 
     @property
     def bytes(self) -> float:
-        """Bytes that cross its memory."""
+        """Bytes of the rank's memory traffic."""
         return float(self.analysis.bytes)
 
     @property
     def mfu(self) -> float | None:
-        """FLOPs over peak · time, the peak that of its own format."""
+        """FLOPs over peak · time, with the peak of the step's own format."""
         return None if self.time is None else self.flops / (self.peak * self.time)
 
 
 def deployment(chip: Chip, ep: int, link: float | None) -> Deployment:
-    """The ranks on a cluster of the chip, or of the one it is derived from; `link`: bytes/s of both directions.
+    """The ranks on a cluster of the chip or of the chip that it derives from; `link`: bytes/s in both directions.
 
-    Raises InputError where nothing is known to join as many.
+    Raises InputError if no known cluster joins that many chips.
     """
     own = chip if link is None else replace(chip, link=link / 2)
     try:
@@ -97,9 +98,9 @@ def physical(
     model: Model, phase: ReportPhase, rules: Rules, *, chip: Chip, batch: int, length: int, ep: int = 1,
     link: float | None = None,
 ) -> Physical:  # fmt: skip
-    """One rank's step of `batch` sequences on a chip, or on `ep` of them.
+    """One rank's step of `batch` sequences on a chip, or on `ep` chips.
 
-    Raises InputError where the experts do not divide over the ranks.
+    Raises InputError if the experts do not divide over the ranks.
     """
     rank = rank_of(model, ep)
     if phase == "training":
@@ -118,7 +119,7 @@ def physical(
 def _training(
     model: Model, rank: Model, rules: Rules, chip: Chip, batch: int, length: int, ep: int, link: float | None
 ) -> Physical:
-    """All of a rank's sequences in one micro-batch, as the rules take them."""
+    """All of a rank's sequences as one micro-batch, as in the rules."""
     fmt = near_format(chip, wanted_format(rules.weight_bytes))
     recipe = RECIPES.get(fmt, fmt)
     analysis = analyze(rank, training(batch, length, recipe=recipe, micro_batch=batch))
@@ -134,7 +135,7 @@ def _training(
 
 
 def _known(chip: Chip) -> Chip:
-    """The chip, if a cluster can name it. Raises InputError for one with other figures than its name has."""
+    """The chip, if a cluster can name it. Raises InputError for a chip whose figures differ from those of its name."""
     named = chip_named(chip.id)
     if replace(named, name=chip.name, link=chip.link) != chip:
         raise InputError("roofline", chip.id, "a chip that a cluster can name, for a step of training on several")

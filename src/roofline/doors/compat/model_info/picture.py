@@ -1,4 +1,4 @@
-"""The roofline of a report: each phase under each of the rules, on the chip and on its targets."""
+"""The roofline of a report: each phase under both sets of rules, on the chip and on the target chips."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
 
 def picture(a: ReportRequest) -> RooflinePlot:
-    """A point for each phase and rules at (FLOP/B, F / T), hollow above it what the intensity would allow.
+    """A point at (FLOP/B, F / T) for each phase and set of rules, with a hollow one above at the attainable
+    performance.
 
-    Each panel has the times of its own chip, and none where tokens have to reach other chips over no known link.
+    Each panel uses the times of its own chip, and has none if tokens must reach other chips over an unknown link.
     """
     from roofline.views.plots.data import RooflinePlot
 

@@ -1,4 +1,4 @@
-"""What a report is asked for: the model, the chips, the step and the rules, checked."""
+"""The checked request of a report: model, chips, step and rules."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ AnyPath: TypeAlias = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class Options:
-    """The parameters of dump_model_info, as they are given."""
+    """Parameters of dump_model_info as given."""
 
     report_path: AnyPath | None
     batch_size: int
@@ -60,11 +60,11 @@ class Options:
 
     @property
     def cache_bytes(self) -> float:
-        """Bytes of a cached element: those of an activation where not given."""
+        """Bytes of a cached element, by default those of an activation."""
         return self.activation_bytes if self.kv_cache_bytes is None else self.kv_cache_bytes
 
     def check(self) -> None:
-        """Raises InputError for a number that cannot be, and for a grid's file without a grid."""
+        """Raise InputError for an impossible number, and for a CSV of the grid without the grid."""
         if self.sensitivity_csv is not None and not self.sensitivity_enable:
             raise InputError("sensitivity_csv", str(self.sensitivity_csv), "none, or sensitivity_enable=True")
         for name in ("optimizer_state_bytes", "master_weight_bytes"):
@@ -77,7 +77,7 @@ class Options:
         number("kv_cache_bytes", self.cache_bytes)
 
     def with_widths(self, rules: Rules) -> Rules:
-        """The rules with the widths, the saturation and the multiples given here."""
+        """The rules with these options' widths, saturation and training multiples."""
         own = replace(
             rules, weight_bytes=self.param_bytes_assumed, activation_bytes=self.activation_bytes,
             cache_bytes=self.cache_bytes, saturation=self.tensor_core_b_sat,
@@ -88,11 +88,11 @@ class Options:
 
 @dataclass(frozen=True)
 class ReportRequest:
-    """What a report is of: the batch of a rank, the length (prompt, and context of a decode), the chips, the rules.
+    """Subject of a report: batch per rank, length (of the prompt, and context of a decode), chips, and rules.
 
-    `fmt`: the format of the chip's peak in `on`. `link`: bytes/s of both directions, where the caller gave them.
-    `capacity`: bytes of memory. `state`: bytes of optimizer state and master copy a parameter. `lengths`: of the sweep
-    of prefill, `left_out` those beyond the model's context.
+    `fmt`: format of the chip's peak in `on`. `link`: bytes/s in both directions, if given by the caller. `capacity`:
+    memory in bytes. `state`: bytes of optimizer state and master copy per parameter. `lengths`: prompt lengths of the
+    prefill sweep; `left_out`: those beyond the model's context.
     """
 
     model: Model
@@ -113,19 +113,19 @@ class ReportRequest:
     diagrams: bool
 
     def account(self, phase: ReportPhase, rules: Rules, **changes: Given) -> Account:
-        """One step under the rules."""
+        """A step under the rules."""
         given = {"batch": self.batch, "length": self.length, "ep": self.ep, "on": self.on, **changes}
         return account(self.model, phase, rules, **given)
 
     @cached_property
     def accounts(self) -> Mapping[ReportPhase, tuple[Account, Account]]:
-        """The step of each phase under both rules."""
+        """The step of each phase under both sets of rules."""
         first, second = self.rules
         return {phase: (self.account(phase, first), self.account(phase, second)) for phase in PHASES}
 
     @cached_property
     def physical(self) -> Mapping[ReportPhase, Physical]:
-        """The step of each phase as the library counts it; nothing where the experts do not divide over the ranks."""
+        """The step of each phase as the library counts it; empty if the experts do not divide over the ranks."""
         from roofline.doors.compat.model_info.physical import physical
 
         if not self.divides:
@@ -135,18 +135,18 @@ class ReportRequest:
 
     @property
     def divides(self) -> bool:
-        """Whether every rank has as many experts."""
+        """Whether every rank has the same number of experts."""
         return all(e.experts % self.ep == 0 for e in every_experts(self.model))
 
     @property
     def chips(self) -> list[tuple[Chip, str, Peaks]]:
-        """The chip and its targets, each with its figures in the report's format, or in the nearest that it has."""
+        """The chip and the target chips, each with its figures in the report's format or the nearest supported one."""
         near = [(chip, near_format(chip, self.fmt)) for chip in self.targets]
         return [(self.chip, self.fmt, self.on), *((chip, fmt, on_chip(chip, fmt)) for chip, fmt in near)]
 
 
 def request(model: Given, o: Options) -> ReportRequest:
-    """The options understood. Raises InputError for what is not understood or not possible."""
+    """Check and resolve the options. Raises InputError for options that are not understood or impossible."""
     o.check()
     built = report_model(model)
     first, second = map(o.with_widths, two_rules(o.rules))
@@ -168,7 +168,7 @@ def request(model: Given, o: Options) -> ReportRequest:
 
 
 def two_rules(rules: Given) -> tuple[Rules, Rules]:
-    """Two sets of rules, told apart by their names. Raises InputError for anything else."""
+    """Two sets of rules with distinct names. Raises InputError for anything else."""
     if not isinstance(rules, (tuple, list)) or len(rules) != 2:
         raise InputError("rules", rules, "two sets of rules")
     first, second = (rules_named(r) for r in rules)
@@ -178,7 +178,7 @@ def two_rules(rules: Given) -> tuple[Rules, Rules]:
 
 
 def whole_numbers(field: str, values: Given) -> tuple[int, ...]:
-    """Whole numbers of at least 1, sorted, each once. Raises InputError naming `field` for none and anything else."""
+    """Sorted distinct whole numbers of at least 1. Raises InputError naming `field` for none, or for other values."""
     fine = isinstance(values, (Sequence, range)) and not isinstance(values, (str, bytes))
     if not fine or not len(values):
         raise InputError(field, values, "a list of whole numbers from 1")
@@ -204,9 +204,9 @@ def _targets(targets: Given) -> tuple[Chip, ...]:
 
 # -- the model -----------------------------------------------------------------------------------------------------
 def report_model(given: Given) -> Model:
-    """A model as it is, what `load` takes, a config object, or an object with a `config`.
+    """A Model as is, any source that `load` takes, a config object, or an object with a `config`.
 
-    A config may be a mapping, have a `to_dict`, be a dataclass or a plain object. Raises InputError for anything else.
+    A config may be a mapping, have a `to_dict`, or be a dataclass or plain object. Raises InputError for anything else.
     """
     if isinstance(given, Model):
         return given
@@ -220,7 +220,7 @@ def report_model(given: Given) -> Model:
 
 
 def _named(value: Given) -> Mapping[str, Given] | None:
-    """What stands in a mapping or an object by name; None for what is neither."""
+    """Contents of a mapping or an object by name; None for other values."""
     if isinstance(value, Mapping):
         return value
     if isinstance(value, type):
@@ -234,7 +234,7 @@ def _named(value: Given) -> Mapping[str, Given] | None:
 
 
 def _plain(value: Given, levels: int) -> JsonValue:
-    """A value as a config.json has it: objects inside as dicts, names of types as text."""
+    """A value as in config.json: objects inside become dicts, and types become their names."""
     if levels == 0:
         raise InputError("config", "more", f"at most {DEEPEST} levels of nesting")
     if value is None or isinstance(value, (str, int, float)):

@@ -1,4 +1,4 @@
-"""The settings of dump_model_info's conventions."""
+"""Settings of dump_model_info's conventions."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ CATEGORIES = ("attention", "ffn", "experts", "head", "embedding")
 
 @dataclass(frozen=True)
 class Rules:
-    """The settings.
+    """Settings of the conventions.
 
-    `residency`: weight bytes are divided by it (attention, dense, experts); above 1: below the floor. `fusion`: share
-    of the activations that move. `elementwise`: share of the scores' bytes; `flash`: one value a row instead of all
-    scores. `saturation`: rows at which a matrix unit is busy. `scalar`: speed of what is no product, in peaks.
-    `tensor`: share of products by category. `training_flops`, `training_bytes`: multiples of prefill's. `poisson`:
-    distinct experts E·(1 − e^(−T·k/E)), else exactly E·(1 − (1 − k/E)^T). `network`: what experts of other chips are
-    sent takes time. Bytes are of one element. Raises InputError naming the field that cannot be.
+    `residency`: divisors of weight bytes (attention, dense, experts); above 1 they fall below the least traffic.
+    `fusion`: share of the activations that move. `elementwise`: share of the scores' bytes; `flash`: one value per row
+    instead of all scores. `saturation`: rows at which a matrix unit is fully used. `scalar`: speed of work outside of
+    products, in units of the peak. `tensor`: share of products by category. `training_flops`, `training_bytes`:
+    multiples of a prefill. `poisson`: distinct experts by E·(1 − e^(−T·k/E)) instead of the exact E·(1 − (1 − k/E)^T).
+    `network`: traffic to experts on other chips takes time. Bytes are per element. Raises InputError naming an
+    impossible field.
     """
 
     name: str
@@ -70,16 +71,16 @@ class Rules:
         object.__setattr__(self, "tensor", tuple(shares.items()))
 
     def plain(self) -> str:
-        """How results call it."""
+        """The name of the rules in results."""
         return self.name
 
     def at_peak(self) -> Rules:
-        """These rules with every FLOP at the peak: F instead of F·e/η + F·(1 − e)/scalar."""
+        """The rules with every FLOP at the peak: F instead of F·e/η + F·(1 − e)/scalar."""
         return replace(self, saturation=1.0, scalar=1.0)
 
     @property
     def all_at_peak(self) -> bool:
-        """Whether every FLOP runs at the peak: one row is enough, and what is no product is as fast."""
+        """Whether every FLOP runs at the peak: saturation at one row, and work outside of products at full speed."""
         return self.saturation <= 1 and self.scalar == 1
 
 
@@ -89,7 +90,7 @@ RULES = {r.name: r for r in (NAIVE, EFFICIENT)}
 
 
 def rules_named(rules: Rules | str) -> Rules:
-    """Rules as they are, or those called naive or efficient. Raises InputError for anything else."""
+    """Rules as given, or those named naive or efficient. Raises InputError for anything else."""
     if isinstance(rules, Rules):
         return rules
     if isinstance(rules, str) and rules in RULES:

@@ -1,4 +1,4 @@
-"""The sections of a report, as Markdown; every sentence is made of the report's own numbers."""
+"""The sections of a report in Markdown; every sentence is built from the report's own numbers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TERMS = (("weights", "weights"), ("activations", "activations"), ("KV cache", "c
 
 
 def markdown_sections(a: ReportRequest, points: Sequence[KnobPoint]) -> Iterator[str]:
-    """Headings, tables and sentences, in order."""
+    """Headings, tables and sentences in order."""
     yield f"# {a.model.name}"
     yield from _summary(a)
     yield "## Fingerprint"
@@ -91,7 +91,7 @@ def _properties(rows: Sequence[tuple[str, str]]) -> str:
 
 # -- the model -----------------------------------------------------------------------------------------------------
 def _summary(a: ReportRequest) -> Iterator[str]:
-    """What the figures below come to, in sentences made of them."""
+    """Summary sentences of the figures that follow."""
     limits = []
     for phase, (one, other) in a.accounts.items():
         limits.append(
@@ -114,7 +114,7 @@ def _summary(a: ReportRequest) -> Iterator[str]:
 
 
 def _fingerprint(model: Model) -> list[tuple[str, str]]:
-    """The report's own fingerprint, and what experts hold of the parameters, with and without the shared ones."""
+    """The report's fingerprint of the model, and the experts' share of the parameters with and without shared experts."""
     rows = list(fingerprint(model))
     if every_experts(model):
         routed = int(parameters(model.modules()).experts)
@@ -160,7 +160,7 @@ def _assumptions(a: ReportRequest) -> Iterator[str]:
 
 
 def _analyses(a: ReportRequest) -> list[tuple[str, Analysis]]:
-    """Prefill and decode of a rank, of the whole model where the experts do not divide."""
+    """Prefill and decode of a rank; of the whole model if the experts do not divide."""
     if a.physical:
         return [(phase, a.physical[phase].analysis) for phase in PHASES if phase != "training"]
     steps = (("prefill", prefill(a.batch, a.length)), ("decode", decode(a.batch, a.length)))
@@ -168,7 +168,7 @@ def _analyses(a: ReportRequest) -> list[tuple[str, Analysis]]:
 
 
 def _formulas(a: ReportRequest) -> str:
-    """The library's own formulas of the heaviest ops, each once, with the numbers of the first layer that has it."""
+    """The library's formulas of the heaviest ops, each once, with the numbers of the first layer that has it."""
     rows = []
     for name, analysis in _analyses(a):
         ordered = sorted(analysis.ops, key=lambda c: -c.flops)
@@ -193,7 +193,7 @@ def _each(a: ReportRequest) -> Iterator[tuple[ReportPhase, Account]]:
 
 
 def _chips(a: ReportRequest) -> str:
-    """Peaks, bandwidths and knees of the chip and its targets, in the report's format or the nearest they have."""
+    """Peaks, bandwidths and ridge points of the chips in the report's format or the nearest supported one."""
     rows = [(c.name, fmt, p.peak, p.bandwidth, f"{p.knee:.2f}") for c, fmt, p in a.chips]
     return why_table(rows, {"Chip": "", "Format": "", "Peak": "FLOP/s", "Bandwidth": "B/s", "Knee, FLOP/B": "plain"})
 
@@ -257,7 +257,7 @@ def _crossed(a: ReportRequest, rules: Rules) -> str:
 
 
 def _frontier(a: ReportRequest) -> Iterator[str]:
-    """From which batch of a rank on arithmetic keeps up, over expert parallelism and length."""
+    """Batch per rank from which decode is compute bound, over expert parallelism and length."""
     shared = [e.experts for e in every_experts(a.model)]
     degrees = sorted({a.ep, *(d for d in DEGREES if all(n % d == 0 for n in shared))})
     lengths = sorted({a.length, *(n for n in FRONTIER if a.model.context is None or n <= a.model.context)})
@@ -281,7 +281,7 @@ def _kept_up(f: Frontier) -> str:
 
 
 def _memory(a: ReportRequest) -> list[tuple[str, str]]:
-    """One rank's, as that report adds it up: inference, and training with gradients, state and saved activations."""
+    """Memory of one rank as the report adds it up: inference, and training with gradients, state and saved activations."""
     rules, dense = a.rules[0], parameters(a.model.modules()).dense
     experts = [(x, n) for x, n in a.model.modules() if isinstance(x, m.Experts)]
     routed = sum(n * ceil_div(e.experts, a.ep) * e.each for e, n in experts)

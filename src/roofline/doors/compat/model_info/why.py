@@ -1,4 +1,4 @@
-"""Why physical figures differ from those of the rules: category by category, and what each difference comes from."""
+"""Why physical figures differ from those of the rules, category by category and cause by cause."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ Cells: TypeAlias = tuple[object, ...]
 
 
 def why_table(rows: Iterable[Cells], units: Units, total: Sequence[Cells] = ()) -> str:
-    """A table in Markdown; of every column its name and the unit of its values."""
+    """A Markdown table; `rows` hold values by column, and `units` the unit of each column."""
     columns = tuple(Column(name, unit) for name, unit in units.items())
     return markdown(Table(columns, tuple(rows), tuple(total)))
 
 
 def category(cost: OpCost, sparse: bool) -> str:
-    """Where the rules count an op, or `other` where they do not; `sparse`: its layer has experts."""
+    """Category in which the rules count an op, or `other`; `sparse`: its layer has experts."""
     op = cost.op.origin
     feed = "experts" if sparse else "ffn"
     match op:
@@ -78,7 +78,7 @@ def differences(a: ReportRequest) -> str:
 
 # -- sentences -----------------------------------------------------------------------------------------------------
 def causes(a: ReportRequest) -> list[str]:
-    """What the differences of every phase come from, each with its numbers, where it applies."""
+    """Causes of the differences of every phase, each with its numbers if it applies."""
     lines = []
     for phase, p in a.physical.items():
         said = chain(_pairs(a, phase, p), _logits(p), _latents(a, phase, p), _table(a, p), _drawn(a, phase))
@@ -92,7 +92,7 @@ def _attends(analysis: Analysis) -> list[tuple[int, o.Attend]]:
 
 
 def _pairs(a: ReportRequest, phase: ReportPhase, p: Physical) -> Iterator[str]:
-    """Pairs that the mask, windows and chunks leave."""
+    """Pairs that remain under the mask, windows and chunks."""
     real = sum(n * int(op.pairs) for n, op in _attends(p.analysis))
     counted = sum(n * int(square(op)) for n, op in _attends(a.accounts[phase][0].work) if op.heads)
     if real < counted:
@@ -107,7 +107,7 @@ def _logits(p: Physical) -> Iterator[str]:
 
 
 def _latents(a: ReportRequest, phase: ReportPhase, p: Physical) -> Iterator[str]:
-    """In which form latents were multiplied."""
+    """The form in which latents were multiplied."""
     ruled = {op.name: (op.qk_dim, op.v_dim) for _, op in _attends(a.accounts[phase][0].work)}
     forms = {(op.name, op.form): op for _, op in _attends(p.analysis) if op.form != "plain"}
     for (name, form), op in forms.items():
@@ -130,7 +130,7 @@ def _table(a: ReportRequest, p: Physical) -> Iterator[str]:
 
 
 def drawn(c: Convention, work: Analysis) -> Iterator[str]:
-    """Distinct experts of a rank by Poisson, and exactly, where they differ."""
+    """Distinct experts of a rank, by Poisson and exactly, if they differ."""
     exactly = replace(c, rules=replace(c.rules, poisson=False))
     sizes = {
         (c.touched(x.op), exactly.touched(x.op), c.largest_share(x.op)): None
@@ -155,7 +155,7 @@ def _scores(a: ReportRequest, phase: ReportPhase) -> Iterator[str]:
 
 
 def residency(rules: Rules) -> str:
-    """The divisors of the weights: attention/dense/experts."""
+    """The divisors of weights: attention/dense/experts."""
     return "/".join(f"{v:g}" for v in rules.residency)
 
 
@@ -169,7 +169,7 @@ def _divided(a: ReportRequest, phase: ReportPhase) -> Iterator[str]:
 
 
 def _formats(a: ReportRequest, p: Physical) -> Iterator[str]:
-    """Elements of another width than the rules', role by role."""
+    """Roles whose element width differs from that of the rules."""
     r, precision = a.rules[0], p.analysis.precision
     ruled = {"activations": r.activation_bytes, "kv": r.cache_bytes}
     roles: dict[tuple[float, float], list[str]] = {}
@@ -195,7 +195,7 @@ def _backward(a: ReportRequest, phase: ReportPhase, p: Physical) -> Iterator[str
 
 # -- the floor -----------------------------------------------------------------------------------------------------
 def beyond(a: ReportRequest) -> list[str]:
-    """Where the rules say less than memory must carry, and why; nothing where the experts do not divide."""
+    """Where the rules count less than the least memory traffic, and why; empty if the experts do not divide."""
     if not a.divides:
         return []
     lines = []
@@ -212,7 +212,7 @@ def beyond(a: ReportRequest) -> list[str]:
 
 
 def _less(below: Beyond, one: Account) -> Iterator[str]:
-    """What an account leaves out, with the bytes."""
+    """What an account leaves out, in bytes."""
     if below.residency > 0:
         yield f"weights divided by {residency(one.rules)}, {si(below.residency, 'B')} less"
     experts = "; ".join(drawn(one.convention, one.work))
@@ -223,7 +223,7 @@ def _less(below: Beyond, one: Account) -> Iterator[str]:
 
 
 def unknown(a: ReportRequest) -> list[str]:
-    """Why physical rows, or their times, are missing."""
+    """Why physical rows or their times are missing."""
     if not a.physical:
         kinds = ", ".join(str(e.experts) for e in every_experts(a.model))
         return [f"- No physical rows: {a.ep} ranks do not share {kinds} experts evenly."]
@@ -231,7 +231,7 @@ def unknown(a: ReportRequest) -> list[str]:
 
 
 def formats_row(a: ReportRequest) -> list[str]:
-    """The formats of the physical rows, and whose peak their MFU is a share of."""
+    """Formats of the physical rows, and the format whose peak their MFU refers to."""
     lines = []
     for phase, p in a.physical.items():
         peak = f", MFU of {si(p.peak, 'FLOP/s')} in {p.fmt}" if p.time is not None else ""
