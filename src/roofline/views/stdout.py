@@ -1,4 +1,4 @@
-"""What becomes of stdout: a reader that left, a full disk, an encoding without our signs, none at all; and signals."""
+"""Behaviour of stdout with a closed pipe, a full disk, a narrow encoding, or no stream; and signals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from threading import current_thread, main_thread
 from types import FrameType
 
 ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
-"""Signals that end a command as Ctrl-C does: what is half-written is taken back."""
+"""Signals handled like Ctrl-C: incomplete output is removed."""
 
 
 class EndedError(KeyboardInterrupt):
@@ -25,9 +25,9 @@ class EndedError(KeyboardInterrupt):
 
 @contextmanager
 def printing(program: str) -> Iterator[None]:
-    """Around everything a command does. Exits with 0 where the reader of a pipe left, 2 with one line where stdout
-    takes nothing, and where a signal ends it with 128 and the signal's number (Ctrl-C 130, SIGTERM 143, SIGHUP 129);
-    never with a traceback."""
+    """Context of every command. Exits with 0 if the reader of a pipe has left, 2 with one line if stdout cannot be
+    written, and 128 plus the signal's number if a signal ends it (Ctrl-C 130, SIGTERM 143, SIGHUP 129); never with a
+    traceback."""
     _open_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
@@ -51,7 +51,7 @@ def printing(program: str) -> Iterator[None]:
 
 @contextmanager
 def _signals() -> Iterator[None]:
-    """Signals that end a process become exceptions, so that whoever writes can clean up; those ignored stay so."""
+    """Turn signals that end a process into exceptions, so that writers can clean up; ignored signals stay ignored."""
 
     def end(number: int, frame: FrameType | None) -> None:
         del frame
@@ -69,9 +69,9 @@ def _signals() -> Iterator[None]:
 
 
 def _open_streams() -> None:
-    """Streams that the process began without: what is printed on stdout fails as on a full disk, on stderr is lost.
+    """Replace missing standard streams: printing to stdout fails as on a full disk, and stderr is discarded.
 
-    Their numbers are taken, so that no file that is opened later becomes one of them.
+    Their file descriptors are taken, so that no file opened later gets one of them.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
@@ -84,7 +84,7 @@ def _open_streams() -> None:
 
 
 def _forget() -> None:
-    """What is left to print goes nowhere, so that Python does not stumble over it on its way out."""
+    """Discard buffered output, so that Python does not fail on it at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

@@ -220,7 +220,7 @@ def rendered(table: Sequence[Line], summed: Line, layers: int, stored: Storage) 
 
 
 def _plain_rules(lines: list[str]) -> Iterator[str]:
-    """Remove alignment marks from the rule under the headers, so that the output does not depend on tabulate's release."""
+    """Remove alignment marks from the rule under the headers, which depend on tabulate's release."""
     for i, line in enumerate(lines):
         yield line.replace(":", "-") if i == 1 else line
 

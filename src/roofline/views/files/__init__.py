@@ -1,1 +1,1 @@
-"""Results as files: written atomically, appended, resumed."""
+"""Results as files, written atomically or in resumable pieces."""

@@ -1,8 +1,8 @@
-"""Parquet files whose row groups are written one by one and put behind each other, with one footer for all.
+"""Parquet files built from separately written row groups, concatenated under one footer.
 
-Each group comes as a file of its own. Its pages are taken over byte for byte, the places in its footer are moved, and
-the page index, which holds places too, is left out. The footer is a struct of parquet.thrift (apache/parquet-format) in
-Thrift's compact protocol (apache/thrift, doc/specs/thrift-compact-protocol.md).
+Each group arrives as a file of its own. Its pages are copied byte for byte, and the offsets in its footer are shifted;
+the page index, which also holds offsets, is left out. The footer is a struct of parquet.thrift (apache/parquet-format)
+in Thrift's compact protocol (apache/thrift, doc/specs/thrift-compact-protocol.md).
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import Any, TypeAlias
 from roofline.serving.simulate.tables.parquet import BINARY, LIST, MAGIC, SET, STRUCT, Compact
 
 Fields: TypeAlias = "dict[int, tuple[int, Any]]"
-"""Field id → its kind in the protocol, and its value; structs are fields again, lists the kind and the values."""
+"""Field id → type in the protocol, and value; structs are nested fields, lists hold the element type and the values."""
 I64 = 6
 SCHEMA, ROWS, GROUPS = 2, 3, 4
-"""Of FileMetaData."""
+"""Field ids of FileMetaData."""
 CHUNKS, GROUP_START, ORDINAL = 1, 5, 7
-"""Of RowGroup."""
+"""Field ids of RowGroup."""
 CHUNK_PLACES, CHUNK_META, CHUNK_INDEX = (2,), 3, (4, 5, 6, 7)
 META_PLACES = (9, 10, 11, 14)
-"""Of ColumnMetaData: first data page, index page, dictionary, Bloom filter."""
+"""Offsets in ColumnMetaData: first data page, index page, dictionary, Bloom filter."""
 
 
 class Typed(Compact):
-    """Reads a struct with the kinds of its values, so that it can be written again."""
+    """Reads a struct with the type of each value, so that it can be written back."""
 
     def fields(self) -> Fields:
-        """The fields up to the stop."""
+        """Fields up to the stop marker."""
         values: Fields = {}
         last = 0
         while head := self.byte():
@@ -50,7 +50,7 @@ class Typed(Compact):
 
 
 def written_fields(values: Fields) -> bytes:
-    """The bytes of a struct."""
+    """Encode a struct."""
     out, last = bytearray(), 0
     for number, (kind, value) in sorted(values.items()):
         step = number - last
@@ -94,20 +94,20 @@ def _varint(value: int) -> bytes:
 # -- groups --------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class GroupPart:
-    """A row group as it stands in a file of many: its pages, and its entry in the footer."""
+    """A row group within a file of many groups: its pages, and its entry in the footer."""
 
     pages: bytes
     entry: bytes
 
 
 def footer_of(content: bytes) -> Fields:
-    """The footer of a whole file."""
+    """Footer of a whole file."""
     length = int.from_bytes(content[-8:-4], "little")
     return Typed(content[-8 - length : -8]).fields()
 
 
 def group_part(content: bytes, start: int, number: int) -> GroupPart:
-    """The one row group of a whole file as the one with that `number` of a file where its pages begin at `start`."""
+    """Convert a file with one row group to group `number` of a larger file, with its pages at `start`."""
     (group,) = footer_of(content)[GROUPS][1][1]
     chunks = group[CHUNKS][1][1]
     ends = [len(content) - 8 - int.from_bytes(content[-8:-4], "little")]
@@ -131,7 +131,7 @@ def _moved(values: Fields, places: tuple[int, ...], shift: int) -> None:
 
 
 def whole_footer(empty: bytes, entries: list[bytes], rows: int) -> bytes:
-    """The end of a file of many groups: the footer of a file without rows, with the entries of the groups."""
+    """End of a file of many groups: the footer of a file without rows, with the entries of all groups."""
     values = footer_of(empty)
     values[ROWS] = I64, rows
     values[GROUPS] = LIST, (STRUCT, [Typed(entry).fields() for entry in entries])

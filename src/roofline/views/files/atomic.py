@@ -1,4 +1,4 @@
-"""Files that are asked for: checked before the work, written whole or not at all."""
+"""Output files: checked before any work starts, and written whole or not at all."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ NEW_FILE = "a new file, or --force to overwrite it"
 
 
 def check_ending(path: Path, endings: Sequence[str], field: str = "output") -> None:
-    """Raises InputError for a file whose ending is none of these, and for Parquet and Arrow where Polars is missing.
+    """Raise InputError for a file with another ending, and for Parquet and Arrow if Polars is missing.
 
-    `field` is what the error is of.
+    `field`: name of the setting in the error.
     """
     ending = path.suffix.lower()
     if ending not in endings:
@@ -28,7 +28,7 @@ def check_ending(path: Path, endings: Sequence[str], field: str = "output") -> N
 
 
 def pours(path: Path) -> bool:
-    """Whether what is written to a path goes on elsewhere and replaces nothing: a terminal, a null device, a pipe."""
+    """Whether a path is a stream that replaces nothing: a terminal, a null device, a pipe."""
     try:
         mode = path.stat().st_mode
     except OSError:
@@ -37,7 +37,7 @@ def pours(path: Path) -> bool:
 
 
 def check_new(path: Path, force: bool, field: str = "output") -> None:
-    """Raises InputError for a folder, and for a file that is there without `force`."""
+    """Raise InputError for a folder, and for an existing file without `force`."""
     if path.is_dir():
         raise InputError(field, str(path), "a file, not a folder")
     if path.exists() and not force and not pours(path):
@@ -45,14 +45,14 @@ def check_new(path: Path, force: bool, field: str = "output") -> None:
 
 
 def check_file(path: Path, force: bool, field: str = "output") -> None:
-    """Raises InputError for a folder, a file that is there without `force`, and one that cannot be written."""
+    """Raise InputError for a folder, an existing file without `force`, and a file that cannot be written."""
     check_new(path, force, field)
     if not path.parent.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
         raise InputError(field, str(path), "a file in a folder that is there and can be written")
 
 
 def check_folder(path: Path, force: bool) -> None:
-    """Raises InputError for a folder that cannot be made or written, and for one with files in it without `force`."""
+    """Raise InputError for a folder that cannot be created or written, and for one with files in it without `force`."""
     there = path.exists()
     folder = path if there else path.parent
     if not folder.is_dir() or not os.access(folder, os.W_OK):
@@ -62,10 +62,10 @@ def check_folder(path: Path, force: bool) -> None:
 
 
 def whole_file(path: Path, fill: Callable[[Path], object], field: str = "output", *, force: bool) -> None:
-    """All of the file or none of it: beside it first, then in its place; a device or a pipe is filled as it is.
+    """Write a file atomically: to a temporary file beside it, then renamed; a device or pipe is written directly.
 
-    Without `force` a file that came there in the meantime stays as it is: of several writers one succeeds.
-    Raises InputError where it cannot be written.
+    Without `force`, a file that appears in the meantime is kept: of several writers one succeeds. Raises InputError if
+    the file cannot be written.
     """
     device = path.exists() and not path.is_file()
     target = path if device else Path(os.path.realpath(path))
@@ -84,12 +84,12 @@ def whole_file(path: Path, fill: Callable[[Path], object], field: str = "output"
 
 
 def _beside(target: Path, ending: str) -> Path:
-    """A new name in the same folder, of this process and thread alone."""
+    """A new name in the same folder, unique to this process and thread."""
     return target.with_name(f".{target.stem[:32]}.{token_hex(6)}{ending}")
 
 
 def _place(beside: Path, target: Path, force: bool) -> None:
-    """A file by its own name; without `force` FileExistsError where another has it."""
+    """Give the temporary file its final name; without `force`, raise FileExistsError if that name is taken."""
     if force:
         beside.replace(target)
         return
@@ -103,10 +103,10 @@ def _place(beside: Path, target: Path, force: bool) -> None:
 
 
 def whole_folder(folder: Path, fill: Callable[[Path], object], force: bool, field: str = "folder") -> None:
-    """All files of a folder or none of them: in one beside it first, then in its place.
+    """Write all files of a folder or none: to a temporary folder beside it, then renamed.
 
-    Into a folder that has files they go one by one, each whole, with `force` alone. Raises InputError where it cannot
-    be written.
+    Into a folder that has files, they are placed one by one, each atomically, and only with `force`. Raises InputError
+    if the folder cannot be written.
     """
     check_folder(folder, force)
     beside = _beside(Path(os.path.realpath(folder)), "")

@@ -15,16 +15,16 @@ from roofline.whatif.query.columns import ColumnValues, Words
 
 Column = ColumnValues | Sequence[FigureValue]
 AT_ONCE = 2**13
-"""Rows whose cells are in memory at the same time."""
+"""Rows whose cells are held in memory at the same time."""
 
 
 def csv_bytes(columns: Mapping[str, Column]) -> bytes:
-    """A header, and a line for each row."""
+    """A header line and a line for each row."""
     return csv_header(columns) + csv_lines(list(columns.values()))
 
 
 def csv_header(names: Iterable[str]) -> bytes:
-    """The line of the columns' names."""
+    """The line of column names."""
     return f"{','.join(map(_word, names))}\n".encode()
 
 
@@ -36,20 +36,20 @@ def csv_lines(columns: Sequence[Column]) -> bytes:
 
 
 def _of_one_type(values: Sequence[FigureValue]) -> Sequence[FigureValue]:
-    """Words, numbers or flags of one type, and None: words where any is one, else floats."""
+    """Values of one type and None: text if any value is text, else floats if types differ."""
     kinds = set(map(type, values))
     kind = str if str in kinds else float if {int, float} <= kinds else None
     return values if kind is None else [None if value is None else kind(value) for value in values]
 
 
 def _lines(columns: Sequence[Column], rows: slice) -> bytes:
-    """The lines of some rows."""
+    """Lines of some rows."""
     parts = (Words(c.codes[rows], c.names) if isinstance(c, Words) else c[rows] for c in columns)
     return "".join(f"{','.join(row)}\n" for row in zip(*map(_cells, parts), strict=True)).encode()
 
 
 def _cells(values: Column) -> Iterable[str]:
-    """The cells of a column."""
+    """Cells of a column."""
     if isinstance(values, Words):
         words = list(map(_word, values.names))
         return [words[code] for code in values.codes.tolist()]
@@ -65,6 +65,6 @@ def _cell(value: FigureValue) -> str:
 
 
 def _word(word: str) -> str:
-    """A cell of text, in quotes where it needs them; what is empty has them, since a missing value has none."""
+    """A text cell, quoted if needed; empty text is quoted, to distinguish it from a missing value."""
     text = str(csv_cell(word))
     return f'"{text.replace(chr(34), chr(34) * 2)}"' if not text or set(text) & set(',"') else text

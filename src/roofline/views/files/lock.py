@@ -1,4 +1,4 @@
-"""One run at a time on a file: a lock beside it that dies with its owner."""
+"""A lock file that admits one run at a time and dies with its owner."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ except ImportError:  # not of this system
 
 
 class FileLock:
-    """A lock file, which the system lets go of when its owner ends, however it does.
+    """A lock file that the operating system releases when its owner exits, in whatever way.
 
-    A file that a dead run left is taken over. Where the system has no such locks, the file itself is the lock: only one
-    run can create it, and that of a dead one is to be removed by hand.
+    A file left by a dead run is taken over. On systems without such locks the file itself is the lock: only one run can
+    create it, and a leftover file must be removed by hand.
     """
 
     def __init__(self, path: Path, field: str) -> None:
@@ -26,7 +26,7 @@ class FileLock:
         self.file: BinaryIO | None = None
 
     def take(self) -> None:
-        """Raises InputError where another run has it, and where it cannot be written."""
+        """Take the lock. Raises InputError if another run holds it, and if the file cannot be written."""
         while self.file is None:
             try:
                 self.file = self._opened()
@@ -38,7 +38,7 @@ class FileLock:
                 raise InputError(self.field, str(self.path), reason) from None
 
     def _opened(self) -> BinaryIO | None:
-        """The file, locked; None where its last owner removed it meanwhile."""
+        """The locked file; None if its last owner removed it in the meantime."""
         if fcntl is None:
             return self.path.open("xb")
         file = self.path.open("ab")
@@ -55,7 +55,7 @@ class FileLock:
         return None
 
     def release(self) -> None:
-        """Nobody has it, and the file is gone; nothing where it was not taken."""
+        """Release the lock and remove its file; does nothing if it was not taken."""
         if self.file is not None:
             self.path.unlink(missing_ok=True)
             self.file.close()

@@ -1,4 +1,4 @@
-"""Every request of a simulation in a file: in parts beside it while the simulation runs, joined when it is done."""
+"""A file with every request of a simulation: written in parts during the simulation and joined at its end."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from roofline.views.files.lock import FileLock
 
 ENDINGS = (".parquet", ".csv")
 PART = 2**14
-"""Rows of a part; always as many, so that the same rows are the same bytes however often a run was interrupted."""
+"""Rows of a part; a fixed number, so that interrupted runs produce the same bytes."""
 GROUP = 2**17
-"""Rows of a row group of Parquet."""
+"""Rows of a Parquet row group."""
 EVERY_ROWS = 100_000
 EVERY_S = 10.0
-"""A checkpoint is written after so many rows or seconds."""
+"""A checkpoint is written after this many rows or seconds."""
 CHECKPOINT = "checkpoint.json"
 LARGEST = 2**29
-"""Bytes of a checkpoint or a part at most: a million requests under way take half of it."""
+"""Largest size in bytes of a checkpoint or part; a million requests in progress take half of it."""
 
 
 class RequestFile(Ledger):
-    """Rows go to `FILE.part/`, a folder beside the file, and into the file when `finish` is called.
+    """Collects rows in the folder `FILE.part/` beside the file; `finish` joins them into the file.
 
-    The folder stays where a run is killed: then the same simulation goes on from its last checkpoint there. While a run
-    is under way, `FILE.lock` keeps others off both. Raises InputError for a file that cannot be written or, without
-    `force`, that is there.
+    If a run is killed the folder remains, and the same simulation resumes from its last checkpoint there. During a run
+    `FILE.lock` keeps other runs out. Raises InputError for a file that cannot be written or, without `force`, already
+    exists.
     """
 
     def __init__(self, path: Path, force: bool = False, field: str = "out") -> None:
@@ -59,7 +59,7 @@ class RequestFile(Ledger):
 
     @property
     def rows(self) -> int:
-        """Rows that were kept so far."""
+        """Number of rows kept so far."""
         return self.parts * PART + len(self.waiting)
 
     def __call__(self, row: Row) -> None:
@@ -88,10 +88,10 @@ class RequestFile(Ledger):
 
     # -- checkpoints -----------------------------------------------------------------------------------------------
     def begin(self, fingerprint: str) -> Saved | None:
-        """Takes the lock and reads what the folder keeps.
+        """Take the lock and read what the folder holds.
 
-        Raises InputError where another run has the lock, and without `force` where the file has come to be there
-        meanwhile or the folder is another simulation's or damaged.
+        Raises InputError if another run holds the lock and, without `force`, if the file has appeared in the meantime
+        or the folder is damaged or belongs to another simulation.
         """
         self.lock.take()
         check_file(self.path, self.force, self.field)
@@ -106,7 +106,7 @@ class RequestFile(Ledger):
         return state
 
     def _kept(self) -> Saved | None:
-        """What the folder's checkpoint holds; None where it has none, or may be begun anew."""
+        """State of the folder's checkpoint; None if there is none, or if the run may start anew."""
         path = self.folder / CHECKPOINT
         if not names_a_file(path):
             return None
@@ -142,13 +142,13 @@ class RequestFile(Ledger):
         self.saved, self.clock = self.rows, monotonic()
 
     def discard(self) -> None:
-        """Removes what was written where no checkpoint goes with it."""
+        """Remove what was written without a checkpoint."""
         if self.folder.is_dir() and not self.saved and _ours(self.folder):
             rmtree(self.folder, ignore_errors=True)
 
     # -- the end ---------------------------------------------------------------------------------------------------
     def finish(self) -> None:
-        """Joins the parts into the file and removes them. Raises InputError where it cannot be written."""
+        """Join the parts into the file and remove them. Raises InputError if the file cannot be written."""
         if self.waiting or not self.parts:
             self._write_part()
         self._write(self.path, self._join_csv if self.csv else self._join_parquet, self.force)
@@ -181,22 +181,22 @@ class RequestFile(Ledger):
 
 
 def _is_kept(kept: Saved) -> bool:
-    """Whether a checkpoint has what `save` writes."""
+    """Whether a checkpoint has the structure that `save` writes."""
     parts, waiting = integer(kept.get("parts")), kept.get("waiting")
     rows = isinstance(waiting, list) and len(waiting) < PART and all(map(_is_row, waiting))
     return parts is not None and parts >= 0 and rows and isinstance(kept.get("state"), dict)
 
 
 def _is_row(row: JsonValue) -> bool:
-    """Whether a value of a checkpoint is a row: a number or nothing under every column."""
+    """Whether a value of a checkpoint is a row: a number or None in every column."""
     return isinstance(row, list) and len(row) == len(ROW) and all(v is None or type(v) in (int, float) for v in row)
 
 
 def _of_kind(place: int, kind: type[float], rows: Sequence[Row]) -> list[float | None]:
-    """The column at a place of some rows; what is missing stays so."""
+    """Column `place` of some rows; missing values stay missing."""
     return [None if (value := row[place]) is None else kind(value) for row in rows]
 
 
 def _ours(folder: Path) -> bool:
-    """Whether a folder holds nothing but parts of requests, some of them half written."""
+    """Whether a folder holds only parts of requests, complete or not."""
     return folder.is_dir() and all(p.name.endswith((".arrow", ".json", ".lines")) for p in folder.iterdir())

@@ -1,7 +1,7 @@
-"""The rows of a sweep in a file, written piece by piece; one that was killed goes on and ends with the same bytes.
+"""The rows of a sweep in a file, written piece by piece; an interrupted sweep resumes and ends with the same bytes.
 
-Rows go to `FILE.part` and what is needed to go on to `FILE.part.log`, a line for each piece behind its bytes; both are
-gone when the file is there. A piece is a row group of Parquet, a record batch of an Arrow stream, or lines of CSV.
+Rows go to `FILE.part`, and the state for resuming to `FILE.part.log`, one line for each piece; both are removed when
+the file is complete. A piece is a Parquet row group, an Arrow record batch, or lines of CSV.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from roofline.whatif.query.columns import Rows, frame_of
 
 ENDINGS = (".parquet", ".csv", ".arrow")
 LARGEST_LOG = 2**28
-"""Bytes of a log that is gone on from; a sweep of 10^10 points writes a tenth of it."""
+"""Largest log in bytes that is resumed from; a sweep of 10^10 points writes a tenth of it."""
 STREAM_END = b"\xff\xff\xff\xff\0\0\0\0"
-"""Of an Arrow stream."""
+"""End marker of an Arrow stream."""
 
 
 def encoded(rows: Rows, ending: str) -> bytes:
-    """A piece as a file of its own: what a worker hands back."""
+    """A piece as a file of its own, as a worker returns it."""
     if ending == ".csv":
         return csv_bytes(rows)
     from polars import CompatLevel
@@ -47,14 +47,14 @@ def encoded(rows: Rows, ending: str) -> bytes:
 
 
 class KeptRows(TypedDict, total=False):
-    """What is to be known where a sweep goes on: how many points were left out and why, and the rows that are shown."""
+    """State for resuming: how many points were left out and why, and the rows to show."""
 
     dropped: Mapping[str, int]
     best: Sequence[JsonObject]
 
 
 class LogLine(TypedDict):
-    """A line of the log: where a piece ends, its rows, its entry in the footer, and what else was kept."""
+    """A line of the log: where a piece ends, its rows, its entry in the footer, and the state for resuming."""
 
     end: int
     rows: int
@@ -63,10 +63,10 @@ class LogLine(TypedDict):
 
 
 class SweepFile:
-    """Takes the pieces of a sweep in their order.
+    """Writes the pieces of a sweep in order.
 
-    `empty`: the rows of a piece without rows, which have the columns' kinds. Raises InputError for a file that cannot
-    be written or, without `force`, that is there, and for a part that is there without `resume` or `force`.
+    `empty`: a piece without rows, which has the columns' types. Raises InputError for a file that cannot be written or,
+    without `force`, already exists, and for an existing part without `resume` or `force`.
     """
 
     def __init__(self, path: Path, empty: Rows, fingerprint: str, *, resume: bool = False, force: bool = False) -> None:
@@ -88,9 +88,9 @@ class SweepFile:
 
     # -- going on --------------------------------------------------------------------------------------------------
     def _kept(self) -> list[LogLine]:
-        """The lines of the log that are whole, those of this sweep.
+        """The complete lines of this sweep's log.
 
-        Raises InputError where they are another's, are none that a sweep writes, or are more than a sweep writes.
+        Raises InputError for the log of another sweep, a log that no sweep writes, and one longer than this sweep's.
         """
         if not names_a_file(self.log):
             return []
@@ -110,7 +110,7 @@ class SweepFile:
         return kept
 
     def _open(self, kept: list[LogLine]) -> None:
-        """The part and the log, cut to what both have."""
+        """Open the part and the log, truncated to what both contain."""
         if self.done:
             self._restore(kept)
             return
@@ -142,7 +142,7 @@ class SweepFile:
         self.lines.write(f"{sha256(text.encode()).hexdigest()} {text}\n".encode())
 
     def _settle(self) -> None:
-        """What was written is on the disk: the bytes before the line that says so."""
+        """Flush to disk: rows before the log line that records them."""
         self.file.flush()
         os.fsync(self.file.fileno())
         self.lines.flush()
@@ -155,7 +155,7 @@ class SweepFile:
         return self.empty if self.ending == ".csv" else self.empty[: _schema_end(self.empty)]
 
     def add(self, content: bytes, rows: int, kept: KeptRows) -> None:
-        """The next piece, as `encoded` gives it; `kept`: what is to be known where the sweep goes on behind it."""
+        """Append the next piece, as `encoded` returns it; `kept`: the state for resuming after it."""
         entry = b""
         try:
             if rows and self.ending == ".parquet":
@@ -175,7 +175,7 @@ class SweepFile:
         self.pieces, self.rows, self.kept = self.pieces + 1, self.rows + rows, kept
 
     def finish(self) -> None:
-        """The file in its place."""
+        """Complete the file and move it into place."""
         if not self.done:
             if self.ending == ".parquet":
                 self.file.write(whole_footer(self.empty, self.entries, self.rows))
@@ -188,14 +188,14 @@ class SweepFile:
         self.log.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """The files as they are, for a later run that goes on."""
+        """Close the files as they are, for a later run that resumes."""
         if not self.done:
             self.file.close()
             self.lines.close()
 
 
 def _is_line(kept: JsonObject) -> TypeGuard[LogLine]:
-    """Whether an object is what `add` writes of a piece."""
+    """Whether an object has the structure of a log line."""
     entry, sizes = kept.get("entry"), (integer(kept.get("end")), integer(kept.get("rows")))
     whole = all(size is not None and size >= 0 for size in sizes) and isinstance(kept.get("kept"), dict)
     return whole and isinstance(entry, str) and bool(re.fullmatch(r"([0-9a-f]{2})*", entry))

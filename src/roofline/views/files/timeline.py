@@ -12,17 +12,17 @@ from roofline.training.pipeline.schedule import Item, Timeline
 
 MARKS = {"F": "F", "B": "B", "W": "w"}
 CELL = 3
-"""Characters that the shortest piece of work takes at least."""
+"""Least number of characters of the shortest piece of work."""
 NAMES = {"F": "forward", "B": "backward", "W": "weights"}
 LEAST_SHARE = 1e-9
-"""The share of a pass below which nothing is drawn of it: rounding."""
+"""Smallest share of a pass that is drawn; less is rounding."""
 COLOURS = {"F": "thread_state_running", "B": "thread_state_iowait", "W": "thread_state_runnable"}
 
 
 def timeline_text(t: Timeline, width: int = 100) -> str:
     """One row for each stage, time from left to right: F forward, B backward, w weight gradients, · waiting.
 
-    A cell shows the kind of work, and the micro-batch's number where there is room.
+    A cell shows the kind of work and, if there is room, the micro-batch's number.
     """
     label = len(str(t.stages - 1)) + 7
     columns = max(10, width - label)
@@ -50,7 +50,7 @@ def _draw(cells: list[str], item: Item, scale: float) -> None:
 
 
 def chrome_trace(t: Timeline, name: str) -> JsonObject:
-    """The Trace Event Format: a complete event for each item, in microseconds, a thread for each stage."""
+    """The Trace Event Format: a complete event in microseconds for each item, and a thread for each stage."""
     return _trace(_passes(t, name))
 
 
@@ -76,11 +76,11 @@ def _event(item: Item) -> JsonObject:
 
 # -- a whole step --------------------------------------------------------------------------------------------------
 def training_trace(e: TrainingEstimate, name: str) -> JsonObject:
-    """The trace of a step: passes and optimizer of each stage, and beside them a track with its exposed collectives.
+    """Trace of a step: passes and optimizer of each stage, with a second track for its exposed collectives.
 
-    Within a pass the communication that nothing hides stands at its end. What data parallelism sends follows the
-    passes: the gradients, then the optimizer, then the weights that it updated; of ZeRO-3 what all micro-batches expose
-    of both. The last event ends with the step.
+    Exposed communication is shown at the end of its pass. Data-parallel communication follows the passes: gradients,
+    optimizer, then updated weights; with ZeRO-3 the exposed part of both for all micro-batches. The last event ends
+    with the step.
     """
     line, shares = e.timeline, _exposed_shares(e)
     events = _passes(line, name)
@@ -107,7 +107,7 @@ def training_trace(e: TrainingEstimate, name: str) -> JsonObject:
 
 
 def _exposed_shares(e: TrainingEstimate) -> list[dict[str, float]]:
-    """Of each stage and pass the share that is communication which nothing hides, or what work beside it is slowed."""
+    """For each stage and pass, the share of exposed communication, or of the slowdown of work beside it."""
     known: dict[int, dict[str, float]] = {}
     for stage in e.stages:
         if id(stage.rank) not in known:

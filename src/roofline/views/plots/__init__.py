@@ -1,1 +1,2 @@
-"""Pictures: what to draw as plain data (`data`, `build`), how it looks (`style`), Matplotlib and Plotly to draw it."""
+"""Pictures: their content as plain data (`data`, `build`), their look (`style`), and the Matplotlib and Plotly back
+ends."""

@@ -1,4 +1,4 @@
-"""From results of the library to what a picture shows."""
+"""Converts the library's results to the content of pictures."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ VECTOR_GROUPS = ("norm", "elementwise", "scan")
 
 @dataclass(frozen=True)
 class NamedEstimate:
-    """A named step under a deployment. `fits`: whether it has the memory that it needs."""
+    """A named step under a deployment. `fits`: whether it fits in memory."""
 
     name: str
     estimate: Estimate
@@ -47,17 +47,17 @@ class NamedEstimate:
 
     @property
     def deployment(self) -> Deployment:
-        """Where it runs."""
+        """Chips and layout."""
         return self.estimate.deployment
 
     @property
     def ran(self) -> Ran:
-        """Whose software ran it where."""
+        """Engine, step name and deployment."""
         return self.estimate.engine, self.name, self.deployment
 
 
 def deployment_names(deployments: Sequence[Deployment]) -> list[str]:
-    """What deployments are called: chips and layout, and the cluster where these are those of another one too."""
+    """Names of deployments: chips and layout, with the cluster if these are not unique."""
     texts = [deployment_text(x) for x in deployments]
     alike = [{y for y, other in zip(deployments, texts, strict=True) if other == text} for text in texts]
     return [
@@ -67,11 +67,11 @@ def deployment_names(deployments: Sequence[Deployment]) -> list[str]:
 
 
 Ran: TypeAlias = tuple[Engine, str, Deployment]
-"""Whose software ran a named step where."""
+"""Engine, name of the step, and deployment."""
 
 
 def engines_text(ran: Sequence[Ran]) -> str:
-    """Whose software runs what is drawn; of each step, each place or each step there, where they differ."""
+    """Engines of what is drawn, by step or place where they differ."""
     names = {engine.titled for engine, _, _ in ran}
     if len(names) <= 1:
         return "".join(names)
@@ -86,7 +86,7 @@ def engines_text(ran: Sequence[Ran]) -> str:
 
 
 def roof(chip: Chip, used: Sequence[str], links: bool = False, vector: bool = False) -> d.DrawnRoof:
-    """A chip's ceilings in the formats used and its memory; its links and ordinary arithmetic where asked."""
+    """Ceilings of a chip in the formats used, and its memory slope; on request links and vector arithmetic."""
     ceilings = [d.Ceiling(f, chip.peak(f), chip.ridge(f)) for f in used if f in chip.peaks]
     if vector and chip.vector:
         peak = max(chip.vector.values())
@@ -100,7 +100,7 @@ def roof(chip: Chip, used: Sequence[str], links: bool = False, vector: bool = Fa
 
 
 def roofline_plot(timed: Sequence[NamedEstimate], by: By = "ops", links: bool = False) -> d.RooflinePlot:
-    """Named steps, in one or several places, as points under the roof of a chip there."""
+    """Named steps in one or several places as points under the roofs of the chips."""
     panels: list[d.Panel] = []
     deployments = list(dict.fromkeys(t.deployment for t in timed))
     for deployment, text in zip(deployments, deployment_names(deployments), strict=True):
@@ -145,7 +145,7 @@ def _note(timed: Sequence[NamedEstimate], by: By) -> str:
 
 
 def shares_plot(steps: Sequence[tuple[str, Analysis]], timed: Sequence[NamedEstimate] = ()) -> d.SharesPlot:
-    """Shares of FLOPs and bytes of named steps, and of the expected time in each place."""
+    """Shares of FLOPs and bytes of named steps, and of expected time in each place."""
     bars: list[d.Bar] = []
     names = deployment_names([t.deployment for t in timed])
     for name, analysis in steps:
@@ -167,7 +167,7 @@ def _drawn(parts: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
 
 
 def sweep_plot(sweeps: Sequence[StepSweep]) -> d.SweepPlot:
-    """Steps of a phase over an axis, a curve for each deployment."""
+    """Steps of a phase over an axis, with a curve for each deployment."""
     first = sweeps[0]
     query = first.estimate.step.queries[0]
     length = query.cached if first.phase == "decode" else query.new
@@ -184,7 +184,7 @@ def sweep_plot(sweeps: Sequence[StepSweep]) -> d.SweepPlot:
 
 
 def _ends(s: StepSweep) -> str:
-    """From where on memory is too small; nothing where it is large enough throughout."""
+    """The value from which memory is too small; None if it suffices throughout."""
     if s.unfit_from is None:
         return ""
     return f"beyond the memory of {s.estimate.chip.name} from {s.over} {whole(s.unfit_from)}"
@@ -200,7 +200,7 @@ def _curve(s: StepSweep, name: str) -> d.Curve:
 
 
 def memory_plot(model: Model, curve: MemoryCurve) -> d.MemoryPlot:
-    """What has to be in memory over the context, and where the chips end."""
+    """Memory over context, with the capacities of chips."""
     terms = tuple((name, _floats(values)) for name, values in curve.terms)
     deployments = [limit.deployment for limit in curve.limits]
     capacities = (
@@ -246,7 +246,7 @@ def decode_map_plot(m: DecodeMap) -> d.MapPlot:
 
 
 def tornado_plot(p: OperatingPoint, every: Sequence[Answer]) -> d.TornadoPlot:
-    """How a prefill and a decode answer to each knob, deployment apart from architecture."""
+    """Sensitivity of a prefill and a decode to each knob, deployment separate from architecture."""
     panels: list[d.TornadoPanel] = []
     still: list[str] = []
     for phase, kind in product(PHASES, KINDS):
@@ -271,11 +271,11 @@ def tornado_plot(p: OperatingPoint, every: Sequence[Answer]) -> d.TornadoPlot:
 
 
 MOST_KINDS = 6
-"""Kinds of layer that a diagram draws."""
+"""Largest number of layer kinds in a diagram."""
 
 
 def diagram_plot(model: Model) -> d.DiagramPlot:
-    """The model from embedding to head, and the modules of each kind of layer, the most frequent ones first."""
+    """The model from embedding to head, and the modules of each kind of layer, the most frequent first."""
     ranked = sorted(model.blocks, key=lambda pair: -pair[1])
     drawn = ranked[:MOST_KINDS]
     runs = (d.Box(part, detail, "layers") for part, detail in layer_stack(model))
@@ -290,7 +290,7 @@ def diagram_plot(model: Model) -> d.DiagramPlot:
 
 
 def simulation_plot(s: Simulation) -> d.SimulationPlot:
-    """A server under traffic over time, and how the times of requests are distributed."""
+    """A simulated server over time, and the distributions of request times."""
     over, most = s.timeline, s.objective
     distributions = (
         d.Distributed("TTFT", s.quantiles.ttft, most.get("ttft")),

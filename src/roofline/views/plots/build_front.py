@@ -8,7 +8,7 @@ from roofline.whatif.search.search import Search
 
 
 def front_plot(front: Search) -> d.FrontPlot:
-    """The plans of a front as points."""
+    """Plans of a Pareto front as points."""
     points = tuple(
         d.FrontPoint(
             f"{plan_text(p)}, {p.concurrency:,} in flight", p.kind, p.tokens_per_second_per_user,

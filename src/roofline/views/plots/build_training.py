@@ -1,4 +1,4 @@
-"""From a training step to a picture of its memory."""
+"""Converts a training step to a picture of its memory."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from roofline.views.plots import data as d
 from roofline.views.text.inference.estimate import deployment_text
 
 MOST_STAGES = 4
-"""Stages of a pipeline that a picture has room for."""
+"""Largest number of pipeline stages in a picture."""
 
 
 def step_memory_plot(e: TrainingEstimate) -> d.StepMemoryPlot:
-    """The memory of training ranks over a step; of many stages some, the first and the last among them."""
+    """Memory of training ranks over a step; with many stages some of them, the first and last included."""
     every = memory_over_step(e)
     last = len(every) - 1
     shown = sorted({round(i * last / (MOST_STAGES - 1)) for i in range(MOST_STAGES)})

@@ -1,6 +1,6 @@
-"""What a picture shows, as plain data: every number that is drawn, none that has still to be computed.
+"""Content of pictures as plain data: every number that is drawn, with nothing left to compute.
 
-SI units. A renderer only places these on paper.
+SI units. A renderer only places these numbers on paper.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from roofline.declared.result import Result, Units
 from roofline.declared.units import counted, whole
 
 IN_NOTEBOOKS: list[Callable[[Any], str]] = []
-"""What gives the SVG of a picture in a notebook: what draws pictures puts itself here when it is loaded."""
+"""Renderer of pictures in notebooks; the drawing module registers itself here when it is loaded."""
 
 
 class Picture(Result):
-    """What every picture is. `fits`: whether all that is timed has the memory that it needs."""
+    """Base of all pictures. `fits`: whether everything that is timed fits in memory."""
 
     SCHEMA: ClassVar[str] = "roofline.plot/2"
 
     def _repr_html_(self) -> str:
-        """The picture, for notebooks, as an image of its own: the ids of several SVGs on a page would meet."""
+        """The picture for notebooks, as a separate image: the ids of several SVGs on one page would clash."""
         if not IN_NOTEBOOKS:
             return super()._repr_html_()
         address = f"data:image/svg+xml;base64,{b64encode(IN_NOTEBOOKS[0](self).encode()).decode('ascii')}"
@@ -35,7 +35,8 @@ class Picture(Result):
 
 @dataclass(frozen=True)
 class Ceiling:
-    """Peak FLOP/s in a format, and the `ridge`, FLOP/B, where main memory reaches it. `vector`: ordinary arithmetic."""
+    """Peak FLOP/s in a format, and the `ridge` point in FLOP/B of main memory. `vector`: arithmetic outside of matrix
+    units."""
 
     label: str
     peak: float
@@ -54,7 +55,7 @@ class Slope:
 
 @dataclass(frozen=True)
 class DrawnRoof:
-    """The ceilings, highest first, and slopes of one chip."""
+    """Ceilings, highest first, and slopes of one chip."""
 
     chip: str
     ceilings: tuple[Ceiling, ...]
@@ -62,7 +63,7 @@ class DrawnRoof:
 
     @property
     def levels(self) -> tuple[Ceiling, ...]:
-        """The ceilings as they are drawn: those of one height are one."""
+        """Ceilings as drawn: those of equal height are merged."""
         values = []
         for _, same in groupby(self.ceilings, key=lambda c: c.peak):
             joined = tuple(same)
@@ -72,12 +73,12 @@ class DrawnRoof:
 
 
 MOST_NAMED = 5
-"""Points of a phase that are named, those of most time."""
+"""Number of points of a phase that are named, those with the most time."""
 
 
 @dataclass(frozen=True)
 class RooflinePoint:
-    """One op, layer or step: FLOP/B, FLOP/s to expect, FLOP/s at the speed of light, share of its step's time."""
+    """An op, layer or step: FLOP/B, expected FLOP/s, FLOP/s at the speed of light, and share of its step's time."""
 
     label: str
     group: str
@@ -98,7 +99,7 @@ class Panel:
 
 @dataclass(frozen=True, repr=False)
 class RooflinePlot(Picture):
-    """Performance over arithmetic intensity, a panel for each chip. `note` says what is and is not drawn."""
+    """Performance over arithmetic intensity, with a panel for each chip. `note` says what is drawn and what is not."""
 
     kind: ClassVar[Literal["roofline"]] = "roofline"
     FIGURES: ClassVar[Units] = dict.fromkeys(("kind", "title", "panels", "note", "fits"), "")
@@ -111,7 +112,7 @@ class RooflinePlot(Picture):
 
 @dataclass(frozen=True)
 class Bar:
-    """One stacked bar: a phase, a quantity, and the share of each group in it."""
+    """One stacked bar: a phase, a quantity, and the share of each group."""
 
     phase: str
     quantity: str
@@ -120,7 +121,7 @@ class Bar:
 
 @dataclass(frozen=True, repr=False)
 class SharesPlot(Picture):
-    """Where FLOPs, bytes and time go."""
+    """Shares of FLOPs, bytes and time."""
 
     kind: ClassVar[Literal["shares"]] = "shares"
     FIGURES: ClassVar[Units] = dict.fromkeys(("kind", "title", "bars", "note", "fits"), "")
@@ -133,7 +134,7 @@ class SharesPlot(Picture):
 
 @dataclass(frozen=True)
 class CrossingLabel:
-    """A value from which something else limits."""
+    """A value at which the bottleneck changes."""
 
     at: int
     label: str
@@ -142,9 +143,9 @@ class CrossingLabel:
 
 @dataclass(frozen=True)
 class Curve:
-    """A phase on one chip over the axis: tokens/s, seconds a step, its 80 % interval, its speed of light.
+    """A phase on one chip over the axis: tokens/s, seconds per step with 80 % interval, and speed of light.
 
-    `unfit_from`: the first value that needs more memory than there is, None where none does.
+    `unfit_from`: first value that does not fit in memory, or None.
     """
 
     chip: str
@@ -159,13 +160,13 @@ class Curve:
 
     @property
     def fitting(self) -> int:
-        """How many of the values fit."""
+        """Number of values that fit in memory."""
         end = self.unfit_from
         return len(self.values) if end is None else sum(v < end for v in self.values)
 
     @property
     def memory_ends(self) -> str:
-        """Where, in words."""
+        """Where memory ends, as text."""
         return f"memory ends before {whole(self.unfit_from or 0)}" if self.fitting else "does not fit"
 
 
@@ -185,19 +186,19 @@ class SweepPlot(Picture):
 
     @property
     def step_label(self) -> str:
-        """What a step's time is called: each sequence gets a token of it in a decode."""
+        """Label of a step's time; in a decode each sequence gets one token from a step."""
         return "Time per token" if self.phase == "decode" else "Time of the prefill"
 
     @property
     def axis_label(self) -> str:
-        """What is swept."""
+        """Label of the swept axis."""
         lengths = "Context (tokens)" if self.phase == "decode" else "Prompt (tokens)"
         return "Batch (sequences)" if self.axis == "batch" else lengths
 
 
 @dataclass(frozen=True)
 class Capacity:
-    """A chip's memory, and the longest context in it: 0 where the weights alone do not fit, None beyond the axis."""
+    """A chip's memory, and the longest context that fits: 0 if the weights do not fit, None beyond the axis."""
 
     chip: str
     bytes: float
@@ -205,7 +206,7 @@ class Capacity:
 
     @property
     def says(self) -> str:
-        """Up to which context it is enough."""
+        """Longest context that fits, as text."""
         known = {None: "fits throughout", 0: "does not fit"}
         return known[self.longest] if self.longest in known else f"up to {counted(self.longest or 0, 'token')}"
 
@@ -226,7 +227,7 @@ class MemoryPlot(Picture):
 
     @property
     def levels(self) -> tuple[Capacity, ...]:
-        """The capacities as they are drawn, lowest first: those of one height are one."""
+        """Capacities as drawn, lowest first: those of equal height are merged."""
         ordered = sorted(self.capacities, key=lambda c: c.bytes)
         alike = (list(same) for _, same in groupby(ordered, key=lambda c: c.bytes))
         return tuple(replace(same[0], chip=", ".join(c.chip for c in same)) for same in alike)
@@ -248,7 +249,7 @@ class ParametersPlot(Picture):
 
 @dataclass(frozen=True)
 class Cell:
-    """Decode at one batch and context."""
+    """A decode at one batch size and context."""
 
     batch: int
     context: int
@@ -273,7 +274,7 @@ class MapPlot(Picture):
 
 @dataclass(frozen=True)
 class BarPanel:
-    """Bars of one quantity: `values[phase][operation]`, nothing where there is none."""
+    """Bars of one quantity: `values[phase][operation]`, None if there is none."""
 
     label: str
     unit: str
@@ -297,7 +298,8 @@ class BarsPlot(Picture):
 
 @dataclass(frozen=True)
 class Swing:
-    """A knob: its ends in words, the step's time there over that at the point; the elasticity, None of formats."""
+    """A knob: its ends as text, the step's time there relative to the base point, and its elasticity (None for
+    formats)."""
 
     knob: str
     low: str
@@ -308,18 +310,18 @@ class Swing:
 
     @property
     def shows(self) -> bool:
-        """Whether time moves by half a percent or more at either end: less is a bar of no length."""
+        """Whether time changes by at least 0.5 % at either end; a smaller bar has no visible length."""
         return max(abs(self.at_low - 1.0), abs(self.at_high - 1.0)) >= 0.005
 
     @property
     def label(self) -> str:
-        """The knob, and how strongly time answers to it at the point."""
+        """The knob, and its elasticity at the base point."""
         return self.knob if self.elasticity is None else f"{self.knob}  ε {self.elasticity:+z.2f}"
 
 
 @dataclass(frozen=True)
 class TornadoPanel:
-    """The knobs of a kind (deployment, architecture) in a phase, largest swing first."""
+    """Knobs of a kind (deployment, architecture) in a phase, largest swing first."""
 
     phase: str
     kind: str
@@ -328,7 +330,7 @@ class TornadoPanel:
 
 @dataclass(frozen=True, repr=False)
 class TornadoPlot(Picture):
-    """How a step's time answers to each knob."""
+    """Sensitivity of a step's time to each knob."""
 
     kind: ClassVar[Literal["tornado"]] = "tornado"
     AXIS: ClassVar[str] = "relative time when one parameter changes"
@@ -342,9 +344,9 @@ class TornadoPlot(Picture):
 
 @dataclass(frozen=True)
 class Box:
-    """A module, or a run of layers: what it is called, its sizes, its group. `adds`: where the stream is added back.
+    """A module or a run of layers: label, sizes, group. `adds`: where the residual stream is added.
 
-    `lane`: which of the paths it is on where several run side by side, from 1 on; 0 where there is one alone.
+    `lane`: number of its path, from 1, if several paths run in parallel; 0 if there is only one.
     """
 
     label: str
@@ -356,14 +358,14 @@ class Box:
 
 @dataclass(frozen=True)
 class Stack:
-    """Boxes in the order they run."""
+    """Boxes in execution order."""
 
     title: str
     boxes: tuple[Box, ...]
 
     @property
     def lanes(self) -> int:
-        """Paths side by side where there are most."""
+        """Largest number of parallel paths."""
         return max(1, *(box.lane for box in self.boxes))
 
     @property
@@ -383,7 +385,8 @@ class Stack:
 
     @property
     def edges(self) -> tuple[tuple[int, int], ...]:
-        """Which box feeds which: a fork the first of each path, the last of each path what follows them."""
+        """Edges between boxes: a fork leads to the first box of each path, and the last box of each path to the next
+        one."""
         edges: list[tuple[int, int]] = []
         ends: list[int] = []
         fork: list[int] = []
@@ -414,7 +417,7 @@ class DiagramPlot(Picture):
 
 @dataclass(frozen=True)
 class Traced:
-    """A number over time: what it is called, and its mean in each piece of time."""
+    """A quantity over time: its label, and its mean in each time interval."""
 
     label: str
     values: tuple[float, ...]
@@ -422,7 +425,7 @@ class Traced:
 
 @dataclass(frozen=True)
 class Distributed:
-    """Seconds that equal shares of all do not exceed, the last one the largest; and the most that was asked for."""
+    """Quantiles in seconds at equal steps, the last one the maximum; and the limit, if any."""
 
     label: str
     seconds: tuple[float, ...]
@@ -430,13 +433,13 @@ class Distributed:
 
     @property
     def shares(self) -> tuple[float, ...]:
-        """The share of all that each does not exceed."""
+        """Share of requests that does not exceed each quantile."""
         return tuple((i + 1) / len(self.seconds) for i in range(len(self.seconds)))
 
 
 @dataclass(frozen=True, repr=False)
 class SimulationPlot(Picture):
-    """A server under traffic: requests and shares over time, whose pieces end at `seconds`, and distributions of times.
+    """A simulated server: requests and shares over time intervals that end at `seconds`, and distributions of times.
 
     `fits`: whether the server keeps up.
     """
@@ -458,7 +461,7 @@ class SimulationPlot(Picture):
 
 @dataclass(frozen=True)
 class StageMemory:
-    """A pipeline stage's rank over a step: from each of `seconds` on so many bytes, and the most of them."""
+    """Memory of a pipeline stage's rank over a step: bytes from each of `seconds` on, and their maximum."""
 
     label: str
     seconds: tuple[float, ...]
@@ -469,7 +472,7 @@ class StageMemory:
 
 @dataclass(frozen=True, repr=False)
 class StepMemoryPlot(Picture):
-    """The memory of training ranks over one step: what is always there, and what the passes add; and the capacity."""
+    """Memory of training ranks over one step: the constant part, what the passes add, and the capacity."""
 
     kind: ClassVar[Literal["step-memory"]] = "step-memory"
     FIGURES: ClassVar[Units] = {
@@ -486,7 +489,7 @@ class StepMemoryPlot(Picture):
 
 @dataclass(frozen=True)
 class FrontPoint:
-    """A way to serve: what it is, and tokens per second for a user and of a chip."""
+    """A plan: its name, and tokens/s per user and per chip."""
 
     label: str
     kind: str
@@ -496,7 +499,7 @@ class FrontPoint:
 
 @dataclass(frozen=True, repr=False)
 class FrontPlot(Picture):
-    """Ways to serve of which none beats another both for a user and for a chip."""
+    """Plans of which none is better than another both per user and per chip."""
 
     kind: ClassVar[Literal["front"]] = "front"
     FIGURES: ClassVar[Units] = dict.fromkeys(("kind", "title", "plans", "note", "fits"), "")
@@ -509,7 +512,7 @@ class FrontPlot(Picture):
 
 @dataclass(frozen=True)
 class RowsLine:
-    """The values of a column over those of another."""
+    """Values of one column over another."""
 
     label: str
     x: tuple[float, ...]
@@ -518,7 +521,7 @@ class RowsLine:
 
 @dataclass(frozen=True, repr=False)
 class RowsPlot(Picture):
-    """A column of a sweep over an axis, a line for each combination of the other axes. `unit`: of the column."""
+    """A column of a sweep over an axis, with a line for each combination of the other axes. `unit`: of the column."""
 
     kind: ClassVar[Literal["rows"]] = "rows"
     FIGURES: ClassVar[Units] = dict.fromkeys(("kind", "title", "x_label", "y_label", "unit", "lines", "note"), "")
@@ -533,13 +536,13 @@ class RowsPlot(Picture):
     fits: bool = True
 
     def logarithmic(self, axis: Literal["x", "y"]) -> bool:
-        """Whether all values along it are positive, and far enough apart."""
+        """Whether all values along the axis are positive and far enough apart for a logarithmic scale."""
         values = [v for line in self.curves for v in getattr(line, axis)]
         return bool(min(values) > 0 and max(values) >= 2 * min(values))
 
     @property
     def ticks(self) -> str:
-        """The unit that stands at the ticks."""
+        """Unit of the tick labels."""
         return self.unit if self.unit in ("s", "B", "FLOP", "J") else ""
 
 

@@ -1,4 +1,4 @@
-"""Labels that collide with nothing: each goes to the first free place around its point, or is left out."""
+"""Label placement without overlaps: each label goes to the first free position around its point, or is left out."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ ANGLES = (
     *(sign * a for a in (22, 67, 158, 112, 80, 100, 30, 60) for sign in (1, -1)),
 )
 WIDEST = 0.7
-"""Width of a character over the size of its font, at most on average."""
+"""Width of a character relative to the font size, at most on average."""
 LEADER = 8.0
-"""From this distance, in points, a line leads from the label to its point."""
+"""Distance in points from which a line leads from the label to its point."""
 SHUFFLES = 24
-"""Orders to try beside those by place."""
+"""Random orders to try besides those by position."""
 ROUNDING = 1e-6
-"""By which sums of costs in different orders may differ."""
+"""Rounding error of cost sums in different orders."""
 CROSSING, DROPPED, NEEDED = 150.0, 6e3, 6e4
-"""What a label on a line, one left out, and one left out that is needed cost beside the points of distance."""
+"""Cost of a label on a line, of one left out, and of a needed one left out, in points of distance."""
 
 
 @dataclass(frozen=True)
 class Label:
-    """Text for a place in data coordinates; `clear`: points that its own mark takes around it.
+    """Text at a position in data coordinates; `clear`: radius in points of its own mark.
 
-    `needed`: others are left out rather.
+    `needed`: other labels are left out first.
     """
 
     text: str
@@ -62,13 +62,13 @@ class Label:
 
     @property
     def worth(self) -> float:
-        """What it costs to leave it out."""
+        """Cost of leaving it out."""
         return NEEDED if self.needed else DROPPED
 
 
 @dataclass
 class Taken:
-    """Boxes of one drawing that labels keep clear of: `texts` and `marks` always, `lines` where there is room."""
+    """Occupied boxes of a drawing: labels always avoid `texts` and `marks`, and `lines` if there is room."""
 
     texts: list[Rectangle] = field(default_factory=list)
     marks: list[Rectangle] = field(default_factory=list)
@@ -82,7 +82,7 @@ class Taken:
 
 @dataclass(frozen=True)
 class Spot:
-    """Where a label goes: its box, its leader's boxes and ends, and how good that is (0 is best)."""
+    """Position of a label: its box, its leader's boxes and ends, and its cost (0 is best)."""
 
     label: Label
     box: Rectangle
@@ -92,10 +92,11 @@ class Spot:
 
 
 def place(ax: Axes, labels: Sequence[Label], taken: Taken, halo: str) -> list[Label]:
-    """Writes the labels, the most important first; returns those there was no room for.
+    """Write the labels, the most important first; return those that found no place.
 
-    A leader crosses another point's mark, and then a label a line, only where there is no other place; a leader and a
-    text never cross. Of a few orders the one with the shortest ways is taken. The boxes of the labels join `taken`.
+    A leader crosses another point's mark, and a label a line, only if there is no other place; a leader and a text
+    never cross. Several orders are tried, and the one with the shortest leaders is kept. The boxes of the labels join
+    `taken`.
     """
     if not labels:
         return []
@@ -135,9 +136,9 @@ def _up(label: Label) -> float:
 
 @dataclass(frozen=True)
 class Around:
-    """Places for a label's box within its axes, nearest first: [m, 4], each with its distance; and its point.
+    """Candidate boxes of a label within its axes, nearest first: [m, 4], each with its distance; and its point.
 
-    `covered`, `crossed`: whether a place lies on a text or mark, or on a line, of what is drawn already, [m].
+    `covered`, `crossed`: whether a candidate overlaps a text or mark, or a line, [m].
     """
 
     at: Array
@@ -148,20 +149,20 @@ class Around:
     leaders: dict[int, list[Rectangle]] = field(default_factory=dict)
 
     def leader(self, place: int, clear: float) -> list[Rectangle]:
-        """Boxes that cover the line from its point to a place, none where that is next to it; kept for other orders."""
+        """Boxes that cover the line from the point to a candidate, none if it is adjacent; cached for other orders."""
         if place not in self.leaders:
             far = self.places[place][1] - clear >= LEADER
             self.leaders[place] = straight(self.at, self.edge(place), 1.0) if far else []
         return self.leaders[place]
 
     def edge(self, place: int) -> tuple[float, float]:
-        """Where the line to a place meets its box."""
+        """Where the line to a candidate meets its box."""
         (left, low, right, high), (x, y) = self.places[place][0], self.at
         return min(max(x, left), right), min(max(y, low), high)
 
     @classmethod
     def of(cls, ax: Axes, label: Label, size: tuple[float, float], taken: Taken) -> Around:
-        """Of a label of a size in pixels."""
+        """Candidates of a label with a size in pixels."""
         figure = ax.figure
         frame = ax.get_window_extent()
         bounds = (frame.x0, frame.y0, frame.x1, frame.y1)
@@ -173,7 +174,7 @@ class Around:
 
 
 def _placed(labels: Sequence[Label], taken: Taken, around: Mapping[Label, Around], most: float) -> list[Spot] | None:
-    """The labels that find a place in this order; None as soon as they cost more than `most`."""
+    """Positions of the labels in this order; None as soon as their cost exceeds `most`."""
     texts: list[Rectangle] = []
     leaders: list[Rectangle] = []
     spots: list[Spot] = []
@@ -199,7 +200,7 @@ def _placed(labels: Sequence[Label], taken: Taken, around: Mapping[Label, Around
 
 
 def _spot(label: Label, near: Around, blocked: Array, stops: list[Rectangle], cost: float = 0.0) -> Spot | None:
-    """The first place around the label's point that is not `blocked`, [m], its leader hitting none of `stops`."""
+    """First candidate that is not `blocked`, [m], and whose leader hits none of `stops`."""
     at = near.at
     way = np.array([b for b in stops if not (b[0] <= at[0] <= b[2] and b[1] <= at[1] <= b[3])])
     for i in np.flatnonzero(~blocked).tolist():
@@ -211,7 +212,7 @@ def _spot(label: Label, near: Around, blocked: Array, stops: list[Rectangle], co
 
 
 def _hit(boxes: Array, others: Array | Sequence[Rectangle]) -> Array:
-    """Of boxes [m, 4] whether each shares a place with any of others; those out of reach of all are left out first."""
+    """For each of `boxes` [m, 4], whether it overlaps any of `others`; distant ones are excluded first."""
     if not len(boxes) or not len(others):
         return np.zeros(len(boxes), dtype=bool)
     every = np.asarray(others)
@@ -226,7 +227,7 @@ def _hit(boxes: Array, others: Array | Sequence[Rectangle]) -> Array:
 def write_labels(
     ax: Axes, x: float, y: float, text: str, colour: str, size: float, halo: str, **place: str | float
 ) -> Text:
-    """Text over the drawing, with a rim in the paper's colour."""
+    """Write text over the drawing, with a halo in the paper's colour."""
     from matplotlib.patheffects import withStroke
 
     options: dict[str, str | float] = {"ha": "center", "va": "center", "zorder": 6, **place}
@@ -235,13 +236,13 @@ def write_labels(
 
 
 def extent(ax: Axes, text: str, size: float) -> tuple[float, float]:
-    """Pixels across and up that a text takes, with a little room."""
+    """Width and height of a text in pixels, with a little room."""
     box, room = text_box(ax, text, size), ax.figure.dpi / 72
     return box.width + 2 * room, box.height + 2 * room
 
 
 def text_box(where: Axes | Figure, text: str, size: float, weight: str = "normal") -> Bbox:
-    """The box of a text, in pixels, that is not drawn."""
+    """Box of a text in pixels, without drawing it."""
     probe = where.text(0, 0, text, transform=None, size=size, weight=weight)
     box = probe.get_window_extent()
     probe.remove()
@@ -249,7 +250,7 @@ def text_box(where: Axes | Figure, text: str, size: float, weight: str = "normal
 
 
 def fitting(ax: Axes, text: str, size: float, room: float) -> float:
-    """The size of a text, smaller where it takes more than `room` inches."""
+    """Font size of a text, reduced if it is wider than `room` inches."""
     if len(text) * size * WIDEST / 72 <= room:
         return size
     figure = ax.figure
@@ -258,7 +259,7 @@ def fitting(ax: Axes, text: str, size: float, room: float) -> float:
 
 
 def around_point(ax: Axes, x: float, y: float, radius: float) -> Rectangle:
-    """The box of a mark of a radius in points."""
+    """Box of a mark with a radius in points."""
     figure = ax.figure
     px, py = ax.transData.transform((x, y))
     r = radius * figure.dpi / 72
@@ -266,13 +267,13 @@ def around_point(ax: Axes, x: float, y: float, radius: float) -> Rectangle:
 
 
 def along(ax: Axes, start: tuple[float, float], end: tuple[float, float], width: float = 2.0) -> list[Rectangle]:
-    """Boxes that cover a straight line on the page between two places in data coordinates."""
+    """Boxes that cover a straight line between two positions in data coordinates."""
     a, b = ax.transData.transform([start, end])
     return straight(a, b, width)
 
 
 def straight(start: Array | tuple[float, float], end: Array | tuple[float, float], width: float) -> list[Rectangle]:
-    """Boxes that cover a straight line between two places in pixels."""
+    """Boxes that cover a straight line between two positions in pixels."""
     (x0, y0), (x1, y1) = start, end
     steps = max(1, int(hypot(x1 - x0, y1 - y0) / 4))
     spots = ((x0 + (x1 - x0) * i / steps, y0 + (y1 - y0) * i / steps) for i in range(steps + 1))
@@ -280,7 +281,7 @@ def straight(start: Array | tuple[float, float], end: Array | tuple[float, float
 
 
 def _around(at: Array, width: float, height: float, clear: float, scale: float) -> Iterator[tuple[Rectangle, float]]:
-    """Places for a box around a point, nearest first; the box hangs by the side that faces the point."""
+    """Candidate positions of a box around a point, nearest first; the box touches by the side that faces the point."""
     for more in RADII:
         radius = clear + more
         for degrees in ANGLES:
@@ -290,10 +291,10 @@ def _around(at: Array, width: float, height: float, clear: float, scale: float) 
 
 
 def inside(box: Rectangle, frame: Rectangle) -> bool:
-    """Whether a box is within another."""
+    """Whether a box lies within another."""
     return box[0] >= frame[0] and box[1] >= frame[1] and box[2] <= frame[2] and box[3] <= frame[3]
 
 
 def overlap(a: Rectangle, b: Rectangle) -> bool:
-    """Whether two boxes share a place."""
+    """Whether two boxes overlap."""
     return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]

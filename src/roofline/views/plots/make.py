@@ -1,4 +1,4 @@
-"""`rl.plot`: a picture of a model on chips, as data, and in a file where one is asked for."""
+"""`rl.plot`: a picture of a model on chips as data, optionally written to a file."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from roofline.work.training import Training
 
 PictureKind: TypeAlias = Literal["roofline", "shares", "sweep", "memory", "parameters", "map", "tornado", "diagram"]
 MOST_DRAWN_MACHINES, MOST_DRAWN_STEPS = 32, 32
-"""What has room in a picture, and its marks on a page."""
+"""Largest numbers of machines and steps in a picture."""
 TOKENS = 1024
-"""Prompt and context length where none is given and the model's context allows it."""
+"""Default prompt and context length, if the model's context allows it."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What to draw: everything `plot` was given."""
+    """Arguments of `plot`."""
 
     model: Model
     steps: tuple[tuple[str, Step], ...]
@@ -59,20 +59,20 @@ class Wanted:
 
     @property
     def settings(self) -> Settings:
-        """Settings of a step of inference, but for the machine."""
+        """Settings of an inference step, without the machine."""
         return {name: getattr(self.where, name) for name in group_settings(Where) if name not in ("on", *DEGREES)}
 
     @property
     def timed(self) -> Settings:
-        """Options of `estimate` for a step of inference."""
+        """Options of `estimate` for an inference step."""
         return {**self.work, **self.settings}
 
     def trained(self, machine: Machine) -> Where:
-        """The place of a training step, whose formats are its recipe's and whose engine is the one for training."""
+        """Place of a training step; its formats come from the recipe, and its engine is the one for training."""
         return replace(self.where, on=machine, precision=None, engine=None)
 
     def machines(self, most: int | None = None) -> tuple[Machine, ...]:
-        """The chips or clusters, at least one and at most so many."""
+        """The chips or clusters, from one to `most`."""
         if not self.on or (most is not None and len(self.on) > most):
             raise InputError("on", list(self.on), "one chip" if most == 1 else "at least one chip")
         return self.on
@@ -81,9 +81,9 @@ class Wanted:
 @group
 @dataclass(frozen=True, kw_only=True)
 class PlotOptions:
-    """What a picture may be told besides its kind and sizes: its marks, how far it goes, its style.
+    """Options of a picture besides its kind and sizes: marks, extent, style.
 
-    `points`, `links`: of a roofline. `over`, `phase`: of a sweep. `broken`, `legend`: as in `Style`.
+    `points`, `links`: for a roofline. `over`, `phase`: for a sweep. `broken`, `legend`: as in `Style`.
     """
 
     points: Annotated[By, "What a point of the roofline is."] = "ops"
@@ -103,7 +103,7 @@ class PlotOptions:
 @group
 @dataclass(frozen=True, kw_only=True)
 class DrawnOn(Where):
-    """Where what is drawn runs; pictures of a model alone need no machine."""
+    """Machine and layout of a picture; pictures of the model alone need none."""
 
     on: Annotated[MachineName | None, "A chip or several chips, as elsewhere; one or a list."] = None
 

@@ -1,4 +1,4 @@
-"""The same pictures as one HTML file to zoom and point at: Plotly, its script inside, so that nothing is fetched."""
+"""The pictures as interactive HTML files with Plotly; the script is embedded, so that nothing is fetched."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 TITLE, NOTE = 100, 150
 """Characters of a line of the title and of the note."""
 PLAIN = ",~r"
-"""D3's format of a number without a prefix."""
+"""D3 format of a number without prefix."""
 TIMES = ((1.0, "s"), (1e3, "ms"), (1e6, "µs"))
-"""How many of a unit of time a second has."""
+"""Units of time per second."""
 
 
 def page(plot: d.Plot, style: Style) -> str:
-    """A whole HTML page. Raises InputError where Plotly is not installed."""
+    """A whole HTML page. Raises InputError if Plotly is not installed."""
     try:
         import plotly.io
     except ImportError:
@@ -69,7 +69,7 @@ def _lines(text: str, characters: int) -> str:
 
 
 def _folded(text: str, characters: int, most: int | None = None) -> str:
-    """The lines of a text that is literal already, at most so many."""
+    """Lines of an escaped text, at most `most`."""
     return "<br>".join(wrap(text, characters, max_lines=most, placeholder=" …", break_long_words=False))
 
 
@@ -80,9 +80,8 @@ def _grid(rows: int, columns: int, **options: JsonValue) -> Figure:
 
 
 def _log_axis(values: Iterable[float], most: int, tickformat: str = "~s") -> JsonObject:
-    """A logarithmic axis of positive values: ticks at 1, 2 and 5 of a decade, or, where these are more than `most`, at
-    its decades alone. On a part that is zoomed into Plotly finds finer ones.
-    """
+    """A logarithmic axis of positive values with ticks at 1, 2 and 5 of each decade, or only at decades if there are
+    more than `most`. Plotly adds finer ticks when zoomed."""
     ordered = sorted(values)
     decades = log10(ordered[-1] / ordered[0])
     # Of a decade Plotly marks 1 to 9, but 1, 2 and 5 where there are over 0.3 decades a tick, and 1 where over 0.7.
@@ -98,7 +97,7 @@ def _power_axis(low: int, high: int) -> JsonObject:
 
 # -- roofline ------------------------------------------------------------------------------------------------------
 def roofline_page(plot: d.RooflinePlot, style: Style) -> Figure:
-    """Every roof with its points; what is under the pointer says its figures."""
+    """Every roof with its points; hovering shows a point's figures."""
     columns = 1 if len(plot.panels) == 1 else 2
     rows = ceil_div(len(plot.panels), columns)
     titles = [p.roof.chip for p in plot.panels] if columns > 1 else None
@@ -128,7 +127,7 @@ def roofline_page(plot: d.RooflinePlot, style: Style) -> Figure:
 
 
 def _roof(figure: Figure, roof: d.DrawnRoof, span: Range, low: float, style: Style, at: Mapping[str, int]) -> None:
-    """The lines of a roof in the frame: intensities in `span`, performance from `low` on."""
+    """Lines of a roof in the frame: intensities in `span`, performance from `low`."""
     theme, top = style.colours, roof.ceilings[0]
     line = {"mode": "lines", "showlegend": False}
     for slope in roof.slopes:
@@ -255,7 +254,7 @@ def tornado_page(plot: d.TornadoPlot, style: Style) -> Figure:
 
 
 def diagram_page(plot: d.DiagramPlot, style: Style) -> Figure:
-    """Columns of boxes, top to bottom; what is under the pointer says its sizes."""
+    """Columns of boxes, top to bottom; hovering shows a box's sizes."""
     figure, theme = _grid(1, 1), style.colours
     columns = (plot.model, *plot.layers)
     colours = {b.group: theme.muted for c in columns for b in c.boxes}
@@ -292,7 +291,7 @@ def diagram_page(plot: d.DiagramPlot, style: Style) -> Figure:
 
 # -- curves --------------------------------------------------------------------------------------------------------
 def sweep_page(plot: d.SweepPlot, style: Style) -> Figure:
-    """Throughput above, time per token with its interval and floor below."""
+    """Throughput above, time per token with interval and floor below."""
     figure = _grid(2, 1, shared_xaxes=True, vertical_spacing=0.06)
     longest = max(v for c in plot.curves for v in c.latency)
     second, unit = next((many, unit) for many, unit in TIMES if longest * many >= 1 or unit == "µs")
@@ -366,7 +365,7 @@ def memory_page(plot: d.MemoryPlot, style: Style) -> Figure:
 
 
 def decode_map_page(plot: d.MapPlot, style: Style) -> Figure:
-    """Shaded by tokens/s; what does not fit has no shade."""
+    """Cells shaded by tokens/s; cells that do not fit in memory are blank."""
     figure = _grid(1, 1)
     figure.add_heatmap(
         z=[[log10(c.tokens_per_second) if c.fits else None for c in row] for row in plot.rows],
@@ -429,7 +428,7 @@ def simulation_page(plot: d.SimulationPlot, style: Style) -> Figure:
 
 
 def step_memory_page(plot: d.StepMemoryPlot, style: Style) -> Figure:
-    """Bytes over the time of a step, a panel for each stage."""
+    """Memory over the time of a step, with a panel for each stage."""
     figure = _grid(len(plot.stages), 1, subplot_titles=[s.label for s in plot.stages], vertical_spacing=0.08)
     palette = style.colours.palette
     for row, stage in enumerate(plot.stages, 1):
@@ -450,7 +449,7 @@ def step_memory_page(plot: d.StepMemoryPlot, style: Style) -> Figure:
 
 
 def front_page(plot: d.FrontPlot, style: Style) -> Figure:
-    """Tokens per second of a chip over those of a user."""
+    """Tokens/s per chip over tokens/s per user."""
     figure = _grid(1, 1)
     for i, kind in enumerate(dict.fromkeys(p.kind for p in plot.plans)):
         of_kind = [p for p in plot.plans if p.kind == kind]
@@ -464,7 +463,7 @@ def front_page(plot: d.FrontPlot, style: Style) -> Figure:
 
 
 def rows_page(plot: d.RowsPlot, style: Style) -> Figure:
-    """A line for each combination, both axes logarithmic where all values are positive."""
+    """A line for each combination; both axes are logarithmic if all values are positive."""
     import plotly.graph_objects as go
 
     figure = go.Figure()

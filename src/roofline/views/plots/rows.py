@@ -1,4 +1,4 @@
-"""From the rows of a sweep to a picture of one column over an axis, a line for each combination of the other axes."""
+"""Picture of one column of a sweep over an axis, with a line for each combination of the other axes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from roofline.whatif.sweep.sweep import Sweep, axis_sizes
 
 MOST_LINES = 12
 MOST_DRAWN = 20_000
-"""Points of a line."""
+"""Largest number of points of a line."""
 
 
 def rows_plot(sweep: Sweep, x: str | None = None, y: str | None = None) -> RowsPlot:
-    """A column `y` (the first figure where not given) over a column of numbers `x` (the longest axis of numbers).
+    """Plot a column `y` (default: the first figure) over a numeric column `x` (default: the longest numeric axis).
 
-    Raises InputError for columns that are not numbers, more than 12 lines, and a line of more than 20,000 points.
+    Raises InputError for columns that are not numeric, more than 12 lines, and a line with more than 20,000 points.
     """
     kinds = {column.name: column for column in sweep.sweeper.columns if column.kind in ("int", "float")}
     axes = {axis.name: len(axis.values) for axis in sweep.sweeper.space.numbers}
@@ -42,13 +42,13 @@ def rows_plot(sweep: Sweep, x: str | None = None, y: str | None = None) -> RowsP
 
 
 def _several(sweep: Sweep) -> dict[str, int]:
-    """The axes, and how many values each has among the rows; the layout where nobody gave one too."""
+    """The axes with their numbers of values among the rows, and the layout if it was chosen automatically."""
     names = [column.name for column in sweep.sweeper.columns if not column.figure]
     return {name: len(_values(sweep, name)) for name in names}
 
 
 def _values(sweep: Sweep, name: str) -> Sequence[str | float]:
-    """The values that an axis has among the rows, in their order."""
+    """Values of an axis among the rows, in order."""
     values = sweep.values[name]
     if isinstance(values, Words):
         return [values.names[code] for code in dict.fromkeys(values.codes.tolist())]
@@ -90,7 +90,7 @@ def _first(sweep: Sweep, name: str) -> str:
 
 
 def _label(column: ColumnKind) -> str:
-    """A column's name in words; the unit of its values is at the ticks, or here."""
+    """A column's label; its unit is in the tick labels, or here."""
     known = {"tpot": "TPOT", "ttft": "TTFT", "mfu": "MFU"}
     words = " ".join(known.get(word, word) for word in column.name.split("_"))
     label = words[:1].upper() + words[1:]

@@ -1,4 +1,4 @@
-"""How pictures look: theme, colours that the colour-blind tell apart (Okabe and Ito 2008), markers, sizes."""
+"""Look of pictures: theme, colour-blind safe colours (Okabe and Ito 2008), markers, sizes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LegendPlace: TypeAlias = Literal["beside", "separate", "none"]
 
 @dataclass(frozen=True)
 class Theme:
-    """Colours of paper, ink and grid, and the palette on it."""
+    """Colours of paper, ink and grid, with a palette."""
 
     paper: str
     ink: str
@@ -40,7 +40,7 @@ THEMES: Mapping[str, Theme] = MappingProxyType({"light": LIGHT, "dark": DARK})
 MAP_COLOURS: Mapping[str, tuple[str, str]] = MappingProxyType({
     "light": ("#f3f7fb", "#0b4f83"), "dark": ("#1d2a38", "#7cc4f5"),
 })  # fmt: skip
-"""From few to many tokens/s, one hue, so that the order is seen without colour too."""
+"""Colours from few to many tokens/s in one hue, so that the order is visible without colour."""
 GROUP_ORDER = (
     "matmul",
     "attention",
@@ -52,21 +52,21 @@ GROUP_ORDER = (
     "embedding",
     "optimizer",
 )
-"""The palette's places of the groups of ops, so that a group has one colour in every picture."""
+"""Palette positions of the groups of ops, so that a group has the same colour in every picture."""
 TERM_ORDER = ("weights", "activations and overhead", "KV cache", "recurrent state")
-"""The same of what is in memory."""
+"""Palette positions of the terms of memory."""
 MARKERS = ("o", "s", "^", "D", "v", "P")
 PLOTLY_MARKERS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
 HATCHES = ("", "///", "\\\\\\", "...", "xx", "++", "oo", "--")
-"""For print without colour, in the order of the palette."""
+"""Hatches for print without colour, in the order of the palette."""
 
 
 @dataclass(frozen=True)
 class Style:
-    """What a caller may choose. `broken`: an x axis without its empty middle. `legend`: beside the axes, in a file of
-    its own, or none. `dpi`: of a PNG.
+    """Options of the caller. `broken`: an x axis without its empty middle. `legend`: beside the axes, in a separate
+    file, or none. `dpi`: resolution of a PNG.
 
-    Raises InputError for a theme, a legend or a resolution that cannot be.
+    Raises InputError for an unknown theme or legend and an impossible resolution.
     """
 
     theme: ThemeName = "light"
@@ -83,24 +83,24 @@ class Style:
 
     @property
     def colours(self) -> Theme:
-        """The theme's colours."""
+        """Colours of the theme."""
         return THEMES[self.theme]
 
 
 def colours_of(groups: Iterable[str], theme: Theme) -> dict[str, str]:
-    """A colour for each group: its own where it is a group of ops or a term of memory, else the next of the palette."""
+    """A colour for each group: fixed for known groups of ops and terms of memory, else the next of the palette."""
     names = list(dict.fromkeys(groups))
     ordered = _order_of(names)
     return {n: theme.palette[ordered.index(n) % len(theme.palette)] for n in names}
 
 
 def _order_of(names: Sequence[str]) -> Sequence[str]:
-    """The places of names in the palette: those that never change, where all have one."""
+    """Positions of names in the palette; fixed ones if all names have them."""
     return next((order for order in (GROUP_ORDER, TERM_ORDER) if all(n in order for n in names)), names)
 
 
 def hatches_of(groups: Iterable[str]) -> dict[str, str]:
-    """A hatch for each group, always the same for a group of ops or a term of memory."""
+    """A hatch for each group, fixed for known groups of ops and terms of memory."""
     names = list(dict.fromkeys(groups))
     ordered = _order_of(names)
     return {n: HATCHES[ordered.index(n) % len(HATCHES)] for n in names}

@@ -1,4 +1,4 @@
-"""A picture into a file: the renderer by its ending, nothing overwritten unless asked, all of it or none."""
+"""Writes a picture to a file with the renderer of its ending, atomically, and without overwriting unless requested."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ENDINGS = (".png", ".svg", ".pdf", ".html")
 
 
 def check_output(output: str | os.PathLike[str], style: Style, plots_a_roofline: bool, force: bool) -> list[Path]:
-    """The files that will be written. Raises InputError for an ending, a folder or a file that cannot be."""
+    """The files that will be written. Raises InputError for an invalid ending, folder or file."""
     path = Path(output)
     check_ending(path, ENDINGS)
     wanted = [path]
@@ -28,17 +28,17 @@ def check_output(output: str | os.PathLike[str], style: Style, plots_a_roofline:
 
 
 def legend_path(path: Path) -> Path:
-    """Where the legend of a picture goes: `roof.png` → `roof_legend.png`."""
+    """Path of a separate legend: `roof.png` → `roof_legend.png`."""
     return path.with_name(f"{path.stem}_legend{path.suffix}")
 
 
 def write(
     plot: d.Plot, output: str | os.PathLike[str], style: Style | None = None, force: bool = False, letters: bool = False
 ) -> list[Path]:
-    """Draws a plot into PNG, SVG, PDF (Matplotlib) or HTML (Plotly) by the file's ending; returns what was written.
+    """Draw a plot as PNG, SVG, PDF (Matplotlib) or HTML (Plotly), by the file's ending; return the paths written.
 
     With a separate legend a roofline gets a second file, `…_legend`. `letters`: as in `canvas.settings`. Raises
-    InputError where a file cannot be written, or is there and `force` is not given.
+    InputError if a file cannot be written, or already exists without `force`.
     """
     style, plot = style or Style(), each_text(plot, inert_line)
     paths = check_output(output, style, isinstance(plot, d.RooflinePlot), force)
@@ -61,7 +61,7 @@ def write(
 
 
 def svg_text(plot: d.Plot, style: Style | None = None, letters: bool = False) -> str:
-    """The SVG of a plot, whatever text it holds inert; `letters`: as in `canvas.settings`."""
+    """The SVG of a plot with all text escaped; `letters`: as in `canvas.settings`."""
     from roofline.views.plots.draw import canvas
 
     style, plot = style or Style(), each_text(plot, inert_line)
@@ -73,7 +73,7 @@ d.IN_NOTEBOOKS.append(svg_text)
 
 
 def renderers() -> Mapping[type, Callable[[Any, Style], Any]]:
-    """Kind of plot → what draws it with Matplotlib."""
+    """Kind of plot → Matplotlib function that draws it."""
     from roofline.views.plots.draw import charts
     from roofline.views.plots.draw import diagram as draw_diagram
     from roofline.views.plots.draw import front as draw_front

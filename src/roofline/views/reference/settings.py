@@ -1,4 +1,4 @@
-"""The reference of settings: a table for each group and each question, made from their declarations.
+"""Reference page of settings: a table for each group and each question, generated from the declarations.
 
 `python -m roofline.views.reference.settings` prints docs/settings.md.
 """
@@ -23,7 +23,7 @@ COLUMNS = "| setting | unit | default | meaning |\n|---|---|---|---|\n"
 
 
 def questions() -> Iterator[tuple[str, Function]]:
-    """The library's questions by name, in the order of their names."""
+    """The library's questions by name, sorted."""
     for name in sorted(roofline.__all__):
         function = getattr(roofline, name)
         if is_question(function):
@@ -31,20 +31,20 @@ def questions() -> Iterator[tuple[str, Function]]:
 
 
 def row(setting: Setting) -> str:
-    """A setting as a row of its table."""
+    """A setting as a table row."""
     default = "needed" if setting.needed else "" if setting.default in (None, False, inf) else f"`{setting.default}`"
     words = " ".join(setting.help.replace("|", "\\|").split())
     return f"| `{setting.name}` | {setting.kind.unit} | {default} | {words} |"
 
 
 def table(settings: Iterable[Setting]) -> str:
-    """A table of settings, nothing where there are none."""
+    """A table of settings; empty if there are none."""
     rows = "\n".join(map(row, settings))
     return f"\n{COLUMNS}{rows}\n" if rows else ""
 
 
 def settings_page() -> str:
-    """The page, in Markdown: groups first, then each question with its groups and what it alone is asked."""
+    """The page in Markdown: groups first, then each question with its groups and its own settings."""
     named = dict(questions())
     groups = {kind.__name__: kind for f in named.values() for kind in declaration_of(f).groups.values()}
     parts = [HEAD, "## Groups\n"]

@@ -1,8 +1,8 @@
-"""The library's stub, for type checkers and editors: every question with its groups whole and its settings flat.
+"""The library's type stub: every question with its groups, and with their settings as keyword arguments.
 
-`python -m roofline.views.reference.stubs` prints src/roofline/__init__.pyi. A group that has to be given is
-whole in one overload and flat in another; where lists of settings make a grid, further overloads take lists. Other
-names are imported.
+`python -m roofline.views.reference.stubs` prints src/roofline/__init__.pyi. A required group is an argument in one
+overload and flattened in another; if lists of settings make a grid, further overloads take lists. Other names are
+imported.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from typing import Any, Literal, TypeAlias, overload
 '''
 WIDEST = 120
 KINDS = {id(note): name for name, hint in vars(kinds).items() for note in getattr(hint, "__metadata__", ())}
-"""The names of kinds of values, by their identity."""
+"""Aliases of kinds of values, by identity."""
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter as it is written; `alone`: by its name alone."""
+    """A parameter of a stub; `alone`: keyword-only."""
 
     name: str
     type: str
@@ -57,19 +57,19 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Stub:
-    """What has been written: names imported, by module, and the types of kinds of values."""
+    """State of the writer: imported names by module, and aliases for kinds of values."""
 
     imports: dict[str, set[str]] = field(default_factory=lambda: {"collections.abc": {"Mapping", "Sequence"}})
     aliases: dict[str, str] = field(default_factory=dict)
 
     def name(self, module: str, name: str) -> str:
-        """A name of a module, imported."""
+        """Import a name of a module."""
         if name not in roofline.__all__ and module != "typing":
             self.imports.setdefault(module, set()).add(name)
         return name
 
     def type(self, hint: Hint) -> str:
-        """A type as it is written."""
+        """A type hint as text."""
         origin: Hint = get_origin(hint)
         arguments = get_args(hint)
         if hint in (None, NoneType, Ellipsis):
@@ -84,7 +84,7 @@ class Stub:
         return str(hint.__name__) if hint.__module__ == "builtins" else self.name(hint.__module__, hint.__name__)
 
     def kind(self, setting: Setting) -> str:
-        """The type of a setting, by the name of its kind."""
+        """The type of a setting, by the alias of its kind."""
         name, written = KINDS.get(id(setting.kind)), self._values(setting)
         if name is None or bool in setting.kind.json:
             return written
@@ -92,7 +92,7 @@ class Stub:
         return f"_{name}"
 
     def _values(self, setting: Setting) -> str:
-        """What the library takes: words, a number or some, an object of a class."""
+        """Types that the library accepts: literals, one number or several, an object of a class."""
         kind = setting.kind
         if setting.hint is Count:
             number = kind.json[0].__name__
@@ -105,9 +105,7 @@ class Stub:
 
     # -- questions -------------------------------------------------------------------------------------------------
     def question(self, name: str, function: Function) -> Iterator[str]:
-        """A question's overloads: each of the groups that have to be given, and those before, flat or whole; then the
-        same with lists.
-        """
+        """A question's overloads: each required group flattened or as an argument; then the same with lists."""
         declared = declaration_of(function)
         needed = [_needs(declared, p) for p in declared.groups]
         choices = [("flat", "whole") if any(needed[i:]) else ("either",) for i in range(len(needed))]
@@ -123,7 +121,7 @@ class Stub:
     def _parameters(
         self, declared: Declaration, ways: dict[str, str], lists: bool, models: bool
     ) -> Iterator[Parameter]:
-        """The parameters of one overload: those of the function with groups given whole, then groups' settings."""
+        """Parameters of one overload: those of the function with its group arguments, then flattened settings."""
         hints, alone = get_type_hints(declared.function, include_extras=True), False
         named = declared.parameters
         for name, parameter in named.items():
@@ -151,7 +149,7 @@ class Stub:
                     yield self._setting(setting, None if setting.needed else _default(setting.default), lists, True)
 
     def _setting(self, setting: Setting, default: str | None, lists: bool, alone: bool) -> Parameter:
-        """A setting as a parameter; `lists`: where it varies it may be a list."""
+        """A setting as a parameter; with `lists`, settings that may vary accept lists."""
         types = [self.kind(setting)]
         if lists and setting.kind.varies:
             types.append(f"Sequence[{types[0]}]")
@@ -161,13 +159,13 @@ class Stub:
 
 
 def _needs(declared: Declaration, parameter: str) -> bool:
-    """Whether a group has to be given: some setting of its has to."""
+    """Whether a group is required because one of its settings is."""
     given = declared.parameters[parameter].default is NEEDED
     return given and any(setting.needed for setting in group_settings(declared.groups[parameter]).values())
 
 
 def _default(value: object) -> str:
-    """A default as it is written; what is no plain value is there, no more."""
+    """A default as text; `...` for values that are not plain."""
     plain = value is None or isinstance(value, (bool, int, str)) or (isinstance(value, float) and isfinite(value))
     return repr(value) if plain else "..."
 
@@ -177,7 +175,7 @@ def _optional(default: object) -> str:
 
 
 def _signature(name: str, parameters: Iterable[Parameter], answer: str) -> Iterator[str]:
-    """The lines of a function, its parameters one after another; those without a default first among those by name."""
+    """Lines of a function signature; required keyword-only parameters come first."""
     ordered = list(parameters)
     placed = [p for p in ordered if not p.alone]
     named = sorted((p for p in ordered if p.alone), key=lambda p: p.default is not None)
@@ -187,7 +185,7 @@ def _signature(name: str, parameters: Iterable[Parameter], answer: str) -> Itera
 
 
 def _lines(words: Iterable[str]) -> Iterator[str]:
-    """Words with a comma behind each, as many to a line as fit."""
+    """Words separated by commas, as many per line as fit."""
     line = ""
     for word in words:
         if line and len(line) + len(word) + 6 > WIDEST:

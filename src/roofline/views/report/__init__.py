@@ -1,1 +1,1 @@
-"""The report of a model on a machine: what it is of, its sections, and the forms it is written in."""
+"""The report of a model on a machine: its subject, its sections, and its output forms."""

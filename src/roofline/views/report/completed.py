@@ -1,4 +1,4 @@
-"""A report and its sections, computed."""
+"""A report with its computed sections."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from roofline.views.text.inference.analysis import OfModel
 from roofline.views.text.inference.estimate import deployment_text
 
 OnSection: TypeAlias = Callable[[int, int, str], None]
-"""Called with a section's number, how many there are, and its title."""
+"""Callback with a section's number, the number of sections, and the section's title."""
 
 
 @dataclass(frozen=True, repr=False)
 class Finished(OfModel):
-    """A report and its sections, computed."""
+    """A report with its computed sections."""
 
     SCHEMA: ClassVar[str] = "roofline.report/2"
     FIGURES: ClassVar[Units] = dict.fromkeys(
@@ -38,7 +38,7 @@ class Finished(OfModel):
 
     @property
     def title(self) -> str:
-        """What it is a report of."""
+        """Title of the report."""
         return inert_line(f"{self.model.name} on {deployment_text(self.deployment)}")
 
     @property
@@ -48,12 +48,12 @@ class Finished(OfModel):
 
     @property
     def deployment(self) -> Deployment:
-        """Where it runs."""
+        """Chips and layout."""
         return self.of.deployment
 
     @property
     def engine(self) -> Engine:
-        """Whose kernels, host time and memory rule."""
+        """Engine whose kernels, host time and memory rule apply."""
         return self.of.now.asked.engine
 
     @property
@@ -63,7 +63,7 @@ class Finished(OfModel):
 
     @property
     def batch(self) -> int:
-        """Sequences of all replicas together."""
+        """Sequences over all replicas."""
         return self.of.now.batch
 
     @property
@@ -78,12 +78,12 @@ class Finished(OfModel):
 
     @property
     def fits(self) -> bool:
-        """Whether it has the memory that it needs."""
+        """Whether it fits in memory."""
         return bool(self.of.fit.fits)
 
 
 def finished(r: Report, progress: OnSection | None = None) -> Finished:
-    """Every section, computed."""
+    """Compute every section."""
     done = []
     for number, section in enumerate(report_sections(r), start=1):
         done.append(section)

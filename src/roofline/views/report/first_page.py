@@ -1,4 +1,4 @@
-"""The first page: the story in one minute, what would help, the machines compared."""
+"""The first page: a one-minute summary, what would help, and a comparison of machines."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PHASES_PICTURE = "Roofline of the phases"
 
 
 def summary_section(r: Report) -> Section:
-    """The first screen: verdict, figures, the roofline of the phases, what limits it, the best changes."""
+    """The first screen: verdict, figures, roofline of the phases, bottleneck, and best changes."""
     tables = (cards_table(cards(r)), changes_table(r))
     pictures = ((PHASES_PICTURE, report_plot(r, "roofline", points="phases")),)
     return Section("In one minute", (*verdict_lines(r), *limits(r)), tuple(t for t in tables if t), pictures)
@@ -38,7 +38,7 @@ def summary_section(r: Report) -> Section:
 
 @dataclass(frozen=True)
 class Gain:
-    """A change and its tokens/s per chip over those without it in a phase; `grade`: how well its times are known."""
+    """A change and its gain in tokens/s per chip in a phase; `grade`: how well its times are known."""
 
     lever: str
     what: str
@@ -48,7 +48,7 @@ class Gain:
 
 
 def _best(r: Report) -> list[tuple[str, list[Gain]]]:
-    """Of each phase the changes that gain most, the best of each lever, none that loses."""
+    """For each phase the changes with the largest gain, the best of each lever; none that loses."""
     of: dict[str, Callable[[Advice], float | None]] = {"prefill": lambda a: a.prefill, "decode": lambda a: a.decode}
     rows = [
         (phase, [Gain(a.lever, a.what, a.option, gained, a.generation.grade) for a in r.advice
@@ -60,12 +60,12 @@ def _best(r: Report) -> list[tuple[str, list[Gain]]]:
 
 
 def _levers(gains: list[Gain]) -> list[Gain]:
-    """The best of each lever that gains."""
+    """The best change of each lever that gains."""
     return list(best_of_levers(gains, lambda g: g.lever, lambda g: g.gain, lambda g: g.grade))[:MOST_CHANGES]
 
 
 def guidance(r: Report) -> Section:
-    """What limits each phase, and the changes that help it most."""
+    """What limits each phase, and the changes that help most."""
     lines = [
         f"{name.capitalize()} is {e.bound} bound; most time goes to {e.shares[0][0]}, {percent(e.shares[0][1])}."
         for name, e in r.estimates
@@ -119,7 +119,7 @@ def _name(machine: Machine) -> str:
 
 
 def chips_section(r: Report) -> Section | None:
-    """The same on every machine, one line each; nothing where there is only one."""
+    """The same figures for every machine, one line each; None for a single machine."""
     if not r.others:
         return None
     rows: list[tuple[TableCell, ...]] = []

@@ -1,4 +1,4 @@
-"""`rl.report`: the report of a model on a machine, computed, and in a file where one is asked for."""
+"""`rl.report`: the report of a model on a machine, optionally written to a file."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def report(
 
 
 def _with_files(done: Finished, folder: Path, force: bool) -> str:
-    """The Markdown of a report, its pictures and tables in a folder."""
+    """Markdown of a report, with its pictures and tables in a folder."""
     texts: list[str] = []
 
     def fill(beside: Path) -> None:

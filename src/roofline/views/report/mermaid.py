@@ -9,7 +9,7 @@ from roofline.views.plots.data import Box, DiagramPlot, Stack
 
 
 def mermaid(plot: DiagramPlot) -> str:
-    """A flowchart: the whole model, and each kind of layer with its residual stream."""
+    """A flowchart of the whole model, and of each kind of layer with its residual stream."""
     lines = ["flowchart TB"]
     for i, stack in enumerate((plot.model, *plot.layers)):
         title = inert_mermaid(stack.title)

@@ -1,4 +1,4 @@
-"""What the model is, and what the report assumes."""
+"""Description of the model, and the report's assumptions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from roofline.views.text.tables import Column, Table
 
 
 def about_model(r: Report) -> Section:
-    """Fingerprint, architecture, parameters by part and by module."""
+    """Fingerprint, architecture, and parameters by part and by module."""
     picture = ("Architecture", build.diagram_plot(r.model))
     properties = Table((Column("Property"), Column("Value")), fingerprint(r.model), name="fingerprint")
     tables = (properties, _parts(r.model), _modules(r.model))
@@ -47,7 +47,7 @@ def _of_stages(r: Report) -> str:
 
 
 def assumptions(r: Report) -> Section:
-    """Formats, conventions, layout, and what is not counted."""
+    """Formats, conventions, layout, and parts that are not counted."""
     e = r.estimates[0][1]
     grades = sorted({x.grade for _, x in r.estimates})
     how = e.analysis

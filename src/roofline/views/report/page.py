@@ -1,4 +1,4 @@
-"""A report as one HTML page that asks nothing of any other: first screen, contents, sections with all they show."""
+"""A report as one self-contained HTML page: first screen, contents, and all sections."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from roofline.views.text.tables import Table
 TEMPLATE, STYLES = (Path(__file__).with_name(name) for name in ("report.html.j2", "report.css"))
 BEFORE_UNIT = re.compile(r"(?<=\d) (?=%|[kMGTP]?B\b|[mµn]?s\b)")
 LONG = 24
-"""Rows from which on a table is folded away."""
+"""Number of rows from which a table is collapsed."""
 
 
 def html(f: Finished, progress: OnSection | None = None) -> str:
@@ -45,7 +45,7 @@ def html(f: Finished, progress: OnSection | None = None) -> str:
 
 
 def _asked(f: Finished) -> str:
-    """What was asked for, in a line."""
+    """The report's settings in one line."""
     g = f.of.generation
     return inert_line(
         f"{f.batch} × ({f.input:,} tokens in, {f.output:,} out) · {f.engine.titled} · {f.formats.text()} · "
@@ -70,5 +70,5 @@ def with_units(text: str) -> str:
 
 
 def _data(table: Table) -> str:
-    """A table's CSV as an address that holds it."""
+    """A table's CSV as a data URL."""
     return f"data:text/csv;base64,{base64.b64encode(table.csv().encode()).decode('ascii')}"

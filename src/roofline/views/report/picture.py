@@ -1,4 +1,4 @@
-"""A picture within a page: an SVG whose colours are those of the page's theme, with words for who cannot see it."""
+"""An inline SVG picture that follows the page's colour theme and has a text alternative."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 COLOUR = re.compile(r"#[0-9a-f]{6}\b")
 MOST_POINTS = 6
-"""Marks of a roofline that its words name one by one."""
+"""Largest number of roofline marks that are described one by one."""
 
 
 @dataclass(frozen=True)
 class InlinePicture:
-    """A caption, an SVG as it stands in a page, and what it shows in words."""
+    """A caption, an inline SVG, and a description of what it shows."""
 
     name: str
     svg: Markup
@@ -32,7 +32,7 @@ class InlinePicture:
 
 
 def inline_picture(name: str, plot: d.Plot, prefix: str) -> InlinePicture:
-    """A plot drawn for a page; `prefix` makes its ids its own among several there."""
+    """Draw a plot for a page; `prefix` makes its ids unique on the page."""
     from markupsafe import Markup, escape
 
     with tempfile.TemporaryDirectory() as folder:
@@ -49,7 +49,7 @@ def inline_picture(name: str, plot: d.Plot, prefix: str) -> InlinePicture:
 
 
 def in_words_of(name: str, plot: d.Plot) -> str:
-    """What a picture shows: its caption, title and note, and the marks of a roofline where they are few."""
+    """Description of a picture: caption, title and note, and the marks of a roofline if they are few."""
     parts = [name, plot.title]
     if isinstance(plot, d.RooflinePlot):
         points = [point for panel in plot.panels for point in panel.points]
@@ -61,7 +61,7 @@ def in_words_of(name: str, plot: d.Plot) -> str:
 
 
 def theme_styles() -> str:
-    """The colours of both themes as properties of a page: dark on a screen whose reader wants that, never on paper."""
+    """Colours of both themes as CSS properties: dark if the reader prefers it, light in print."""
     dark = f"@media screen and (prefers-color-scheme: dark) {{ :root {{ color-scheme: dark; {_properties(DARK)} }} }}"
     return f":root {{ color-scheme: light; {_properties(LIGHT)} }}\n{dark}\n"
 
@@ -71,6 +71,6 @@ def _properties(theme: Theme) -> str:
 
 
 def _colours(theme: Theme) -> dict[str, str]:
-    """Name → colour; ink and paper are last, as one of the palette may be the same."""
+    """Name → colour; ink and paper come last, since a palette colour may equal one of them."""
     palette = {f"c{i}": colour.lower() for i, colour in enumerate(theme.palette)}
     return {**palette, "grid": theme.grid, "muted": theme.muted, "ink": theme.ink, "paper": theme.paper}

@@ -1,4 +1,4 @@
-"""The pictures of a report, of its own steps on its machine."""
+"""The pictures of a report: its steps on its machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from roofline.views.report.subject import Report
 
 
 def report_plot(r: Report, kind: PictureKind, **options: Given) -> d.Plot:
-    """A picture of this report's steps on its machine, sweeps and memory beside the other machines."""
+    """A picture of this report's steps on its machine; sweeps and memory include the other machines."""
     compared = kind in ("sweep", "memory")
     others = tuple(machine for machine, other in r.elsewhere if not isinstance(other, InputError))
     now, length = r.now, r.now.input if options.get("phase") == "prefill" else r.middle

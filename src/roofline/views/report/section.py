@@ -24,10 +24,10 @@ class Section(Figured):
     pictures: tuple[tuple[str, d.Plot], ...] = ()
 
     def table(self, name: str) -> Table | None:
-        """Its table of a name; None where it has none."""
+        """The table of this name; None if there is none."""
         return next((table for table in self.tables if table.name == name), None)
 
 
 def anchor(title: str) -> str:
-    """A heading as the end of an address."""
+    """A heading as a URL fragment."""
     return title.lower().replace(" ", "-")

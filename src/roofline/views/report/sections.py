@@ -1,4 +1,4 @@
-"""The sections of a report, in their order. Every sentence is made of the report's own figures."""
+"""The sections of a report in order. Every sentence is built from the report's own figures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAKERS: tuple[Callable[[Report], Section | None], ...] = (
 
 
 def report_sections(r: Report) -> Iterator[Section]:
-    """All of the report, the first page first; each is computed as it is asked for."""
+    """All sections, the first page first; each is computed when requested."""
     for make in MAKERS:
         section = make(r)
         if section is not None:

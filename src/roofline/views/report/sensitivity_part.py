@@ -11,7 +11,7 @@ from roofline.whatif.sensitivity.tornado import GridPoint, grid
 
 
 def sensitivity_section(r: Report) -> Section:
-    """Elasticities and swings, deployment apart from architecture, and the grid as a file."""
+    """Elasticities and swings, deployment separate from architecture, and the grid as a file."""
     every = r.answers
     fields = (
         PHASE, Column("Kind"), Column("Parameter"), Column("Low", "factor"), Column("High", "factor"),
@@ -40,7 +40,7 @@ def sensitivity_section(r: Report) -> Section:
 
 
 def _most_sensitive(phase: str, kind: str, elasticity: float, knob: str) -> str:
-    """Which knob moves a phase's time most, and by how much."""
+    """The knob that changes a phase's time most, and by how much."""
     how = f"{abs(elasticity):.2f} % {'more' if elasticity > 0 else 'less'} time"
     return f"{phase.capitalize()} is most sensitive to {knob} ({kind}): 1 % more gives {how}."
 

@@ -1,4 +1,4 @@
-"""What a report is of: a model served in one way, on one machine or several, and everything that is computed of it."""
+"""The subject of a report: a serving configuration on one or several machines, and all results computed from it."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from roofline.work.training import training
 
 @dataclass(frozen=True)
 class Report:
-    """A model served in one way, and what is said of it.
+    """A serving configuration and its results.
 
-    `others`: machines that are compared with it. `train`: training steps of the same batch are asked for too.
+    `others`: machines to compare with. `train`: include training steps of the same batch.
     """
 
     now: Served
@@ -51,7 +51,7 @@ class Report:
 
     @property
     def deployment(self) -> Deployment:
-        """Where it runs."""
+        """Chips and layout."""
         return self.now.asked.deployment
 
     @property
@@ -61,7 +61,7 @@ class Report:
 
     @cached_property
     def rank(self) -> Model:
-        """What one rank holds."""
+        """The part of the model on one rank."""
         return self.deployment.rank(self.model)
 
     @property
@@ -71,28 +71,29 @@ class Report:
 
     @property
     def middle(self) -> int:
-        """Tokens in the cache in the middle of the answer."""
+        """Tokens in the cache halfway through the answer."""
         return self.now.input + self.now.output // 2
 
     @cached_property
     def steps(self) -> tuple[tuple[str, Step], ...]:
-        """A prefill of the batch, and a decode in the middle of the answer."""
+        """A prefill of the batch, and a decode halfway through the answer."""
         return ("prefill", prefill(self.now.batch, self.now.input)), ("decode", decode(self.now.batch, self.middle))
 
     @cached_property
     def estimates(self) -> tuple[tuple[str, Estimate], ...]:
-        """Their times."""
+        """Timed steps."""
         return tuple((name, step_estimate(self.now.asked, step, within=False)) for name, step in self.steps)
 
     def tokens_per_second(self, e: Estimate) -> float | None:
-        """New tokens of all replicas per expected second of a step; None where a pass takes several stages in turn."""
+        """New tokens of all replicas per expected second of a step; None if a pass runs through several pipeline
+        stages."""
         return None if self.layout.pp > 1 else float(e.tokens_per_second)
 
     @cached_property
     def training(self) -> TrainingEstimate | InputError | None:
-        """An optimizer step of the same batch and prompts in the chip's main format, or why there can be none.
+        """An optimizer step of the same batch and prompts in the chip's main format, or the error that prevents it.
 
-        None where nobody asked for training.
+        None unless training is requested.
         """
         if not self.train:
             return None
@@ -105,7 +106,7 @@ class Report:
 
     @cached_property
     def generation(self) -> Generation:
-        """The batch from prompt to last token."""
+        """The whole batch, from prompts to last tokens."""
         return self.now.generation
 
     @cached_property
@@ -116,39 +117,39 @@ class Report:
 
     @cached_property
     def advice(self) -> tuple[Advice, ...]:
-        """What would help serving, largest gain first."""
+        """Changes that would help serving, largest gain first."""
         return advice(self.now, None if self.fit.fits else self.fit.fewest)
 
     @cached_property
     def training_fixes(self) -> tuple[Fix, ...]:
-        """What would make a training step fit, the least expensive first; nothing where it does."""
+        """Changes that would make a training step fit, the least expensive first; empty if it fits."""
         t = self.training
         return () if t is None or isinstance(t, InputError) or t.fits else fixes(t, self.now.where.on)
 
     @cached_property
     def training_advice(self) -> tuple[TrainingAdvice, ...]:
-        """What would help training, largest gain first."""
+        """Changes that would help training, largest gain first."""
         t = self.training
         return () if t is None or isinstance(t, InputError) else training_advice(t, self.now.where.on)
 
     @cached_property
     def point(self) -> OperatingPoint:
-        """Where the knobs are turned."""
+        """The point at which knobs are varied."""
         return OperatingPoint(self.now.asked, self.now.batch, self.middle, self.now.input)
 
     @cached_property
     def answers(self) -> tuple[Answer, ...]:
-        """How prefill and decode answer to each knob."""
+        """Sensitivity of prefill and decode to each knob."""
         return answers(self.point)
 
     @cached_property
     def critical(self) -> Critical:
-        """Critical batch and lengths."""
+        """Critical batch size and lengths."""
         return critical(self.point)
 
     @cached_property
     def elsewhere(self) -> tuple[tuple[Machine, Report | InputError], ...]:
-        """The same on the other machines, or why it cannot be."""
+        """The same configuration on the other machines, or the error that prevents it."""
         every: list[tuple[Machine, Report | InputError]] = []
         for machine in self.others:
             try:
@@ -162,11 +163,11 @@ class Report:
 
 @question()
 def report_on(model: Model, place: PlaceSettings, sizes: BatchSizes = USUAL_BATCH, *, train: bool = False) -> Report:
-    """A report on the first machine of a place, served as `served` has it, compared with the rest.
+    """A report on the first machine of a place, compared with the rest; settings as in `served`.
 
-    `train`: with training steps of the same batch.
+    `train`: include training steps of the same batch.
 
-    Raises InputError for what is not understood.
+    Raises InputError for invalid settings.
     """
     first, *others = listed_machines(place.on) or (None,)
     if first is None:

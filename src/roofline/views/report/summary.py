@@ -1,4 +1,4 @@
-"""What a report says before anything else: a verdict, four figures, what limits them, the best three changes."""
+"""The first screen of a report: a verdict, four figures, the bottleneck, and the best three changes."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from roofline.whatif.search.recommendations import Advice, best_of_levers
 
 MOST_CHANGES = 3
 FIGURES_TABLE, CHANGES_TABLE = "figures", "best"
-"""Names of the two tables, and of their files."""
+"""Names of the two tables and of their files."""
 NARROWER = frozenset({"weights", "cache"})
 """Levers that store numbers in fewer bits."""
 
 
 @dataclass(frozen=True)
 class Card:
-    """A figure of the first screen as text: its expected value, where 80 % of measurements lie, what else is known.
+    """A figure of the first screen as text: expected value, 80 % interval, and details.
 
-    `full`: the share of a chip's memory that is needed, of the card of memory alone.
+    `full`: share of a chip's memory in use, on the memory card only.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Card:
 
 
 def verdict_lines(r: Report) -> tuple[str, ...]:
-    """Whether it fits, how fast and dear it is, what it waits for, and what to change first."""
+    """Whether it fits, its speed and cost, its bottleneck, and the first change to make."""
     g, memory, price = r.generation, r.fit.memory, r.generation.usd_per_million_tokens
     cost = "" if price is None else f" at ${price:,.2f} per million of them"
     rate = f"generates {float(g.tokens_per_second):,.0f} tokens/s{cost}"
@@ -60,14 +60,14 @@ def verdict_lines(r: Report) -> tuple[str, ...]:
 
 
 def slower_phase(g: Generation) -> tuple[str, float]:
-    """The phase that takes more of a wave, and its share of it: TTFT, or TPOT · (output − 1), over their sum."""
+    """The phase with the larger share of a wave's time, and that share: of TTFT or TPOT · (output − 1) in their sum."""
     prompts, answers = float(g.ttft.expected), float(g.tpot.expected * (g.output - 1))
     name, longer = ("decode", answers) if answers > prompts else ("prefill", prompts)
     return name, longer / (prompts + answers)
 
 
 def cards(r: Report) -> tuple[Card, ...]:
-    """TTFT, TPOT, tokens/s with their price, and memory."""
+    """TTFT, TPOT, tokens/s with price, and memory."""
     g = r.generation
     return (
         Card("TTFT", seconds(g.ttft.expected), _between(g.ttft), ("time to first token", _light(g.ttft))),
@@ -94,7 +94,8 @@ def _tpot_card(g: Generation) -> Card:
 
 
 def _rate_card(g: Generation) -> Card:
-    """Tokens over latency: the longer the latency the fewer, and the dearer each, as rented chips cost by the hour."""
+    """Tokens over latency. A longer latency means fewer tokens, each more expensive, since rented chips cost by the
+    hour."""
     rate, price, latency = float(g.tokens_per_second), g.usd_per_million_tokens, g.latency
     low, high = map(float, g.tokens_per_second_interval)
     more = [f"{float(g.tokens_per_second_per_chip):,.0f} per chip", f"whole batch in {seconds(latency.expected)}"]
@@ -119,20 +120,20 @@ def _memory_card(m: Memory) -> Card:
 
 
 def cards_table(every: tuple[Card, ...]) -> Table:
-    """The same as a table."""
+    """The cards as a table."""
     heads = (Column("Figure"), Column("Expected"), Column("80 % of measurements"), Column("Also"))
     return Table(heads, tuple((c.name, c.value, c.interval, "; ".join(c.more)) for c in every), name=FIGURES_TABLE)
 
 
 # -- what limits, what helps ---------------------------------------------------------------------------------------
 def limits(r: Report) -> tuple[str, ...]:
-    """What each phase waits for, and from which batch decode is compute bound."""
+    """What limits each phase, and the batch size from which decode is compute bound."""
     lines = [f"{name.capitalize()} is {e.bound} bound: {shares_text(e)}." for name, e in r.estimates]
     return (*lines, critical_batch_text(r))
 
 
 def critical_batch_text(r: Report) -> str:
-    """From which batch decode is compute bound, in a sentence."""
+    """The batch size from which decode is compute bound, as a sentence."""
     c, context = r.critical, counted(r.middle, "token")
     if c.batch is not None:
         return f"Decode at {context} of context is compute bound from a batch of {whole(c.batch)} on."
@@ -143,13 +144,13 @@ def critical_batch_text(r: Report) -> str:
 
 
 def best_changes(r: Report) -> tuple[Advice, ...]:
-    """The changes that gain most in tokens per second and chip, the best of each lever, none that loses."""
+    """The changes with the largest gain in tokens/s per chip, the best of each lever; none that loses."""
     best = best_of_levers(r.advice, lambda a: a.lever, lambda a: a.per_chip, lambda a: a.generation.grade)
     return best[:MOST_CHANGES]
 
 
 def changes_table(r: Report) -> Table | None:
-    """The best changes side by side, each with everything that it changes; None where nothing helps."""
+    """The best changes side by side with all their effects; None if nothing helps."""
     best = best_changes(r)
     if not best:
         return None
@@ -166,7 +167,7 @@ ROWS = ("Option", "Chips", "Tokens/s per chip", "Tokens/s", "TTFT", "TPOT", "Lat
 
 
 def _column(g: Generation, now: Generation, a: Advice | None = None) -> tuple[str, ...]:
-    """The cells of a change below each other: its figures, and how much more or less than now."""
+    """Cells of a change, top to bottom: its figures, and their change from now."""
 
     def beside(value: Count | None, before: Count | None, text: str) -> str:
         if value is None or before is None:
@@ -195,5 +196,5 @@ def _column(g: Generation, now: Generation, a: Advice | None = None) -> tuple[st
 
 
 def quality(a: Advice) -> str:
-    """What a change may do to the answers: numbers of fewer bits may change them, nothing else does."""
+    """Effect of a change on the answers: narrower formats may change them, other changes do not."""
     return "answers may change" if a.lever in NARROWER else "unchanged"

@@ -1,4 +1,4 @@
-"""The work: memory, bytes and FLOPs, regimes, critical sizes, communication, time, formulas."""
+"""Sections about the work: memory, bytes and FLOPs, regimes, critical sizes, communication, time, formulas."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from roofline.work.ops import Communicate
 
 
 def memory_section(r: Report) -> Section:
-    """Memory of the fullest chip, term by term, and over context."""
+    """Memory of the fullest chip, by term and over context."""
     f = r.fit
     m = f.memory
     rows = (
@@ -45,7 +45,7 @@ def memory_section(r: Report) -> Section:
 
 
 def terms(r: Report) -> Section:
-    """Weights, activations, cache and scratch, unfused and fused, of one rank; and which of them dominate."""
+    """Weights, activations, cache and scratch of one rank, unfused and fused, and which of them dominate."""
     rows = []
     for name, step in r.steps:
         for traffic in ("unfused", "fused", "floor"):
@@ -81,7 +81,7 @@ def terms(r: Report) -> Section:
 
 
 def regimes(r: Report) -> Section:
-    """Prefill and decode on the roofline, and training where it is asked for."""
+    """Prefill, decode and, if requested, training on the roofline."""
     chip, stages = r.deployment.chip, r.layout.pp
     rows: list[tuple[TableCell, ...]] = []
     t = r.training
@@ -126,12 +126,12 @@ def regimes(r: Report) -> Section:
 
 
 def tokens(n: int) -> str:
-    """So many tokens."""
+    """A number of tokens as text."""
     return counted(n, "token")
 
 
 def critical_section(r: Report) -> Section:
-    """Critical batch and lengths, and the sweeps they stand in."""
+    """Critical batch size and lengths, with their sweeps."""
     c, sequences = r.critical, counted(r.now.batch, "sequence")
     lines = [
         "A step is compute bound where compute at full peak takes longer than its least traffic at full bandwidth"
@@ -168,7 +168,7 @@ def critical_section(r: Report) -> Section:
 
 
 def communication(r: Report) -> Section | None:
-    """Every collective of a step; nothing where there is none."""
+    """Every collective of a step; None if there is none."""
     sent = [(name, e, op, op.cost.op) for name, e in r.estimates for op in e.ops if isinstance(op.cost.op, Communicate)]
     if not sent:
         return None
@@ -223,13 +223,13 @@ def _largest(shares: Mapping[str, float]) -> str:
 
 
 def _heaviest(a: Analysis) -> list[OpCost]:
-    """The three ops of most FLOPs, each name once."""
+    """The three ops with the most FLOPs, each name once."""
     by_name = {c.name: c for c in sorted(a.ops, key=lambda c: c.flops)}
     return sorted(by_name.values(), key=lambda c: -c.flops)[:3]
 
 
 def formulas(r: Report) -> Section:
-    """Formulas of the heaviest ops with their numbers put in."""
+    """Formulas of the heaviest ops with numbers filled in."""
     analyses = [(name, analyze(r.model, step, precision=r.now.asked.formats)) for name, step in r.steps]
     rows = tuple(
         (name, cost.name, figure.name, str(figure.formula), figure.filled, figure.value)

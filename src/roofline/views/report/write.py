@@ -1,4 +1,4 @@
-"""The other forms of a report: Markdown with pictures and tables beside it, and tables as files."""
+"""Further forms of a report: Markdown with pictures and tables, and tables as files."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ FORMS: tuple[TableForm, ...] = ("csv", "parquet")
 
 # -- Markdown ------------------------------------------------------------------------------------------------------
 def as_markdown(f: Finished, folder: Path, name: str) -> str:
-    """Markdown whose pictures (PNG) are written into a folder; diagrams are Mermaid.
+    """Markdown with PNG pictures written into a folder; diagrams are Mermaid.
 
-    It finds them, and its tables (CSV), in a folder beside it of that `name`.
+    Links point to pictures and tables (CSV) in a folder of that `name` beside the Markdown file.
     """
     lines = [f"# {inert_markdown(f.title)}"]
     for part in f.sections:
@@ -45,7 +45,7 @@ def as_markdown(f: Finished, folder: Path, name: str) -> str:
 
 # -- files ---------------------------------------------------------------------------------------------------------
 def write_tables(parts: Iterable[Section], folder: Path, form: TableForm = "csv", force: bool = False) -> list[Path]:
-    """Every table as a file of a folder, which is made where it is not there. Raises InputError where it cannot be."""
+    """Write every table as a file into a folder, which is created if needed. Raises InputError if that fails."""
     if form not in FORMS:
         raise not_one_of("tables form", form, FORMS)
     tables = [table for part in parts for table in part.tables]
@@ -54,7 +54,7 @@ def write_tables(parts: Iterable[Section], folder: Path, form: TableForm = "csv"
 
 
 def fill_tables(tables: Iterable[Table], folder: Path, form: TableForm = "csv") -> None:
-    """Every table as a file of a folder that is there."""
+    """Write every table as a file into an existing folder."""
     for table in tables:
         content = table.csv().encode() if form == "csv" else table.parquet()
         (folder / f"{table.name}.{form}").write_bytes(content)

@@ -198,7 +198,7 @@ def account(
 
 
 def accounted(seen: Model, phase: ReportPhase, step: Step, convention: Convention, on: Peaks) -> Account:
-    """A step of an outline; for training its prefill, with logits for all tokens. Raises InputError as `account` does."""
+    """A step of an outline; for training its prefill, with logits for all tokens. Raises the errors of `account`."""
     a = Account(phase, convention, work(seen, step, convention), on)
     if a.network_bytes and on.link is None:
         raise InputError("link", None, "bytes/s of the link, over which experts of other chips get their tokens")

@@ -114,7 +114,7 @@ def _summary(a: ReportRequest) -> Iterator[str]:
 
 
 def _fingerprint(model: Model) -> list[tuple[str, str]]:
-    """The report's fingerprint of the model, and the experts' share of the parameters with and without shared experts."""
+    """The report's fingerprint of the model, and the experts' share of parameters with and without shared ones."""
     rows = list(fingerprint(model))
     if every_experts(model):
         routed = int(parameters(model.modules()).experts)
@@ -281,7 +281,7 @@ def _kept_up(f: Frontier) -> str:
 
 
 def _memory(a: ReportRequest) -> list[tuple[str, str]]:
-    """Memory of one rank as the report adds it up: inference, and training with gradients, state and saved activations."""
+    """Memory of one rank by the report's sums: inference, and training with gradients, state and activations."""
     rules, dense = a.rules[0], parameters(a.model.modules()).dense
     experts = [(x, n) for x, n in a.model.modules() if isinstance(x, m.Experts)]
     routed = sum(n * ceil_div(e.experts, a.ep) * e.each for e, n in experts)

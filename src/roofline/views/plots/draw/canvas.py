@@ -1,4 +1,4 @@
-"""What every Matplotlib picture shares: the sheet, its title and note, axes in the theme, the legend, the file."""
+"""Shared parts of the Matplotlib pictures: sheet, title and note, themed axes, legend, file."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ FONT = {
     "pdf.fonttype": 42, "axes.unicode_minus": True, "hatch.linewidth": 0.6, "text.parse_math": False,
 }  # fmt: skip
 MARGIN = 0.12
-"""Inches between the paper's edge and what is printed."""
+"""Inches between the paper's edge and its content."""
 TICK = 8
-"""Points of a tick's label."""
+"""Font size of tick labels in points."""
 MOST_TICKS = 8
-"""Of a linear axis of tokens."""
+"""Largest number of ticks of a linear axis of tokens."""
 METADATA: dict[str, dict[str, None]] = {
     ".svg": {"Date": None},
     ".pdf": {"CreationDate": None},
     ".png": {"Software": None},
 }
-"""No dates, so that the same picture is the same file."""
+"""No dates, so that equal pictures are equal files."""
 
 
 class _Drawing:
-    """Who draws; a process that was forked while somebody did may draw, too."""
+    """Lock of the drawing thread; a process forked during drawing may draw too."""
 
     def __init__(self) -> None:
         self.renew()
@@ -59,10 +59,10 @@ _drawing = _Drawing()
 
 @contextmanager
 def settings(letters: bool = False) -> Iterator[None]:
-    """Our own fonts and sizes whatever the user's Matplotlib is set to; without a window in any case.
+    """Matplotlib settings for drawing: our fonts and sizes, no window, independent of the user's configuration.
 
-    `letters`: text of an SVG stays text, in the reader's font, instead of shapes. Matplotlib has one set of settings
-    for all threads, and draws in one at a time.
+    `letters`: text of an SVG stays text in the reader's font instead of shapes. Matplotlib has one set of settings for
+    all threads, so that only one draws at a time.
     """
     import matplotlib
 
@@ -73,9 +73,10 @@ def settings(letters: bool = False) -> Iterator[None]:
 
 
 def sheet(style: Style, width: float, high: float, title: str = "", note: str = "") -> tuple[Figure, float, float]:
-    """A figure of `width` inches: its title, `high` inches of drawing, its note. And the inches above and below these.
+    """A figure of `width` inches with title, `high` inches of drawing, and note. Returns it with the inches above and
+    below the drawing.
 
-    Title and note are folded where they are wider than the paper.
+    Title and note are wrapped at the paper's width.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -96,7 +97,7 @@ def sheet(style: Style, width: float, high: float, title: str = "", note: str = 
 
 
 def folded(figure: Figure, text: str, room: float, most: int, size: float, weight: str = "normal") -> list[str]:
-    """The lines of a text, none wider than `room` inches nor of more than so many characters."""
+    """Lines of a text, each within `room` inches and a number of characters."""
     while text:
         lines = textwrap.wrap(text, most, break_on_hyphens=False)
         widest = max(text_box(figure, line, size, weight).width / figure.dpi for line in lines)
@@ -107,14 +108,14 @@ def folded(figure: Figure, text: str, room: float, most: int, size: float, weigh
 
 
 def axes(figure: Figure, style: Style, left: float, bottom: float, width: float, height: float) -> Axes:
-    """Axes at a place in inches, in the theme's colours."""
+    """Themed axes at a position in inches."""
     across, up = figure.get_size_inches()
     ax = figure.add_axes((left / across, bottom / up, width / across, height / up))
     return themed(ax, style)
 
 
 def themed(ax: Axes, style: Style) -> Axes:
-    """The theme on axes: no box, a faint grid behind."""
+    """Apply the theme to axes: no frame, a faint grid."""
     colours = style.colours
     ax.set_facecolor(colours.paper)
     ax.set_axisbelow(True)
@@ -135,9 +136,9 @@ PARTS = (tuple(map(float, range(1, 10))), (1.0, 2.0, 3.0, 5.0), (1.0, 2.0, 5.0),
 
 
 def log_axis(axis: XAxis | YAxis, unit: str = "", most: int = 40) -> None:
-    """A logarithmic axis with plain figures at its decades, and between them where it is short; as many as have room.
+    """A logarithmic axis with plain numbers at decades and, on a short axis, between them, as many as fit.
 
-    The axes have their place and limits already.
+    The axes must already have their position and limits.
     """
     from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
@@ -160,7 +161,7 @@ def log_axis(axis: XAxis | YAxis, unit: str = "", most: int = 40) -> None:
 
 
 def _legible(axis: XAxis | YAxis) -> bool:
-    """Whether an axis has ticks whose labels do not meet, each of them the tick's own value in three figures."""
+    """Whether tick labels do not overlap and show each tick's value in three digits."""
     boxes, ticks = tick_boxes(axis), ticks_in_view(axis)
     return (
         bool(boxes)
@@ -170,19 +171,19 @@ def _legible(axis: XAxis | YAxis) -> bool:
 
 
 def view(axis: XAxis | YAxis) -> tuple[float, float]:
-    """The limits of an axis."""
+    """Limits of an axis."""
     low, high = axis.axes.get_xlim() if axis.axis_name == "x" else axis.axes.get_ylim()
     return float(low), float(high)
 
 
 def ticks_in_view(axis: XAxis | YAxis) -> list[float]:
-    """Where an axis has its major ticks."""
+    """Positions of the major ticks."""
     low, high = view(axis)
     return [float(v) for v in axis.get_majorticklocs() if low <= v <= high]
 
 
 def tick_boxes(axis: XAxis | YAxis) -> list[tuple[float, float]]:
-    """From where to where the major ticks' labels of a logarithmic axis reach along it, in pixels of the page."""
+    """Extents of the major tick labels along a logarithmic axis, in pixels."""
     low, high = view(axis)
     frame, across = axis.axes.get_window_extent(), axis.axis_name == "x"
     start, long = (frame.x0, frame.width) if across else (frame.y0, frame.height)
@@ -195,7 +196,7 @@ def tick_boxes(axis: XAxis | YAxis) -> list[tuple[float, float]]:
 
 
 def powers_of_two(low: int, high: int) -> list[int]:
-    """The ticks of an axis of whole numbers: every power of two in it, or every other one where these are many."""
+    """Ticks of an axis of whole numbers: every power of two, or every other one if there are many."""
     powers = [2**k for k in range(41) if low <= 2**k <= high + 1]
     return powers[:: 2 if len(powers) > 11 else 1]
 
@@ -231,7 +232,7 @@ def power_ticks(ax: Axes, low: int, high: int) -> None:
 
 
 def handles(style: Style, entries: Sequence[tuple[str, str, ColorType]]) -> list[Artist]:
-    """Legend marks: (label, marker or `patch` or `line` or `hollow…`, colour)."""
+    """Legend handles: (label, marker or `patch` or `line` or `hollow…`, colour)."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -254,7 +255,7 @@ def handles(style: Style, entries: Sequence[tuple[str, str, ColorType]]) -> list
 def legend(
     figure: Figure, style: Style, entries: Sequence[tuple[str, str, ColorType]], x: float, y: float, **place: Any
 ) -> Any:
-    """A legend at a place in inches from the lower left."""
+    """A legend at a position in inches from the lower left."""
     across, up = figure.get_size_inches()
     options = {
         "loc": "upper left", "frameon": False, "labelcolor": style.colours.ink, "fontsize": 8, "borderaxespad": 0.0,
@@ -264,12 +265,12 @@ def legend(
 
 
 def save(figure: Figure, path: Path, style: Style) -> None:
-    """PNG, SVG or PDF by the file's ending."""
+    """Save as PNG, SVG or PDF, by the file's ending."""
     figure.savefig(path, dpi=style.dpi, facecolor=figure.get_facecolor(), metadata=METADATA[path.suffix.lower()])
 
 
 def svg(figure: Figure, style: Style) -> str:
-    """The text of an SVG."""
+    """The SVG text of a figure."""
     text = io.StringIO()
     figure.savefig(text, format="svg", facecolor=figure.get_facecolor(), metadata=METADATA[".svg"])
     return text.getvalue()

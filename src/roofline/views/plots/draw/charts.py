@@ -1,4 +1,4 @@
-"""Shares, parameters and quantities by operation as bars; memory over context as a stack."""
+"""Bars for shares, parameters and quantities by operation, and stacked memory over context."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
 LEGEND = 1.5
 ROW = 0.34
-"""Inches of a bar and the room around it."""
+"""Inches of a bar with its spacing."""
 INSIDE = 75
-"""Percent from which a bar holds its own label."""
+"""Share in percent from which a bar holds its own label."""
 SEEN = 0.0005
-"""The least share that is drawn."""
+"""Smallest share that is drawn."""
 
 
 def on_colour(colour: str) -> str:
-    """Black or white, whichever contrasts more with a colour (WCAG 2.2, relative luminance)."""
+    """Black or white, whichever has more contrast with a colour (WCAG 2.2, relative luminance)."""
     parts = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
     red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
     return "#000000" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 else "#ffffff"
 
 
 def draw_shares(plot: SharesPlot, style: Style) -> Figure:
-    """A stacked bar for each quantity of each phase, with the shares that have room written in."""
+    """A stacked bar for each quantity of each phase; shares are labelled if there is room."""
     theme = style.colours
     phases = list(dict.fromkeys(b.phase for b in plot.bars))
     beside = LEGEND if style.legend == "beside" else 0.0
@@ -102,7 +102,7 @@ def draw_parameters(plot: ParametersPlot, style: Style) -> Figure:
 
 
 def draw_memory(plot: MemoryPlot, style: Style) -> Figure:
-    """Terms stacked over the context, a line for each chip's memory, and where it is full."""
+    """Terms stacked over the context, with a line for each chip's memory and a mark where it is full."""
     theme, gigabyte = style.colours, 1e9
     left, wide, high = 0.8, 5.4, 3.9
     beside = 2.4 if style.legend == "beside" else 0.0
@@ -144,7 +144,7 @@ def draw_memory(plot: MemoryPlot, style: Style) -> Figure:
 
 
 def _name_line(ax: Axes, level: float, text: str, taken: list[Rectangle], style: Style) -> None:
-    """A text at the left or right end of a level line, above it, below it or further up: where no other is."""
+    """Label a level line at its left or right end, above, below or further up, where there is room."""
     from matplotlib.patheffects import withStroke
 
     theme, frame, scale = style.colours, ax.get_window_extent(), ax.figure.dpi / 72
@@ -164,7 +164,7 @@ def _name_line(ax: Axes, level: float, text: str, taken: list[Rectangle], style:
 
 
 def draw_bars(plot: BarsPlot, style: Style) -> Figure:
-    """A panel for each quantity, a bar for each phase of each operation, on logarithmic axes."""
+    """A panel for each quantity with bars by phase and operation, on logarithmic axes."""
     theme = style.colours
     left, each, gap = 0.35 + 0.078 * max(len(o) for o in plot.operations), 2.35, 0.25
     beside = 1.2 if style.legend == "beside" else 0.0

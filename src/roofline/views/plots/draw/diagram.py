@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from matplotlib.patches import Patch
 
 WIDE, TALL, GAP, BETWEEN, HEAD = 2.15, 0.34, 0.12, 0.55, 0.34
-"""Inches: of a box, between two, between columns, of a column's title."""
+"""Inches: box width and height, gaps between boxes and columns, and column title."""
 BESIDE = 0.12
-"""Inches between paths side by side."""
+"""Inches between parallel paths."""
 
 
 @dataclass
 class Strokes:
-    """What is drawn in one go: boxes, their coloured edges, lines, and where they point down or to the right."""
+    """Shapes drawn in one call: boxes, coloured edges, lines, and arrowheads down and to the right."""
 
     boxes: list[Patch] = field(default_factory=list)
     edges: list[tuple[Patch, str]] = field(default_factory=list)
@@ -52,7 +52,7 @@ def draw_diagram(plot: DiagramPlot, style: Style) -> Figure:
 
 
 def _wide(column: Stack) -> float:
-    """Inches of a column."""
+    """Width of a column in inches."""
     return column.lanes * (WIDE + BESIDE) - BESIDE
 
 

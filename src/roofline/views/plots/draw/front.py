@@ -1,4 +1,4 @@
-"""A Pareto front: tokens per second of a chip over those of a user, each plan in words."""
+"""A Pareto front: tokens/s per chip over tokens/s per user, with a list of the plans."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDE, HIGH, LINE = 6.6, 3.9, 0.17
-"""Inches of the axes, and of a line of the list below."""
+"""Inches of the axes, and of a line of the list."""
 
 
 def draw_front(plot: FrontPlot, style: Style) -> Figure:
-    """The plans as steps from one to the next, numbered, and the list of what they are below."""
+    """Numbered plans joined by steps, and the list of plans below."""
     theme, left, number = style.colours, 0.85, len(plot.plans)
     beside = 1.5 if style.legend == "beside" else 0.0
     listed = LINE * number + 0.1

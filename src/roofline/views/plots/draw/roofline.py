@@ -1,4 +1,4 @@
-"""The log–log roofline: ceilings and slopes, points at their expected performance, the speed of light above them."""
+"""The log–log roofline: ceilings, slopes, and points at expected performance and at the speed of light."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ if TYPE_CHECKING:
 
 Range = tuple[float, float]
 PANEL = (5.6, 4.4)
-"""Inches of a panel's axes where it is the only one; two share a row."""
+"""Inches of a single panel's axes; two share a row."""
 LEGEND = 1.45
 WIDEST = 12.0
-"""Inches of a legend in a picture of its own, unless one name alone takes more."""
+"""Width in inches of a separate legend, unless one name is longer."""
 ROOM = 1.8
 """Factor between the outermost point and the edge of the frame."""
 HOLLOW = 4.0
 FAR = 36
-"""Points between a ceiling and its name, at most."""
+"""Largest distance in points between a ceiling and its label."""
 
 
 def size_of(point: RooflinePoint) -> float:
-    """Area of a mark, points²: by its share of the step's time."""
+    """Area of a mark in points², by its share of the step's time."""
     return 26.0 + 420.0 * point.share
 
 
 def frame(plot: RooflinePlot) -> tuple[Range, Range]:
-    """The axes' ranges that hold every point and every ridge, and little else."""
+    """Ranges of the axes that just contain every point and ridge."""
     x = [p.intensity for panel in plot.panels for p in panel.points]
     y = [v for panel in plot.panels for p in panel.points for v in (p.performance, p.light)]
     for panel in plot.panels:
@@ -52,7 +52,8 @@ def frame(plot: RooflinePlot) -> tuple[Range, Range]:
 
 
 def breaks(plot: RooflinePlot) -> tuple[Range, ...]:
-    """The x ranges of a broken axis: up to the last memory-bound point, and from the ridge on; one without a gap."""
+    """The x ranges of a broken axis: up to the last memory-bound point, and from the ridge on; one range if there is no
+    gap."""
     whole = frame(plot)[0]
     ridges = [c.ridge for panel in plot.panels for c in panel.roof.ceilings if not c.vector]
     x = [p.intensity for panel in plot.panels for p in panel.points]
@@ -64,7 +65,7 @@ def breaks(plot: RooflinePlot) -> tuple[Range, ...]:
 
 
 def draw_roofline(plot: RooflinePlot, style: Style) -> Figure:
-    """One panel a chip on the same axes, the other chips' roofs faint behind."""
+    """One panel per chip on the same axes, with the other chips' roofs faint behind."""
     spans = breaks(plot) if style.broken else (frame(plot)[0],)
     across = 1 if len(plot.panels) == 1 else 2
     down = ceil_div(len(plot.panels), across)
@@ -87,7 +88,7 @@ def draw_roofline(plot: RooflinePlot, style: Style) -> Figure:
 
 @dataclass(frozen=True)
 class _Spot:
-    """Where a panel stands: its box in inches, what is written above it, and whether it is the first of its row."""
+    """Position of a panel: its box in inches, its title, and whether it is the first of its row."""
 
     box: tuple[float, float, float, float]
     name: str
@@ -98,7 +99,7 @@ def _panel(
     figure: Figure, style: Style, spot: _Spot, plot: RooflinePlot, panel: Panel, others: Sequence[DrawnRoof],
     spans: Sequence[Range],
 ) -> None:  # fmt: skip
-    """A panel's axes: one, or one for each part of a broken axis."""
+    """Axes of a panel: one, or one for each part of a broken axis."""
     x, y, wide, high = spot.box
     decades = [max(0.5, log10(b / a)) for a, b in spans]
     gap = 0.14
@@ -140,7 +141,7 @@ def _panel(
 
 
 def _ticks_apart(left: XAxis, right: XAxis) -> None:
-    """The part of a broken axis with more ticks gives up the one next to the gap where their labels would meet."""
+    """Remove the tick nearest to the gap of a broken axis if labels would overlap, from the part with more ticks."""
     from matplotlib.ticker import FixedLocator
 
     ends = tick_boxes(left)[-1:], tick_boxes(right)[:1]
@@ -154,7 +155,7 @@ def _ticks_apart(left: XAxis, right: XAxis) -> None:
 
 
 def _slashes(left: Axes, right: Axes, style: Style) -> None:
-    """The marks of a broken axis, at the bottom of both parts."""
+    """Break marks at the bottom of both parts of a broken axis."""
     for ax, end in ((left, 1), (right, 0)):
         ax.plot(
             [end], [0], transform=ax.transAxes, marker=[(-0.6, -1), (0.6, 1)], markersize=9, linestyle="none",
@@ -165,7 +166,7 @@ def _slashes(left: Axes, right: Axes, style: Style) -> None:
 def _fill(
     ax: Axes, style: Style, plot: RooflinePlot, panel: Panel, others: Sequence[DrawnRoof], *, last: bool, first: bool
 ) -> None:
-    """Everything of a panel that falls into these axes."""
+    """Draw everything of a panel within these axes."""
     theme, span = style.colours, ax.get_xlim()
     taken = labels.Taken()
     for roof in others:
@@ -202,7 +203,7 @@ def _fill(
 
 
 def lines(roof: DrawnRoof, span: Range) -> list[tuple[tuple[tuple[float, float], tuple[float, float]], str]]:
-    """The straight lines of a roof within a range of x, as ((x, x), (y, y)) with their line style."""
+    """Straight lines of a roof within a range of x, as ((x, x), (y, y)) with their line style."""
     segments: list[tuple[tuple[tuple[float, float], tuple[float, float]], str]] = []
     top = roof.ceilings[0]
     for slope in roof.slopes:
@@ -219,7 +220,7 @@ def lines(roof: DrawnRoof, span: Range) -> list[tuple[tuple[tuple[float, float],
 
 
 def _rings(points: Sequence[RooflinePoint]) -> list[tuple[RooflinePoint, float]]:
-    """Points with their sizes, largest first; those at one place get rims around each other, so that all are seen."""
+    """Points with their sizes, largest first; coinciding points become concentric rings, so that all are visible."""
     ordered = sorted(points, key=lambda p: (p.intensity, p.performance, p.light))
     sized: list[tuple[RooflinePoint, float]] = []
     for _, same in groupby(ordered, key=lambda p: (p.intensity, p.performance)):
@@ -229,7 +230,7 @@ def _rings(points: Sequence[RooflinePoint]) -> list[tuple[RooflinePoint, float]]
 
 
 def longest(points: Sequence[RooflinePoint], most: int = MOST_NAMED) -> list[RooflinePoint]:
-    """Of each phase the points with the largest shares of its time, which are named."""
+    """For each phase the points with the largest shares of its time, which are named."""
     rank: Counter[str] = Counter()
     named = []
     for point in sorted(points, key=lambda p: -p.share):
@@ -240,7 +241,7 @@ def longest(points: Sequence[RooflinePoint], most: int = MOST_NAMED) -> list[Roo
 
 
 def _merged(ax: Axes, points: Sequence[RooflinePoint]) -> list[tuple[RooflinePoint, str]]:
-    """One label for points whose marks lie on each other, the largest share first."""
+    """One label for coinciding points, the largest share first."""
     figure = ax.figure
     scale = figure.dpi / 72
     groups: list[tuple[RooflinePoint, list[str]]] = []
@@ -261,9 +262,9 @@ def _merged(ax: Axes, points: Sequence[RooflinePoint]) -> list[tuple[RooflinePoi
 def _name_roof(
     ax: Axes, style: Style, roof: DrawnRoof, taken: labels.Taken, last: bool, first: bool
 ) -> list[labels.Label]:
-    """Peaks along their ceilings, bandwidths along their slopes, ridges at the foot of theirs.
+    """Label peaks along ceilings, bandwidths along slopes, and ridge points at the bottom.
 
-    Returns the peaks for which there is no room at their ceilings.
+    Returns the peaks that do not fit at their ceilings.
     """
     theme, span, low = style.colours, ax.get_xlim(), ax.get_ylim()[0]
     figure = ax.figure
@@ -287,7 +288,7 @@ def _name_roof(
 
 
 def _name_ceiling(ax: Axes, style: Style, ceiling: Ceiling, taken: labels.Taken) -> labels.Label | None:
-    """Writes a peak along its ceiling, on one line or two, where nothing is; else the label to put elsewhere."""
+    """Write a peak along its ceiling in one or two lines if there is room; otherwise return its label."""
     figure = ax.figure
     scale, right = figure.dpi / 72, ax.get_xlim()[1]
     px, py = ax.transData.transform((right, ceiling.peak))
@@ -313,19 +314,19 @@ def _name_ceiling(ax: Axes, style: Style, ceiling: Ceiling, taken: labels.Taken)
 
 
 def _neighbours(marks: Sequence[labels.Rectangle], width: float, room: float, spot: tuple[float, float]) -> int:
-    """Marks above or below a text of that width: it takes the place of their labels."""
+    """Marks above or below a text of that width, whose labels it would displace."""
     return sum(spot[0] - room < b[2] and b[0] < spot[0] + width + room for b in marks)
 
 
 def _box(spot: tuple[float, float], size: tuple[float, float]) -> labels.Rectangle:
-    """The box of a size, in pixels, whose lower left is the spot."""
+    """Box of a size in pixels with its lower left at the spot."""
     return (spot[0], spot[1], spot[0] + size[0], spot[1] + size[1])
 
 
 def _free(
     spots: Iterable[tuple[float, float]], size: tuple[float, float], taken: labels.Taken
 ) -> labels.Rectangle | None:
-    """The first box at a spot that nothing is in."""
+    """The first box at a spot that is free."""
     boxes = (_box(spot, size) for spot in spots)
     return next((b for b in boxes if not any(labels.overlap(b, other) for other in taken.all)), None)
 
@@ -333,14 +334,14 @@ def _free(
 def _write(
     ax: Axes, style: Style, text: str, box: labels.Rectangle, taken: labels.Taken, colour: str, **how: str | float
 ) -> None:
-    """Writes into a box, in pixels."""
+    """Write into a box given in pixels."""
     taken.texts.append(box)
     x, y = ax.transData.inverted().transform(((box[0] + box[2]) / 2, (box[1] + box[3]) / 2))
     labels.write_labels(ax, x, y, text, colour, 7.5, style.colours.paper, **how)
 
 
 def _name_slope(ax: Axes, style: Style, label: str, rate: float, peak: float, taken: labels.Taken) -> None:
-    """The bandwidth, written along its line: above it or else below, within the axes; upright where it is too short."""
+    """Write the bandwidth along its line, above or below it within the axes; upright if the line is too short."""
     (x_low, x_high), (y_low, _) = ax.get_xlim(), ax.get_ylim()
     start, end = max(x_low, y_low / rate), min(x_high, peak / rate)
     if start >= end:
@@ -378,7 +379,7 @@ def _name_slope(ax: Axes, style: Style, label: str, rate: float, peak: float, ta
 
 # -- the legend ----------------------------------------------------------------------------------------------------
 def entries(plot: RooflinePlot, style: Style) -> list[tuple[str, str, str]]:
-    """Colours of the groups, markers of the phases, what the hollow marks are."""
+    """Legend entries: colours of groups, markers of phases, and hollow marks."""
     points = [p for panel in plot.panels for p in panel.points]
     theme = style.colours
     colours, markers = colours_of((p.group for p in points), theme), marker_of(p.phase for p in points)
@@ -393,7 +394,7 @@ def entries(plot: RooflinePlot, style: Style) -> list[tuple[str, str, str]]:
 
 
 def draw_legend(plot: RooflinePlot, style: Style) -> Figure:
-    """A picture of the legend alone: every group in every phase it has, a column for each phase if there is room."""
+    """A picture with only the legend: every group in every phase that has it, in columns by phase if there is room."""
     points = [p for panel in plot.panels for p in panel.points]
     theme = style.colours
     colours, markers = colours_of((p.group for p in points), theme), marker_of(p.phase for p in points)
@@ -416,7 +417,7 @@ def draw_legend(plot: RooflinePlot, style: Style) -> Figure:
 
 
 def _legend_size(style: Style, entries: Sequence[tuple[str, str, str]], columns: int) -> tuple[float, float]:
-    """Inches across, with margins, and up that a legend of its own takes in so many columns."""
+    """Width with margins and height in inches of a separate legend with this many columns."""
     figure, _, _ = sheet(style, WIDEST, WIDEST)
     box = legend(figure, style, entries, 0.0, WIDEST, ncols=columns).get_window_extent()
     return box.width / style.dpi + 2 * MARGIN, box.height / style.dpi

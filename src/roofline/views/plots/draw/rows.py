@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MARKED = 40
-"""Points of a line that are marked one by one."""
+"""Largest number of points of a line that are marked individually."""
 
 
 def draw_rows(plot: RowsPlot, style: Style) -> Figure:
-    """A line for each combination; both axes are logarithmic where all values are positive."""
+    """A line for each combination; an axis is logarithmic if all its values are positive."""
     theme = style.colours
     left, wide, high = 0.95, 5.6, 3.6
     longest = max(len(line.label) for line in plot.curves)

@@ -1,4 +1,4 @@
-"""A server under traffic: requests and shares over time, above the distributions of their times."""
+"""A simulated server: requests and shares over time, above the distributions of their times."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MARKED = (0.5, 0.9, 0.99)
-"""Shares of requests whose times are written in."""
+"""Shares of requests whose times are labelled."""
 LEAST = 2.0
-"""Factor that an axis of times spans at least."""
+"""Smallest range of a time axis, as a factor."""
 
 
 def draw_simulation(plot: SimulationPlot, style: Style) -> Figure:
@@ -62,7 +62,7 @@ def draw_simulation(plot: SimulationPlot, style: Style) -> Figure:
 def _over_time(
     ax: Axes, times: Sequence[float], quantities: Sequence[Traced], style: Style, first: int, scale: float
 ) -> None:
-    """Steps of the mean in each piece of time."""
+    """Step curves of the mean in each time interval."""
     from matplotlib.ticker import FuncFormatter
 
     edges = [0.0, *times]
@@ -76,7 +76,7 @@ def _over_time(
 
 
 def _distribution(ax: Axes, drawn: Distributed, style: Style, first: bool) -> None:
-    """The share of requests over the time that they do not exceed; some of them written in, and what was asked for."""
+    """Share of requests over the time that they do not exceed, with some quantiles and the limit labelled."""
     theme = style.colours
     known = [(x, share) for x, share in zip(drawn.seconds, drawn.shares, strict=True) if x > 0]
     ax.set_xscale("log")

@@ -1,4 +1,4 @@
-"""The memory of training ranks over a step: a panel for each stage, its constant state below what the passes add."""
+"""Memory of training ranks over a step: a panel for each stage, with its constant state below what the passes add."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDE, HIGH, BETWEEN = 6.6, 1.35, 0.42
-"""Inches of a panel, and between two."""
+"""Inches of a panel, and between two panels."""
 
 
 def draw_step_memory(plot: StepMemoryPlot, style: Style) -> Figure:
-    """One panel below the other, on one axis of time."""
+    """Panels below each other on one time axis."""
     left, number = 0.85, len(plot.stages)
     beside = 1.5 if style.legend == "beside" else 0.0
     high = number * HIGH + number * BETWEEN + 0.3
@@ -44,7 +44,7 @@ def draw_step_memory(plot: StepMemoryPlot, style: Style) -> Figure:
 
 
 def _panel(ax: Axes, stage: StageMemory, plot: StepMemoryPlot, style: Style, most: float) -> None:
-    """One stage: its state, what is above it while the passes run, and what the chip has."""
+    """One stage: its state, the memory of the passes above it, and the capacity."""
     from matplotlib.ticker import FuncFormatter
 
     theme = style.colours

@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from matplotlib.typing import ColorType, LineStyleType
 
 LETTERS = {"memory": "M", "compute": "C", "latency": "L", "network": "N"}
-"""What limits a cell, in its corner; launches are latency."""
+"""Bottleneck of a cell, in its corner; launches count as latency."""
 UNFIT = "does not fit; figures\nas if it did"
 FAINT = 0.4
-"""How much of its colour a curve keeps beyond the memory."""
+"""Opacity of a curve beyond the memory limit."""
 LEAST = 1.5
-"""Factor that an axis spans, so that a curve that hardly changes is seen to."""
+"""Smallest range of an axis as a factor, so that a flat curve looks flat."""
 DASHES: tuple[LineStyleType, ...] = ("-", (0, (6, 1.5)), (0, (3, 1.2)), (0, (1, 1)))
 
 
 def draw_sweep(plot: SweepPlot, style: Style) -> Figure:
-    """Tokens/s above, seconds a step below, a colour for each chip; crossings on the lower axes."""
+    """Tokens/s above, seconds per step below, with a colour for each chip; bottleneck changes on the lower axes."""
     theme = style.colours
     left, wide, high, between = 0.85, 5.6, 2.3, 0.3
     names = [c.chip for c in plot.curves]
@@ -72,7 +72,7 @@ def draw_sweep(plot: SweepPlot, style: Style) -> Figure:
 
 
 def _memory_ends(ax: Axes, curve: Curve, y: tuple[float, ...], colour: str, dash: LineStyleType) -> None:
-    """A curve as far as its steps fit in memory; faint beyond a bar across it."""
+    """Draw a curve as far as its steps fit in memory; faint beyond a bar across it."""
     n, end = curve.fitting, curve.unfit_from
     ax.plot(curve.values[:n], y[:n], color=colour, linewidth=1.8, linestyle=dash, zorder=3)
     if end is None:
@@ -84,7 +84,7 @@ def _memory_ends(ax: Axes, curve: Curve, y: tuple[float, ...], colour: str, dash
 
 
 def _widen(ax: Axes) -> None:
-    """A logarithmic y axis that spans at least LEAST, what it spans already in the middle."""
+    """Extend a logarithmic y axis to span at least LEAST, around its present middle."""
     low, high = ax.get_ylim()
     if high / low < LEAST:
         more = (LEAST * low / high) ** 0.5
@@ -92,7 +92,7 @@ def _widen(ax: Axes) -> None:
 
 
 def _crossings(ax: Axes, plot: SweepPlot, style: Style) -> None:
-    """A ring on the curve where its limit changes: filled for the floor's, hollow for the expected one's."""
+    """A ring where the bottleneck changes: filled for the floor, hollow for the expected time."""
     theme = style.colours
     taken = labels.Taken()
     named: list[labels.Label] = []
@@ -116,7 +116,7 @@ def _crossings(ax: Axes, plot: SweepPlot, style: Style) -> None:
 
 
 def _between(x: tuple[int, ...], y: tuple[float, ...], at: int) -> float:
-    """The height of a drawn line at a place between its points, on logarithmic axes."""
+    """Height of a drawn line between its points, on logarithmic axes."""
     i = next(i for i, value in enumerate(x) if value >= at)
     if x[i] == at or i == 0:
         return y[i]
@@ -125,7 +125,8 @@ def _between(x: tuple[int, ...], y: tuple[float, ...], at: int) -> float:
 
 
 def draw_map(plot: MapPlot, style: Style) -> Figure:
-    """Cells shaded by tokens/s with tokens/s and time written in; hatched where it does not fit, ruled off by bound."""
+    """Cells shaded by tokens/s with tokens/s and time as text; hatched where memory does not suffice, with lines
+    between bottlenecks."""
     from matplotlib.colors import LinearSegmentedColormap, LogNorm, to_hex
     from matplotlib.patches import Rectangle
 
@@ -166,7 +167,7 @@ def draw_map(plot: MapPlot, style: Style) -> Figure:
 
 
 def _bounds(ax: Axes, plot: MapPlot, colour: str) -> None:
-    """A line between cells that different things limit."""
+    """Lines between cells with different bottlenecks."""
     rows = plot.rows
     for i, row in enumerate(rows):
         for j, c in enumerate(row):

@@ -1,4 +1,4 @@
-"""A tornado: what each knob does to a step's time over its range, the widest swing on top."""
+"""A tornado: the effect of each knob on a step's time over its range, the widest swing on top."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LEFT, WIDE, ROW, HEAD, GAP = 1.5, 3.1, 0.3, 0.34, 0.3
-"""Inches: room for the knobs' names, of the bars, of one bar, of a panel's title, between panels."""
+"""Inches: knob names, bars, one bar, panel title, and gap between panels."""
 
 
 def draw_tornado(plot: TornadoPlot, style: Style) -> Figure:
-    """A column of panels for each phase; the same axis throughout, logarithmic about no change."""
+    """A column of panels for each phase, with the same logarithmic axis around no change."""
     phases = list(dict.fromkeys(p.phase for p in plot.panels))
     kinds = list(dict.fromkeys(p.kind for p in plot.panels))
     rows = {k: max(len(p.swings) for p in plot.panels if p.kind == k) for k in kinds}
