@@ -22,6 +22,8 @@ TableCell: TypeAlias = Count | str | tuple[Count, Count] | None
 """A value under a column: a number of its unit, a word, an interval, or nothing."""
 GAP = 2
 """Blanks between two columns."""
+LEAST_VALUE = 12
+"""Characters of a line that the value of a fact has at least."""
 TOGETHER = re.compile(r"(?<=\d) (?=[%A-Za-zµ])|(?<=[×±≤≥]) ")
 """Blanks at which no line breaks: between a number and its unit, and behind a sign."""
 JOINT = "\ue000"
@@ -97,6 +99,9 @@ class Table(Figured):
     def fitted(self, width: int) -> FittedTable:
         """The columns that `width` characters have room for, chosen by `Column.drop`, and how wide each of them is."""
         natural = self.widths()
+        if self.facts:
+            name, value = natural
+            return FittedTable(self, (0, 1), (name, min(value, max(LEAST_VALUE, width - name - GAP))))
         pairs = zip(self.columns, natural, strict=True)
         least = [min(w, max(c.long, len(c.name))) if c.long else w for c, w in pairs]
         filled = [any(row[i] for row in (*self.cells, *self.total_cells)) for i in range(len(self.columns))]

@@ -82,7 +82,8 @@ def chips_table(chips: dict[str, Chip]) -> Table:
     columns = (
         Column("Chip"), Column("Name", drop=6), Column("bf16 or fp16", "FLOP/s", drop=1),
         Column("fp8", "FLOP/s", drop=4),
-        Column("Memory", "B"), Column("Bandwidth", "B/s"), Column("Ridge", "plain", drop=3), Column("TDP", "W", drop=5),
+        Column("Memory", "B"), Column("Bandwidth", "B/s"), Column("Ridge FLOP/B", "plain", drop=3),
+        Column("TDP", "W", drop=5),
         Column("$/h", "USD", drop=2),
     )  # fmt: skip
     rows = tuple(
