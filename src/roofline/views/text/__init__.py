@@ -1,1 +1,1 @@
-"""Results as text for a terminal."""
+"""Results as terminal text."""

@@ -1,4 +1,4 @@
-"""A table once, printed for a terminal, as Markdown or as CSV."""
+"""A table that prints to a terminal, as Markdown or as CSV."""
 
 from __future__ import annotations
 
@@ -19,48 +19,49 @@ from roofline.declared.units import written
 from roofline.extras import check_frames
 
 TableCell: TypeAlias = Count | str | tuple[Count, Count] | None
-"""A value under a column: a number of its unit, a word, an interval, or nothing."""
+"""A table cell: a number with a unit, a word, an interval, or None."""
 GAP = 2
-"""Blanks between two columns."""
+"""Spaces between two columns."""
 LEAST_VALUE = 12
 """Characters of a line that the value of a fact has at least."""
 TOGETHER = re.compile(r"(?<=\d) (?=[%A-Za-zµ])|(?<=[×±≤≥]) ")
-"""Blanks at which no line breaks: between a number and its unit, and behind a sign."""
+"""Spaces that do not break: between a number and its unit, and after a sign."""
 JOINT = "\ue000"
-"""What stands for such a blank while lines are broken, a character for private use."""
+"""Private-use character that replaces such a space during wrapping."""
 WIDEST = 120
-"""Characters of a line at most, in a wider window and in a file or pipe too; `--wide` has no limit."""
+"""Maximum line width, also in wider windows, files and pipes; `--wide` removes the limit."""
 _ALL_COLUMNS: ContextVar[bool] = ContextVar("_ALL_COLUMNS", default=False)
 
 
 @dataclass(frozen=True)
 class Column(Figured):
-    """A heading and the unit of the values below it, one of `roofline.declared.units.TEXTS`; words have none."""
+    """A heading and the unit of its values, one of `roofline.declared.units.TEXTS`; words have none."""
 
     FIGURES: ClassVar[Units] = dict.fromkeys(("name", "unit"), "")
 
     name: str
     unit: str = ""
     drop: int = 0
-    """Where a table is too wide empty columns go first, then those with the highest number, then those with 0 from the
-    last; the first column stays."""
+    """Order in which columns are left out of a table that is too wide: empty ones, then the highest number, then 0 from
+    the last; the first column stays."""
     long: int = 0
-    """Of text that may be cut there, the characters that are kept at least; 0 for what stays whole."""
+    """Characters to which text may be truncated; 0 for text that is never truncated."""
 
     @property
     def right(self) -> bool:
-        """Numbers stand to the right."""
+        """Whether values are aligned to the right, as numbers are."""
         return bool(self.unit)
 
     @property
     def header(self) -> str:
-        """The name in a file, with an SI unit where it has one."""
+        """Column name in a file, with its SI unit, if any."""
         return f"{self.name} ({self.unit})" if self.unit in ("s", "B", "FLOP", "FLOP/B", "USD") else self.name
 
 
 @dataclass(frozen=True)
 class Table(Figured):
-    """Rows of values under columns; `total` rows come last, set apart. `name`: of its file; `hidden`: only a file."""
+    """Rows of values under columns; `total` rows come last, set apart. `name`: file name; `hidden`: only written to
+    files."""
 
     FIGURES: ClassVar[Units] = dict.fromkeys(("name", "columns", "rows", "total"), "")
 
@@ -71,16 +72,16 @@ class Table(Figured):
     name: str = ""
     hidden: bool = False
     facts: bool = False
-    """Names and values of one thing, not records: a long value runs over several lines."""
+    """Names and values of one object instead of records: a long value wraps over several lines."""
 
     @cached_property
     def cells(self) -> tuple[tuple[str, ...], ...]:
-        """The rows as a person reads them."""
+        """Rows as displayed text."""
         return tuple(map(self._texts, self.rows))
 
     @cached_property
     def total_cells(self) -> tuple[tuple[str, ...], ...]:
-        """The total rows as a person reads them."""
+        """Total rows as displayed text."""
         return tuple(map(self._texts, self.total))
 
     def _texts(self, row: tuple[TableCell, ...]) -> tuple[str, ...]:
@@ -88,16 +89,16 @@ class Table(Figured):
 
     @property
     def header(self) -> tuple[str, ...]:
-        """The columns' names in a file."""
+        """Column names in a file."""
         return tuple(c.header for c in self.columns)
 
     def widths(self) -> list[int]:
-        """Characters each column takes where nothing is wrapped."""
+        """Width of each column in characters, without wrapping."""
         body = [[c.name for c in self.columns], *self.cells, *self.total_cells]
         return [max(len(row[i]) for row in body) for i in range(len(self.columns))]
 
     def fitted(self, width: int) -> FittedTable:
-        """The columns that `width` characters have room for, chosen by `Column.drop`, and how wide each of them is."""
+        """The columns that fit into `width` characters, chosen by `Column.drop`, with their widths."""
         natural = self.widths()
         if self.facts:
             name, value = natural
@@ -121,13 +122,13 @@ class Table(Figured):
         return csv_text(self.header, [*self.rows, *self.total])
 
     def parquet(self) -> bytes:
-        """A column of plain figures for each of the table's; the totals are left out."""
+        """Parquet with plain figures in the table's columns, without totals."""
         return parquet(self.header, self.rows)
 
 
 @dataclass(frozen=True)
 class FittedTable:
-    """A table as wide as there is room: the places of the columns shown, and their widths."""
+    """A table fitted to the available width: indices of the columns shown, and their widths."""
 
     table: Table
     shown: tuple[int, ...]
@@ -135,19 +136,19 @@ class FittedTable:
 
     @property
     def dropped(self) -> tuple[str, ...]:
-        """The names of the columns that are not shown."""
+        """Names of the columns that are not shown."""
         return tuple(c.name for i, c in enumerate(self.table.columns) if i not in self.shown)
 
     @property
     def cut(self) -> tuple[str, ...]:
-        """The names of the columns in which text is cut."""
+        """Names of the columns with truncated text."""
         natural = self.table.widths()
         pairs = zip(self.shown, self.widths, strict=True)
         return () if self.table.facts else tuple(self.table.columns[i].name for i, w in pairs if w < natural[i])
 
     @property
     def lines(self) -> Iterator[tuple[str, bool]]:
-        """Lines, and whether each is set off: heading, rule and rows, a row a line."""
+        """Lines of heading, rule and rows, and whether each is emphasized; one line per row."""
         yield self._line(tuple(c.name for c in self.table.columns)), True
         rule = "─" * _total(self.widths)
         yield rule, False
@@ -181,14 +182,14 @@ def _cut(text: str, most: int) -> str:
 
 
 def _total(widths: Iterable[int]) -> int:
-    """Characters of columns beside one another."""
+    """Total width of adjacent columns."""
     each = tuple(widths)
     return sum(each) + GAP * (len(each) - 1)
 
 
 @contextmanager
 def all_columns(asked: bool) -> Iterator[None]:
-    """Within it, where `asked`, tables have all their columns and whole texts, however wide: `--wide`."""
+    """Context in which tables show all columns and whole texts if `asked`, at any width: `--wide`."""
     token = _ALL_COLUMNS.set(asked)
     try:
         yield
@@ -197,7 +198,7 @@ def all_columns(asked: bool) -> Iterator[None]:
 
 
 def print_table(table: Table) -> None:
-    """To stdout, as wide as a line may be."""
+    """Print a table to stdout, at most as wide as a line may be."""
     print_tables((table, ""))
 
 
@@ -214,7 +215,7 @@ def print_json(data: object) -> None:
 
 
 def print_tables(*tables: tuple[Table, str]) -> None:
-    """Tables; below each the columns that have no room, then its note."""
+    """Print tables; each is followed by the columns that did not fit and its note."""
     width = window_width()
     for i, (table, note) in enumerate(tables):
         if i:
@@ -230,7 +231,7 @@ def print_tables(*tables: tuple[Table, str]) -> None:
 
 
 def missing_text(fitted: FittedTable, width: int) -> str:
-    """Which columns a table of `width` characters lacks, and how to have them; nothing where it has all."""
+    """The columns that a table of `width` characters lacks, and how to show them; empty if it has all."""
     said = [f"not shown at {width} columns: {', '.join(fitted.dropped)}"] if fitted.dropped else []
     if fitted.cut:
         where = "cut" if said else f"cut at {width} columns"
@@ -239,13 +240,13 @@ def missing_text(fitted: FittedTable, width: int) -> str:
 
 
 def plain_text(table: Table) -> str:
-    """Columns padded with spaces, nothing cut: for files and whoever reads them line by line."""
+    """Columns padded with spaces and not truncated, for files and line-by-line readers."""
     lines = [line for line, _ in table.fitted(sys.maxsize).lines]
     return "\n".join([inert_line(table.title), *lines] if table.title else lines)
 
 
 def _print_lines(lines: Iterable[tuple[str, bool]]) -> None:
-    """Lines to stdout, those set off in bold on a terminal."""
+    """Print lines to stdout, emphasized ones in bold on a terminal."""
     if not sys.stdout.isatty():
         print_line("\n".join(line for line, _ in lines))
         return
@@ -291,25 +292,25 @@ def parquet(header: Sequence[str], rows: Sequence[Sequence[object]]) -> bytes:
 
 
 def window_width() -> int:
-    """Characters of a line: those of the window (`COLUMNS`, else the terminal's), at most WIDEST; a pipe has WIDEST."""
+    """Line width: that of the window (`COLUMNS`, else the terminal), at most WIDEST; WIDEST for a pipe."""
     from shutil import get_terminal_size
 
     return min(get_terminal_size((WIDEST, 24)).columns, WIDEST)
 
 
 def print_line(text: str) -> None:
-    """Plain text to stdout, as it is."""
+    """Print plain text to stdout unchanged."""
     sys.stdout.write(f"{inert_lines(text)}\n")
 
 
 def print_text(text: str) -> None:
-    """Lines for people to stdout, broken between words where they are too wide."""
+    """Print prose to stdout, wrapped at the line width."""
     width = window_width()
     print_line("\n".join(part for line in inert_lines(text).split("\n") for part in broken(line, width)))
 
 
 def broken(line: str, width: int) -> list[str]:
-    """The line over several, the further ones indented as far as its text is (behind `name   text` too)."""
+    """Wrap a line; continuation lines are indented to the start of its text (also after `name text`)."""
     from textwrap import wrap
 
     if len(line) <= width:

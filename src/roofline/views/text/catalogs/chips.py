@@ -1,4 +1,4 @@
-"""Views of chips and clusters."""
+"""Text of chips and clusters."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from roofline.hardware.named_chip import chip_named
 from roofline.views.text.tables import Column, Table
 
 SEVERAL = 4
-"""How many of a machine the example of a name for several has."""
+"""Number of machines in the example name for several."""
 
 
 @dataclass(frozen=True)
 class ChipFacts(Figured):
-    """Everything known of a chip, in SI units: `capacity` is usable memory, links are of one direction."""
+    """All figures of a chip in SI units: `capacity` is usable memory, links are per direction."""
 
     FIGURES: ClassVar[Units] = {
         "id": "", "name": "", "vendor": "", "generation": "", "kind": "", "peaks": "FLOP/s", "vector": "FLOP/s",
@@ -33,17 +33,17 @@ class ChipFacts(Figured):
 
     @property
     def ridge(self) -> Mapping[str, float]:
-        """Peak over bandwidth, by format."""
+        """Ridge points: peak over bandwidth, by format."""
         return {f: self.of.ridge(f) for f in self.of.peaks}
 
     def figure(self, name: str) -> FigureValue:
-        """The chip's own, but for the ridge points."""
+        """A figure of the chip, or its ridge points."""
         return getattr(self if name == "ridge" else self.of, name)
 
 
 @dataclass(frozen=True, repr=False)
 class Chips(Result):
-    """The answer of `chips`."""
+    """Answer of `chips`."""
 
     SCHEMA: ClassVar[str] = "roofline.chips/2"
     FIGURES: ClassVar[Units] = {"chips": ""}
@@ -53,7 +53,7 @@ class Chips(Result):
 
 @dataclass(frozen=True)
 class ClusterFacts(Figured):
-    """Chips of one kind and the levels that join them, from the inside out; `network`: what joins several of them."""
+    """Chips of one kind and the levels that join them, innermost first; `network`: joins several of the machine."""
 
     FIGURES: ClassVar[Units] = dict.fromkeys(
         ("name", "chip", "chips", "levels", "network", "aliases", "source", "date"), ""
@@ -63,13 +63,13 @@ class ClusterFacts(Figured):
     of: Cluster
 
     def figure(self, name: str) -> FigureValue:
-        """The cluster's own."""
+        """A figure of the cluster."""
         return getattr(self.of, name)
 
 
 @dataclass(frozen=True, repr=False)
 class Clusters(Result):
-    """The answer of `chips --clusters`."""
+    """Answer of `chips --clusters`."""
 
     SCHEMA: ClassVar[str] = "roofline.clusters/2"
     FIGURES: ClassVar[Units] = {"clusters": ""}
@@ -97,7 +97,7 @@ def chips_table(chips: dict[str, Chip]) -> Table:
 
 
 def chip_table(c: Chip) -> Table:
-    """Everything known of one chip."""
+    """All figures of one chip."""
     rows = [("name", c.name), ("vendor, generation, kind", ", ".join(v for v in (c.vendor, c.generation, c.kind) if v))]
     rows += [(f"peak {f}, dense", f"{si(p, 'FLOP/s')} · ridge {c.ridge(f):.0f} FLOP/B") for f, p in c.peaks.items()]
     rows += [(f"vector {f}", si(p, "FLOP/s")) for f, p in c.vector.items()]
@@ -117,7 +117,7 @@ def chip_table(c: Chip) -> Table:
 
 
 def cluster_table(c: Cluster) -> Table:
-    """Everything known of one machine of several chips."""
+    """All figures of one machine with several chips."""
     chip = chip_named(c.chip)
     rows = [("chips", f"{c.chips:,} × {chip.name} ({chip.id})")]
     rows += [(f"level {level.name}", f"{level.size:,} by {_links(level)}") for level in c.levels]
@@ -133,24 +133,24 @@ def cluster_table(c: Cluster) -> Table:
 
 
 def _links(level: Level) -> str:
-    """The links of one level."""
+    """Links of one level."""
     axes = f" of {'×'.join(map(str, level.axes))}" if level.axes else ""
     adds = ", adds in the switch" if level.in_switch else ""
     return f"{level.kind}{axes}, {si(level.bandwidth, 'B/s')} per chip and direction, {seconds(level.latency)}{adds}"
 
 
 def _usable(c: Chip) -> str:
-    """What says how much of the memory is usable."""
+    """What determines the usable share of memory."""
     return ", ".join(["usable is the above", *filter(None, (c.usable_source, c.usable_date))])
 
 
 def _with_network(c: Cluster) -> list[tuple[Level, int | None]]:
-    """The levels with their sizes, and after them what joins several of the machine, without one."""
+    """Levels with their sizes, followed by the network between machines, without a size."""
     return [*((level, level.size) for level in c.levels), *([(c.network, None)] if c.network else [])]
 
 
 def clusters_table(clusters: Sequence[Cluster]) -> Table:
-    """One line for each level of each cluster; what joins several of them is `network` without a size."""
+    """One line for each level of each cluster; the network between machines is `network`, without a size."""
     columns = (
         Column("Cluster"), Column("Chip", drop=3), Column("Chips", "count"), Column("Level", drop=1),
         Column("Size", "count"),

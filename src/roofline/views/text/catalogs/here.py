@@ -1,4 +1,4 @@
-"""Views of the machine that this runs on."""
+"""Text of this machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from roofline.views.text.tables import Column, Table
 
 @dataclass(frozen=True)
 class DeviceFacts(Figured):
-    """A GPU or the CPU: its name as the system has it, bytes of its memory, the catalog's chip where there is one."""
+    """A GPU or the CPU: its name in the system, bytes of memory, and the catalog's chip, if any."""
 
     FIGURES: ClassVar[Units] = {"name": "", "memory": "B", "chip": ""}
 
@@ -24,8 +24,8 @@ class DeviceFacts(Figured):
 
 @dataclass(frozen=True, repr=False)
 class Here(Result):
-    """The answer of `here`: how `--on` calls the machine, the chip that models run on, every device, the host's memory
-    in bytes, and what is not known."""
+    """Answer of `here`: the machine's name for `--on`, its chip, every device, host memory in bytes, and what is
+    unknown."""
 
     SCHEMA: ClassVar[str] = "roofline.here/1"
     FIGURES: ClassVar[Units] = {"on": "", "count": "", "memory": "B", "chip": "", "devices": "", "notes": ""}
@@ -34,32 +34,32 @@ class Here(Result):
 
     @property
     def on(self) -> str:
-        """How `--on` calls it with the catalog's names."""
+        """The machine's name for `--on`, in the catalog's names."""
         return self.of.on
 
     @property
     def count(self) -> int:
-        """How many of the chip there are."""
+        """Number of chips of that kind."""
         return self.of.count
 
     @property
     def memory(self) -> float | None:
-        """Bytes of the host's memory that may be used."""
+        """Usable bytes of host memory."""
         return self.of.memory
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is not known, was measured or was assumed."""
+        """What is unknown, measured or assumed."""
         return self.of.notes
 
     @property
     def chip(self) -> ChipFacts:
-        """What models run on."""
+        """The chip that models run on."""
         return ChipFacts(self.of.chip)
 
     @property
     def devices(self) -> tuple[DeviceFacts, ...]:
-        """Every GPU, and the CPU."""
+        """Every GPU and the CPU."""
         gpus = (DeviceFacts(gpu.name, gpu.memory, chip.id if chip else None) for gpu, chip in self.of.gpus)
         cpu = self.of.processor
         own = self.of.chip.id if self.of.chip.kind == "cpu" else None

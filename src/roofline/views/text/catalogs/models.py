@@ -1,4 +1,4 @@
-"""Views of the catalog and of a model's modules."""
+"""Text of the catalog and of a model's modules."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from roofline.whatif.search.what_fits import Running, WhatRuns
 
 @dataclass(frozen=True, repr=False)
 class Catalog(Result):
-    """The answer of `models`: published models that come along. `scope`: what of a model is counted."""
+    """Answer of `models`: the published models of the catalog. `scope`: what is counted of a model."""
 
     SCHEMA: ClassVar[str] = "roofline.models/2"
     FIGURES: ClassVar[Units] = {"models": ""}
@@ -32,7 +32,7 @@ class Catalog(Result):
 
 @dataclass(frozen=True, repr=False)
 class ModelTypes(Result):
-    """The answer of `models --types`: the families that are understood, as configs name them."""
+    """Answer of `models --types`: the supported model families by `model_type`."""
 
     SCHEMA: ClassVar[str] = "roofline.model_types/2"
     FIGURES: ClassVar[Units] = {"model_types": ""}
@@ -42,7 +42,7 @@ class ModelTypes(Result):
 
 @dataclass(frozen=True)
 class ModuleFacts(Figured):
-    """A module of a block: its kind and sizes, in how many layers it stands, and the parameters of one."""
+    """A module of a block: kind, sizes, number of layers, and parameters of one instance."""
 
     FIGURES: ClassVar[Units] = dict.fromkeys(("name", "kind", "block", "layers", "parameters", "sizes"), "")
 
@@ -52,28 +52,28 @@ class ModuleFacts(Figured):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Name of the module."""
         return self.of.name
 
     @property
     def kind(self) -> str:
-        """What kind of module it is."""
+        """Kind of the module."""
         return type(self.of).__name__
 
     @property
     def parameters(self) -> int:
-        """Of one of them."""
+        """Parameters of one instance."""
         return self.of.parameters
 
     @property
     def sizes(self) -> Mapping[str, FigureValue]:
-        """Its sizes by name."""
+        """Sizes by name."""
         return {f.name: getattr(self.of, f.name) for f in fields(self.of) if f.name != "name"}
 
 
 @dataclass(frozen=True, repr=False)
 class ModelAnswer(OfModel):
-    """The answer of `models NAME`: a model's figures and its modules."""
+    """Answer of `models NAME`: a model's figures and its modules."""
 
     SCHEMA: ClassVar[str] = "roofline.model/2"
     FIGURES: ClassVar[Units] = dict.fromkeys(("model", "modules", "warnings", "not_counted"), "")
@@ -88,7 +88,7 @@ class ModelAnswer(OfModel):
 
 @dataclass(frozen=True, repr=False)
 class StoredTensors(Result):
-    """The answer of `models NAME --tensors`: what the headers of a checkpoint say, beside what its config does."""
+    """Answer of `models NAME --tensors`: the headers of a checkpoint compared with its config."""
 
     SCHEMA: ClassVar[str] = "roofline.tensors/1"
     FIGURES: ClassVar[Units] = {
@@ -99,7 +99,7 @@ class StoredTensors(Result):
 
     @property
     def name(self) -> str:
-        """The model."""
+        """Name of the model."""
         return self.of.model.name
 
     @property
@@ -114,17 +114,17 @@ class StoredTensors(Result):
 
     @property
     def promised(self) -> int:
-        """Bytes of the language model by its config."""
+        """Bytes of the language model according to its config."""
         return int(self.of.model.weight_bytes())
 
     @property
     def modules(self) -> tuple[ModuleBytes, ...]:
-        """The language model's modules, all layers together, that with most bytes first."""
+        """Modules of the language model over all layers, largest first."""
         return self.of.modules()
 
     @property
     def tensors(self) -> tuple[TensorGroup, ...]:
-        """The tensors, together where their names differ in numbers alone."""
+        """Tensors, grouped if their names differ only in numbers."""
         return self.of.groups()
 
     @cached_property
@@ -134,25 +134,25 @@ class StoredTensors(Result):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What headers leave open, and where they differ from the config."""
+        """What the headers leave open, and where they differ from the config."""
         return self.as_stored.warnings
 
 
 @dataclass(frozen=True, repr=False)
 class ConfigChecks(Result):
-    """The answer of `models --check`: what becomes of every config in a folder."""
+    """Answer of `models --check`: the result for every config in a folder."""
 
     SCHEMA: ClassVar[str] = "roofline.checks/1"
     FIGURES: ClassVar[Units] = dict.fromkeys(("folder", "exact", "warned", "refused", "configs"), "")
 
     folder: str
-    "Where they were looked for."
+    """Folder of the configs."""
     configs: tuple[CheckedConfig, ...]
-    "By path."
+    """Results by path."""
 
     @property
     def exact(self) -> int:
-        """Configs that were understood whole."""
+        """Configs that were understood completely."""
         return self._number("exact")
 
     @property
@@ -162,7 +162,7 @@ class ConfigChecks(Result):
 
     @property
     def refused(self) -> int:
-        """Configs that are not counted."""
+        """Configs that are refused."""
         return self._number("refused")
 
     def _number(self, outcome: str) -> int:
@@ -181,7 +181,7 @@ def catalog_table(c: Catalog) -> Table:
 
 
 def running_table(w: WhatRuns) -> Table:
-    """One line for each model, or each format of one, whose name is in the title."""
+    """One line for each model, or for each format of the model in the title."""
     of = {r.model for r in w.running}
     one = w.running[0] if len(of) == 1 else None
     columns = (
@@ -212,7 +212,7 @@ def _where(r: Running) -> str:
 
 
 def _speed(r: Running) -> str | None:
-    """Tokens a second with the ends of the interval."""
+    """Tokens/s with the ends of the interval."""
     if r.tpot is None:
         return None
     slow, fast = r.tokens_per_second_low, r.tokens_per_second_high
@@ -224,7 +224,7 @@ def _published(entry: CatalogEntry) -> str:
 
 
 def checks_table(c: ConfigChecks) -> Table:
-    """One line for each config, and why what was refused was."""
+    """One line for each config, with the reason if it is refused."""
     columns = (
         Column("Config", long=20), Column("Outcome"), Column("model_type", drop=2),
         Column("Parameters", "count", drop=1),
@@ -238,7 +238,7 @@ def checks_table(c: ConfigChecks) -> Table:
 
 
 def types_table(t: ModelTypes) -> Table:
-    """The model_types."""
+    """The values of `model_type`."""
     return Table((Column("model_type"),), tuple((name,) for name in t.model_types))
 
 
@@ -262,7 +262,7 @@ def module_table(answer: ModelAnswer) -> Table:
 
 
 def tensors_table(answer: StoredTensors) -> Table:
-    """Tensors by pattern: where they belong, and what they take."""
+    """Tensors by name pattern: their module and bytes."""
     columns = (
         Column("Tensor", long=24), Column("Module", drop=3), Column("Use", drop=4), Column("Dtype"),
         Column("Shape", "plain", drop=2),
@@ -276,7 +276,7 @@ def tensors_table(answer: StoredTensors) -> Table:
 
 
 def stored_table(answer: StoredTensors) -> Table:
-    """Modules: their bytes in the files beside those that the config promises."""
+    """Bytes of modules in the files and according to the config."""
     columns = (
         Column("Module", long=16), Column("In the files", drop=2, long=12), Column("By the config", drop=1, long=13),
         Column("Bytes in the files", "count"),

@@ -1,4 +1,4 @@
-"""Views of an analysis: the table of its ops, its CSV, and the answer of `analyze`, which may be of several steps."""
+"""Text of an analysis: table of ops, CSV, and the answer of `analyze` with one or several steps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CSV_HEADER = (
 
 @dataclass(frozen=True)
 class ModelFacts(Figured):
-    """What is said of a model: its sizes, and its bytes in the checkpoint's formats."""
+    """Figures of a model: sizes, and bytes in the checkpoint's formats."""
 
     FIGURES: ClassVar[Units] = {
         "name": "", "model_type": "", "parameters": "", "active_parameters": "", "layers": "", "hidden": "",
@@ -36,27 +36,27 @@ class ModelFacts(Figured):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Name of the model."""
         return self.of.name
 
     @property
     def model_type(self) -> str:
-        """The family, as configs name it."""
+        """Model family, as in config.json."""
         return self.of.model_type
 
     @property
     def parameters(self) -> int:
-        """All of them."""
+        """All parameters."""
         return self.of.parameters
 
     @property
     def active_parameters(self) -> int:
-        """All but those of the routed experts that a token does not visit."""
+        """Parameters without those of routed experts that a token does not visit."""
         return self.of.active_parameters
 
     @property
     def layers(self) -> int:
-        """How many layers it has."""
+        """Number of layers."""
         return len(self.of.layers)
 
     @property
@@ -71,7 +71,7 @@ class ModelFacts(Figured):
 
     @property
     def context(self) -> int | None:
-        """Most tokens of a sequence; null where the config does not say."""
+        """Maximum tokens of a sequence; null if the config does not say."""
         return self.of.context
 
     @property
@@ -81,7 +81,7 @@ class ModelFacts(Figured):
 
     @property
     def kv_bytes_per_token(self) -> int:
-        """Bytes of the KV cache that a token adds at first."""
+        """Bytes that a token adds to the KV cache of a short sequence."""
         return int(self.of.kv_bytes(1))
 
     @property
@@ -91,12 +91,12 @@ class ModelFacts(Figured):
 
     @property
     def formats(self) -> Precision:
-        """The format of every role in the checkpoint."""
+        """Format of every role in the checkpoint."""
         return self.of.precision
 
 
 class OfModel(Result):
-    """An answer with the figures of a model, and what its config leaves open."""
+    """An answer with a model's figures, and what its config leaves open."""
 
     NAMES: ClassVar[Mapping[str, str]] = {"model": "facts"}
 
@@ -104,23 +104,23 @@ class OfModel(Result):
 
     @property
     def facts(self) -> ModelFacts:
-        """The model's own figures."""
+        """Figures of the model."""
         return ModelFacts(self.model)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Keys of the config that were not understood, defaults that were taken."""
+        """Config keys that were not understood, and defaults that were used."""
         return self.model.warnings
 
     @property
     def not_counted(self) -> tuple[str, ...]:
-        """Parts of the model that are not its language model."""
+        """Parts of the model outside of its language model."""
         return self.model.not_counted
 
 
 @dataclass(frozen=True)
 class NamedStep(Figured):
-    """A step with a name: its work, and on a chip its time."""
+    """A named step with its work and, on a chip, its time."""
 
     FIGURES: ClassVar[Units] = {"name": "", **Analysis.FIGURES, "estimate": ""}
     OF: ClassVar[type] = Analysis
@@ -130,13 +130,13 @@ class NamedStep(Figured):
     estimate: Estimate | None = None
 
     def figure(self, name: str) -> FigureValue:
-        """The step's name and estimate; else the analysis' own."""
+        """Name and estimate of the step; otherwise a figure of the analysis."""
         return getattr(self, name) if name in ("name", "estimate") else self.analysis.figure(name)
 
 
 @dataclass(frozen=True, repr=False)
 class Steps(OfModel):
-    """The answer of `analyze`: a model, and the steps that were asked for."""
+    """Answer of `analyze`: a model and its steps."""
 
     SCHEMA: ClassVar[str] = "roofline.analyze/3"
     FIGURES: ClassVar[Units] = dict.fromkeys(("model", "fits", "steps", "warnings", "not_counted"), "")
@@ -146,13 +146,13 @@ class Steps(OfModel):
 
     @property
     def fits(self) -> bool | None:
-        """Whether every step has the memory that it needs; null without a chip."""
+        """Whether every step fits in memory; null without a chip."""
         known = [bool(s.estimate.fits) for s in self.steps if s.estimate is not None]
         return all(known) if known else None
 
 
 def headline(model: Model, formats: Precision | None = None) -> str:
-    """Name, parameters, stored size and cache, in a line; in the checkpoint's formats where no others are given."""
+    """Name, parameters, stored size and cache in one line; by default in the checkpoint's formats."""
     chosen = formats or model.precision
     parts = [model.name, model.model_type, f"{whole(model.parameters)} parameters"]
     if model.active_parameters != model.parameters:
@@ -171,12 +171,12 @@ def step_text(step: Step) -> str:
 
 
 def rank_text(a: Analysis) -> str:
-    """Whose work it is, where a layout shares it out."""
+    """The rank whose work is shown, if a layout divides the work."""
     return f" · one rank of {a.model.layout_text}" if a.model.layout_text else ""
 
 
 def op_table(named: NamedStep) -> Table:
-    """One line for each op of each distinct block, over all the layers it stands in."""
+    """One line for each op of each distinct block, over all layers that have it."""
     a = named.analysis
     columns = (
         Column("Op"), Column("Block", drop=1), Column("Layers", "count", drop=4), Column("FLOPs", "FLOP"),
@@ -198,11 +198,11 @@ def _cells(c: OpCost | Analysis, a: Analysis) -> tuple[object, ...]:
 
 
 def csv_rows(steps: Sequence[NamedStep]) -> list[tuple[object, ...]]:
-    """The rows under CSV_HEADER."""
+    """Rows under CSV_HEADER."""
     return [csv_row(s.name, c) for s in steps for c in s.analysis.ops]
 
 
 def csv_row(step: str, c: OpCost) -> tuple[object, ...]:
-    """One op; no intensity where nothing moves."""
+    """One op; no intensity if no bytes move."""
     moved = (getattr(c.moved, f.name) for f in fields(c.moved))
     return (step, c.name, c.kind, c.block, c.layers, c.flops, *moved, c.bytes, c.intensity if c.bytes else None)

@@ -1,4 +1,4 @@
-"""Lines of what a result costs, in money, energy and carbon, and of what is assumed."""
+"""Lines with the cost of a result in money, energy and carbon, and its assumptions."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from roofline.inference.cost import Spent
 
 
 def cost_lines(result: Spent, width: int = 9, *, assumed: bool = True, token: str = "generated token") -> list[str]:
-    """A line of money and one of energy, as far as they are known, and what they assume; names padded to a width.
+    """Lines of money and energy, where known, and of their assumptions; names are padded to a width.
 
-    `token`: over whose number the whole is shared out; prompts are part of the price of what is generated.
+    `token`: the tokens over which the total is divided; the price of generated tokens includes that of prompts.
     """
     lines = []
     hour, each = result.usd_per_hour, result.usd_per_million_tokens
@@ -26,5 +26,5 @@ def cost_lines(result: Spent, width: int = 9, *, assumed: bool = True, token: st
 
 
 def assumed_lines(result: Spent, width: int = 9) -> list[str]:
-    """What the figures assume, each with its setting."""
+    """The assumptions of the figures, each with its setting."""
     return [f"{'assumed':<{width}}{said}" for said in result.cost_assumptions]

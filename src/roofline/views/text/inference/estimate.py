@@ -1,4 +1,4 @@
-"""Views of an estimate: op by op on a chip; and the words that views of times share."""
+"""Text of an estimate op by op, and phrases shared by all times."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def time_table(name: str, e: Estimate) -> Table:
 
 
 def _ridges(e: Estimate) -> str:
-    """FLOPs per byte from which the formats of the products are compute bound."""
+    """Ridge points in FLOP/B of the formats of products."""
     formats = dict.fromkeys(matrix_format(op.cost.op, e.target) for op in e.ops if is_matrix(op.cost.op))
     return "".join(f" · ridge {e.chip.ridge(f):.0f} FLOP/B in {f}" for f in formats if f in e.chip.peaks)
 
@@ -56,7 +56,7 @@ def _op_row(op: OpTime, e: Estimate) -> tuple[object, ...]:
 
 
 def timed_csv_rows(steps: Sequence[NamedStep]) -> list[tuple[object, ...]]:
-    """The rows under TIMED_CSV_HEADER; a pass that quantises has times alone."""
+    """Rows under TIMED_CSV_HEADER; quantization passes have only times."""
     rows: list[tuple[object, ...]] = []
     for step in steps:
         for op in step.estimate.ops if step.estimate is not None else ():
@@ -68,7 +68,7 @@ def timed_csv_rows(steps: Sequence[NamedStep]) -> list[tuple[object, ...]]:
 
 
 def summary(e: Estimate) -> str:
-    """The step in a few lines."""
+    """Summary of the step in a few lines."""
     low, high = e.interval
     halves = "two halves of the sequences in turn where that is faster; the ops above stand for all at once\n"
     return (
@@ -81,7 +81,7 @@ def summary(e: Estimate) -> str:
 
 # -- words ---------------------------------------------------------------------------------------------------------
 def deployment_text(d: Deployment) -> str:
-    """The chip, or how many of them in which layout."""
+    """The chip, or the number of chips and the layout."""
     if d.chips == 1:
         return d.chip.name
     whole = "the whole machine as " if d.chosen else ""
@@ -89,18 +89,18 @@ def deployment_text(d: Deployment) -> str:
 
 
 def first_line(answer: Deployed | Setup, memory: Memory) -> str:
-    """Where it runs and whose software runs it, and where it does not fit that it does not."""
+    """Deployment and engine and, if so, that it does not fit."""
     where = f"{deployment_text(answer.deployment)} · {answer.engine.titled}"
     return where if memory.fits else f"{where}: {misfit(memory)}"
 
 
 def misfit(memory: Memory) -> str:
-    """That it does not fit, and what the times then mean."""
+    """Says that it does not fit, and what the times assume."""
     return f"does not fit, {memory_text(memory)} a chip; times ignore the memory limit"
 
 
 def share_text(batch: Count, per_replica: Count, idle: Count, d: Deployment, noun: str = "sequence") -> str:
-    """What one of several replicas gets of a batch; nothing where there is one."""
+    """Share of a batch per replica; empty for one replica."""
     if d.layout.dp == 1:
         return ""
     fewer = f", {counted(idle, 'replica')} with fewer" if idle else ""
@@ -108,12 +108,12 @@ def share_text(batch: Count, per_replica: Count, idle: Count, d: Deployment, nou
 
 
 def chips_text(d: Deployment) -> str:
-    """Whose rate it is."""
+    """Whether a rate is per chip or of all chips."""
     return "this chip" if d.chips == 1 else f"all {d.chips} chips"
 
 
 def memory_text(memory: Memory) -> str:
-    """What is needed, what there is, and what the engine's rule leaves of it for the cache."""
+    """Memory needed and available, and what the engine's rule leaves for the cache."""
     wants = memory.cache + memory.state
     budget = memory.capacity if memory.budget is None else memory.budget
     over = wants > budget and memory.total <= memory.capacity
@@ -122,10 +122,10 @@ def memory_text(memory: Memory) -> str:
 
 
 def span_text(s: Span) -> str:
-    """Expected, interval, floor."""
+    """Expected value, interval and floor."""
     return f"{seconds(s.expected)} ({seconds(s.low)} to {seconds(s.high)}; speed of light {seconds(s.floor)})"
 
 
 def shares_text(e: Estimate, least: float = 0.02) -> str:
-    """The kinds of op that take most of the time."""
+    """The kinds of op with the largest shares of time."""
     return ", ".join(f"{kind} {100 * part:.0f} %" for kind, part in e.shares if part >= least)

@@ -1,4 +1,4 @@
-"""Views of an explanation."""
+"""Text of an explanation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from roofline.work.step import Step
 
 @dataclass(frozen=True)
 class NamedExplanation(Figured):
-    """An op explained at a step with a name."""
+    """An op explained for a named step."""
 
     FIGURES: ClassVar[Units] = {"name": "", **Explanation.FIGURES}
     OF: ClassVar[type] = Explanation
@@ -24,13 +24,13 @@ class NamedExplanation(Figured):
     explanation: Explanation
 
     def figure(self, name: str) -> FigureValue:
-        """The step's name; else the explanation's own."""
+        """Name of the step; otherwise a figure of the explanation."""
         return self.name if name == "name" else self.explanation.figure(name)
 
 
 @dataclass(frozen=True, repr=False)
 class Explanations(Result):
-    """The answer of `explain`: an op of a model at the steps that were asked for."""
+    """Answer of `explain`: an op of a model in its steps."""
 
     SCHEMA: ClassVar[str] = "roofline.explain/2"
     FIGURES: ClassVar[Units] = dict.fromkeys(("model", "steps"), "")
@@ -43,7 +43,7 @@ MEANING = {"B": "queries in the batch", "P": "cached tokens of each", "T": "new 
 
 
 def explanation_text(name: str, step: Step, e: Explanation) -> str:
-    """Formula, numbers, value and source of every figure."""
+    """Formula with numbers filled in, value and source of every figure."""
     cost = e.cost
     many = "once" if cost.layers == 1 else f"in {cost.layers} layers"
     lines = [f"{cost.name} ({cost.kind}), {cost.block}, {many} · {name}: {step_text(step)}", ""]

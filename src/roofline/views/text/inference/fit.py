@@ -1,4 +1,4 @@
-"""Views of a fit: the terms of memory, the answer, what would make it fit."""
+"""Text of `fit`: the terms of memory, the verdict, and what would make it fit."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ RULES = {
 }
 TERMS = ("weights", "KV cache", "activations", "overhead")
 BUFFERS = ("model buffer", "KV buffer", "compute buffer", "context")
-"""The same in the words of an engine's log that sets buffers aside, llama.cpp's."""
+"""The same in the words of llama.cpp's log, which reserves buffers."""
 OUTSIDE = "of the driver and its libraries, which no log of buffers names"
 
 
 def fit_text(f: Fit) -> str:
-    """The terms, the answer, and what would make it fit."""
+    """Terms of memory, verdict, and what would make it fit."""
     m = f.memory
     sequences = f"{f.batch_per_replica} × {f.context} tokens"
     weights, cache, active, overhead = BUFFERS if f.engine.buffers else TERMS
@@ -61,7 +61,7 @@ def fit_text(f: Fit) -> str:
 
 
 def _verdict(f: Fit) -> str:
-    """What is held; where nobody gave a context, whether the weights fit and with how long a one."""
+    """What fits; without a given context, whether the weights fit and the longest context beside them."""
     sequences = f"{f.batch} × {f.context} tokens"
     if not f.context_chosen:
         return f"{sequences}{_whose(f)}"
@@ -86,7 +86,7 @@ def blocks_text(f: Fit) -> str:
 
 
 def activations_text(f: Fit) -> str:
-    """Whose activations."""
+    """What the activations term contains."""
     if f.engine.profiled:
         sampled = whole(min(f.chunk, f.engine.most_running))
         return (
@@ -98,11 +98,11 @@ def activations_text(f: Fit) -> str:
 
 
 def budget_text(f: Fit, link: str) -> str:
-    """What the KV cache may have, and the engine's rule behind it."""
+    """Memory left for the KV cache, and the engine's rule for it."""
     budget = 0.0 if f.memory.budget is None else f.memory.budget
     return f"{si(max(0.0, budget), 'B')}{link}{RULES[f.engine.budget].format(share=f.engine.share)}"
 
 
 def _whose(f: Fit) -> str:
-    """Whose memory it is, where there are several chips."""
+    """The chip whose memory is shown, if there are several."""
     return "" if f.asked.layout.chips == 1 else ": the fullest chip"

@@ -1,4 +1,4 @@
-"""Views of a generation: a static batch from prompt to last token."""
+"""Text of a generation: a static batch from prompts to last tokens."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from roofline.views.text.inference.estimate import GRADES, chips_text, memory_te
 
 
 def tpot_text(g: Generation) -> str:
-    """The time between tokens; a dash where only one is generated."""
+    """TPOT; a dash if only one token is generated."""
     return span_text(g.tpot) if g.output > 1 else "– (one token)"
 
 
 def generation_text(g: Generation) -> str:
-    """The figures, each with its definition."""
+    """The figures with their definitions."""
     each = g.tokens_per_second_per_user
     user = "" if each is None else f", {each:,.1f} tokens/s per user"
     runs = f", in {g.waves} waves of at most {g.first_wave} a replica: no more fit" if g.waves > 1 else ""
@@ -42,6 +42,6 @@ def generation_text(g: Generation) -> str:
 
 
 def drafts_text(s: Speculation) -> str:
-    """What drafts how many tokens, and how often they are right."""
+    """What drafts how many tokens, and their acceptance."""
     by = s.draft.name if s.draft else "the model's own draft layer" if s.mtp else "n-grams"
     return f"{counted(s.length, 'token')} a step drafted by {by}, each right with probability {s.acceptance:g}"

@@ -1,4 +1,4 @@
-"""Views of a model over tiers."""
+"""Text of a model placed over memory tiers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def offload_text(o: Offload) -> str:
 
 
 def placement_text(o: Offload) -> str:
-    """The options of llama.cpp, or what the host holds for a card that streams it."""
+    """Options of llama.cpp, or what the host holds for a GPU that streams it."""
     if not o.engine.hosts:
         away = sum(tier.weights for tier in o.tiers[1:])
         return f"{si(away, 'B')} of weights on the host, read by the card in every step"

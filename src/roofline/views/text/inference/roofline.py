@@ -1,4 +1,4 @@
-"""How to read a roofline: in words what its points say."""
+"""Explanation of a roofline plot in words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ READING = "left of the ridge memory bandwidth limits an op, right of it compute;
 
 
 def roofline_text(plot: RooflinePlot) -> str:
-    """The ridge of each chip, and of each phase the point that takes most of its time."""
+    """Ridge points of each chip, and the point with the most time in each phase."""
     return "\n".join([READING, *(line for panel in plot.panels for line in _panel_lines(panel))])
 
 
@@ -29,7 +29,7 @@ def _point_text(p: RooflinePoint) -> str:
 
 
 def _side(p: RooflinePoint, ridges: list[float]) -> str:
-    """What limits it, where it is on the same side of all ridges."""
+    """What limits a point, if it lies on the same side of all ridge points."""
     if ridges and p.intensity < min(ridges):
         return "; memory bound"
     return "; compute bound" if ridges and p.intensity > max(ridges) else ""

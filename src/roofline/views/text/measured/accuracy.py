@@ -1,4 +1,4 @@
-"""Views of accuracy: what became of the rows, and the figures of their groups."""
+"""Text of `accuracy`: outcome of the rows, and figures by group."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from roofline.measured.accuracy.tally import Tally
 from roofline.views.text.tables import Column, Table
 
 MOST_PROBLEMS = 10
-"""Rows that could not be scored, of which the text says why."""
+"""Largest number of unscored rows whose reason is listed."""
 
 
 def score_table(scores: Iterable[GroupScore]) -> Table:
@@ -39,7 +39,7 @@ def _known(value: float | None) -> str:
 
 
 def tally_table(tallies: Iterable[Tally], total: Tally | None = None) -> Table:
-    """A line for each file: rows, how many were scored, the others by reason; `total` below."""
+    """A line for each file: rows, rows scored, and the others by reason; `total` comes last."""
 
     def line(t: Tally) -> tuple[object, ...]:
         reasons = "; ".join(f"{whole(r.rows)} {r.why}" for r in t.reasons)
@@ -53,13 +53,13 @@ def tally_table(tallies: Iterable[Tally], total: Tally | None = None) -> Table:
 
 
 def accuracy_text(a: Accuracy) -> str:
-    """How many rows there are and what became of them."""
+    """Number of rows and their outcome."""
     t = a.tally
     return f"{t.file}: {whole(t.rows)} rows, {whole(t.scored)} scored, {whole(t.left)} left out"
 
 
 def accuracy_remarks(a: Accuracy) -> str:
-    """The groups and rows to look at."""
+    """Groups and rows that need attention."""
     lines = []
     if a.outside:
         lines += [f"50 rows and more, and not 72 to 88 % of them in the 80 % interval: {'; '.join(a.outside)}"]

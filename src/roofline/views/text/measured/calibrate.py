@@ -1,4 +1,4 @@
-"""A calibration as tables."""
+"""Tables of a calibration."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from roofline.measured.compare.bench_fit import BenchFit
 from roofline.views.text.tables import Column, Table
 
 BOUNDLESS = 5.0
-"""A share above this is no limit at all."""
+"""Shares above this count as no limit."""
 
 
 def machine_table(calibration: Calibration) -> Table:
-    """What was measured of the machine: peaks as sustained, bandwidth, and what one small op costs."""
+    """Measurements of the machine: sustained peaks, bandwidth, and the time of one small op."""
     chip, machine = calibration.chip, calibration.measurements.machine
     rows = [("Cores" if chip.kind == "cpu" else "SMs", str(chip.units))]
     rows += [(f"Matmul, {fmt}", si(peak, "FLOP/s")) for fmt, peak in chip.peaks.items()]
@@ -24,12 +24,12 @@ def machine_table(calibration: Calibration) -> Table:
 
 
 def clock(calibration: Calibration) -> str:
-    """Whose seconds they are."""
+    """Which clock the seconds come from."""
     return "CPU time of one thread" if calibration.measurements.machine.clock == "cpu" else "wall clock"
 
 
 def fit_table(calibration: Calibration) -> Table:
-    """The laws: launch floor, shares of peak and bandwidth, and the error."""
+    """Fitted laws: launch floor, shares of peak and bandwidth, and error."""
     columns = (
         Column("Dtype"), Column("Op"), Column("Cases", "count", drop=3), Column("Launch", "s", drop=4),
         Column("Of peak", "plain"),
@@ -48,7 +48,7 @@ def _row(f: Fitted) -> tuple[object, ...]:
 
 
 def bench_table(fit: BenchFit) -> Table:
-    """Each row of llama-bench, and what is expected of it before and after."""
+    """Rows of llama-bench with predictions before and after the calibration."""
     columns = (
         Column("Test"), Column("Tokens", "count", drop=3), Column("Depth", "count", drop=4),
         Column("Measured", "tokens/s"),
@@ -62,7 +62,7 @@ def bench_table(fit: BenchFit) -> Table:
 
 
 def bench_text(fit: BenchFit) -> str:
-    """What the constants are multiplied by, and how wide an op's interval is now."""
+    """Factors on the constants, and the new width of an op's interval."""
     return (
         f"shares of bandwidth times {fit.memory:.3f}, of peak times {fit.compute:.3f}; "
         f"an op takes {fit.low:.2f} to {fit.high:.2f} of what is expected"

@@ -1,4 +1,4 @@
-"""Views of measured beside predicted."""
+"""Text of measurements beside predictions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from roofline.views.text.tables import Column, Table
 
 
 def compared_table(c: Comparison) -> Table:
-    """One line for each op, of one step."""
+    """One line for each op of a step."""
     columns = (
         Column("Op", long=20), Column("Block", drop=3), Column("Kernels", "plain", drop=4), Column("Measured", "s"),
         Column("Expected", "s"), Column("Interval", drop=2), Column("Floor", "s", drop=5), Column("Lost", "s"),
@@ -27,7 +27,7 @@ def compared_table(c: Comparison) -> Table:
 
 
 def unmatched_table(c: Comparison) -> Table:
-    """Kernels that belong to no op, those with most time first."""
+    """Kernels that belong to no op, the longest first."""
     columns = (Column("Not matched", long=20), Column("Kernels", "plain"), Column("Measured", "s"))
     return Table(columns, tuple((u.name, str(u.kernels), u.measured) for u in c.unmatched))
 
@@ -52,7 +52,7 @@ def results_table(c: ComparedResults) -> Table:
 
 
 def verdict(c: Comparison) -> str:
-    """A step measured and expected, how much of it belongs to ops, and the op that loses most."""
+    """Measured and expected time of a step, the share that belongs to ops, and the op with the largest loss."""
     ends = f"{si(c.low, 's')} to {si(c.high, 's')}"
     return (
         f"{si(c.measured, 's')} a step measured, {si(c.expected, 's')} expected ({ends}).\n"

@@ -1,4 +1,4 @@
-"""Views of a search: what was looked at, and the best ways in a table."""
+"""Text of a search: what was searched, and a table of the best plans."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from roofline.whatif.search.search import Search
 from roofline.whatif.search.serving.plans import PlanPlace, ServingPlan
 
 UNITS = "$/M generated: USD per million generated tokens; J/generated: joules per generated token"
-"""What short headings mean."""
+"""Explanations of short headings."""
 
 
 def columns(s: Search) -> tuple[Column, ...]:
-    """The columns of the ways; times are those that limits are of."""
+    """Columns of the plans; times are those to which limits apply."""
     of = _whose(s)
     return (
         Column("#"), Column("plan", long=40), Column("chips", "count", drop=6), Column("in flight", "count", drop=5),
@@ -26,12 +26,12 @@ def columns(s: Search) -> tuple[Column, ...]:
 
 
 def _whose(s: Search) -> str:
-    """What limits are of, behind the name of a time: a percentile, nothing of means and without limits."""
+    """Suffix of a time's name: the percentile that limits apply to, empty for means and without limits."""
     return f" p{100 * s.attainment:g}" if s.attainment is not None and s.limits.limits else ""
 
 
 def search_text(s: Search) -> str:
-    """The question, and how much was looked at."""
+    """The question, and the size of the search."""
     lines = [
         f"{s.model.name}: {s.input} in, {s.output} out, at most {s.chips} chips{limits_text(s)}",
         f"{s.considered:,} legal plans of {s.deployments:,} deployments; {_best_by(s)}{_law(s)}{_left_out(s)}",
@@ -41,7 +41,7 @@ def search_text(s: Search) -> str:
 
 
 def answers_text(s: Search) -> str:
-    """The two answers: the highest by the objective, and the simplest of those within its error."""
+    """Two answers: the highest by the objective, and the simplest within its error."""
     if s.highest is None:
         return ""
     of = "TPOT (80 %) and of percentiles" if _whose(s) else "TPOT (80 %)"
@@ -60,7 +60,7 @@ def _plan_figures(s: Search, p: ServingPlan) -> str:
 
 
 def _limited(s: Search, p: ServingPlan) -> tuple[float, float]:
-    """TTFT and TPOT as limits are of them; means where there are no limits."""
+    """TTFT and TPOT at the percentile of the limits; means without limits."""
     ttft, tpot, _ = p.limited if s.limits.limits else p.means
     return float(ttft.expected), float(tpot.expected)
 
@@ -73,12 +73,12 @@ def _times_text(s: Search, p: ServingPlan) -> str:
 
 
 def _within(share: float) -> str:
-    """A share of requests, with a digit more where it is nearly all of them."""
+    """A share of requests, with one more digit near 100 %."""
     return f"{100 * share:.4g} %"
 
 
 def nearest_text(s: Search) -> str:
-    """Where no plan keeps the limits: which of them no way to serve keeps, and how near it comes."""
+    """If no plan keeps the limits: the limits that no plan keeps, and the nearest values."""
     of = _whose(s)
     when = "this load" if s.demand.given else "a request in each replica"
     rows = []
@@ -96,7 +96,7 @@ def nearest_text(s: Search) -> str:
 
 
 def confirmed_text(s: Search) -> str:
-    """What the simulations say, a line each, those of plans that break their limits last."""
+    """Results of the simulations, one line each; plans that miss their limits come last."""
     numbered = [(f"#{number}", plan) for number, plan in enumerate(s.plans, 1)]
     return "\n".join(
         f"{name} simulated: TTFT {seconds(c.ttft)}, TPOT {seconds(c.tpot)}, "
@@ -109,7 +109,7 @@ def confirmed_text(s: Search) -> str:
 
 
 def search_table(s: Search) -> Table:
-    """The ways, the best first; behind them the best of every machine that is not among them."""
+    """The plans, best first, followed by the best plan of every other machine."""
     placed: list[tuple[int | None, ServingPlan]] = list(enumerate(s.plans, 1))
     placed += [(place.rank, place.plan) for place in s.machines if (place.rank or 0) > len(s.plans)]
     machines, formats = ({getattr(plan, name) for _, plan in placed} for name in ("on", "precision"))
@@ -121,7 +121,7 @@ def search_table(s: Search) -> Table:
 
 
 def place_text(s: Search, place: PlanPlace) -> str:
-    """Where a plan that was asked about stands."""
+    """Rank of a given plan."""
     p = place.plan
     told = f"{plan_text(p)}, {p.concurrency:,} in flight"
     if place.rejected:
@@ -131,12 +131,12 @@ def place_text(s: Search, place: PlanPlace) -> str:
 
 
 def plan_text(p: ServingPlan) -> str:
-    """One way in words: `8 × tp=4 on h200-sxm`, or `5 × tp=4 prefill, 3 × tp=4 decode on h200-sxm`."""
+    """A plan in words: `8 × tp=4 on h200-sxm`, or `5 × tp=4 prefill, 3 × tp=4 decode on h200-sxm`."""
     return _plan_text(p, False, False)
 
 
 def _plan_text(p: ServingPlan, one_machine: bool, one_format: bool) -> str:
-    """A plan without its machine or its format, where all plans have the same."""
+    """A plan without its machine or format if all plans share it."""
     on = "" if one_machine else f" on {p.on}"
     return f"{_layouts_text(p)}{on}{'' if one_format or not p.precision else f', {p.precision}'}"
 
@@ -162,14 +162,14 @@ def _joules(p: ServingPlan) -> str:
 
 
 def limits_text(s: Search) -> str:
-    """The limits asked for, after a semicolon; nothing where there are none."""
+    """The limits after a semicolon; empty without limits."""
     said = _limits(s)
     whose = "means" if s.attainment is None else _share_text(s.attainment)
     return f"; {whose}: {', '.join(said)}{', at the far end of intervals' if s.strict else ''}" if said else ""
 
 
 def limits_kept_text(a: UnderLimits) -> str:
-    """Whose times keep which limits: `99 % of requests at TTFT ≤ 2 s and TPOT ≤ 50 ms`."""
+    """Which requests keep which limits: `99 % of requests at TTFT ≤ 2 s and TPOT ≤ 50 ms`."""
     said = _limits(a)
     whose = "the means" if a.attainment is None else _share_text(a.attainment)
     return f"{whose} at {' and '.join(said)}" if said else "no limits"
@@ -185,7 +185,7 @@ def _limits(a: UnderLimits) -> list[str]:
 
 
 def _assumed(s: Search) -> str:
-    """What the times take the load to be."""
+    """The load that the times assume."""
     when = "at a constant concurrency" if s.demand.rate is None else "at random arrival times"
     what = "percentiles" if _whose(s) else "mean times"
     return f"{what}, as serve has them, {when}; {spread_text(s.demand)}"
@@ -196,7 +196,7 @@ def _best_by(s: Search) -> str:
 
 
 def _law(s: Search) -> str:
-    """The law of the times, where it is not the usual one."""
+    """The law of the times, if it is not the default."""
     return "" if s.law == "calibrated" else f"; law {s.law}"
 
 

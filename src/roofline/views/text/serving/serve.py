@@ -1,4 +1,4 @@
-"""Views of a server in steady state, and of pools that prefill and decode apart."""
+"""Text of a server in steady state, and of disaggregated pools."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from roofline.views.text.inference.generate import drafts_text
 
 
 def serving_text(s: Serving) -> str:
-    """The figures, each with its definition."""
+    """The figures with their definitions."""
     prefix = f", {s.cached_prefix} of them from the prefix cache" if s.cached_prefix else ""
     replicas = share_text(s.in_flight, s.in_flight_per_replica, s.idle_replicas, s.deployment, "request")
     lines = [
@@ -53,7 +53,7 @@ def serving_text(s: Serving) -> str:
 
 
 def _assumed(s: Serving) -> str:
-    """When requests come and by how much their lengths vary, which decides TTFT."""
+    """Arrivals of requests and variation of lengths, which determine TTFT."""
     load = s.requests.load
     who = "unsynchronised requests" if load.rate is None else "requests at random times"
     if s.percentiles.approximate:
@@ -64,7 +64,7 @@ def _assumed(s: Serving) -> str:
 
 
 def spread_text(load: LengthSpread) -> str:
-    """By how much the lengths of requests vary."""
+    """Variation of the lengths of requests."""
     if not np.any(load.input_cv) and not np.any(load.output_cv):
         return "all equally long"
     first, then = (f"{100 * cv:.0f} %" if np.ndim(cv) == 0 else "some" for cv in (load.input_cv, load.output_cv))
@@ -72,7 +72,7 @@ def spread_text(load: LengthSpread) -> str:
 
 
 def _tails(s: Serving) -> list[str]:
-    """Percentiles, the last with its interval, and whether they are an approximation."""
+    """Percentiles, the last with its interval, and whether they are approximate."""
     p = s.percentiles
     lines = []
     for key, name in _TAILED.items():
@@ -86,7 +86,7 @@ _TAILED = {"ttft": "TTFT", "tpot": "TPOT", "latency": "latency"}
 
 
 def _places(s: Serving) -> str:
-    """How many requests there are, and how many of them memory holds, or the engine runs where those are fewer."""
+    """Number of requests, and the limit by memory or, if lower, by the engine."""
     if not s.capacity:
         return f"{s.in_flight} in flight; memory holds 0"
     scheduled = s.places >= s.engine.most_running * s.asked.layout.dp
@@ -99,7 +99,7 @@ def _places(s: Serving) -> str:
 
 
 def pools_text(p: Pools) -> str:
-    """Two pools: how many replicas of each, what a request sees, and how much of either is used."""
+    """Two pools: replicas of each, latencies of a request, and utilization."""
     prefix = f", {p.cached_prefix} of them from the prefix cache" if p.cached_prefix else ""
     engines = p.prefill_engine.titled, p.engine.titled
     first, then = ("", "") if engines[0] == engines[1] else (f" by {name}" for name in engines)
@@ -132,7 +132,7 @@ def pools_text(p: Pools) -> str:
 
 
 def _steps(p: Pools) -> str:
-    """What lies between two tokens."""
+    """What happens between two tokens."""
     if p.speculation is None:
         return "one decode step"
     return f"decode steps of {seconds(p.step.expected)} over the tokens that they yield"

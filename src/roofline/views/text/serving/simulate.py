@@ -1,4 +1,4 @@
-"""The view of a server under traffic, simulated request by request."""
+"""Text of a simulated server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DEFINITIONS = {
 
 
 def simulation_first(s: Simulation) -> str:
-    """Where it runs and whose software runs it, and where it is overloaded that it is."""
+    """Deployment and engine and, if so, that the server is overloaded."""
     where = f"{deployment_text(s.deployment)} · {s.engine.name}"
     if not s.requests:
         return f"{where}: {NOTHING_COUNTED}"
@@ -35,7 +35,7 @@ def simulation_first(s: Simulation) -> str:
 
 
 def times_table(s: Simulation) -> Table:
-    """A line for each time: its mean, half of the 95 % confidence interval of that, and percentiles."""
+    """A line for each time: mean, half-width of its 95 % confidence interval, and percentiles."""
     columns = (
         Column(""), Column("mean", "s"), Column("±", "s", drop=2), Column("p50", "s"), Column("p90", "s", drop=1),
         Column("p95", "s", drop=3), Column("p99", "s"),
@@ -51,20 +51,19 @@ def _times(s: Simulation) -> tuple[Distribution, ...]:
 
 
 def _sure(s: Simulation) -> bool:
-    """Whether it is told of any mean how sure it is."""
+    """Whether any mean has a confidence interval."""
     return any(_row(d)[1] is not None for d in _times(s))
 
 
 def _row(d: Distribution) -> tuple[float | None, ...]:
-    """Its numbers, None of those that there are not; half of an interval that the digits of the mean do not show is
-    none."""
+    """Numbers of a distribution, None for missing ones; a half-width below the digits of the mean is left out."""
     shown = seconds(d.mean - d.half_width) != seconds(d.mean + d.half_width)
     values = (d.mean, d.half_width if shown else nan, d.p50, d.p90, d.p95, d.p99)
     return tuple(None if value != value else value for value in values)
 
 
 def simulation_head(s: Simulation) -> str:
-    """What came, and for how long."""
+    """The traffic and its duration."""
     warmup = f" after {whole(s.warmup)} to warm up" if s.warmup else ""
     router = f", {s.router} over {s.deployment.layout.dp} replicas" if s.deployment.layout.dp > 1 else ""
     requests = counted(s.requests, "request")
@@ -76,7 +75,7 @@ def simulation_head(s: Simulation) -> str:
 
 
 def simulation_text(s: Simulation) -> str:
-    """The definitions of the times, and what the server did."""
+    """Definitions of the times, and figures of the server."""
     offered = "" if s.offered is None else f"; {s.offered:,.3g} requests/s arrive"
     left = [f"left out {whole(number)} requests: {why}" for why, number in s.left_out.items()]
     return "\n".join([
@@ -129,7 +128,7 @@ def _goodput(s: Simulation) -> list[str]:
 
 
 def kept_text(s: Simulation) -> str:
-    """Whether the limits are kept, and by whom they are to be."""
+    """Whether the limits are kept, and by which share of requests."""
     asked = "means" if s.attainment is None else f"{100 * s.attainment:g} % of requests"
     return f"the limits are {'kept' if s.keeps else 'missed'}, which {asked} are to keep"
 

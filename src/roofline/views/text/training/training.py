@@ -1,4 +1,4 @@
-"""Views of a training estimate: memory by stage and term, the step, the run."""
+"""Text of a training estimate: memory by stage and term, the step, and the run."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from roofline.views.text.tables import Column, Table
 
 @dataclass(frozen=True, repr=False)
 class Trained(Result):
-    """The answer of `train`: a step; where it does not fit what would make it; a run where one is asked for.
+    """Answer of `train`: a step, what would make it fit, and on request a run.
 
-    `breakdown` and `modules`: its time and the memory of a rank in parts, where they are asked for.
+    `breakdown` and `modules`: time by part and a rank's memory by module, on request.
     """
 
     SCHEMA: ClassVar[str] = "roofline.train/4"
@@ -44,11 +44,11 @@ class Trained(Result):
 
     @property
     def fits(self) -> bool:
-        """Whether the fullest rank has room."""
+        """Whether the fullest rank fits in memory."""
         return bool(self.estimate.fits)
 
     def figure(self, name: str) -> FigureValue:
-        """Its own; else the estimate's."""
+        """A figure of this answer; otherwise of the estimate."""
         own = ("fits", "changes", "run", "breakdown", "modules")
         return getattr(self, name) if name in own else self.estimate.figure(name)
 
@@ -57,7 +57,7 @@ AXES = {"tp": "tensor", "cp": "context", "ep": "expert", "dp": "data"}
 
 
 def setting_text(e: TrainingEstimate) -> str:
-    """What runs where, and how."""
+    """Model, layout and settings of the step."""
     d = e.deployment
     return (
         f"{d.cluster.name}: {e.batch} × {e.tokens_each} tokens a step in {e.micro_batches} micro-batches of "
@@ -67,14 +67,14 @@ def setting_text(e: TrainingEstimate) -> str:
 
 
 def _of_layers(e: TrainingEstimate) -> str:
-    """Of which layers something is run again, where not of all."""
+    """The layers with recomputation, if not all."""
     if e.step.recompute_layers is not None:
         return f" in {e.step.recompute_layers} layers a stage"
     return "" if e.step.recompute_every is None else f" in one of {e.step.recompute_every} layers"
 
 
 def _sharded(e: TrainingEstimate) -> Iterator[str]:
-    """What is not as it is where nothing is said: of weights and gradients that are shared out, and of packs."""
+    """Settings that differ from the defaults: sharding of weights and gradients, and packed sequences."""
     step = e.step
     if not step.reshard:
         yield "weights stay gathered"
@@ -94,7 +94,7 @@ def _sharded(e: TrainingEstimate) -> Iterator[str]:
 
 
 def memory_table(e: TrainingEstimate) -> Table:
-    """One line for each stage that differs from the one before."""
+    """One line for each stage that differs from the previous one."""
     columns = (
         Column("Stage"), Column("Layers", "count", drop=5), Column("Weights", "B", drop=2),
         Column("Gradients", "B", drop=4),
@@ -123,7 +123,7 @@ OVER_PHASES = {"forward": "Forward", "recompute": "Again", "backward": "Backward
 
 
 def breakdown_table(b: Breakdown, by: str) -> Table:
-    """Seconds of a step on one stage, by module or by op, then what is no op; the last line is the whole step."""
+    """Seconds of a step on one stage by module or op, then work outside of ops; the last line is the whole step."""
     columns = (
         Column("Op" if by == "ops" else "Module", long=24),
         *(Column(OVER_PHASES[phase], "s", drop=1) for phase in PHASES),
@@ -151,11 +151,11 @@ LINES = {
     "gathering": "exposed gathering of weights", "update": "optimizer",
     "between": "slowest rank, and between steps",
 }  # fmt: skip
-"""What the lines of a breakdown that are no ops are called."""
+"""Names of the lines of a breakdown that are not ops."""
 
 
 def modules_table(rows: tuple[RankBytes, ...]) -> Table:
-    """Bytes of a rank by module; the last line is all of them."""
+    """Bytes of a rank by module; the last line is the total."""
     terms = ("weights", "gradients", "optimizer", "activations", "total")
     columns = (
         Column("Module", long=24),
@@ -167,7 +167,7 @@ def modules_table(rows: tuple[RankBytes, ...]) -> Table:
 
 
 def training_step_text(e: TrainingEstimate) -> str:
-    """The step: time, where it goes, utilization."""
+    """The step: time, its parts, and utilization."""
     slowest = e.slowest.turns
     sent = ", ".join(f"{AXES[axis]} {seconds(value)}" for axis, value in e.exposed.items()) or "none"
     where = ", ".join(
@@ -196,7 +196,7 @@ def training_step_text(e: TrainingEstimate) -> str:
 
 
 def run_text(r: Run) -> str:
-    """The whole run: days, where they go, failures, cost, energy, and what is assumed."""
+    """The whole run: days and their parts, failures, cost, energy, and assumptions."""
     low, high = r.interval
     days = f"{r.seconds / 86400:,.1f} days ({low / 86400:,.1f} to {high / 86400:,.1f})"
     epochs = "" if r.epochs is None else f", {r.epochs:,.3g} epochs"
@@ -220,13 +220,13 @@ def run_text(r: Run) -> str:
 
 
 def _parts_text(r: Run) -> str:
-    """The shares of the time that are no steps."""
+    """Shares of the time outside of steps."""
     lost = {name: value for name, value in r.parts.items() if name != "steps" and value > 0}
     return ", ".join(f"{name} {percent(value / r.seconds)}" for name, value in lost.items()) or "nothing else"
 
 
 def _causes_text(r: Run) -> str:
-    """What fails most."""
+    """The most frequent causes of failure."""
     ranked = sorted(r.failures_by.items(), key=lambda pair: -float(pair[1]))[:3]
     return ": " + ", ".join(f"{name} {number:,.1f}" for name, number in ranked) + ", …" if ranked else ""
 

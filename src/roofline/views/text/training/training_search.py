@@ -1,4 +1,4 @@
-"""Views of a search of layouts of training."""
+"""Text of a search over training layouts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TRAINING_COLUMNS = (
 
 
 def training_search_text(s: TrainingSearch) -> str:
-    """The question, and how much was looked at."""
+    """The question, and the size of the search."""
     said = [f"{number:,} by {reason}" for reason, number in s.left_out.items()]
     left_out = f"; left out: {', '.join(said)}" if said else ""
     return (
@@ -23,7 +23,7 @@ def training_search_text(s: TrainingSearch) -> str:
 
 
 def training_search_table(s: TrainingSearch) -> Table:
-    """The ways, the best first."""
+    """The plans, best first."""
     return Table(TRAINING_COLUMNS, tuple(_row(i, p) for i, p in enumerate(s.plans, 1)), name="plans")
 
 

@@ -15,19 +15,19 @@ from roofline.whatif.answer import FirstAnswer, MachineAnswer
 from roofline.whatif.search.serving.plans import ServingPlan
 
 UNITS = "$/M prompt, generated: USD per million prompt tokens and per million generated tokens"
-"""What short headings mean."""
+"""Explanations of short headings."""
 WIDTH = 15
-"""Characters of the names of lines."""
+"""Width of the names of lines."""
 
 
 def answer_heading(a: FirstAnswer) -> str:
-    """The model, and what is assumed of its requests."""
+    """The model, and the assumed requests."""
     load = f"requests of {a.input:,} tokens in, {a.output:,} out, {spread_text(a.demand)}"
     return f"{headline(a.model, a.model.precision)}\n{load}\nhighest load that keeps {limits_kept_text(a)}"
 
 
 def machine_text(a: FirstAnswer, m: MachineAnswer) -> str:
-    """The answer for one machine, a subject a line."""
+    """The answer for one machine, one line per subject."""
     lines = [("", f"{machine_name(m)} · {m.engine.titled}"), ("fits", _fits(m))]
     if m.user_tokens_per_second is not None and m.user_ttft is not None:
         lines.append(("one user", f"{m.user_tokens_per_second:,.0f} tokens/s, TTFT {seconds(m.user_ttft)}"))
@@ -51,7 +51,7 @@ def machine_text(a: FirstAnswer, m: MachineAnswer) -> str:
 
 
 def machine_name(m: MachineAnswer) -> str:
-    """The chip, or how many of them."""
+    """The chip, or the number of chips."""
     name = m.deployment.chip.name
     return name if m.chips == 1 else f"{m.chips} × {name}"
 

@@ -1,4 +1,4 @@
-"""Views of a front of hypothetical chips."""
+"""Text of a Pareto front of hypothetical chips."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DESIGN_COLUMNS = (
 
 
 def codesign_text(c: Codesign) -> str:
-    """What was asked of which chips, and how many were tried."""
+    """The question, and the number of chips tried."""
     place = f"{c.model.name} on {c.deployment.chips} × {c.chip.id}, {c.deployment.layout.text()}, {c.engine.id}"
     return (
         f"{place}\nchips like it, {c.of} against {c.against}: {c.looked:,} tried, {len(c.designs):,} that none beats "
@@ -23,7 +23,7 @@ def codesign_text(c: Codesign) -> str:
 
 
 def codesign_table(c: Codesign) -> Table:
-    """The front, the best first."""
+    """The front, best first."""
     return Table((Column(c.of, c.unit), *DESIGN_COLUMNS), tuple(_row(d) for d in c.designs), name="designs")
 
 

@@ -1,4 +1,4 @@
-"""Views of two sides: tables, and causes in words."""
+"""Text of `diff`: tables of two sides, and causes in words."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from roofline.views.text.tables import Column, Table
 from roofline.whatif.diff import SETTINGS, Difference, Turn, phase_pairs
 
 LONGEST_HEADING = 14
-"""Characters of the name of a side that still heads a column."""
+"""Longest name of a side, in characters, that is used as a column heading."""
 
 
 def misfit_text(d: Difference) -> str:
-    """What does not fit, and what its times then mean."""
+    """What does not fit, and what its times assume."""
     names = dict(zip("ab", labels(d), strict=True))
     return "\n".join(f"{m.phase} of {names[m.side]}: {misfit(m.memory)}" for m in d.misfits)
 
 
 def steps_text(d: Difference) -> str:
-    """The step of each phase, on each side where they differ."""
+    """The step of each phase, on each side if they differ."""
     lines = []
     for one, other in phase_pairs(d.a, d.b):
         phase = one if one == other else f"{one} → {other}"
@@ -29,7 +29,7 @@ def steps_text(d: Difference) -> str:
 
 
 def phases_engines_text(d: Difference) -> str:
-    """Whose software runs each phase, on each side where they differ; nothing without chips."""
+    """Engine of each phase, on each side if they differ; empty without chips."""
     lines: dict[str, list[str]] = {}
     for phases in phase_pairs(d.a, d.b):
         one, other = (s.engine_of(p) for s, p in zip((d.a, d.b), phases, strict=True))
@@ -61,7 +61,7 @@ def difference_table(d: Difference) -> Table:
 
 
 def labels(d: Difference) -> tuple[str, str]:
-    """What the sides are called: model and chip, and where these are the same what else differs."""
+    """Names of the sides: model and chip, or what else differs."""
     if d.a.label != d.b.label:
         return d.a.label, d.b.label
     differing = [s for s in SETTINGS if getattr(d.a, s) != getattr(d.b, s)]
@@ -70,7 +70,7 @@ def labels(d: Difference) -> tuple[str, str]:
 
 
 def headings(d: Difference) -> tuple[str, str]:
-    """The sides as headings of columns: their labels, where these are short."""
+    """Column headings of the sides: their labels, if short."""
     return _short(*labels(d))
 
 
@@ -79,19 +79,19 @@ def _short(one: str, other: str) -> tuple[str, str]:
 
 
 def sides_text(d: Difference) -> str:
-    """What the columns A and B are of; nothing where their headings say it."""
+    """What the columns A and B are; empty if the headings say it."""
     pairs = zip(headings(d), labels(d), strict=True)
     return "\n".join(f"{name}  {label}" for name, label in pairs if name != label)
 
 
 def facts_table(d: Difference) -> Table:
-    """The properties in which the models differ, side by side."""
+    """Properties in which the models differ, side by side."""
     columns = (Column("Property", long=14), *(Column(name, long=12) for name in _short(d.a.model.name, d.b.model.name)))
     return Table(columns, tuple((fact.property, fact.a, fact.b) for fact in d.facts))
 
 
 def causes_text(d: Difference) -> str:
-    """What the change of each phase comes from: settings one after another, then ops."""
+    """Causes of the change of each phase: settings one after another, then ops."""
     lines = []
     for phase in dict.fromkeys(c.phase for c in d.causes):
         turned = [f"{turn_text(d, t)} × {t.factor:.3g}" for t in d.turns if t.phase == phase]
@@ -107,5 +107,5 @@ def causes_text(d: Difference) -> str:
 
 
 def turn_text(d: Difference, turn: Turn) -> str:
-    """Settings that are turned together, from what to what."""
+    """Settings that are changed together, from and to."""
     return " and ".join(f"{s} {d.a.said(s)} → {d.b.said(s)}" for s in turn.settings)

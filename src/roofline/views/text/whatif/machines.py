@@ -1,4 +1,4 @@
-"""Text of a choice of machines: a row for each, the cheapest first."""
+"""Text of a choice of machines: a row for each, cheapest first."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from roofline.views.text.tables import Column, Table, TableCell
 from roofline.whatif.machine_choice import WORK, MachineChoice, MachineRow
 
 UNITS = "$/M generated: USD per million generated tokens, prompts included; ≈: as cheap within the error of its times"
-"""What short headings and marks mean."""
+"""Explanations of short headings and marks."""
 
 
 def demand_text(c: MachineChoice) -> str:
-    """The model, the demand, the limits, and what is assumed of the requests."""
+    """The model, the demand, the limits, and the assumed requests."""
     many = (
         f"{c.in_flight:,} requests under way" if c.in_flight is not None else f"{c.requests_per_second:,.3g} requests/s"
     )
@@ -27,7 +27,7 @@ def demand_text(c: MachineChoice) -> str:
 
 
 def machines_table(c: MachineChoice) -> Table:
-    """A row for each machine; `≈`: as cheap as the cheapest within the error of its times."""
+    """A row for each machine; `≈`: its price is within the error of the cheapest machine's."""
     heads = (
         Column(""), Column("machine"), Column("plan", drop=1, long=16), Column("chips", "count", drop=5),
         Column("USD/h", "USD"),

@@ -1,4 +1,4 @@
-"""Views of a sensitivity: elasticities, regimes and the map of what limits decodes."""
+"""Text of a sensitivity: elasticities, regimes, and the map of what limits decodes."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ REGIMES = (
 
 
 def sensitivity_text(s: Sensitivity) -> str:
-    """What answers, and where."""
+    """The figure, and the point at which it is varied."""
     value = seconds(s.value) if s.unit == "s" else f"{s.value:,.6g} {s.unit}"
     place = f"{s.model.name} on {s.deployment.chips} × {s.chip.id}, {s.deployment.layout.text()}, {s.engine.id}"
     return f"{place}\n{s.of} ({s.subject}) = {value}; where a knob moves by 1 % it moves by so many percent:"
 
 
 def elasticity_table(s: Sensitivity) -> Table:
-    """The elasticities."""
+    """Elasticities by knob."""
     return Table(KNOBS, tuple(_row(e) for e in s.elasticities), name="elasticities")
 
 
 def regime_table(s: Sensitivity) -> Table:
-    """Shares of the time under each bound."""
+    """Shares of time by bottleneck."""
     rows = tuple((r.phase, r.bound, r.compute, r.memory, r.network, r.latency) for r in s.regimes)
     return Table(REGIMES, rows, name="regimes")
 
 
 def map_table(m: RegimeMap) -> Table:
-    """The bounds over batch and context by their first letters, in brackets where it does not fit."""
+    """Bottlenecks over batch and context by first letter, in brackets where memory does not suffice."""
     columns = (Column("batch"), *(Column(binary(n)) for n in m.context))
     rows = tuple(
         (whole(size), *(b[0].upper() if f else f"({b[0].upper()})" for b, f in zip(bounds, fits, strict=True)))

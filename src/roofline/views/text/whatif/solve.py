@@ -1,4 +1,4 @@
-"""Views of a solution: the answer in a line, and what holds there and beyond it."""
+"""Text of a solution: the answer in a line, and the requirements there and beyond."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COLUMNS = (
 
 
 def solution_text(s: Solution) -> str:
-    """What was looked for, and the answer."""
+    """The unknown and the answer."""
     where = f" where {' and '.join(s.where)}" if s.where else ""
     against = f" against {s.against}" if s.against else ""
     place = f"{s.model.name} on {s.deployment.chips} × {s.chip.id}, {s.deployment.layout.text()}, {s.engine.id}"
@@ -40,12 +40,12 @@ def solution_text(s: Solution) -> str:
 
 
 def solution_table(s: Solution) -> Table:
-    """The requirements, at the answer and beyond."""
+    """The requirements at the answer and beyond."""
     return Table(COLUMNS, tuple(_row(k) for k in s.requirements), name="requirements")
 
 
 def number_text(value: float, unit: str) -> str:
-    """A number with its unit, whole ones in full."""
+    """A number with its unit; whole numbers in full."""
     if isinstance(value, int):
         return counted(value, unit.removesuffix("s"))
     if unit == "share":

@@ -1,4 +1,4 @@
-"""A sweep for people: how large it is, its best or first rows, and what was left out."""
+"""Text of a sweep: its size, its best or first rows, and what was left out."""
 
 from __future__ import annotations
 
@@ -17,24 +17,26 @@ from roofline.whatif.search.space import Space
 from roofline.whatif.sweep.sweep import axis_sizes
 
 MANY = 100
-"""More columns than a sweep has: the ends of intervals go before all other figures where a table is too wide."""
+"""Number of columns above which the ends of intervals are left out first if a table is too wide."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """Which rows of a sweep are shown: the first `most`, or those with the least of a column, or (`falling`) most."""
+    """Which rows of a sweep are shown: the first `most`, or those with the lowest or (`falling`) highest values of a
+    column."""
 
     most: int
     column: str = ""
     falling: bool = False
 
     def best(self, rows: Rows) -> Rows:
-        """The rows shown of some."""
+        """The rows to show."""
         return first_rows(rows, self.most, self.column, self.falling)
 
 
 def order_named(text: str | None, most: int, sweeper: Sweeper) -> Order:
-    """`tpot`, the least first, or `-tokens_per_second`, the most first. Raises InputError for no column of the rows."""
+    """Parse `tpot`, lowest first, or `-tokens_per_second`, highest first. Raises InputError if the rows have no such
+    column."""
     if text is None:
         return Order(most)
     name = text.removeprefix("-")
@@ -46,7 +48,7 @@ def order_named(text: str | None, most: int, sweeper: Sweeper) -> Order:
 
 @dataclass(frozen=True)
 class PieceFile:
-    """A piece as it goes to a file: its bytes, how many rows, what was left out, and the rows that are shown."""
+    """A piece for a file: its bytes, number of rows, what was left out, and the rows to show."""
 
     content: bytes
     rows: int
@@ -56,7 +58,7 @@ class PieceFile:
 
 @dataclass(frozen=True)
 class PieceTask:
-    """What a worker does with a piece of a sweep that goes to a file."""
+    """Work of a worker on a piece of a sweep for a file."""
 
     sweeper: Sweeper
     ending: str
@@ -72,13 +74,13 @@ class PieceTask:
 
 # -- text ----------------------------------------------------------------------------------------------------------
 def size_text(space: Space) -> str:
-    """How many points there are, and along which axes."""
+    """Number of points and the axes."""
     sizes = [f"{whole(size)} {name}" for name, size in axis_sizes(space).items() if size > 1]
     return f"{counted(space.points, 'point')} of {space.phase}" + (f": {' × '.join(sizes)}" if len(sizes) > 1 else "")
 
 
 def rows_table(sweeper: Sweeper, shown: Rows) -> Table:
-    """Rows under their columns; an axis with one value is in the title."""
+    """Rows under their columns; axes with one value are in the title."""
     single = {name for name, size in axis_sizes(sweeper.space).items() if size == 1}
     dicts = dicts_of(shown)
     if "layout" not in axis_sizes(sweeper.space) and len({row["layout"] for row in dicts}) == 1:
@@ -107,7 +109,7 @@ def _cell(value: str | float | None, column: Column) -> TableCell:
 
 
 def rows_text(space: Space, rows: int, shown: int, order: Order) -> str:
-    """How many rows there are and which are shown."""
+    """Number of rows, and which are shown."""
     ends = "the most" if order.falling else "the least"
     which = f"those with {ends} {order.column}" if order.column else "the first"
     more = f", {whole(shown)} shown, {which}" if shown < rows else ""
@@ -115,7 +117,7 @@ def rows_text(space: Space, rows: int, shown: int, order: Order) -> str:
 
 
 def dropped_text(dropped: Mapping[str, int], most: int = 5) -> Sequence[str]:
-    """Lines that say how many points were left out and why, the most first."""
+    """Lines with the number of points left out by reason, the most frequent first."""
     ordered = sorted(dropped.items(), key=lambda item: (-item[1], item[0]))
     lines = [f"left out: {counted(points, 'point')}, {reason}" for reason, points in ordered[:most]]
     rest = sum(points for _, points in ordered[most:])
