@@ -13,7 +13,7 @@ import pytest
 import roofline as rl
 from folded import folded
 from roofline.model.checkpoints.gguf.mixes import MIXES, MatrixOfGguf, Traits, TypeMix, mix_named, more_bits, types_of
-from roofline.model.checkpoints.gguf.tensors import gguf_size, in_mix, matrices_of
+from roofline.model.checkpoints.gguf.tensors import gguf_size, in_mix, matrices_of, traits_of
 from roofline.model.formats import GGML_TYPES, format_named
 
 GIB = 2**30
@@ -226,3 +226,14 @@ def test_the_command_line_says_what_the_file_takes(capsys: pytest.CaptureFixture
 
     main(["analyze", "meta-llama/Llama-2-7b-hf", "--precision", "q4_k_m", "--layout", "tp=8", "--decode", "10"])
     assert "weights 4.08 GB" in capsys.readouterr().out
+
+
+@folded("model", ["meta-llama/Llama-3.1-8B", "mistralai/Mixtral-8x7B-v0.1", "tiiuae/falcon-7b", "openai/gpt-oss-20b"])
+def test_no_matrix_has_fewer_bits_than_the_narrowest_type_of_its_mix(model: str) -> None:
+    """`models --on` leaves out what cannot fit by this bound, without working it out."""
+    matrices, traits = matrices_of(rl.load(model)), traits_of(rl.load(model))
+    for name in MIXES:
+        for mix in (mix_named(name), mix_named(f"{name}-imatrix")):
+            assert mix is not None
+            bits = {8 * kind.bytes / kind.values for _, kind in types_of(mix, matrices, traits)}
+            assert min(bits) >= mix.least_bits

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 ModelArgument = Annotated[
     str, Parameter(help="A Hub id (`meta-llama/Llama-3.1-8B`), a catalog name, a config.json or its folder.")
 ]
+REFRESHED = 3
+"""Times a second that a progress bar is drawn anew; drawing it takes time from what it is about."""
 LONGEST_WARNING = 400
 """Maximum characters of a warning, which may quote text from a config."""
 
@@ -143,7 +145,7 @@ def progress_bar(title: str) -> Iterator[Callable[[int, int | None, str], None]]
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=Console(stderr=True), transient=True, refresh_per_second=REFRESHED) as bar:
         task = bar.add_task(title, total=None)
 
         def done(number: int, total: int | None, part: str) -> None:

@@ -34,6 +34,12 @@ def waiting(command: str) -> Iterator[None]:
         sys.stdout, sys.stderr = streams
 
 
+def stop_waiting() -> None:
+    """End the line and its thread, before a progress bar takes its place or a process is forked."""
+    if isinstance(sys.stderr, _Watched):
+        sys.stderr.write("")
+
+
 class _Line(Thread):
     """Writes the line and rewrites it every second."""
 

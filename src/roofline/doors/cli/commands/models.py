@@ -141,6 +141,7 @@ def models(
 def _running(name: str | None, asked: Settings, filters: Mapping[str, str | None]) -> WhatRuns:
     """What runs on a machine: one model in every format, or the filtered catalog; with a progress bar on a terminal."""
     from roofline.doors.cli.processes import each_on_cores
+    from roofline.doors.cli.waiting import stop_waiting
     from roofline.model.load import load
     from roofline.model.sources.choice import chosen_models
 
@@ -149,6 +150,7 @@ def _running(name: str | None, asked: Settings, filters: Mapping[str, str | None
         return one
     names = [entry.id for entry in chosen_models(*filters.values())]
     parts: list[WhatRuns] = [what_runs([], **asked)]  # says what is wrong with the settings
+    stop_waiting()
     with (
         each_on_cores(partial(_of_one, asked), names) as each,
         progress_bar("models") if sys.stderr.isatty() else nullcontext() as progress,
