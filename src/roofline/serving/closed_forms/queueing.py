@@ -44,9 +44,10 @@ CROWD = 16.0
 LARGE = 600.0
 """Magnitude of a logarithm that stands for infinity."""
 
-NEVER = 30.0
-"""Drop in the log-probability of a number in the system that no server passes. Where more requests slow each other
-down, a second stable state may exist; this drop separates it from the state in which a server starts."""
+NEVER = 12.2
+"""Drop in the log-probability of a number in the system that no server passes within 200,000 requests. Where more
+requests slow each other down, a second stable state may exist; this drop separates it from the state in which a server
+starts."""
 
 
 @dataclass(frozen=True)
@@ -545,8 +546,9 @@ class Open:
         ratios = np.log((together - 1 + busy) / together)
         before = np.concatenate([ratios[:1], ratios[:-1]])
         logs = np.cumsum(widths * (ratios + before) / 2 + np.minimum(widths, 1) * (ratios - before) / 2, axis=0)
-        rarest = np.minimum.accumulate(logs - np.maximum(np.maximum.accumulate(logs, axis=0), 0.0), axis=0)
-        logs = np.where(rarest < -NEVER, -LARGE, logs)
+        drop = logs - np.maximum(np.maximum.accumulate(logs, axis=0), 0.0)
+        rarest = np.minimum.accumulate(drop, axis=0)
+        logs = np.where((rarest < -NEVER) & (drop > rarest), -LARGE, logs)  # the rise to a second state
         top = np.maximum(logs.max(axis=0), 0.0)
         starts = np.concatenate([np.zeros_like(logs[:1]), logs[:-1]])
         sums, places_in = geometric((logs - starts) / np.maximum(widths, 1.0), widths)
