@@ -13,6 +13,7 @@ from browser import Watched, needs_chromium, watched
 from roofline.doors.web.allow_list import Allowed
 from roofline.doors.web.files import STATIC
 from roofline.doors.web.scenario import SETTINGS
+from roofline.whatif.machine_choice import WORK
 from served_page import Page, page_server
 
 MESSAGES: dict[str, list[str]] = json.loads((STATIC / "messages.json").read_text(encoding="utf-8"))
@@ -20,7 +21,7 @@ SCRIPTS = sorted(STATIC.glob("*.js"))
 LANGUAGES = ("en", "de", "zh", "ja")
 BY_VARIABLE = {"fits", "misfits", "beside", "besidegguf", "forward", "backward", "weightgrads", "roofline",
                "overview", "memory", "serving", "sweep", "training", "simulation", "advice", "running", "structure",
-               "compare", "away", "price", "yes", "no", "calibrated", "ideal", *SETTINGS,
+               "compare", "away", "price", "yes", "no", "calibrated", "ideal", *(f"work_{name}" for name in WORK), *SETTINGS,
                *(f"s_{name}" for name in SETTINGS),
                *(f"g_{setting.parameter}" for setting in SETTINGS.values())}  # fmt: skip
 """Keys that a script looks up by a variable: views, settings and their groups, passes."""

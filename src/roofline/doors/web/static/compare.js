@@ -1,6 +1,6 @@
 // Two to four scenarios side by side, and the causes of their differences in words.
 import { ask, Problem } from "./api.js";
-import { fitted, panel, struck } from "./kit.js";
+import { basis, fitted, panel, struck } from "./kit.js";
 import { asks, form, given, state } from "./state.js";
 import { label, make, plain, si, significant, t, time, usd, whole } from "./words.js";
 
@@ -46,7 +46,7 @@ export async function compare(node, s, signal) {
   const why = make("div", { "aria-live": "polite" });
   const heads = make("tr", {}, make("td"), ...state.scenarios.map((_, i) => make("th", { scope: "col" }, "ABCD"[i])));
   const lines = cells.map((c) => make("tr", {}, ...c.map((x, i) => make(i ? "td" : "th", i ? {} : { scope: "row" }, x))));
-  node.replaceChildren(panel(t("compare"), "", make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("compare") }, make("table", {}, make("thead", {}, heads), make("tbody", {}, ...lines)))), why);
+  node.replaceChildren(...all.map((served, i) => basis(served, "ABCD"[i])), panel(t("compare"), "", make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("compare") }, make("table", {}, make("thead", {}, heads), make("tbody", {}, ...lines)))), why);
   const told = await Promise.all(all.map((served, i) => (i ? causes(i, all, signal) : [])));
   if (told.flat().length) why.replaceChildren(panel(t("causes"), t("causesnote"), ...told.flat()));
   return undefined;
