@@ -412,18 +412,22 @@ def test_which_machine_is_the_choice_of_the_command(page: Page, address: str) ->
     page.open("machines")
     for settings, asked in (
         ({}, {"users": 50}),
-        ({"demandBy": "day", "work": "documents", "reads": "yes"},
-         {"requests_a_day": 100_000, "work": "documents", "reading_speed": True}),
+        ({"demandBy": "day", "requestsADay": "5000", "work": "documents", "reads": "yes"},
+         {"requests_a_day": 5000, "work": "documents", "reading_speed": True}),
+        ({"requestsADay": "100000"}, {"requests_a_day": 100_000, "work": "documents", "reading_speed": True}),
     ):  # fmt: skip
         for name, value in settings.items():
             page.set_to(f"more-{name}", value)
         choice = rl.machines(LARGE, **asked)
         able = [row for row in choice.machines if row.plan is not None]
         unable = [row for row in choice.machines if row.plan is None]
-        rows, left = page.sees(ROWS)
+        tables = page.sees(ROWS)
+        assert len(tables) == bool(able) + bool(unable)
+        rows, left = (tables[0] if able else []), (tables[-1] if unable else [])
         assert [row[1] for row in rows] == [row.machine for row in able]
         assert [row[0] == "≈" for row in rows] == [row.equal for row in able]
         assert left == [[row.machine, row.why] for row in unable]
+        assert bool(able) == (asked.get("requests_a_day") != 100_000)
         for shown, row in zip(rows, able, strict=True):
             plan = row.plan
             assert plan is not None
@@ -469,6 +473,11 @@ def test_tabs_are_reached_by_keys(page: Page, address: str) -> None:
         page.answers(lambda key=key: page.tab.keyboard.press(key))
         assert page.sees("document.activeElement.id") == f"tab-{view}"
         assert page.tab.get_attribute(f"#tab-{view}", "aria-selected") == "true"
+    for view, field in (("machines", "more-work"), ("training", "more-trainBatch")):
+        page.open(view)
+        page.tab.focus(f"#{field}")
+        page.answers(lambda field=field: (page.tab.keyboard.press("ArrowDown"), page.tab.keyboard.press("Enter")))
+        assert page.sees("document.activeElement.id") == field
 
 
 ENDS = """async ([name, end, long]) => {
@@ -535,7 +544,7 @@ def test_cards_say_what_they_assume(page: Page, address: str) -> None:
     assert "2.5 requests/s at random times, of varying length (means; a formula)" in page.tab.inner_text("#verdict > .assumed")
     page.open("simulation")
     assert "Each request is followed; lengths vary as in served conversations." in page.tab.inner_text("#view .assumed")
-    for view in set(VIEWS) - {"simulation", "compare"}:
+    for view in [view for view in VIEWS if view not in ("simulation", "compare")]:
         page.open(view)
         said = page.tab.inner_text("#view .assumed >> nth=0")
         assert said.startswith("Assumed: "), view

@@ -174,11 +174,18 @@ async function head(s, mine) {
 
 // Keeps the old picture until the first part of the new one is ready.
 function attached(node) {
-  const swap = () => { if (node.parentNode !== $("view")) $("view").replaceChildren(node); };
+  const swap = () => { if (node.parentNode !== $("view")) focused(() => $("view").replaceChildren(node)); };
   new MutationObserver(swap).observe(node, { childList: true });
   const fill = node.replaceChildren.bind(node);
-  node.replaceChildren = (...children) => { fill(...children); swap(); };
+  node.replaceChildren = (...children) => { focused(() => fill(...children)); swap(); };
   return node;
+}
+
+// Keeps the focus in the field of the same name when the fields of a view are made anew.
+function focused(draw) {
+  const { id } = document.activeElement;
+  draw();
+  if (id && document.activeElement.id !== id) document.getElementById(id)?.focus({ preventScroll: true });
 }
 
 function config(text) {
