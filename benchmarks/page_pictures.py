@@ -30,7 +30,7 @@ def taken(page: Page, folder: Path, name: str) -> Iterator[Path]:
         page.tab.emulate_media(color_scheme=theme)
         for size, (width, height) in SIZES.items():
             page.tab.set_viewport_size({"width": width, "height": height})
-            page.answers(page.tab.reload)
+            page.fresh(page.tab.url)
             page.tab.wait_for_function("() => !document.querySelector('#verdict .first[aria-busy=true]')")
             page.tab.wait_for_timeout(600)
             path = folder / f"{name}-{theme}-{size}.png"

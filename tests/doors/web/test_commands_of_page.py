@@ -177,6 +177,9 @@ def test_training_s_timeline_and_layouts(page: Page) -> None:
     page.set_to("on", "8xh100-sxm")
     page.set_to("layout", "pp=2,dp=4")
     page.open("training")
+    assert page.tab.locator("#view .misfit").count() == 1  # 96.5 of 85.9 GB a chip: no times, so no timeline
+    assert page.tab.locator("#view .plot").count() == 0
+    page.set_to("layout", "pp=2,dp=4,zero=1")
     assert page.sees("document.querySelector('#view .plot').data.length") >= 2
     page.tab.get_by_role("button", name="Run").click()
     page.tab.wait_for_selector("#view section [aria-label='Search for layouts'] tbody tr", timeout=30_000)

@@ -42,7 +42,7 @@ export async function compare(node, s, signal) {
   // Figures of scenarios that do not fit are struck out and not compared, except memory.
   const fits = all.map((r) => r.memory.fits);
   const value = (of, text, real, i) => { const v = of(all[i]), first = of(all[0]); const change = i && first && v !== null && (real || (fits[0] && fits[i])) ? ` (${v >= first ? "+" : "−"}${whole(Math.abs(100 * (v / first - 1)))} %)` : ""; return struck(real || fits[i], text(v) + change); };
-  const cells = [...keys.map((k) => [title(k), ...state.scenarios.map((x) => (typeof x[k] === "number" ? plain(x[k]) : typeof x[k] === "boolean" ? t(x[k] ? "yes" : "no") : x[k] || "–"))]), [t("fitting"), ...fits.map(fitted)], ...rows.map(([name, of, text, real]) => [name, ...all.map((_, i) => value(of, text, real, i))])];
+  const cells = [...keys.map((k) => [title(k), ...state.scenarios.map((x) => (typeof x[k] === "number" ? plain(x[k]) : typeof x[k] === "boolean" ? t(x[k] ? "yes" : "no") : x[k] || "–"))]), [t("fitting"), ...fits.map((one) => fitted(one))], ...rows.map(([name, of, text, real]) => [name, ...all.map((_, i) => value(of, text, real, i))])];
   const why = make("div", { "aria-live": "polite" });
   const heads = make("tr", {}, make("td"), ...state.scenarios.map((_, i) => make("th", { scope: "col" }, "ABCD"[i])));
   const lines = cells.map((c) => make("tr", {}, ...c.map((x, i) => make(i ? "td" : "th", i ? {} : { scope: "row" }, x))));
