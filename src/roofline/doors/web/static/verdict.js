@@ -60,7 +60,7 @@ function firstAnswer(s) {
 function firstLines(s, answer, m) {
   const p = m.plan, lines = [[t("fitting"), m.fits ? [make("span", { class: "good" }, t("yes")), `, ${m.formats ? `${m.formats}, ${t("maychange")}` : t("ownformats")}`] : [make("span", { class: "bad" }, t("no")), would(m.remedies)]]];
   if (m.user_tokens_per_second !== null) lines.push([t("oneuser"), `${whole(m.user_tokens_per_second)} tokens/s · TTFT ${time(m.user_ttft)}`]);
-  if (m.fits) lines.push([t("highestload"), p ? `${whole(p.tokens_per_second)} tokens/s · ${whole(p.concurrency)} ${t("inflight")} · ${t("chance")} ${share(p.chance)}` : make("span", { lang: "en" }, m.why)]);
+  if (m.fits) lines.push([t("highestload"), p ? `${whole(p.tokens_per_second)} tokens/s · ${whole(p.concurrency)} ${t("inflight")} · ${t("chance")} ${share(p.chance).replace(" ", "\u00a0")}` : make("span", { lang: "en" }, m.why)]);
   if (m.bound !== null) lines.push([t("bound"), `${m.bound} (${m.bound_by}: ${share(m.bound_share)})`]);
   if (p?.usd_per_million_output) lines.push([t("priced"), `${usd(p.usd_per_million_input)} ${t("perprompt")}, ${usd(p.usd_per_million_output)} ${t("generated")} · ${usd(p.usd_per_hour)} ${t("anhour")}`]);
   if (m.change !== null) lines.push([t("helpsmost"), [make("span", { lang: "en" }, m.change), ": ", make("code", {}, m.option), ` (× ${decimals(m.gain, 2)} ${t("perchip")})`]]);
