@@ -2,7 +2,7 @@
 
     python benchmarks/page_pictures.py FOLDER [VIEW ...]
 
-Needs the extra `test` and Chromium. Beside the first scenario it takes the overview of a model that does not fit, and of
+Needs the extra `test` and Chromium. Beside the first scenario it takes a model that does not fit, in two views, and
 a machine that does not exist.
 """
 

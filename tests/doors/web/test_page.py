@@ -342,7 +342,7 @@ FIRST = "#verdict .first[aria-busy=false]"
 
 
 def test_the_verdict_is_before_all_figures(page: Page, address: str) -> None:
-    """Whether it fits, in which formats, what would make it fit, and then what `roofline MODEL --on MACHINE` answers."""
+    """Whether it fits, in which formats, what would make it fit, and what `roofline MODEL --on MACHINE` answers."""
     page.fresh(address)
     page.tab.wait_for_selector(FIRST)
     order = "[...document.querySelectorAll('#verdict > *')].map((node) => node.className)"
@@ -541,7 +541,9 @@ def test_cards_say_what_they_assume(page: Page, address: str) -> None:
         "the time"
     )
     page.set_to("rate", "2.5")
-    assert "2.5 requests/s at random times, of varying length (means; a formula)" in page.tab.inner_text("#verdict > .assumed")
+    assert "2.5 requests/s at random times, of varying length (means; a formula)" in page.tab.inner_text(
+        "#verdict > .assumed"
+    )
     page.open("simulation")
     assert "Each request is followed; lengths vary as in served conversations." in page.tab.inner_text("#view .assumed")
     for view in [view for view in VIEWS if view not in ("simulation", "compare")]:
