@@ -431,8 +431,8 @@ def test_which_machine_is_the_choice_of_the_command(page: Page, address: str) ->
         for shown, row in zip(rows, able, strict=True):
             plan = row.plan
             assert plan is not None
-            assert shown[2:4] == [f"{plan.replicas} × {plan.layout}", f"{plan.chips:,}"]
-            assert shown[4:6] == [f"${plan.usd_per_hour:,.2f}", f"${row.usd_per_month:,.2f}"]
+            assert shown[4:6] == [f"{plan.replicas} × {plan.layout}", f"{plan.chips:,}"]
+            assert shown[2:4] == [f"${plan.usd_per_hour:,.2f}", f"${row.usd_per_month:,.2f}"]
             assert shown[6] == f"{100 * plan.chance:.1f} %"
             assert shown[7] == f"{plan.power:,.0f} W ({row.power_low:,.0f} – {row.power_high:,.0f})"
         command = page.tab.inner_text("#view pre")

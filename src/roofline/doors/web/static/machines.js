@@ -28,8 +28,9 @@ function answered(s, found, body) {
   const cached = found.prefix ? ` (${share(found.prefix)} ${t("cached")})` : "";
   const whose = found.attainment === null ? t("waysmean") : `${share(found.attainment)} ${t("waysof")}`;
   const rows = table([
-    { name: "", of: mark }, { name: t("machine"), of: (row) => row.machine, word: true, text: String }, { name: t("layout"), of: (row) => `${whole(row.plan.replicas)} × ${row.plan.layout}` }, { name: t("chips"), ...plan("chips", whole) },
-    { name: t("usdhour"), ...plan("usd_per_hour", usd) }, { name: t("usdmonth"), of: (row) => row.usd_per_month, text: usd }, { name: t("chance"), ...plan("chance", share) }, { name: t("power"), of: watts, text: String },
+    { name: "", of: mark }, { name: t("machine"), of: (row) => row.machine, word: true, text: String },
+    { name: t("usdhour"), ...plan("usd_per_hour", usd) }, { name: t("usdmonth"), of: (row) => row.usd_per_month, text: usd }, { name: t("layout"), of: (row) => `${whole(row.plan.replicas)} × ${row.plan.layout}` }, { name: t("chips"), ...plan("chips", whole) },
+    { name: t("chance"), ...plan("chance", share) }, { name: t("power"), of: watts, text: String },
     { name: "TTFT", of: (row) => row.plan.ttft.expected, text: time }, { name: "TPOT", of: (row) => row.plan.tpot.expected, text: time }, { name: `USD ${t("price")}`, ...plan("usd_per_million_tokens", usd) },
   ], able, { name: t("machines") });
   const legend = able.some((row) => row.equal) ? [make("p", { class: "note" }, t("equal"))] : [];
