@@ -156,6 +156,11 @@ def test_the_page_speaks(language: str, address: str, browser: Watched, tab: Any
     assert page.sees("document.documentElement.lang") == language
     assert page.tab.inner_text("#tab-training") == MESSAGES["training"][at]
     assert MESSAGES["where"][at] in page.tab.inner_text("#view")
+    page.tab.set_viewport_size({"width": 390, "height": 800})
+    for view in ("machines", "overview"):
+        page.open(view)
+        page.tab.wait_for_selector("#verdict .first[aria-busy=false]")
+        assert page.sees("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0, view
 
 
 WRITTEN = """async () => {
