@@ -94,6 +94,23 @@ def test_lines_run_and_say_the_same(
         assert {**told, "model": answer["model"]} == answer
 
 
+CHOICES = """async (given) => {
+  const state = await import("/static/state.js"), take = await import("/static/take.js");
+  const api = await import("/static/api.js"), s = { ...state.FRESH, ...given }, machines = state.asks.machines(s);
+  const answers = await Promise.all([api.ask("answer", state.asks.answer(s)), api.ask("machines", machines)]);
+  return [[take.firstCommand(s), take.line("machines", s, machines)], answers];
+}"""
+
+
+def test_the_first_answer_and_the_machines_are_those_of_their_commands(
+    page: Page, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = {"precision": "fp8", "tpot": "40ms", "price": "2.5", "users": 20, "work": "code"}
+    lines, answers = page.sees(CHOICES, given)
+    assert [printed(line, capsys) for line in lines] == answers
+    assert [answer["schema"] for answer in answers] == ["roofline.answer/1", "roofline.machines/1"]
+
+
 def test_options_of_advice_belong_to_the_command_beside_them(
     page: Page, capsys: pytest.CaptureFixture[str], whole: bool
 ) -> None:
