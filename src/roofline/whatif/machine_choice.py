@@ -8,7 +8,7 @@ from math import inf
 from types import MappingProxyType
 from typing import Annotated, ClassVar, TypeAlias
 
-from roofline.declared.errors import InputError
+from roofline.declared.errors import InputError, error_line
 from roofline.declared.groups import KernelSettings, LawSettings, LengthSpread, Load
 from roofline.declared.kinds import (
     ChipCount,
@@ -197,19 +197,28 @@ def machines(
     """Which machine to serve a demand with: the recommended plan of each machine, the cheapest first.
 
     The demand is a number of users at once or of requests a day, and a kind of work. Each machine has the plan that
-    `search` recommends for that load by cost. Machines whose price is within the error of the cheapest are marked.
+    `search` recommends for that load by cost. Machines whose price is within the error of the cheapest are marked. A
+    machine that refuses a setting, such as a format that it does not multiply in, says so in its row.
     `progress` is called with each machine before it is worked out.
-    Raises InputError for invalid settings.
+    Raises InputError for settings that every machine refuses.
     """
     built, load = model_of(model), demand.load()
     if reading_speed and limits.tpot != AnsweredSLO.tpot:
         raise InputError("tpot", limits.tpot, "no other limit beside reading_speed, which is one on TPOT")
     kept = Limits(**vars(limits) | ({"tpot": READING_S} if reading_speed else {}))
-    rows = []
+    rows: list[MachineRow] = []
+    refusals: list[InputError] = []
     for machine in RENTED if place.on is None else listed_machines(place.on):
         if progress is not None:
             progress(machine_chip(machine).name)
-        rows.append(_row(built, Choices(**vars(place) | {"on": machine}, kind="aggregated"), load, kept, bill))
+        choices = Choices(**vars(place) | {"on": machine}, kind="aggregated")
+        try:
+            rows.append(_row(built, choices, load, kept, bill))
+        except InputError as error:
+            refusals.append(error)
+            rows.append(MachineRow(_named(machine), None, why=error_line(error).partition("; nearest")[0]))
+    if len(refusals) == len(rows):
+        raise refusals[0]
     rows.sort(key=_dearness)
     cheapest = rows[0]
     most = _dearness(cheapest) * (1 + cheapest.error)
@@ -221,10 +230,14 @@ def _dearness(row: MachineRow) -> float:
     return inf if row.plan is None or row.plan.usd_per_hour is None else row.plan.usd_per_hour
 
 
+def _named(machine: Machine) -> str:
+    return machine if isinstance(machine, str) else machine_chip(machine).id
+
+
 def _row(model: Model, choices: Choices, load: Load, limits: Limits, bill: Bill | None) -> MachineRow:
     """The plan that is recommended for one machine."""
     machine: Machine = choices.on
-    name = machine if isinstance(machine, str) else machine_chip(machine).id
+    name = _named(machine)
     if machine_chip(machine).link is None and not is_several(machine):
         choices = replace(choices, chips=1)  # how several would talk to each other is not known
     plans: Search = search(model, load, limits, choices=choices, ranking=Ranking(objective=_aim(choices)), bill=bill)

@@ -92,6 +92,15 @@ def test_search_and_advice(client: TestClient) -> None:
     )  # fmt: skip
 
 
+def test_a_rate_stands_for_the_requests_in_flight_that_are_usual(client: TestClient) -> None:
+    """Whatever the worker is sent; both in a body are refused."""
+    place = {"model": MODEL, "on": "h100-sxm", "input": 1024, "output_tokens": 256}
+    searched = rl.search(**{**place, "rate": 2.5, "objective": "chips"})
+    assert ask(client, "search", {**place, "rate": 2.5})["plans"] == as_json(searched)["plans"]
+    both = client.post("/api/v1/search", json={**place, "rate": 2.5, "concurrency": 32})
+    assert (both.status_code, both.json()["field"]) == (422, "concurrency and rate")
+
+
 def test_a_pasted_config_is_a_model(client: TestClient) -> None:
     config = json.loads((Path(rl.__file__).parent / "model" / "catalog" / f"{MODEL}.json").read_text())
     body = {"model": config, "context": 128}

@@ -94,6 +94,23 @@ def test_lines_run_and_say_the_same(
         assert {**told, "model": answer["model"]} == answer
 
 
+CHOICES = """async (given) => {
+  const state = await import("/static/state.js"), take = await import("/static/take.js");
+  const api = await import("/static/api.js"), s = { ...state.FRESH, ...given }, machines = state.asks.machines(s);
+  const answers = await Promise.all([api.ask("answer", state.asks.answer(s)), api.ask("machines", machines)]);
+  return [[take.firstCommand(s), take.line("machines", s, machines)], answers];
+}"""
+
+
+def test_the_first_answer_and_the_machines_are_those_of_their_commands(
+    page: Page, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = {"precision": "fp8", "tpot": "40ms", "price": "2.5", "users": 20, "work": "code"}
+    lines, answers = page.sees(CHOICES, given)
+    assert [printed(line, capsys) for line in lines] == answers
+    assert [answer["schema"] for answer in answers] == ["roofline.answer/1", "roofline.machines/1"]
+
+
 def test_options_of_advice_belong_to_the_command_beside_them(
     page: Page, capsys: pytest.CaptureFixture[str], whole: bool
 ) -> None:
@@ -177,6 +194,9 @@ def test_training_s_timeline_and_layouts(page: Page) -> None:
     page.set_to("on", "8xh100-sxm")
     page.set_to("layout", "pp=2,dp=4")
     page.open("training")
+    assert page.tab.locator("#view .misfit").count() == 1  # 96.5 of 85.9 GB a chip: no times, so no timeline
+    assert page.tab.locator("#view .plot").count() == 0
+    page.set_to("layout", "pp=2,dp=4,zero=1")
     assert page.sees("document.querySelector('#view .plot').data.length") >= 2
     page.tab.get_by_role("button", name="Run").click()
     page.tab.wait_for_selector("#view section [aria-label='Search for layouts'] tbody tr", timeout=30_000)

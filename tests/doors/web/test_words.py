@@ -13,6 +13,7 @@ from browser import Watched, needs_chromium, watched
 from roofline.doors.web.allow_list import Allowed
 from roofline.doors.web.files import STATIC
 from roofline.doors.web.scenario import SETTINGS
+from roofline.whatif.machine_choice import WORK
 from served_page import Page, page_server
 
 MESSAGES: dict[str, list[str]] = json.loads((STATIC / "messages.json").read_text(encoding="utf-8"))
@@ -20,8 +21,8 @@ SCRIPTS = sorted(STATIC.glob("*.js"))
 LANGUAGES = ("en", "de", "zh", "ja")
 BY_VARIABLE = {"fits", "misfits", "beside", "besidegguf", "forward", "backward", "weightgrads", "roofline",
                "overview", "memory", "serving", "sweep", "training", "simulation", "advice", "running", "structure",
-               "compare", "away", "price", "yes", "no", "calibrated", "ideal", *SETTINGS,
-               *(f"s_{name}" for name in SETTINGS),
+               "compare", "away", "price", "yes", "no", "calibrated", "ideal", *(f"work_{name}" for name in WORK),
+               *SETTINGS, *(f"s_{name}" for name in SETTINGS),
                *(f"g_{setting.parameter}" for setting in SETTINGS.values())}  # fmt: skip
 """Keys that a script looks up by a variable: views, settings and their groups, passes."""
 TERMS = re.compile(
@@ -81,6 +82,29 @@ def test_words_are_those_of_the_field() -> None:
     assert MESSAGES["price"][0] == "per million generated tokens"
 
 
+PUBLISHED = {
+    "ja": {  # of PyTorch's tutorials (github.com/YutaroOgawa/pytorch_tutorials_jp, 6_7); vLLM's page of draft models
+        "training": "訓練", "forward": "フォワードパス", "backward": "バックワードパス", "microbatch": "マイクロバッチ",
+        "schedule": "パイプライン",
+        "g_speculation": "投機的デコーディング", "draft": "ドラフトモデル", "input": "トークン",
+    },
+    "zh": {  # of vLLM's documents (github.com/hyperai/vllm-cn, docs/03-features: 07-disagg_prefill, 08-spec_decode)
+        "serving": "吞吐量", "g_speculation": "推测解码", "draft": "草稿模型", "tp": "张量并行", "pp": "流水线",
+        "intertoken": "token 间延迟",
+        "g_pools": "分离式预填充", "prefills": "预填充", "kvcache": "KV 缓存", "input": "token", "latency": "延迟",
+    },
+}  # fmt: skip
+"""Terms as documents of PyTorch and vLLM have them, in messages that use them."""
+
+
+@pytest.mark.parametrize("language", PUBLISHED)
+def test_terms_are_those_of_published_documents(language: str) -> None:
+    at = LANGUAGES.index(language)
+    assert [key for key, term in PUBLISHED[language].items() if term not in MESSAGES[key][at]] == []
+    said = "\n".join(texts[at] for texts in MESSAGES.values())
+    assert not re.search({"ja": "学習|順伝播|逆伝播", "zh": "词元|投机解码"}[language], said)
+
+
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     with page_server() as address:
@@ -132,6 +156,11 @@ def test_the_page_speaks(language: str, address: str, browser: Watched, tab: Any
     assert page.sees("document.documentElement.lang") == language
     assert page.tab.inner_text("#tab-training") == MESSAGES["training"][at]
     assert MESSAGES["where"][at] in page.tab.inner_text("#view")
+    page.tab.set_viewport_size({"width": 390, "height": 800})
+    for view in ("machines", "overview"):
+        page.open(view)
+        page.tab.wait_for_selector("#verdict .first[aria-busy=false]")
+        assert page.sees("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0, view
 
 
 WRITTEN = """async () => {
@@ -165,3 +194,5 @@ def test_numbers_are_the_reader_s(address: str, browser: Watched, tab: Any, whol
         assert page.sees(f"{plots}.at(-1).data[0].y") == ["512", *(x.replace(",", thousand[1]) for x in
                                                               ("2,048", "8,192", "32,768"))]  # fmt: skip
         assert page.sees(f"{plots}.at(-1).data[1].text[0][0]").count(point) == 1
+        page.tab.wait_for_selector("#verdict .first[aria-busy=false]")
+        assert f"TTFT 40{point}2 ms" in page.tab.inner_text("#verdict .first")

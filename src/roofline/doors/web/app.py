@@ -113,7 +113,8 @@ def _route(name: str, question: ApiQuestion, desk: Desk) -> Callable[[Body, Requ
 
 
 def _sorted(body: BaseModel) -> str:
-    return json.dumps(body.model_dump(), sort_keys=True, separators=(",", ":"))
+    """What was given, without defaults: what replaces a default can then be told from what contradicts it."""
+    return json.dumps(body.model_dump(exclude_unset=True), sort_keys=True, separators=(",", ":"))
 
 
 def _checked(name: str, body: Mapping[str, JsonValue]) -> str:

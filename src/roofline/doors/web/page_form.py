@@ -15,6 +15,8 @@ from roofline.declared.trees import JsonValue
 from roofline.doors.web.answers import MOST_EVENTS
 from roofline.doors.web.scenario import ASKS, INSTEAD, LEAST_SWEPT, SETTINGS, SWEPT, Scenario, usual
 from roofline.engines.engine import engines
+from roofline.version import __version__
+from roofline.whatif.machine_choice import WORK
 
 PARTS: Mapping[str, str] = MappingProxyType({"where": "machine", "load": "workload", "slo": "workload", "bill": "cost"})
 """Settings group → form section that shows it; all other groups are in the section "more"."""
@@ -44,6 +46,7 @@ def page_form(start: Scenario | None = None) -> dict[str, JsonValue]:
         "instead": dict(INSTEAD), "former": dict(OLD_NAMES),
         "suggested": {name: list(words) for name, words in SUGGESTED.items()},
         "swept": list(SWEPT), "leastSwept": LEAST_SWEPT, "mostEvents": MOST_EVENTS,
+        "titles": {name: engine.name for name, engine in engines().items()}, "version": __version__, "work": list(WORK),
     }  # fmt: skip
 
 

@@ -64,6 +64,11 @@ class Ask:
 PLACE, BILLED, LOADED = ("where",), ("where", "bill"), ("where", "load")
 STEP = MappingProxyType({"phase": "phase", "batch": "in_flight", "context": "middle"})
 TRAINING = MappingProxyType({"batch": "trainBatch", "tokens": "trainTokens"})
+DEMAND = MappingProxyType({
+    "users": "demandUsers", "requests_a_day": "demandADay", "work": "work", "reading_speed": "reading",
+    "tpot": "demandTpot",
+})  # fmt: skip
+"""Of people who ask: how many at once or a day, for what, and how fast they read, which replaces a limit on TPOT."""
 ITS_RECIPE = ("precision", "engine")
 """Server settings that training requests leave out, as the training recipe determines them."""
 ASKS: Mapping[str, Ask] = MappingProxyType({
@@ -89,6 +94,8 @@ ASKS: Mapping[str, Ask] = MappingProxyType({
     "simulate": Ask("simulate", more={"requests": "simulated", "seed": "seed"}, without=("pools", "slo")),
     "search": Ask("search", without=("pools", "layout", *DEGREES)),
     "advice": Ask("advice", LOADED, {"batch": "in_flight"}),
+    "answer": Ask("answer", ("where", "load", "slo", "bill")),
+    "machines": Ask("machines", ("where", "slo", "bill"), DEMAND, without=("on",)),
 })  # fmt: skip
 """Answer name → request, for all views."""
 FIRST_VIEW = ("limits", "serve", "fit", "estimate")

@@ -7,7 +7,7 @@ const kept = new Map();
 const token = new URLSearchParams(location.hash.slice(1)).get("token") || sessionStorage.getItem("token");
 if (token) sessionStorage.setItem("token", token);
 const headers = { "Content-Type": "application/json", ...(token ? { Authorization: `Bearer ${token}` } : {}) };
-const LONG = new Set(["sweep", "simulate", "search", "advice", "runs", "layouts", "remedies", "launch", "timeline", "recipe", "gguf", "diff"]);
+const LONG = new Set(["answer", "machines", "sweep", "simulate", "search", "advice", "runs", "layouts", "remedies", "launch", "timeline", "recipe", "gguf", "diff"]);
 
 export class Problem extends Error {}
 

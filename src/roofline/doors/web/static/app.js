@@ -1,20 +1,20 @@
 // The page: controls change the state, requests follow from the state, and a newer update aborts the older one.
 import { ask, list, Problem } from "./api.js";
 import { isDark } from "./colours.js";
-import { plotly, promised } from "./draw.js";
+import { plotly } from "./draw.js";
 import { exported } from "./exported.js";
 import * as controls from "./form.js";
-import { fitted, remedies } from "./kit.js";
-import { asks, decoded, encoded, form, FRESH, given, lengths, LONGEST_ADDRESS, MOST_SCENARIOS, now, state, take, unasked } from "./state.js";
+import { asks, decoded, encoded, FRESH, lengths, LONGEST_ADDRESS, MOST_SCENARIOS, now, state, take, unasked } from "./state.js";
 import { address, saveState } from "./take.js";
-import { cards, LONG_VIEWS, VIEWS } from "./views.js";
-import { label, make, plain, seconds, speak, t, time, whole } from "./words.js";
+import { loaded, verdict } from "./verdict.js";
+import { LONG_VIEWS, VIEWS } from "./views.js";
+import { label, make, speak, t, whole } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 const { SLIDERS } = controls;
 const PATIENCE_MS = 300;
-let running = null, again = false, viewShown = null;
-const answered = { verdict: null, view: null };
+let running = null, again = false, touched = false, viewShown = null;
+const answered = { verdict: null, view: null }, settled = { verdict: "", view: "" };
 
 // -- logarithmic sliders: 8 stops per factor of 2; the last stop is the maximum itself
 const grid = exported?.axes;
@@ -81,8 +81,10 @@ function tabs() {
   const focused = document.activeElement?.getAttribute("role") === "tab";
   const go = (name) => { state.view = name; tabs(); changed(); };
   const key = (event) => {
-    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (step) go(names[(names.indexOf(state.view) + step + names.length) % names.length]);
+    const at = names.indexOf(state.view), to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: -1 }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    go(names.at(to % names.length));
   };
   $("tabs").replaceChildren(...names.map((name) => make("button", { type: "button", role: "tab", id: `tab-${name}`, "aria-controls": "view", "aria-selected": String(name === state.view), tabindex: name === state.view ? "0" : "-1", onclick: () => go(name), onkeydown: key }, t(name))));
   $("view").setAttribute("aria-labelledby", `tab-${state.view}`);
@@ -100,13 +102,13 @@ function changed() {
 async function update() {
   running?.abort();
   const mine = (running = Object.assign(new AbortController(), { view: state.view, since: performance.now() })), s = now(), viewed = { ...s };
-  again = false;
+  again = touched = false;
   if (viewShown !== state.view) {
     viewShown = state.view;
     answered.view = null;
     $("view").replaceChildren(make("p", { class: "note working" }, t("working")));
   }
-  for (const name of ["verdict", "view"]) aged(name, "old");
+  fade();
   const known = shorten(s, mine);
   known.catch(() => {});
   const node = attached(make("div"));
@@ -114,12 +116,16 @@ async function update() {
   const part = async (name, work) => {
     try {
       await work;
-      if (mine === running) { answered[name] = { ...s }; aged(name); }
+      if (mine !== running) return;
+      answered[name] = { ...s };
+      settled[name] = "";
+      if (!again && !touched) aged(name);
     } catch (error) {
       await known.catch(() => {});
       if (mine !== running || again || error.name === "AbortError") return;
       problem ??= error instanceof Problem ? error.message : String(error);
       complain(problem);
+      settled[name] = "wrong";
       aged(name, "wrong");
     }
   };
@@ -131,6 +137,16 @@ async function update() {
   const left = unasked(viewed).map(label).join(", ");
   $("view-without").textContent = left ? `${t("notasked")}: ${left}` : "";
   document.body.dataset.ready = String(Number(document.body.dataset.ready ?? 0) + 1);
+}
+
+// Fades what is shown at once when a control is touched; `restore` undoes it where nothing was changed after all.
+function fade() {
+  for (const name of ["verdict", "view"]) aged(name, "old");
+}
+function restore() {
+  if (running) return;
+  touched = false;
+  for (const name of ["verdict", "view"]) aged(name, settled[name]);
 }
 
 // Marks an answer as current (""), `old` while a newer one is computed, or `wrong` if that failed; then its scenario is shown.
@@ -146,38 +162,30 @@ function aged(name, how = "") {
 
 const named = (s) => (s.config?.gguf ? `GGUF (${s.config.gguf.metadata?.["general.name"] ?? "?"})` : s.config ? `config.json (${s.config.model_type ?? "?"})` : s.model);
 
-const loaded = (s) => (s.rate ? `${plain(s.rate)} ${t("rates")}` : `${whole(s.concurrency)} ${t("inflight")}`);
-const deployed = (served) => served.deployment?.layout ?? `${whole(served.prefills)} × ${served.prefill.layout} (prefill) + ${whole(served.decodes)} × ${served.decode.layout}`;
-// Describes the load and the rule by which a server's times are computed.
-function assumedLoad(s, served) {
-  const formula = s.formula ?? true;
-  if (!served.deployment) return loaded(s);
-  if (s.rate) return `${plain(s.rate)} ${t(formula ? "assumerateformula" : "assumerate")}`;
-  return formula ? `${whole(s.concurrency)} ${t("assumeload")}` : `${loaded(s)} · ${t("assumeinstep")}`;
-}
-
 function complain(text) {
   $("problem").textContent = text;
   $("problem").hidden = false;
 }
 
 async function head(s, mine) {
-  const [served, fit] = await Promise.all([ask("serve", asks.serve(s), mine.signal), ask("fit", asks.fit(s), mine.signal)]);
-  if (mine !== running) return;
-  const fits = served.memory.fits, limits = Object.keys(form.settings).filter((name) => form.settings[name].group === "slo" && form.settings[name].unit === "s" && seconds(given(s, name))).map((name) => { const is = promised(served, name, s); return `${label(name).replace(/.SLO$/, "")}${is.of} ${is.expected <= seconds(s[name]) ? "≤" : ">"} ${time(seconds(s[name]))}`; });
-  const which = `${served.model || "config.json"} · ${s.on}`, verdict = fitted(fits);
-  const line = make("h2", { class: "headline" }, ...(fits ? [`${which}: `, verdict] : [verdict, `: ${which}`]), make("small", {}, [deployed(served), served.engine, `${whole(s.input)} → ${whole(s.output_tokens)} tokens`, `${whole(served.in_flight)} ${t("inflight")}`, ...limits].join(" · "), make("span", { class: "was" }, ` · ${t("previous")}`)));
-  const assumed = make("p", { class: "note assumed" }, `${t("assumed")}: `, [`${whole(s.input)} → ${whole(s.output_tokens)} tokens`, assumedLoad(s, served), served.engine].join(" · "));
-  $("verdict").replaceChildren(...[line, fits ? null : remedies(fit), cards(served, fit), assumed].filter(Boolean));
+  const children = await verdict(s, mine.signal);
+  if (mine === running) $("verdict").replaceChildren(...children);
 }
 
 // Keeps the old picture until the first part of the new one is ready.
 function attached(node) {
-  const swap = () => { if (node.parentNode !== $("view")) $("view").replaceChildren(node); };
+  const swap = () => { if (node.parentNode !== $("view")) focused(() => $("view").replaceChildren(node)); };
   new MutationObserver(swap).observe(node, { childList: true });
   const fill = node.replaceChildren.bind(node);
-  node.replaceChildren = (...children) => { fill(...children); swap(); };
+  node.replaceChildren = (...children) => { focused(() => fill(...children)); swap(); };
   return node;
+}
+
+// Keeps the focus in the field of the same name when the fields of a view are made anew.
+function focused(draw) {
+  const { id } = document.activeElement;
+  draw();
+  if (id && document.activeElement.id !== id) document.getElementById(id)?.focus({ preventScroll: true });
 }
 
 function config(text) {
@@ -207,12 +215,18 @@ function wire() {
   $("phase").addEventListener("change", () => { now().phase = $("phase").value; changed(); });
   $("model").addEventListener("change", () => { Object.assign(now(), { model: $("model").value.trim(), config: null }); changed(); });
   for (const name of Object.keys(SLIDERS)) $(name).addEventListener("input", () => { now()[name] = value(name); sliders(); changed(); });
+  for (const place of [$("choose"), $("view")]) {
+    place.addEventListener("input", (event) => { if (!event.target.closest("#paste, .filter")) { touched = true; fade(); } }, true);
+    place.addEventListener("focusout", () => setTimeout(restore));
+  }
   $("choose").addEventListener("submit", (event) => event.preventDefault());
   $("choose").addEventListener("dragover", (event) => { event.preventDefault(); $("choose").classList.add("dropping"); });
   $("choose").addEventListener("dragleave", () => $("choose").classList.remove("dropping"));
   $("choose").addEventListener("drop", async (event) => { event.preventDefault(); $("choose").classList.remove("dropping"); await opened(event.dataTransfer.files[0]); });
   $("theme").addEventListener("click", () => { const theme = isDark() ? "light" : "dark"; document.documentElement.dataset.theme = theme; localStorage.setItem("theme", theme); update(); });
   $("language").addEventListener("change", async () => { localStorage.setItem("language", $("language").value); await speak($("language").value); show(); update(); });
+  $("to-controls").addEventListener("click", () => { $("choose").scrollIntoView(); $("model").focus({ preventScroll: true }); });
+  $("to-results").addEventListener("click", () => { $("main").scrollIntoView(); $("main").focus({ preventScroll: true }); });
   $("copy").addEventListener("click", async () => {
     const link = await address();
     if (link.length > LONGEST_ADDRESS) { saveState(); say(t("long")); return; }

@@ -1,7 +1,7 @@
 // The download view: data, pictures, a report, and equivalent commands and Python code.
 import { ask, file } from "./api.js";
 import { exported } from "./exported.js";
-import { asked, button, choice, misfit, panel, remedies } from "./kit.js";
+import { asked, basis, button, choice, misfit, panel, remedies, would } from "./kit.js";
 import { asks } from "./state.js";
 import { address, commands, python, save, saveState } from "./take.js";
 import { make, t, whole } from "./words.js";
@@ -30,12 +30,14 @@ export async function away(node, s, signal, changed) {
     return [...(fits ? [] : [make("p", { class: "bad" }, t("otherfits"))]), ...given.files.flatMap((one) => [make("div", { class: "actions" }, button(one.name, () => save(one.name, one.text, "text/plain"))), text(one.text, one.name)]), ...missing(given.missing)];
   });
   const recipe = () => asked(t("recipe"), t("recipenote"), async () => {
-    const [given, e] = await Promise.all([ask("recipe", asks.recipe(s), signal), ask("train", asks.train(s), signal)]);
-    return [...(e.memory.fits ? [] : [misfit(e.memory)]), text(given.text, given.framework), ...missing(given.missing)];
+    const e = await ask("train", asks.train(s), signal);
+    if (!e.memory.fits) return [misfit(e.memory, would((await ask("remedies", asks.remedies(s), signal)).changes.map((change) => change.detail)))];
+    const given = await ask("recipe", asks.recipe(s), signal);
+    return [text(given.text, given.framework), ...missing(given.missing)];
   });
   const note = s.config ? t(s.config.gguf ? "besidegguf" : "beside") : "";
   node.replaceChildren(
-    ...(fits ? [] : [misfit(served.memory, remedies(fit))]), panel(t("files"), `${whole(link.length)} ${t("characters")}`, make("div", { class: "actions" }, ...files.filter(Boolean)), said),
+    ...(fits ? [] : [misfit(served.memory, remedies(fit))]), basis(served), panel(t("files"), `${whole(link.length)} ${t("characters")}`, make("div", { class: "actions" }, ...files.filter(Boolean)), said),
     panel(t("commandline"), note, text(commands(s), t("commandline"))), panel("Python", note, text(python(s), "Python")),
     ...(exported ? [] : [
       panel(t("engines"), "", make("div", { class: "pair" }, choice("launcher", t("launcher"), LAUNCHERS, changed), choice("framework", t("framework"), FRAMEWORKS, changed))), launch(), recipe(),

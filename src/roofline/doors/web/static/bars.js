@@ -28,7 +28,8 @@ function drawn(frame, paint) {
   again();
 }
 
-export function shares(frame, ops) {
+// Without times, the bars of what does not fit are shares alone.
+export function shares(frame, ops, fits = true) {
   const kinds = new Map();
   for (const op of ops) kinds.set(op.kind, (kinds.get(op.kind) ?? 0) + op.time.expected);
   const rows = [...kinds].sort((a, b) => b[1] - a[1]);
@@ -38,8 +39,8 @@ export function shares(frame, ops) {
       const y = 6 + i * step, long = Math.max(1, (width - left - right) * (seconds / longest));
       return [
         node("text", { x: left - 8, y: y + 15, "text-anchor": "end", fill: css("--ink"), ...FONT }, kind),
-        hint(node("rect", { x: left, y, width: long, height: step - 8, rx: 3, fill: palette()[0] }), `${kind}: ${time(seconds)}`),
-        node("text", { x: left + long + 6, y: y + 15, fill: css("--muted"), ...FONT }, time(seconds)),
+        hint(node("rect", { x: left, y, width: long, height: step - 8, rx: 3, fill: palette()[0] }), fits ? `${kind}: ${time(seconds)}` : kind),
+        node("text", { x: left + long + 6, y: y + 15, fill: css("--muted"), ...FONT }, fits ? time(seconds) : ""),
       ];
     });
     return { height: 12 + rows.length * step, marks };

@@ -1,6 +1,6 @@
 // Two to four scenarios side by side, and the causes of their differences in words.
 import { ask, Problem } from "./api.js";
-import { fitted, panel, struck } from "./kit.js";
+import { basis, fitted, panel, struck } from "./kit.js";
 import { asks, form, given, state } from "./state.js";
 import { label, make, plain, si, significant, t, time, usd, whole } from "./words.js";
 
@@ -42,11 +42,11 @@ export async function compare(node, s, signal) {
   // Figures of scenarios that do not fit are struck out and not compared, except memory.
   const fits = all.map((r) => r.memory.fits);
   const value = (of, text, real, i) => { const v = of(all[i]), first = of(all[0]); const change = i && first && v !== null && (real || (fits[0] && fits[i])) ? ` (${v >= first ? "+" : "−"}${whole(Math.abs(100 * (v / first - 1)))} %)` : ""; return struck(real || fits[i], text(v) + change); };
-  const cells = [...keys.map((k) => [title(k), ...state.scenarios.map((x) => (typeof x[k] === "number" ? plain(x[k]) : typeof x[k] === "boolean" ? t(x[k] ? "yes" : "no") : x[k] || "–"))]), [t("fitting"), ...fits.map(fitted)], ...rows.map(([name, of, text, real]) => [name, ...all.map((_, i) => value(of, text, real, i))])];
+  const cells = [...keys.map((k) => [title(k), ...state.scenarios.map((x) => (typeof x[k] === "number" ? plain(x[k]) : typeof x[k] === "boolean" ? t(x[k] ? "yes" : "no") : x[k] || "–"))]), [t("fitting"), ...fits.map((one) => fitted(one))], ...rows.map(([name, of, text, real]) => [name, ...all.map((_, i) => value(of, text, real, i))])];
   const why = make("div", { "aria-live": "polite" });
   const heads = make("tr", {}, make("td"), ...state.scenarios.map((_, i) => make("th", { scope: "col" }, "ABCD"[i])));
   const lines = cells.map((c) => make("tr", {}, ...c.map((x, i) => make(i ? "td" : "th", i ? {} : { scope: "row" }, x))));
-  node.replaceChildren(panel(t("compare"), "", make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("compare") }, make("table", {}, make("thead", {}, heads), make("tbody", {}, ...lines)))), why);
+  node.replaceChildren(...all.map((served, i) => basis(served, "ABCD"[i])), panel(t("compare"), "", make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("compare") }, make("table", {}, make("thead", {}, heads), make("tbody", {}, ...lines)))), why);
   const told = await Promise.all(all.map((served, i) => (i ? causes(i, all, signal) : [])));
   if (told.flat().length) why.replaceChildren(panel(t("causes"), t("causesnote"), ...told.flat()));
   return undefined;

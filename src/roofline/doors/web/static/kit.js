@@ -1,9 +1,9 @@
 // Building blocks of views: panels, pictures with downloads, cards, fields.
 import * as draw from "./draw.js";
 import { exported } from "./exported.js";
-import { now } from "./state.js";
+import { form, now } from "./state.js";
 import { savePicture } from "./take.js";
-import { make, si, t, whole } from "./words.js";
+import { formatted, localised, make, si, t, whole } from "./words.js";
 
 export const panel = (title, note, ...children) => make("section", { class: "panel" }, make("h2", {}, title), note?.length ? make("p", {}, ...[note].flat()) : null, ...children);
 export const two = (...children) => make("div", { class: "two" }, ...children);
@@ -12,6 +12,14 @@ export const button = (text, onclick) => make("button", { type: "button", onclic
 // A name from the library, which is not translated.
 export const given = (text) => make("span", {}, text);
 export const gap = () => make("p");
+
+// What figures are of: engine, grade, this release, and what is assumed, in the library's words where it has them. What
+// does not fit has neither grade nor price.
+export function basis(answer, ...assumed) {
+  const fits = answer.memory?.fits !== false, said = (fits ? answer.cost_assumptions ?? [] : []).slice(0, 2).map((each) => make("span", { lang: "en" }, ` · ${localised(each.replace(/ \[[^\]]*\]$/, ""))}`));
+  const by = [form.titles[answer.engine] ?? answer.engine, answer.law && answer.law !== "calibrated" ? answer.law : null, fits && answer.grade && answer.grade !== "-" ? `${t("grade")} ${answer.grade}` : null, `Roofline ${form.version}`];
+  return make("p", { class: "note assumed" }, `${t("assumed")}: `, [...assumed, ...by].filter(Boolean).join(" · "), ...said);
+}
 
 export function pictured(title, note, kind = "plot") {
   const plot = draw.frame(title, kind);
@@ -28,7 +36,7 @@ export function struck(fits, text, said = true) {
   return make("span", { class: "struck" }, said ? make("span", { class: "hidden" }, `${t("misfits")}: `) : null, make("s", {}, text));
 }
 export const cardOf = (fits) => (title, value, note, kind) => card(title, value, note, kind, fits);
-export const fitted = (fits) => make("span", { class: fits ? "good" : "bad" }, t(fits ? "fits" : "misfits"));
+export const fitted = (fits, formats = null) => make("span", { class: fits ? "good" : "bad" }, t(fits ? "fits" : "misfits"), formats ? ` (${formatted(formats)})` : "");
 // Note that times assume chips with more memory; empty if the model fits.
 export const unreal = (fits, note) => [...(fits ? [] : [make("span", { class: "bad" }, t("misfits")), ` · ${t("asif")}`]), ...(fits || !note?.length ? [] : [" · "]), ...[note ?? []].flat()];
 
@@ -50,8 +58,10 @@ export function number(key, label, least, most, changed) {
   return make("div", {}, make("label", { for: `more-${key}`, class: "note" }, label), field);
 }
 
+// `values`: values, or a text for each.
 export function choice(key, label, values, changed) {
-  const field = make("select", { id: `more-${key}`, onchange: () => { now()[key] = field.value; changed(); } }, ...values.map((value) => make("option", { value, selected: value === now()[key] }, value)));
+  const worded = Array.isArray(values) ? Object.fromEntries(values.map((value) => [value, value])) : values;
+  const field = make("select", { id: `more-${key}`, onchange: () => { now()[key] = field.value; changed(); } }, ...Object.entries(worded).map(([value, text]) => make("option", { value, selected: value === now()[key] }, text)));
   return make("div", {}, make("label", { for: `more-${key}`, class: "note" }, label), field);
 }
 

@@ -2,7 +2,7 @@
 import { ask } from "./api.js";
 import * as bars from "./bars.js";
 import * as draw from "./draw.js";
-import { asked, card, cardOf, cardsOf, fitted, gap, given, misfit, number, panel, pictured, remedies, struck, unreal, would } from "./kit.js";
+import { asked, basis, card, cardOf, cardsOf, fitted, gap, given, misfit, number, panel, pictured, remedies, struck, unreal, would } from "./kit.js";
 import { asks } from "./state.js";
 import { table } from "./table.js";
 import { advised } from "./take.js";
@@ -18,7 +18,7 @@ export async function training(node, s, signal, changed) {
     { name: t("stage"), of: (r) => r.stage, text: whole }, { name: t("layers"), of: (r) => r.layers, text: whole }, { name: t("memory"), of: (r) => r.memory.total, text: (v) => si(v, "B") },
     { name: t("activations"), of: (r) => r.memory.activations, text: (v) => si(v, "B") }, { name: t("forward"), of: (r) => r.passes.forward.expected, text: took }, { name: t("backward"), of: (r) => r.passes.backward.expected, text: took }, { name: t("weightgrads"), of: (r) => r.passes.weight.expected, text: took },
   ], e.stages, { name: t("stages") });
-  const [course, lines] = pictured(t("timeline"), unreal(fits, t("timelinenote"))), ways = make("div", { "aria-live": "polite" });
+  const [course, lines] = pictured(t("timeline"), t("timelinenote")), ways = make("div", { "aria-live": "polite" });
   const search = asked(t("layouts"), s.on, async () => {
     const found = await ask("layouts", asks.layouts(s), signal);
     return [make("p", { class: "note" }, `${whole(found.considered)} ${t("considered")}`), table([
@@ -27,11 +27,14 @@ export async function training(node, s, signal, changed) {
     ], found.plans, { name: t("layouts") })];
   });
   node.replaceChildren(top, ...(fits ? [] : [misfit(e.memory, ways)]), cardsOf(card(t("step"), time(e.time.expected), between(e.time)), card("MFU", share(e.mfu), `${t("bubble")} ${share(e.bubble)}`), card("tokens/s", whole(e.tokens_per_second), `${whole(e.tokens_per_second_per_chip)} ${t("perchip")}`), card(`USD ${t("pertrained")}`, usd(e.usd_per_million_tokens))),
-    gap(), bar, panel(t("stages"), "", stages), course, search);
+    basis(e, e.recipe, `${t("recompute")}: ${e.recompute}`), bar, panel(t("stages"), "", stages), ...(fits ? [course] : []), search);
   bars.memoryBar(plot, e.memory);
-  const told = fits ? null : ask("remedies", asks.remedies(s), signal).then((given) => ways.replaceChildren(would(given.changes.map((change) => change.detail))));
+  if (!fits) {
+    const given = await ask("remedies", asks.remedies(s), signal);
+    ways.replaceChildren(would(given.changes.map((change) => change.detail)));
+    return;
+  }
   await ask("timeline", asks.timeline(s), signal).then((passes) => draw.timeline(lines, passes), (error) => { if (error.name === "AbortError") throw error; lines.replaceChildren(make("p", { class: "note" }, error.message)); });
-  await told;
 }
 
 export async function simulation(node, s, signal, changed) {
@@ -41,7 +44,7 @@ export async function simulation(node, s, signal, changed) {
   if (!served.memory.fits) return node.replaceChildren(top, misfit(served.memory, remedies(fit)));
   const e = await ask("simulate", asks.simulate(s), signal), [over, plot] = pictured(t("overtime"), localised(e.traffic));
   const names = [["ttft", "TTFT"], ["tpot", "TPOT"], ["inter_token", t("intertoken")], ["latency", t("latency")], ["queue", t("queue")]];
-  node.replaceChildren(top, cardsOf(card(t("rates"), decimals(e.requests_per_second, 2), `${whole(e.requests)} ${t("requests")}${e.settled || e.overloaded ? "" : `, ${t("tooshort")}`}`), card("tokens/s", whole(e.tokens_per_second), `${whole(e.tokens_per_second_per_chip)} ${t("perchip")}`), card(t("utilization"), share(e.utilization), `${whole(e.preemptions)} ${t("preemptions")}`), card(t("instep"), decimals(e.running, 1), e.overloaded ? t("overloaded") : "", e.overloaded ? "bad" : "")), make("p", { class: "note assumed" }, `${t("assumed")}: ${t("assumesim")} ${e.engine}`),
+  node.replaceChildren(top, cardsOf(card(t("rates"), decimals(e.requests_per_second, 2), `${whole(e.requests)} ${t("requests")}${e.settled || e.overloaded ? "" : `, ${t("tooshort")}`}`), card("tokens/s", whole(e.tokens_per_second), `${whole(e.tokens_per_second_per_chip)} ${t("perchip")}`), card(t("utilization"), share(e.utilization), `${whole(e.preemptions)} ${t("preemptions")}`), card(t("instep"), decimals(e.running, 1), e.overloaded ? t("overloaded") : "", e.overloaded ? "bad" : "")), basis({ ...served, ...e }, t("assumesim")),
     panel(t("percentiles"), "", table([{ name: t("figure"), of: (r) => r[1] }, ...["mean", "p50", "p90", "p95", "p99"].map((q) => ({ name: q === "mean" ? t("mean") : q, of: (r) => e[r[0]][q], text: time }))], names, { name: t("percentiles") })), over);
   return draw.course(plot, e.timeline);
 }
@@ -57,12 +60,12 @@ function limitsOf(ways) {
 
 export async function advice(node, s, signal) {
   node.replaceChildren(panel(t("advice"), t("working")));
-  const [best, ways, fit] = await Promise.all([ask("advice", asks.advice(s), signal), ask("search", asks.search(s), signal), ask("fit", asks.fit(s), signal)]);
+  const [best, ways, fit, served] = await Promise.all([ask("advice", asks.advice(s), signal), ask("search", asks.search(s), signal), ask("fit", asks.fit(s), signal), ask("serve", asks.serve(s), signal)]);
   const factor = (v) => struck(fit.fits, v === null ? "–" : `× ${decimals(v, 2)}`);
   const command = make("pre", { tabindex: "0", role: "region", "aria-label": t("commandline") }, advised(s, best.command));
   const plans = [...(ways.recommended ? [{ ...ways.recommended, role: t("recommended") }] : []), ...ways.plans.map((plan, i) => ({ ...plan, role: i ? "" : t("highest") }))];
-  node.replaceChildren(...(fit.fits ? [] : [misfit(fit.memory, remedies(fit))]), panel(t("advice"), t("factors"), cardsOf(...best.changes.slice(0, 3).map((c) => card(given(c.what), factor(c.per_chip), c.option))), make("p", { class: "note" }, t("adviceof")), command),
-    panel(t("changes"), t("factors"), table([{ name: t("change"), of: (r) => r.what }, { name: t("option"), of: (r) => r.option }, { name: t("perchip"), of: (r) => r.per_chip, text: factor }, { name: "TPOT", of: (r) => r.tpot, text: factor }, { name: "TTFT", of: (r) => r.ttft, text: factor }, { name: t("memory"), of: (r) => r.memory, text: (v) => si(v, "B") }, ...(best.changes[0]?.grade ? [{ name: t("grade"), of: (r) => r.grade }] : [])], best.changes, { name: t("changes") })),
+  node.replaceChildren(...(fit.fits ? [] : [misfit(fit.memory, remedies(fit))]), basis(served, t("adviceof")), panel(t("advice"), t("factors"), cardsOf(...best.changes.slice(0, 3).map((c) => card(given(c.what), factor(c.per_chip), c.option))), command),
+    panel(t("changes"), t("factors"), table([{ name: t("change"), of: (r) => r.what }, { name: t("option"), of: (r) => r.option }, { name: t("perchip"), of: (r) => r.per_chip, text: factor }, { name: "TPOT", of: (r) => r.tpot, text: factor }, { name: "TTFT", of: (r) => r.ttft, text: factor }, { name: t("memory"), of: (r) => r.memory, text: (v) => si(v, "B") }, ...(best.changes[0]?.grade ? [{ name: t("grade"), of: (r) => r.grade, text: (v) => struck(fit.fits, v), word: true }] : [])], best.changes, { name: t("changes") })),
     panel(t("ways"), [`${s.on}: ${whole(ways.considered)} ${t("considered")}`, ...limitsOf(ways), ...(ways.plans.length ? [` · ${t("assumed")}: ${t("assumeways")}`] : [])], table([{ name: "", of: (r) => r.role }, { name: t("layout"), of: (r) => [r.prefill_layout ? `${whole(r.prefills)} × ${r.prefill_layout} (prefill)` : "", `${whole(r.replicas)} × ${r.layout}`].filter(Boolean).join(" + ") }, { name: t("chips"), of: (r) => r.chips, text: whole }, ...["ttft", "tpot"].map((name) => { const of = draw.promised(ways.plans[0] ?? {}, name, s).of; return { name: `${name.toUpperCase()}${of}`, of: (r) => draw.promised(r, name, s).expected, text: time }; }), { name: t("perchip"), of: (r) => r.tokens_per_second_per_chip, text: whole }, { name: `USD ${t("price")}`, of: (r) => r.usd_per_million_tokens, text: usd }, { name: t("limit"), of: (r) => r.limit }], plans, { name: t("ways") })));
 }
 
@@ -83,5 +86,5 @@ export async function running(node, s, signal, changed) {
     }
     return [table(columns({ name: t("model"), of: (r) => r.model }), rows, { filter: true, by: 2, name: t("fitson") })];
   });
-  node.replaceChildren(panel(t("running"), t("runsnote"), fields), panel(own.running[0]?.model ? given(own.running[0].model) : t("formats"), `${own.on} · ${whole(own.context)} tokens`, table(columns(), own.running, { name: t("formats") })), catalog);
+  node.replaceChildren(panel(t("running"), t("runsnote"), fields), basis(own.running[0] ?? {}, `${own.on} · ${whole(own.context)} tokens`), panel(own.running[0]?.model ? given(own.running[0].model) : t("formats"), `${own.on} · ${whole(own.context)} tokens`, table(columns(), own.running, { name: t("formats") })), catalog);
 }

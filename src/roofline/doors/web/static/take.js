@@ -9,7 +9,7 @@ const source = (s) => (s.config?.gguf ? "model.gguf" : s.config ? "config.json" 
 // Command lines that give the page's figures: a request field becomes the option of the same name.
 const option = (name) => name.replaceAll("_", "-");
 const words = ([name, value]) => (typeof value === "boolean" ? `--${value ? "" : "no-"}${option(name)}` : `--${option(name)} ${quoted(String(value))}`);
-const line = (command, s, { model, ...body }) => [`roofline ${command}`, quoted(source(s)), ...Object.entries(body).map(words)].join(" ");
+export const line = (command, s, { model, ...body }) => [`roofline ${command}`, quoted(source(s)), ...Object.entries(body).map(words)].join(" ");
 const unpaid = (body) => Object.fromEntries(Object.entries(body).filter(([name]) => form.settings[name]?.group !== "bill"));
 export function commands(s) {
   const { phase, context, ...step } = unpaid(asks.estimate(s));
@@ -17,6 +17,8 @@ export function commands(s) {
     line("serve", s, asks.serve(s)), line("analyze", s, { ...step, [phase === "prefill" ? "input" : "context"]: context }), line("fit", s, asks.fit(s)),
   ].join("\n");
 }
+
+export const firstCommand = (s) => line("", s, asks.answer(s)).replace("  ", " ");
 
 // The command line to which the options in the advice apply; the answer names the command.
 export function advised(s, command = "generate") {

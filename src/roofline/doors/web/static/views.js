@@ -5,12 +5,13 @@ import * as bars from "./bars.js";
 import { colour } from "./colours.js";
 import { compare } from "./compare.js";
 import * as draw from "./draw.js";
-import { button, cardOf, cardsOf, fitted, gap, given, misfit, panel, pictured, remedies, struck, two, unreal } from "./kit.js";
+import { basis, button, cardOf, cardsOf, fitted, gap, given, misfit, panel, pictured, remedies, struck, two, unreal } from "./kit.js";
 import { advice, running, simulation, training } from "./long.js";
+import { machines } from "./machines.js";
 import { asks, middle, now } from "./state.js";
 import { table } from "./table.js";
 import { csv, save } from "./take.js";
-import { between, decimals, localised, make, share, si, significant, t, time, usd, whole } from "./words.js";
+import { between, decimals, formatted, localised, make, share, si, significant, t, time, usd, whole } from "./words.js";
 
 export function cards(served, fit) {
   const memory = served.memory, p = served.percentiles, co2 = served.co2_per_million_tokens, card = cardOf(memory.fits), real = cardOf(true);
@@ -45,8 +46,8 @@ async function overview(node, s, signal) {
   const [times, plot] = pictured(t("where"), unreal(fits, `${s.phase} · ${whole(s.concurrency)} × ${whole(middle(s))}`), "bars"), [terms, bar] = pictured(t("terms"), [fitted(fit.fits)], "bars");
   node.replaceChildren(cardsOf(
     card(t("step"), time(estimate.time.expected), `${t("floor")} ${time(estimate.time.floor)}`), card(t("bound"), estimate.bound, `MFU ${share(estimate.mfu)}`),
-    real("FLOPs", si(estimate.flops), `${si(estimate.bytes, "B")} · ${decimals(estimate.intensity, 1)} FLOP/B`), card(t("grade"), estimate.grade, estimate.engine)), gap(), two(times, terms));
-  bars.shares(plot, estimate.ops);
+    real("FLOPs", si(estimate.flops), `${si(estimate.bytes, "B")} · ${decimals(estimate.intensity, 1)} FLOP/B`), card(t("grade"), estimate.grade, estimate.engine)), basis(estimate), two(times, terms));
+  bars.shares(plot, estimate.ops, fits);
   bars.memoryBar(bar, fit.memory);
 }
 
@@ -62,7 +63,7 @@ async function roofline(node, s, signal) {
     { name: t("share"), of: (r) => r.share, text: share, bar: true }, { name: t("bound"), of: (r) => r.bound }, { name: t("grade"), of: (r) => r.grade, text: (v) => struck(fits, v), word: true },
   ], rows, { click: (r) => show(r.name), filter: true, by: 6, name: t("operations") });
   const taken = rows.map((r) => ({ op: r.name, kind: r.kind, block: r.block, layers: r.layers, flops: r.flops, bytes: r.bytes, seconds: r.seconds, bound: r.bound, grade: r.grade }));
-  node.replaceChildren(drawn, formula, panel(t("operations"), t("clickop"), ops, make("div", { class: "actions" }, button("CSV", () => save("operations.csv", csv(taken), "text/csv")))));
+  node.replaceChildren(basis(estimate), drawn, formula, panel(t("operations"), t("clickop"), ops, make("div", { class: "actions" }, button("CSV", () => save("operations.csv", csv(taken), "text/csv")))));
   await draw.roofline(frame, plot, show);
 }
 
@@ -70,7 +71,7 @@ async function memory(node, s, signal) {
   const fit = await ask("fit", asks.fit(s), signal), [bar, plot] = pictured(t("terms"), [fitted(fit.fits), ` · ${whole(fit.batch)} × ${whole(fit.context)} tokens`], "bars"), card = cardOf(true);
   const facts = cardsOf(card(t("largestbatch"), whole(fit.largest_batch), `${whole(fit.context)} tokens`), card(t("longestcontext"), whole(fit.longest_context), `${t("batch")} ${whole(fit.batch)}`), card(t("fewestchips"), whole(fit.fewest_chips), fit.fewest_layout ?? ""), card(t("kvcache"), `${whole(fit.gpu_kv_cache_size)}`, `tokens · ${fit.engine}`));
   const rows = Object.entries(fit.memory).filter(([, value]) => typeof value === "number" && value > 0);
-  node.replaceChildren(...(fit.fits ? [] : [misfit(fit.memory, remedies(fit))]), bar, facts, gap(), panel(t("memory"), "", table([{ name: t("term"), of: (r) => (r[0] === "budget" ? t("leftforcache") : r[0]) }, { name: t("bytes"), of: (r) => r[1], text: whole }, { name: "", of: (r) => r[1], text: (v) => si(v, "B") }], rows, { name: t("memory") })));
+  node.replaceChildren(...(fit.fits ? [] : [misfit(fit.memory, remedies(fit))]), basis(fit, formatted(fit.formats)), bar, facts, gap(), panel(t("memory"), "", table([{ name: t("term"), of: (r) => (r[0] === "budget" ? t("leftforcache") : r[0]) }, { name: t("bytes"), of: (r) => r[1], text: whole }, { name: "", of: (r) => r[1], text: (v) => si(v, "B") }], rows, { name: t("memory") })));
   bars.memoryBar(plot, fit.memory);
 }
 
@@ -79,15 +80,15 @@ async function serving(node, s, signal) {
   const at = served.in_flight.flatMap((_, i) => ([served.memory.fits].flat().at(i) ?? served.memory.fits ? [i] : []));
   if (!at.length) return node.replaceChildren(misfit(fit.memory, remedies(fit)));
   const [left, a] = pictured(t("serving"), `${whole(s.input)} → ${whole(s.output_tokens)} tokens`), [right, b] = pictured("TTFT · TPOT", "");
-  node.replaceChildren(two(left, right));
+  node.replaceChildren(basis({ ...served, engine: fit.engine, grade: [served.grade].flat()[0] }, t("assumevarying")), two(left, right));
   return Promise.all([draw.front(a, served, s, at), draw.ttfts(b, served, s, at)]);
 }
 
 async function sweep(node, s, signal) {
-  const body = asks.sweep(s), swept = await ask("sweep", body, signal);
+  const body = asks.sweep(s), [swept, estimate] = await Promise.all([ask("sweep", body, signal), ask("estimate", asks.estimate(s), signal)]);
   const [one, plot] = pictured(t("sweep"), `${s.phase}: ${t("batch")} × ${t("context")}`), [mapped, map] = pictured(t("map"), `${s.phase}: ${t("batch")} × ${t("context")} · ${draw.CROSSED} ${t("misfits")}`);
   const some = swept.memory.fits.flat().some(Boolean);
-  node.replaceChildren(...(some ? [one] : []), mapped);
+  node.replaceChildren(basis(estimate), ...(some ? [one] : []), mapped);
   await Promise.all([some ? draw.sweep(plot, swept, body) : null, draw.map(map, swept, body)]);
 }
 
@@ -97,8 +98,8 @@ async function structure(node, s, signal) {
   const times = new Map(estimate.ops.flatMap((o) => [[`${o.block}/${o.name}`, each(o)], ...(alone(o) ? [[o.name, each(o)]] : [])]));
   const fits = estimate.memory.fits, took = (b, block) => time(times.get(`${block}/${b.label}`) ?? times.get(b.label) ?? null);
   const box = (b, block) => { const node = make("div", { class: "box" }, make("b", {}, (b.adds ? "+ " : "") + b.label), make("small", {}, b.detail ? `${localised(b.detail)} · ` : "", struck(fits, took(b, block)))); node.style.borderLeftColor = colour(b.group); return node; };
-  node.replaceChildren(two(...[plot.model, ...plot.layers].map((stack) => panel(given(stack.title), "", make("div", { class: "stack" }, ...stack.boxes.map((b) => box(b, stack.title.split(" · ")[0])))))), make("p", { class: "note" }, ...unreal(fits, localised(plot.note))));
+  node.replaceChildren(basis(estimate), two(...[plot.model, ...plot.layers].map((stack) => panel(given(stack.title), "", make("div", { class: "stack" }, ...stack.boxes.map((b) => box(b, stack.title.split(" · ")[0])))))), make("p", { class: "note" }, ...unreal(fits, localised(plot.note))));
 }
 
-export const LONG_VIEWS = new Set(["sweep", "training", "simulation", "advice", "running"]);
-export const VIEWS = { overview, roofline, memory, serving, sweep, training, simulation, advice, running, structure, compare, away };
+export const LONG_VIEWS = new Set(["sweep", "training", "simulation", "advice", "running", "machines"]);
+export const VIEWS = { overview, roofline, memory, serving, sweep, training, simulation, advice, running, machines, structure, compare, away };

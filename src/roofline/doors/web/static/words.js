@@ -54,6 +54,13 @@ export const whole = (x) => (x === null || x === undefined ? "–" : decimals(x,
 export const share = (x) => (x === null || x === undefined ? "–" : `${decimals(100 * x, 1)} %`);
 const DOLLARS = { style: "currency", currency: "USD", currencyDisplay: "narrowSymbol" };
 export const usd = (x) => (x === null || x === undefined ? "–" : format(x, x < 0.1 ? { ...DOLLARS, minimumSignificantDigits: 2, maximumSignificantDigits: 2 } : DOLLARS));
+// Number formats of a precision: that of activations, then the roles that differ.
+const WEIGHTS = ["attention", "ffn", "experts"];
+export function formatted({ activations, ...roles }) {
+  const groups = Map.groupBy(Object.entries(roles).filter(([, name]) => name !== activations), ([, name]) => name);
+  const named = (own) => (WEIGHTS.every((role) => own.includes(role)) ? ["weights", ...own.filter((role) => !WEIGHTS.includes(role))] : own).join("/");
+  return [activations, ...[...groups].map(([name, own]) => `${named(own.map(([role]) => role))} ${name}`)].join(", ");
+}
 export const between = (span) => `${time(span.low)} – ${time(span.high)}`;
 
 export function make(tag, options = {}, ...children) {
