@@ -122,7 +122,8 @@ SWEEP = f"sweep {LLAMA} --on h100-sxm b200 --tp 1,2 --batch 1,8 --context 1Ki"
 SERVED = f"{LLAMA} --on h100-sxm --input 1024 --output-tokens 256"
 WITHOUT_FRAMES = (
     f"analyze {LLAMA}", f"analyze {LLAMA} --on h100-sxm --csv", f"analyze {LLAMA} -o ops.csv", f"{LLAMA} --on h100-sxm",
-    f"explain {LLAMA} attention --context 4096", f"machines {LLAMA} --users 20", f"fit {LLAMA} --on l4 --batch 4",
+    f"explain {LLAMA} attention --context 4096", f"machines {LLAMA} --users 20 --on h100-sxm l4",
+    f"fit {LLAMA} --on l4 --batch 4",
     f"generate {SERVED} --batch 16", f"serve {SERVED} --concurrency 32", f"search {SERVED} --concurrency 32",
     f"solve {SERVED} --find batch --where fits", f"simulate {SERVED} --rate 4 --requests 50 -o requests.csv",
     f"simulate {LLAMA} --on h100-sxm --trace trace.csv --json",
