@@ -150,6 +150,29 @@ def dispersed(number: Array, uneven: Array) -> Array:
     return np.asarray(np.minimum(1.0, uneven + (1 - uneven**2) / (6 * np.maximum(number, 1e-12))))
 
 
+def time_left(seconds: Array, uneven: Array) -> tuple[Array, Array, Array]:
+    """Time left of a step that is met at a random time: mean, variance, and what lengths add to the variance.
+
+    `uneven`: squared coefficient of variation of its seconds. E[S²]/2E[S] and E[S³]/3E[S] for lognormal seconds S, of
+    which E[Sⁿ] = (1 + v)^(n(n − 1)/2)·E[S]ⁿ.
+    """
+    longer, square = 1 + uneven, seconds**2
+    return seconds / 2 * longer, square / 12, square * (longer**3 / 3 - longer**2 / 4 - 1 / 12)
+
+
+def variance_of_mean(chance: Array, shares: Array, values: Array, number: Array) -> Array:
+    """Variance of the mean of n = `number` successive values of a stationary Markov chain.
+
+    With autocorrelation r that is ((1 + r)/(1 − r) − 2r(1 − rⁿ)/(n(1 − r)²))/n of the variance of one value.
+    """
+    mean = (shares * values).sum(axis=0)
+    one = np.maximum((shares * values**2).sum(axis=0) - mean**2, 0.0)
+    both = (shares * values * (chance * values).sum(axis=1)).sum(axis=0) - mean**2
+    r = np.clip(both / np.maximum(one, 1e-300), 0.0, 0.99)
+    longer = (1 + r) / (1 - r) - 2 * r * (1 - r**number) / (number * (1 - r) ** 2)
+    return np.asarray(one * longer / number)
+
+
 # -- at random ------------------------------------------------------------------------------------------------------
 def largest_of(number: Array, varied: Array) -> Array:
     """Mean of the largest of `number` lognormal numbers over their mean, from their squared coefficient of variation.
@@ -768,10 +791,10 @@ class Open:
         own = step(1 + means)
         # a request meets a step with prompts, a decode step or an idle replica: mean and variance of its TTFT in each
         uneven, alone = self._uneven_steps(varied, numbers), step(np.ones_like(room))
-        longer = 1 + uneven  # E[Sⁿ] = (1 + v)^(n(n − 1)/2)·E[S]ⁿ
-        met, decoded = seconds / 2 * longer + own[1:], plain / 2 + own[0]
+        met, spread, by_length = time_left(seconds, uneven)
+        met, decoded = met + own[1:], plain / 2 + own[0]
         beside_own = (own[1:] - alone) ** 2 / np.maximum(means[1:], 1e-12)  # a Poisson number of prompts joins its step
-        spread, by_length = seconds**2 / 12 + beside_own, seconds**2 * (longer**3 / 3 - longer**2 / 4 - 1 / 12)
+        spread = spread + beside_own
         others_vary = own[1:] ** 2 * self._uneven_steps(varied, 1 + means[1:])
         by_length = by_length + np.where(np.asarray(self.ranks) > 1, others_vary, beside_own * varied)
         every = np.concatenate([plain[np.newaxis] + 0 * seconds[:1], seconds])
@@ -829,14 +852,9 @@ class Open:
         crowd = rate * over * np.maximum(1 - usual / seconds[-1], 0.0) * added * usual / np.maximum(plain, 1e-12)
         soon = added * np.minimum(rate * over, room - np.minimum((begins * means[1:]).sum(axis=0), room))
         excess = excess + self._between_own(decodes)
-        # the mean of n steps of a chain with autocorrelation r varies by (n(1 + r)/(1 − r) − 2r(1 − rⁿ)/(1 − r)²)/n²
-        # of one step's variance; lengths are independent
-        varies = np.maximum((often * every**2).sum(axis=0) - usual**2, 0.0)
-        following = (chance * every).sum(axis=1)
-        again = (often * every * following).sum(axis=0) - usual**2
-        r, n = np.clip(again / np.maximum(varies, 1e-300), 0.0, 0.99), np.maximum(more / self.weight, 1.0)
-        varies = varies * dispersed(rate * usual * n, self.uneven)
-        spread = varies * (n * (1 + r) / (1 - r) - 2 * r * (1 - r**n) / (1 - r) ** 2) / n**2
-        lengths = (often[1:] * seconds**2 * uneven).sum(axis=0) / n
+        number = np.maximum(more / self.weight, 1.0)
+        even = dispersed(rate * usual * number, self.uneven)
+        spread = even * variance_of_mean(chance, often, every, number)
+        lengths = (often[1:] * seconds**2 * uneven).sum(axis=0) / number  # independent in each step
         excess = excess + crowd * -np.expm1(-turns * soon / np.maximum(crowd, 1e-30))
         return Prompting(ttft, excess, **moments, spread=spread + lengths, spread_by_length=lengths)
