@@ -162,7 +162,7 @@ def test_every_command_keeps_to_the_width(
     check_printed(printed)
 
 
-@pytest.mark.drawn(12)
+@pytest.mark.drawn(6)
 @pytest.mark.parametrize("text", told())
 def test_commands_of_the_documents_keep_to_the_width(
     text: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
