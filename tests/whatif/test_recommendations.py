@@ -48,22 +48,27 @@ def test_the_options_give_what_is_promised(name: str, how: dict[str, Any]) -> No
     for a in every:
         words = a.option.split()
         options = dict(zip(words[::2], words[1::2], strict=True))
+        on = options.get("--on", how["on"])
         again = served(
-            model, on=how["on"], layout=options.get("--layout", how.get("layout")), input=how.get("input"),
+            model, on=on, layout=options.get("--layout", how.get("layout")), input=how.get("input"),
             output=how.get("output"), batch=int(options.get("--batch", how["batch"])),
             precision=options.get("--precision", how.get("precision")), engine=options.get("--engine"),
         )  # fmt: skip
         g = again.generation
         gain = (g.tokens_per_second / g.deployment.chips) / (base.tokens_per_second / base.deployment.chips)
         assert gain == pytest.approx(a.per_chip), a.option
+        if a.lever == "machine":
+            assert a.gain == pytest.approx(base.usd_per_million_tokens / g.usd_per_million_tokens), a.option
+        else:
+            assert a.gain == a.per_chip
         there = fit(
-            model, on=how["on"], layout=again.asked.layout, batch=again.batch, context=again.input + again.output,
+            model, on=on, layout=again.asked.layout, batch=again.batch, context=again.input + again.output,
             precision=again.asked.formats, engine=options.get("--engine"),
         )  # fmt: skip
         assert there.fits or 1 < g.waves <= base.waves, a.option
         together = again.batch if there.fits else g.first_wave * again.asked.layout.dp  # a wave is what memory holds
         wave = fit(
-            model, on=how["on"], layout=again.asked.layout, batch=together, context=again.input + again.output,
+            model, on=on, layout=again.asked.layout, batch=together, context=again.input + again.output,
             precision=again.asked.formats, engine=options.get("--engine"),
         )  # fmt: skip
         assert wave.memory.total == a.memory, a.option
@@ -110,6 +115,7 @@ def test_a_lever_is_what_is_turned_in_any_layout() -> None:
         "a batch of 8": "batch", "a batch of 16": "batch", "twice the TP": "tp", "half the TP": "tp",
         "twice the DP": "dp", "data-parallel attention and expert parallelism": "ep",
         "served by SGLang": "engine", "served by TensorRT-LLM": "engine",
+        **{f"4x{chip} instead": "machine" for chip in ("rtx-4090", "l40s", "h200-sxm", "b200", "mi300x")},
     }  # fmt: skip
 
 
@@ -200,7 +206,8 @@ def test_of_a_lever_the_change_that_is_known_best_comes_first() -> None:
     assert (fp8.generation.grade, int4.generation.grade) == ("A", "C")
     assert fp8.per_chip == pytest.approx(1.35, abs=0.01)
     best = [a.option for a in best_changes(report)]
-    assert best == ["--batch 64", "--precision weights=fp8", "--precision kv=fp8"]
+    assert best == ["--batch 64", "--precision weights=fp8", "--on b200"]
+    assert [a.gain_of for a in best_changes(report)] == [*2 * ["tokens/s per chip"], "tokens per dollar"]
     assert [a.option for a in best_first(report.advice)][:3] == best
     assert set(map(id, best_first(report.advice))) == set(map(id, report.advice))
 

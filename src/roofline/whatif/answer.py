@@ -82,6 +82,7 @@ class MachineAnswer(Planned, Figured):
         "machine": "", "engine": "", "chips": "", "fits": "", "formats": "", "memory": "B", "remedies": "",
         "user_tokens_per_second": "tokens/s", "user_ttft": "s", "plan": "", "bound": "", "bound_by": "",
         "bound_share": "share", "power_low": "W", "power_high": "W", "change": "", "option": "", "gain": "",
+        "gain_of": "",
         "grade": "", "why": "",
     }  # fmt: skip
 
@@ -168,8 +169,13 @@ class MachineAnswer(Planned, Figured):
 
     @property
     def gain(self) -> float | None:
-        """Tokens/s per chip with the change over those without."""
-        return None if self.helps is None else self.helps.per_chip
+        """The gain of that change as a factor, of what `gain_of` says."""
+        return None if self.helps is None else self.helps.gain
+
+    @property
+    def gain_of(self) -> str | None:
+        """What grows by the gain: tokens/s per chip, or tokens per dollar on another machine."""
+        return None if self.helps is None else self.helps.gain_of
 
 
 @dataclass(frozen=True, repr=False)
@@ -307,7 +313,7 @@ def _best_change(model: Model, where: Where, load: Load, batch: int) -> Advice |
     """The change that gains most of those that a report tries, but a larger batch: the limits say how large it is."""
     sizes = BatchSizes(batch=batch, input=int(load.input), output_tokens=int(load.output_tokens))
     every = [a for a in advice(served(model, where, sizes, command="serve")) if a.lever != "batch"]
-    best = best_of_levers(every, lambda a: a.lever, lambda a: a.per_chip, lambda a: a.generation.grade)
+    best = best_of_levers(every, lambda a: a.lever, lambda a: a.gain, lambda a: a.generation.grade)
     return best[0] if best else None
 
 

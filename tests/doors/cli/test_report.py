@@ -184,7 +184,7 @@ def test_guidance_is_computed_and_sorted() -> None:
     now = served(model, on="h100-sxm", batch=4, input=512, output_tokens=64)
     base = now.generation
     every = advice(now)
-    gains = [a.per_chip for a in every]
+    gains = [a.gain for a in every]
     assert gains == sorted(gains, reverse=True)
     by = {a.option: a for a in every}
     narrow = rl.generate(model, on="h100-sxm", batch=4, input=512, output=64, precision="weights=fp8")

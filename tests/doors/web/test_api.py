@@ -83,10 +83,10 @@ def test_search_and_advice(client: TestClient) -> None:
     searched = rl.search(rl.load(MODEL), rl.Demand(input=1024, output=256, concurrency=32), on=ON, top=3)
     assert ask(client, "search", {**PLACE, "top": 3})["plans"] == as_json(searched)["plans"]
     advised = ask(client, "advice", PLACE)
-    helping = [c for c in advised["changes"] if c["per_chip"] > 1.005]
+    helping = [c for c in advised["changes"] if c["gain"] > 1.005]
     best = list({c["lever"]: c for c in reversed(helping)}.values())[::-1]  # the first of each lever
     assert len(best) >= 2
-    assert advised["changes"][: len(best)] == best == sorted(best, key=lambda c: -c["per_chip"])
+    assert advised["changes"][: len(best)] == best == sorted(best, key=lambda c: -c["gain"])
     assert (advised["command"], {c["option"].split()[0] for c in helping if c["lever"] == "batch"}) == (
         "serve", {"--concurrency"},
     )  # fmt: skip

@@ -185,7 +185,7 @@ def advice_answer(asked: b.Body, allowed: Allowed) -> ApiAnswer:
     given = given_fields(asked, allowed)
     now = served(**given, command="serve")
     best = best_first(tried(now))[:MOST_CHANGES_LISTED]
-    names = ("lever", "what", "option", "per_chip", "prefill", "decode", "tpot", "ttft")
+    names = ("lever", "what", "option", "gain", "gain_of", "per_chip", "prefill", "decode", "tpot", "ttft")
     changes = [
         {**{n: getattr(a, n) for n in names}, "memory": float(a.memory), "grade": a.generation.grade} for a in best
     ]

@@ -52,7 +52,7 @@ def _best(r: Report) -> list[tuple[str, list[Gain]]]:
     of: dict[str, Callable[[Advice], float | None]] = {"prefill": lambda a: a.prefill, "decode": lambda a: a.decode}
     rows = [
         (phase, [Gain(a.lever, a.what, a.option, gained, a.generation.grade) for a in r.advice
-                 if (gained := gain(a)) is not None])
+                 if a.lever != "machine" and (gained := gain(a)) is not None])
         for phase, gain in of.items()
     ]  # fmt: skip
     trained = [Gain(a.lever, a.what, f"train {a.option}", a.per_chip, a.estimate.grade) for a in r.training_advice]

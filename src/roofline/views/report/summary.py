@@ -53,7 +53,7 @@ def verdict_lines(r: Report) -> tuple[str, ...]:
     best = best_changes(r)
     gain = ""
     if best:
-        more = f"{change(best[0].per_chip)} tokens/s per chip"
+        more = f"{change(best[0].gain)} {best[0].gain_of}"
         gain = f" The largest gain of the changes tried is from {best[0].what}: {more}."
     bound = dict(r.estimates)[phase].bound
     return (*first, f"{phase.capitalize()} takes {percent(part)} of the time and is {bound} bound.{gain}")
@@ -145,7 +145,7 @@ def critical_batch_text(r: Report) -> str:
 
 def best_changes(r: Report) -> tuple[Advice, ...]:
     """The changes with the largest gain in tokens/s per chip, the best of each lever; none that loses."""
-    best = best_of_levers(r.advice, lambda a: a.lever, lambda a: a.per_chip, lambda a: a.generation.grade)
+    best = best_of_levers(r.advice, lambda a: a.lever, lambda a: a.gain, lambda a: a.generation.grade)
     return best[:MOST_CHANGES]
 
 

@@ -31,6 +31,8 @@ SEQUENCES: Mapping[str, str] = MappingProxyType({"generate": "--batch", "report"
 """Command → its option for the number of concurrent sequences."""
 SERVERS = ("vllm", "sglang", "trtllm")
 """Engines of which each is tried in place of another."""
+MACHINES = ("rtx-4090", "l40s", "h100-sxm", "h200-sxm", "b200", "mi300x")
+"""Chips of which as many are tried in place of the present ones, where both have a price."""
 LEAST_GAIN = 1.005
 """Smallest factor that counts as a gain; less does not show in whole percent."""
 
@@ -99,9 +101,9 @@ class Trial:
 class Advice:
     """An evaluated change: its lever, in words, its option, and figures as factors of those without the change.
 
-    `per_chip`: generated tokens/s per chip of the whole generation; `prefill`, `decode`: prompt and generated tokens/s
-    per chip of that phase; `tpot` and `ttft`: times. `decode` and `tpot` are None where only one token is generated.
-    `memory`: bytes of the fullest chip, not a factor.
+    `per_chip`: generated tokens/s per chip of the whole generation. `per_dollar`: generated tokens per dollar, None
+    without a price. `prefill`, `decode`: prompt and generated tokens/s per chip of that phase. `tpot`, `ttft`: times.
+    `decode` and `tpot` are None where only one token is generated. `memory`: bytes of the fullest chip, not a factor.
     """
 
     lever: str
@@ -110,14 +112,25 @@ class Advice:
     generation: Generation
     memory: Count
     per_chip: float
+    per_dollar: float | None
     prefill: float
     decode: float | None
     tpot: float | None
     ttft: float
 
+    @property
+    def gain(self) -> float:
+        """By what changes are ranked: tokens per dollar of another machine, else tokens/s per chip."""
+        return self.per_dollar if self.lever == "machine" and self.per_dollar is not None else self.per_chip
+
+    @property
+    def gain_of(self) -> str:
+        """What the gain is a factor of."""
+        return "tokens per dollar" if self.lever == "machine" else "tokens/s per chip"
+
 
 def advice(now: Served, fewest: Layout | None = None) -> tuple[Advice, ...]:
-    """Every possible change, sorted by the gain in tokens/s per chip, largest first.
+    """Every possible change, sorted by its gain, largest first.
 
     `fewest`: the layout with the fewest chips, offered as a change too. Changes that do not fit in memory, or that need
     more waves than now, are left out.
@@ -126,11 +139,13 @@ def advice(now: Served, fewest: Layout | None = None) -> tuple[Advice, ...]:
     for trial in changes(now, fewest):
         try:
             changed = trial.then().generation
-            if changed.fits and changed.waves <= now.generation.waves:
-                every.append(_advice(trial, changed, now.generation))
+            found = _advice(trial, changed, now.generation)
+            priced = trial.lever != "machine" or found.per_dollar is not None
+            if changed.fits and changed.waves <= now.generation.waves and priced:
+                every.append(found)
         except InputError:  # the chip lacks a format, the machine has too few chips, or a degree does not divide
             continue
-    return tuple(sorted(every, key=lambda a: -a.per_chip))
+    return tuple(sorted(every, key=lambda a: -a.gain))
 
 
 def best_of_levers(
@@ -153,7 +168,7 @@ def best_of_levers(
 def best_first(every: Iterable[Advice]) -> tuple[Advice, ...]:
     """All changes, with the best of each lever first."""
     changes = tuple(every)
-    best = best_of_levers(changes, lambda a: a.lever, lambda a: a.per_chip, lambda a: a.generation.grade)
+    best = best_of_levers(changes, lambda a: a.lever, lambda a: a.gain, lambda a: a.generation.grade)
     return (*best, *(a for a in changes if not any(a is b for b in best)))
 
 
@@ -163,11 +178,16 @@ def _advice(trial: Trial, g: Generation, base: Generation) -> Advice:
     return Advice(
         trial.lever, trial.what, trial.option, g, g.memory.total,
         per_chip=float(g.tokens_per_second_per_chip / base.tokens_per_second_per_chip),
+        per_dollar=_ratio(base.usd_per_million_tokens, g.usd_per_million_tokens),
         prefill=_rate(g, g.input, g.ttft.expected) / _rate(base, base.input, base.ttft.expected),
         decode=_rate(g, 1, g.tpot.expected) / _rate(base, 1, base.tpot.expected) if decodes else None,
         tpot=float(g.tpot.expected / base.tpot.expected) if decodes else None,
         ttft=float(g.ttft.expected / base.ttft.expected),
     )  # fmt: skip
+
+
+def _ratio(one: Count | None, other: Count | None) -> float | None:
+    return None if one is None or other is None else float(one / other)
 
 
 def _rate(g: Generation, tokens: Count, seconds: Count) -> float:
@@ -177,7 +197,7 @@ def _rate(g: Generation, tokens: Count, seconds: Count) -> float:
 
 
 def changes(now: Served, fewest: Layout | None = None) -> Iterator[Trial]:
-    """Candidate changes: formats, batch, engine, drafts and layout."""
+    """Candidate changes: formats, batch, engine, drafts, machine and layout."""
     model, formats, layout = now.asked.model, now.asked.formats, now.asked.layout
 
     def narrowed(lever: str, what: str, precision: Precision) -> Trial:
@@ -215,6 +235,11 @@ def changes(now: Served, fewest: Layout | None = None) -> Iterator[Trial]:
         speculation = Speculation(acceptance=MTP_RIGHT, length=DRAFT_LENGTH, mtp=True)
         what = f"drafts by its own layer, {MTP_RIGHT:g} accepted"
         yield Trial("drafts", what, "--mtp", lambda: replace(now, speculation=speculation))
+    chip = now.asked.deployment.chip
+    if chip.price is not None and now.asked.bill.price is None:
+        for name in (name for name in MACHINES if name != chip.id):
+            on = name if layout.chips == 1 else f"{layout.chips}x{name}"
+            yield Trial("machine", f"{on} instead", f"--on {on}", partial(now.at, on))
     for degree in ("tp", "dp"):
         size = 2 * getattr(layout, degree)
         yield from resized(degree, f"twice the {degree.upper()}", partial(replace, layout, **{degree: size}))

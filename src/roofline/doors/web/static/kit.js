@@ -9,6 +9,8 @@ export const panel = (title, note, ...children) => make("section", { class: "pan
 export const two = (...children) => make("div", { class: "two" }, ...children);
 export const cardsOf = (...children) => make("div", { class: "cards" }, ...children);
 export const button = (text, onclick) => make("button", { type: "button", onclick }, text);
+// What grows by the gain of a change.
+export const gained = (change) => t(change.gain_of === "tokens per dollar" ? "perdollar" : "perchip");
 // A name from the library, which is not translated.
 export const given = (text) => make("span", {}, text);
 export const gap = () => make("p");

@@ -2,7 +2,7 @@
 import { ask } from "./api.js";
 import * as bars from "./bars.js";
 import * as draw from "./draw.js";
-import { asked, basis, card, cardOf, cardsOf, fitted, gap, given, misfit, number, panel, pictured, remedies, struck, unreal, would } from "./kit.js";
+import { asked, basis, card, cardOf, cardsOf, fitted, gained, gap, given, misfit, number, panel, pictured, remedies, struck, unreal, would } from "./kit.js";
 import { asks } from "./state.js";
 import { table } from "./table.js";
 import { advised } from "./take.js";
@@ -64,7 +64,7 @@ export async function advice(node, s, signal) {
   const factor = (v) => struck(fit.fits, v === null ? "–" : `× ${decimals(v, 2)}`);
   const command = make("pre", { tabindex: "0", role: "region", "aria-label": t("commandline") }, advised(s, best.command));
   const plans = [...(ways.recommended ? [{ ...ways.recommended, role: t("recommended") }] : []), ...ways.plans.map((plan, i) => ({ ...plan, role: i ? "" : t("highest") }))];
-  node.replaceChildren(...(fit.fits ? [] : [misfit(fit.memory, remedies(fit))]), basis(served, t("adviceof")), panel(t("advice"), t("factors"), cardsOf(...best.changes.slice(0, 3).map((c) => card(given(c.what), factor(c.per_chip), c.option))), command),
+  node.replaceChildren(...(fit.fits ? [] : [misfit(fit.memory, remedies(fit))]), basis(served, t("adviceof")), panel(t("advice"), t("factors"), cardsOf(...best.changes.slice(0, 3).map((c) => card(given(c.what), factor(c.gain), `${gained(c)}: ${c.option}`))), command),
     panel(t("changes"), t("factors"), table([{ name: t("change"), of: (r) => r.what }, { name: t("option"), of: (r) => r.option }, { name: t("perchip"), of: (r) => r.per_chip, text: factor }, { name: "TPOT", of: (r) => r.tpot, text: factor }, { name: "TTFT", of: (r) => r.ttft, text: factor }, { name: t("memory"), of: (r) => r.memory, text: (v) => si(v, "B") }, ...(best.changes[0]?.grade ? [{ name: t("grade"), of: (r) => r.grade, text: (v) => struck(fit.fits, v), word: true }] : [])], best.changes, { name: t("changes") })),
     panel(t("ways"), [`${s.on}: ${whole(ways.considered)} ${t("considered")}`, ...limitsOf(ways), ...(ways.plans.length ? [` · ${t("assumed")}: ${t("assumeways")}`] : [])], table([{ name: "", of: (r) => r.role }, { name: t("layout"), of: (r) => [r.prefill_layout ? `${whole(r.prefills)} × ${r.prefill_layout} (prefill)` : "", `${whole(r.replicas)} × ${r.layout}`].filter(Boolean).join(" + ") }, { name: t("chips"), of: (r) => r.chips, text: whole }, ...["ttft", "tpot"].map((name) => { const of = draw.promised(ways.plans[0] ?? {}, name, s).of; return { name: `${name.toUpperCase()}${of}`, of: (r) => draw.promised(r, name, s).expected, text: time }; }), { name: t("perchip"), of: (r) => r.tokens_per_second_per_chip, text: whole }, { name: `USD ${t("price")}`, of: (r) => r.usd_per_million_tokens, text: usd }, { name: t("limit"), of: (r) => r.limit }], plans, { name: t("ways") })));
 }

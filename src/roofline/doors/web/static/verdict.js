@@ -3,7 +3,7 @@
 import { ask } from "./api.js";
 import { promised } from "./draw.js";
 import { exported } from "./exported.js";
-import { basis, fitted, remedies, would } from "./kit.js";
+import { basis, fitted, gained, remedies, would } from "./kit.js";
 import { asks, form, given } from "./state.js";
 import { firstCommand } from "./take.js";
 import { cards } from "./views.js";
@@ -63,7 +63,7 @@ function firstLines(s, answer, m) {
   if (m.fits) lines.push([t("highestload"), p ? `${whole(p.tokens_per_second)} tokens/s · ${whole(p.concurrency)} ${t("inflight")} · ${t("chance")} ${share(p.chance).replace(" ", "\u00a0")}` : make("span", { lang: "en" }, m.why)]);
   if (m.bound !== null) lines.push([t("bound"), `${m.bound} (${m.bound_by}: ${share(m.bound_share)})`]);
   if (p?.usd_per_million_output) lines.push([t("priced"), `${usd(p.usd_per_million_input)} ${t("perprompt")}, ${usd(p.usd_per_million_output)} ${t("generated")} · ${usd(p.usd_per_hour)} ${t("anhour")}`]);
-  if (m.change !== null) lines.push([t("helpsmost"), [make("span", { lang: "en" }, m.change), ": ", make("code", {}, m.option), ` (× ${decimals(m.gain, 2)} ${t("perchip")})`]]);
+  if (m.change !== null) lines.push([t("helpsmost"), [make("span", { lang: "en" }, m.change), ": ", make("code", {}, m.option), ` (× ${decimals(m.gain, 2)} ${gained(m)})`]]);
   const kept = [["TTFT", answer.ttft_limit], ["TPOT", answer.tpot_limit], [t("latency"), answer.latency_limit]].filter(([, most]) => most !== null).map(([name, most]) => `${name} ≤ ${time(most)}`).join(", ");
   const whose = `${answer.attainment === null ? t("waysmean") : `${share(answer.attainment)} ${t("waysof")}`} ${kept}`;
   return [

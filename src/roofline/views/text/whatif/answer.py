@@ -94,7 +94,7 @@ def _usd(value: Count) -> str:
 
 
 def _help(m: MachineAnswer) -> str:
-    return f"{m.change} ({m.option}): {change(m.gain or 1)} tokens/s per chip"
+    return f"{m.change} ({m.option}): {change(m.gain or 1)} {m.gain_of}"
 
 
 def answers_table(a: FirstAnswer) -> Table:
