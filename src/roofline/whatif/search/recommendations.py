@@ -139,10 +139,10 @@ def advice(now: Served, fewest: Layout | None = None) -> tuple[Advice, ...]:
     for trial in changes(now, fewest):
         try:
             changed = trial.then().generation
-            found = _advice(trial, changed, now.generation)
-            priced = trial.lever != "machine" or found.per_dollar is not None
+            advised = _advice(trial, changed, now.generation)
+            priced = trial.lever != "machine" or advised.per_dollar is not None
             if changed.fits and changed.waves <= now.generation.waves and priced:
-                every.append(found)
+                every.append(advised)
         except InputError:  # the chip lacks a format, the machine has too few chips, or a degree does not divide
             continue
     return tuple(sorted(every, key=lambda a: -a.gain))
