@@ -30,7 +30,7 @@ DEVIATIONS = (0.0, 1.2815515655446004, 1.6448536269514722, 2.3263478740408408)
 MOST_VARIED = 4.0
 """Largest variance of the random part, over the square of its mean."""
 IDLE = 0.05
-"""Least share of the time without prompts that is assumed where fluctuations of prompts are summed."""
+"""Least share of fluctuations in the number of decodes that does not amplify itself."""
 QUEUED = 3.0
 """Standard deviation of a long wait behind prompts, over the seconds of one prompt; a queue that never empties varies
 little. Simulated servers with more users than prompts they can take give 1.1 to 8.8."""
@@ -313,10 +313,6 @@ class Chances:
         prompts, full, plain = self.prompts, self.full, self.plain
         return np.asarray(prompts * plain / np.maximum((1 - prompts) * full + prompts * plain, 1e-300))
 
-    def dispersed(self, number: Array) -> Array:
-        """Variance of a number of arrivals over its mean; 1 for users who wait for answers."""
-        return dispersed(number, np.where(self.random, self.steady.uneven, 1.0))
-
     @cached_property
     def several(self) -> Array:
         """Whether prompts share a step."""
@@ -432,7 +428,7 @@ class Chances:
         added = np.maximum(s.tpot - plain, 0.0)
         behind = added / np.maximum(each * (own * w + 1 - own), 1e-300) / np.maximum(self._exposed, 1e-300)
         clusters = 2 * np.maximum(behind, 1.0) - 1  # E[K²]/E[K] of a geometric number: prompts delay others behind them
-        even = self.dispersed(self._exposed)
+        even = dispersed(self._exposed, s.uneven)
         varies = added * each * (even + self.varied) * shorter * (1 + even * (clusters - 1))
         if t.mixes:
             varies = np.minimum(varies, np.maximum(self._fullest - s.tpot, 0.0) * added)  # Bhatia and Davis 2000
@@ -469,25 +465,20 @@ class Chances:
 
     @property
     def _prompts_beside(self) -> Array:
-        """Variance of TPOT due to others' prompts, whose number is Poisson.
+        """Variance of TPOT due to prompts of other users, whose number is about Poisson.
 
-        With users who take turns up to half of it goes, since each sends about once per round; less so the more answers
-        vary. Where steps are always full of prompts, none is left. With random arrivals a prompt makes the
-        answer longer, so that more prompts arrive: T = T₀ + a·N(T) for N Poisson of rate λ has a variance of
-        λ·E[T]·E[a²]/(1 − λa)². The seconds that a prompt adds vary as much as those of the prompt itself.
+        Up to half of it goes, since each user sends about once per round; less so the more answers vary. Where steps
+        are always full of prompts, none is left. The seconds that a prompt adds vary as much as those of the prompt
+        itself.
         """
         t, s = self.table, self.steady
-        added = self._added
         decoding = s.more * s.tpot
         turns = 1 - np.minimum(s.answers_vary, 1.0)
         number = self.rate * decoding * (1 - turns * np.minimum(decoding / s.round, 1.0) / 2)
         if t.mixes:
             most = np.maximum(t.at(t.per_step, self.decodes), 1e-12)
             number = number * (1 - np.minimum(s.rate * s.step / most, 1.0))
-        idle = np.maximum(1 - np.minimum(self.rate * added, 1.0), IDLE)
-        crowded = idle ** (2 * self.dispersed(number))
-        number = np.where(self.random, number * self.dispersed(number) / crowded, number)
-        square = added**2 + self.varied * self.own**2
+        square = self._added**2 + self.varied * self.own**2
         return np.asarray(number * square / np.maximum(s.more, 1.0) ** 2)
 
     @property

@@ -119,7 +119,7 @@ def _name(machine: Machine) -> str:
 
 
 def chips_section(r: Report) -> Section | None:
-    """The same figures for every machine, one line each; None for a single machine."""
+    """Figures of every machine, one line each; None for a single machine."""
     if not r.others:
         return None
     rows: list[tuple[TableCell, ...]] = []

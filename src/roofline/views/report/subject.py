@@ -149,7 +149,7 @@ class Report:
 
     @cached_property
     def elsewhere(self) -> tuple[tuple[Machine, Report | InputError], ...]:
-        """The same configuration on the other machines, or the error that prevents it."""
+        """This configuration on each of the other machines, or the error that prevents it."""
         every: list[tuple[Machine, Report | InputError]] = []
         for machine in self.others:
             try:

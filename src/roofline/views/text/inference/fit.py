@@ -14,7 +14,7 @@ RULES = {
 }
 TERMS = ("weights", "KV cache", "activations", "overhead")
 BUFFERS = ("model buffer", "KV buffer", "compute buffer", "context")
-"""The same in the words of llama.cpp's log, which reserves buffers."""
+"""Terms of memory in the words of llama.cpp's log, which reserves buffers."""
 OUTSIDE = "of the driver and its libraries, which no log of buffers names"
 
 
