@@ -13,6 +13,8 @@ TABLE = HEAD = 128256 * 4096
 NORMS = 65 * 4096
 INDICES = 32 * 4 * (6 * 4096 + 14336)
 """GPTQ's group of each input of seven matrices, 32 bits each."""
+ROWS = 32 * 4 * (6144 + 4096 + 2 * 14336 + 4096)
+"""The 32-bit scale of each row that LLM.int8() stores."""
 
 
 @folded(
@@ -29,11 +31,12 @@ INDICES = 32 * 4 * (6 * 4096 + 14336)
         ("awq-4bit", 4 + 20 / 128, 16, 16),
         ("hqq-4bit", 4.5, 16, 16),
         ("bnb-4bit", 4.5, 16, 16),
-        ("bnb-8bit", 8 + 32 / 4096, 16, 16),
+        ("bnb-8bit", 8, 16, 16),
     ],
 )
 def test_bits_by_hand(name: str, bits: float, table: float, head: float) -> None:
-    expected = (LAYERS * bits + TABLE * table + HEAD * head) / 8 + 2 * NORMS + (INDICES if "gptq" in name else 0)
+    expected = (LAYERS * bits + TABLE * table + HEAD * head) / 8 + 2 * NORMS
+    expected += {"gptq": INDICES, "bnb-8bit": ROWS}.get(name if name == "bnb-8bit" else name.partition("-")[0], 0)
     model = rl.load("meta-llama/Llama-3.1-8B", precision=name)
     assert model.weight_bytes() == expected
     assert model.precision.activations.name == "bf16"

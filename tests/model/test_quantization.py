@@ -162,13 +162,93 @@ def test_torchao_has_zero_points_of_16_bits() -> None:
     assert model.weight_bytes() == 2 * (rl.load(QWEN).parameters - MATRICES) + MATRICES * (4 + 32 / 128) / 8
 
 
+ROWS = 36 * (4096 + 2 * 1024 + 4096 + 2 * 12288 + 4096)
+"""Outputs of the seven matrices of Qwen3-8B's layers."""
+INPUTS = 36 * (6 * 4096 + 12288)
+
+
+@folded(
+    ("section", "bits", "row_bits", "more"),
+    [
+        ({"quant_method": "bitsandbytes", "load_in_8bit": True}, 8, 32, 0),
+        ({"quant_method": "fbgemm_fp8"}, 8, 32, 0),
+        ({"quant_method": "eetq"}, 8, 16, 0),
+        ({"quant_method": "quanto", "weights": "int8"}, 8, 16, 0),
+        ({"quant_method": "quanto", "weights": "int2"}, 2 + 32 / 128, 0, 0),
+        ({"quant_method": "gptq", "bits": 4, "group_size": -1}, 4, 16 + 4, 32 * INPUTS),
+        ({"quant_method": "hqq", "quant_config": {"nbits": 3, "group_size": 64}}, 3.2 + 32 / 64, 0, 0),
+        ({"quant_method": "torchao", "quant_type": "int8_weight_only"}, 8, 16, 0),
+        ({"quant_method": "modelopt", "quant_algo": "FP8_PER_CHANNEL_PER_TOKEN"}, 8, 32, 0),
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4_AWQ"}, 4.5, 0, 16 * INPUTS),
+        (
+            {"quant_method": "aqlm", "in_group_size": 8, "num_codebooks": 1, "nbits_per_codebook": 16},
+            2,
+            16,
+            36 * 7 * 2**16 * 8 * 16,
+        ),
+    ],
+)
+def test_what_a_method_stores_for_a_row_an_input_and_a_matrix(
+    section: dict[str, Any], bits: float, row_bits: int, more: int
+) -> None:
+    expected = 2 * (rl.load(QWEN).parameters - MATRICES) + (MATRICES * bits + ROWS * row_bits + more) / 8
+    assert quantised(QWEN, **section).weight_bytes() == pytest.approx(expected, abs=ROUNDED)
+
+
+ROUNDED = 36 * 4
+"""Bytes by which four products of each of 36 layers may be rounded up."""
+
+
+@folded(
+    ("weights", "layout", "bits", "row_bits", "more"),
+    [
+        ({"num_bits": 8, "type": "float", "strategy": "channel"}, "float-quantized", 8, 16, 0),
+        ({"num_bits": 8, "type": "float", "strategy": "tensor"}, "float-quantized", 8, 0, 0),
+        ({"num_bits": 8, "type": "int", "strategy": "channel"}, "int-quantized", 8, 16, 0),
+        ({"num_bits": 4, "type": "int", "strategy": "channel"}, "pack-quantized", 4, 16, 0),
+        ({"num_bits": 4, "type": "int", "strategy": "group", "group_size": 128}, "pack-quantized", 4 + 16 / 128, 0, 0),
+        ({"num_bits": 4, "type": "int", "strategy": "group", "group_size": 128}, "naive-quantized", 8 + 16 / 128, 0, 0),
+        (
+            {"num_bits": 3, "type": "int", "strategy": "group", "group_size": 128},
+            "pack-quantized",
+            3.2 + 16 / 128,
+            0,
+            0,
+        ),
+        (
+            {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 32, "symmetric": False},
+            "pack-quantized",
+            4 + 20 / 32,
+            0,
+            0,
+        ),
+        (
+            {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 128, "actorder": "group"},
+            "pack-quantized",
+            4 + 16 / 128,
+            0,
+            32 * INPUTS,
+        ),
+        ({"num_bits": 4, "type": "int", "strategy": "group", "group_size": 128}, "dense", 16, 0, 0),
+    ],
+)
+def test_strategies_and_layouts_of_compressed_tensors(
+    weights: dict[str, Any], layout: str, bits: float, row_bits: int, more: int
+) -> None:
+    groups = {"group_0": {"targets": ["Linear"], "weights": weights}}
+    section = {"quant_method": "compressed-tensors", "format": layout, "config_groups": groups, "ignore": ["lm_head"]}
+    expected = 2 * (rl.load(QWEN).parameters - MATRICES) + (MATRICES * bits + ROWS * row_bits + more) / 8
+    assert quantised(QWEN, **section).weight_bytes() == pytest.approx(expected, abs=ROUNDED)
+
+
 # -- methods -------------------------------------------------------------------------------------------------------
 METHODS: list[tuple[dict[str, Any], str]] = [
     ({"quant_method": "modelopt", "quant_algo": "NVFP4", "exclude_modules": ["lm_head"]}, "nvfp4"),
     ({"quant_method": "gptq_marlin", "bits": 4, "group_size": 64}, "int4-g64"),
     ({"quant_method": "auto-round", "bits": 4, "group_size": 128, "sym": True}, "int4-g128"),
     ({"quant_method": "hqq", "quant_config": {"weight_quant_params": {"nbits": 4, "group_size": 64}}}, "int4-g64"),
-    ({"quant_method": "quanto", "weights": "int8"}, "int8-g128"),
+    ({"quant_method": "quanto", "weights": "int8"}, "int8-row"),
+    ({"quant_method": "quanto", "weights": "int4"}, "int4-g128"),
     ({"quant_method": "eetq", "weights": "int8"}, "int8-row"),
     ({"quant_method": "higgs", "bits": 4, "group_size": 256}, "higgs4"),
     ({"quant_method": "aqlm", "in_group_size": 8, "num_codebooks": 1, "nbits_per_codebook": 16}, "aqlm"),

@@ -11,8 +11,6 @@ from roofline.declared.errors import InputError, nearest
 from roofline.declared.maths import Count, ceil_div
 
 Scales: TypeAlias = Literal["tensor", "channel", "block", "group"]
-ROW = 4096
-"""Assumed values per row, for formats with one scale per row."""
 
 
 @dataclass(frozen=True)
@@ -21,10 +19,10 @@ class Format:
 
     Example: int4 in groups of 128 with an fp16 scale and a 4-bit zero point takes 4 + 20/128 bits.
 
-    `scales`: the values that share a scale. Scales of a tensor or a channel are too few to count. `static`: activations
-    are quantised with scales from the checkpoint, not computed in each step. `input_bits`: additional bits for every
-    input of a matrix, which all its outputs share (GPTQ's group index, 32); the format of a single module has them in
-    its `overhead`.
+    `scales`: the values that share a scale; those of a tensor are too few to count. `static`: activations are quantised
+    with scales from the checkpoint, not computed in each step. `input_bits`, `output_bits`, `matrix_bits`: additional
+    bits for every input of a matrix (GPTQ's group index, 32), for every output (the scale of a row, 16 or 32) and for
+    every matrix (AQLM's codebooks); the format of a single module has them in its `overhead`.
     """
 
     name: str
@@ -35,10 +33,13 @@ class Format:
     scales: Scales = "tensor"
     static: bool = False
     input_bits: int = 0
+    output_bits: int = 0
+    matrix_bits: int = 0
 
     @cached_property
     def _hash(self) -> int:
-        return hash((self.name, self.bits, self.overhead, self.compute, self.scales, self.static, self.input_bits))
+        beside = self.input_bits, self.output_bits, self.matrix_bits
+        return hash((self.name, self.bits, self.overhead, self.compute, self.scales, self.static, *beside))
 
     def __hash__(self) -> int:
         return self._hash
@@ -79,15 +80,22 @@ def grouped(name: str, bits: int | Fraction, group: int, extra_bits: int, comput
 def integers(bits: int, group: int, *, zeros: bool = True) -> Format:
     """Weight-only integers with an fp16 scale and a zero point as wide as a value for each group.
 
-    A `group` of −1 is a row, which is taken to have `ROW` values. `zeros`: whether there are zero points.
+    A `group` of −1 is a row. `zeros`: whether there are zero points.
 
     >>> integers(4, 128) == FORMATS["int4"], integers(4, 32, zeros=False).stored_bits
     (True, Fraction(9, 2))
     """
-    name = f"int{bits}-g{group}" if group > 0 else f"int{bits}-row"
     if zeros and group == 128 and f"int{bits}" in FORMATS and bits < 8:
         return FORMATS[f"int{bits}"]
-    return grouped(name, bits, group if group > 0 else ROW, 16 + (bits if zeros else 0))
+    shared = 16 + (bits if zeros else 0)
+    if group < 0:
+        return by_row(Format(f"int{bits}-row", Fraction(bits)), shared)
+    return grouped(f"int{bits}-g{group}", bits, group, shared)
+
+
+def by_row(fmt: Format, bits: int) -> Format:
+    """The format with scales of `bits` bits for every row of a matrix, that is for every output."""
+    return replace(fmt, scales="channel", overhead=Fraction(0), output_bits=bits)
 
 
 FORMATS: dict[str, Format] = {

@@ -10,14 +10,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
-from math import log2
+from math import ceil, log2
 from typing import TypeGuard
 
 from roofline.declared.errors import InputError, nearest
 from roofline.declared.trees import JsonValue
 from roofline.model.checkpoints.quantization.rules import Rule, Scheme
 from roofline.model.config import LARGEST_SIZE, Config
-from roofline.model.formats import ALIASES, FORMATS, Format, format_named, grouped, integers
+from roofline.model.formats import ALIASES, FORMATS, Format, by_row, format_named, grouped, integers
 from roofline.model.ignored_keys import HARMLESS_QUANTIZATION, NEUTRAL_QUANTIZATION
 from roofline.model.modules import PARTS, Part
 from roofline.model.precision import WEIGHTS, Precision, uniform
@@ -197,7 +197,8 @@ def _fp8_format(q: Config) -> Format:
     block, static = q.value("weight_block_size", None)[1], q.text("activation_scheme", "dynamic") == "static"
     if block is None:
         rows = q.raw.get("quant_method") == "fbgemm_fp8"
-        return replace(FORMATS["fp8"], scales="channel" if rows else "tensor", static=static)
+        fp8 = replace(FORMATS["fp8"], static=static)
+        return by_row(fp8, 32) if rows else fp8
     if not (isinstance(block, list) and len(block) == 2 and all(map(_is_size, block))):
         raise InputError(q.field("weight_block_size"), block, f"two whole numbers from 1 to {LARGEST_SIZE}")
     if block == [128, 128]:
@@ -262,12 +263,16 @@ def _modelopt(q: Config) -> Scheme:
 
 
 def _algorithm(q: Config) -> Format:
-    fmt = FORMATS[_ALGORITHMS[q.text("quant_algo", choices=_ALGORITHMS)]]
-    group = _group(q, "group_size", -1)
+    algorithm = q.text("quant_algo", choices=_ALGORITHMS)
+    fmt, group = FORMATS[_ALGORITHMS[algorithm]], _group(q, "group_size", -1)
     if fmt.name == "nvfp4-a16" and group not in (-1, 16):
         return grouped(f"nvfp4-a16-g{group}", 4, group, 8)
     if fmt.name in ("int4", "int8-g128") and group > 0:
-        return grouped(f"int{fmt.bits}-g{group}", fmt.bits, group, 16)
+        fmt = grouped(f"int{fmt.bits}-g{group}", fmt.bits, group, 16)
+    if "AWQ" in algorithm:
+        fmt = replace(fmt, input_bits=16)  # by which its inputs are scaled
+    if "PER_CHANNEL" in algorithm:
+        return by_row(fmt, 32)
     return replace(fmt, static=True) if fmt.name == "fp8" else fmt
 
 
@@ -280,9 +285,10 @@ def _compressed(q: Config) -> Scheme:
     groups = list(_members(q, "config_groups"))
     if not groups:
         raise InputError(q.field("config_groups"), {}, "at least one group")
+    whole = q.text("format", "")
     for _, group in groups:
-        fmt = _group_format(group)
-        group.mark_read("output_activations", "format")
+        fmt = _group_format(group, whole)
+        group.mark_read("output_activations")
         for target in _names(group, "targets") or ["Linear"]:
             if re.fullmatch(r"(re:)?\.?\*?(Linear|FusedMoE|MoE|RoutedExperts)\$?", target):
                 if default is not None and fmt != default:
@@ -294,16 +300,20 @@ def _compressed(q: Config) -> Scheme:
     return Scheme((*_spared(q), *rules), default)
 
 
-def _group_format(group: Config) -> Format | None:
-    """Format of a group's weights, None if they are not quantised."""
+_UNPACKED = ("int-quantized", "naive-quantized")
+"""Layouts of compressed-tensors that store a byte for an integer, however few bits it has."""
+
+
+def _group_format(group: Config, whole: str) -> Format | None:
+    """Format of a group's weights, None if they are not quantised; `whole`: layout of groups that do not say theirs."""
     weights, activations = group.section("weights"), group.section("input_activations")
     if not group.has("weights"):
         return None
     bits, kind = weights.size("num_bits", least=2, most=16), weights.text("type", "int", ("int", "float"))
     strategy = weights.text("strategy", "") or ("group" if weights.has("group_size") else "tensor")
     size = _group(weights, "group_size", -1)
-    static = activations.raw.get("dynamic") is False
-    if bits == 16:
+    static, layout = activations.raw.get("dynamic") is False, group.text("format", whole)
+    if bits == 16 or layout == "dense":
         return None
     if kind == "float" and bits == 8:
         block = weights.value("block_structure", None)[1]
@@ -311,14 +321,22 @@ def _group_format(group: Config) -> Format | None:
             return FORMATS["fp8-block"]
         if strategy == "group" and size == 32:
             return FORMATS["mxfp8"]
-        return replace(FORMATS["fp8"], scales="channel" if strategy == "channel" else "tensor", static=static)
+        return _by_strategy(replace(FORMATS["fp8"], static=static), strategy)
     if kind == "float" and bits == 4:
         return FORMATS["nvfp4"] if size == 16 else FORMATS["mxfp4"]
     if kind == "float":
         raise InputError(weights.field("num_bits"), bits, "4 or 8 for float weights")
     if bits == 8 and activations.raw:
-        return replace(FORMATS["int8"], scales="channel" if strategy == "channel" else "tensor", static=static)
-    return integers(bits, size, zeros=not weights.flag("symmetric", True))
+        return _by_strategy(replace(FORMATS["int8"], static=static), strategy)
+    chosen = integers(bits, size, zeros=not weights.flag("symmetric", True))
+    stored = Fraction(8) if layout in _UNPACKED else Fraction(32, 32 // bits)  # whole values in 32 bits
+    reordered = weights.text("actorder", "") in ("group", "dynamic")
+    return replace(chosen, bits=stored, input_bits=32 if reordered else 0)
+
+
+def _by_strategy(fmt: Format, strategy: str) -> Format:
+    """The format with a 16-bit scale for every row where the strategy is `channel`."""
+    return by_row(fmt, 16) if strategy == "channel" else fmt
 
 
 # -- integers ------------------------------------------------------------------------------------------------------
@@ -412,7 +430,7 @@ def _bitsandbytes(q: Config) -> Scheme:
     if eight == four:
         raise InputError(q.field("load_in_4bit"), four, f"the opposite of load_in_8bit, which is {eight}")
     if eight:
-        return _all_but_spared(q, FORMATS["bnb-int8"])
+        return _all_but_spared(q, by_row(FORMATS["bnb-int8"], 32))
     q.text("bnb_4bit_quant_type", "nf4", ("nf4", "fp4"))
     return _all_but_spared(q, FORMATS["nf4-double" if q.flag("bnb_4bit_use_double_quant", False) else "nf4"])
 
@@ -425,15 +443,18 @@ def _bitnet(q: Config) -> Scheme:
 @method("eetq")
 def _eetq(q: Config) -> Scheme:
     q.text("weights", "int8", ("int8",))
-    return _all_but_spared(q, integers(8, -1))
+    return _all_but_spared(q, integers(8, -1, zeros=False))
 
 
 @method("quanto")
 def _quanto(q: Config) -> Scheme:
-    """Quanto: integers in groups of 128, or FP8."""
+    """Quanto: 8 bits with a scale for each row, or fewer with a 16-bit scale and shift for each 128 values."""
     weights = q.text("weights", "int8", ("float8", "int8", "int4", "int2"))
     q.mark_read("activations")
-    return _all_but_spared(q, FORMATS["fp8"] if weights == "float8" else integers(int(weights[3:]), 128))
+    if weights == "float8":
+        return _all_but_spared(q, by_row(FORMATS["fp8"], 16))
+    bits = int(weights[3:])
+    return _all_but_spared(q, integers(8, -1, zeros=False) if bits == 8 else grouped(f"int{bits}-g128", bits, 128, 32))
 
 
 @method("hqq")
@@ -445,12 +466,19 @@ def _hqq(q: Config) -> Scheme:
     def fmt(x: Config) -> Format:
         weights = x.section("weight_quant_params") if x.has("weight_quant_params") else x
         bits, size = weights.size("nbits", 4, least=1, most=8), _group(weights, "group_size", 64)
-        return grouped(f"int{bits}-g{size}", bits, 4096 if size < 0 else size, 32)
+        stored = _HQQ_STORED.get(bits, Fraction(bits))
+        if size < 0:
+            return by_row(Format(f"int{bits}-row", stored), 32)
+        return grouped(f"int{bits}-g{size}", stored, size, 32)
 
     named = any(isinstance(value, Mapping) and key != "weight_quant_params" for key, value in settings.raw.items())
     if named and not settings.has("weight_quant_params") and not settings.has("nbits"):
         return Scheme((*_spared(q), *(Rule(name, fmt(settings.section(name))) for name in settings.raw)))
     return _all_but_spared(q, fmt(settings if settings.raw else q))
+
+
+_HQQ_STORED = {3: Fraction(32, 10), 5: Fraction(8), 6: Fraction(8), 7: Fraction(8)}
+"""Bits per value where HQQ packs whole values into 32 bits, or stores a byte for each."""
 
 
 @method("higgs")
@@ -464,22 +492,34 @@ def _higgs(q: Config) -> Scheme:
 # -- vectors -------------------------------------------------------------------------------------------------------
 @method("aqlm")
 def _aqlm(q: Config) -> Scheme:
-    """AQLM (arXiv:2401.06118): codebooks · bits of a code for each group of in · out values; row scales not counted."""
-    values = q.size("in_group_size", 8) * q.size("out_group_size", 1)
-    bits = q.size("num_codebooks", 1) * q.size("nbits_per_codebook", 16, most=32)
-    return _all_but_spared(q, Format("aqlm", Fraction(bits, values)))
+    """AQLM (arXiv:2401.06118): codebooks · bits of a code for each group of in · out values.
+
+    A code is an integer of 8, 16 or 32 bits. Every matrix has codebooks of its own, and 16-bit scales of its rows.
+    """
+    outputs = q.size("out_group_size", 1)
+    values, books = q.size("in_group_size", 8) * outputs, q.size("num_codebooks", 1)
+    bits = q.size("nbits_per_codebook", 16, most=24)
+    code = next(width for width in (8, 16, 32) if bits <= width)
+    fmt = by_row(Format("aqlm", Fraction(books * code, values)), -(-16 // outputs))
+    return _all_but_spared(q, replace(fmt, scales="tensor", matrix_bits=books * 2**bits * values * 16))
 
 
 @method("vptq")
 def _vptq(q: Config) -> Scheme:
-    """VPTQ (arXiv:2409.17066): the index of a centroid and of a residual centroid for each vector."""
+    """VPTQ (arXiv:2409.17066): the index of a centroid and of a residual centroid for each vector.
+
+    Every matrix has centroids of its own, and each of its inputs a scale, a bias and a place, of 16 bits.
+    """
     q.mark_read("shared_layer_config")
 
     def fmt(x: Config) -> Format:
-        lengths, main, residual = (_last(x, key) for key in ("vector_lens", "num_centroids", "num_res_centroids"))
-        codes = sum(round(log2(n)) for n in (main, residual) if n > 1)
+        length, main, residual = (_last(x, key) for key in ("vector_lens", "num_centroids", "num_res_centroids"))
+        length, books = max(1, length), [n for n in (main, residual) if n > 1]
+        codes, groups = sum(ceil(log2(n)) for n in books), max(1, _last(x, "group_num"))
+        inputs = (32 if x.raw.get("enable_norm") else 0) + (16 if x.raw.get("enable_perm") else 0)
         x.mark_read(*x.raw)
-        return Format("vptq", Fraction(codes, max(1, lengths)))
+        coded = Format("vptq", Fraction(codes, length), input_bits=inputs)
+        return replace(coded, matrix_bits=groups * sum(books) * length * 16)
 
     rules = tuple(Rule(name, fmt(x)) for name, x in _members(q, "config_for_layers"))
     return Scheme((*_spared(q), *rules))
@@ -592,11 +632,14 @@ def _torchao_format(field: str, name: str, data: Config) -> Format:
     if isinstance(width, str) and re.fullmatch(r"u?int[1-8]", width):
         kind = "int" + width.rpartition("int")[2]
     size = _group(data, "group_size", size)
+    rows = "PerRow" in str(data.raw.get("granularity"))
     data.mark_read(*data.raw)
     if kind == "w8a8":
-        return FORMATS["int8"]
+        return by_row(FORMATS["int8"], 16)
     if not kind.startswith("int"):
-        return FORMATS[kind]
+        return by_row(FORMATS[kind], 32) if kind == "fp8" and rows else FORMATS[kind]
+    if kind == "int8" and size < 0:
+        return integers(8, -1, zeros=False)
     bits = int(kind[3:])
     return grouped(f"int{bits}-g{size}", bits, size, 32) if key in _TILED and size > 0 else integers(bits, size)
 

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from roofline.declared.errors import InputError
 from roofline.model.checkpoints.quantization.rules import Rule, Scheme
-from roofline.model.formats import FORMATS, Format, grouped, integers
+from roofline.model.formats import FORMATS, Format, by_row, grouped, integers
 from roofline.model.modules import PARTS
 from roofline.model.precision import WEIGHTS
 
@@ -79,7 +79,7 @@ def _integers(text: str, parts: _Parts) -> Scheme:
 
 def _bitsandbytes(text: str, parts: _Parts) -> Scheme:
     """bitsandbytes: NF4 in blocks of 64, or LLM.int8()."""
-    return Scheme(default=FORMATS["nf4" if parts[0] == "4" else "bnb-int8"], source="precision")
+    return Scheme(default=FORMATS["nf4"] if parts[0] == "4" else by_row(FORMATS["bnb-int8"], 32), source="precision")
 
 
 _NAMED: dict[str, Callable[[str, _Parts], Scheme]] = {

@@ -235,7 +235,7 @@ class Matcher:
             for piece in pieces(x, block)
             for count, names in self._named(piece, x)
         ]
-        parts = [(count, _with_inputs(fmt, x, block)) for count, fmt in parts]
+        parts = [(count, _spread(fmt, x, block)) for count, fmt in parts]
         return replace(x, format=blended(parts)) if parts else x
 
     def _named(self, piece: Piece, x: Module) -> Iterator[tuple[int, tuple[str, ...]]]:
@@ -302,20 +302,29 @@ def blended(parts: Sequence[tuple[int, Format]]) -> Format:
     return replace(most, name="/".join(fmt.name for fmt in shares), bits=bits, overhead=overhead)
 
 
-def _with_inputs(fmt: Format, x: Module, block: Modules) -> Format:
-    """A module's format, with the bits stored per input spread over its values."""
-    if not fmt.input_bits:
+def _spread(fmt: Format, x: Module, block: Modules) -> Format:
+    """A module's format, with the bits stored per input, output and matrix spread over its values."""
+    each = (fmt.input_bits, fmt.output_bits, fmt.matrix_bits)
+    if not any(each):
         return fmt
+    more = sum(bits * number for bits, number in zip(each, _sides(x, block), strict=True))
+    overhead = fmt.overhead + Fraction(more, x.matrix)
+    return replace(fmt, overhead=overhead, input_bits=0, output_bits=0, matrix_bits=0)
+
+
+def _sides(x: Module, block: Modules) -> tuple[int, int, int]:
+    """Inputs and outputs of all matrices that a checkpoint stores for a module, and the number of these matrices."""
     match x:
         case Experts():
-            inputs = x.held * ((2 if x.gated else 1) * x.hidden + x.inner)
+            wide, matrices = (2, 3) if x.gated else (1, 2)
+            return x.held * (wide * x.hidden + x.inner), x.held * (wide * x.inner + x.hidden), x.held * matrices
         case Linear():
-            inputs = x.inputs * len(pieces(x, block))
+            number = len(pieces(x, block))
+            return x.inputs * number, x.matrix // x.inputs, number
         case LatentAttention():
-            inputs = x.rank
+            return x.rank, x.matrix // x.rank, 1
         case _:
-            inputs = 0
-    return replace(fmt, overhead=fmt.overhead + Fraction(fmt.input_bits * inputs, x.matrix), input_bits=0)
+            return 0, 0, 0
 
 
 def quantised(model: Model, scheme: Scheme) -> tuple[Model, tuple[str, ...]]:
