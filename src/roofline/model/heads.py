@@ -127,7 +127,14 @@ def _value(c: Config, width: int) -> tuple[Modules, str]:
     return (Linear(name="v_head", inputs=width, outputs=1, part="other"),), "a value at every token, no language head"
 
 
+def _score(c: Config, width: int) -> tuple[Modules, str]:
+    """One score of a sequence, from its last token."""
+    return (Linear(name="out_proj", inputs=width, outputs=1, bias=True, part="other"),), (
+        "a score of a sequence, no language head"
+    )
+
+
 _REWARD: Mapping[str, MakeHead] = MappingProxyType({
     "Qwen2ForRewardModel": _two_layers(1), "Qwen2ForProcessRewardModel": _two_layers(2),
-    "InternLM2ForRewardModel": _value,
+    "InternLM2ForRewardModel": _value, "GPTNeoXRewardModel": _score,
 })  # fmt: skip

@@ -542,6 +542,7 @@ class DeltaRule(Module):
     """Gated delta rule (arXiv:2412.06464): a state [key_dim, value_dim] per value head; A and dt bias.
 
     `channelwise`: a decay for each key channel (Kimi Delta Attention, arXiv:2510.26692) instead of one for each head.
+    If not `learned`, decays and rates come whole from products, without A and dt bias (RWKV-7, arXiv:2503.14456).
     """
 
     key_heads: int
@@ -550,6 +551,7 @@ class DeltaRule(Module):
     value_dim: int
     chunk: int = 64
     channelwise: bool = False
+    learned: bool = True
 
     @property
     def decays(self) -> int:
@@ -558,7 +560,7 @@ class DeltaRule(Module):
 
     @property
     def parameters(self) -> int:
-        return self.value_heads + self.decays
+        return self.value_heads + self.decays if self.learned else 0
 
     @property
     def state(self) -> int:

@@ -22,6 +22,10 @@ WITHOUT_CASE = {
     "RefinedWeb": ("falcon", "Falcon 40B's type before transformers had it: the code came with the checkpoint"),
     "RefinedWebModel": ("falcon", "Falcon 7B's type before transformers had it: the code came with the checkpoint"),
     "dots3_note": ("dots3_note_text", "the whole, which published configs describe with the text's keys beside it"),
+    "gpt_neox_reward_model": (
+        "gpt_neox",
+        "a type of Open Assistant's code, which differs by its head",
+    ),
     "kimi_k2": ("deepseek_v3", "the code comes with the checkpoint; the catalog holds Kimi K2's published total"),
 }
 

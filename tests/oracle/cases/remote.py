@@ -136,6 +136,21 @@ PUBLISHED: dict[str, list[Published]] = {
         Published(
             _glm(40, 151552), 9_399_951_360, "config.json of hf.co/zai-org/glm-4-9b-chat, and what its code trains"
         ),
+        Published(
+            {
+                "model_type": "chatglm",
+                "hidden_size": 4096,
+                "inner_hidden_size": 16384,
+                "num_layers": 28,
+                "num_attention_heads": 32,
+                "max_sequence_length": 2048,
+                "position_encoding_2d": True,
+                "vocab_size": 130528,
+                **BF16,
+            },
+            "6.2B",
+            "arXiv:2210.02414; config.json and model card of hf.co/THUDM/chatglm-6b",
+        ),
     ],
     "exaone": [
         Published(_exaone(4096, 14336, 32, 32), "7.8B", "arXiv:2408.03541"),
@@ -354,6 +369,249 @@ PUBLISHED: dict[str, list[Published]] = {
             },
             "316B",
             "arXiv:2507.19427; config.json of hf.co/stepfun-ai/step3",
+        )
+    ],
+    "telechat": [
+        Published(
+            {
+                "model_type": "telechat",
+                "hidden_size": 4096,
+                "n_layer": 30,
+                "n_head": 32,
+                "ffn_hidden_size": 12288,
+                "vocab_size": 160256,
+                **BF16,
+            },
+            "7B",
+            "defaults of configuration_telechat.py beside the checkpoint; biases by vLLM's telechat2.py",
+        )
+    ],
+    "xverse": [
+        Published(
+            {"model_type": "xverse", **_sizes(4096, 11008, 32, 32, None, 100534)},
+            "7B",
+            "model card of hf.co/xverse/XVERSE-7B; vLLM reads the type as Llama",
+        )
+    ],
+    "mixformer-sequential": [
+        Published(
+            {
+                "model_type": "mixformer-sequential",
+                "architecture": {"block_cls": "parallel", "mlp": {"mlp_cls": "fused_mlp"}},
+                "n_embd": 2560,
+                "n_head": 32,
+                "n_layer": 32,
+                "n_positions": 2048,
+                "rotary_dim": 32,
+                "vocab_size": 51200,
+                "tie_word_embeddings": False,
+                **BF16,
+            },
+            2_779_683_840,
+            "config.json and total_size, four bytes a value, of github.com/bacoco/Phi-2",
+        )
+    ],
+    "phi3small": [
+        Published(
+            {
+                "model_type": "phi3small",
+                "ff_intermediate_size": 14336,
+                "hidden_act": "gegelu",
+                "hidden_size": 4096,
+                "max_position_embeddings": 8192,
+                "num_attention_heads": 32,
+                "num_hidden_layers": 32,
+                "num_key_value_heads": 8,
+                "vocab_size": 100352,
+                "dense_attention_every_n_layers": 2,
+                "blocksparse_block_size": 64,
+                "blocksparse_num_local_blocks": 16,
+                "blocksparse_vert_stride": 8,
+                "attention_bias": False,
+                **BF16,
+            },
+            "7.39B",
+            "config.json and model card of hf.co/microsoft/Phi-3-small-8k-instruct",
+        )
+    ],
+    "openelm": [
+        Published(
+            {
+                "model_type": "openelm",
+                "activation_fn_name": "swish",
+                "ffn_dim_divisor": 256,
+                "ffn_multipliers": [
+                    0.5,
+                    0.63,
+                    0.76,
+                    0.89,
+                    1.02,
+                    1.15,
+                    1.28,
+                    1.41,
+                    1.54,
+                    1.67,
+                    1.8,
+                    1.93,
+                    2.06,
+                    2.19,
+                    2.31,
+                    2.44,
+                    2.57,
+                    2.7,
+                    2.83,
+                    2.96,
+                    3.09,
+                    3.22,
+                    3.35,
+                    3.48,
+                    3.61,
+                    3.74,
+                    3.87,
+                    4.0,
+                ],
+                "ffn_with_glu": True,
+                "head_dim": 64,
+                "max_context_length": 2048,
+                "model_dim": 2048,
+                "normalize_qk_projections": True,
+                "num_gqa_groups": 4,
+                "num_kv_heads": [4] * 3 + [5] * 7 + [6] * 8 + [7] * 6 + [8] * 4,
+                "num_query_heads": [16] * 3 + [20] * 7 + [24] * 8 + [28] * 6 + [32] * 4,
+                "num_transformer_layers": 28,
+                "qkv_multipliers": [0.5, 1.0],
+                "rope_freq_constant": 10000,
+                "rope_max_length": 4096,
+                "share_input_output_layers": True,
+                "vocab_size": 32000,
+                **BF16,
+            },
+            1_079_891_456,
+            "config.json and model card of hf.co/apple/OpenELM-1_1B",
+        )
+    ],
+    "plamo": [
+        Published(
+            {
+                "model_type": "plamo",
+                "n_shared_head": 8,
+                "max_position_embeddings": 4096,
+                "tie_word_embeddings": False,
+                **_sizes(5120, 16640, 40, 40, None, 50432),
+            },
+            "13B",
+            "config.json and model card of hf.co/pfnet/plamo-13b",
+        )
+    ],
+    "plamo2": [
+        Published(
+            {
+                "model_type": "plamo2",
+                "hidden_size_per_head": 128,
+                "attention_window_size": 2048,
+                "mamba_d_state": 64,
+                "mamba_d_conv": 4,
+                "mamba_num_heads": 32,
+                "mamba_step": 2,
+                "mamba_chunk_size": 256,
+                "mamba_enabled": True,
+                "tie_word_embeddings": True,
+                **_sizes(2048, 8192, 16, 16, 1, 100000),
+            },
+            1_291_441_920,
+            "config.json and tensors of hf.co/pfnet/plamo-2-1b; mixers by mlx-lm's plamo2.py",
+        )
+    ],
+    "ouro": [
+        Published(
+            {
+                "model_type": "ouro",
+                "head_dim": 128,
+                "total_ut_steps": 4,
+                "max_position_embeddings": 65536,
+                "tie_word_embeddings": False,
+                **_sizes(2048, 5632, 24, 16, 16, 49152),
+            },
+            "1.4B",
+            "config.json and model card of hf.co/ByteDance/Ouro-1.4B",
+        )
+    ],
+    "rwkv7": [
+        Published(
+            {
+                "model_type": "rwkv7",
+                "hidden_size": width,
+                "intermediate_size": 4 * width,
+                "num_hidden_layers": layers,
+                "head_dim": 64,
+                "decay_low_rank_dim": rank,
+                "a_low_rank_dim": rank,
+                "v_low_rank_dim": value,
+                "gate_low_rank_dim": gate,
+                "vocab_size": 65536,
+                "tie_word_embeddings": False,
+                **BF16,
+            },
+            total,
+            "arXiv:2503.14456, table of the World models, and its formula of parameters",
+        )
+        for width, layers, rank, value, gate, total in (
+            (768, 12, 64, 32, 128, 191_034_624),
+            (1024, 24, 64, 32, 128, 450_767_872),
+            (2048, 24, 96, 64, 256, 1_527_404_544),
+            (2560, 32, 96, 64, 320, 2_947_735_040),
+        )
+    ],
+    "smallthinker": [
+        Published(
+            {
+                "model_type": "smallthinker",
+                "hidden_size": 1536,
+                "head_dim": 128,
+                "moe_ffn_hidden_size": 768,
+                "moe_num_primary_experts": 32,
+                "moe_num_active_primary_experts": 4,
+                "num_attention_heads": 12,
+                "num_hidden_layers": 32,
+                "num_key_value_heads": 2,
+                "rope_layout": [1] * 32,
+                "sliding_window_layout": [0] * 32,
+                "sliding_window_size": 4096,
+                "vocab_size": 151936,
+                **BF16,
+            },
+            "4B",
+            "config.json and model card of hf.co/PowerInfer/SmallThinker-4BA0.6B-Instruct",
+        )
+    ],
+    "Klear": [
+        Published(
+            {
+                "model_type": "Klear",
+                "moe_intermediate_size": 896,
+                "num_experts": 256,
+                "num_experts_per_tok": 8,
+                "n_shared_experts": 1,
+                "mlp_only_layers": [],
+                "decoder_sparse_step": 1,
+                **_sizes(2048, 7168, 32, 32, 4, 151936),
+            },
+            "46B",
+            "model card of hf.co/Kwai-Klear/Klear-46B-A2.5B-Instruct; layers by mlx-lm's Klear.py",
+        )
+    ],
+    "PanguProMoE": [
+        Published(
+            {
+                "model_type": "PanguProMoE",
+                "moe_intermediate_size": 1344,
+                "shared_expert_intermediate_size": 5376,
+                "num_experts": 64,
+                "num_experts_per_tok": 8,
+                **_sizes(5120, 1344, 48, 40, 8, 153376),
+            },
+            "72B",
+            "arXiv:2505.21411; layers by vllm-ascend's pangu_moe.py",
         )
     ],
 }

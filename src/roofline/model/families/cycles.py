@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from roofline.model.config import Config
-from roofline.model.families.blocks.attention import attention, rotary
+from roofline.model.families.blocks.attention import attention, layer_windows, rotary, windowed
 from roofline.model.families.blocks.feed_forward import activation, mlp
-from roofline.model.families.blocks.layers import again, causal_lm, layer, untied
+from roofline.model.families.blocks.layers import again, causal_lm, layer, stack, untied
 from roofline.model.families.blocks.norms import per_head, plain_rms, rms
 from roofline.model.families.blocks.sizes import Dims, depth, dims
 from roofline.model.families.registry import family
 from roofline.model.model import Block, Model
-from roofline.model.modules import Activation, Add, Embedding, Modules
+from roofline.model.modules import Activation, Add, Embedding, Linear, Modules
 
 
 @family("hrm_text")
@@ -60,6 +61,22 @@ def mllama(c: Config) -> Model:
     ffn = mlp(d.width, c.size("intermediate_size"), activation(c))
     block, across = layer("dense", d.width, attention(d, rotary=rotary(c, d.head_dim)), ffn), _to_images(d, ffn)
     return causal_lm(c, d.width, [across if i in crossing else block for i in range(d.layers)], more_rows=8)
+
+
+@family("ouro")
+def ouro(c: Config) -> Model:
+    """Ouro (arXiv:2510.25741): all layers run `total_ut_steps` times, each time with keys and values of their own.
+
+    Norms on both sides of each sublayer. A learned gate, which can end the runs early, is counted once.
+    """
+    d = dims(c)
+    c.mark_read("early_exit_step", "early_exit_threshold", "max_window_layers", "use_sliding_window")
+    windows = layer_windows(c, d.layers, lambda _: False)
+    ffn, rope = mlp(d.width, c.size("intermediate_size"), activation(c)), rotary(c, d.head_dim)
+    first = stack(d.width, windowed(windows, partial(attention, d, rotary=rope)), ffn, after=True)
+    more = [Block(f"{block.name} again", again(block.modules)) for block in first]
+    gate = Linear(name="exit_gate", inputs=d.width, outputs=1, bias=True, part="other")
+    return causal_lm(c, d.width, [*first, *more * (c.size("total_ut_steps", 4) - 1)], last=(gate,))
 
 
 def _crossing(c: Config, layers: int) -> list[int]:

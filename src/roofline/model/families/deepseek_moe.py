@@ -14,7 +14,16 @@ from roofline.model.model import Model
 @family("deepseek", "deepseek_ocr2_text")
 def deepseek_moe(c: Config) -> Model:
     """DeepSeekMoE 16B, and the language models of DeepSeek-OCR and the small DeepSeek-VL2 (arXiv:2412.10302)."""
-    c.mark_read("head_dim", "kv_lora_rank", "q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
+    c.mark_read(
+        "lm_head",
+        "rm_head",
+        "head_dim",
+        "kv_lora_rank",
+        "q_lora_rank",
+        "qk_nope_head_dim",
+        "qk_rope_head_dim",
+        "v_head_dim",
+    )
     d, bias, mlp_bias = dims(c.with_values(head_dim=None)), c.flag("attention_bias"), c.flag("mlp_bias")
     mixer = attention(d, rotary=rotary(c, d.head_dim), bias=bias)
     dense = mlp(d.width, c.size("intermediate_size"), activation(c), bias=mlp_bias)

@@ -55,9 +55,10 @@ def gptj(c: Config) -> Model:
     return causal_lm(c, d.width, [block] * d.layers, norm=layer_norm, head_bias=True)
 
 
-@family("gpt_neox")
+@family("gpt_neox", "gpt_neox_reward_model")
 def gpt_neox(c: Config) -> Model:
-    """GPT-NeoX and Pythia (arXiv:2204.06745): two norms a layer, parallel or not."""
+    """GPT-NeoX and Pythia (arXiv:2204.06745), and reward models of them: two norms a layer, parallel or not."""
+    c.mark_read("pooling")
     d, parallel = dims(c), c.flag("use_parallel_residual", True)
     mixer = attention(d, rotary=rotary(c, d.head_dim, 0.25), bias=c.flag("attention_bias", True))
     ffn = mlp(d.width, c.size("intermediate_size"), activation(c, default="gelu"), gated=False, bias=True)

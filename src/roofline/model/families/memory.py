@@ -7,7 +7,7 @@ from roofline.model.config import Config
 from roofline.model.families.blocks.feed_forward import mlp
 from roofline.model.families.blocks.layers import causal_lm, layer, untied
 from roofline.model.families.blocks.norms import MakeNorm, layer_norm, rms, rms_with_bias
-from roofline.model.families.blocks.recurrent import channel_mixing, mlstm, time_mixing
+from roofline.model.families.blocks.recurrent import channel_mixing, delta_mixing, mlstm, shifted_mlp, time_mixing
 from roofline.model.families.blocks.sizes import depth
 from roofline.model.families.registry import family
 from roofline.model.model import Model
@@ -21,6 +21,30 @@ def rwkv(c: Config) -> Model:
     block = layer("rwkv", width, mixer, channel_mixing(width, c.size("intermediate_size", 4 * width)), norm=layer_norm)
     c.mark_read("rescale_every", "context_length")  # a scale, and what it was trained on: a state has no length
     return causal_lm(c, width, [block] * layers, norm=layer_norm, before=(layer_norm("embedding_norm", width),))
+
+
+@family("rwkv7")
+def rwkv7(c: Config) -> Model:
+    """RWKV-7 (arXiv:2503.14456): the first layer has no share of another's value, and a norm before its input."""
+    width, layers, dim = c.size("hidden_size"), depth(c), c.size("head_dim|head_size", 64)
+    if width % dim:
+        raise c.error("head_dim", f"a divisor of hidden_size = {width}")
+    ranks = {"decay": "decay_low_rank_dim", "rate": "a_low_rank_dim", "value": "v_low_rank_dim",
+             "gate": "gate_low_rank_dim"}  # fmt: skip
+    sizes = {name: c.size(key) for name, key in ranks.items()}
+    ffn = shifted_mlp(width, c.size("intermediate_size", 4 * width))
+    first = delta_mixing(width, dim, {name: rank for name, rank in sizes.items() if name != "value"})
+    blocks = [layer("first rwkv7", width, first, ffn, norm=layer_norm)]
+    blocks += [layer("rwkv7", width, delta_mixing(width, dim, sizes), ffn, norm=layer_norm)] * (layers - 1)
+    c.mark_read(*_OF_RWKV7)
+    return causal_lm(c, width, blocks, norm=layer_norm, before=(layer_norm("embedding_norm", width),))
+
+
+# Keys for kernels, losses and norms that have one value in all published checkpoints.
+_OF_RWKV7 = (
+    "attn", "attn_mode", "fuse_norm", "fuse_cross_entropy", "hidden_act", "hidden_ratio", "norm_bias", "norm_first",
+    "num_heads", "num_attention_heads", "value_dim", "context_length",
+)  # fmt: skip
 
 
 @family("xlstm")

@@ -104,6 +104,8 @@ def qwen(c: Config) -> Model:
 @family("chatglm")
 def chatglm(c: Config) -> Model:
     """ChatGLM 2 and 3, GLM-4 9B (arXiv:2406.12793): shared keys and values, RoPE on half of each head."""
+    if c.has("inner_hidden_size"):
+        return _chatglm_6b(c)
     shared = c.flag("multi_query_attention")
     d = dims(c, kv_key="multi_query_group_num" if shared else "num_attention_heads")
     d, bias = replace(d, head_dim=c.size("kv_channels", d.head_dim)), c.flag("add_bias_linear")
@@ -113,6 +115,15 @@ def chatglm(c: Config) -> Model:
     block = layer("dense", d.width, mixer, mlp(d.width, c.size("ffn_hidden_size"), "silu", bias=bias), norm=norm)
     c = c.with_values(vocab_size=c.size("padded_vocab_size|vocab_size"))
     return causal_lm(c, d.width, [block] * d.layers, norm=norm if c.flag("post_layer_norm", True) else None)
+
+
+def _chatglm_6b(c: Config) -> Model:
+    """ChatGLM-6B (arXiv:2210.02414): positions in two dimensions, biases, a feed-forward without gate, a tied head."""
+    d = dims(c, kv_key="num_attention_heads")
+    c.mark_read("position_encoding_2d", "pre_seq_len", "prefix_projection", "layernorm_epsilon")
+    ffn = mlp(d.width, c.size("inner_hidden_size"), "gelu", gated=False, bias=True)
+    block = layer("dense", d.width, attention(d, rotary=d.head_dim, bias=True), ffn, norm=layer_norm)
+    return causal_lm(c, d.width, [block] * d.layers, norm=layer_norm, tied=True)
 
 
 # -- layers found by search ----------------------------------------------------------------------------------------

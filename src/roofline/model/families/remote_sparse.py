@@ -9,11 +9,11 @@ from roofline.model.families.blocks.attention import attention, rotary
 from roofline.model.families.blocks.feed_forward import activation, fine_moe, mlp, moe
 from roofline.model.families.blocks.layers import causal_lm, kind, layer, stack
 from roofline.model.families.blocks.norms import per_head, rms
-from roofline.model.families.blocks.sizes import dims
+from roofline.model.families.blocks.sizes import depth, dims
 from roofline.model.families.hybrid import minimax
 from roofline.model.families.registry import family
 from roofline.model.model import Block, Model
-from roofline.model.modules import Add, Attention, Linear, Module, Modules
+from roofline.model.modules import Activation, Add, Attention, Linear, Module, Modules
 
 
 @family("minimax_text_01", "minimax_m1")
@@ -105,3 +105,53 @@ def _borrowing(mixer: Modules) -> Modules:
                 return m
 
     return tuple(lent(m) for m in mixer)
+
+
+@family("smallthinker")
+def smallthinker(c: Config) -> Model:
+    """SmallThinker (arXiv:2507.20984): experts with ReLU in all layers; most layers with RoPE have a window."""
+    d = dims(c)
+    inner, act = c.size("moe_ffn_hidden_size"), "relu"
+    count, top_k = c.size("moe_num_primary_experts"), c.size("moe_num_active_primary_experts")
+    key = "moe_num_active_primary_experts"
+    experts = moe(c, d.width, count, top_k, inner, act=act, top_k_key=key)
+    sliding = c.per_layer("sliding_window_layout", d.layers, (0, 1), [0] * d.layers)
+    turned = c.per_layer("rope_layout", d.layers, (0, 1), [1] * d.layers)
+    window = c.size("sliding_window_size", None) if any(sliding) else None
+    c.mark_read("sliding_window_size", "model_name", "moe_layer_layout", "moe_enable_early_router")
+    c.mark_read("moe_primary_router_apply_softmax", "moe_enable_secondary_experts", "moe_num_secondary_experts")
+
+    def mixer(i: int) -> tuple[str, Modules]:
+        limit = window if sliding[i] else None
+        rope = rotary(c, d.head_dim) if turned[i] else 0
+        return "sliding" if limit else "", attention(d, rotary=rope, window=limit)
+
+    return causal_lm(c, d.width, stack(d.width, [mixer(i) for i in range(d.layers)], experts=experts))
+
+
+@family("Klear")
+def klear(c: Config) -> Model:
+    """Klear 46B (Kwai, 2025): Qwen3-MoE with a shared expert, both weighted by a product of two outputs."""
+    d, only, step = dims(c), c.layer_set("mlp_only_layers", depth(c)) or [], c.size("decoder_sparse_step", 1)
+    sparse = [i not in only and (i + 1) % step == 0 for i in range(d.layers)]
+    mixer = attention(d, rotary=rotary(c, d.head_dim), bias=c.flag("attention_bias"), qk_norm=per_head)
+    weights: Modules = (
+        Linear(name="coefficient_proj", inputs=d.width, outputs=2, bias=True, part="other", beside=True),
+        Activation(name="coefficient", width=2, function="sigmoid", gated=False),
+    )
+    experts = (*weights, *fine_moe(c, d.width, correction=True))
+    dense = mlp(d.width, c.size("intermediate_size"), activation(c))
+    blocks = stack(d.width, [("", mixer)] * d.layers, dense, experts=experts, sparse=sparse)
+    return causal_lm(c, d.width, blocks)
+
+
+@family("PanguProMoE")
+def pangu_pro_moe(c: Config) -> Model:
+    """Pangu Pro MoE (arXiv:2505.21411): shared experts, and a learned scale for each expert's score."""
+    d, bias, count = dims(c), c.flag("attention_bias", True), c.size("num_experts")
+    inner, top_k = c.size("moe_intermediate_size"), c.size("num_experts_per_tok")
+    shared = c.size("shared_expert_intermediate_size", 0, least=0)
+    experts = moe(c, d.width, count, top_k, inner, shared=shared, correction=True)
+    c.mark_read("intermediate_size", "num_experts_groups", "num_voted_experts", "router_enable_expert_bias")
+    mixer = attention(d, rotary=rotary(c, d.head_dim), bias=bias)
+    return causal_lm(c, d.width, stack(d.width, [("", mixer)] * d.layers, experts=experts))

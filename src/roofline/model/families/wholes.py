@@ -26,6 +26,7 @@ WRAPPERS = {
     "qwen3_5": "qwen3_5_text", "qwen3_5_moe": "qwen3_5_moe_text",
     "qwen2_vl": "qwen2", "qwen2_5_vl": "qwen2", "qwen3_vl": "qwen3", "qwen3_vl_moe": "qwen3_moe",
     "mllama": "mllama_text_model", "inkling_mm_model": "inkling_text", "inkling2": "inkling2_text",
+    "DeepseekOCR": "deepseek_v2", "deepseek_vl_v2": "deepseek_v2",
 }  # fmt: skip
 # Types of a text part, or of a multimodal model with its text keys at top level, that equal another known type.
 SAME = {

@@ -73,7 +73,7 @@ def scheme_of(c: Config) -> Scheme | None:
         x.mark_read(key)
     place = next(((x, key) for x, key in places if x.has(key)), None)
     if place is None:
-        return None
+        return _by_bits(c)
     q = place[0].section(place[1])
     if place[1] == "hf_quant_config":
         q = q.section("quantization")
@@ -83,6 +83,13 @@ def scheme_of(c: Config) -> Scheme | None:
         kv = _kv_format(place[0].section("hf_quant_config").section("quantization"))
     c.note(*q.notes, *q.leftovers(HARMLESS_QUANTIZATION, NEUTRAL_QUANTIZATION))
     return replace(scheme, source=q.path, kv=kv or scheme.kv)
+
+
+def _by_bits(c: Config) -> Scheme | None:
+    """ChatGLM's own quantisation: a key for the bits of the layers' matrices, each row of which has a 16-bit scale."""
+    c.mark_read("quantization_embeddings")
+    bits = c.size("quantization_bit", 0, least=0, most=8) if c.has("quantization_bit") else 0
+    return Scheme(default=integers(bits, -1, zeros=False), source="quantization_bit") if bits else None
 
 
 def _dtype(c: Config) -> Format:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from roofline.model.families.blocks.feed_forward import mlp
@@ -150,6 +151,41 @@ def time_mixing(width: int, inner: int) -> Modules:
         Gate(name="scan_gate", width=inner, gates=inner),
         row_product("out_proj", inner, width),
     )
+
+
+def delta_mixing(width: int, dim: int, ranks: Mapping[str, int]) -> Modules:
+    """RWKV-7's time mixing (arXiv:2503.14456 §4): a delta rule with a decay for each key channel.
+
+    `ranks`: rank of the products that give the decay, the rate, the share of the first layer's value, and the gate.
+    """
+    heads = width // dim
+    return (
+        TokenShift(name="time_shift", width=width, streams=6),
+        Linear(name="rkv_proj", inputs=3 * width, outputs=3 * width, groups=3, part="attention", cut="columns"),
+        *(x for name, rank in ranks.items() for x in _low_rank(name, width, rank, bias=name != "gate")),
+        Activation(name="key_scales", width=width, function="linear", gated=False, learned=3 * width),
+        Norm(name="key_norm", width=dim, repeats=heads, weight=False),
+        DeltaRule(
+            name="scan", key_heads=heads, value_heads=heads, key_dim=dim, value_dim=dim, channelwise=True,
+            learned=False,
+        ),
+        Norm(name="scan_norm", width=dim, repeats=heads, center=True, bias=True, per_repeat=True),
+        Gate(name="scan_gate", width=width, gates=width, sigmoid=False),
+        row_product("out_proj", width, width),
+    )  # fmt: skip
+
+
+def _low_rank(name: str, width: int, rank: int, *, bias: bool) -> Modules:
+    return (
+        Linear(name=f"{name}_down_proj", inputs=width, outputs=rank, part="attention", beside=True),
+        Activation(name=f"{name}_act", width=rank, function="tanh", gated=False),
+        column_product(f"{name}_up_proj", rank, width, bias),
+    )
+
+
+def shifted_mlp(width: int, inner: int) -> Modules:
+    """RWKV-7's channel mixing: a squared-ReLU feed-forward on a shifted input."""
+    return (TokenShift(name="channel_shift", width=width, streams=1), *mlp(width, inner, "relu2", gated=False))
 
 
 def channel_mixing(width: int, inner: int) -> Modules:
