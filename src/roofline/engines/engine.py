@@ -65,10 +65,10 @@ class Engine:
     0 with CUDA graphs. `eager`: no CUDA graphs, `eager_launch_s` host seconds per launch.
 
     Memory. `budget`, `share`: rule for the size of the KV cache, and its memory share. `block`: tokens per cache block.
-    `paged`: hybrid caches are allocated in groups of equal pages (`inference/hybrid_blocks.py`). `profiled`: before
-    serving, the engine runs a step of `chunk` tokens, samples `most_running` of them and reserves that much for
-    activations. `buffers`: reserves the buffer of the largest step in advance, with fp32 activations and every token
-    sampled. `sampled_bytes`: bytes per logit for sampling. `overhead_bytes`: other memory (`overheads`: exceptions by
+    `rows`: sparse caches have rows that mix formats (`inference/cache_rows.py`). `paged`: hybrid caches are allocated
+    in groups of equal pages (`inference/hybrid_blocks.py`). `profiled`: before serving, the engine runs a step of
+    `chunk` tokens, samples `most_running` of them and reserves that much for activations. `buffers`: reserves the
+    buffer of the largest step in advance, with fp32 activations and every token sampled. `sampled_bytes`: bytes per logit for sampling. `overhead_bytes`: other memory (`overheads`: exceptions by
     kind of chip), plus `shared_bytes` if a model spans several chips and `graph_bytes` for CUDA graphs.
     `driver_bytes`: memory that CUDA does not report. `captured`: largest batch captured as a CUDA graph, which affects
     SGLang's default share.
@@ -118,6 +118,7 @@ class Engine:
     cold: bool = False
     starts: Mapping[str, float] = field(default_factory=dict)
     paged: bool = False
+    rows: bool = False
     profiled: bool = False
     sampled_bytes: float = 4.0
     buffers: bool = False

@@ -17,12 +17,11 @@ from functools import reduce
 import numpy as np
 
 from roofline.declared.maths import Count, ceil_div, least, most, where
+from roofline.inference.cache_rows import token_bytes
 from roofline.model.model import Model, stored_state
-from roofline.model.modules import CompressedAttention, Compressor, Indexer, LatentAttention, Module
+from roofline.model.modules import CompressedAttention, Compressor
 from roofline.model.precision import Precision
 
-SCALED = 128
-"""Values of a sparse latent cache that share an fp32 scale."""
 FEWER = 1.5
 """If no kind of layers is this many times as numerous as another, groups are as large as the most numerous kind."""
 
@@ -144,20 +143,6 @@ def cached_layers(rank: Model, precision: Precision) -> tuple[CachedLayers, ...]
 def _add(kinds: dict[tuple[object, ...], CachedLayers], more: CachedLayers) -> None:
     known = kinds.get(more.kind)
     kinds[more.kind] = more if known is None else replace(more, layers=known.layers + more.layers)
-
-
-def token_bytes(module: Module, precision: Precision) -> Count:
-    """Bytes of one token in a layer's cache.
-
-    A sparse latent cache in 8 bits is the latent in fp8, an fp32 scale for every 128 of its values, and the rotary key
-    in bf16: 512 + 16 + 128 = 656 of DeepSeek-V3.2; its indexer's key is always in fp8 with such scales: 128 + 4
-    (vllm/v1/attention/backends/mla/flashmla_sparse.py and indexer.py).
-    """
-    if isinstance(module, Indexer):
-        return module.cache_width + 4 * ceil_div(module.cache_width, SCALED)
-    if isinstance(module, LatentAttention) and module.select is not None and precision.kv.bits == 8:
-        return module.rank + 4 * ceil_div(module.rank, SCALED) + 2 * module.rope
-    return precision.kv.bytes(module.cache_width)  # type: ignore[attr-defined]
 
 
 def cache_pages(kinds: Sequence[CachedLayers], block: int) -> CachePages | None:

@@ -20,6 +20,7 @@ from roofline.declared.maths import Count, ceil_div, is_array, least, most, some
 from roofline.declared.result import Figured, Flag, Units
 from roofline.declared.unique_rows import distinct
 from roofline.engines.engine import Engine
+from roofline.inference.cache_rows import row_bytes
 from roofline.inference.deployment import Deployment
 from roofline.inference.hybrid_blocks import CachePages, cache_pages, cached_layers
 from roofline.inference.span import shaped
@@ -253,7 +254,8 @@ def cache_bytes(rank: Model, precision: Precision, engine: Engine, batch: Count,
     """
     whole = engine.cached_tokens(tokens)
     kept = rank.kv_elements(whole, engine.chunk, engine.block) if engine.buffers else rank.kv_elements(whole)
-    return batch * precision.kv.bytes(kept)
+    rows = row_bytes(rank, precision, whole, getattr(rank, "token_shares", 1)) if engine.rows else 0
+    return batch * (precision.kv.bytes(kept) + rows)
 
 
 def score_bytes(rank: Model, step: Count, tokens: Count, cpu: bool) -> Count:

@@ -59,8 +59,12 @@ class Shard(Model):
 
     def kv_elements(self, tokens: Count, ahead: Count = 0, block: int = 1) -> Count:
         """Cached elements of one sequence: those of this rank's share of the tokens, or of its heads (Ulysses)."""
-        whole = super().kv_elements(tokens, ahead, block)
-        return whole if self.layout.exchange == "ulysses" else ceil_div(whole, self.layout.cp)
+        return ceil_div(super().kv_elements(tokens, ahead, block), self.token_shares)
+
+    @property
+    def token_shares(self) -> Count:
+        """Ranks among which the cached tokens are divided."""
+        return 1 if self.layout.exchange == "ulysses" else self.layout.cp
 
     @cached_property
     def blocks(self) -> tuple[tuple[Block, int], ...]:
