@@ -111,7 +111,8 @@ def bloom(c: Config) -> Model:
 @family("falcon", "RefinedWebModel", "RefinedWeb")
 def falcon(c: Config) -> Model:
     """Falcon (arXiv:2311.16867): multi-query or grouped attention in parallel with the feed-forward."""
-    new, multi = c.flag("new_decoder_architecture"), c.flag("multi_query", True)
+    grouped = c.raw.get("model_type") == "RefinedWeb"  # Falcon 40B's code has no other architecture
+    new, multi = c.flag("new_decoder_architecture", grouped), c.flag("multi_query", True)
     parallel, bias, alibi = c.flag("parallel_attn", True), c.flag("bias"), c.flag("alibi")
     d = _falcon_dims(c, grouped=new, multi_query=multi)
     mixer = attention(d, rotary=0 if alibi else rotary(c, d.head_dim), bias=bias)
