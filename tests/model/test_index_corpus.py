@@ -1,9 +1,9 @@
 """Weights in bytes against `metadata.total_size` of indices in public repositories, within a thousandth.
 
-`index_corpus.json`: pairs beside those of `published_bytes.json`, each with its repository, file and commit; `beside` is
-what else the files hold, by hand; `drafts` says that the files hold the draft layers. Configs are cut to the keys that
-set sizes and formats. Its `misses` are pairs whose bytes are not right yet, with the reason; where a tower is what is
-missing, the bytes of the text are kept as counted.
+`index_corpus.json`: pairs beside those of `published_bytes.json`, each with its repository, file and commit; `beside`
+is what else the files hold, by hand; `drafts` says that the files hold the draft layers. Configs are cut to the keys
+that set sizes and formats. Its `misses` are pairs whose bytes are not right yet, with the reason; where a tower is
+what is missing, the bytes of the text are kept as counted.
 """
 
 from __future__ import annotations

@@ -195,6 +195,14 @@ def test_what_a_method_stores_for_a_row_an_input_and_a_matrix(
     assert quantised(QWEN, **section).weight_bytes() == pytest.approx(expected, abs=ROUNDED)
 
 
+def test_fastdeploy_says_dense_products_and_experts_in_its_words() -> None:
+    section = {"dense_quant_type": "wint8", "moe_quant_type": "wint4", "kv_cache_quant_type": "float8_e4m3fn"}
+    model = quantised("Qwen/Qwen3-30B-A3B", **section, quantization="mix_quant")
+    plain = model.precision.plain()
+    assert (plain["attention"], plain["experts"], plain["kv"]) == ("int8-row", "int4-row", "fp8")
+    assert model.warnings == ()
+
+
 ROUNDED = 36 * 4
 """Bytes by which four products of each of 36 layers may be rounded up."""
 
@@ -211,7 +219,7 @@ ROUNDED = 36 * 4
         (
             {"num_bits": 3, "type": "int", "strategy": "group", "group_size": 128},
             "pack-quantized",
-            3.2 + 16 / 128,
+            3 + 16 / 128,
             0,
             0,
         ),

@@ -132,7 +132,7 @@ def _method(q: Config) -> str:
     signs = (
         ("load_in_4bit", "bitsandbytes"), ("load_in_8bit", "bitsandbytes"), ("config_groups", "compressed-tensors"),
         ("quant_algo", "modelopt"), ("quantized_layers", "modelopt"), ("global_quant_config", "quark"),
-        ("quant_type", "torchao"), ("weight_bits", "gptq"),
+        ("quant_type", "torchao"), ("weight_bits", "gptq"), ("dense_quant_type", "fastdeploy"),
     )  # fmt: skip
     for key, name in signs:
         if q.has(key):
@@ -336,7 +336,7 @@ def _group_format(group: Config, whole: str) -> Format | None:
     if bits == 8 and activations.raw:
         return _by_strategy(replace(FORMATS["int8"], static=static), strategy)
     chosen = integers(bits, size, zeros=not weights.flag("symmetric", True))
-    stored = Fraction(8) if layout in _UNPACKED else Fraction(32, 32 // bits)  # whole values in 32 bits
+    stored = Fraction(8 if layout in _UNPACKED else bits)
     reordered = weights.text("actorder", "") in ("group", "dynamic")
     return replace(chosen, bits=stored, input_bits=32 if reordered else 0)
 
@@ -587,6 +587,25 @@ def _quark_format(x: Config) -> Format:
     if bits == 8 and scheme != "per_group":
         return FORMATS["int8"]
     return integers(bits, size)
+
+
+_FASTDEPLOY = {
+    "block_wise_fp8": FORMATS["fp8-block"], "tensor_wise_fp8": FORMATS["fp8"], "wfp8afp8": by_row(FORMATS["fp8"], 32),
+    "wint8": integers(8, -1, zeros=False), "wint4": integers(4, -1, zeros=False), "w8a8": by_row(FORMATS["int8"], 32),
+    "w4afp8": integers(4, -1, zeros=False), "w4a8": integers(4, -1, zeros=False),
+}  # fmt: skip
+"""FastDeploy's words for the format of weights (fastdeploy/model_executor/layers/quantization)."""
+
+
+@method("fastdeploy")
+def _fastdeploy(q: Config) -> Scheme:
+    """FastDeploy (PaddlePaddle): a word for dense products, one for experts, and one for the cache."""
+    dense, experts = (q.text(f"{part}_quant_type", choices=_FASTDEPLOY) for part in ("dense", "moe"))
+    cache = q.text("kv_cache_quant_type", "")
+    q.mark_read("quantization", "is_quantized", "is_permuted", "is_channel_wise", "has_zero_point")
+    q.mark_read("hadamard_block_size", "image_moe_quant_type")
+    kv = format_named(cache, q.field("kv_cache_quant_type")) if cache else None
+    return Scheme((*_spared(q), Rule("experts", _FASTDEPLOY[experts])), _FASTDEPLOY[dense], kv=kv)
 
 
 _TORCHAO = {
