@@ -41,7 +41,7 @@ def deepseek_v2(c: Config) -> Model:
     return _latent_moe(c, c.size("first_k_dense_replace", 0, least=0), mlp_bias=c.flag("mlp_bias"))
 
 
-@family("deepseek_v3", "kimi_k2")
+@family("deepseek_v3", "joyai_llm_flash", "kimi_k2")
 def deepseek_v3(c: Config) -> Model:
     """DeepSeek-V3, R1 and Kimi K2. A plain step does not run the multi-token-prediction layers."""
     return _latent_moe(c, c.size("first_k_dense_replace", 3, least=0))
@@ -83,7 +83,7 @@ def axk1(c: Config) -> Model:
     return _latent_moe(c, first, every=every, expert_norm=True)
 
 
-@family("youtu")
+@family("youtu", "youtu_llm")
 def youtu(c: Config) -> Model:
     """Youtu-LLM (arXiv:2512.24618): latent attention, dense."""
     return _latent_dense(c)
