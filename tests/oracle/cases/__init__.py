@@ -26,7 +26,6 @@ WITHOUT_CASE = {
         "gpt_neox",
         "a type of Open Assistant's code, which differs by its head",
     ),
-    "iquestcoder": ("llama", "the code comes with the checkpoint; mlx-lm reads the type as Llama"),
     "joyai_llm_flash": ("deepseek_v3", "the code comes with the checkpoint; mlx-lm reads the type as DeepSeek-V3"),
     "kimi_k2": ("deepseek_v3", "the code comes with the checkpoint; the catalog holds Kimi K2's published total"),
     "telechat3": ("llama", "the code comes with the checkpoint; mlx-lm's telechat3.py is Llama"),

@@ -15,7 +15,7 @@ from roofline.model.families.registry import family
 from roofline.model.model import Model
 from roofline.model.modules import Linear, Modules
 
-family("iquestcoder", "telechat3", "xverse")(llama)
+family("telechat3", "xverse")(llama)
 
 
 @family("telechat")
