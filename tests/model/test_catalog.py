@@ -58,6 +58,7 @@ def test_totals_that_checkpoints_state(name: str, parameters: int) -> None:
         ("deepseek-ai/DeepSeek-V3", 673_151),
         ("deepseek-ai/DeepSeek-V3.2", 674_002),
         ("meta-llama/Llama-3.1-405B-FP8", 415_865),
+        ("moonshotai/Kimi-K2-Thinking", 594_205),
         ("moonshotai/Kimi-K2.5", 594_205),
         ("nvidia/GLM-5.1-NVFP4", 445_957),
         ("nvidia/Gemma-4-31B-IT-NVFP4", 31_482),

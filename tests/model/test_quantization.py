@@ -156,6 +156,15 @@ def test_auto_round_packed_as_gptq_has_its_zero_points() -> None:
     assert packed.weight_bytes() > quantised(QWEN, **own).weight_bytes()
 
 
+def test_awq_by_auto_round_is_awq() -> None:
+    """hualayn/ai-articles, Qwen3.6-27B: AWQ's method and layout, and AutoRound's own settings beside them."""
+    own = {"autoround_version": "0.12.3", "data_type": "int", "low_gpu_mem_usage": True, "nsamples": 1024}
+    awq = {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True, "version": "gemm"}
+    both = quantised(QWEN, **awq, **own, provider="auto-round", seqlen=4096, to_quant_block_names="model.layers")
+    assert both.warnings == ()
+    assert both.weight_bytes() == quantised(QWEN, **awq).weight_bytes()
+
+
 def test_torchao_has_zero_points_of_16_bits() -> None:
     kwargs = {"group_size": 128}
     model = quantised(QWEN, quant_method="torchao", quant_type="int4_weight_only", quant_type_kwargs=kwargs)

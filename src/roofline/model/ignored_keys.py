@@ -206,6 +206,7 @@ HARMLESS_QUANTIZATION = _checks(
         """
         block_name_to_quantize dataset exllama_config global_compression_ratio meta model_file_base_name
         model_name_or_path module_name_preceding_first_block modules_to_fuse pad_token_id producer tokenizer
+        autoround_version data_type iters low_gpu_mem_usage nsamples provider seqlen to_quant_block_names
         """,
         _anything,
     ),
