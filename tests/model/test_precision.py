@@ -70,7 +70,9 @@ def test_bitsandbytes() -> None:
         precision(quant_method="bitsandbytes", load_in_4bit=True, bnb_4bit_use_double_quant=True).ffn
         == FORMATS["nf4-double"]
     )
-    assert precision(load_in_8bit=True).ffn == FORMATS["bnb-int8"]
+    eight = precision(load_in_8bit=True).ffn
+    assert (eight.name, eight.bits, eight.scales) == ("bnb-int8", 8, "channel")
+    assert eight.overhead == Fraction(32, 64)  # a scale for each row of 64 values
 
 
 def test_mxfp4_changes_the_experts_only() -> None:
