@@ -17,6 +17,7 @@ from typing import Any
 
 from roofline.declared.errors import InputError, nearest
 from roofline.declared.trees import JsonObject, JsonValue
+from roofline.model.config import Inputs
 from roofline.model.families import build
 from roofline.model.images import image_rule
 from roofline.model.model import Model
@@ -53,7 +54,14 @@ class CatalogEntry:
 Source = Mapping[str, Any] | os.PathLike[str] | str
 
 
-def load(source: Source, *, revision: str | None = None, headers: bool = False, precision: object = None) -> Model:
+def load(
+    source: Source,
+    *,
+    revision: str | None = None,
+    headers: bool = False,
+    precision: object = None,
+    inputs: Inputs | None = None,
+) -> Model:
     """Load the model of a config.json: a dict, a file, a folder that holds one, a name in the catalog, or a Hub id.
 
     A GGUF file works as well, `model.gguf` or `owner/repo/model.gguf` on the Hub. Only its header is read, and sizes,
@@ -68,12 +76,14 @@ def load(source: Source, *, revision: str | None = None, headers: bool = False, 
     instead of the config. This needs a folder or a repository with safetensors files, of which it reads some kB and
     no weights.
 
+    `inputs`: sizes of an image, a video or sound that a model reads, where they differ from those of its config.
+
     `precision`: formats that replace the checkpoint's, as in `estimate`: `fp8`, `weights=int4,kv=fp8`, `q4_k_m`.
 
     Raises InputError (HubError where the Hub cannot be reached or fails) with one line that says what to do.
     """
     origin = origin_of(source, revision=revision)
-    model = _of_catalog(origin.name) if origin.catalogued else model_from(origin)
+    model = _of_catalog(origin.name) if origin.catalogued and inputs is None else model_from(origin, inputs)
     if headers and origin.gguf is None:  # whose tensors speak already
         from roofline.model.checkpoints.checkpoint import tensors_of
         from roofline.model.checkpoints.stored import as_stored, placed_tensors
@@ -87,9 +97,9 @@ def load(source: Source, *, revision: str | None = None, headers: bool = False, 
     return model
 
 
-def model_from(origin: Origin) -> Model:
+def model_from(origin: Origin, inputs: Inputs | None = None) -> Model:
     """Build the model of a config with known origin. Raises InputError."""
-    model = build(origin.raw, origin.name)
+    model = build(origin.raw, origin.name, inputs)
     if origin.gguf is not None:
         from roofline.model.checkpoints.gguf.metadata import as_in_file
 
