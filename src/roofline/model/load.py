@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -99,7 +99,7 @@ def load(
 
 def model_from(origin: Origin, inputs: Inputs | None = None) -> Model:
     """Build the model of a config with known origin. Raises InputError."""
-    model = build(origin.raw, origin.name, inputs)
+    model = replace(build(origin.raw, origin.name, inputs), rebuilt=partial(model_from, origin))
     if origin.gguf is not None:
         from roofline.model.checkpoints.gguf.metadata import as_in_file
 

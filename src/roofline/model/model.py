@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from roofline.model.modules import PARTS, Conv, Delay, ExpertLinear, Experts, Mo
 from roofline.model.precision import Precision, part_of
 
 if TYPE_CHECKING:
+    from roofline.model.config import Inputs
     from roofline.model.images import ImageRule
 
 _LAST_INPUTS = (Conv, TokenShift, Delay)
@@ -78,6 +79,7 @@ class Model:
     the tokens of images, where the config determines it. `towers`: parts that read other inputs than tokens, in the
     order they run. `steps`: the steps that the model has: a decoder's prefill and decode, an encoder's encode, a
     denoiser's denoise. `positions`: number of positions of one input of an encoder or denoiser, where it is fixed.
+    `rebuilt`: builds the model again from its config, for inputs of other sizes.
     """
 
     name: str
@@ -96,6 +98,7 @@ class Model:
     towers: tuple[Tower, ...] = ()
     steps: tuple[str, ...] = ("prefill", "decode")
     positions: int | None = None
+    rebuilt: Callable[[Inputs], Model] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "layers", _told_apart(self.layers))
@@ -154,7 +157,7 @@ class Model:
         return tuple(Counter(self.layers).items())
 
     def placed(self) -> Iterator[tuple[str, Module, int]]:
-        """Place of every module (a tower's block, embedding, a block's name, head), the module, its number of layers."""
+        """Place of every module (a tower's or the model's block, embedding, head), the module, its number of layers."""
         for tower in self.towers:
             yield from ((f"{tower.name} {block.name}", m, n) for block, n in tower.blocks for m in block.modules)
         yield from (("embedding", m, 1) for m in self.embedding)
@@ -188,6 +191,12 @@ class Model:
             elif isinstance(module, ExpertLinear):
                 idle += n * (module.experts - chosen(module)) * module.each
         return self.parameters - idle
+
+    def sized(self, inputs: Inputs) -> Model:
+        """The model for inputs of other sizes than those of its config. Raises InputError without a config."""
+        if self.rebuilt is None:
+            raise InputError("model", self.name, "a model that was loaded from a config, for inputs of other sizes")
+        return self.rebuilt(inputs)
 
     def alone(self, stream: str) -> Model:
         """The towers of a stream as a model of their own, which encodes what they read: an encoder, a vision tower.

@@ -44,9 +44,6 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     variations,
     zamba,
 )
-from roofline.model.families import (
-    towers as _towers,
-)
 from roofline.model.families.blocks.layers import MOST_DRAFTS, draft_blocks
 from roofline.model.families.deepseek_reference import named_as_published
 from roofline.model.families.refused import COVERED, NOT_COVERED_YET, REFUSED

@@ -34,11 +34,11 @@ def qwen2_5_vl(whole: Config, text: Model) -> Iterator[Tower]:
     pixels = c.size("in_channels|in_chans", 3) * c.size("temporal_patch_size", 2)
     front = Block("patches", (patch_embedding("patch_embedding", pixels, patch * patch, width, bias=False),))
     yield tower("vision", "images", width, [front, *map(block, range(layers))])
-    four = merge * merge
+    four, out = merge * merge, c.size("out_hidden_size", 3584)
     merger = Block("merger", (
         rms("merger_norm", width),
         Linear(name="merger_up_proj", inputs=four * width, outputs=four * width, bias=True, split=four),
         Activation(name="merger_act", width=four * width, function="gelu", gated=False, split=four),
-        Linear(name="merger_down_proj", inputs=four * width, outputs=c.size("out_hidden_size", 3584), bias=True, split=four),
+        Linear(name="merger_down_proj", inputs=four * width, outputs=out, bias=True, split=four),
     ))  # fmt: skip
     yield tower("projector", "images", width, [merger])
