@@ -141,7 +141,7 @@ def test_bad_steps_name_the_field(make: object, field: str) -> None:
 def test_the_step_of_a_phase() -> None:
     assert step_of("prefill", 3, 7) == rl.prefill(3, 7)
     assert step_of("decode", 3, 7) == rl.decode(3, 7)
-    with pytest.raises(InputError, match="phase: expected one of prefill, decode, encode, got 'decoding'; nearest: decode, encode"):
+    with pytest.raises(InputError, match="phase: expected one of prefill, decode, got 'decoding'; nearest: decode"):
         step_of("decoding", 1, 1)
 
 

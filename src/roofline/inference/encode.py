@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, ClassVar
@@ -12,21 +12,21 @@ from roofline.declared.groups import Where
 from roofline.declared.kinds import ImageSize, Seconds, Sequences, Switch, Tokens, Whole, Word
 from roofline.declared.maths import Count, least
 from roofline.declared.question import group
-from roofline.declared.result import Flag, Leaf, Units
+from roofline.declared.result import Flag, Units
 from roofline.declared.spelling import pixels_named
 from roofline.inference.bill import Bill
 from roofline.inference.busy import busy_of, ranks_of
 from roofline.inference.cost import MILLION, Cost, tariff
 from roofline.inference.generate import of_total
 from roofline.inference.memory import Memory
-from roofline.inference.plan import grade_of
 from roofline.inference.settings import Deployed, Setup, question, setup
 from roofline.inference.span import Span
 from roofline.inference.step import Estimate, step_estimate
 from roofline.model.config import Inputs
 from roofline.model.load import Source, model_of
 from roofline.model.model import Model
-from roofline.work.step import Step, encode as encode_step
+from roofline.work.step import Step
+from roofline.work.step import encode as encode_step
 
 PASSES = 28
 """Denoising steps where none are given: the default of FLUX.1-dev's and Stable Diffusion 3's pipelines in diffusers."""
@@ -64,7 +64,9 @@ class WholeInputs:
         width, height = (None, None) if self.size is None else pixels_named("size", self.size)
         seconds = None if self.seconds is None else float(self.seconds)
         samples, spectra = (
-            (None, None) if seconds is None else (int(seconds * rate) for rate in (SAMPLES_PER_SECOND, SPECTRA_PER_SECOND))
+            (None, None)
+            if seconds is None
+            else (int(seconds * rate) for rate in (SAMPLES_PER_SECOND, SPECTRA_PER_SECOND))
         )
         sizes = Inputs(width, height, self.frames, samples, spectra)
         return None if sizes == Inputs() else sizes
@@ -88,10 +90,6 @@ class Encoding(Deployed):
 
     asked: Setup
     read: WholeInputs
-
-    def leaves(self) -> Iterator[Leaf]:
-        """The columns of a result."""
-        return super().leaves()
 
     @property
     def batch(self) -> Count:
@@ -194,12 +192,14 @@ class Encoding(Deployed):
     @property
     def bound(self) -> Word:
         """What limits a pass: compute, memory, network or latency."""
-        return self.one.bound
+        limits: Word = self.one.bound
+        return limits
 
     @property
     def grade(self) -> Word:
         """How well the constants are known."""
-        return grade_of(self.one.total.graded, self.one.total.expected)
+        grade: Word = self.one.grade
+        return grade
 
     @property
     def shares(self) -> Mapping[str, float]:

@@ -163,8 +163,8 @@ def _tower(tower: Tower, layout: Layout) -> Tower:
         shares = {
             block: Block(block.name, tuple(on_every_rank(x, rank) for x in block.modules)) for block, _ in tower.blocks
         }
-    shares = {block: replace(share, modules=_in_stream(tower, share.modules)) for block, share in shares.items()}
-    return replace(tower, layers=tuple(shares[block] for block in tower.layers))
+    counted = tuple((replace(shares[b], modules=_in_stream(tower, shares[b].modules)), n) for b, n in tower.blocks)
+    return replace(tower, layers=(), counted=counted)
 
 
 def _in_stream(tower: Tower, modules: tuple[m.Module, ...]) -> tuple[m.Module, ...]:
@@ -213,7 +213,7 @@ class Parts:
         given = {f.name: getattr(model, f.name) for f in fields(Model)}
         given["embedding"] = embedding if stage in (None, 0) else ()
         given["head"] = head if stage in (None, layout.pp - 1) else ()
-        bare = tuple(replace(tower, layers=()) for tower in self.towers)
+        bare = tuple(replace(tower, counted=()) for tower in self.towers)
         given["towers"] = self.towers if stage in (None, 0) else bare
         given |= {"layers": (), "counted": tuple(counted), "stands_for": stands_for}
         return Shard(**given, layout=layout, whole=model if stage is None and layout.pp > 1 else None)

@@ -125,6 +125,19 @@ def model_of(model: Model | Source) -> Model:
     raise InputError("model", model, "a Model, or its name, path or config")
 
 
+def decoder_of(model: Model | Source) -> Model:
+    """The model, as `model_of` loads it, for questions about tokens that are generated one by one.
+
+    Raises InputError for a model that has no decode step.
+    """
+    built = model_of(model)
+    if "decode" not in built.steps:
+        what = " and ".join(built.steps)
+        expected = f"a model that generates tokens (this one can only {what}, which `encode` answers)"
+        raise InputError("model", built.name, expected)
+    return built
+
+
 def config_of(source: Source, *, revision: str | None = None) -> tuple[str, dict[str, JsonValue]]:
     """Name and unchecked contents of the config.json that `source` means; see `load`.
 

@@ -50,7 +50,8 @@ class Tower:
     """A part of a model that reads inputs of its own: images, sound, or the sequence that a decoder attends to.
 
     `stream`: the name of these inputs in a step; every module of the tower has it. `hidden`: width of its layers.
-    `positions`: number of positions of one input, where the config fixes it.
+    `positions`: number of positions of one input, where the config fixes it. `counted`: on a rank, its shares of the
+    blocks, each with its number of layers.
     """
 
     name: str
@@ -58,11 +59,12 @@ class Tower:
     hidden: int
     layers: tuple[Block, ...]
     positions: int | None = None
+    counted: tuple[tuple[Block, int], ...] = ()
 
     @cached_property
     def blocks(self) -> tuple[tuple[Block, int], ...]:
-        """Distinct blocks in order of first use, each with its number of layers."""
-        return tuple(Counter(self.layers).items())
+        """Distinct blocks in order of first use, each with its number of layers; a rank's shares of them."""
+        return self.counted or tuple(Counter(self.layers).items())
 
     @cached_property
     def parameters(self) -> int:

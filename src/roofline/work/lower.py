@@ -77,7 +77,7 @@ def lower(module: m.Module, step: Step) -> tuple[o.Op, ...]:
         return ()
     if module.stream != step.stream:
         step = step.of(module.stream)
-    if not step.queries or (module.stream and step.idle):
+    if not step.queries:
         return ()
     if module.positions is not None:
         step = step.at(module.positions, module.runs)
@@ -198,21 +198,25 @@ def _reference_pairs(a: m.Attention, step: Step) -> Count:
 
 def _cross_attention(a: m.Attention, step: Step) -> o.Op:
     """Attention to keys that are not those of the queries: a fixed number, or the positions of another stream."""
-    read = step.of(a.reads).queries if a.reads else ()
-    (new, old), t = (read[0].new, read[0].cached) if read else (a.keys or 0, 0), step.tokens
-    if a.keys is not None:
-        old = a.keys if not a.reads or not read or not some(read[0].new) else old
-        new = a.keys - old if a.reads else a.keys
-        old = old if a.reads else 0
-    keys, inputs = new + old, step.sequences
-    pairs = step.share(step.total(lambda q: q.new * keys))
-    seen = changed(step, tuple(Queries(most(keys - q.new, 0), q.new, q.count) for q in step.queries), beside=())
+    t, read = step.tokens, step.read(a.reads)
+    if a.keys is not None:  # of every sequence, made in its first step
+        begins = [no_more(q.cached, 0) if a.reads else 1 for q in step.queries]
+        read = tuple(Queries((1 - b) * a.keys, b * a.keys, q.count) for q, b in zip(step.queries, begins, strict=True))
+    if len(read) != len(step.queries):  # one length for all
+        first = read[0] if read else Queries(0, 0)
+        read = tuple(Queries(first.cached, first.new, q.count) for q in step.queries)
+    keys = [r.cached + r.new for r in read]
+    asked = list(zip(step.queries, read, keys, strict=True))
+    pairs: Count = step.share(sum(q.count * q.new * k for q, _, k in asked))
+    new: Count = sum(q.count * r.new for q, r, _ in asked)
+    old: Count = sum(q.count * r.cached for q, r, _ in asked)
+    seen = changed(step, tuple(Queries(most(k - q.new, 0), q.new, q.count) for q, _, k in asked), beside=())
     return o.Attend(
-        name=a.name, step=seen, pairs_of=lambda q: q.new * keys, heads=a.heads, kv_heads=a.kv_heads, qk_dim=a.head_dim,
-        v_dim=a.v_head_dim, sequences=inputs, tokens=t, kv_tokens=inputs * keys, pairs=pairs, square=pairs,
-        kept_pairs=pairs, input=a.heads * a.head_dim * t + a.kv_width * inputs * new,
-        output=a.heads * a.v_head_dim * t, cache_read=a.kv_width * inputs * old,
-        cache_write=a.kv_width * inputs * new if a.reads else 0, scratch=2 * a.heads * pairs,
+        name=a.name, step=seen, pairs_of=lambda q: q.new * (q.cached + q.new if a.keys is None else a.keys),
+        heads=a.heads, kv_heads=a.kv_heads, qk_dim=a.head_dim, v_dim=a.v_head_dim, sequences=step.sequences, tokens=t,
+        kv_tokens=new + old, pairs=pairs, square=pairs, kept_pairs=pairs,
+        input=a.heads * a.head_dim * t + a.kv_width * new, output=a.heads * a.v_head_dim * t,
+        cache_read=a.kv_width * old, cache_write=a.kv_width * new if a.reads else 0, scratch=2 * a.heads * pairs,
     )  # fmt: skip
 
 

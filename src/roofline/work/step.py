@@ -22,8 +22,8 @@ from roofline.declared.maths import Count, ceil_div, half, is_array, least, most
 from roofline.declared.question import group
 
 Logits: TypeAlias = Literal["last", "all"]
-Phase: TypeAlias = Literal["prefill", "decode", "encode"]
-PHASES: tuple[Phase, ...] = ("prefill", "decode", "encode")
+Phase: TypeAlias = Literal["prefill", "decode"]
+PHASES: tuple[Phase, ...] = ("prefill", "decode")
 AnyStep = TypeVar("AnyStep", bound="Step")
 EachLength: TypeAlias = Count | Sequence[int] | None
 """One length for all queries, or one for each."""
@@ -140,21 +140,23 @@ class Step:
         entry = Queries(count_of(f"cached {stream} positions", cached), new, many)
         return replace(self, beside=(*self.beside, Beside(stream, (entry,))))
 
+    def read(self, stream: str) -> tuple[Queries, ...]:
+        """What the step reads of another stream, new and cached."""
+        return tuple(q for other in self.beside if other.stream == stream for q in other.queries)
+
     def of(self, stream: str) -> Step:
-        """The step of one stream: its positions as the queries. Without any, the step has no queries."""
+        """The step of one stream: its new positions as the queries. Without any, the step has no queries."""
         if stream == self.stream:
             return self
-        queries = tuple(q for other in self.beside if other.stream == stream for q in other.queries)
+        there = [q for q in self.read(stream) if is_array(q.new) or not isinstance(q.new, int) or q.new]
+        queries = tuple(
+            Queries(q.cached, most(q.new, 1), q.count * no_more(1, q.new)) if is_array(q.new) else q for q in there
+        )
         return replace(self, queries, "all", beside=(), stream=stream)
 
     def at(self, positions: int, runs: int = 1) -> Step:
         """The step of a module that runs over `positions` positions in each of `runs` pieces of every new input."""
         return replace(self, tuple(Queries(0, positions, q.count * runs * no_more(1, q.new)) for q in self.queries))
-
-    @property
-    def idle(self) -> bool:
-        """Whether no query of the step has a new position."""
-        return all(isinstance(q.new, int) and q.new == 0 for q in self.queries)
 
     def shared(self, parts: Count) -> Step:
         """The share of one of `parts` ranks: its part of the new tokens, and all cached tokens."""
@@ -378,8 +380,6 @@ def step_of(phase: str, batch: Count, tokens: Count) -> Step:
     """
     if phase not in PHASES:
         raise not_one_of("phase", phase, PHASES)
-    if phase == "encode":
-        return encode(batch, tokens)
     return prefill(batch, tokens) if phase == "prefill" else decode(batch, tokens)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from importlib import import_module
 
 from roofline.declared.errors import InputError, nearest
 from roofline.declared.trees import JsonObject, JsonValue
@@ -19,8 +20,6 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     deepseek_moe,
     deepseek_v4,
     dense,
-    diffusion,
-    encoders,
     gemma,
     glm5_next,
     gpt,
@@ -39,7 +38,6 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     remote_sparse,
     seeing,
     sparse,
-    speech,
     step,
     variations,
     zamba,
@@ -74,6 +72,8 @@ def build(raw: JsonObject, name: str = "", inputs: Inputs | None = None) -> Mode
     if "model_type" not in raw and isinstance(raw.get("_class_name"), str):
         raw = {**raw, "model_type": raw["_class_name"]}
     outer = named_as_published(Config(raw, kind=str(raw.get("model_type")), own_inputs=inputs))
+    if outer.kind not in FAMILIES:
+        import_module("roofline.model.families.beyond")
     if outer.kind in WHOLES:
         return _whole(outer, name)
     _refuse(outer)
