@@ -18,7 +18,7 @@ from typing import Any
 
 import roofline as rl
 from roofline.model.config import Inputs
-from roofline.work.step import Step, encode
+from roofline.work.step import Step, read_whole
 
 SAMPLES = ("input_values", "audio_values")
 SPECTRA = ("input_features", "audio_features")
@@ -78,7 +78,7 @@ def step_of(model: rl.Model, what: str, of: str | None, shapes: Mapping[str, Any
         step = rl.decode(batch, shapes["past"])
         cross = shapes.get("cross", {}).get("input_ids")
         return step if cross is None else step.reading("source", 0, cached=cross[1])
-    asked = encode if what == "encode" or tokens is None else rl.prefill
+    asked = read_whole if what == "encode" or tokens is None else rl.prefill
     step = asked(batch, 1 if tokens is None else tokens[1])
     if source is not None:
         step = step.reading("source", source[1])
@@ -98,10 +98,10 @@ def part_of(model: rl.Model, what: str, of: str | None, shapes: Mapping[str, Any
         name = next((name for name in names if name in shapes), None)
         if alone and stream in read and name is not None:
             positions, count = _read(read[stream], shapes, name)
-            return model.alone(stream), encode(count, positions)
+            return model.alone(stream), read_whole(count, positions)
     if what == "encode" and "source" in read and "decoder_input_ids" not in shapes:
         batch, *rest = shapes.get("input_ids") or next(iter(shapes.values()))
-        return model.alone("source"), encode(batch, read["source"] or rest[0])
+        return model.alone("source"), read_whole(batch, read["source"] or rest[0])
     return model, step_of(model, what, of, shapes)
 
 

@@ -234,7 +234,7 @@ class Cells(HTMLParser):
 
 SIGNS = {
     "s": "s", "B": "B", "FLOP": "FLOP", "FLOP/s": "FLOP/s", "B/s": "B/s", "FLOP/B": "FLOP/B", "share": "%",
-    "USD": "USD", "J": "J", "W": "W", "tokens/s": "tokens/s", "requests/s": "requests/s",
+    "USD": "USD", "J": "J", "W": "W", "tokens/s": "tokens/s", "requests/s": "requests/s", "inputs/s": "inputs/s",
 }  # fmt: skip
 """What a cell of each unit shows."""
 

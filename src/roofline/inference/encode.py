@@ -9,10 +9,10 @@ from typing import Annotated, ClassVar
 
 from roofline.declared.errors import InputError
 from roofline.declared.groups import Where
-from roofline.declared.kinds import ImageSize, Seconds, Sequences, Switch, Tokens, Whole, Word
+from roofline.declared.kinds import ImageSize, Seconds, Sequences, Switch, Text, Tokens, Whole
 from roofline.declared.maths import Count, least
 from roofline.declared.question import group
-from roofline.declared.result import Flag, Units
+from roofline.declared.result import Flag, Units, Word
 from roofline.declared.spelling import pixels_named
 from roofline.inference.bill import Bill
 from roofline.inference.busy import busy_of, ranks_of
@@ -25,8 +25,7 @@ from roofline.inference.step import Estimate, step_estimate
 from roofline.model.config import Inputs
 from roofline.model.load import Source, model_of
 from roofline.model.model import Model
-from roofline.work.step import Step
-from roofline.work.step import encode as encode_step
+from roofline.work.step import Step, read_whole
 
 PASSES = 28
 """Denoising steps where none are given: the default of FLUX.1-dev's and Stable Diffusion 3's pipelines in diffusers."""
@@ -51,7 +50,7 @@ class WholeInputs:
     frames: Annotated[Whole | None, "Frames of each video (default: the config's)."] = None
     seconds: Annotated[Seconds | None, "Length of each recording, such as `30s` (default: the config's)."] = None
     tower: Annotated[
-        Word | None, "Of a larger model, what alone is run: the tower that reads `images`, `sound` or a `source`."
+        Text | None, "Of a larger model, what alone is run: the tower that reads `images`, `sound` or a `source`."
     ] = None
     passes: Annotated[Whole | None, "Denoising steps of an image or a video (28)."] = None
     guidance: Annotated[
@@ -118,8 +117,8 @@ class Encoding(Deployed):
         """One pass over the batch."""
         fixed = self.model.positions
         if fixed is not None:
-            return encode_step(self.batch, fixed)
-        return encode_step(self.batch, _tokens(self.model) if self.read.input is None else self.read.input)
+            return read_whole(self.batch, fixed)
+        return read_whole(self.batch, _tokens(self.model) if self.read.input is None else self.read.input)
 
     @cached_property
     def one(self) -> Estimate:

@@ -383,7 +383,7 @@ def step_of(phase: str, batch: Count, tokens: Count) -> Step:
     return prefill(batch, tokens) if phase == "prefill" else decode(batch, tokens)
 
 
-def encode(batch: Count = 1, tokens: Count = None) -> Step:
+def read_whole(batch: Count = 1, tokens: Count = None) -> Step:
     """`batch` inputs of `tokens` positions each that an encoder reads, with an output for every position.
 
     Numbers may be arrays, which broadcast. Raises InputError for numbers that are not whole or out of range.

@@ -45,13 +45,13 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
 from roofline.model.families.blocks.layers import MOST_DRAFTS, draft_blocks
 from roofline.model.families.deepseek_reference import named_as_published
 from roofline.model.families.refused import COVERED, NOT_COVERED_YET, REFUSED
-from roofline.model.families.registry import FAMILIES, TOWERS, WHOLES, family, towers, whole
+from roofline.model.families.registry import FAMILIES, TOWERS, WHOLES, complete, family, towers
 from roofline.model.families.wholes import SAME, WRAPPERS, language_model
 from roofline.model.families.wrappers import SECTIONS
 from roofline.model.heads import headed
 from roofline.model.model import Model
 
-__all__ = ["FAMILIES", "SAME", "TOWERS", "WHOLES", "WRAPPERS", "build", "family", "towers", "whole"]
+__all__ = ["FAMILIES", "SAME", "TOWERS", "WHOLES", "WRAPPERS", "build", "complete", "family", "towers"]
 
 _DRAFTS = ("num_nextn_predict_layers", "num_mtp_modules", "num_mtp_layers")
 _COUNTED = ("vision_config (not part of the language model)", "audio_config (not part of the language model)")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from roofline.model.config import Config
-from roofline.model.families.blocks.encoders import at, encoder, pooled
-from roofline.model.families.registry import whole
+from roofline.model.families.blocks.encoders import at, at_one, encoder
+from roofline.model.families.registry import complete
 from roofline.model.model import Block, Model
 from roofline.model.modules import Activation, Add, Attention, Gate, Linear, Module, Modules, Norm, Rope
 
@@ -18,7 +18,7 @@ def product(name: str, inputs: int, outputs: int, bias: bool = True) -> Linear:
 
 def embedded(name: str, inputs: int, width: int) -> Modules:
     """A time step, guidance or pooled text as one vector of `width`: two products around SiLU."""
-    return pooled((
+    return at_one((
         product(f"{name}_in", inputs, width),
         Activation(name=f"{name}_act", width=width, function="silu", gated=False),
         product(f"{name}_out", width, width),
@@ -27,13 +27,13 @@ def embedded(name: str, inputs: int, width: int) -> Modules:
 
 def modulation(name: str, width: int, vectors: int) -> Modules:
     """Shifts, scales and gates of a block: `vectors` vectors of `width` from the embedded time step (AdaLN)."""
-    return pooled((
+    return at_one((
         Activation(name=f"{name}_act", width=width, function="silu", gated=False),
         product(f"{name}_proj", width, vectors * width),
     ))  # fmt: skip
 
 
-@whole("FluxTransformer2DModel")
+@complete("FluxTransformer2DModel")
 def flux(c: Config) -> Model:
     """FLUX.1 (Black Forest Labs, 2024): blocks with streams of image and text, then blocks of both together."""
     heads, head = c.size("num_attention_heads", 24), c.size("attention_head_dim", 128)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from roofline.model.config import Config
 from roofline.model.families.blocks.attention import attention
-from roofline.model.families.blocks.encoders import encoder, pooled, word_embeddings
+from roofline.model.families.blocks.encoders import at_one, encoder, word_embeddings
 from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.layers import layer, position_table
 from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.blocks.sizes import HEADS, dims
-from roofline.model.families.registry import whole
+from roofline.model.families.registry import complete
 from roofline.model.model import Model
 from roofline.model.modules import Activation, Linear, Modules
 
 
-@whole("bert")
+@complete("bert")
 def bert(c: Config) -> Model:
     """BERT (arXiv:1810.04805): norms after sublayers, learned positions and segments."""
     c.mark_read("position_embedding_type", "classifier_dropout", "add_cross_attention", "is_decoder")
@@ -40,7 +40,7 @@ def bert_head(c: Config, width: int) -> tuple[Modules, bool]:
             layer_norm("head_norm", width),
             Linear(name="lm_head", inputs=width, outputs=vocab, bias=True, part="head", tied=shared, cut="columns"),
         ), shared
-    return pooled((
+    return at_one((
         Linear(name="pooler", inputs=width, outputs=width, bias=True, part="other"),
         Activation(name="pooler_act", width=width, function="tanh", gated=False),
     )), False  # fmt: skip

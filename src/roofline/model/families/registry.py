@@ -25,7 +25,7 @@ def family(*model_types: str) -> Callable[[Family], Family]:
     return _into(FAMILIES, model_types)
 
 
-def whole(*model_types: str) -> Callable[[Family], Family]:
+def complete(*model_types: str) -> Callable[[Family], Family]:
     """Register a function that reads a whole config, sections included, for its model types, as `family` does.
 
     The types may be names of diffusers' classes.

@@ -11,12 +11,12 @@ from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.layers import causal_lm, layer
 from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.blocks.sizes import Dims
-from roofline.model.families.registry import whole
+from roofline.model.families.registry import complete
 from roofline.model.model import Block, Model
 from roofline.model.modules import Activation, Add, Convolution, Embedding, Learned, Linear, Modules
 
 
-@whole("whisper")
+@complete("whisper")
 def whisper(c: Config) -> Model:
     """Whisper (arXiv:2212.04356): two convolutions halve the spectrogram; keys have no bias."""
     width, act = c.size("d_model"), activation(c, "activation_function", "gelu")

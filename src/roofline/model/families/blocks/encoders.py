@@ -22,7 +22,6 @@ def encoder(
     vocab: int = 0,
     positions: int | None = None,
     steps: tuple[str, ...] = ("encode",),
-    towers: Iterable[Tower] = (),
 ) -> Model:
     """A model that reads an input as a whole: `embedding`, the layers, `head`.
 
@@ -38,7 +37,6 @@ def encoder(
         head=head,
         precision=stored_precision(c),
         context=context_length(c) if positions is None else None,
-        towers=tuple(towers),
         steps=steps,
         positions=positions,
     )
@@ -74,7 +72,7 @@ def at(positions: int, modules: Iterable[Module], runs: int = 1) -> Modules:
     return tuple(replace(m, positions=positions, runs=runs) for m in modules)
 
 
-def pooled(modules: Iterable[Module]) -> Modules:
+def at_one(modules: Iterable[Module]) -> Modules:
     """The modules at one position of each input: what reads a class token or a mean."""
     return at(1, modules)
 
