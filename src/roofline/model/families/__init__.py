@@ -69,11 +69,11 @@ def build(raw: JsonObject, name: str = "", inputs: Inputs | None = None) -> Mode
     """
     if not isinstance(raw, Mapping):
         raise InputError("config", raw, "an object with the keys of a config.json")
-    if "model_type" not in raw and isinstance(raw.get("_class_name"), str):
+    if raw.get("model_type") not in (*FAMILIES, *SAME):
+        import_module("roofline.model.families.beyond")
+    if "model_type" not in raw and raw.get("_class_name") in WHOLES:
         raw = {**raw, "model_type": raw["_class_name"]}
     outer = named_as_published(Config(raw, kind=str(raw.get("model_type")), own_inputs=inputs))
-    if outer.kind not in FAMILIES:
-        import_module("roofline.model.families.beyond")
     if outer.kind in WHOLES:
         return _whole(outer, name)
     _refuse(outer)
