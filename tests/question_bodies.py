@@ -15,6 +15,7 @@ BASES: Mapping[str, dict[str, Any]] = {
     "estimate": PLACE,
     "explain": {"model": MODEL, "op": "qkv_proj"},
     "generate": {**PLACE, "input": 64, "output_tokens": 8},
+    "encode": {**PLACE, "batch": 4, "input": 64},
     "serve": {**PLACE, "concurrency": 8, "input": 64, "output_tokens": 8},
     "fit": PLACE,
     "offload": {"model": MODEL, "on": "rtx-4090", "host": "ryzen-9-7950x", "input": 64, "output_tokens": 8},

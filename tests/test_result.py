@@ -103,6 +103,7 @@ ONE: dict[str, Callable[[], Any]] = {
     "analysis": lambda: rl.analyze(QWEN, rl.prefill(1, 64)),
     "explanation": lambda: rl.explain(QWEN, "attention", rl.decode(2, 64)),
     "generate": lambda: rl.generate(QWEN, on=ON, batch=2, input=64, output=8),
+    "encode": lambda: rl.encode(QWEN, on=ON, batch=4, input=64),
     "speculative": lambda: rl.generate(
         "Qwen/Qwen3-32B", on=ON, batch=2, input=64, output=8, speculation=rl.Speculation(0.8, 4, rl.load(QWEN))
     ),
@@ -164,6 +165,7 @@ MANY: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
     "degrees": (lambda: rl.estimate(QWEN, rl.decode(8, 64), on=NODE, layout={"tp": np.array([1, 2, 8])}), (3,)),
     "analysis": (lambda: rl.analyze(QWEN, rl.prefill(BATCH, CONTEXT)), (2, 3)),
     "generate": (lambda: rl.generate(QWEN, on=ON, batch=BATCH, input=CONTEXT, output=8), (2, 3)),
+    "encode": (lambda: rl.encode(QWEN, on=ON, batch=BATCH, input=CONTEXT), (2, 3)),
     "serve": (lambda: rl.serve(QWEN, on=ON, input=CONTEXT, output=8, concurrency=BATCH), (2, 3)),
     "fit": (lambda: rl.fit(QWEN, on="l4", batch=BATCH, context=CONTEXT), (2, 3)),
     "training": (lambda: rl.train(GPT2, batch=8 * BATCH, tokens=CONTEXT, on=NODE), (2, 3)),
@@ -232,7 +234,7 @@ class Cells(HTMLParser):
 
 SIGNS = {
     "s": "s", "B": "B", "FLOP": "FLOP", "FLOP/s": "FLOP/s", "B/s": "B/s", "FLOP/B": "FLOP/B", "share": "%",
-    "USD": "USD", "J": "J", "W": "W", "tokens/s": "tokens/s", "requests/s": "requests/s",
+    "USD": "USD", "J": "J", "W": "W", "tokens/s": "tokens/s", "requests/s": "requests/s", "inputs/s": "inputs/s",
 }  # fmt: skip
 """What a cell of each unit shows."""
 

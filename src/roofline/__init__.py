@@ -44,6 +44,7 @@ _PLACES = {
     "programs.estimate": "estimate",
     "inference.step": "Estimate",
     "inference.generate": "Generation Speculation generate",
+    "inference.encode": "Encoding encode",
     "serving.server": "Serving",
     "serving.serve": "SteadyState serve",
     "serving.pools": "Pools pools",

@@ -27,6 +27,8 @@ from roofline.inference.bill import Bill as Bill
 from roofline.inference.bill import MeanPower
 from roofline.inference.bill import Own as Own
 from roofline.inference.deployment import Deployment as Deployment
+from roofline.inference.encode import Encoding as Encoding
+from roofline.inference.encode import WholeInputs
 from roofline.inference.fit import Fit as Fit
 from roofline.inference.generate import Generation as Generation
 from roofline.inference.generate import Speculation as Speculation
@@ -227,6 +229,53 @@ def diff(
     b: str | Side | Model | Mapping[str, Any] | PathLike[str],
     engine: _EngineName | Sequence[_EngineName] | None = None,
 ) -> Difference: ...
+
+@overload
+def encode(
+    model: Model | Source, *, on: _MachineName, read: WholeInputs = ..., bill: Bill | None = None,
+    layout: _LayoutText | None = None, tp: _RankCount | None = None, pp: _RankCount | None = None,
+    dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
+    precision: _Formats | None = None, law: _LawName = 'calibrated', batch: _Sequences = 1,
+    input: _Tokens | None = None, size: _ImageSize | None = None, frames: _Whole | None = None,
+    seconds: _Seconds | None = None, tower: _Word | None = None, passes: _Whole | None = None, guidance: bool = False,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+) -> Encoding: ...
+@overload
+def encode(
+    model: Model | Source, where: Where, read: WholeInputs = ..., *, bill: Bill | None = None,
+    layout: _LayoutText | None = None, tp: _RankCount | None = None, pp: _RankCount | None = None,
+    dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
+    precision: _Formats | None = None, law: _LawName = 'calibrated', batch: _Sequences = 1,
+    input: _Tokens | None = None, size: _ImageSize | None = None, frames: _Whole | None = None,
+    seconds: _Seconds | None = None, tower: _Word | None = None, passes: _Whole | None = None, guidance: bool = False,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+) -> Encoding: ...
+@overload
+def encode(
+    model: Model | Source | Sequence[Model | Source], *, on: _MachineName | Sequence[_MachineName],
+    read: WholeInputs = ..., bill: Bill | None = None, layout: _LayoutText | Sequence[_LayoutText] | None = None,
+    tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
+    ep: _RankCount | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
+    precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
+    batch: _Sequences = 1, input: _Tokens | None = None, size: _ImageSize | None = None, frames: _Whole | None = None,
+    seconds: _Seconds | None = None, tower: _Word | Sequence[_Word] | None = None, passes: _Whole | None = None,
+    guidance: bool = False, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+) -> Grid | Any: ...
+@overload
+def encode(
+    model: Model | Source | Sequence[Model | Source], where: Where, read: WholeInputs = ..., *,
+    bill: Bill | None = None, layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', batch: _Sequences = 1, input: _Tokens | None = None,
+    size: _ImageSize | None = None, frames: _Whole | None = None, seconds: _Seconds | None = None,
+    tower: _Word | Sequence[_Word] | None = None, passes: _Whole | None = None, guidance: bool = False,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+) -> Grid | Any: ...
 
 @overload
 def estimate(
@@ -1178,11 +1227,11 @@ __all__ = [
     "PoolSizes", "StaticBatch", "Result", "Grid", "Step", "Queries", "prefill", "decode", "Training", "training",
     "Analysis", "analyze", "Explanation", "explain", "Layout", "shard", "stages", "Chip", "chips", "Cluster",
     "clusters", "Engine", "engines", "Calibration", "calibrate", "Span", "Bill", "Own", "Deployment", "Memory",
-    "estimate", "Estimate", "Generation", "Speculation", "generate", "Serving", "SteadyState", "serve", "Pools",
-    "pools", "Fit", "fit", "Host", "Offload", "offload", "TrainingEstimate", "train", "Run", "run", "Extent",
-    "simulate", "Simulation", "PrefillPool", "Objective", "Prefixes", "Trace", "FirstAnswer", "answer", "Difference",
-    "diff", "MachineChoice", "machines", "Demand", "Limits", "Choices", "Ranking", "Search", "search", "TrainingSearch",
-    "search_training", "Owned", "Bounds", "Codesign", "Process", "codesign", "Sensitivity", "sensitivity", "Solution",
-    "solve", "Breakdown", "breakdown", "compare", "Comparison", "ComparedResults", "Emitted", "hand_over", "Sweep",
-    "sweep", "plot", "report",
+    "estimate", "Estimate", "Generation", "Speculation", "generate", "Encoding", "encode", "Serving", "SteadyState",
+    "serve", "Pools", "pools", "Fit", "fit", "Host", "Offload", "offload", "TrainingEstimate", "train", "Run", "run",
+    "Extent", "simulate", "Simulation", "PrefillPool", "Objective", "Prefixes", "Trace", "FirstAnswer", "answer",
+    "Difference", "diff", "MachineChoice", "machines", "Demand", "Limits", "Choices", "Ranking", "Search", "search",
+    "TrainingSearch", "search_training", "Owned", "Bounds", "Codesign", "Process", "codesign", "Sensitivity",
+    "sensitivity", "Solution", "solve", "Breakdown", "breakdown", "compare", "Comparison", "ComparedResults", "Emitted",
+    "hand_over", "Sweep", "sweep", "plot", "report",
 ]

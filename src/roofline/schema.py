@@ -29,6 +29,7 @@ RESULTS = {
     "work.explain": "Explanation",
     "views.text.inference.explain": "Explanations",
     "inference.generate": "Generation",
+    "inference.encode": "Encoding",
     "serving.server": "Serving",
     "serving.pools": "Pools",
     "serving.simulate.simulation": "Simulation",

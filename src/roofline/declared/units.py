@@ -166,10 +166,11 @@ TEXTS: Mapping[str, Callable[[Any], str]] = MappingProxyType({
     "W": lambda v: f"{v:.0f} W", "FLOP/s": lambda v: si(v, "FLOP/s"), "B/s": lambda v: si(v, "B/s"),
     "FLOP/B": ratio, "share": percent, "factor": lambda v: f"× {v:.3f}", "change": change,
     "elasticity": lambda v: signed(v, ".2f"), "tokens/s": lambda v: f"{v:,.0f}", "requests/s": lambda v: f"{v:,.3g}",
+    "inputs/s": lambda v: f"{v:,.3g}",
     "USD": lambda v: f"{v:,.2f}", "interval": lambda v: f"{seconds(v[0])} – {seconds(v[1])}",
 })  # fmt: skip
 """Unit → formatter of a number in it; some leave the unit to a heading."""
-BARE = frozenset({"tokens/s", "requests/s", "USD", "FLOP/B"})
+BARE = frozenset({"tokens/s", "requests/s", "inputs/s", "USD", "FLOP/B"})
 """Units that the formatters of `TEXTS` leave out."""
 
 

@@ -97,6 +97,8 @@ TOOLS = MappingProxyType({
     "explain": ToolFacts("The formulas of one op with this model's numbers put in, and their sources.", "explanation"),
     "estimate": ToolFacts("Time of a prefill or decode step on a machine, op by op, and what bounds it.", "estimate"),
     "generate": ToolFacts("TTFT, TPOT, throughput, memory and cost of a static batch of prompts.", "generate"),
+    "encode": ToolFacts("Latency, rate and cost of texts, images, sound that are read as a whole, or denoised.",
+                        "encode"),
     "fit": ToolFacts("Whether sequences fit in a machine's memory, term by term, and how many would.", "fit"),
     "offload": ToolFacts("A batch on cards too small for the model: layers on cards, the rest on the host.", "offload"),
     "serve": ToolFacts("A server in its steady state, at a concurrency or at a rate: TTFT, TPOT, throughput.", "serve"),

@@ -29,7 +29,7 @@ from roofline.inference.settings import Deployed, Setup, broadcast, question, se
 from roofline.inference.span import NOTHING, Span, exactly
 from roofline.inference.step import Estimate, check_context, check_formats, step_estimate
 from roofline.kernels.power import Busy
-from roofline.model.load import Source, model_of
+from roofline.model.load import Source, decoder_of, model_of
 from roofline.model.model import Model
 from roofline.work.step import Step, decode, prefill
 from roofline.work.step import replace as changed
@@ -516,7 +516,7 @@ def generate(
     Raises InputError for settings that are not understood, lengths beyond the model's context, a format that the chip
     lacks, and a degree that does not divide. Where the engine's memory holds not even one sequence, `fits` is false.
     """
-    return generation(setup(model_of(model), where, bill), load, speculation)
+    return generation(setup(decoder_of(model), where, bill), load, speculation)
 
 
 def generation(asked: Setup, load: StaticBatch, speculation: Speculation | None = None) -> Generation:

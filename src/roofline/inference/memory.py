@@ -130,8 +130,10 @@ class Holding:
         sequences, tokens = sum(n for n, _ in groups), sum(n * length for n, length in groups)
         engine, chip = self.engine, self.deployment.chip
         weights = rank.weight_bytes(self.formats) + self.padding(rank)
-        step = most(self.chunk if engine.profiled else least(self.chunk, tokens), new)
-        active = self.activations(rank, step, least(engine.most_running if engine.profiled else sequences, step))
+        profiled = engine.profiled and "decode" in rank.steps
+        step = most(self.chunk if profiled else least(self.chunk, tokens), new)
+        step = step if "decode" in rank.steps else most(tokens, new)
+        active = self.activations(rank, step, least(engine.most_running if profiled else sequences, step))
         if engine.buffers and not engine.flash:
             active = most(active, score_bytes(rank, step, engine.cached_tokens(tokens), chip.kind == "cpu"))
         overhead = engine.overhead(self.together)

@@ -55,7 +55,7 @@ from roofline.inference.span import NOTHING, Span, exactly, total
 from roofline.kernels.target import Mode, mode_named
 from roofline.layout.shard import untied_ends
 from roofline.model.checkpoints.quantization.asked import formats_of
-from roofline.model.load import Source, model_of
+from roofline.model.load import Source, decoder_of
 from roofline.model.model import Block, Model
 from roofline.model.modules import Experts, Module
 from roofline.model.precision import Precision
@@ -350,7 +350,7 @@ def offload(
     """
     cards = tuple(chip_named(each) for each in (where.on if isinstance(where.on, (list, tuple)) else [where.on]))
     engine = engine_named(where.engine or "llama-cpp")
-    built, formats = formats_of(model_of(model), where.precision)
+    built, formats = formats_of(decoder_of(model), where.precision)
     place = replace(host, cpu=replace(host.cpu, kind="cpu"))
     asked = _Asked(built, formats, cards, place, engine, mode_named(where.law), load)
     most = asked.layers + 1

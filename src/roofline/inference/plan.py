@@ -25,7 +25,7 @@ from roofline.kernels.timing import SUMMED, Timing, time_op, time_quantise
 from roofline.model.model import Model
 from roofline.model.modules import Experts, Module
 from roofline.work import ops as o
-from roofline.work.lower import view_of
+from roofline.work.lower import fed, view_of
 from roofline.work.step import Step, View, logits_alone, tokens_alone, tokens_and_phase
 from roofline.work.training import Training, step_ops
 
@@ -224,7 +224,7 @@ class Plan:
 
     def totals(self, step: Step, by: Sorter = together) -> Mapping[Hashable, Total]:
         """Sums of the times of a step's ops, sorted `by` a function: arrays where the step or the rank has any."""
-        views = self._named_views if isinstance(step, Training) else self._views
+        views, step = self._named_views if isinstance(step, Training) else self._views, fed(self.rank, step)
         if step.shape or self.rank.shape:
             step = step.as_floats()
             return _sums([(entries, view(step)) for view, entries in views.items()], self.target, by)
@@ -241,7 +241,7 @@ class Plan:
         self, step: Step, wanted: Callable[[View[Step]], bool] = lambda view: True
     ) -> Mapping[View[Step], Total]:
         """The sums of a step by view, each over the modules with that view; together they are the whole step."""
-        step = step.as_floats()
+        step = fed(self.rank, step).as_floats()
         views = {view: entries for view, entries in self._views.items() if wanted(view)}
         each = {view: _sums([(entries, view(step))], self.target, together) for view, entries in views.items()}
         return {view: sums.get("", EMPTY) for view, sums in each.items()}
@@ -250,7 +250,9 @@ class Plan:
         """The sums of modules with the same view, for a step of plain numbers."""
         if isinstance(step, Training):
             return _at(entries, step, self.target, by)
-        key = (view, by, step.queries, step.logits)
+        if not step.queries:
+            return {}
+        key = (view, by, step.queries, step.logits, step.beside)
         if key not in self._known:
             if len(self._known) > REMEMBERED:
                 self._known.clear()
@@ -328,8 +330,7 @@ def _columns(entries: Sequence[Placed], step: Step) -> list[Array]:
 
 
 def _arrays(step: Step) -> list[Array]:
-    numbers = (step.parts, *(v for q in step.queries for v in (q.cached, q.new, q.count)))
-    return [v for v in numbers if is_array(v)]
+    return [v for v in step.numbers if is_array(v)]
 
 
 def _table(entries: Sequence[Placed], step: Step, kinds: Distinct, target: Target, by: Sorter) -> Tabulated:

@@ -20,7 +20,7 @@ from roofline.declared.question import Settings
 from roofline.layout.layout import Layout, check_divides, does_not_divide, layout_named
 from roofline.model import modules as m
 from roofline.model.kind_table import KindTable, OfKind
-from roofline.model.model import Block, Model
+from roofline.model.model import Block, Model, Tower
 from roofline.model.popularity import busiest
 
 ONE_CHIP = Layout()
@@ -151,8 +151,29 @@ def parts_of(model: Model, layout: Layout) -> Parts:
     return Parts(
         model, layout, tuple(_spread(rank, model.embedding)), tuple(_spread(rank, model.head)),
         {block: rank.block(block) for block, _ in model.blocks}, Block(PIPELINE, (handed,)),
-        layout.layers_of(len(model.layers)),
+        layout.layers_of(len(model.layers)), tuple(_tower(tower, layout) for tower in model.towers),
     )  # fmt: skip
+
+
+def _tower(tower: Tower, layout: Layout) -> Tower:
+    """A tower on every rank: its heads and inner neurons divided, or all of it where the degree does not divide them.
+
+    vLLM does the same by default, and replicates with `mm_encoder_tp_mode=data`.
+    """
+    rank = _Rank(layout, tower.hidden, 0)
+    try:
+        shares = {block: rank.block(block) for block, _ in tower.blocks}
+    except InputError:
+        shares = {
+            block: Block(block.name, tuple(on_every_rank(x, rank) for x in block.modules)) for block, _ in tower.blocks
+        }
+    counted = tuple((replace(shares[b], modules=_in_stream(tower, shares[b].modules)), n) for b, n in tower.blocks)
+    return replace(tower, layers=(), counted=counted)
+
+
+def _in_stream(tower: Tower, modules: tuple[m.Module, ...]) -> tuple[m.Module, ...]:
+    """The modules with the collectives among them in the tower's stream."""
+    return tuple(replace(x, stream=tower.stream) if isinstance(x, m.Collective) else x for x in modules)
 
 
 @dataclass(frozen=True)
@@ -166,6 +187,7 @@ class Parts:
     blocks: Mapping[Block, Block]
     handed: Block
     layers: tuple[tuple[int, ...], ...]
+    towers: tuple[Tower, ...] = ()
 
     def stages(self) -> tuple[Model, ...]:
         """The model on a rank of every stage."""
@@ -195,6 +217,8 @@ class Parts:
         given = {f.name: getattr(model, f.name) for f in fields(Model)}
         given["embedding"] = embedding if stage in (None, 0) else ()
         given["head"] = head if stage in (None, layout.pp - 1) else ()
+        bare = tuple(replace(tower, counted=()) for tower in self.towers)
+        given["towers"] = self.towers if stage in (None, 0) else bare
         given |= {"layers": (), "counted": tuple(counted), "stands_for": stands_for}
         return Shard(**given, layout=layout, whole=model if stage is None and layout.pp > 1 else None)
 
@@ -293,7 +317,7 @@ def replicated(module: m.Module, rank: _Rank, stream: Stream) -> tuple[Iterable[
     return (on_every_rank(module, rank),), replace(stream, pieces=False)
 
 
-SHARDING.add(replicated, m.Router, m.Indexer, m.Compressor, m.Mix, m.DepthAttention, m.Collective)
+SHARDING.add(replicated, m.Router, m.Indexer, m.Compressor, m.Mix, m.DepthAttention, m.Collective, m.Convolution)
 
 
 def follows(sizes: Sizes) -> ShardingRule:
@@ -320,9 +344,14 @@ def _conv(c: m.Conv, r: _Rank, what: str) -> dict[str, Count]:
     return {"channels": r.groups(c.channels, c.kv, c.kv_groups), "kv": kv, "dynamic": taps}
 
 
+def _learned(l: m.Learned, r: _Rank, what: str) -> dict[str, Count]:
+    return {"width": ceil_div(l.width, r.layout.tp)}
+
+
 SHARDING.add(follows(_width), m.Activation)
 SHARDING.add(follows(_gate), m.Gate)
 SHARDING.add(follows(_conv), m.Conv)
+SHARDING.add(follows(_learned), m.Learned)
 
 
 # -- products ------------------------------------------------------------------------------------------------------

@@ -37,6 +37,24 @@ class ReadKeys:
     assumed: dict[str, JsonValue] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Inputs:
+    """Sizes of one input of a model that does not read tokens alone; None for those of the config.
+
+    `width`, `height`: of an image or a video in pixels. `frames`: of a video. `samples`: values of a recording.
+    `spectra`: columns of its spectrogram. `tokens`: of the text beside these. `patches`: of an image, a video or sound
+    that is given as patches already.
+    """
+
+    width: int | None = None
+    height: int | None = None
+    frames: int | None = None
+    samples: int | None = None
+    spectra: int | None = None
+    tokens: int | None = None
+    patches: int | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Config:
     """A config.json with checked access that records the keys read.
@@ -51,6 +69,21 @@ class Config:
     parent: Config | None = None
     record: ReadKeys = field(default_factory=ReadKeys, repr=False)
     kind: str = ""
+    own_inputs: Inputs | None = field(default=None, repr=False)
+
+    @property
+    def inputs(self) -> Inputs:
+        """Sizes of an input, where a caller gave them."""
+        if self.own_inputs is not None or self.parent is None:
+            return self.own_inputs or Inputs()
+        return self.parent.inputs
+
+    @property
+    def architecture(self) -> str:
+        """First class in `architectures`, or ""."""
+        named = self.raw.get("architectures")
+        first = named[0] if isinstance(named, list) and named else named
+        return first if isinstance(first, str) else ""
 
     def __post_init__(self) -> None:
         for key in self.raw:

@@ -32,7 +32,7 @@ def headed(model: Model, c: Config) -> tuple[Model, list[str]]:
 
     Raises InputError for a draft model, which runs on another model's hidden states, and for an unknown reward model.
     """
-    name = _architecture(c)
+    name = c.architecture
     if _DRAFTS.search(name):
         raise InputError(
             "architectures", name, "a whole model (this is a draft, which runs on another's hidden states)"
@@ -51,13 +51,6 @@ def headed(model: Model, c: Config) -> tuple[Model, list[str]]:
         return model, [f"{name} is no head that is known; that of a language model was counted"] if unknown else []
     modules, words = make(c, _last(model).inputs)
     return _behind(model, modules, f"{name}: {words}")
-
-
-def _architecture(c: Config) -> str:
-    """First class in `architectures`, or ""."""
-    named = c.raw.get("architectures")
-    first = named[0] if isinstance(named, list) and named else named
-    return first if isinstance(first, str) else ""
 
 
 def _last(model: Model) -> Linear:

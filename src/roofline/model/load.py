@@ -10,13 +10,14 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from roofline.declared.errors import InputError, nearest
 from roofline.declared.trees import JsonObject, JsonValue
+from roofline.model.config import Inputs
 from roofline.model.families import build
 from roofline.model.images import image_rule
 from roofline.model.model import Model
@@ -53,7 +54,14 @@ class CatalogEntry:
 Source = Mapping[str, Any] | os.PathLike[str] | str
 
 
-def load(source: Source, *, revision: str | None = None, headers: bool = False, precision: object = None) -> Model:
+def load(
+    source: Source,
+    *,
+    revision: str | None = None,
+    headers: bool = False,
+    precision: object = None,
+    inputs: Inputs | None = None,
+) -> Model:
     """Load the model of a config.json: a dict, a file, a folder that holds one, a name in the catalog, or a Hub id.
 
     A GGUF file works as well, `model.gguf` or `owner/repo/model.gguf` on the Hub. Only its header is read, and sizes,
@@ -68,12 +76,14 @@ def load(source: Source, *, revision: str | None = None, headers: bool = False, 
     instead of the config. This needs a folder or a repository with safetensors files, of which it reads some kB and
     no weights.
 
+    `inputs`: sizes of an image, a video or sound that a model reads, where they differ from those of its config.
+
     `precision`: formats that replace the checkpoint's, as in `estimate`: `fp8`, `weights=int4,kv=fp8`, `q4_k_m`.
 
     Raises InputError (HubError where the Hub cannot be reached or fails) with one line that says what to do.
     """
     origin = origin_of(source, revision=revision)
-    model = _of_catalog(origin.name) if origin.catalogued else model_from(origin)
+    model = _of_catalog(origin.name) if origin.catalogued and inputs is None else model_from(origin, inputs)
     if headers and origin.gguf is None:  # whose tensors speak already
         from roofline.model.checkpoints.checkpoint import tensors_of
         from roofline.model.checkpoints.stored import as_stored, placed_tensors
@@ -87,9 +97,9 @@ def load(source: Source, *, revision: str | None = None, headers: bool = False, 
     return model
 
 
-def model_from(origin: Origin) -> Model:
+def model_from(origin: Origin, inputs: Inputs | None = None) -> Model:
     """Build the model of a config with known origin. Raises InputError."""
-    model = build(origin.raw, origin.name)
+    model = replace(build(origin.raw, origin.name, inputs), rebuilt=partial(model_from, origin))
     if origin.gguf is not None:
         from roofline.model.checkpoints.gguf.metadata import as_in_file
 
@@ -113,6 +123,19 @@ def model_of(model: Model | Source) -> Model:
     if isinstance(model, (str, os.PathLike, Mapping)):
         return load(model)
     raise InputError("model", model, "a Model, or its name, path or config")
+
+
+def decoder_of(model: Model | Source) -> Model:
+    """The model, as `model_of` loads it, for questions about tokens that are generated one by one.
+
+    Raises InputError for a model that has no decode step.
+    """
+    built = model_of(model)
+    if "decode" not in built.steps:
+        what = " and ".join(built.steps)
+        expected = f"a model that generates tokens (this one can only {what}, which `encode` answers)"
+        raise InputError("model", built.name, expected)
+    return built
 
 
 def config_of(source: Source, *, revision: str | None = None) -> tuple[str, dict[str, JsonValue]]:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from roofline.declared.errors import InputError
+from roofline.declared.errors import InputError, nearest
 from roofline.declared.maths import Count, ceil_div, least
 from roofline.model.modules import PARTS, Conv, Delay, ExpertLinear, Experts, Module, Part, TokenShift
 from roofline.model.precision import Precision, part_of
 
 if TYPE_CHECKING:
+    from roofline.model.config import Inputs
     from roofline.model.images import ImageRule
 
 _LAST_INPUTS = (Conv, TokenShift, Delay)
@@ -44,6 +45,32 @@ class Block:
             raise ValueError(f"block {self.name}: more than one module named {twice[0]}")
 
 
+@dataclass(frozen=True)
+class Tower:
+    """A part of a model that reads inputs of its own: images, sound, or the sequence that a decoder attends to.
+
+    `stream`: the name of these inputs in a step; every module of the tower has it. `hidden`: width of its layers.
+    `positions`: number of positions of one input, where the config fixes it. `counted`: on a rank, its shares of the
+    blocks, each with its number of layers.
+    """
+
+    name: str
+    stream: str
+    hidden: int
+    layers: tuple[Block, ...]
+    positions: int | None = None
+    counted: tuple[tuple[Block, int], ...] = ()
+
+    @cached_property
+    def blocks(self) -> tuple[tuple[Block, int], ...]:
+        """Distinct blocks in order of first use, each with its number of layers; a rank's shares of them."""
+        return self.counted or tuple(Counter(self.layers).items())
+
+    @cached_property
+    def parameters(self) -> int:
+        return sum(n * block.parameters for block, n in self.blocks)
+
+
 @dataclass(frozen=True, repr=False)
 class Model:
     """A transformer.
@@ -51,7 +78,10 @@ class Model:
     `layers` holds a block for each layer, first to last. `context`: longest sequence that the config allows, in tokens.
     `warnings`: one for each config key that was not understood. `not_counted`: other parts of the model (a vision
     tower, draft layers). `drafts`: multi-token-prediction layers, which a plain step does not run. `images`: rule for
-    the tokens of images, where the config determines it.
+    the tokens of images, where the config determines it. `towers`: parts that read other inputs than tokens, in the
+    order they run. `steps`: the steps that the model has: a decoder's prefill and decode, an encoder's encode, a
+    denoiser's denoise. `positions`: number of positions of one input of an encoder or denoiser, where it is fixed.
+    `rebuilt`: builds the model again from its config, for inputs of other sizes.
     """
 
     name: str
@@ -67,6 +97,10 @@ class Model:
     not_counted: tuple[str, ...] = field(default=(), compare=False)
     drafts: tuple[Block, ...] = ()
     images: ImageRule | None = field(default=None, compare=False)
+    towers: tuple[Tower, ...] = ()
+    steps: tuple[str, ...] = ("prefill", "decode")
+    positions: int | None = None
+    rebuilt: Callable[[Inputs], Model] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "layers", _told_apart(self.layers))
@@ -125,7 +159,9 @@ class Model:
         return tuple(Counter(self.layers).items())
 
     def placed(self) -> Iterator[tuple[str, Module, int]]:
-        """Place of every module (embedding, a block's name, head), the module, and its number of layers."""
+        """Place of every module (a tower's or the model's block, embedding, head), the module, its number of layers."""
+        for tower in self.towers:
+            yield from ((f"{tower.name} {block.name}", m, n) for block, n in tower.blocks for m in block.modules)
         yield from (("embedding", m, 1) for m in self.embedding)
         yield from ((block.name, m, n) for block, n in self.blocks for m in block.modules)
         yield from (("head", m, 1) for m in self.head)
@@ -157,6 +193,36 @@ class Model:
             elif isinstance(module, ExpertLinear):
                 idle += n * (module.experts - chosen(module)) * module.each
         return self.parameters - idle
+
+    def sized(self, inputs: Inputs) -> Model:
+        """The model for inputs of other sizes than those of its config. Raises InputError without a config."""
+        if self.rebuilt is None:
+            raise InputError("model", self.name, "a model that was loaded from a config, for inputs of other sizes")
+        return self.rebuilt(inputs)
+
+    def alone(self, stream: str) -> Model:
+        """The towers of a stream as a model of their own, which encodes what they read: an encoder, a vision tower.
+
+        Raises InputError for a stream that no tower reads.
+        """
+        read = [tower for tower in self.towers if tower.stream == stream]
+        if not read:
+            streams = list(dict.fromkeys(tower.stream for tower in self.towers))
+            raise InputError("stream", stream, "what a tower of this model reads", nearest(stream, streams) or streams)
+        blocks = [
+            Block(block.name, tuple(replace(m, stream="") for m in block.modules)) for t in read for block in t.layers
+        ]
+        return replace(
+            self, name=f"{self.name} {read[0].name}", embedding=(), layers=tuple(blocks), head=(), drafts=(), towers=(),
+            hidden=read[0].hidden, steps=("encode",), positions=read[0].positions, vocab=0, context=None,
+        )  # fmt: skip
+
+    def parameters_by_tower(self) -> dict[str, int]:
+        """Parameters of each tower by its name, and of the rest under ""; towers of one name are summed."""
+        sums: dict[str, int] = {}
+        for tower in self.towers:
+            sums[tower.name] = sums.get(tower.name, 0) + tower.parameters
+        return {**sums, "": self.parameters - sum(sums.values())}
 
     def parameters_by_part(self) -> dict[Part, int]:
         """Parameters of each part that has any; their sum is `parameters`."""

@@ -29,9 +29,17 @@ class Module(Value):
     On a rank of a layout, the module processes one `split`-th of a step's new tokens, and `copies` ranks of a stage
     hold the same weights. `frozen`: its weights are not trained. `idle`: it has weights, but a step of text alone skips
     it. `format`: format of its matrices, where it differs from that of its part.
+
+    `stream`: the inputs that it runs over: "" for the tokens of a step, else those of a tower, such as `images`; a step
+    without any skips it. `positions`: number of positions of each input, where it is not that of the input itself: a
+    stage of a vision model at a lower resolution, a pooled output (1). `runs`: number of independent pieces of that
+    many positions in each input, such as the windows of an image.
     """
 
     name: str
+    stream: str = ""
+    positions: int | None = None
+    runs: int = 1
     split: Count = 1
     copies: Count = 1
     frozen: bool = False
@@ -152,6 +160,11 @@ class Attention(Module):
     published code multiplies queries and keys once for each half of the values, which only `torch` counting follows.
     `keeps_all`: the published code caches all keys, including those outside the window, which likewise only `torch`
     counting follows.
+
+    `causal`: a token sees earlier ones only; otherwise all of its sequence, its window (half of it on either side) or
+    its chunk, and nothing is cached. `keys`: number of keys that each input has of its own, where they are not those of
+    the queries: latents of a resampler, text of an image generator. `reads`: the stream whose positions the keys are,
+    as `source`, the encoder's output that a decoder attends to; they are cached.
     """
 
     heads: int
@@ -166,6 +179,9 @@ class Attention(Module):
     keeps_all: bool = False
     sinks: bool = False
     borrowed: bool = False
+    causal: bool = True
+    keys: int | None = None
+    reads: str = ""
 
     @property
     def parameters(self) -> int:
@@ -179,8 +195,14 @@ class Attention(Module):
 
     @property
     def cache_width(self) -> int:
-        """Elements per token that this layer adds to the cache."""
-        return 0 if self.borrowed else self.kv_width
+        """Elements per token that this layer adds to the cache; none for keys of fixed number, which are a state."""
+        cached = (self.causal or self.reads) and self.keys is None
+        return self.kv_width if cached and not self.borrowed else 0
+
+    @property
+    def state(self) -> int:
+        """Elements per sequence of the keys and values of an encoder's output, where its length is fixed."""
+        return self.kv_width * self.keys if self.reads and self.keys is not None else 0
 
 
 @record(frozen=True, kw_only=True, eq=False)
@@ -494,6 +516,50 @@ class Conv(Module):
     def state(self) -> int:
         """State elements per sequence."""
         return self.channels * (self.kernel - 1)
+
+
+@record(frozen=True, kw_only=True, eq=False)
+class Convolution(Module):
+    """A convolution over time, an image or a video: `outputs` channels at every position from `kernel` taps.
+
+    W [outputs, inputs / groups, taps]; `kernel` is the product of its sides. `positions` of the module are those of
+    its output. `stride`: positions of the input for each of the output. `transposed`: every position of the input,
+    which `positions` then counts, adds to `stride` of the output. Nothing is kept between steps (`Conv` is the causal
+    kind, with a state).
+    """
+
+    inputs: int
+    outputs: int
+    kernel: int
+    groups: int = 1
+    stride: int = 1
+    bias: bool = False
+    transposed: bool = False
+    part: Part = "ffn"
+
+    @property
+    def matrix(self) -> int:
+        return self.inputs * self.outputs // self.groups * self.kernel
+
+    @property
+    def parameters(self) -> int:
+        return self.matrix + (self.outputs if self.bias else 0)
+
+
+@record(frozen=True, kw_only=True, eq=False)
+class Learned(Module):
+    """`rows` learned vectors of `width`: a class token, a table of positions, a scale of each channel.
+
+    They are added to the stream of `width` or multiplied with it (`applied`); otherwise they have no work of their own.
+    """
+
+    width: int
+    rows: int = 1
+    applied: bool = True
+
+    @property
+    def parameters(self) -> int:
+        return self.rows * self.width
 
 
 @record(frozen=True, kw_only=True, eq=False)

@@ -169,7 +169,7 @@ def uniform(chosen: Format) -> Precision:
 
 PARTS_OF: KindTable[OfKind[Part]] = KindTable("roles", m.Module)
 """Kind of module → the role of its weights."""
-PARTS_OF.add(lambda x: x.part, m.Linear)
+PARTS_OF.add(lambda x: x.part, m.Linear, m.Convolution)
 PARTS_OF.add(lambda _: "experts", m.Experts, m.ExpertLinear)
 PARTS_OF.add(lambda _: "router", m.Router)
 PARTS_OF.add(lambda _: "attention", m.LatentAttention, m.RelativeBias)
@@ -177,7 +177,7 @@ PARTS_OF.add(lambda _: "embedding", m.Embedding)
 PARTS_OF.add(
     lambda _: "other", m.Norm, m.Rope, m.Attention, m.Indexer, m.Compressor, m.CompressedAttention, m.Activation, m.Add,
     m.Gate, m.Mix, m.Conv, m.SelectiveScan, m.StateSpace, m.DeltaRule, m.LinearAttention, m.GatedRecurrence,
-    m.TokenShift, m.Delay, m.DepthAttention, m.Wkv, m.MatrixMemory, m.Collective,
+    m.TokenShift, m.Delay, m.DepthAttention, m.Wkv, m.MatrixMemory, m.Collective, m.Learned,
 )  # fmt: skip
 
 

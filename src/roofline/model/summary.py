@@ -15,11 +15,11 @@ from roofline.model.model import Model
 GROUPS: KindTable[str] = KindTable("groups of modules", m.Module)
 """Kind of module → the group of ops that plots draw it in."""
 for _group, _kinds in (
-    ("matmul", (m.Linear, m.Router, m.Indexer, m.RelativeBias)),
+    ("matmul", (m.Linear, m.Router, m.Indexer, m.RelativeBias, m.Convolution)),
     ("attention", (m.Attention, m.LatentAttention, m.CompressedAttention)),
     ("experts", (m.Experts, m.ExpertLinear)), ("norm", (m.Norm,)), ("embedding", (m.Embedding,)),
     ("communication", (m.Collective,)),
-    ("elementwise", (m.Activation, m.Add, m.Gate, m.Rope, m.Mix, m.TokenShift, m.Delay, m.DepthAttention)),
+    ("elementwise", (m.Activation, m.Add, m.Gate, m.Rope, m.Mix, m.TokenShift, m.Delay, m.DepthAttention, m.Learned)),
     ("scan", (m.Conv, m.SelectiveScan, m.StateSpace, m.DeltaRule, m.LinearAttention, m.GatedRecurrence, m.Compressor)),
     ("scan", (m.Wkv, m.MatrixMemory)),
 ):  # fmt: skip
@@ -61,7 +61,8 @@ def _slides(window: int | None) -> str:
 
 
 WORDS.add(lambda x: f"{whole(x.inputs)} → {whole(x.outputs)}", m.Linear)
-WORDS.add(lambda x: f"{whole(x.rows)} × {whole(x.width)}", m.Embedding)
+WORDS.add(lambda x: f"{whole(x.rows)} × {whole(x.width)}", m.Embedding, m.Learned)
+WORDS.add(lambda x: f"{whole(x.inputs)} → {whole(x.outputs)}, {counted(x.kernel, 'tap')}", m.Convolution)
 WORDS.add(
     lambda x: f"{x.heads} heads, latent {x.rank} + {x.rope}{_best(x.select)}{_slides(x.window)}", m.LatentAttention
 )

@@ -32,7 +32,7 @@ from roofline.inference.settings import Setup, broadcast, question, setup
 from roofline.inference.span import Span, exactly, shaped
 from roofline.inference.step import check_context
 from roofline.model.images import Images
-from roofline.model.load import Source, model_of
+from roofline.model.load import Source, decoder_of
 from roofline.model.model import Model
 from roofline.serving.drafting import MOST_IN_FLIGHT, memory_with, sequences_held
 from roofline.serving.energy import PhasePool, SteadyLoad, pools_spending, rounded
@@ -230,7 +230,7 @@ def pools(
     images: Images | None = None, bill: Bill | None = None,
 ) -> Pools:  # fmt: skip
     """Predict disaggregated serving: `serve` with replicas that do one phase each."""
-    return pools_serving(model_of(model), where, load.needed(), pools, speculation, images, bill)
+    return pools_serving(decoder_of(model), where, load.needed(), pools, speculation, images, bill)
 
 
 def _pair(model: Model, requests: ServedLoad, where: Where, pools: PoolSizes, bill: Bill | None) -> Pair:

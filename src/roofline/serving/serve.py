@@ -17,7 +17,7 @@ from roofline.inference.generate import Speculation
 from roofline.inference.settings import Setup, broadcast, question, setup
 from roofline.inference.step import check_context
 from roofline.model.images import Images
-from roofline.model.load import Source, model_of
+from roofline.model.load import Source, decoder_of
 from roofline.model.model import Model
 from roofline.serving.pools import Pools, pools_serving
 from roofline.serving.requests import requests_of
@@ -81,8 +81,8 @@ def serve(
             raise InputError("formula", "false, with prefill_layout", "one pool, or the formula")
         if rounds is not None:
             raise InputError("rounds", "with prefill_layout", "one pool")
-        return pools_serving(model_of(model), where, load, pools, speculation, images, bill)
-    return serving(setup(model_of(model), where, bill), load, how, speculation, images)
+        return pools_serving(decoder_of(model), where, load, pools, speculation, images, bill)
+    return serving(setup(decoder_of(model), where, bill), load, how, speculation, images)
 
 
 def serving(

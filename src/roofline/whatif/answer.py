@@ -18,7 +18,7 @@ from roofline.inference.bill import Bill
 from roofline.inference.deployment import Deployment, Machine, listed_machines, machine_chip
 from roofline.inference.fit import Fit, fit
 from roofline.inference.memory import Memory
-from roofline.model.load import Source, model_of
+from roofline.model.load import Source, decoder_of
 from roofline.model.model import Model
 from roofline.serving.serve import serve
 from roofline.serving.server import Serving
@@ -218,7 +218,7 @@ def answer(
     machine before it is worked out.
     Raises InputError for invalid settings.
     """
-    built = model_of(model)
+    built = decoder_of(model)
     prompt, output = usual_lengths(built, load.input, load.output_tokens)
     asked = Load(prompt, output, input_cv=load.input_cv, output_cv=load.output_cv)
     kept = Limits(**vars(limits))

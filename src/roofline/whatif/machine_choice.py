@@ -25,7 +25,7 @@ from roofline.declared.question import group, question
 from roofline.declared.result import Figured, Result, Units
 from roofline.inference.bill import Bill
 from roofline.inference.deployment import Machine, is_several, listed_machines, machine_chip
-from roofline.model.load import Source, model_of
+from roofline.model.load import Source, decoder_of
 from roofline.model.model import Model
 from roofline.whatif.answer import AnsweredSLO, why_no_plan
 from roofline.whatif.search.demand import Limits, UnderLimits
@@ -202,7 +202,7 @@ def machines(
     `progress` is called with each machine before it is worked out.
     Raises InputError for settings that every machine refuses.
     """
-    built, load = model_of(model), demand.load()
+    built, load = decoder_of(model), demand.load()
     if reading_speed and limits.tpot != AnsweredSLO.tpot:
         raise InputError("tpot", limits.tpot, "no other limit beside reading_speed, which is one on TPOT")
     kept = Limits(**vars(limits) | ({"tpot": READING_S} if reading_speed else {}))

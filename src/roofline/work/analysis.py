@@ -19,6 +19,7 @@ from roofline.model.load import Source, model_of
 from roofline.model.model import Model
 from roofline.model.precision import Precision
 from roofline.work.counting import Counting, counting_named
+from roofline.work.lower import fed
 from roofline.work.ops import Op
 from roofline.work.step import Queries, Step
 from roofline.work.traffic import Moved, Traffic, traffic_named
@@ -124,12 +125,15 @@ class Analysis(Result):
 
     @cached_property
     def ops(self) -> tuple[OpCost, ...]:
-        """The ops in order: embedding, the blocks' (once for each distinct block), head."""
+        """The ops in order: towers, embedding, the blocks' (once for each distinct block), head."""
         model, step = self.model, self.step
         rows = [OpCost(b.name, n, op, self) for b, n in model.blocks for op in step_ops(b.modules, step)]
         if self.counting.layers_only or self.traffic.layers_only:
             return tuple(rows)
-        before = [OpCost("embedding", 1, op, self) for op in step_ops(model.embedding, step, whole=False)]
+        towers = [(f"{t.name} {b.name}", n, op) for t in model.towers for b, n in t.blocks for op in
+                  step_ops(b.modules, step)]  # fmt: skip
+        before = [OpCost(name, n, op, self) for name, n, op in towers]
+        before += [OpCost("embedding", 1, op, self) for op in step_ops(model.embedding, step, whole=False)]
         after = [OpCost("head", 1, op, self) for op in step_ops(model.head, step, whole=False)]
         return (*before, *rows, *after)
 
@@ -215,6 +219,7 @@ def analyze(
     how, what = counting_named(counting), traffic_named(traffic)
     base = step.precision if isinstance(step, Training) else built.precision
     built, formats = formats_of(built, precision, base)
+    step = fed(built, step)
     if how.all_logits:
         step = step.with_logits("all")
     if step.shape and not _fits(Analysis(built, step.largest(), how, what, formats)):

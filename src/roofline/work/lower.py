@@ -6,19 +6,23 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from roofline.declared.maths import Count, ceil_div, experts_visited, half, is_array, least, no_more, some
+from roofline.declared.maths import Count, ceil_div, experts_visited, half, is_array, least, most, no_more, some
 from roofline.declared.question import Settings
 from roofline.model import modules as m
 from roofline.model.kind_table import KindTable
-from roofline.model.model import chosen
+from roofline.model.model import Model, chosen
 from roofline.model.popularity import popular_visited
 from roofline.work import ops as o
 from roofline.work.step import (
+    AnyStep,
+    Beside,
     Queries,
     Step,
     View,
     adds_one,
     decodes,
+    in_stream,
+    inputs_alone,
     lengths_alone,
     logits_alone,
     query_pairs,
@@ -26,8 +30,11 @@ from roofline.work.step import (
     tokens_and_phase,
     whole_step,
 )
+from roofline.work.step import replace as changed
 
 Ops = Callable[[Any, Step], Iterator[o.Op]]
+SOURCE = "source"
+"""The stream of the sequence that an encoder reads for a decoder."""
 GRIFFIN = 9
 """FLOPs a token and channel: Λ·r, exp, √(1 − a²) of three, two products, a·h, add (arXiv:2402.19427, eq. 1–4)."""
 RWKV = 23
@@ -64,19 +71,53 @@ def lowers(kind: type[m.Module], sees: View[Step]) -> Callable[[Ops], Ops]:
 def lower(module: m.Module, step: Step) -> tuple[o.Op, ...]:
     """The ops of one module at a step, in the order they run; on a rank of a layout, of its share of the tokens.
 
-    An idle module has none, since every step is text only.
+    An idle module has none, since every step is text only, and neither has a module of a stream that has no new inputs.
     """
     if module.idle:
         return ()
+    if module.stream != step.stream:
+        step = step.of(module.stream)
+    if not step.queries:
+        return ()
+    if module.positions is not None:
+        step = step.at(module.positions, module.runs)
     ops = LOWERINGS[type(module)].ops(module, step.shared(module.split))
     return tuple(ops) if module.format is None else tuple(replace(op, format=module.format) for op in ops)
 
 
 def view_of(module: m.Module) -> View[Step]:
     """The view of a step that determines how long a module takes: for the head the logits, else that of its kind."""
-    if isinstance(module, m.Linear) and module.part == "head":
-        return logits_alone
-    return LOWERINGS[type(module)].sees
+    if module.positions is not None:
+        sees: View[Step] = inputs_alone
+    elif isinstance(module, m.Linear) and module.part == "head":
+        sees = logits_alone
+    else:
+        sees = LOWERINGS[type(module)].sees
+    return in_stream(module.stream, sees) if module.stream else sees
+
+
+def fed(model: Model, step: AnyStep) -> AnyStep:
+    """The step with the inputs of a model's towers, where the config fixes them and the step does not name them.
+
+    An encoder reads its fixed number of positions for every new sequence. One whose length is not fixed reads the
+    prompt, and its decoder begins with one token. Inputs of fixed size, as images of a classifier, have as many
+    positions, whatever the step says. A tower that reads images or sound beside text reads none.
+    """
+    if model.positions is not None:
+        step = changed(step, tuple(Queries(0, model.positions, q.count) for q in step.queries))
+    named = {other.stream for other in step.beside}
+    for tower in model.towers:
+        if tower.stream in named or tower.stream != SOURCE:
+            continue
+        fixed = tower.positions
+        read = [(q, no_more(q.cached, 0), q.cached + q.new if fixed is None else fixed) for q in step.queries]
+        source = tuple(Queries((1 - begins) * size, begins * size, q.count) for q, begins, size in read)
+        queries = step.queries
+        if fixed is None:
+            queries = tuple(Queries(q.cached, begins + (1 - begins) * q.new, q.count) for q, begins, _ in read)
+        step = changed(step, queries, beside=(*step.beside, Beside(SOURCE, source)))
+        named.add(SOURCE)
+    return step
 
 
 @lowers(m.Embedding, tokens_alone)
@@ -122,10 +163,18 @@ def _rope(r: m.Rope, step: Step) -> Iterator[o.Op]:
 
 @lowers(m.Attention, whole_step)
 def _attention(a: m.Attention, step: Step) -> Iterator[o.Op]:
-    """The queries, keys and values of new tokens are inputs; older keys and values come from the cache."""
+    """The queries, keys and values of new tokens are inputs; older keys and values come from the cache.
+
+    Keys of another stream are all inputs in the step that reads it, and come from the cache afterwards.
+    """
     t = step.tokens
+    if a.reads or a.keys is not None:
+        yield _cross_attention(a, step)
+        return
     square = step.square_pairs
     picked, read = a.select, step.cache_reads(a.window, a.chunk)
+    if not a.causal:
+        read = 0
     if picked is not None:
         read = least(read, step.reads(lambda q: least(q.cached, q.new * picked * a.block)))
     yield o.Attend(
@@ -133,24 +182,71 @@ def _attention(a: m.Attention, step: Step) -> Iterator[o.Op]:
         kv_heads=a.kv_heads, qk_dim=a.head_dim, v_dim=a.v_head_dim, keys_per_value=2 if a.differential else 1,
         sequences=step.sequences, tokens=t, kv_tokens=step.cached_tokens + step.new_tokens,
         pairs=step.share(step.total(lambda q: attended_pairs(a, q))), square=square,
-        kept_pairs=step.kept_pairs(None if a.keeps_all else a.window or a.chunk), vector=a.parameters,
+        kept_pairs=_reference_pairs(a, step), vector=a.parameters,
         input=a.heads * a.head_dim * t + a.kv_width * step.new_tokens, output=a.heads * a.v_head_dim * t,
         cache_read=a.kv_width * read, cache_write=a.cache_width * t,
         scratch=2 * a.heads * square,
     )  # fmt: skip
 
 
+def _reference_pairs(a: m.Attention, step: Step) -> Count:
+    """Pairs that the published code multiplies: those with all kept keys, or of whole pieces without a mask."""
+    if not a.causal and a.chunk is not None:
+        return step.share(step.total(lambda q: attended_pairs(a, q)))
+    return step.kept_pairs(None if a.keeps_all or not a.causal else a.window or a.chunk)
+
+
+def _cross_attention(a: m.Attention, step: Step) -> o.Op:
+    """Attention to keys that are not those of the queries: a fixed number, or the positions of another stream."""
+    t, read = step.tokens, step.read(a.reads)
+    if a.keys is not None:  # of every sequence, made in its first step
+        begins = [no_more(q.cached, 0) if a.reads else 1 for q in step.queries]
+        read = tuple(Queries((1 - b) * a.keys, b * a.keys, q.count) for q, b in zip(step.queries, begins, strict=True))
+    if len(read) != len(step.queries):  # one length for all
+        first = read[0] if read else Queries(0, 0)
+        read = tuple(Queries(first.cached, first.new, q.count) for q in step.queries)
+    keys = [r.cached + r.new for r in read]
+    asked = list(zip(step.queries, read, keys, strict=True))
+    pairs: Count = step.share(sum(q.count * q.new * k for q, _, k in asked))
+    new: Count = sum(q.count * r.new for q, r, _ in asked)
+    old: Count = sum(q.count * r.cached for q, r, _ in asked)
+    seen = changed(step, tuple(Queries(most(k - q.new, 0), q.new, q.count) for q, _, k in asked), beside=())
+    return o.Attend(
+        name=a.name, step=seen, pairs_of=lambda q: q.new * (q.cached + q.new if a.keys is None else a.keys),
+        heads=a.heads, kv_heads=a.kv_heads, qk_dim=a.head_dim, v_dim=a.v_head_dim, sequences=step.sequences, tokens=t,
+        kv_tokens=new + old, pairs=pairs, square=pairs, kept_pairs=pairs,
+        input=a.heads * a.head_dim * t + a.kv_width * new, output=a.heads * a.v_head_dim * t,
+        cache_read=a.kv_width * old, cache_write=a.kv_width * new if a.reads else 0, scratch=2 * a.heads * pairs,
+    )  # fmt: skip
+
+
 def attended_pairs(a: m.Attention, q: Queries) -> Count:
     """Query-key pairs of one query: within its window or chunk, or within its own block and the selected ones.
+
+    Without a causal mask: all of the sequence, a window with half of it on either side, or whole chunks.
 
     For k blocks of B tokens in all, token i (from 0) sees i mod B + 1 tokens of its own block and B·min(⌊i / B⌋, k − 1)
     others.
     """
+    if not a.causal:
+        return _both_sides(a, q)
     if a.select is None or a.block == 1:
         ends = [most_seen for most_seen in (a.window, a.select) if most_seen is not None]
         return query_pairs(q, min(ends, default=None), a.chunk)
     others = _entries_seen(Queries(q.cached - 1, q.new), a.block, a.select - 1)
     return query_pairs(q, chunk=a.block) + a.block * others
+
+
+def _both_sides(a: m.Attention, q: Queries) -> Count:
+    """Query-key pairs of one query without a causal mask: T², Σ chunks², or Σ min(i, w) + min(T − 1 − i, w) + 1."""
+    length = q.cached + q.new
+    if a.chunk is not None:
+        rest = q.new % a.chunk
+        return (q.new // a.chunk) * a.chunk * a.chunk + rest * rest
+    if a.window is None:
+        return q.new * length
+    side = least(a.window // 2, length - 1)  # keys on one side of a token in the middle
+    return q.new * (2 * side + 1) - side * (side + 1)
 
 
 def expands(a: m.LatentAttention, q: Queries) -> Count:
@@ -478,6 +574,32 @@ def _conv(v: m.Conv, step: Step) -> Iterator[o.Op]:
         kernel=v.kernel, width=v.width, padding=padding, dynamic=some(v.dynamic),
         vector=v.parameters, input=moved + taps, output=moved, **_state(v.state, step),
     )  # fmt: skip
+
+
+@lowers(m.Convolution, tokens_alone)
+def _convolution(v: m.Convolution, step: Step) -> Iterator[o.Op]:
+    """A product of every output position with its taps; channel by channel, a pass over the input."""
+    t = step.tokens
+    wide, narrow = (1, v.stride) if v.transposed else (v.stride, 1)
+    moved: Settings = {"input": v.inputs * t * wide, "output": v.outputs * t * narrow}
+    if v.groups == v.inputs and v.groups > 1:
+        yield o.Convolve(
+            name=v.name, store="activations", tokens=t, sequences=step.sequences, channels=v.outputs, kernel=v.kernel,
+            width=1, padding=0, dynamic=False, vector=v.parameters, **moved,
+        )  # fmt: skip
+        return
+    yield o.MatMul(
+        name=v.name, part=v.part, m=t, k=v.kernel * v.inputs // v.groups, n=v.outputs // v.groups, groups=v.groups,
+        bias=v.bias, frozen=v.frozen, weight=v.matrix, vector=v.outputs if v.bias else 0, **moved,
+    )  # fmt: skip
+
+
+@lowers(m.Learned, tokens_alone)
+def _learned(l: m.Learned, step: Step) -> Iterator[o.Op]:
+    """One product or sum for each value of the stream, beside its neighbour's."""
+    if l.applied:
+        moved = l.width * step.tokens
+        yield o.Scale(name=l.name, rides=True, elements=moved, gates=0, vector=l.parameters, input=moved, output=moved)
 
 
 @lowers(m.SelectiveScan, lengths_alone)

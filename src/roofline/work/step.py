@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from roofline.declared.arrays import np
 from roofline.declared.checks import count, lengths_differ
+from roofline.declared.checks import count as count_of
 from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.kinds import NewTokens, PhaseName, QueryTokens, Sequences, Tokens, TokensOrNone
 from roofline.declared.maths import Count, ceil_div, half, is_array, least, most, no_more, where
@@ -37,6 +38,18 @@ class Queries:
     count: Count = 1
 
 
+@dataclass(frozen=True)
+class Beside:
+    """What a step reads beside its tokens: the queries of another `stream` of the model.
+
+    Streams are named by the towers of a model: `images`, `sound`, or `source`, the sequence that an encoder reads for
+    a decoder. Positions that were processed in an earlier step are `cached`.
+    """
+
+    stream: str
+    queries: tuple[Queries, ...]
+
+
 @group
 @dataclass(frozen=True, init=False)
 class Step:
@@ -48,13 +61,16 @@ class Step:
     Step(cached=array, new=1, batch=32)    a sweep: arrays broadcast, every element is a step of its own
 
     `logits`: the tokens that the head runs for: the `last` of each query or `all`. `parts`: ranks of a layout that
-    share the new tokens; sums over the queries are then those of one rank, rounded up.
+    share the new tokens; sums over the queries are then those of one rank, rounded up. `beside`: the queries of other
+    streams, such as the patches of images. `stream`: the stream whose positions the queries are; "" for tokens.
     Raises InputError for negative, fractional, missing or unequal entries.
     """
 
     queries: tuple[Queries, ...]
     logits: Logits
     parts: Count
+    beside: tuple[Beside, ...]
+    stream: str
 
     def __init__(
         self,
@@ -81,6 +97,8 @@ class Step:
         object.__setattr__(self, "queries", _merged(checked))
         object.__setattr__(self, "logits", logits)
         object.__setattr__(self, "parts", 1)
+        object.__setattr__(self, "beside", ())
+        object.__setattr__(self, "stream", "")
         try:
             self.shape  # noqa: B018
         except ValueError:
@@ -89,7 +107,7 @@ class Step:
 
     def __add__(self, other: Step) -> Step:
         """Combine the queries of two steps."""
-        return replace(self, (*self.queries, *other.queries))
+        return replace(self, (*self.queries, *other.queries), beside=(*self.beside, *other.beside))
 
     def with_logits(self, logits: Logits) -> Step:
         """A copy with logits for the `last` token of each query or for `all`."""
@@ -108,7 +126,37 @@ class Step:
         up."""
         if isinstance(replicas, int) and replicas == 1:
             return self
-        return replace(self, tuple(Queries(q.cached, q.new, ceil_div(q.count, replicas)) for q in self.queries))
+        return replace(self, _divided(self.queries, replicas), beside=tuple(
+            Beside(other.stream, _divided(other.queries, replicas)) for other in self.beside
+        ))  # fmt: skip
+
+    def reading(self, stream: str, positions: Count, count: Count = None, *, cached: Count = 0) -> Step:
+        """The step with `count` inputs of `positions` positions each in another stream: one for each query by default.
+
+        `cached`: positions that an earlier step processed. Raises InputError for numbers that are not whole.
+        """
+        many = self.sequences if count is None else count_of(f"{stream} inputs", count, 1)
+        new = count_of(f"{stream} positions", positions)
+        entry = Queries(count_of(f"cached {stream} positions", cached), new, many)
+        return replace(self, beside=(*self.beside, Beside(stream, (entry,))))
+
+    def read(self, stream: str) -> tuple[Queries, ...]:
+        """What the step reads of another stream, new and cached."""
+        return tuple(q for other in self.beside if other.stream == stream for q in other.queries)
+
+    def of(self, stream: str) -> Step:
+        """The step of one stream: its new positions as the queries. Without any, the step has no queries."""
+        if stream == self.stream:
+            return self
+        there = [q for q in self.read(stream) if is_array(q.new) or not isinstance(q.new, int) or q.new]
+        queries = tuple(
+            Queries(q.cached, most(q.new, 1), q.count * no_more(1, q.new)) if is_array(q.new) else q for q in there
+        )
+        return replace(self, queries, "all", beside=(), stream=stream)
+
+    def at(self, positions: int, runs: int = 1) -> Step:
+        """The step of a module that runs over `positions` positions in each of `runs` pieces of every new input."""
+        return replace(self, tuple(Queries(0, positions, q.count * runs * no_more(1, q.new)) for q in self.queries))
 
     def shared(self, parts: Count) -> Step:
         """The share of one of `parts` ranks: its part of the new tokens, and all cached tokens."""
@@ -121,6 +169,8 @@ class Step:
     # -- sums over the queries -------------------------------------------------------------------------------------
     def total(self, each: Callable[[Queries], Count]) -> Count:
         """Σ over the queries of count · each(query)."""
+        if not self.queries:
+            return 0
         first, *rest = self.queries
         result = first.count * each(first)
         for query in rest:
@@ -237,16 +287,25 @@ class Step:
     @cached_property
     def shape(self) -> tuple[int, ...]:
         """The broadcast shape of the arrays in the step, () where it holds none."""
-        values = (self.parts, *(v for q in self.queries for v in (q.cached, q.new, q.count)))
-        shapes = [v.shape for v in values if is_array(v)]
+        shapes = [v.shape for v in self.numbers if is_array(v)]
         if not shapes:
             return ()
         return np.broadcast_shapes(*shapes)
 
+    @property
+    def numbers(self) -> tuple[Count, ...]:
+        """Every number of the step: those of its queries in all streams, and the ranks that share them."""
+        queries = (*self.queries, *(q for other in self.beside for q in other.queries))
+        return (self.parts, *(v for q in queries for v in (q.cached, q.new, q.count)))
+
     def mapped(self, each: Callable[[Count], Count]) -> Step:
         """Apply `each` to every number of the queries, and to the number of ranks that share them."""
-        queries = tuple(Queries(each(q.cached), each(q.new), each(q.count)) for q in self.queries)
-        return replace(self, queries, parts=each(self.parts))
+
+        def all_of(queries: tuple[Queries, ...]) -> tuple[Queries, ...]:
+            return tuple(Queries(each(q.cached), each(q.new), each(q.count)) for q in queries)
+
+        beside = tuple(Beside(other.stream, all_of(other.queries)) for other in self.beside)
+        return replace(self, all_of(self.queries), parts=each(self.parts), beside=beside)
 
     def largest(self) -> Step:
         """The step with the largest value of each array, an upper bound on the cost of all elements."""
@@ -324,6 +383,14 @@ def step_of(phase: str, batch: Count, tokens: Count) -> Step:
     return prefill(batch, tokens) if phase == "prefill" else decode(batch, tokens)
 
 
+def read_whole(batch: Count = 1, tokens: Count = None) -> Step:
+    """`batch` inputs of `tokens` positions each that an encoder reads, with an output for every position.
+
+    Numbers may be arrays, which broadcast. Raises InputError for numbers that are not whole or out of range.
+    """
+    return prefill(batch, tokens, logits="all")
+
+
 # -- what a module sees of a step ----------------------------------------------------------------------------------
 View = Callable[[AnyStep], AnyStep]
 """A function that reduces a step to what determines a module's time: steps with equal views are timed once."""
@@ -331,7 +398,7 @@ View = Callable[[AnyStep], AnyStep]
 
 def tokens_alone(step: AnyStep) -> AnyStep:
     """All new tokens as one query: the view of a product, a norm or a sum."""
-    return replace(step, (Queries(0, step.new_tokens, 1),))
+    return replace(step, (Queries(0, step.new_tokens, 1),), beside=())
 
 
 def adds_one(q: Queries) -> Count:
@@ -348,19 +415,30 @@ def tokens_and_phase(step: AnyStep) -> AnyStep:
     """The new tokens as one query, or one query each in a decode step, which selects an exchange's kernel."""
     decoding = decodes(step)
     alone, tokens = where(decoding == 1, 1, step.new_tokens), where(decoding == 1, step.new_tokens, 1)
-    return replace(step, (Queries(decoding, alone, tokens),))
+    return replace(step, (Queries(decoding, alone, tokens),), beside=())
 
 
 def logits_alone(step: AnyStep) -> AnyStep:
     """The tokens whose logits are computed, each as one query."""
     if step.logits == "all":
         return tokens_alone(step)
-    return replace(step, (Queries(0, 1, step.sequences),))
+    return replace(step, (Queries(0, 1, step.sequences),), beside=())
 
 
 def lengths_alone(step: AnyStep) -> AnyStep:
     """The queries without cached tokens, only marked as continued or not: the view of a recurrence."""
-    return replace(step, tuple(Queries(no_more(1, q.cached), q.new, q.count) for q in step.queries))
+    return replace(step, tuple(Queries(no_more(1, q.cached), q.new, q.count) for q in step.queries), beside=())
+
+
+def inputs_alone(step: AnyStep) -> AnyStep:
+    """The new inputs without their lengths: the view of a module whose positions are fixed."""
+    return replace(step, tuple(Queries(0, 1, q.count * no_more(1, q.new)) for q in step.queries), beside=())
+
+
+@cache
+def in_stream(stream: str, view: View[Step]) -> View[Step]:
+    """The view of a module of another stream: `view` of the step of that stream."""
+    return lambda step: view(step.of(stream))
 
 
 def whole_step(step: AnyStep) -> AnyStep:
@@ -368,15 +446,26 @@ def whole_step(step: AnyStep) -> AnyStep:
     return step
 
 
+def _divided(queries: tuple[Queries, ...], replicas: Count) -> tuple[Queries, ...]:
+    """The queries of the busiest of `replicas` replicas."""
+    return tuple(Queries(q.cached, q.new, ceil_div(q.count, replicas)) for q in queries)
+
+
 def _is_one(new: Count) -> bool:
     return isinstance(new, int) and new == 1
 
 
 def replace(
-    step: AnyStep, queries: tuple[Queries, ...] | None = None, logits: Logits | None = None, parts: Count = None
+    step: AnyStep,
+    queries: tuple[Queries, ...] | None = None,
+    logits: Logits | None = None,
+    parts: Count = None,
+    beside: tuple[Beside, ...] | None = None,
+    stream: str | None = None,
 ) -> AnyStep:
-    """A copy of the step with other queries, logits or parts, without validation."""
-    given = {"queries": None if queries is None else _merged(queries), "logits": logits, "parts": parts}
+    """A copy of the step with other queries, logits, parts or streams, without validation."""
+    merged = None if queries is None else _merged(queries)
+    given = {"queries": merged, "logits": logits, "parts": parts, "beside": beside, "stream": stream}
     other = object.__new__(type(step))
     kind: Any = type(step)
     for name in _field_names(kind):

@@ -29,6 +29,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "explain": {"model": MODEL, "op": "down_proj"},
     "estimate": PLACE,
     "generate": PLACE,
+    "encode": {**PLACE, "input": 64},
     "fit": {**PLACE, "context": 8192},
     "offload": {**PLACE, "on": ["rtx-4090"], "host": "ryzen-9-7950x"},
     "serve": {**PLACE, "concurrency": 16},

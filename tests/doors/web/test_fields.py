@@ -174,7 +174,17 @@ def test_what_is_no_question_of_time_has_no_law_and_what_is_none_of_cost_no_bill
     timed = {name for name, question in QUESTIONS.items() if "law" in question.body.model_fields} - {"plot"}
     billed = {name for name, question in QUESTIONS.items() if {"bill", "price"} & question.body.model_fields.keys()}
     first = {"answer", "machines"}
-    assert billed - first == {"estimate", "generate", "serve", "train", "sweep", "simulate", "search", "launch"}
+    assert billed - first == {
+        "estimate",
+        "generate",
+        "encode",
+        "serve",
+        "train",
+        "sweep",
+        "simulate",
+        "search",
+        "launch",
+    }
     assert timed - billed == {"timeline", "advice", "remedies", "layouts", "offload", "solve"}
 
 

@@ -7,6 +7,7 @@ COMMANDS = {
     "explain": "MODEL OP [OPTIONS]",
     "fit": "MODEL --on CHIP [OPTIONS]",
     "generate": "MODEL --on CHIP --input TOKENS --output-tokens TOKENS [OPTIONS]",
+    "encode": "MODEL --on CHIP [OPTIONS]",
     "offload": "MODEL --on CHIP ... --host CPU [OPTIONS]",
     "train": "MODEL --on CLUSTER --batch SEQUENCES --tokens TOKENS [OPTIONS]",
     "serve": "MODEL --on CHIP --input TOKENS --output-tokens TOKENS (--concurrency REQUESTS | --rate RATE) [OPTIONS]",

@@ -82,6 +82,11 @@ def generate_answer(asked: b.Body, allowed: Allowed) -> ApiAnswer:
     return rl.generate(**given_fields(asked, allowed))
 
 
+def encode_answer(asked: b.Body, allowed: Allowed) -> ApiAnswer:
+    """`roofline.encode`: a batch of inputs that are read as a whole."""
+    return rl.encode(**given_fields(asked, allowed))
+
+
 def serve_answer(asked: b.Body, allowed: Allowed) -> ApiAnswer:
     """`roofline.serve`: a server in its steady state."""
     return rl.serve(**given_fields(asked, allowed))

@@ -62,6 +62,7 @@ QUESTIONS = MappingProxyType({
     "estimate": ApiQuestion(b.EstimateAsked, a.estimate_answer),
     "explain": ApiQuestion(b.ExplainAsked, a.explain_answer),
     "generate": ApiQuestion(b.GenerateAsked, a.generate_answer),
+    "encode": ApiQuestion(b.EncodeAsked, a.encode_answer),
     "serve": ApiQuestion(b.ServeAsked, a.serve_answer),
     "fit": ApiQuestion(b.FitAsked, a.fit_answer),
     "offload": ApiQuestion(b.OffloadAsked, a.offload_answer, heavy=True),

@@ -28,6 +28,7 @@ from roofline.declared.question import (
 )
 from roofline.declared.trees import JsonValue
 from roofline.inference.bill import Bill, MeanPower
+from roofline.inference.encode import encode
 from roofline.inference.fit import fit
 from roofline.inference.generate import generate
 from roofline.inference.offload import offload
@@ -173,6 +174,13 @@ GenerateAsked = body_of(
     generate, "A static batch on a machine, from its prompts to its last token.",
     usual={"input": 1024, "output_tokens": 256}, largest={"output_tokens": 100_000},
 )  # fmt: skip
+
+
+EncodeAsked = body_of(
+    encode,
+    "A batch of inputs that a model reads as a whole, on a machine.",
+    largest={"passes": 10_000, "frames": 10_000},
+)
 
 
 BATCH: Mapping[str, int] = MappingProxyType({"batch": 1, "input": 1024, "output_tokens": 256})

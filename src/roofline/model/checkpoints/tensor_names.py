@@ -183,13 +183,14 @@ ROUTERS = (
     "gate", "router", "router.proj", "router.gate", "gate.wg", "router_gate", "router.layer", "router.classifier",
 )  # fmt: skip
 PIECES.add(lambda x, block: (Piece(x.matrix, _in(_around_experts(block), *ROUTERS)),), m.Router)
+PIECES.add(lambda x, _: (Piece(x.matrix, ()),), m.Convolution)
 PIECES.add(_latent, m.LatentAttention)
 PIECES.add(lambda x, _: (Piece(x.matrix, TABLE),), m.Embedding)
 PIECES.add(lambda x, _: (Piece(x.matrix, _in(MIXERS, "rel_bias")),), m.RelativeBias)
 PIECES.add(
     lambda x, _: (), m.Norm, m.Rope, m.Attention, m.Indexer, m.Compressor, m.CompressedAttention, m.Activation, m.Add,
     m.Gate, m.Mix, m.Conv, m.SelectiveScan, m.StateSpace, m.DeltaRule, m.LinearAttention, m.GatedRecurrence,
-    m.TokenShift, m.Delay, m.DepthAttention, m.Wkv, m.MatrixMemory, m.Collective,
+    m.TokenShift, m.Delay, m.DepthAttention, m.Wkv, m.MatrixMemory, m.Collective, m.Learned,
 )  # fmt: skip
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from importlib import import_module
 
 from roofline.declared.errors import InputError, nearest
 from roofline.declared.trees import JsonObject, JsonValue
 from roofline.model.adapters import drafts_note
 from roofline.model.checkpoints.quantization import quantised, scheme_of
-from roofline.model.config import Config
+from roofline.model.config import Config, Inputs
 from roofline.model.families import (  # noqa: F401  (importing a lineage registers its families)
     captions,
     classic,
@@ -46,28 +47,37 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
 from roofline.model.families.blocks.layers import MOST_DRAFTS, draft_blocks
 from roofline.model.families.deepseek_reference import named_as_published
 from roofline.model.families.refused import COVERED, NOT_COVERED_YET, REFUSED
-from roofline.model.families.registry import FAMILIES, family
+from roofline.model.families.registry import FAMILIES, TOWERS, WHOLES, complete, family, towers
 from roofline.model.families.wholes import SAME, WRAPPERS, language_model
 from roofline.model.families.wrappers import SECTIONS
 from roofline.model.heads import headed
 from roofline.model.model import Model
 
-__all__ = ["FAMILIES", "SAME", "WRAPPERS", "build", "family"]
+__all__ = ["FAMILIES", "SAME", "TOWERS", "WHOLES", "WRAPPERS", "build", "complete", "family", "towers"]
 
 _DRAFTS = ("num_nextn_predict_layers", "num_mtp_modules", "num_mtp_layers")
+_COUNTED = ("vision_config (not part of the language model)", "audio_config (not part of the language model)")
+"""Notes on sections that are counted where a type has towers."""
 _TRACED = " (of others that transformers has, analyze --traced counts the products)"
 
 
-def build(raw: JsonObject, name: str = "") -> Model:
+def build(raw: JsonObject, name: str = "", inputs: Inputs | None = None) -> Model:
     """Build the model that a config.json describes.
 
-    A multimodal config gives its language model; `not_counted` names its other parts. Missing keys have the defaults of
-    the transformers class for the type, which a note lists. Raises InputError for an unknown model_type, for invalid
-    values, and where only the type is given.
+    A multimodal config gives its language model with the towers beside it; `not_counted` names parts that are not
+    counted. Missing keys have the defaults of the transformers class for the type, which a note lists. `inputs`: sizes
+    of an image, a video or sound that replace those of the config. Raises InputError for an unknown model_type, for
+    invalid values, and where only the type is given.
     """
     if not isinstance(raw, Mapping):
         raise InputError("config", raw, "an object with the keys of a config.json")
-    outer = named_as_published(Config(raw, kind=str(raw.get("model_type"))))
+    if raw.get("model_type") not in (*FAMILIES, *SAME):
+        import_module("roofline.model.families.beyond")
+    if "model_type" not in raw and raw.get("_class_name") in WHOLES:
+        raw = {**raw, "model_type": raw["_class_name"]}
+    outer = named_as_published(Config(raw, kind=str(raw.get("model_type")), own_inputs=inputs))
+    if outer.kind in WHOLES:
+        return _whole(outer, name)
     _refuse(outer)
     given, not_counted = language_model(outer)
     _refuse(given)
@@ -88,8 +98,25 @@ def build(raw: JsonObject, name: str = "") -> Model:
         model, unmatched = quantised(model, scheme)
         c.note(*unmatched)
     c.mark_read(*(key for key, other in c.same_keys if other in c.read))
+    beside = TOWERS.get(str(outer.raw.get("model_type")))
+    if beside is not None and outer is not given:
+        model = replace(model, towers=tuple(beside(outer, model)))
+        not_counted = [text for text in not_counted if text not in _COUNTED]
     warnings = tuple(dict.fromkeys([*_assumed(c), *heads, *c.notes, *given.leftovers()]))
     return replace(model, name=name or model.name, warnings=warnings, not_counted=tuple(not_counted))
+
+
+def _whole(outer: Config, name: str) -> Model:
+    """The model of a config whose family reads all of it."""
+    _refuse_bare(outer, outer)
+    c = outer.of_kind(outer.kind)
+    model, scheme = WHOLES[outer.kind](c), scheme_of(c)
+    if scheme is not None:
+        model, unmatched = quantised(model, scheme)
+        c.note(*unmatched)
+    c.mark_read(*(key for key, other in c.same_keys if other in c.read))
+    warnings = tuple(dict.fromkeys([*_assumed(c), *c.notes, *c.leftovers()]))
+    return replace(model, name=name or model.name, warnings=warnings)
 
 
 _OTHER_LIBRARIES = (

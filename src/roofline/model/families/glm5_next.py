@@ -61,7 +61,7 @@ def _pooled(c: Config, width: int, index: str) -> Modules:
     if not c.flag("index_kpool_always_select_tail", True):
         raise c.error("index_kpool_always_select_tail", "true")
 
-    def pooled(m: Module) -> Module:
+    def at_one(m: Module) -> Module:
         if isinstance(m, LatentAttention):
             return replace(m, pool=pool)
         return replace(m, rate=pool) if isinstance(m, Indexer) else m
@@ -69,4 +69,4 @@ def _pooled(c: Config, width: int, index: str) -> Modules:
     latent = latent_attention(c, bias=c.flag("attention_bias"), index=index, rope=False)
     gates = replicated_product("index_compressor_proj", width, dim)
     compressor = Compressor(name="index_compressor", width=dim, rate=pool, rope=0, normed=False)
-    return with_before((pooled(m) for m in latent), "index_weights_proj", gates, compressor)
+    return with_before((at_one(m) for m in latent), "index_weights_proj", gates, compressor)

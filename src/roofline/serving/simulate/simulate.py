@@ -32,7 +32,7 @@ from roofline.inference.settings import Setup, each, setup
 from roofline.inference.step import check_context
 from roofline.model.adapters import with_lora
 from roofline.model.images import Images, ImageTokens, image_tokens
-from roofline.model.load import Source, model_of
+from roofline.model.load import Source, decoder_of
 from roofline.model.model import Model
 from roofline.serving.drafting import Drafting
 from roofline.serving.energy import PhasePool, SteadyLoad, pools_spending, server_spending
@@ -202,7 +202,7 @@ def simulate(
     """
     if router not in ROUTERS:
         raise not_one_of("router", router, ROUTERS)
-    built = model_of(model)
+    built = decoder_of(model)
     asked = setup(built if lora is None else with_lora(built, lora), where, bill)
     drafting = None if speculation is None else Drafting(asked, speculation)
     seen = None if images is None else image_tokens(asked.model.images, asked.model.name, images)

@@ -33,7 +33,7 @@ from roofline.inference.deployment import is_several, listed_machines
 from roofline.inference.settings import bill_of
 from roofline.kernels.target import mode_named
 from roofline.layout.layout import Layout, layout_named
-from roofline.model.load import Source, model_of
+from roofline.model.load import Source, decoder_of
 from roofline.model.model import Model
 from roofline.serving.requests import LENGTHS
 from roofline.whatif.query.figures import OBJECTIVES, Aim
@@ -209,7 +209,7 @@ def search(
     for name in group_settings(Load):
         if np.shape(getattr(demand, name)):
             raise InputError(name, getattr(demand, name), "one number")
-    space, kinds = _space(model_of(model), choices, bill)
+    space, kinds = _space(decoder_of(model), choices, bill)
     objective = ranking.objective
     if objective is None:
         objective = "chips" if demand.given else "throughput"

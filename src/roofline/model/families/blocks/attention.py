@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from roofline.declared.errors import InputError
 from roofline.model.config import Config
@@ -103,12 +104,13 @@ def attention(
     window: int | None = None,
     chunk: int | None = None,
     sinks: bool = False,
+    causal: bool = True,
 ) -> Modules:
     """Multi-head, grouped-query or multi-query attention with its projections.
 
     `rotary`: rotated dimensions of a head, 0 for none. `gate`: the query projection also produces an output gate.
     `gates`: outputs of a separate gate projection without bias, one for each value or head. `v_dim`: width of a value
-    head where it differs from that of a key. `out_bias` defaults to `bias`.
+    head where it differs from that of a key. `out_bias` defaults to `bias`. `causal`: a token sees no later ones.
     """
     queries, v_dim = d.heads * d.head_dim, v_dim or d.head_dim
     kv = d.kv_heads * (d.head_dim + v_dim)
@@ -121,13 +123,43 @@ def attention(
     parts.append(
         Attention(
             name="attention", heads=d.heads, kv_heads=d.kv_heads, head_dim=d.head_dim, v_head_dim=v_dim,
-            window=window, chunk=chunk, sinks=sinks,
+            window=window, chunk=chunk, sinks=sinks, causal=causal,
         )
     )  # fmt: skip
     if gate:
         parts.append(Gate(name="attention_gate", width=d.heads * v_dim, gates=queries))
     parts += output_gate(d.width, d.heads * v_dim, gates)
     return (*parts, row_product("o_proj", d.heads * v_dim, d.width, bias if out_bias is None else out_bias))
+
+
+def cross_attention(
+    d: Dims, *, bias: bool = False, source: int | None = None, fixed: int | None = None, stream: str = "source",
+    key_bias: bool | None = None,
+) -> Modules:  # fmt: skip
+    """Attention of a decoder to an encoder's output, `source` wide; keys and values are made once per sequence.
+
+    `fixed`: number of positions of the encoder's output, where the config fixes it. `key_bias`: whether keys have a
+    bias, where that differs from queries and values (Whisper).
+    """
+    queries, kv = d.heads * d.head_dim, d.kv_heads * d.head_dim
+    of_keys = bias if key_bias is None else key_bias
+    keys = (
+        replace(
+            column_product("cross_k_proj", source or d.width, kv, of_keys, kv=kv, kv_groups=d.kv_heads), stream=stream
+        ),
+        replace(
+            column_product("cross_v_proj", source or d.width, kv, bias, kv=kv, kv_groups=d.kv_heads), stream=stream
+        ),
+    )
+    return (
+        *keys,
+        column_product("cross_q_proj", d.width, queries, bias),
+        Attention(
+            name="cross_attention", heads=d.heads, kv_heads=d.kv_heads, head_dim=d.head_dim, v_head_dim=d.head_dim,
+            reads=stream, keys=fixed,
+        ),
+        row_product("cross_o_proj", queries, d.width, bias),
+    )  # fmt: skip
 
 
 def output_gate(width: int, values: int, gates: int) -> Modules:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from roofline.inference.cost import Spent
+from roofline.inference.encode import Encoding
 
 
 def cost_lines(result: Spent, width: int = 9, *, assumed: bool = True, token: str = "generated token") -> list[str]:
@@ -25,6 +26,6 @@ def cost_lines(result: Spent, width: int = 9, *, assumed: bool = True, token: st
     return [*lines, *(assumed_lines(result, width) if lines and assumed else [])]
 
 
-def assumed_lines(result: Spent, width: int = 9) -> list[str]:
+def assumed_lines(result: Spent | Encoding, width: int = 9) -> list[str]:
     """The assumptions of the figures, each with its setting."""
     return [f"{'assumed':<{width}}{said}" for said in result.cost_assumptions]

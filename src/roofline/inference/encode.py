@@ -1,0 +1,256 @@
+"""Inputs that a model reads as a whole: texts to embed, images to classify, sound, and latents to denoise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Annotated, ClassVar
+
+from roofline.declared.errors import InputError
+from roofline.declared.groups import Where
+from roofline.declared.kinds import ImageSize, Seconds, Sequences, Switch, Text, Tokens, Whole
+from roofline.declared.maths import Count, least
+from roofline.declared.question import group
+from roofline.declared.result import Flag, Units, Word
+from roofline.declared.spelling import pixels_named
+from roofline.inference.bill import Bill
+from roofline.inference.busy import busy_of, ranks_of
+from roofline.inference.cost import MILLION, Cost, tariff
+from roofline.inference.generate import of_total
+from roofline.inference.memory import Memory
+from roofline.inference.settings import Deployed, Setup, question, setup
+from roofline.inference.span import Span
+from roofline.inference.step import Estimate, step_estimate
+from roofline.model.config import Inputs
+from roofline.model.load import Source, model_of
+from roofline.model.model import Model
+from roofline.work.step import Step, read_whole
+
+PASSES = 28
+"""Denoising steps where none are given: the default of FLUX.1-dev's and Stable Diffusion 3's pipelines in diffusers."""
+SAMPLES_PER_SECOND, SPECTRA_PER_SECOND = 16_000, 100
+"""Sampling rate of speech models, and columns of their spectrograms in a second (a hop of 10 ms)."""
+ENCODED_TOKENS = 512
+"""Tokens of an input where none are given: the longest input of BERT's kind."""
+
+
+@group
+@dataclass(frozen=True)
+class WholeInputs:
+    """Inputs that are read together, and the size of each."""
+
+    batch: Annotated[Sequences, "Inputs that are read together, those of all replicas."] = 1
+    input: Annotated[
+        Tokens | None, "Tokens of each text (512, or the longest that fits); of an image generator, of its prompt."
+    ] = None
+    size: Annotated[
+        ImageSize | None, "Width and height of each image or video, such as `1024x768` (default: the config's)."
+    ] = None
+    frames: Annotated[Whole | None, "Frames of each video (default: the config's)."] = None
+    seconds: Annotated[Seconds | None, "Length of each recording, such as `30s` (default: the config's)."] = None
+    tower: Annotated[
+        Text | None, "Of a larger model, what alone is run: the tower that reads `images`, `sound` or a `source`."
+    ] = None
+    passes: Annotated[Whole | None, "Denoising steps of an image or a video (28)."] = None
+    guidance: Annotated[
+        Switch, "Denoise with and without the prompt and combine both (classifier-free guidance): twice the passes."
+    ] = False
+
+    @property
+    def inputs(self) -> Inputs | None:
+        """The sizes that are given; None where the config's apply."""
+        width, height = (None, None) if self.size is None else pixels_named("size", self.size)
+        seconds = None if self.seconds is None else float(self.seconds)
+        samples, spectra = (
+            (None, None)
+            if seconds is None
+            else (int(seconds * rate) for rate in (SAMPLES_PER_SECOND, SPECTRA_PER_SECOND))
+        )
+        sizes = Inputs(width, height, self.frames, samples, spectra)
+        return None if sizes == Inputs() else sizes
+
+
+@dataclass(frozen=True, repr=False)
+class Encoding(Deployed):
+    """A batch of inputs that a model reads as a whole, in one pass or, where it denoises, in many.
+
+    `positions`: of each input, as the model sees them: tokens, patches, columns. `passes`: forward passes of the batch,
+    guidance included. `latency`: seconds of the batch, kernels and host.
+    """
+
+    SCHEMA: ClassVar[str] = "roofline.encode/1"
+    FIGURES: ClassVar[Units] = {
+        **Deployed.PLACE, "batch": "", "batch_per_replica": "", "positions": "", "passes": "", "latency": "s",
+        "memory": "B", "inputs_per_second": "inputs/s", "inputs_per_second_per_chip": "inputs/s",
+        "positions_per_second": "tokens/s", "usd_per_hour": "USD", "usd_per_million_inputs": "USD", "power": "W",
+        "joules_per_input": "J", "bound": "", "grade": "", "shares": "share", "cost_assumptions": "",
+    }  # fmt: skip
+
+    asked: Setup
+    read: WholeInputs
+
+    @property
+    def batch(self) -> Count:
+        """Inputs that are read together, over all replicas."""
+        return self.read.batch
+
+    @property
+    def batch_per_replica(self) -> Count:
+        """Inputs of the busiest replica."""
+        return self.deployment.share(self.batch)
+
+    @property
+    def positions(self) -> Count:
+        """Positions of each input."""
+        return self.step.queries[0].new
+
+    @property
+    def passes(self) -> int:
+        """Forward passes of a batch: 1, or the denoising steps, twice with guidance."""
+        if "denoise" not in self.model.steps:
+            return 1
+        return (PASSES if self.read.passes is None else self.read.passes) * (2 if self.read.guidance else 1)
+
+    @cached_property
+    def step(self) -> Step:
+        """One pass over the batch."""
+        fixed = self.model.positions
+        if fixed is not None:
+            return read_whole(self.batch, fixed)
+        return read_whole(self.batch, _tokens(self.model) if self.read.input is None else self.read.input)
+
+    @cached_property
+    def one(self) -> Estimate:
+        """The estimate of one pass."""
+        return step_estimate(self.asked, self.step)
+
+    @cached_property
+    def latency(self) -> Span:
+        """Seconds of the batch: every pass with its launches and the engine's host time."""
+        engine, size = self.engine, self.batch_per_replica
+        host = engine.prefill_s + engine.host(size, self.one.share.new_tokens)
+        one = of_total(self.one.total, self.one.plan, host).wider(self.one.plan.unexplained)
+        return one.times(self.passes).shaped(self.one.shape)
+
+    @property
+    def memory(self) -> Memory:
+        """Memory of the fullest rank: weights, the activations of a pass, and the engine's overhead."""
+        return self.one.memory
+
+    @property
+    def fits(self) -> Flag:
+        """Whether that memory is available."""
+        return self.memory.fits
+
+    @property
+    def inputs_per_second(self) -> Count:
+        """Inputs of all replicas per expected second."""
+        return self.batch / self.latency.expected
+
+    @property
+    def inputs_per_second_per_chip(self) -> Count:
+        """Inputs of all replicas per expected second, divided by the chips of the layout."""
+        return self.inputs_per_second / self.asked.layout.chips
+
+    @property
+    def positions_per_second(self) -> Count:
+        """Positions of all inputs per expected second: tokens of texts, patches of images."""
+        return self.inputs_per_second * self.positions
+
+    @cached_property
+    def cost(self) -> Cost:
+        """What the chips take for the batch; replicas without inputs idle."""
+        layout = self.asked.layout
+        ranks = least(self.batch, layout.dp) * ranks_of(self.asked) * self.passes
+        paid = tariff(self.chip, self.asked.bill)
+        return Cost(layout.chips, self.latency.expected, paid, busy=busy_of(self.one.total).times(ranks))
+
+    @property
+    def usd_per_hour(self) -> Count | None:
+        """USD per hour of work; null without a price."""
+        return None if self.cost.usd is None else self.cost.usd / self.cost.seconds * 3600
+
+    @property
+    def usd_per_million_inputs(self) -> Count | None:
+        """USD per 10⁶ inputs; null without a price."""
+        each = self.cost.usd_per(self.batch)
+        return None if each is None else each * MILLION
+
+    @property
+    def power(self) -> Count | None:
+        """Mean watts of all chips while they work, without the site's overhead; null where power is unknown."""
+        joules = self.cost.working_joules
+        return None if joules is None else joules / self.cost.seconds
+
+    @property
+    def joules_per_input(self) -> Count | None:
+        """Joules of the site per input; null where power is unknown."""
+        return self.cost.joules_per(self.batch)
+
+    @property
+    def bound(self) -> Word:
+        """What limits a pass: compute, memory, network or latency."""
+        limits: Word = self.one.bound
+        return limits
+
+    @property
+    def grade(self) -> Word:
+        """How well the constants are known."""
+        grade: Word = self.one.grade
+        return grade
+
+    @property
+    def shares(self) -> Mapping[str, float]:
+        """Share of the expected time of a pass by kind of op, largest first."""
+        return dict(self.one.shares)
+
+    @property
+    def cost_assumptions(self) -> tuple[str, ...]:
+        """The assumptions behind price and power, each with the setting that changes it."""
+        return self.cost.tariff.assumptions
+
+
+def _tokens(model: Model) -> int:
+    """Tokens of a text where none are given."""
+    return ENCODED_TOKENS if model.context is None else min(ENCODED_TOKENS, model.context)
+
+
+@question
+def encode(
+    model: Model | Source,
+    where: Where,
+    read: WholeInputs,
+    *,
+    bill: Bill | None = None,
+) -> Encoding:
+    """Predict how long a model takes for a batch of inputs that it reads as a whole, and what each input costs.
+
+    Returns an `Encoding`, or a `Grid` where a setting is a list. An encoder takes one pass over texts, images or sound;
+    a denoiser takes `passes` of them. A decoder of text embeds its prompt. Of a larger model `tower` alone is run.
+    `model`: a Model, its name, path or config. Numbers may be arrays, which broadcast. Raises InputError for settings
+    that are not understood, sizes that the model does not read, a format that the chip lacks, and a degree that does
+    not divide. Where memory is short, `fits` is false.
+    """
+    built = _sized(model_of(model), read)
+    if "denoise" in built.steps and where.engine is None:
+        where = replace(where, engine="none")
+    return Encoding(setup(built, where, bill), read)
+
+
+def _sized(model: Model, read: WholeInputs) -> Model:
+    """The model for inputs of the sizes that are given, or its tower. Raises InputError for sizes it does not read."""
+    denoises = "denoise" in model.steps
+    for name, given in (("passes", read.passes is not None), ("guidance", read.guidance)):
+        if given and not denoises:
+            raise InputError(name, getattr(read, name), f"no {name}: {model.name} does not denoise")
+    sizes = read.inputs
+    if denoises and read.input is not None:
+        sizes = replace(sizes or Inputs(), tokens=int(read.input))
+    elif read.input is not None and model.positions is not None and read.tower is None:
+        raise InputError("input", read.input, f"none: every input of {model.name} has {model.positions} positions")
+    if sizes is not None:
+        model = model.sized(sizes)
+    if read.tower is not None:
+        model = model.alone(read.tower)
+    return model

@@ -1,0 +1,10 @@
+"""Families of models that are more than decoders of text, and towers: loaded for types that no decoder's family has."""
+
+from __future__ import annotations
+
+from roofline.model.families import (  # noqa: F401  (importing a lineage registers its families)
+    diffusion,
+    encoders,
+    speech,
+    vision_towers,
+)

@@ -1,0 +1,60 @@
+"""Models that hear: Whisper."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from roofline.model.config import MOST_LAYERS, Config
+from roofline.model.families.blocks.attention import attention, cross_attention
+from roofline.model.families.blocks.encoders import at, tower
+from roofline.model.families.blocks.feed_forward import activation, mlp
+from roofline.model.families.blocks.layers import causal_lm, layer
+from roofline.model.families.blocks.norms import layer_norm
+from roofline.model.families.blocks.sizes import Dims
+from roofline.model.families.registry import complete
+from roofline.model.model import Block, Model
+from roofline.model.modules import Activation, Add, Convolution, Embedding, Learned, Linear, Modules
+
+
+@complete("whisper")
+def whisper(c: Config) -> Model:
+    """Whisper (arXiv:2212.04356): two convolutions halve the spectrogram; keys have no bias."""
+    width, act = c.size("d_model"), activation(c, "activation_function", "gelu")
+    positions, mels = c.size("max_source_positions", 1500), c.size("num_mel_bins", 80)
+
+    def sizes(side: str) -> Dims:
+        heads, layers = c.size(f"{side}_attention_heads"), c.size(f"{side}_layers", most=MOST_LAYERS)
+        return Dims(layers, width, heads, heads, width // heads)
+
+    front = Block("front", (
+        *at(2 * positions, (Convolution(name="conv1", inputs=mels, outputs=width, kernel=3, bias=True),)),
+        Convolution(name="conv2", inputs=width, outputs=width, kernel=3, stride=2, bias=True),
+        Activation(name="conv_act", width=width, function="gelu", gated=False),
+        Learned(name="position_embedding", width=width, rows=positions),
+    ))  # fmt: skip
+    e, d = sizes("encoder"), sizes("decoder")
+    heard = mlp(width, c.size("encoder_ffn_dim"), act, gated=False, bias=True)
+    listens = layer("dense", width, _attention(e, causal=False), heard, norm=layer_norm)
+    last = Block("norm", (layer_norm("final_norm", width),))
+    encoder = tower("encoder", "source", width, [front, *[listens] * e.layers, last], positions, quantised=True)
+    written = mlp(width, c.size("decoder_ffn_dim"), act, gated=False, bias=True)
+    cross = cross_attention(d, bias=True, key_bias=False, fixed=positions)
+    attends = (layer_norm("cross_norm", width), *cross, Add(name="cross_residual", width=width))
+    block = layer("dense", width, _attention(d), (), norm=layer_norm)
+    rest = layer("dense", width, (), written, norm=layer_norm)
+    blocks = [Block("dense", (*block.modules, *attends, *rest.modules))] * d.layers
+    table = Embedding(name="position_embedding", rows=c.size("max_target_positions", 448), width=width)
+    model = causal_lm(c, width, blocks, norm=layer_norm, tied=True, before=(table,))
+    return replace(model, towers=(encoder,), steps=("encode", "prefill", "decode"))
+
+
+def _attention(d: Dims, causal: bool = True) -> Modules:
+    """Self-attention of Whisper: queries and values have a bias, keys have none."""
+    first, *rest = attention(d, rotary=0, bias=True, causal=causal)
+    assert isinstance(first, Linear)
+    qv, k = 2 * d.heads * d.head_dim, d.kv_heads * d.head_dim
+    return (
+        replace(first, name="qv_proj", outputs=qv, kv=k),
+        replace(first, name="k_proj", outputs=k, bias=False, kv=k, beside=True),
+        *rest,
+    )

@@ -1,0 +1,32 @@
+"""Text of an encoding: a batch of inputs that a model reads as a whole."""
+
+from __future__ import annotations
+
+from roofline.declared.units import counted, whole
+from roofline.inference.encode import Encoding
+from roofline.views.text.inference.cost import assumed_lines
+from roofline.views.text.inference.estimate import GRADES, chips_text, memory_text, share_text, shares_text, span_text
+
+
+def encoding_text(e: Encoding) -> str:
+    """The figures with their definitions."""
+    passes = f", {e.passes} passes" if e.passes > 1 else ""
+    replicas = share_text(e.batch, e.batch_per_replica, e.deployment.idle(e.batch), e.deployment)
+    lines = [
+        f"{counted(e.batch, 'input')} of {whole(e.positions)} positions{passes}",
+        *([replicas] if replicas else []),
+        "",
+        f"latency  {span_text(e.latency)}",
+        "         until the whole batch is read" + (", all passes" if e.passes > 1 else ""),
+        f"rate     {e.inputs_per_second:,.4g} inputs/s, {e.positions_per_second:,.4g} positions/s on "
+        f"{chips_text(e.deployment)}",
+        f"bound    {e.bound}",
+        f"kernels  {shares_text(e.one)}",
+        f"memory   {memory_text(e.memory)}",
+        f"grade    {e.grade}: {GRADES[e.grade]}",
+    ]
+    if e.usd_per_hour is not None and e.usd_per_million_inputs is not None:
+        lines.append(f"cost     {e.usd_per_hour:,.2f} USD/h, {e.usd_per_million_inputs:,.3g} USD per million inputs")
+    if e.power is not None and e.joules_per_input is not None:
+        lines.append(f"energy   {e.power:,.0f} W, {e.joules_per_input:,.3g} J per input")
+    return "\n".join([*lines, *assumed_lines(e)])

@@ -1,0 +1,162 @@
+"""Cases of models that are more than decoders: what their real classes hold and multiply, and the steps that ask us.
+
+`python nondecoder.py FILE [WORDS…]` scores a file of such cases (`oracle-nondecoder.json`): for each kind how many have
+exact parameters, and exact parameters and FLOPs (`torch` counting); then every miss whose id or kind has one of WORDS.
+`--all` lists all misses.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import roofline as rl
+from roofline.model.config import Inputs
+from roofline.work.step import Step, read_whole
+
+SAMPLES = ("input_values", "audio_values")
+SPECTRA = ("input_features", "audio_features")
+IMAGES = ("pixel_values", "flattened_patches", "pixel_values_videos")
+STREAMS = (("images", IMAGES), ("sound", (*SAMPLES, *SPECTRA)))
+
+
+@dataclass(frozen=True)
+class Score:
+    """How one case went: our parameters less the real ones, and of each step our FLOPs less the real ones.
+
+    `refused`: the line in which we refuse it, or "".
+    """
+
+    id: str
+    kind: str
+    parameters: int | None
+    flops: tuple[tuple[str, int | None], ...]
+    refused: str = ""
+
+    @property
+    def exact(self) -> bool:
+        """Whether parameters and the FLOPs of all steps are right."""
+        return self.parameters == 0 and all(difference == 0 for _, difference in self.flops)
+
+
+def inputs_of(shapes: Mapping[str, Any]) -> Inputs:
+    """The sizes of an input by the shapes of its tensors."""
+    sizes: dict[str, int] = {}
+    pixels = shapes.get("pixel_values") or shapes.get("pixel_values_videos") or shapes.get("x") or shapes.get("sample")
+    if pixels is not None and len(pixels) >= 4:
+        sizes |= {"height": pixels[-2], "width": pixels[-1]}
+        if len(pixels) == 5:
+            sizes["frames"] = pixels[1] if pixels[2] == 3 else pixels[2]
+    for name in SAMPLES:
+        if name in shapes:
+            sizes["samples"] = shapes[name][-1]
+    for name in SPECTRA:
+        if name in shapes:
+            sizes["spectra"] = max(shapes[name][-2:])
+    if "encoder_hidden_states" in shapes:
+        sizes["tokens"] = shapes["encoder_hidden_states"][1]
+    hidden = shapes.get("hidden_states")
+    if hidden is not None and len(hidden) == 3:
+        sizes["patches"] = hidden[1]
+    if hidden is not None and len(hidden) >= 4:  # latents
+        sizes |= {"height": hidden[-2], "width": hidden[-1]} | ({"frames": hidden[2]} if len(hidden) == 5 else {})
+    return Inputs(**sizes)
+
+
+def step_of(model: rl.Model, what: str, of: str | None, shapes: Mapping[str, Any]) -> Step:
+    """The step of a case, in our words."""
+    tokens = shapes.get("decoder_input_ids") or shapes.get("input_ids")
+    source = shapes.get("input_ids") if "decoder_input_ids" in shapes else None
+    batch = (tokens or next(v for v in shapes.values() if isinstance(v, list)))[0]
+    if what == "decode" and "past" in shapes:
+        step = rl.decode(batch, shapes["past"])
+        cross = shapes.get("cross", {}).get("input_ids")
+        return step if cross is None else step.reading("source", 0, cached=cross[1])
+    asked = read_whole if what == "encode" or tokens is None else rl.prefill
+    step = asked(batch, 1 if tokens is None else tokens[1])
+    if source is not None:
+        step = step.reading("source", source[1])
+    positions = {tower.stream: tower.positions for tower in reversed(model.towers)}
+    for stream, names in STREAMS:
+        name = next((name for name in names if name in shapes), None)
+        if stream in positions and name is not None:
+            step = step.reading(stream, *_read(positions[stream], shapes, name))
+    return step
+
+
+def part_of(model: rl.Model, what: str, of: str | None, shapes: Mapping[str, Any]) -> tuple[rl.Model, Step]:
+    """The model that a case runs, or the towers of it that it runs alone, and the step."""
+    alone = what == "image" or (of or "").startswith(("get_image", "get_audio", "audio"))
+    read = {tower.stream: tower.positions for tower in reversed(model.towers)}
+    for stream, names in STREAMS:
+        name = next((name for name in names if name in shapes), None)
+        if alone and stream in read and name is not None:
+            positions, count = _read(read[stream], shapes, name)
+            return model.alone(stream), read_whole(count, positions)
+    if what == "encode" and "source" in read and "decoder_input_ids" not in shapes:
+        batch, *rest = shapes.get("input_ids") or next(iter(shapes.values()))
+        return model.alone("source"), read_whole(batch, read["source"] or rest[0])
+    return model, step_of(model, what, of, shapes)
+
+
+def _read(positions: int | None, shapes: Mapping[str, Any], name: str) -> tuple[int, int]:
+    """Positions of each input of a tower, and the number of inputs."""
+    shape = shapes[name]
+    if positions is not None:
+        return positions, shape[0] * (shape[1] if name == "pixel_values" and len(shape) == 5 else 1)
+    grids = shapes.get("image_grid_thw") or shapes.get("grid_thw")
+    if isinstance(grids, list) and grids and isinstance(grids[0], list):
+        return prod(grids[0]), len(grids)
+    return (shape[0], 1) if len(shape) == 2 else (shape[-2], shape[0])
+
+
+def score(case: Mapping[str, Any]) -> Score:
+    """One case."""
+    sizes = Inputs()
+    for step in case["steps"]:
+        given = inputs_of(step["inputs"] | step["inputs"].get("cross", {}))
+        sizes = Inputs(**{k: getattr(sizes, k) or v for k, v in vars(given).items()})
+    try:
+        model = rl.load(case["config"], inputs=sizes)
+    except rl.InputError as error:
+        return Score(case["id"], case["kind"], None, (), " ".join(str(error).split())[:150])
+    flops = []
+    for step in case["steps"]:
+        name = step.get("of") or step["what"]
+        try:
+            part, asked = part_of(model, step["what"], step.get("of"), step["inputs"])
+            ours = rl.analyze(part, asked, counting="torch").flops
+        except rl.InputError as error:
+            return Score(case["id"], case["kind"], None, (), " ".join(str(error).split())[:150])
+        flops.append((name, int(ours) - step["flops"]))
+    return Score(case["id"], case["kind"], model.parameters - case["parameters"], tuple(flops))
+
+
+def scores(path: Path) -> Iterator[Score]:
+    """Every case of a file."""
+    return (score(case) for case in json.loads(path.read_text("utf-8"))["cases"])
+
+
+def main(file: str, *words: str) -> None:
+    """Print the table, and the misses that are asked for."""
+    all_of, right, held = Counter[str](), Counter[str](), Counter[str]()
+    for s in scores(Path(file)):
+        all_of[s.kind] += 1
+        right[s.kind] += s.exact
+        held[s.kind] += s.parameters == 0
+        if not s.exact and (words == ("--all",) or any(w.lower() in f"{s.id} {s.kind}".lower() for w in words)):
+            flops = ", ".join(f"{name} {difference:+,}" for name, difference in s.flops)
+            print(f"{s.id}: {s.refused or f'parameters {s.parameters:+,}; {flops}'}")
+    for kind in all_of:
+        print(f"{kind:32} {all_of[kind]:4} parameters {held[kind]:4} exact {right[kind]:4}")
+    print(f"{'all':32} {all_of.total():4} parameters {held.total():4} exact {right.total():4}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
