@@ -18,7 +18,7 @@ from roofline.declared.sanitize import inert_line, inert_lines, shortened
 from roofline.declared.spelling import whole_named
 from roofline.extras import check_frames
 from roofline.model.model import Model
-from roofline.work.step import USUAL_TOKENS, Step
+from roofline.work.step import USUAL_TOKENS, Step, read_whole
 
 if TYPE_CHECKING:
     from roofline.work.analysis import Analysis
@@ -89,12 +89,16 @@ STEP = group_settings(Step)
 """Settings that select a step. If none is given, commands show a prefill and a decode."""
 
 
-def steps_asked(settings: dict[str, Given], longest: int | None = None) -> list[tuple[str, Step]]:
+def steps_asked(settings: dict[str, Given], model: Model) -> list[tuple[str, Step]]:
     """Remove the step settings from `settings` and return the steps they describe, as (name, step) pairs.
 
-    Without lengths, returns a prefill and a decode that fit in a context of `longest` tokens.
+    Without lengths, returns a prefill and a decode that fit in the model's context, or the pass of a model that reads
+    its input as a whole.
     """
     given = {name: settings.pop(name) for name in STEP if name in settings}
+    longest = model.context
+    if "decode" not in model.steps:
+        return [(model.steps[0], _whole_input(given, model))]
     if "cached" in given or "new" in given:
         return [("step", Step.asked(**given))]
     lengths = {name: given.pop(name) for name in ("input", "context") if name in given}
@@ -105,6 +109,18 @@ def steps_asked(settings: dict[str, Given], longest: int | None = None) -> list[
         lengths = {"input": shortest, "context": shortest}
     phases = {"input": "prefill", "context": "decode"}
     return [(phases[name], Step.asked(**given, **{name: tokens})) for name, tokens in lengths.items()]
+
+
+def _whole_input(given: dict[str, Given], model: Model) -> Step:
+    """The pass of a model that reads its input as a whole. Raises InputError for settings of cached tokens."""
+    for name in given.keys() - {"batch", "input"}:
+        raise InputError(f"--{name}", given[name], f"--batch and --input: {model.name} reads inputs as a whole")
+    if model.positions is not None and "input" in given:
+        raise InputError(
+            "--input", given["input"], f"none: every input of {model.name} has {model.positions} positions"
+        )
+    usual = USUAL_TOKENS if model.context is None else min(USUAL_TOKENS, model.context)
+    return read_whole(given.get("batch") or 1, model.positions or given.get("input") or usual)
 
 
 def say(text: str) -> None:

@@ -11,7 +11,7 @@ from roofline.declared.groups import PlaceSettings
 from roofline.declared.kinds import Switch
 from roofline.declared.question import question
 from roofline.extras import check_frames
-from roofline.model.load import Source, model_of
+from roofline.model.load import Source, decoder_of
 from roofline.model.model import Model
 from roofline.views.files.atomic import check_ending, check_file, check_folder, whole_file, whole_folder
 from roofline.views.report.completed import Finished, OnSection, finished
@@ -54,7 +54,7 @@ def report(
         raise not_one_of("tables_form", tables_form, get_args(TableForm))
     if tables is not None and tables_form == "parquet":
         check_frames("tables_form", tables_form, "csv")
-    subject = report_on(model_of(model), place, sizes, train=train)
+    subject = report_on(decoder_of(model), place, sizes, train=train)
     files = None if page is None or page.suffix.lower() != ".md" else page.with_name(f"{page.stem}_files")
     if files is not None:
         check_folder(files, force)

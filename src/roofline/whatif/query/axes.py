@@ -24,7 +24,7 @@ from roofline.inference.settings import setting_labels
 from roofline.kernels.target import mode_named
 from roofline.layout.layout import DEGREES, Layout, layout_named
 from roofline.model.checkpoints.quantization.asked import formats_of
-from roofline.model.load import Source, model_of
+from roofline.model.load import Source, decoder_of, model_of
 from roofline.model.model import Model
 from roofline.model.precision import Precision
 from roofline.serving.serve import serve
@@ -60,7 +60,8 @@ def space_of(model: Model | Source | Sequence[Model | Source], phase: str, axes:
             raise not_one_of("axis", name, known)
     if "on" not in given:
         raise InputError("on", None, "a chip or a cluster, or a list of them")
-    models = [model_of(m) for m in several(model, (str, os.PathLike, Mapping, Model))]
+    loaded = model_of if phase in ("prefill", "train") else decoder_of
+    models = [loaded(m) for m in several(model, (str, os.PathLike, Mapping, Model))]
     settings = [_choice("model", models), _choice("on", several(given["on"], (str, os.PathLike, Chip, Cluster)))]
     for machine in settings[1].settings:
         machine_chip(machine)

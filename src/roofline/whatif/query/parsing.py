@@ -17,6 +17,7 @@ from roofline.inference.deployment import deploy, is_several
 from roofline.inference.settings import Setup, setup
 from roofline.kernels.target import mode_named
 from roofline.model.checkpoints.quantization.asked import formats_of
+from roofline.model.load import decoder_of
 from roofline.model.model import Model
 from roofline.serving.serve import serve
 from roofline.whatif.query.knobs import HARDWARE
@@ -50,7 +51,7 @@ def question_of(model: Model, find: str, strict: bool, settings: Settings) -> Op
             raise InputError(unknown, others[unknown], "`tokens` beside it: it is of training")
         if unknown is not None:
             raise not_one_of("setting", unknown, (*SIDES, *ALL_SIZES, *SERVED))
-        asked = setup(model, **others)
+        asked = setup(model if subject == "prefill" else decoder_of(model), **others)
         return OpenQuestion(subject, asked, numbers, machine=others["on"], strict=strict, others=others, more=more)
     on, layout = others.pop("on"), others.pop("layout", None)
     if layout is None and is_several(on):

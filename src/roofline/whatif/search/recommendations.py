@@ -18,6 +18,7 @@ from roofline.inference.deployment import Machine, deploy
 from roofline.inference.generate import DRAFT_LENGTH, MTP_RIGHT, Generation, Speculation, generation
 from roofline.inference.settings import Setup, setup
 from roofline.layout.layout import Layout
+from roofline.model.load import decoder_of
 from roofline.model.model import Model
 from roofline.model.modules import Experts
 from roofline.model.precision import Precision
@@ -279,7 +280,7 @@ def served(model: Model, where: Where, sizes: BatchSizes = USUAL_BATCH, *, comma
     The defaults are prompts of 1024 and answers of 256 tokens, or less where the model's context is shorter. `command`:
     the command whose options the recommendations name.
     """
-    lengths = usual_lengths(model, sizes.input, sizes.output_tokens)
+    lengths = usual_lengths(decoder_of(model), sizes.input, sizes.output_tokens)
     return Served(where, setup(model, where), StaticBatch(*lengths, sizes.batch), command)
 
 

@@ -85,7 +85,7 @@ def analyze(
             raise InputError(name, options[name], "--on CHIP beside it: without a chip there are no times")
     form = form_of(out, {"json": json, "csv": csv, "md": md})
     built = _traced(model, revision) if traced else load(model, revision=revision, headers=headers)
-    asked, precision = steps_asked(options, built.context), options.get("precision")
+    asked, precision = steps_asked(options, built), options.get("precision")
     steps = _timed(built, asked, options) if "on" in options else _counted(built, asked, options)
     result = views.Steps(built, steps)
     if form == "json":

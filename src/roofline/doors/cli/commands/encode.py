@@ -12,7 +12,7 @@ from roofline.views.text.inference.estimate import first_line, misfit
 from roofline.views.text.tables import print_json, print_text
 
 
-def _show(result: Encoding, *, json: Json = False) -> None:
+def show(result: Encoding, *, json: Json = False) -> None:
     if json:
         print_json(result.to_dict())
     else:
@@ -24,7 +24,7 @@ def _show(result: Encoding, *, json: Json = False) -> None:
 
 encode = command(
     question,
-    _show,
+    show,
     """A batch of inputs that a model reads as a whole: texts to embed, images, sound, or latents to denoise.
 
     Latency, inputs per second, memory, cost and energy of each input. Exits with 1 where it does not fit.

@@ -42,7 +42,7 @@ def explain(
         say(f"numbers alone; formulas in symbols need SymPy: {install_line('algebra')}")
 
     built = load(model, revision=revision, headers=headers)
-    analyses = [(name, analyze(built, s, **asked)) for name, s in steps_asked(asked, built.context)]
+    analyses = [(name, analyze(built, s, **asked)) for name, s in steps_asked(asked, built)]
     if op is None:
         names = list(dict.fromkeys(row.name for _, a in analyses for row in a.ops))
         raise InputError("op", "nothing", f"an op of this model: {', '.join(names)}")

@@ -133,7 +133,7 @@ def plot(
     context = given.get("input" if phase == "prefill" else "context")
     alone = train is not None and given.keys() <= {"batch"}
     drawn = given if kind in ("roofline", "shares") else {n: v for n, v in given.items() if n != "phase"}
-    steps = dict(() if alone else steps_asked(dict(drawn), built.context))
+    steps = dict(() if alone else steps_asked(dict(drawn), built))
     if train is not None:
         steps["training"] = training(size, train)
     if sys.stderr.isatty() and out is not None:
