@@ -13,6 +13,7 @@ from roofline.views.text.tables import print_json, print_text
 
 
 def show(result: Encoding, *, json: Json = False) -> None:
+    """Print an encoding, and exit with 1 where it does not fit."""
     if json:
         print_json(result.to_dict())
     else:
