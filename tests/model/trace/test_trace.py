@@ -100,43 +100,88 @@ ENCODER = {"vocab_size": 200, "hidden_size": 64, "num_hidden_layers": 2, "num_at
 BART = {"model_type": "bart", "vocab_size": 200, "d_model": 64, "encoder_layers": 2, "decoder_layers": 2,
     "encoder_ffn_dim": 128, "decoder_ffn_dim": 128, "encoder_attention_heads": 4, "decoder_attention_heads": 4,
     "max_position_embeddings": 64}  # fmt: skip
-HALVES = {
+BERT = {"model_type": "bert", **ENCODER, "max_position_embeddings": 64, "type_vocab_size": 2}
+WHOLES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "an encoder": ({**BERT, "architectures": ["BertForMaskedLM"]}, {"input_ids": (2, 50)}),
+    "an encoder without a head": ({**BERT, "architectures": ["BertModel"]}, {"input_ids": (1, 64)}),
     "an encoder-decoder": (
-        {**BART, "architectures": ["BartForConditionalGeneration"]}, "trace", "bart",
-        "a decoder of text alone (this is an encoder-decoder, of which BartForCausalLM is a part)",
+        {**BART, "architectures": ["BartForConditionalGeneration"]},
+        {"input_ids": (1, 40), "decoder_input_ids": (1, 7)},
     ),
-    "an encoder": (
-        {"model_type": "bert", **ENCODER, "architectures": ["BertForMaskedLM"]}, "trace", "BertLMHeadModel",
-        "a decoder (in this encoder tokens attend to those behind them, too)",
+    "a decoder without the head": ({**CONFIGS["llama"], "architectures": ["LlamaModel"]}, {"input_ids": (1, 33)}),
+    "a model of images": (
+        {"model_type": "vit", **ENCODER, "image_size": 32, "patch_size": 8, "architectures": ["ViTModel"]},
+        {"pixel_values": (1, 3, 32, 32)},
     ),
-    "the decoder of an encoder-decoder": (
-        {**BART, "is_encoder_decoder": False}, "trace",
-        "BartForCausalLM: 33536 of 117632 parameters unused",
-        "a class all of which a step of text uses (not model.decoder.layers.*.encoder_attn, "
-        "model.decoder.layers.*.encoder_attn_layer_norm)",
+    "images and text": (
+        {"model_type": "clip", "architectures": ["CLIPModel"], "projection_dim": 32,
+         "text_config": {**ENCODER, "max_position_embeddings": 77},
+         "vision_config": {**ENCODER, "image_size": 32, "patch_size": 8}},
+        {"input_ids": (1, 20), "pixel_values": (1, 3, 32, 32)},
     ),
-    "a class without the head": (
-        {**CONFIGS["llama"], "architectures": ["LlamaModel"]}, "architectures", "LlamaModel",
-        "LlamaForCausalLM, the decoder that is traced (139840 parameters, this has 131648)",
+    "convolutions": (
+        {"model_type": "resnet", "embedding_size": 16, "hidden_sizes": [16, 32], "depths": [1, 2],
+         "architectures": ["ResNetModel"]},
+        {"pixel_values": (1, 3, 64, 64)},
     ),
 }  # fmt: skip
+"""Configs of more than a decoder, and an input of each."""
 
 
 @oracle
-@pytest.mark.parametrize("name", HALVES)
-def test_half_a_model_is_refused(torch: Any, name: str) -> None:
-    config, field, value, expected = HALVES[name]
-    with pytest.raises(rl.InputError) as error:
-        rl.trace(config)
-    assert str(error.value) == f"{field}: expected {expected}, got {value!r}"
+@pytest.mark.parametrize("name", WHOLES)
+def test_one_call_of_a_whole_is_what_torch_counts(torch: Any, name: str) -> None:
+    """The same class on the meta device under torch's own counter, which shares no code with the trace."""
+    config, shapes = WHOLES[name]
+    transformers = pytest.importorskip("transformers")
+    counter = pytest.importorskip("torch.utils.flop_counter").FlopCounterMode(display=False)
+    settings = {key: value for key, value in config.items() if key != "model_type"}
+    with torch.device("meta"):
+        whole = transformers.AutoConfig.for_model(config["model_type"], **settings)
+        whole._attn_implementation = "eager"
+        real = getattr(transformers, config["architectures"][0])(whole).eval()
+        given = {key: torch.zeros(*s, dtype=torch.long if "ids" in key else None) for key, s in shapes.items()}
+        with counter, torch.no_grad():
+            real(**given)
+    model = rl.trace(config, shapes=shapes)
+    assert model.parameters == sum(p.numel() for p in real.parameters())
+    step = rl.prefill(1, 1)
+    assert rl.analyze(model, step, counting="torch").flops == counter.get_total_flops()
+    assert rl.analyze(model, rl.prefill(3, 1), counting="torch").flops == 3 * counter.get_total_flops()
+    assert rl.estimate(model, step, on="h100-sxm").time > 0
 
 
 @oracle
-def test_what_no_pass_touches_is_counted(torch: Any) -> None:
-    """By hand: keys, queries, values and output of 64 with biases, and a norm, in each of two layers."""
-    each = 4 * (64 * 64 + 64) + 2 * 64
-    with pytest.raises(rl.InputError, match=f"{2 * each} of "):
-        rl.trace({**BART, "is_encoder_decoder": False})
+def test_half_a_model_is_refused(torch: Any) -> None:
+    """A tower that a text does not use, without shapes that say more."""
+    llava = {
+        "model_type": "llava", "architectures": ["LlavaForConditionalGeneration"], "image_token_id": 5,
+        "text_config": {"model_type": "llama", **DENSE},
+        "vision_config": {"model_type": "clip_vision_model", **ENCODER, "image_size": 32, "patch_size": 8},
+    }  # fmt: skip
+    with pytest.raises(rl.InputError, match=r"expected `shapes` of inputs that use all of it .* parameters unused"):
+        rl.trace(llava)
+
+
+@oracle
+def test_only_classes_of_models_are_built(torch: Any) -> None:
+    pytest.importorskip("diffusers")
+    for name in ("DiffusionPipeline", "no_such", "logging"):
+        with pytest.raises(rl.InputError, match="a model's class of diffusers"):
+            rl.trace({"_class_name": name})
+
+
+def test_shapes_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    from roofline.doors.cli.main import main
+
+    for words, line in (
+        (["--shape", "input_ids=1x128"], "--shape: expected --traced beside it"),
+        (["--traced", "--shape", "input_ids"], "--shape: expected an argument and its shape"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main(["analyze", "openai-community/gpt2", *words])
+        assert ended.value.code == 2
+        assert line in capsys.readouterr().err
 
 
 @oracle

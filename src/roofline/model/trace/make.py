@@ -26,8 +26,14 @@ _HOW_IT_RUNS = ("implementation", "auto_map", "quantization_config", "kernel", "
 """Words in config keys that say where code or kernels come from: only transformers' own code is traced."""
 
 
-def trace(source: Source, *, revision: str | None = None) -> Model:
-    """A model of any type that transformers supports, traced by running its real code on torch's meta device.
+def trace(
+    source: Source,
+    *,
+    revision: str | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    call: str = "forward",
+) -> Model:
+    """A model of any class of transformers or diffusers, traced by running its real code on torch's meta device.
 
     The code runs on shapes, without weights, over two prompts and over one token behind a cache. A product with a
     weight becomes a Linear or an Embedding, attention an Attention, routed experts an Experts, each named as in the
@@ -35,19 +41,30 @@ def trace(source: Source, *, revision: str | None = None) -> Model:
     all earlier tokens or to a window; sparse selection is not detected. All parameters count. The model can be
     analysed, estimated and fitted like any other. Code that comes with a checkpoint is never run.
 
-    Raises InputError where torch or transformers are missing, where they lack this type, and for a model that is more
-    than a decoder: an encoder, an encoder-decoder, or a class with parameters that text does not use.
+    What is more than a decoder, and a class of diffusers (`_class_name`), is traced by one call of the class that
+    `architectures` names, for inputs of fixed size: `shapes` gives them by argument (`{"pixel_values": (1, 3, 224,
+    224)}`), and without them the config's own sizes apply. `call`: another method, such as `get_image_features`.
+
+    Raises InputError where torch or transformers are missing, where they lack this type, where the code does not run on
+    shapes, and where a call without `shapes` leaves a hundredth of the weights unused.
     """
     name, raw = config_of(source, revision=revision)
     for package in ("torch", "transformers"):
         if find_spec(package) is None:
             raise InputError("trace", f"no {package}", f"torch and transformers: {install_line('oracle')}")
-    from roofline.model.trace.watch import passes
+    from roofline.model.trace.watch import HalfAModelError, passes
+    from roofline.model.trace.whole import traced_call
 
+    if shapes is not None or call != "forward" or ("_class_name" in raw and "model_type" not in raw):
+        return traced_call(name, raw, shapes, call)
     c = Config(raw)
     model_type = c.text("model_type")
     c.size("num_hidden_layers|n_layer|n_layers|num_layers", 1, most=MOST_LAYERS)
-    return _model(name or model_type, model_type, c, passes(model_type, settings_of(raw), SHAPES))
+    try:
+        runs = passes(model_type, settings_of(raw), SHAPES)
+    except HalfAModelError:
+        return traced_call(name, raw)
+    return _model(name or model_type, model_type, c, runs)
 
 
 def settings_of(raw: JsonObject) -> dict[str, JsonValue]:

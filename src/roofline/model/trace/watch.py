@@ -46,6 +46,10 @@ _COPIES = ("aten._to_copy", "aten.clone")
 _OTHERS_BEGIN = "aten._scaled_dot_product"
 
 
+class HalfAModelError(InputError):
+    """A causal language model of that type would be half of what the config describes."""
+
+
 @dataclass(frozen=True)
 class TracedStep:
     """A module as it ran in a pass: its layer (None outside layers), and whether it came after all layers."""
@@ -106,7 +110,7 @@ def _refuse_half(config: PretrainedConfig, model: PreTrainedModel) -> None:
     if getattr(config, "is_encoder_decoder", False):
         part = type(model).__name__
         expected = f"a decoder of text alone (this is an encoder-decoder, of which {part} is a part)"
-        raise InputError("trace", config.model_type, expected)
+        raise HalfAModelError("trace", config.model_type, expected)
 
 
 def _refuse_other(
@@ -119,7 +123,7 @@ def _refuse_other(
         with torch.device("meta"):
             whole = getattr(transformers, named)(config)
         sizes = f"{_values(model)} parameters, this has {_values(whole)}"
-        raise InputError("architectures", named, f"{built}, the decoder that is traced ({sizes})")
+        raise HalfAModelError("architectures", named, f"{built}, the decoder that is traced ({sizes})")
 
 
 def _values(model: PreTrainedModel) -> int:
@@ -133,7 +137,7 @@ def _refuse_unused(model: PreTrainedModel, runs: Sequence[Pass]) -> None:
     if unused:
         places = list(dict.fromkeys(_PLACE.sub(r"\1", re.sub(r"\.\d+\.", ".*.", key)) for key in unused))
         value = f"{type(model).__name__}: {sum(unused.values())} of {runs[0].parameters} parameters unused"
-        raise InputError("trace", value, f"a class all of which a step of text uses (not {', '.join(places[:3])})")
+        raise HalfAModelError("trace", value, f"a class all of which a step of text uses (not {', '.join(places[:3])})")
 
 
 @contextmanager
@@ -157,6 +161,10 @@ def _quiet(torch: ModuleType, transformers: ModuleType) -> Iterator[None]:
 def _built(torch: ModuleType, transformers: ModuleType, model_type: str, settings: JsonObject) -> PreTrainedModel:
     """The causal language model on the meta device, with the recording attention where it can be selected."""
     _register(transformers, _untraced, _untraced)
+
+    whole = transformers.AutoConfig.for_model(model_type, **settings)
+    if type(whole) not in transformers.MODEL_FOR_CAUSAL_LM_MAPPING:
+        raise HalfAModelError("trace", model_type, "a type with a causal language model")
 
     def build(attention: str) -> PreTrainedModel:
         config = transformers.AutoConfig.for_model(model_type, **settings)
@@ -338,7 +346,7 @@ class _Watch:
         del mask
         if getattr(module, "is_causal", True) is False:
             name = type(self.model).__name__
-            raise InputError("trace", name, "a decoder (in this encoder tokens attend to those behind them, too)")
+            raise HalfAModelError("trace", name, "a decoder (in this encoder tokens attend to those behind them, too)")
         self._use(kwargs)
         sequences, heads, tokens, dim = query.shape
         self._add(self.names[id(module)] + ".", Attention(

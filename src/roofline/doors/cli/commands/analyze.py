@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from roofline.declared.errors import InputError
@@ -46,6 +46,7 @@ def analyze(
     revision: Revision = None,
     headers: Headers = False,
     traced: Switch = False,
+    shape: str | None = None,
     json: Form = False,
     csv: Form = False,
     md: Form = False,
@@ -65,6 +66,9 @@ def analyze(
     traced:
         Count the matrix products and attention of the model's code in transformers, run on shapes only: for model types
         that Roofline does not know. Needs torch and transformers. Code from a checkpoint is never run.
+    shape:
+        With --traced, the shapes of one input by argument of the code: `input_ids=1x128,pixel_values=1x3x224x224`.
+        Without it, a decoder is traced for any step, and other models for an input of the config's sizes.
     json:
         JSON, as docs/json.md has it.
     csv:
@@ -84,7 +88,9 @@ def analyze(
         if "on" not in options and name in options and not is_default(name):
             raise InputError(name, options[name], "--on CHIP beside it: without a chip there are no times")
     form = form_of(out, {"json": json, "csv": csv, "md": md})
-    built = _traced(model, revision) if traced else load(model, revision=revision, headers=headers)
+    if shape is not None and not traced:
+        raise InputError("--shape", shape, "--traced beside it")
+    built = _traced(model, revision, shape) if traced else load(model, revision=revision, headers=headers)
     asked, precision = steps_asked(options, built), options.get("precision")
     steps = _timed(built, asked, options) if "on" in options else _counted(built, asked, options)
     result = views.Steps(built, steps)
@@ -119,11 +125,21 @@ def analyze(
     refuse(result.fits is not False, "" if form == "" else _misfit(steps))
 
 
-def _traced(name: str, revision: str | None) -> Model:
-    """Trace a model's code in transformers."""
+def _traced(name: str, revision: str | None, shape: str | None) -> Model:
+    """Trace a model's code in transformers or diffusers. Raises InputError for text that names no shapes."""
     from roofline.model.trace.make import trace
 
-    return trace(name, revision=revision)
+    return trace(name, revision=revision, shapes=None if shape is None else dict(_shapes(shape)))
+
+
+def _shapes(text: str) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Shapes written as `input_ids=1x128,pixel_values=1x3x224x224`."""
+    for part in text.split(","):
+        name, _, sides = part.partition("=")
+        numbers = sides.lower().split("x")
+        if not name.strip().isidentifier() or not all(number.strip().isdecimal() for number in numbers):
+            raise InputError("--shape", part, "an argument and its shape, such as input_ids=1x128")
+        yield name.strip(), tuple(map(int, numbers))
 
 
 def _counted(model: Model, steps: list[tuple[str, Step]], options: Settings) -> tuple[NamedStep, ...]:
