@@ -1,0 +1,106 @@
+"""Encoders of text with rotary positions: NomicBERT, GTE, Jina v3, EuroBERT, ESM."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from roofline.model.config import Config
+from roofline.model.families.blocks.attention import attention, rope_section
+from roofline.model.families.blocks.encoders import encoder, pooled, word_embeddings
+from roofline.model.families.blocks.feed_forward import activation, mlp
+from roofline.model.families.blocks.layers import layer, position_table
+from roofline.model.families.blocks.norms import MakeNorm, layer_norm, rms
+from roofline.model.families.blocks.sizes import HEADS, Dims, dims
+from roofline.model.families.blocks.text_heads import acted, dense, masked_words, text_head, tied_words, words_of
+from roofline.model.families.registry import whole
+from roofline.model.model import Block, Model
+from roofline.model.modules import Linear, Modules
+
+
+def rotary_layer(c: Config, d: Dims, ffn: Modules, *, bias: bool, norm: MakeNorm = layer_norm) -> Block:
+    """A layer of BERT's kind whose queries and keys are rotated."""
+    rope_section(c)
+    mixer = attention(d, rotary=d.head_dim, bias=bias, causal=False)
+    return layer("dense", d.width, mixer, ffn, norm=norm, before=norm is rms, after=norm is not rms)
+
+
+def rotary_bert(c: Config, d: Dims, block: Block, head: Modules) -> Model:
+    """BERT with rotary positions in place of a table of them."""
+    vocab, words = word_embeddings(c, d.width, shared=tied_words(c))
+    embedding = (*words, layer_norm("embedding_norm", d.width))
+    return encoder(c, d.width, [block] * d.layers, embedding=embedding, head=head, vocab=vocab)
+
+
+def _pools_classes(c: Config, width: int, words: Modules) -> Modules:
+    """The head of an encoder whose base class does not pool, and whose classifier does."""
+    return text_head(c, width, words, pooler=(), classes=pooled(acted("pooler", width, width)))
+
+
+@whole("nomic_bert")
+def nomic_bert(c: Config) -> Model:
+    """NomicBERT (arXiv:2402.01613): BERT with rotary positions, gated SiLU and no biases."""
+    d = dims(c, kv_key=HEADS)
+    block = rotary_layer(c, d, mlp(d.width, c.size("intermediate_size"), activation(c)), bias=False)
+    return rotary_bert(c, d, block, _pools_classes(c, d.width, masked_words(c, d.width)))
+
+
+@whole("gte")
+def gte(c: Config) -> Model:
+    """GTE v1.5 (arXiv:2407.19669): BERT with rotary positions and gated GELU."""
+    d = dims(c, kv_key=HEADS)
+    *up, down = mlp(d.width, c.size("intermediate_size"), activation(c, default="gelu"))
+    assert isinstance(down, Linear)
+    block = rotary_layer(c, d, (*up, replace(down, bias=True)), bias=True)
+    return rotary_bert(c, d, block, _pools_classes(c, d.width, masked_words(c, d.width, twice=False)))
+
+
+@whole("jina_embeddings_v3")
+def jina_embeddings_v3(c: Config) -> Model:
+    """Jina Embeddings v3 (arXiv:2409.10173): XLM-R with rotary positions."""
+    d = dims(c, kv_key=HEADS)
+    ffn = mlp(d.width, c.size("intermediate_size"), activation(c, default="gelu"), gated=False, bias=True)
+    classes = pooled(acted("classes", d.width, d.width))
+    head = text_head(c, d.width, masked_words(c, d.width, act="gelu"), classes=classes)
+    return rotary_bert(c, d, rotary_layer(c, d, ffn, bias=True), head)
+
+
+@whole("eurobert")
+def eurobert(c: Config) -> Model:
+    """EuroBERT (arXiv:2503.05500): Llama without a causal mask."""
+    d, bias = dims(c), c.flag("mlp_bias")
+    ffn = mlp(d.width, c.size("intermediate_size"), activation(c), bias=bias)
+    block = rotary_layer(c, d, ffn, bias=c.flag("attention_bias"), norm=rms)
+    vocab, words = word_embeddings(c, d.width, shared=tied_words(c), types=False)
+    late = c.text("classifier_pooling", "late", ("bos", "mean", "late")) == "late"
+    read = acted("classes", d.width, d.width, "gelu")
+    head = text_head(c, d.width, (words_of(c, d.width, bias=bias),), pooler=(), classes=read if late else pooled(read))
+    head = tuple(replace(m, positions=None) if late else m for m in head)
+    return encoder(
+        c, d.width, [block] * d.layers, embedding=words, head=(rms("final_norm", d.width), *head), vocab=vocab
+    )
+
+
+@whole("esm")
+def esm(c: Config) -> Model:
+    """ESM-1b and ESM-2 (doi:10.1126/science.ade2574): norms before sublayers, learned or rotary positions."""
+    c.mark_read("token_dropout", "esmfold_config", "vocab_list", "is_folding_model", "layer_norm_eps")
+    if c.flag("is_folding_model"):
+        raise c.error("is_folding_model", "false: the folding trunk depends on a structure, and is not covered")
+    d, kind = dims(c, kv_key=HEADS), c.text("position_embedding_type", "absolute", ("absolute", "rotary"))
+    ffn = mlp(d.width, c.size("intermediate_size"), "gelu", gated=False, bias=True)
+    mixer = attention(d, rotary=d.head_dim if kind == "rotary" else 0, bias=True, causal=False)
+    block = layer("dense", d.width, mixer, ffn, norm=layer_norm)
+    vocab, words = word_embeddings(c, d.width, shared=tied_words(c), types=False)
+    table = (position_table(c, d.width),) if kind == "absolute" else ()
+    norm = (layer_norm("embedding_norm", d.width),) if c.flag("emb_layer_norm_before") else ()
+    head = text_head(
+        c,
+        d.width,
+        masked_words(c, d.width, act="gelu", twice=False),
+        classes=pooled(acted("classes", d.width, d.width)),
+    )
+    contacts = replace(dense("contacts", d.layers * d.heads, 1), idle=True)
+    return encoder(
+        c, d.width, [block] * d.layers, embedding=(*words, *table, *norm), vocab=vocab,
+        head=(layer_norm("final_norm", d.width), contacts, *head),
+    )  # fmt: skip

@@ -1,0 +1,134 @@
+"""Encoder-decoders of text: BART and its kin."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from roofline.model.config import Config
+from roofline.model.families.blocks.attention import attention, cross_attention
+from roofline.model.families.blocks.feed_forward import activation, mlp
+from roofline.model.families.blocks.norms import layer_norm
+from roofline.model.families.blocks.seq2seq import encoder_decoder, side, sublayers
+from roofline.model.families.registry import whole
+from roofline.model.model import Block, Model
+from roofline.model.modules import Embedding, Learned, Module, Modules
+
+
+def bart_like(
+    c: Config,
+    *,
+    before: bool,
+    embedding_norm: bool,
+    table: str = "learned",
+    extra: int = 0,
+    source: Embedding | None = None,
+) -> Model:
+    """Encoder and decoder of BART's layers.
+
+    `before`: norms before the sublayers and behind the layers, not after sublayers. `table`: positions are `learned`,
+    `fixed` (a table that is not trained), or `made` without a table. `extra`: rows of the table beside the config's.
+    """
+    c.mark_read("num_hidden_layers", "classif_dropout", "static_position_embeddings", "hidden_size")
+    width, act = c.size("d_model"), activation(c, "activation_function", "gelu")
+    e, d = side(c, "encoder", width), side(c, "decoder", width)
+    mixer, written = attention(e, rotary=0, bias=True, causal=False), attention(d, rotary=0, bias=True)
+    ffns = [mlp(width, c.size(f"{name}_ffn_dim"), act, gated=False, bias=True) for name in ("encoder", "decoder")]
+    listens = sublayers("dense", width, (("attn", mixer), ("ffn", ffns[0])), norm=layer_norm, before=before)
+    parts = (("attn", written), ("cross", cross_attention(d, bias=True)), ("ffn", ffns[1]))
+    speaks = sublayers("dense", width, parts, norm=layer_norm, before=before)
+    if not c.flag("tie_word_embeddings", True) and source is None:
+        source = Embedding(name="source_embedding", rows=c.size("vocab_size"), width=width)
+        front_tables: Modules = (replace(source, name="unused_embedding", idle=True),)
+    else:
+        front_tables = ()
+    front = embedded_positions(c, width, table, extra, norm=embedding_norm)
+    blocks = ([Block("front", front)] if front else []) + [listens] * e.layers
+    blocks += [Block("last", (layer_norm("final_norm", width),))] if before else []
+    return encoder_decoder(
+        c,
+        width,
+        blocks,
+        [speaks] * d.layers,
+        before=(*front_tables, *front),
+        norm=layer_norm if before else None,
+        source=source,
+    )
+
+
+def embedded_positions(c: Config, width: int, table: str, extra: int, *, norm: bool) -> Modules:
+    """Positions and the norm behind the table of words."""
+    rows = c.size("max_position_embeddings", 1024) + extra
+    positions: dict[str, Module] = {
+        "learned": Embedding(name="position_embedding", rows=rows, width=width),
+        "fixed": Embedding(name="position_embedding", rows=rows, width=width, frozen=True),
+    }
+    kept = [positions[table]] if table in positions else []
+    return (*kept, *((layer_norm("embedding_norm", width),) if norm else ()))
+
+
+@whole("bart", "plbart")
+def bart(c: Config) -> Model:
+    """BART (arXiv:1910.13461): norms after sublayers and behind the embedding, learned positions from the third."""
+    return bart_like(c, before=False, embedding_norm=True, extra=2)
+
+
+@whole("mbart")
+def mbart(c: Config) -> Model:
+    """mBART (arXiv:2001.08210): BART with norms before sublayers."""
+    return bart_like(c, before=True, embedding_norm=True, extra=2)
+
+
+@whole("mvp")
+def mvp(c: Config) -> Model:
+    """MVP (arXiv:2206.12131): BART, whose prompts are a second checkpoint."""
+    if c.flag("use_prompt"):
+        raise c.error("use_prompt", "false: prompts of every layer are not covered")
+    c.mark_read("prompt_length", "prompt_mid_dim")
+    return bart_like(c, before=False, embedding_norm=True, extra=2)
+
+
+@whole("blenderbot")
+def blenderbot(c: Config) -> Model:
+    """Blenderbot (arXiv:2004.13637): norms before sublayers, none behind the embedding."""
+    return bart_like(c, before=True, embedding_norm=False)
+
+
+@whole("blenderbot-small")
+def blenderbot_small(c: Config) -> Model:
+    """Blenderbot's small model (arXiv:2004.13637): BART without the two spare positions."""
+    return bart_like(c, before=False, embedding_norm=True)
+
+
+@whole("pegasus")
+def pegasus(c: Config) -> Model:
+    """PEGASUS (arXiv:1912.08777): norms before sublayers, sines for positions."""
+    return bart_like(c, before=True, embedding_norm=False, table="fixed")
+
+
+@whole("marian")
+def marian(c: Config) -> Model:
+    """Marian (arXiv:1804.00344): norms after sublayers, sines for positions."""
+    c.mark_read("share_encoder_decoder_embeddings", "decoder_vocab_size", "normalize_embedding")
+    words = None
+    if not c.flag("share_encoder_decoder_embeddings", True):
+        words = Embedding(name="source_embedding", rows=c.size("vocab_size"), width=c.size("d_model"))
+        c = c.with_values(vocab_size=c.size("decoder_vocab_size", c.size("vocab_size")))
+    return bart_like(c, before=False, embedding_norm=False, table="fixed", source=words)
+
+
+@whole("m2m_100")
+def m2m_100(c: Config) -> Model:
+    """M2M-100 and NLLB (arXiv:2010.11125): norms before sublayers, sines that have no table."""
+    return bart_like(c, before=True, embedding_norm=False, table="made")
+
+
+@whole("fsmt")
+def fsmt(c: Config) -> Model:
+    """FSMT (arXiv:1907.06616): norms after sublayers, a vocabulary for each language."""
+    c.mark_read("langs", "decoder")
+    rows, written = c.size("src_vocab_size"), c.size("tgt_vocab_size")
+    words = Embedding(name="source_embedding", rows=rows, width=c.size("d_model"))
+    c.flag("tie_word_embeddings", True)
+    c = c.with_values(vocab_size=written, tie_word_embeddings=True)
+    extra = c.size("pad_token_id", 1, least=0) + 1
+    return bart_like(c, before=False, embedding_norm=False, table="fixed", extra=extra, source=words)
