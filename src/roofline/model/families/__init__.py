@@ -13,6 +13,7 @@ from roofline.model.config import Config, Inputs
 from roofline.model.families import (  # noqa: F401  (importing a lineage registers its families)
     captions,
     classic,
+    conformers,
     convolved,
     cycles,
     deepseek,
@@ -44,6 +45,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     seq2seq,
     sparse,
     speech,
+    speech_encoders,
     step,
     t5,
     variations,

@@ -127,8 +127,9 @@ def fsmt(c: Config) -> Model:
     """FSMT (arXiv:1907.06616): norms after sublayers, a vocabulary for each language."""
     c.mark_read("langs", "decoder")
     rows, written = c.size("src_vocab_size"), c.size("tgt_vocab_size")
-    words = Embedding(name="source_embedding", rows=rows, width=c.size("d_model"))
-    c.flag("tie_word_embeddings", True)
-    c = c.with_values(vocab_size=written, tie_word_embeddings=True)
+    words: Embedding | None = Embedding(name="source_embedding", rows=rows, width=c.size("d_model"))
+    if c.flag("tie_word_embeddings", True):
+        words = None
+    c = c.with_values(vocab_size=written)
     extra = c.size("pad_token_id", 1, least=0) + 1
     return bart_like(c, before=False, embedding_norm=False, table="fixed", extra=extra, source=words)
