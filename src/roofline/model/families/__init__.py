@@ -26,6 +26,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     gemma,
     glm5_next,
     gpt,
+    heard,
     hybrid,
     latent,
     llama,

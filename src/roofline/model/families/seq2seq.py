@@ -11,7 +11,7 @@ from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.blocks.seq2seq import encoder_decoder, side, sublayers
 from roofline.model.families.registry import whole
 from roofline.model.model import Block, Model
-from roofline.model.modules import Embedding, Learned, Module, Modules
+from roofline.model.modules import Embedding, Module, Modules
 
 
 def bart_like(

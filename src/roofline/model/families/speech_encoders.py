@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from roofline.model.config import Config
 from roofline.model.families.blocks.attention import attention
-from roofline.model.families.blocks.encoders import at, encoder, pooled
+from roofline.model.families.blocks.encoders import at, encoder, patch_embedding, pooled
 from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.layers import layer, with_before
 from roofline.model.families.blocks.norms import layer_norm, plain_layer_norm
 from roofline.model.families.blocks.sizes import HEADS, Dims, dims
-from roofline.model.families.blocks.sound import channel_norm, feature_encoder, sizes_of, strided
+from roofline.model.families.blocks.sound import channel_norm, feature_encoder, strided
 from roofline.model.families.blocks.text_heads import acted, dense
 from roofline.model.families.registry import whole
 from roofline.model.heads import label_count
 from roofline.model.model import Block, Model
 from roofline.model.modules import Activation, Add, Convolution, Learned, Module, Modules, RelativeBias
 
-_TRAINING = """
+TRAINING = """
     apply_spec_augment mask_time_prob mask_time_length mask_time_min_masks mask_feature_prob mask_feature_length
     mask_feature_min_masks ctc_loss_reduction ctc_zero_infinity feat_proj_dropout final_dropout feat_quantizer_dropout
     num_negatives contrastive_logits_temperature diversity_loss_weight codevector_dim num_codevector_groups
@@ -27,6 +25,7 @@ _TRAINING = """
     adapter_stride max_bucket_distance num_buckets num_ctc_classes do_stable_layer_norm activation_dropout
     layerdrop num_clusters replace_prob feature_layer_norm_eps
 """.split()
+"""Keys of training, and of heads that other classes have."""
 
 
 def masked_vector(c: Config, width: int, *, always: bool = False) -> Modules:
@@ -102,7 +101,7 @@ def wav2vec_like(
     `mixers`: the attention of each layer where it is not plain. `mask`: the masked vector exists whatever the config
     says. `projected`: a norm goes before the projection to the layers' width.
     """
-    c.mark_read(*_TRAINING)
+    c.mark_read(*TRAINING)
     d, norms = dims(c, kv_key=HEADS), norms or c.text("feat_extract_norm", "group", ("group", "layer"))
     front, length, last = feature_encoder(c, norms)
     act = activation(c, default="gelu")
@@ -174,3 +173,50 @@ def data2vec_audio(c: Config) -> Model:
         places.append(plain_layer_norm(f"position_norm{i}", width))
         places.append(Activation(name=f"position_act{i}", width=width, function=act, gated=False))
     return wav2vec_like(c, norms="layer", positions=tuple(places))
+
+
+@whole("sew")
+def sew(c: Config) -> Model:
+    """SEW (arXiv:2109.06870): wav2vec 2.0 whose layers see every second position."""
+    c.mark_read(*TRAINING)
+    d, factor, act = dims(c, kv_key=HEADS), c.size("squeeze_factor", 2), activation(c, default="gelu")
+    front, length, last = feature_encoder(c, c.text("feat_extract_norm", "group", ("group", "layer")))
+    fewer = min(
+        length // factor,
+        strided(length, c.size("num_conv_pos_embeddings", 128), factor, c.size("num_conv_pos_embeddings", 128) // 2),
+    )
+    ffn = mlp(d.width, c.size("intermediate_size"), act, gated=False, bias=True)
+    mixer = attention(d, rotary=0, bias=True, causal=False)
+    block = layer("dense", d.width, mixer, ffn, norm=layer_norm, before=False, after=True)
+    squeezed = Block("dense", at(fewer, block.modules))
+    wider = (dense("feature_proj", last, d.width),) if last != d.width else ()
+    embedding = (
+        *front, layer_norm("feature_norm", last), *wider, *masked_vector(c, d.width),
+        *position_convolution(c, d.width, length, stride=factor), *at(fewer, (layer_norm("encoder_norm", d.width),)),
+    )  # fmt: skip
+    up = at(fewer, acted("upsampling", d.width, d.width * factor, c.text("feat_extract_activation", "gelu")))
+    head = (*up, *speech_head(c, d, d.width, length))
+    return encoder(c, d.width, [squeezed] * d.layers, embedding=embedding, head=head, positions=length)
+
+
+@whole("audio-spectrogram-transformer")
+def audio_spectrogram_transformer(c: Config) -> Model:
+    """AST (arXiv:2104.01778): a vision transformer over the patches of a spectrogram, with two tokens of its own."""
+    d, patch, act = dims(c, kv_key=HEADS), c.size("patch_size", 16), activation(c, default="gelu")
+    mels, columns = c.size("num_mel_bins", 128), c.size("max_length", 1024)
+    rows = strided(mels, patch, c.size("frequency_stride", 10))
+    patches = rows * strided(columns, patch, c.size("time_stride", 10))
+    positions = patches + 2
+    mixer = attention(d, rotary=0, bias=c.flag("qkv_bias", True), out_bias=True, causal=False)
+    block = layer(
+        "dense", d.width, mixer, mlp(d.width, c.size("intermediate_size"), act, gated=False, bias=True), norm=layer_norm
+    )
+    embedding = (
+        *at(patches, (patch_embedding("patch_embedding", 1, patch * patch, d.width),)),
+        Learned(name="class_tokens", width=d.width, rows=2, applied=False),
+        Learned(name="position_embedding", width=d.width, rows=positions),
+    )  # fmt: skip
+    head: Modules = (layer_norm("final_norm", d.width),)
+    if c.architecture.endswith("ForAudioClassification"):
+        head = (*head, *pooled((layer_norm("class_norm", d.width), dense("classifier", d.width, label_count(c)))))
+    return encoder(c, d.width, [block] * d.layers, embedding=embedding, head=head, positions=positions)
