@@ -23,12 +23,12 @@ def bert_layer(c: Config, d: Dims, *, before: bool = False, decodes: bool = Fals
 
 
 def bert_like(
-    c: Config, head: Modules | None = None, *, tables: Modules = (), after: Modules = (),
+    c: Config, head: Modules | None = None, *, block: Block | None = None, tables: Modules = (), after: Modules = (),
     before: bool = False, norm: bool = True,
 ) -> Model:  # fmt: skip
     """An encoder of BERT's layers with learned positions and segments; `tables` are others beside those.
 
-    `head`: its modules where they are not BERT's.
+    `head`, `block`: its head and its layer where they are not BERT's. `tables` come before the norm.
     `before`: norms before the sublayers, and `after` the layers. `norm`: a norm follows the embedding.
     """
     c.mark_read("position_embedding_type", "classifier_dropout")
@@ -39,11 +39,9 @@ def bert_like(
     norms = (layer_norm("embedding_norm", d.width),) if norm else ()
     head = text_head(c, d.width, masked_words(c, d.width)) if head is None else head
     embedding = (*words, position_table(c, d.width), *tables, *norms)
-    steps, layers = (
-        ("prefill", "decode") if decodes else ("encode",),
-        [bert_layer(c, d, before=before, decodes=decodes)],
-    )
-    return encoder(c, d.width, layers * d.layers, embedding=embedding, head=(*after, *head), vocab=vocab, steps=steps)
+    steps = ("prefill", "decode") if decodes else ("encode",)
+    layers = [block or bert_layer(c, d, before=before, decodes=decodes)] * d.layers
+    return encoder(c, d.width, layers, embedding=embedding, head=(*after, *head), vocab=vocab, steps=steps)
 
 
 @whole("bert")
