@@ -45,6 +45,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     rotary_encoders,
     seeing,
     seq2seq,
+    series,
     sparse,
     speech,
     speech_encoders,

@@ -437,3 +437,15 @@ def xlm(c: Config) -> Model:
     if c.flag("pre_norm", False):
         raise c.error("pre_norm", "false: norms that the residual bypasses are not covered")
     return bert_like(c.with_values(is_decoder=c.flag("causal", False)), head, tables=tables)
+
+
+@whole("tipsv2_text_model")
+def tipsv2_text(c: Config) -> Model:
+    """TIPS v2's encoder of text (arXiv:2410.16512): norms before sublayers, sines for positions."""
+    c.mark_read("scale_sqrt_depth", "pooling_epsilon")
+    d, act = dims(c, kv_key=HEADS), activation(c, default="relu")
+    ffn = mlp(d.width, c.size("intermediate_size"), act, gated=False, bias=True)
+    block = layer("dense", d.width, attention(d, rotary=0, bias=True, causal=False), ffn, norm=layer_norm)
+    vocab, words = word_embeddings(c, d.width, types=False)
+    head = (layer_norm("final_norm", d.width),)
+    return encoder(c, d.width, [block] * d.layers, embedding=tuple(words), head=head, vocab=vocab)

@@ -22,6 +22,8 @@ def bart_like(
     table: str = "learned",
     extra: int = 0,
     source: Embedding | None = None,
+    bias: bool = True,
+    window: int | None = None,
 ) -> Model:
     """Encoder and decoder of BART's layers.
 
@@ -31,10 +33,10 @@ def bart_like(
     c.mark_read("num_hidden_layers", "classif_dropout", "static_position_embeddings", "hidden_size")
     width, act = c.size("d_model"), activation(c, "activation_function", "gelu")
     e, d = side(c, "encoder", width), side(c, "decoder", width)
-    mixer, written = attention(e, rotary=0, bias=True, causal=False), attention(d, rotary=0, bias=True)
+    mixer, written = attention(e, rotary=0, bias=bias, causal=False, window=window), attention(d, rotary=0, bias=bias)
     ffns = [mlp(width, c.size(f"{name}_ffn_dim"), act, gated=False, bias=True) for name in ("encoder", "decoder")]
     listens = sublayers("dense", width, (("attn", mixer), ("ffn", ffns[0])), norm=layer_norm, before=before)
-    parts = (("attn", written), ("cross", cross_attention(d, bias=True)), ("ffn", ffns[1]))
+    parts = (("attn", written), ("cross", cross_attention(d, bias=bias)), ("ffn", ffns[1]))
     speaks = sublayers("dense", width, parts, norm=layer_norm, before=before)
     if not c.flag("tie_word_embeddings", True) and source is None:
         source = Embedding(name="source_embedding", rows=c.size("vocab_size"), width=width)
@@ -133,3 +135,36 @@ def fsmt(c: Config) -> Model:
     c = c.with_values(vocab_size=written)
     extra = c.size("pad_token_id", 1, least=0) + 1
     return bart_like(c, before=False, embedding_norm=False, table="fixed", extra=extra, source=words)
+
+
+@whole("seamless_m4t", "seamless_m4t_v2")
+def seamless_m4t(c: Config) -> Model:
+    """SeamlessM4T (arXiv:2308.11596) as a translator of text: NLLB. Its speech is of other classes."""
+    if not c.architecture.endswith("ForTextToText"):
+        raise c.error("architectures", "a class that ends in ForTextToText: how much it speaks depends on the text")
+    c.mark_read(
+        *(key for key in c.raw if key.startswith(_SPEAKING)), "position_embeddings_type", "feature_projection_input_dim"
+    )
+    c = c.with_values(d_model=c.size("hidden_size", 1024), activation_function=c.text("activation_function", "relu"))
+    return bart_like(c, before=True, embedding_norm=False, table="made")
+
+
+_SPEAKING = (
+    "t2u_", "speech_", "adaptor_", "add_adapter", "num_adapter", "unit_", "vocoder_", "upsample_", "resblock_", "lang_",
+    "spkr_", "var", "num_conv_pos", "max_source", "rotary_embedding", "conv_depthwise", "left_max", "right_max",
+    "leaky_relu", "sampling_rate", "char_vocab", "position_embedding",
+)  # fmt: skip
+
+
+@whole("bigbird_pegasus")
+def bigbird_pegasus(c: Config) -> Model:
+    """BigBird-Pegasus (arXiv:2007.14062): PEGASUS without biases of attention; an encoder's query sees eight blocks."""
+    bias, sparse = (
+        c.flag("use_bias", False),
+        c.text("attention_type", "block_sparse", ("block_sparse", "original_full")),
+    )
+    window = c.size("block_size", 64) * (5 + c.size("num_random_blocks", 3)) if sparse == "block_sparse" else None
+    model = bart_like(c, before=True, embedding_norm=True, bias=bias, window=window)
+    (read,) = model.towers
+    head = tuple(m for m in model.head if m.name != "final_norm")
+    return replace(model, towers=(replace(read, layers=read.layers[:-1]),), head=head)  # no norms behind the layers

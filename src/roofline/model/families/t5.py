@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from roofline.model.config import MOST_LAYERS, Config
 from roofline.model.families.blocks.attention import attention, cross_attention
 from roofline.model.families.blocks.feed_forward import ACTIVATIONS, mlp
@@ -10,7 +12,7 @@ from roofline.model.families.blocks.seq2seq import encoder_decoder, sublayers
 from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.registry import whole
 from roofline.model.model import Block, Model
-from roofline.model.modules import Learned, Modules
+from roofline.model.modules import Embedding, Learned, Modules
 
 
 def t5_feed_forward(c: Config, default: str) -> Modules:
@@ -69,3 +71,16 @@ def mt5(c: Config) -> Model:
 def umt5(c: Config) -> Model:
     """UMT5 (arXiv:2304.09151): mT5 with a table of distances in every layer."""
     return t5_like(c, t5_feed_forward(c, "gated-gelu"), every=True)
+
+
+@whole("pop2piano")
+def pop2piano(c: Config) -> Model:
+    """Pop2Piano (arXiv:2211.00895): T5 over spectra, with a vector for each composer."""
+    c.mark_read("composer_vocab_size")
+    rows, width = c.size("composer_vocab_size", 21), c.size("d_model")
+    c.flag("tie_word_embeddings", False)
+    model = t5_like(c.with_values(tie_word_embeddings=False), t5_feed_forward(c, "gated-gelu"))
+    (tower,) = model.towers
+    composers = Embedding(name="composer_embedding", rows=rows, width=width, stream="source", idle=True)
+    front = Block("composers", (composers,))
+    return replace(model, towers=(replace(tower, layers=(front, *tower.layers)),))
