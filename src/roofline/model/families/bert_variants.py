@@ -449,3 +449,32 @@ def tipsv2_text(c: Config) -> Model:
     vocab, words = word_embeddings(c, d.width, types=False)
     head = (layer_norm("final_norm", d.width),)
     return encoder(c, d.width, [block] * d.layers, embedding=tuple(words), head=head, vocab=vocab)
+
+
+@whole("luke")
+def luke(c: Config) -> Model:
+    """LUKE (arXiv:2010.01057) for words alone: RoBERTa; entities have tables and queries of their own."""
+    c.mark_read("use_entity_aware_attention")
+    d, rows, embed = dims(c, kv_key=HEADS), c.size("entity_vocab_size", 500_000), c.size("entity_emb_size", 256)
+    types = c.size("type_vocab_size", 2)
+    entities = unused((
+        Embedding(name="entity_embedding", rows=rows, width=embed), dense("entity_proj", embed, d.width, bias=False),
+        Embedding(name="entity_position", rows=c.size("max_position_embeddings"), width=d.width),
+        Embedding(name="entity_type", rows=types, width=d.width), layer_norm("entity_norm", d.width),
+    ))  # fmt: skip
+    mixer = attention(d, rotary=0, bias=True, causal=False)
+    if c.flag("use_entity_aware_attention", True):
+        kinds = ("word_entity", "entity_word", "entity_entity")
+        queries = unused(tuple(dense(f"{kind}_query", d.width, d.width) for kind in kinds))
+        mixer = with_before(mixer, "attention", *queries)
+    c.flag("tie_word_embeddings", True)
+    c = c.with_values(tie_word_embeddings=False)  # the published class ties the table of entities alone
+    words: Modules = masked_words(c, d.width, act="gelu", twice=False)
+    if c.architecture.endswith("ForMaskedLM"):
+        spare = (
+            *acted("entity_head", d.width, embed, activation(c, default="gelu")), layer_norm("entity_head_norm", embed),
+            Learned(name="entity_bias", width=1, rows=rows, applied=False),
+        )  # fmt: skip
+        words = (*words, *unused(spare))
+    head = text_head(c, d.width, words, always=True)
+    return bert_like(c, head, block=post_norm(c, d, mixer), tables=entities)

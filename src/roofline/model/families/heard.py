@@ -20,11 +20,11 @@ from roofline.model.families.blocks.sound import (
     spectra_of,
     strided,
 )
-from roofline.model.families.blocks.text_heads import dense
+from roofline.model.families.blocks.text_heads import acted, dense
 from roofline.model.families.registry import whole
 from roofline.model.families.speech_encoders import TRAINING, masked_vector, position_convolution
 from roofline.model.model import Block, Model
-from roofline.model.modules import Activation, Attention, Convolution, Learned, Module
+from roofline.model.modules import Activation, Attention, Convolution, Embedding, Learned, Module
 
 
 def _hears(model: Model, width: int, blocks: list[Block], positions: int) -> Model:
@@ -99,18 +99,18 @@ def moonshine(c: Config) -> Model:
 
 @whole("speecht5")
 def speecht5(c: Config) -> Model:
-    """SpeechT5 (arXiv:2110.07205) that turns speech into text: wav2vec 2.0's front, biases of distances."""
-    if not c.architecture.endswith("ForSpeechToText"):
-        raise c.error("architectures", "SpeechT5ForSpeechToText: how much speech is written depends on the text")
+    """SpeechT5 (arXiv:2110.07205): one encoder-decoder with fronts and ends for text and speech."""
     c.mark_read(*TRAINING, *_UNUSED)
-    width, act = c.size("hidden_size"), activation(c, default="gelu")
+    name, width, act = c.architecture, c.size("hidden_size"), activation(c, default="gelu")
+    hears, speaks = name.endswith(("SpeechToText", "SpeechToSpeech")), name.endswith(("TextToSpeech", "SpeechToSpeech"))
+    if not hears and not speaks:
+        raise c.error("architectures", "SpeechT5ForTextToSpeech, SpeechT5ForSpeechToText or SpeechT5ForSpeechToSpeech")
     e, d = side(c, "encoder", width), side(c, "decoder", width)
-    front, length, last = feature_encoder(c, c.text("feat_extract_norm", "group", ("group", "layer")))
-    begin = (
-        *front, layer_norm("feature_norm", last), dense("feature_proj", last, width), *masked_vector(c, width),
-        *position_convolution(c, width, length), layer_norm("encoder_norm", width),
-        Learned(name="distances", width=e.head_dim, rows=2 * c.size("encoder_max_relative_position", 160), applied=False),
+    distances = 2 * c.size("encoder_max_relative_position", 160)
+    norms: Modules = (
+        layer_norm("encoder_norm", width), Learned(name="distances", width=e.head_dim, rows=distances, applied=False),
     )  # fmt: skip
+    front, length = _speech_front(c, width) if hears else (_text_front(c, width), None)
     scores = Attention(
         name="distances", heads=e.heads, kv_heads=e.heads, head_dim=e.head_dim, v_head_dim=0, causal=False
     )
@@ -118,12 +118,58 @@ def speecht5(c: Config) -> Model:
         ("attn", (scores, *attention(e, rotary=0, bias=True, causal=False))),
         ("ffn", mlp(width, c.size("encoder_ffn_dim"), act, gated=False, bias=True)),
     ), norm=layer_norm, before=False)  # fmt: skip
-    speaks = sublayers("dense", width, (
+    block = sublayers("dense", width, (
         ("attn", attention(d, rotary=0, bias=True)), ("cross", cross_attention(d, bias=True, fixed=length)),
         ("ffn", mlp(width, c.size("decoder_ffn_dim"), act, gated=False, bias=True)),
     ), norm=layer_norm, before=False)  # fmt: skip
-    model = causal_lm(c, width, [speaks] * d.layers, norm=None, tied=True)
-    return _hears(model, width, [Block("front", begin), *[listens] * e.layers], length)
+    model = causal_lm(c, width, [block] * d.layers, norm=None, tied=True)
+    if speaks:
+        model = replace(model, embedding=_speech_before(c, width), head=_speech_behind(c, width))
+    blocks = [Block("front", (*front, *norms)), *[listens] * e.layers]
+    encoder = tower("encoder", "source", width, blocks, length, quantised=True)
+    return replace(model, towers=(encoder,), steps=("encode", "prefill", "decode"))
+
+
+def _speech_front(c: Config, width: int) -> tuple[Modules, int]:
+    """wav2vec 2.0's convolutions over samples, and the positions that they leave."""
+    front, length, last = feature_encoder(c, c.text("feat_extract_norm", "group", ("group", "layer")))
+    places = position_convolution(c, width, length)
+    begin = (*front, layer_norm("feature_norm", last), dense("feature_proj", last, width), *masked_vector(c, width))
+    return (*begin, *places), length
+
+
+def _text_front(c: Config, width: int) -> Modules:
+    """A table of characters, and a scale of its sines."""
+    table = Embedding(name="embedding", rows=c.size("vocab_size", 81), width=width)
+    return (table, Learned(name="position_scale", width=1, applied=False))
+
+
+def _speech_before(c: Config, width: int) -> Modules:
+    """What a decoder of speech reads: the frame before, through products, beside the vector of a speaker."""
+    inputs, units, parts = c.size("num_mel_bins", 80), c.size("speech_decoder_prenet_units", 256), list[Module]()
+    for i in range(c.size("speech_decoder_prenet_layers", 2)):
+        parts += acted(f"frame{i}", inputs, units, "relu")
+        inputs = units
+    parts.append(dense("frame_proj", inputs, width))
+    parts.append(Learned(name="position_scale", width=1, applied=False))
+    parts.append(dense("speaker_proj", c.size("speaker_embedding_dim", 512) + width, width))
+    return tuple(parts)
+
+
+def _speech_behind(c: Config, width: int) -> Modules:
+    """Frames and whether they are the last, and the convolutions that correct all frames at the end."""
+    factor, mels, units = (
+        c.size("reduction_factor", 2),
+        c.size("num_mel_bins", 80),
+        c.size("speech_decoder_postnet_units", 256),
+    )
+    parts: list[Module] = [dense("frames", width, mels * factor), dense("ends", width, factor)]
+    layers, taps = c.size("speech_decoder_postnet_layers", 5), c.size("speech_decoder_postnet_kernel", 5)
+    for i in range(layers):
+        inputs, outputs = (units if i else mels), (units if i < layers - 1 else mels)
+        conv = Convolution(name=f"correct{i}", inputs=inputs, outputs=outputs, kernel=taps, part="other", idle=True)
+        parts += [conv, replace(channel_norm(f"correct{i}_norm", outputs), idle=True)]
+    return tuple(parts)
 
 
 _UNUSED = """

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from roofline.model.config import Config
 from roofline.model.families.blocks.attention import attention, cross_attention
-from roofline.model.families.blocks.feed_forward import activation, mlp
+from roofline.model.families.blocks.feed_forward import activation, mlp, moe
 from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.blocks.seq2seq import encoder_decoder, side, sublayers
 from roofline.model.families.registry import whole
@@ -135,6 +135,41 @@ def fsmt(c: Config) -> Model:
     c = c.with_values(vocab_size=written)
     extra = c.size("pad_token_id", 1, least=0) + 1
     return bart_like(c, before=False, embedding_norm=False, table="fixed", extra=extra, source=words)
+
+
+@whole("nllb-moe")
+def nllb_moe(c: Config) -> Model:
+    """NLLB's mixture of experts (arXiv:2207.04672): every fourth layer has experts, of which a token uses two."""
+    c.mark_read(*_ROUTING)
+    model, width = bart_like(c, before=True, embedding_norm=False, table="made"), c.size("d_model")
+    act, count, bias = activation(c, "activation_function", "relu"), c.size("num_experts", 128), c.flag("router_bias")
+
+    def sparse(blocks: tuple[Block, ...], name: str, stream: str) -> tuple[Block, ...]:
+        inner, step = c.size(f"{name}_ffn_dim"), c.size(f"{name}_sparse_step", 4, least=0)
+        experts = moe(c, width, count, 2, inner, act=act, gated=False, router_bias=bias, expert_bias=True)
+        routed = tuple(replace(m, stream=stream) for m in experts)
+        layers = [block for block in blocks if block.name == "dense"]
+        mixed = [_with_experts(b, routed) if step and (i + 1) % step == 0 else b for i, b in enumerate(layers)]
+        return (*mixed, *(block for block in blocks if block.name != "dense"))
+
+    (read,) = model.towers
+    read = replace(read, layers=sparse(read.layers, "encoder", "source"))
+    return replace(model, layers=sparse(model.layers, "decoder", ""), towers=(read,))
+
+
+def _with_experts(block: Block, experts: Modules) -> Block:
+    """A layer whose feed-forward network is a mixture of experts."""
+    names = ("up_proj", "act", "down_proj")
+    modules = [m for m in block.modules if m.name not in names]
+    place = next(i for i, m in enumerate(modules) if m.name == "ffn_norm") + 1
+    return Block("moe", (*modules[:place], *experts, *modules[place:]))
+
+
+_ROUTING = """
+    expert_capacity router_dtype router_ignore_padding_tokens batch_prioritized_routing router_z_loss_coef
+    router_aux_loss_coef second_expert_policy normalize_router_prob_before_dropping moe_eval_capacity_token_fraction
+    moe_token_dropout output_router_logits
+""".split()
 
 
 @whole("seamless_m4t", "seamless_m4t_v2")

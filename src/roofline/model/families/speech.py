@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from roofline.model.config import MOST_LAYERS, Config
 from roofline.model.families.blocks.attention import attention, cross_attention
-from roofline.model.families.blocks.encoders import at, tower
+from roofline.model.families.blocks.encoders import at, encoder, tower
 from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.layers import causal_lm, layer
 from roofline.model.families.blocks.norms import layer_norm
@@ -26,17 +26,9 @@ def whisper(c: Config) -> Model:
         heads, layers = c.size(f"{side}_attention_heads"), c.size(f"{side}_layers", most=MOST_LAYERS)
         return Dims(layers, width, heads, heads, width // heads)
 
-    front = Block("front", (
-        *at(2 * positions, (Convolution(name="conv1", inputs=mels, outputs=width, kernel=3, bias=True),)),
-        Convolution(name="conv2", inputs=width, outputs=width, kernel=3, stride=2, bias=True),
-        Activation(name="conv_act", width=width, function="gelu", gated=False),
-        Learned(name="position_embedding", width=width, rows=positions),
-    ))  # fmt: skip
     e, d = sizes("encoder"), sizes("decoder")
-    heard = mlp(width, c.size("encoder_ffn_dim"), act, gated=False, bias=True)
-    listens = layer("dense", width, _attention(e, causal=False), heard, norm=layer_norm)
-    last = Block("norm", (layer_norm("final_norm", width),))
-    encoder = tower("encoder", "source", width, [front, *[listens] * e.layers, last], positions, quantised=True)
+    blocks = whisper_encoder(e, c.size("encoder_ffn_dim"), act, positions, mels)
+    read = tower("encoder", "source", width, blocks, positions, quantised=True)
     written = mlp(width, c.size("decoder_ffn_dim"), act, gated=False, bias=True)
     cross = cross_attention(d, bias=True, key_bias=False, fixed=positions)
     attends = (layer_norm("cross_norm", width), *cross, Add(name="cross_residual", width=width))
@@ -45,7 +37,35 @@ def whisper(c: Config) -> Model:
     blocks = [Block("dense", (*block.modules, *attends, *rest.modules))] * d.layers
     table = Embedding(name="position_embedding", rows=c.size("max_target_positions", 448), width=width)
     model = causal_lm(c, width, blocks, norm=layer_norm, tied=True, before=(table,))
-    return replace(model, towers=(encoder,), steps=("encode", "prefill", "decode"))
+    return replace(model, towers=(read,), steps=("encode", "prefill", "decode"))
+
+
+def whisper_encoder(e: Dims, inner: int, act: str, positions: int, mels: int) -> list[Block]:
+    """Whisper's encoder: two convolutions, learned positions, layers with norms before, a norm."""
+    width = e.width
+    front = Block("front", (
+        *at(2 * positions, (Convolution(name="conv1", inputs=mels, outputs=width, kernel=3, bias=True),)),
+        Convolution(name="conv2", inputs=width, outputs=width, kernel=3, stride=2, bias=True),
+        Activation(name="conv_act", width=width, function="gelu", gated=False),
+        Learned(name="position_embedding", width=width, rows=positions),
+    ))  # fmt: skip
+    heard = mlp(width, inner, act, gated=False, bias=True)
+    listens = layer("dense", width, _attention(e, causal=False), heard, norm=layer_norm)
+    return [front, *[listens] * e.layers, Block("norm", (layer_norm("final_norm", width),))]
+
+
+@whole(
+    "qwen2_audio_encoder", "voxtral_encoder", "audioflamingo3_encoder", "moss_transcribe_diarize_audio",
+)  # fmt: skip
+def heard_alone(c: Config) -> Model:
+    """Whisper's encoder as a part of models that answer."""
+    c.mark_read("scale_embedding", "num_hidden_layers", "vocab_size", "encoder_layerdrop", "pooling_kernel")
+    width, heads = c.size("d_model|hidden_size"), c.size("encoder_attention_heads|num_attention_heads")
+    layers = c.size("encoder_layers|num_hidden_layers", most=MOST_LAYERS)
+    positions, mels = c.size("max_source_positions", 1500), c.size("num_mel_bins", 128)
+    e, act = Dims(layers, width, heads, heads, width // heads), activation(c, "activation_function", "gelu")
+    blocks = whisper_encoder(e, c.size("encoder_ffn_dim|intermediate_size"), act, positions, mels)
+    return encoder(c, width, blocks, embedding=(), positions=positions)
 
 
 def _attention(d: Dims, causal: bool = True) -> Modules:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from roofline.model.config import MOST_LAYERS, Config
 from roofline.model.families.blocks.attention import attention, cross_attention
-from roofline.model.families.blocks.feed_forward import ACTIVATIONS, mlp
+from roofline.model.families.blocks.feed_forward import ACTIVATIONS, mlp, moe
 from roofline.model.families.blocks.norms import rms
 from roofline.model.families.blocks.seq2seq import encoder_decoder, sublayers
 from roofline.model.families.blocks.sizes import Dims
@@ -84,3 +84,38 @@ def pop2piano(c: Config) -> Model:
     composers = Embedding(name="composer_embedding", rows=rows, width=width, stream="source", idle=True)
     front = Block("composers", (composers,))
     return replace(model, towers=(replace(tower, layers=(front, *tower.layers)),))
+
+
+@whole("switch_transformers")
+def switch_transformers(c: Config) -> Model:
+    """Switch Transformers (arXiv:2101.03961): T5 whose sparse layers send a token to one of their experts."""
+    c.mark_read(*_ROUTING)
+    act, width, inner = c.text("dense_act_fn", "relu", ACTIVATIONS), c.size("d_model"), c.size("d_ff")
+    plain, count = mlp(width, inner, act, gated=False), c.size("num_experts", 8)
+    experts = moe(c, width, count, 1, inner, act=act, gated=False, router_bias=c.flag("router_bias"))
+    model = t5_like(c, plain)
+
+    def sparse(blocks: tuple[Block, ...], name: str, stream: str, layers: int) -> tuple[Block, ...]:
+        chosen = c.size(f"num_sparse_{name}_layers", 3, least=0)
+        step = layers // chosen if chosen else 0
+        routed = tuple(replace(m, stream=stream) for m in experts)
+
+        def mixed(i: int, block: Block) -> Block:
+            if not step or not (i % step == 1 or step == 1):
+                return block
+            modules = [m for m in block.modules if m.name not in ("up_proj", "act", "down_proj")]
+            place = next(j for j, m in enumerate(modules) if m.name == "ffn_norm") + 1
+            return Block("moe", (*modules[:place], *routed, *modules[place:]))
+
+        return (*(mixed(i, block) for i, block in enumerate(blocks[:layers])), *blocks[layers:])
+
+    (read,) = model.towers
+    layers = c.size("num_layers", most=MOST_LAYERS)
+    read = replace(read, layers=sparse(read.layers, "encoder", "source", layers))
+    return replace(model, layers=sparse(model.layers, "decoder", "", len(model.layers)), towers=(read,))
+
+
+_ROUTING = """
+    expert_capacity router_dtype router_ignore_padding_tokens router_z_loss_coef router_aux_loss_coef
+    add_router_probs encoder_sparse_step decoder_sparse_step is_gated_act feed_forward_proj add_cross_attention
+""".split()
