@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from roofline.model.config import Config
 from roofline.model.families.blocks.attention import attention
-from roofline.model.families.blocks.encoders import encoder, pooled, word_embeddings
+from roofline.model.families.blocks.encoders import at, encoder, patch_embedding, pooled, word_embeddings
 from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.layers import layer, position_table, with_before
 from roofline.model.families.blocks.norms import layer_norm
@@ -23,6 +23,7 @@ from roofline.model.families.blocks.text_heads import (
 )
 from roofline.model.families.encoders import bert_layer, bert_like, roberta_head
 from roofline.model.families.registry import whole
+from roofline.model.heads import label_count
 from roofline.model.model import Block, Model
 from roofline.model.modules import (
     Activation,
@@ -478,3 +479,30 @@ def luke(c: Config) -> Model:
         words = (*words, *unused(spare))
     head = text_head(c, d.width, words, always=True)
     return bert_like(c, head, block=post_norm(c, d, mixer), tables=entities)
+
+
+@whole("layoutlmv3")
+def layoutlmv3(c: Config) -> Model:
+    """LayoutLMv3 (arXiv:2204.08387): words and the patches of their page in one sequence, which counts both.
+
+    The patches are made where the size of a page is given.
+    """
+    c.mark_read("max_rel_pos", "max_rel_2d_pos", "text_embed", "second_input_size")
+    d, rows, types = dims(c, kv_key=HEADS), c.size("max_2d_position_embeddings", 1024), list[Module]()
+    for side, size in (("x", "coordinate"), ("y", "coordinate"), ("height", "shape"), ("width", "shape")):
+        types.append(Embedding(name=f"{side}_embedding", rows=rows, width=c.size(f"{size}_size", 128)))
+    if c.flag("visual_embed", True):
+        patch, side_of = c.size("patch_size", 16), c.size("input_size", 224)
+        patches, channels = (side_of // patch) ** 2, c.size("num_channels", 3)
+        seen = at(patches, (patch_embedding("patch_embedding", channels, patch * patch, d.width),))
+        types += seen if c.inputs.height else unused(seen)
+        types.append(Learned(name="patch_position", width=d.width, rows=patches + 2, applied=False))
+        types += [layer_norm("patch_norm", d.width), layer_norm("joint_norm", d.width)]
+    for name, key, flag in (("distance", "rel_pos_bins", "has_relative"), ("place", "rel_2d_pos_bins", "has_spatial")):
+        if c.flag(f"{flag}_attention_bias", True):
+            width = d.heads * (1 if name == "distance" else 2)
+            types.append(Learned(name=f"{name}_bias", width=width, rows=c.size(key, 32), applied=False))
+    read = acted("classes", d.width, d.width)
+    few = c.architecture.endswith("ForTokenClassification") and label_count(c) < 10
+    head = text_head(c, d.width, (), pooler=(), classes=pooled(read), read=() if few else read)
+    return bert_like(c, head, tables=tuple(types))

@@ -76,24 +76,34 @@ def deberta(c: Config) -> Model:
 
 @whole("deberta-v2")
 def deberta_v2(c: Config) -> Model:
-    """DeBERTa v2 and v3 (arXiv:2111.09543): distances in buckets, whose vectors the keys' projections may read."""
+    """DeBERTa v2 and v3 (arXiv:2111.09543): distances in buckets, and a convolution beside the first layer."""
+    d, (block, tables) = dims(c, kv_key=HEADS), bucketed_layer(c)
+    blocks, kernel = [block] * d.layers, c.size("conv_kernel_size", 0, least=0)
+    if kernel:
+        conv = Convolution(
+            name="conv", inputs=d.width, outputs=d.width, kernel=kernel, groups=c.size("conv_groups", 1), bias=True
+        )
+        act = Activation(name="conv_act", width=d.width, function=activation(c, "conv_act", "tanh"), gated=False)
+        after = (conv, act, Add(name="conv_residual", width=d.width), layer_norm("conv_norm", d.width))
+        blocks[0] = Block("convolved", (*block.modules, *after))
+    return _deberta(c, blocks, d.width, tables)
+
+
+def bucketed_layer(c: Config) -> tuple[Block, Modules]:
+    """A layer of DeBERTa v2, whose projections of keys may read the vectors of distances; and these vectors."""
     d, relative, pairs = dims(c, kv_key=HEADS), c.flag("relative_attention"), _pairs(c)
-    size = c.size("attention_head_size", d.head_dim)
-    d = replace(d, head_dim=size)
+    d = replace(d, head_dim=c.size("attention_head_size", d.head_dim))
     ffn = mlp(d.width, c.size("intermediate_size"), activation(c, default="gelu"), gated=False, bias=True)
-    mixer = attention(d, rotary=0, bias=True, causal=False)
-    buckets = c.size("position_buckets", -1, least=-1)
-    span, shared = buckets if buckets > 0 else _span(c), c.flag("share_att_key")
-    norms = [name.strip() for name in c.text("norm_rel_ebd", "none").lower().split("|")]
-    inner = d.heads * d.head_dim
+    mixer, inner = attention(d, rotary=0, bias=True, causal=False), d.heads * d.head_dim
+    buckets, shared = c.size("position_buckets", -1, least=-1), c.flag("share_att_key")
+    span = buckets if buckets > 0 else _span(c)
     if relative:
-        names = ("c2p", "p2c") if shared else pairs
         vectors = tuple(
             Linear(
                 name=f"{name}_proj", inputs=d.width, outputs=inner, bias=not shared, tied=shared, part="attention",
                 stream=DISTANCES, positions=2 * span,
             )
-            for name in names
+            for name in (("c2p", "p2c") if shared else pairs)
         )  # fmt: skip
         scores = tuple(
             Linear(
@@ -103,16 +113,7 @@ def deberta_v2(c: Config) -> Model:
             for name in pairs
         )  # fmt: skip
         mixer = with_before(mixer, "attention", *vectors, *scores)
-    block = layer("dense", d.width, mixer, ffn, norm=layer_norm, before=False, after=True)
-    blocks = [block] * d.layers
-    kernel = c.size("conv_kernel_size", 0, least=0)
-    if kernel:
-        conv = Convolution(
-            name="conv", inputs=d.width, outputs=d.width, kernel=kernel, groups=c.size("conv_groups", 1), bias=True
-        )
-        act = Activation(name="conv_act", width=d.width, function=activation(c, "conv_act", "tanh"), gated=False)
-        after = (conv, act, Add(name="conv_residual", width=d.width), layer_norm("conv_norm", d.width))
-        blocks[0] = Block("convolved", (*block.modules, *after))
+    norms = [name.strip() for name in c.text("norm_rel_ebd", "none").lower().split("|")]
     tables: list[Module] = [Learned(name="distances", width=d.width, rows=2 * span, applied=False)] if relative else []
     tables += [replace(layer_norm("distance_norm", d.width), stream=DISTANCES)] if "layer_norm" in norms else []
-    return _deberta(c, blocks, d.width, tuple(tables))
+    return layer("dense", d.width, mixer, ffn, norm=layer_norm, before=False, after=True), tuple(tables)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from roofline.model.config import MOST_LAYERS, Config
-from roofline.model.families.blocks.attention import attention, cross_attention
+from roofline.model.families.blocks.attention import attention, cross_attention, rotary
 from roofline.model.families.blocks.encoders import at, encoder, tower
 from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.layers import causal_lm, layer
-from roofline.model.families.blocks.norms import layer_norm
-from roofline.model.families.blocks.sizes import Dims
+from roofline.model.families.blocks.norms import layer_norm, rms
+from roofline.model.families.blocks.sizes import Dims, dims
 from roofline.model.families.registry import whole
 from roofline.model.model import Block, Model
-from roofline.model.modules import Activation, Add, Convolution, Embedding, Learned, Linear, Modules
+from roofline.model.modules import Activation, Add, Attention, Convolution, Embedding, Learned, Linear, Modules
 
 
 @whole("whisper")
@@ -44,8 +44,7 @@ def whisper_encoder(e: Dims, inner: int, act: str, positions: int, mels: int) ->
     """Whisper's encoder: two convolutions, learned positions, layers with norms before, a norm."""
     width = e.width
     front = Block("front", (
-        *at(2 * positions, (Convolution(name="conv1", inputs=mels, outputs=width, kernel=3, bias=True),)),
-        Convolution(name="conv2", inputs=width, outputs=width, kernel=3, stride=2, bias=True),
+        *halving_convolutions(mels, width, positions),
         Activation(name="conv_act", width=width, function="gelu", gated=False),
         Learned(name="position_embedding", width=width, rows=positions),
     ))  # fmt: skip
@@ -68,11 +67,56 @@ def heard_alone(c: Config) -> Model:
     return encoder(c, width, blocks, embedding=(), positions=positions)
 
 
-def _attention(d: Dims, causal: bool = True) -> Modules:
+@whole("glmasr_encoder")
+def glmasr_encoder(c: Config) -> Model:
+    """GLM-ASR's encoder of sound: Whisper's with rotary positions."""
+    d, act = dims(c), activation(c, default="gelu")
+    rotated, positions = (
+        rotary(c, d.head_dim, 0.5),
+        (c.inputs.spectra or 2 * c.size("max_position_embeddings", 1500)) // 2,
+    )
+    ffn = mlp(d.width, c.size("intermediate_size"), act, gated=False, bias=True)
+    block = layer("dense", d.width, _attention(d, causal=False, rotated=rotated), ffn, norm=layer_norm)
+    mels = c.size("num_mel_bins", 128)
+    front = (
+        *halving_convolutions(mels, d.width, positions),
+        Activation(name="conv_act", width=d.width, function="gelu", gated=False),
+    )
+    head = (layer_norm("final_norm", d.width),)
+    return encoder(c, d.width, [block] * d.layers, embedding=front, head=head, positions=positions)
+
+
+@whole("voxtral_realtime_encoder")
+def voxtral_realtime_encoder(c: Config) -> Model:
+    """Voxtral Realtime's encoder of sound: Mistral's layers in a window, with biases of queries, values and outputs."""
+    c.mark_read("vocab_size", "activation_function", "use_cache")
+    d, act, window = dims(c), activation(c), c.size("sliding_window", 750)
+    positions = (c.inputs.spectra or 2 * c.size("max_position_embeddings", 1500)) // 2
+    *up, down = mlp(d.width, c.size("intermediate_size"), act)
+    assert isinstance(down, Linear)
+    mixer = _attention(d, rotated=rotary(c, d.head_dim))
+    mixer = tuple(replace(m, window=window) if isinstance(m, Attention) else m for m in mixer)
+    block = layer("sliding", d.width, mixer, (*up, replace(down, bias=True)))
+    front = halving_convolutions(c.size("num_mel_bins", 128), d.width, positions)
+    return encoder(
+        c, d.width, [block] * d.layers, embedding=front, head=(rms("final_norm", d.width),), positions=positions
+    )
+
+
+def halving_convolutions(mels: int, width: int, positions: int) -> Modules:
+    """Whisper's two convolutions over a spectrogram, the second of which halves it to `positions`."""
+    return (
+        *at(2 * positions, (Convolution(name="conv1", inputs=mels, outputs=width, kernel=3, bias=True),)),
+        Convolution(name="conv2", inputs=width, outputs=width, kernel=3, stride=2, bias=True),
+    )
+
+
+def _attention(d: Dims, causal: bool = True, rotated: int = 0) -> Modules:
     """Self-attention of Whisper: queries and values have a bias, keys have none."""
-    first, *rest = attention(d, rotary=0, bias=True, causal=causal)
+    first, *rest = attention(d, rotary=rotated, bias=True, causal=causal)
     assert isinstance(first, Linear)
-    qv, k = 2 * d.heads * d.head_dim, d.kv_heads * d.head_dim
+    k = d.kv_heads * d.head_dim
+    qv = d.heads * d.head_dim + k
     return (
         replace(first, name="qv_proj", outputs=qv, kv=k),
         replace(first, name="k_proj", outputs=k, bias=False, kv=k, beside=True),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from roofline.model.config import Config
 from roofline.model.families.blocks.attention import attention
 from roofline.model.families.blocks.encoders import at, encoder, patch_embedding, pooled
@@ -11,6 +13,7 @@ from roofline.model.families.blocks.norms import layer_norm, plain_layer_norm
 from roofline.model.families.blocks.sizes import HEADS, Dims, dims
 from roofline.model.families.blocks.sound import channel_norm, feature_encoder, strided
 from roofline.model.families.blocks.text_heads import acted, dense
+from roofline.model.families.disentangled import bucketed_layer
 from roofline.model.families.registry import whole
 from roofline.model.heads import label_count
 from roofline.model.model import Block, Model
@@ -178,25 +181,41 @@ def data2vec_audio(c: Config) -> Model:
 @whole("sew")
 def sew(c: Config) -> Model:
     """SEW (arXiv:2109.06870): wav2vec 2.0 whose layers see every second position."""
-    c.mark_read(*TRAINING)
-    d, factor, act = dims(c, kv_key=HEADS), c.size("squeeze_factor", 2), activation(c, default="gelu")
-    front, length, last = feature_encoder(c, c.text("feat_extract_norm", "group", ("group", "layer")))
-    fewer = min(
-        length // factor,
-        strided(length, c.size("num_conv_pos_embeddings", 128), factor, c.size("num_conv_pos_embeddings", 128) // 2),
-    )
+    d, act = dims(c, kv_key=HEADS), activation(c, default="gelu")
     ffn = mlp(d.width, c.size("intermediate_size"), act, gated=False, bias=True)
     mixer = attention(d, rotary=0, bias=True, causal=False)
     block = layer("dense", d.width, mixer, ffn, norm=layer_norm, before=False, after=True)
-    squeezed = Block("dense", at(fewer, block.modules))
+    return _squeezed(c, block, (layer_norm("encoder_norm", d.width),))
+
+
+@whole("sew-d")
+def sew_d(c: Config) -> Model:
+    """SEW-D (arXiv:2109.06870): SEW with layers of DeBERTa."""
+    c.mark_read("max_position_embeddings", "feature_layer_norm_eps")
+    block, tables = bucketed_layer(c)
+    return _squeezed(c, block, tables)
+
+
+def _squeezed(c: Config, block: Block, before: Modules) -> Model:
+    """SEW around its layers: a convolution that keeps one position of `squeeze_factor`, and a product that undoes it."""
+    c.mark_read(*TRAINING)
+    d, factor, taps = dims(c, kv_key=HEADS), c.size("squeeze_factor", 2), c.size("num_conv_pos_embeddings", 128)
+    front, length, last = feature_encoder(c, c.text("feat_extract_norm", "group", ("group", "layer")))
+    fewer = min(length // factor, strided(length, taps, factor, taps // 2))
+
+    def squeezed(modules: Modules) -> Modules:
+        return tuple(replace(m, positions=fewer) if m.stream == "" else m for m in modules)
+
     wider = (dense("feature_proj", last, d.width),) if last != d.width else ()
     embedding = (
         *front, layer_norm("feature_norm", last), *wider, *masked_vector(c, d.width),
-        *position_convolution(c, d.width, length, stride=factor), *at(fewer, (layer_norm("encoder_norm", d.width),)),
+        *position_convolution(c, d.width, length, stride=factor), *squeezed(before),
     )  # fmt: skip
     up = at(fewer, acted("upsampling", d.width, d.width * factor, c.text("feat_extract_activation", "gelu")))
-    head = (*up, *speech_head(c, d, d.width, length))
-    return encoder(c, d.width, [squeezed] * d.layers, embedding=embedding, head=head, positions=length)
+    blocks = [Block("dense", squeezed(block.modules))] * d.layers
+    return encoder(
+        c, d.width, blocks, embedding=embedding, head=(*up, *speech_head(c, d, d.width, length)), positions=length
+    )
 
 
 @whole("audio-spectrogram-transformer")
