@@ -15,6 +15,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     captions,
     clap,
     classic,
+    codecs,
     conformers,
     convolved,
     cycles,
