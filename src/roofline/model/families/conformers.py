@@ -68,13 +68,19 @@ def two_halves(width: int, inner: int, act: str, bias: bool) -> tuple[Modules, M
     )
 
 
-def subsampled(c: Config, width: int, mels: int) -> tuple[Modules, int]:
-    """FastConformer's convolutions over a spectrogram (arXiv:2305.05084): modules, and positions that they leave."""
+def subsampled(c: Config, width: int, mels: int, *, streams: bool = False) -> tuple[Modules, int]:
+    """FastConformer's convolutions over a spectrogram (arXiv:2305.05084): modules, and positions that they leave.
+
+    `streams`: they see no later positions, and are padded before.
+    """
     kernel, stride = c.size("subsampling_conv_kernel_size", 3), c.size("subsampling_conv_stride", 2)
     channels, factor = c.size("subsampling_conv_channels", 256), c.size("subsampling_factor", 8)
-    length, height, parts = spectra_of(c), mels, list[Module]()
-    for i in range(factor.bit_length() - 1):
-        length, height = (strided(n, kernel, stride, (kernel - 1) // 2) for n in (length, height))
+    length, height, parts, steps = spectra_of(c), mels, list[Module](), factor.bit_length() - 1
+    for i in range(steps):
+        if streams:
+            length, height = ((n + stride - 2) // stride + 1 for n in (length, height))
+        else:
+            length, height = (strided(n, kernel, stride, (kernel - 1) // 2) for n in (length, height))
         taps = Convolution(
             name=f"front{i}", inputs=channels if i else 1, outputs=channels, kernel=kernel * kernel,
             groups=channels if i else 1, stride=stride * stride, bias=True, part="other",
@@ -82,20 +88,32 @@ def subsampled(c: Config, width: int, mels: int) -> tuple[Modules, int]:
         mixed = (dense(f"front{i}_proj", channels, channels),) if i else ()
         act = Activation(name=f"front{i}_act", width=channels, function="relu", gated=False)
         parts += at(length * height, (taps, *mixed, act))
-    flat = mels // stride ** (factor.bit_length() - 1)
+    flat = height if streams else mels // stride**steps
     return (*parts, *at(length, (dense("front_proj", channels * flat, width),))), length
 
 
-def parakeet(c: Config) -> tuple[Modules, list[Block], Dims, int]:
-    """NVIDIA's Parakeet (arXiv:2305.05084): front, layers, sizes and positions of its encoder."""
+def parakeet(c: Config, *, streams: bool = False) -> tuple[Modules, list[Block], Dims, int]:
+    """NVIDIA's Parakeet (arXiv:2305.05084): front, layers, sizes and positions of its encoder.
+
+    `streams`: attention sees a window, and the convolutions are normed by token.
+    """
     c.mark_read(*_STEERING)
     d, act, bias = dims(c), activation(c), c.flag("attention_bias", True)
-    front, length = subsampled(c, d.width, c.size("num_mel_bins", 80))
-    mixer = with_before(attention(d, rotary=0, bias=bias, causal=False), "attention", *relative_scores(d, length))
-    norm, kernel = channel_norm("batch_norm", d.width), c.size("conv_kernel_size", 9)
-    conv = convolution_module(d.width, kernel, act, norm, bias=c.flag("convolution_bias", True))
+    front, length = subsampled(c, d.width, c.size("num_mel_bins", 80), streams=streams)
+    window = c.size("sliding_window", None) if streams else None
+    mixer = attention(d, rotary=0, bias=bias, causal=False, window=window)
+    mixer = with_before(mixer, "attention", *relative_scores(d, length))
+    norm = layer_norm("channel_norm", d.width) if streams else channel_norm("batch_norm", d.width)
+    conv = convolution_module(d.width, c.size("conv_kernel_size", 9), act, norm, bias=c.flag("convolution_bias", True))
     block = conformer_layer(d, mixer, two_halves(d.width, c.size("intermediate_size"), act, bias), conv)
     return front, [block] * d.layers, d, length
+
+
+@whole("nemotron_asr_streaming_encoder")
+def nemotron_asr_streaming_encoder(c: Config) -> Model:
+    """Nemotron's streaming encoder: Parakeet's in a window, without later positions in its convolutions."""
+    front, blocks, d, length = parakeet(c, streams=True)
+    return encoder(c, d.width, blocks, embedding=front, positions=length)
 
 
 @whole("parakeet_encoder")
@@ -189,7 +207,7 @@ def wav2vec_conformer_layer(
 _POSITIONS = ("relative", "rotary", "relative_key")
 _STEERING = """
     max_position_embeddings scale_input layerdrop activation_dropout dropout_positions conformer_conv_dropout
-    max_source_positions rotary_embedding_base num_feat_extract_layers model_type
+    max_source_positions default_num_lookahead_tokens rotary_embedding_base num_feat_extract_layers model_type
 """.split()
 
 
