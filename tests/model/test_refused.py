@@ -20,14 +20,13 @@ LLAMA = {"model_type": "llama", **TEXT}
 @folded(
     ("model_type", "words"),
     [
-        ("bert", "an encoder, which reads text and writes none"),
-        ("t5", "an encoder-decoder"),
-        ("whisper", "an encoder-decoder"),
+        ("funnel", "an encoder, which reads text and writes none"),
+        ("led", "an encoder-decoder"),
         ("clip", "an encoder of text together with images"),
         ("vit", "a vision model"),
-        ("wav2vec2", "an audio model"),
+        ("vits", "an audio model"),
         ("diffusion_gemma", "a diffusion model"),
-        ("timesfm", "a forecaster of time series"),
+        ("informer", "a forecaster of time series"),
         ("qwen2_5_omni_talker", "a part of a whole"),
     ],
 )

@@ -132,6 +132,7 @@ def _whole(outer: Config, name: str) -> Model:
     return replace(model, name=name or model.name, warnings=warnings)
 
 
+_WHOLE = "an encoder, an encoder-decoder or a denoiser of its own"
 _OTHER_LIBRARIES = (
     ("_class_name", "a part of a diffusion pipeline, by diffusers"),
     ("architecture", "an image model, by timm"),
@@ -144,6 +145,8 @@ def _refuse(c: Config) -> None:
     for key, what in () if c.has("model_type") else _OTHER_LIBRARIES:
         if isinstance(c.raw.get(key), str):
             raise c.error(key, f"{COVERED}, with a model_type (this is {what})")
+    if c.kind in WHOLES or c.raw.get("model_type") in WHOLES:
+        raise c.error("model_type", f"{COVERED} (this is {_WHOLE}, which no other contains)")
     kind = REFUSED.get(str(c.raw.get("model_type")))
     if kind is not None and c.raw["model_type"] not in FAMILIES:
         hint = "; analyze --traced counts its products" if kind == NOT_COVERED_YET else ""

@@ -121,9 +121,10 @@ def big_bird(c: Config) -> Model:
     first, *rest = attention(d, rotary=0, bias=True, causal=False, window=seen if sparse == "block_sparse" else None)
     assert isinstance(first, Linear)
     mixer = (replace(first, bias=c.flag("use_bias", True)), *rest)
+    act = activation(c, default="gelu")
     head = text_head(
         c, d.width, masked_words(c, d.width), always=True,
-        classes=(*pooled(acted("pooler", d.width, d.width)), *pooled(acted("classes", d.width, d.width, activation(c, default="gelu")))),
+        classes=pooled((*acted("pooler", d.width, d.width), *acted("classes", d.width, d.width, act))),
     )  # fmt: skip
     return bert_like(c, head, block=post_norm(c, d, mixer))
 
@@ -178,7 +179,8 @@ def convbert(c: Config) -> Model:
 def _grouped(ffn: Modules, up: int, down: int) -> Modules:
     """The feed-forward network with block-diagonal products."""
     first, *middle, last = ffn
-    assert isinstance(first, Linear) and isinstance(last, Linear)
+    assert isinstance(first, Linear)
+    assert isinstance(last, Linear)
     return (
         replace(first, groups=up, cut="none" if up > 1 else first.cut), *middle,
         replace(last, groups=down, cut="none" if down > 1 else last.cut),

@@ -69,7 +69,12 @@ def clap_audio(c: Config) -> Model:
 def clap(c: Config) -> Model:
     """CLAP (arXiv:2211.06687): each side is projected by two products to where they are compared."""
     c.mark_read(
-        "projection_hidden_act", "logit_scale_init_value", "num_hidden_layers", "hidden_size", "initializer_factor"
+        "model_type",
+        "projection_hidden_act",
+        "logit_scale_init_value",
+        "num_hidden_layers",
+        "hidden_size",
+        "initializer_factor",
     )
     text = c.section("text_config").of_kind("clap_text_model")
     sound, size = c.section("audio_config").of_kind("clap_audio_model"), c.size("projection_dim", 512)

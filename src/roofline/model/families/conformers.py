@@ -41,8 +41,8 @@ def relative_scores(d: Dims, length: int, *, bias: bool = False) -> Modules:
     inner, distances = d.heads * d.head_dim, 2 * length - 1
     return (
         Learned(name="content_bias", width=inner), Learned(name="distance_bias", width=inner),
-        replace(
-            Linear(name="distance_proj", inputs=d.width, outputs=inner, bias=bias, part="attention"), positions=distances
+        Linear(
+            name="distance_proj", inputs=d.width, outputs=inner, bias=bias, part="attention", positions=distances
         ),
         Attention(
             name="distances", heads=d.heads, kv_heads=d.heads, head_dim=d.head_dim, v_head_dim=0, causal=False,

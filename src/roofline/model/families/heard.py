@@ -24,7 +24,7 @@ from roofline.model.families.blocks.text_heads import acted, dense
 from roofline.model.families.registry import whole
 from roofline.model.families.speech_encoders import TRAINING, masked_vector, position_convolution
 from roofline.model.model import Block, Model
-from roofline.model.modules import Activation, Attention, Convolution, Embedding, Learned, Module
+from roofline.model.modules import Activation, Attention, Convolution, Embedding, Learned, Module, Modules
 
 
 def _hears(model: Model, width: int, blocks: list[Block], positions: int) -> Model:

@@ -40,10 +40,10 @@ def patchtst(c: Config) -> Model:
         raise c.error("channel_attention", "false: attention between channels is not covered")
     parts = (("attn", attention(d, rotary=0, bias=bias, causal=False)), ("ffn", ffn))
     block = sublayers("dense", d.width, parts, norm=norm, before=c.flag("pre_norm", True))
-    shared = c.flag("share_embedding", True)
+    shared, others = c.flag("share_embedding", True), (size + 1) * d.width
     embedding: Modules = (
         *at(patches, (dense("patch_embedding", size, d.width),), channels),
-        *([] if shared else [Learned(name="other_patches", width=(size + 1) * d.width, rows=channels - 1, applied=False)]),
+        *([] if shared else [Learned(name="other_patches", width=others, rows=channels - 1, applied=False)]),
         *([Learned(name="class_token", width=d.width, applied=False)] if own else []),
         Learned(name="position_embedding", width=d.width, rows=length),
     )  # fmt: skip

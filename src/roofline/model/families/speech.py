@@ -12,6 +12,7 @@ from roofline.model.families.blocks.layers import causal_lm, layer
 from roofline.model.families.blocks.norms import layer_norm, rms
 from roofline.model.families.blocks.sizes import Dims, dims
 from roofline.model.families.registry import whole
+from roofline.model.families.speech_encoders import TRAINING, speech_head
 from roofline.model.model import Block, Model
 from roofline.model.modules import Activation, Add, Attention, Convolution, Embedding, Learned, Linear, Modules
 
@@ -19,6 +20,7 @@ from roofline.model.modules import Activation, Add, Attention, Convolution, Embe
 @whole("whisper")
 def whisper(c: Config) -> Model:
     """Whisper (arXiv:2212.04356): two convolutions halve the spectrogram; keys have no bias."""
+    c.mark_read(*TRAINING, "median_filter_width", "num_hidden_layers", "is_encoder_decoder")
     width, act = c.size("d_model"), activation(c, "activation_function", "gelu")
     positions, mels = c.size("max_source_positions", 1500), c.size("num_mel_bins", 80)
 
@@ -28,6 +30,10 @@ def whisper(c: Config) -> Model:
 
     e, d = sizes("encoder"), sizes("decoder")
     blocks = whisper_encoder(e, c.size("encoder_ffn_dim"), act, positions, mels)
+    if c.architecture.endswith("ForAudioClassification"):
+        c.mark_read("decoder_ffn_dim", "max_target_positions", "tie_word_embeddings")
+        head = speech_head(c, e, width, positions)
+        return encoder(c, width, blocks, embedding=(), head=head, positions=positions)
     read = tower("encoder", "source", width, blocks, positions, quantised=True)
     written = mlp(width, c.size("decoder_ffn_dim"), act, gated=False, bias=True)
     cross = cross_attention(d, bias=True, key_bias=False, fixed=positions)

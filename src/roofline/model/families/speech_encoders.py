@@ -70,7 +70,9 @@ def adapter(c: Config, width: int, length: int) -> tuple[Modules, int, int]:
     for i in range(c.size("num_adapter_layers", 3)):
         length = strided(length, kernel, stride, 1)
         parts += at(length, (
-            Convolution(name=f"adapter{i}", inputs=out, outputs=2 * out, kernel=kernel, stride=stride, bias=True, part="other"),
+            Convolution(
+                name=f"adapter{i}", inputs=out, outputs=2 * out, kernel=kernel, stride=stride, bias=True, part="other"
+            ),
             Activation(name=f"adapter{i}_act", width=out, function="sigmoid"),
         ))  # fmt: skip
     return tuple(parts), length, out
@@ -83,7 +85,7 @@ def speech_head(c: Config, d: Dims, width: int, length: int) -> Modules:
     weights = (Learned(name="layer_weights", width=1, rows=d.layers + 1, applied=False),) if summed else ()
     if name.endswith("ForCTC"):
         return at(length, (dense("characters", width, c.size("vocab_size", 32)),))
-    if name.endswith("ForSequenceClassification"):
+    if name.endswith(("ForSequenceClassification", "ForAudioClassification")):
         inner = c.size("classifier_proj_size", 256)
         return (*weights, dense("projector", d.width, inner), *pooled((dense("classifier", inner, label_count(c)),)))
     if name.endswith("ForAudioFrameClassification"):
@@ -197,7 +199,7 @@ def sew_d(c: Config) -> Model:
 
 
 def _squeezed(c: Config, block: Block, before: Modules) -> Model:
-    """SEW around its layers: a convolution that keeps one position of `squeeze_factor`, and a product that undoes it."""
+    """SEW around its layers: a convolution keeps one position of `squeeze_factor`, a product undoes it."""
     c.mark_read(*TRAINING)
     d, factor, taps = dims(c, kv_key=HEADS), c.size("squeeze_factor", 2), c.size("num_conv_pos_embeddings", 128)
     front, length, last = feature_encoder(c, c.text("feat_extract_norm", "group", ("group", "layer")))

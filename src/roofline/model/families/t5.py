@@ -34,7 +34,7 @@ def relative_table(c: Config, heads: int) -> Learned:
 
 
 def t5_like(c: Config, ffn: Modules, *, every: bool = False) -> Model:
-    """T5: RMSNorm before sublayers, no biases. `every`: each layer has its own table of distances, not just the first."""
+    """T5: RMSNorm before sublayers, no biases. `every`: each layer has a table of distances, not the first alone."""
     c.mark_read("is_decoder", "dropout_rate", "classifier_dropout")
     width, heads, head = c.size("d_model"), c.size("num_heads"), c.size("d_kv")
     layers = c.size("num_layers", most=MOST_LAYERS)
