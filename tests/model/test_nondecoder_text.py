@@ -97,7 +97,7 @@ def test_a_window_on_either_side_by_hand() -> None:
         for block in model.layers
     }
     pairs = {name: attends.pairs for name, (attends,) in ops.items() if isinstance(attends, Attend)}
-    assert pairs == {"first": tokens**2, "sliding": sides}
+    assert pairs == {"first": tokens**2, "sliding dense": sides}
 
 
 def test_a_shared_layer_counts_once() -> None:

@@ -11,7 +11,7 @@ from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.layers import layer, position_table, with_before
 from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.blocks.sizes import HEADS, Dims, dims
-from roofline.model.families.blocks.sound import sizes_of
+from roofline.model.families.blocks.sound import size_list
 from roofline.model.families.blocks.text_heads import (
     acted,
     dense,
@@ -19,7 +19,7 @@ from roofline.model.families.blocks.text_heads import (
     text_head,
     tied_words,
     unused,
-    words_of,
+    vocabulary_product,
 )
 from roofline.model.families.encoders import bert_layer, bert_like, roberta_head
 from roofline.model.families.registry import whole
@@ -265,7 +265,7 @@ def mobilebert(c: Config) -> Model:
     tied = c.flag("tie_word_embeddings", True)
     rest = Learned(name="rest_of_words", width=vocab, rows=width - embed, applied=False)
     product, acts, last = masked_words(c, width, act=act)[:3]
-    table = replace(words_of(c, width), tied=True, bias=False)
+    table = replace(vocabulary_product(c, width), tied=True, bias=False)
     own_table = (
         ()
         if tied
@@ -372,7 +372,7 @@ def tapas(c: Config) -> Model:
     """TAPAS (arXiv:2004.02349): BERT with a table for each property of a cell."""
     if c.architecture.endswith("ForQuestionAnswering"):
         raise c.error("architectures", "another class: the head of cells depends on the tables in the text")
-    width, sizes = c.size("hidden_size"), sizes_of(c, "type_vocab_sizes", None, [3, 256, 256, 2, 256, 256, 10])
+    width, sizes = c.size("hidden_size"), size_list(c, "type_vocab_sizes", None, [3, 256, 256, 2, 256, 256, 10])
     tables = tuple(Embedding(name=f"type{i}_embedding", rows=rows, width=width) for i, rows in enumerate(sizes))
     c.mark_read(*_TABLES)
     return bert_like(c.with_values(type_vocab_size=0), tables=tables)
@@ -404,7 +404,7 @@ def markuplm(c: Config) -> Model:
 def bert_generation(c: Config) -> Model:
     """BERT for generation (arXiv:1907.12461): BERT without segments and pooler."""
     width = c.size("hidden_size")
-    words = (words_of(c, width),) if c.architecture.endswith("Decoder") else ()
+    words = (vocabulary_product(c, width),) if c.architecture.endswith("Decoder") else ()
     head = words or text_head(c, width, (), pooler=())
     model = bert_like(c.with_values(type_vocab_size=0), head)
     tables = tuple(
@@ -435,7 +435,7 @@ def xlm(c: Config) -> Model:
     width, languages = c.size("hidden_size"), c.size("n_langs", 1)
     many = languages > 1 and c.flag("use_lang_emb", True)
     tables = (Embedding(name="language_embedding", rows=languages, width=width),) if many else ()
-    words = (words_of(c, width),) if c.architecture.endswith("LMHeadModel") else ()
+    words = (vocabulary_product(c, width),) if c.architecture.endswith("LMHeadModel") else ()
     head = words or text_head(c, width, (), pooler=(), classes=())
     if c.flag("pre_norm", False):
         raise c.error("pre_norm", "false: norms that the residual bypasses are not covered")

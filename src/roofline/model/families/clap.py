@@ -11,7 +11,7 @@ from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.layers import layer, with_before
 from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.blocks.sizes import Dims
-from roofline.model.families.blocks.sound import channel_norm, sizes_of
+from roofline.model.families.blocks.sound import channel_norm, size_list
 from roofline.model.families.blocks.text_heads import acted, dense
 from roofline.model.families.encoders import bert_like
 from roofline.model.families.registry import whole
@@ -33,8 +33,8 @@ def clap_sound(c: Config) -> tuple[list[Block], int, int]:
     if c.flag("enable_fusion", False):
         raise c.error("enable_fusion", "false: fusion of long sound is not covered")
     side, patch, width = c.size("spec_size", 256), c.size("patch_size", 4), c.size("patch_embeds_hidden_size", 96)
-    depths, window = sizes_of(c, "depths", None, [2, 2, 6, 2]), c.size("window_size", 8)
-    heads = sizes_of(c, "num_attention_heads", len(depths), [4, 8, 16, 32])
+    depths, window = size_list(c, "depths", None, [2, 2, 6, 2]), c.size("window_size", 8)
+    heads = size_list(c, "num_attention_heads", len(depths), [4, 8, 16, 32])
     places, act, ratio = side // patch, activation(c, default="gelu"), c.number("mlp_ratio", 4.0)
     inputs = c.size("patch_embed_input_channels", 1)
     norm = (layer_norm("patch_norm", width),) if c.flag("enable_patch_layer_norm", True) else ()

@@ -8,7 +8,7 @@ from math import floor, log2, prod
 from roofline.declared.maths import ceil_div
 from roofline.model.config import Config
 from roofline.model.families.blocks.encoders import at, encoder
-from roofline.model.families.blocks.sound import channel_norm, samples_of, sizes_of
+from roofline.model.families.blocks.sound import channel_norm, samples_of, size_list
 from roofline.model.families.blocks.text_heads import dense
 from roofline.model.families.registry import whole
 from roofline.model.model import Block, Model
@@ -24,7 +24,7 @@ def recurrent(width: int, layers: int, *, prefix: str = "lstm") -> Modules:
     return (*parts, Add(name=f"{prefix}_residual", width=width))
 
 
-def scaled(conv: Convolution, norm: str) -> Modules:
+def scaled_weights(conv: Convolution, norm: str) -> Modules:
     """A convolution whose weights are scaled by one value for each of its first channels, or with a norm behind it."""
     if norm == "weight_norm":
         rows = conv.inputs if conv.transposed else conv.outputs
@@ -42,7 +42,7 @@ def encodec(c: Config) -> Model:
         "normalize", "chunk_length_s", "overlap", "trim_right_ratio", "pad_mode", "use_causal_conv", "sampling_rate"
     )
     c.mark_read("dilation_growth_rate", "norm_type")
-    ratios, norm = sizes_of(c, "upsampling_ratios", None, [8, 5, 4, 2]), c.text("norm_type", "weight_norm")
+    ratios, norm = size_list(c, "upsampling_ratios", None, [8, 5, 4, 2]), c.text("norm_type", "weight_norm")
     filters, hidden, channels = c.size("num_filters", 32), c.size("hidden_size", 128), c.size("audio_channels", 1)
     kernel, last, layers = c.size("kernel_size", 7), c.size("last_kernel_size", 7), c.size("num_lstm_layers", 2)
     widest, lengths = filters * 2 ** len(ratios), [samples_of(c)]
@@ -51,7 +51,10 @@ def encodec(c: Config) -> Model:
 
     def conv(name: str, inputs: int, outputs: int, taps: int, **sizes: int) -> Modules:
         layer = Convolution(name=name, inputs=inputs, outputs=outputs, kernel=taps, bias=True, part="other", **sizes)
-        return (Activation(name=f"{name}_act", width=inputs, function="gelu", gated=False), *scaled(layer, norm))
+        return (
+            Activation(name=f"{name}_act", width=inputs, function="gelu", gated=False),
+            *scaled_weights(layer, norm),
+        )
 
     def residual(width: int, length: int, name: str) -> list[Block]:
         narrow, blocks = width // c.size("compress", 2), list[Block]()

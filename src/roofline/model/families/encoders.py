@@ -83,7 +83,7 @@ def megatron_bert(c: Config) -> Model:
 
 
 @whole("ernie")
-def ernie(c: Config) -> Model:
+def ernie_2(c: Config) -> Model:
     """ERNIE 2.0 (arXiv:1907.12412): BERT, with a table of tasks where the config uses one."""
     width, rows = c.size("hidden_size"), c.size("task_type_vocab_size", 3)
     table = Embedding(name="task_embedding", rows=rows, width=width)

@@ -10,13 +10,13 @@ from roofline.model.families.blocks.encoders import at, tower
 from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.layers import causal_lm
 from roofline.model.families.blocks.norms import layer_norm, layer_norm_no_bias
-from roofline.model.families.blocks.seq2seq import side, sublayers
+from roofline.model.families.blocks.seq2seq import half_sizes, sublayers
 from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.blocks.sound import (
     channel_norm,
     feature_encoder,
     samples_of,
-    sizes_of,
+    size_list,
     spectra_of,
     strided,
 )
@@ -38,10 +38,10 @@ def speech_to_text(c: Config) -> Model:
     """Speech2Text (arXiv:2010.05171): convolutions that halve a spectrogram, layers with norms before."""
     c.mark_read("num_hidden_layers", "max_source_positions", "max_target_positions", "is_encoder_decoder")
     width, act, count = c.size("d_model"), activation(c, "activation_function", "relu"), c.size("num_conv_layers", 2)
-    e, d = side(c, "encoder", width), side(c, "decoder", width)
+    e, d = half_sizes(c, "encoder", width), half_sizes(c, "decoder", width)
     inputs, channels = c.size("input_feat_per_channel", 80) * c.size("input_channels", 1), c.size("conv_channels", 1024)
     length, front = spectra_of(c), list[Module]()
-    for i, kernel in enumerate(sizes_of(c, "conv_kernel_sizes", count, [5] * count)):
+    for i, kernel in enumerate(size_list(c, "conv_kernel_sizes", count, [5] * count)):
         length, outputs = strided(length, kernel, 2, kernel // 2), channels if i < count - 1 else 2 * width
         conv = Convolution(
             name=f"conv{i}", inputs=inputs, outputs=outputs, kernel=kernel, stride=2, bias=True, part="other"
@@ -105,7 +105,7 @@ def speecht5(c: Config) -> Model:
     hears, speaks = name.endswith(("SpeechToText", "SpeechToSpeech")), name.endswith(("TextToSpeech", "SpeechToSpeech"))
     if not hears and not speaks:
         raise c.error("architectures", "SpeechT5ForTextToSpeech, SpeechT5ForSpeechToText or SpeechT5ForSpeechToSpeech")
-    e, d = side(c, "encoder", width), side(c, "decoder", width)
+    e, d = half_sizes(c, "encoder", width), half_sizes(c, "decoder", width)
     distances = 2 * c.size("encoder_max_relative_position", 160)
     norms: Modules = (
         layer_norm("encoder_norm", width), Learned(name="distances", width=e.head_dim, rows=distances, applied=False),

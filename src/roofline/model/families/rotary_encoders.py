@@ -11,7 +11,14 @@ from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.layers import layer, position_table
 from roofline.model.families.blocks.norms import MakeNorm, layer_norm, rms
 from roofline.model.families.blocks.sizes import HEADS, Dims, dims
-from roofline.model.families.blocks.text_heads import acted, dense, masked_words, text_head, tied_words, words_of
+from roofline.model.families.blocks.text_heads import (
+    acted,
+    dense,
+    masked_words,
+    text_head,
+    tied_words,
+    vocabulary_product,
+)
 from roofline.model.families.registry import whole
 from roofline.model.model import Block, Model
 from roofline.model.modules import Linear, Modules
@@ -73,7 +80,9 @@ def eurobert(c: Config) -> Model:
     vocab, words = word_embeddings(c, d.width, shared=tied_words(c), types=False)
     late = c.text("classifier_pooling", "late", ("bos", "mean", "late")) == "late"
     read = acted("classes", d.width, d.width, "gelu")
-    head = text_head(c, d.width, (words_of(c, d.width, bias=bias),), pooler=(), classes=read if late else pooled(read))
+    head = text_head(
+        c, d.width, (vocabulary_product(c, d.width, bias=bias),), pooler=(), classes=read if late else pooled(read)
+    )
     head = tuple(replace(m, positions=None) if late else m for m in head)
     return encoder(
         c, d.width, [block] * d.layers, embedding=words, head=(rms("final_norm", d.width), *head), vocab=vocab

@@ -8,7 +8,7 @@ from roofline.model.config import Config
 from roofline.model.families.blocks.attention import attention, cross_attention
 from roofline.model.families.blocks.feed_forward import activation, mlp, moe
 from roofline.model.families.blocks.norms import layer_norm
-from roofline.model.families.blocks.seq2seq import encoder_decoder, side, sublayers
+from roofline.model.families.blocks.seq2seq import encoder_decoder, half_sizes, sublayers
 from roofline.model.families.registry import whole
 from roofline.model.model import Block, Model
 from roofline.model.modules import Embedding, Module, Modules
@@ -32,7 +32,7 @@ def bart_like(
     """
     c.mark_read("num_hidden_layers", "classif_dropout", "static_position_embeddings", "hidden_size")
     width, act = c.size("d_model"), activation(c, "activation_function", "gelu")
-    e, d = side(c, "encoder", width), side(c, "decoder", width)
+    e, d = half_sizes(c, "encoder", width), half_sizes(c, "decoder", width)
     mixer, written = attention(e, rotary=0, bias=bias, causal=False, window=window), attention(d, rotary=0, bias=bias)
     ffns = [mlp(width, c.size(f"{name}_ffn_dim"), act, gated=False, bias=True) for name in ("encoder", "decoder")]
     listens = sublayers("dense", width, (("attn", mixer), ("ffn", ffns[0])), norm=layer_norm, before=before)

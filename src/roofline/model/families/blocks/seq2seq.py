@@ -16,7 +16,7 @@ from roofline.model.model import Block, Model
 from roofline.model.modules import Add, Embedding, Module, Modules
 
 
-def side(c: Config, name: str, width: int) -> Dims:
+def half_sizes(c: Config, name: str, width: int) -> Dims:
     """Sizes of the `encoder` or the `decoder`."""
     heads = c.size(f"{name}_attention_heads")
     layers = c.size(f"{name}_layers", most=MOST_LAYERS)

@@ -27,7 +27,7 @@ def strided(length: int, kernel: int, stride: int = 1, padding: int = 0) -> int:
     return (length + 2 * padding - kernel) // stride + 1
 
 
-def sizes_of(c: Config, key: str, count: int | None = None, default: list[int] | None = None) -> list[int]:
+def size_list(c: Config, key: str, count: int | None = None, default: list[int] | None = None) -> list[int]:
     """A list of sizes; a single one where the config gives a number."""
     value = c.value(key, default)[1]
     listed = [value] if type(value) is int else list(value) if isinstance(value, (list, tuple)) else []
@@ -46,8 +46,8 @@ def feature_encoder(c: Config, norms: str) -> tuple[Modules, int, int]:
 
     `norms`: `group` for a norm behind the first, `layer` behind each.
     """
-    widths = sizes_of(c, "conv_dim")
-    kernels, strides = sizes_of(c, "conv_kernel", len(widths)), sizes_of(c, "conv_stride", len(widths))
+    widths = size_list(c, "conv_dim")
+    kernels, strides = size_list(c, "conv_kernel", len(widths)), size_list(c, "conv_stride", len(widths))
     bias, act = c.flag("conv_bias"), c.text("feat_extract_activation", "gelu")
     c.mark_read("num_feat_extract_layers")
     length, inputs, parts = samples_of(c), 1, list[Module]()

@@ -39,7 +39,7 @@ def tied_words(c: Config, default: bool = True) -> bool:
     return shared and writes_words(c)
 
 
-def words_of(c: Config, width: int, *, bias: bool = True, tied: bool = True) -> Linear:
+def vocabulary_product(c: Config, width: int, *, bias: bool = True, tied: bool = True) -> Linear:
     """The product with the vocabulary, whose weights are the table of words where the config ties them."""
     vocab, shared = c.size("vocab_size", most=2**28), c.flag("tie_word_embeddings", tied)
     return Linear(name="lm_head", inputs=width, outputs=vocab, bias=bias, part="head", tied=shared, cut="columns")
@@ -60,7 +60,7 @@ def masked_words(
     `twice`: where the head has a table of its own, the published code has a second bias that is not used.
     """
     table, shared = embed or width, c.flag("tie_word_embeddings", tied)
-    words = words_of(c, table, tied=tied)
+    words = vocabulary_product(c, table, tied=tied)
     product, acts = acted("head_proj", width, table, act or activation(c, default="gelu"))
     spare = (Learned(name="unused_bias", width=1, rows=words.outputs, applied=False),)
     return (
