@@ -16,6 +16,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     clap,
     classic,
     codecs,
+    composite,
     conformers,
     convolved,
     cycles,

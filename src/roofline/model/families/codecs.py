@@ -49,8 +49,10 @@ def encodec(c: Config) -> Model:
     for ratio in reversed(ratios):
         lengths.append(ceil_div(lengths[-1], ratio))
 
-    def conv(name: str, inputs: int, outputs: int, taps: int, **sizes: int) -> Modules:
-        layer = Convolution(name=name, inputs=inputs, outputs=outputs, kernel=taps, bias=True, part="other", **sizes)
+    def conv(name: str, inputs: int, outputs: int, taps: int, stride: int = 1) -> Modules:
+        layer = Convolution(
+            name=name, inputs=inputs, outputs=outputs, kernel=taps, bias=True, part="other", stride=stride
+        )
         return (
             Activation(name=f"{name}_act", width=inputs, function="gelu", gated=False),
             *scaled_weights(layer, norm),

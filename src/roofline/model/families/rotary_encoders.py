@@ -85,7 +85,7 @@ def eurobert(c: Config) -> Model:
     )
     head = tuple(replace(m, positions=None) if late else m for m in head)
     return encoder(
-        c, d.width, [block] * d.layers, embedding=words, head=(rms("final_norm", d.width), *head), vocab=vocab
+        c, d.width, [block] * d.layers, embedding=tuple(words), head=(rms("final_norm", d.width), *head), vocab=vocab
     )
 
 

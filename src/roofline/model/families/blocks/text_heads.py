@@ -61,10 +61,11 @@ def masked_words(
     """
     table, shared = embed or width, c.flag("tie_word_embeddings", tied)
     words = vocabulary_product(c, table, tied=tied)
-    product, acts = acted("head_proj", width, table, act or activation(c, default="gelu"))
+    _, acts = acted("head_proj", width, table, act or activation(c, default="gelu"))
+    product = Linear(name="head_proj", inputs=width, outputs=table, bias=True, part="head")
     spare = (Learned(name="unused_bias", width=1, rows=words.outputs, applied=False),)
     return (
-        replace(product, part="head"),
+        product,
         acts,
         norm("head_norm", table),
         words,
