@@ -54,6 +54,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     speech_encoders,
     step,
     t5,
+    t5gemma,
     variations,
     zamba,
 )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from roofline.model.config import Config
-from roofline.model.families.blocks.attention import attention, rope_section
+from roofline.model.families.blocks.attention import attention, layer_windows, rope_section, windowed
 from roofline.model.families.blocks.encoders import encoder, pooled, word_embeddings
 from roofline.model.families.blocks.feed_forward import activation, mlp
-from roofline.model.families.blocks.layers import layer, position_table
-from roofline.model.families.blocks.norms import MakeNorm, layer_norm, rms
+from roofline.model.families.blocks.layers import layer, position_table, stack
+from roofline.model.families.blocks.norms import MakeNorm, across_heads, layer_norm, layer_norm_no_bias, rms
 from roofline.model.families.blocks.sizes import HEADS, Dims, dims
 from roofline.model.families.blocks.text_heads import (
     acted,
@@ -113,3 +114,36 @@ def esm(c: Config) -> Model:
         c, d.width, [block] * d.layers, embedding=(*words, *table, *norm), vocab=vocab,
         head=(layer_norm("final_norm", d.width), contacts, *head),
     )  # fmt: skip
+
+
+@whole("esmc")
+def esmc(c: Config) -> Model:
+    """ESM Cambrian (EvolutionaryScale, 2024): norms with biases before sublayers, and of queries and keys."""
+    d, bias = dims(c), c.flag("mlp_bias")
+    rope_section(c)
+    ffn = mlp(d.width, c.size("intermediate_size"), activation(c), bias=bias)
+    mixer = attention(d, rotary=d.head_dim, bias=c.flag("attention_bias"), qk_norm=across_heads, causal=False)
+    block = layer("dense", d.width, mixer, ffn, norm=layer_norm)
+    c.flag("tie_word_embeddings", False)
+    head = masked_words(c.with_values(tie_word_embeddings=False), d.width, act="gelu", twice=False)
+    vocab, words = word_embeddings(c, d.width, types=False)
+    classes = pooled(acted("classes", d.width, d.width))
+    head = (layer_norm_no_bias("final_norm", d.width), *text_head(c, d.width, head, pooler=(), classes=classes))
+    return encoder(c, d.width, [block] * d.layers, embedding=tuple(words), head=head, vocab=vocab)
+
+
+@whole("ultrabert")
+def ultrabert(c: Config) -> Model:
+    """UltraBERT: EuroBERT with windows in two layers of three, and a narrow head."""
+    d, window, inner = dims(c), c.size("sliding_window", 128), c.size("prediction_head_size", 768)
+    ffn = mlp(d.width, c.size("intermediate_size"), activation(c), bias=c.flag("mlp_bias"))
+    rope_section(c)
+    mixer = partial(attention, d, rotary=d.head_dim, bias=c.flag("attention_bias"), causal=False)
+    windows = layer_windows(c.with_values(sliding_window=2 * window), d.layers, lambda i: i % 3 != 2)
+    blocks = stack(d.width, windowed(windows, mixer), ffn)
+    act = activation(c, "classifier_activation", "silu")
+    read = (*acted("head_in", d.width, inner, act, bias=False), dense("head_out", inner, d.width, bias=False))
+    words = (*read, vocabulary_product(c, d.width, bias=False, tied=False))
+    vocab, tables = word_embeddings(c, d.width, shared=tied_words(c, False), types=False)
+    head = (rms("final_norm", d.width), *text_head(c, d.width, words, pooler=(), classes=()))
+    return encoder(c, d.width, blocks, embedding=tuple(tables), head=head, vocab=vocab)
