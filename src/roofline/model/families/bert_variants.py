@@ -508,3 +508,21 @@ def layoutlmv3(c: Config) -> Model:
     few = c.architecture.endswith("ForTokenClassification") and label_count(c) < 10
     head = text_head(c, d.width, (), pooler=(), classes=pooled(read), read=() if few else read)
     return bert_like(c, head, tables=tuple(types))
+
+
+@whole("longformer")
+def longformer(c: Config) -> Model:
+    """Longformer (arXiv:2004.05150): RoBERTa in windows; global tokens have projections of their own.
+
+    The published code pads the text to whole windows.
+    """
+    c.mark_read("onnx_export")
+    d = dims(c, kv_key=HEADS)
+    windows = c.per_layer_size("attention_window", d.layers, 512)
+    spare = unused(tuple(dense(f"global_{name}_proj", d.width, d.width) for name in "qkv"))
+    blocks = []
+    for window in windows:
+        mixer = attention(d, rotary=0, bias=True, causal=False, window=window)
+        blocks.append(post_norm(c, d, with_before(mixer, "attention", *spare)))
+    model = bert_like(c, roberta_head(c, d.width), block=blocks[0])
+    return replace(model, layers=tuple(blocks))

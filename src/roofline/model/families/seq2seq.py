@@ -9,9 +9,10 @@ from roofline.model.families.blocks.attention import attention, cross_attention
 from roofline.model.families.blocks.feed_forward import activation, mlp, moe
 from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.blocks.seq2seq import encoder_decoder, half_sizes, sublayers
+from roofline.model.families.blocks.text_heads import dense
 from roofline.model.families.registry import whole
 from roofline.model.model import Block, Model
-from roofline.model.modules import Embedding, Module, Modules
+from roofline.model.modules import Attention, Embedding, Module, Modules
 
 
 def bart_like(
@@ -135,6 +136,32 @@ def fsmt(c: Config) -> Model:
     c = c.with_values(vocab_size=written)
     extra = c.size("pad_token_id", 1, least=0) + 1
     return bart_like(c, before=False, embedding_norm=False, table="fixed", extra=extra, source=words)
+
+
+@whole("led")
+def led(c: Config) -> Model:
+    """LED (arXiv:2004.05150): BART whose encoder sees windows; global tokens have projections of their own.
+
+    The published code pads the text to whole windows.
+    """
+    c.mark_read("attention_window", "max_encoder_position_embeddings", "max_decoder_position_embeddings")
+    rows = c.size("max_encoder_position_embeddings", 16_384)
+    short = c.with_values(max_position_embeddings=c.size("max_decoder_position_embeddings", 1024))
+    model = bart_like(short, before=False, embedding_norm=True)
+    (read,), layers = model.towers, c.size("encoder_layers", 12)
+    windows = c.per_layer_size("attention_window", layers, 512)
+    front, *blocks = read.layers
+    table = tuple(replace(m, rows=rows) if isinstance(m, Embedding) else m for m in front.modules)
+    spare = tuple(
+        replace(dense(f"global_{name}_proj", model.hidden, model.hidden), stream="source", idle=True) for name in "qkv"
+    )
+
+    def seen(block: Block, window: int) -> Block:
+        inside = tuple(replace(m, window=window) if isinstance(m, Attention) else m for m in block.modules)
+        return Block("windowed", (*inside, *spare))
+
+    encoder = (Block(front.name, table), *(seen(b, w) for b, w in zip(blocks, windows, strict=True)))
+    return replace(model, towers=(replace(read, layers=encoder),))
 
 
 @whole("nllb-moe")
