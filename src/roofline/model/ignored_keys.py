@@ -25,6 +25,7 @@ _FRACTIONS = """
 attention_dropout hidden_dropout hidden_dropout_prob attention_probs_dropout_prob embd_pdrop resid_pdrop attn_pdrop
 dropout activation_dropout classifier_dropout layerdrop embedding_dropout residual_dropout emb_pdrop attn_dropout
 ffn_dropout summary_first_dropout embed_dropout mlp_dropout attention_dropout_prob resid_dropout
+encoder_layerdrop decoder_layerdrop summary_last_dropout classifier_dropout_prob
 rms_norm_eps post_norm_eps layer_norm_eps layer_norm_epsilon norm_epsilon norm_eps mixer_rms_eps block_norm_eps
 """
 # Losses, noise, initialisation: numbers from 0.

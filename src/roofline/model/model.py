@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from roofline.declared.errors import InputError, nearest
 from roofline.declared.maths import Count, ceil_div, least
-from roofline.model.modules import PARTS, Conv, Delay, ExpertLinear, Experts, Module, Part, TokenShift
+from roofline.model.modules import DISTANCES, PARTS, Conv, Delay, ExpertLinear, Experts, Module, Part, TokenShift
 from roofline.model.precision import Precision, part_of
 
 if TYPE_CHECKING:
@@ -174,6 +174,11 @@ class Model:
     def parameters(self) -> int:
         """Number of parameters, counting a tied head once; equals that of the published code exactly."""
         return sum(n * m.parameters for m, n in self.modules())
+
+    @cached_property
+    def reads_distances(self) -> bool:
+        """Whether modules run over the distances between tokens, once a pass."""
+        return any(m.stream == DISTANCES for m, _ in self.modules())
 
     @cached_property
     def active_parameters(self) -> int:

@@ -22,6 +22,10 @@ Cut: TypeAlias = Literal["columns", "rows", "groups", "none"]
 Degree: TypeAlias = Literal["tp", "ep", "cp", "pp", "dp"]
 
 
+DISTANCES = "distances"
+"""The stream of the distances between the tokens of a pass, 2·T for sequences of T, which all its sequences share."""
+
+
 @record(frozen=True, kw_only=True, eq=False)
 class Module(Value):
     """A module of a layer. `name` is unique in its block.

@@ -106,6 +106,11 @@ def fed(model: Model, step: AnyStep) -> AnyStep:
     if model.positions is not None:
         step = changed(step, tuple(Queries(0, model.positions, q.count) for q in step.queries))
     named = {other.stream for other in step.beside}
+    if model.reads_distances and m.DISTANCES not in named:
+        longest: Count = 0
+        for q in step.queries:
+            longest = most(longest, q.new)
+        step = changed(step, beside=(*step.beside, Beside(m.DISTANCES, (Queries(0, 2 * longest, 1),))))
     for tower in model.towers:
         if tower.stream in named or tower.stream != SOURCE:
             continue

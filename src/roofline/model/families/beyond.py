@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from roofline.model.families import (  # noqa: F401  (importing a lineage registers its families)
     diffusion,
+    disentangled,
     encoders,
+    modernbert,
+    rotary_encoders,
+    seq2seq,
+    series,
     speech,
+    speech_encoders,
+    t5,
+    t5gemma,
     vision_towers,
 )

@@ -1,0 +1,140 @@
+"""Encoders of text, encoder-decoders and speech: parameters and FLOPs of the real classes, to the digit.
+
+`nondecoder/text.json`: config, parameters and FLOPs of steps by transformers 5.23 on torch's meta device.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import roofline as rl
+from folded import folded
+from nondecoder import score
+from roofline.model.config import Inputs
+from roofline.model.modules import DISTANCES
+from roofline.work.lower import fed, lower
+from roofline.work.ops import Attend
+from roofline.work.step import read_whole
+
+DATA = json.loads(Path(__file__).with_name("nondecoder").joinpath("text.json").read_text())
+CASES: dict[str, dict[str, Any]] = {case["id"]: case for case in DATA["cases"]}
+BASE = {
+    "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072,
+    "max_position_embeddings": 512, "type_vocab_size": 2, "vocab_size": 30_522,
+}  # fmt: skip
+SMALL = {**BASE, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128}
+
+
+@folded("name", CASES)
+def test_cases_are_exact(name: str) -> None:
+    told = score(CASES[name])
+    assert (told.refused, told.parameters, dict(told.flops)) == ("", 0, dict.fromkeys(dict(told.flops), 0))
+
+
+@folded("name", CASES)
+def test_no_key_of_a_published_config_is_unknown(name: str) -> None:
+    warnings = rl.load(CASES[name]["config"]).warnings
+    assert not [text for text in warnings if "not understood" in text or "was not counted" in text]
+
+
+# -- published models ----------------------------------------------------------------------------------------------
+T5 = {
+    "model_type": "t5", "d_model": 768, "d_kv": 64, "num_heads": 12, "num_layers": 12, "vocab_size": 32_128,
+    "architectures": ["T5ForConditionalGeneration"],
+}  # fmt: skip
+ESM = {
+    "model_type": "esm", "hidden_size": 1280, "num_hidden_layers": 33, "num_attention_heads": 20, "vocab_size": 33,
+    "intermediate_size": 5120, "max_position_embeddings": 1026, "position_embedding_type": "rotary",
+    "architectures": ["EsmForMaskedLM"],
+}  # fmt: skip
+ROBERTA = {**BASE, "vocab_size": 50_265, "max_position_embeddings": 514, "type_vocab_size": 1}
+
+
+@pytest.mark.parametrize(
+    ("config", "parameters"),
+    [
+        ({"model_type": "bert", **BASE, "architectures": ["BertModel"]}, 109_482_240),
+        ({"model_type": "roberta", **ROBERTA, "architectures": ["RobertaModel"]}, 124_645_632),
+        ({**T5, "d_ff": 3072, "feed_forward_proj": "relu"}, 222_903_552),
+        ({**T5, "d_ff": 2048, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}, 247_577_856),  # Flan-T5
+        (ESM, 651_043_254),
+    ],
+)
+def test_published_totals(config: dict[str, Any], parameters: int) -> None:
+    assert rl.load(config).parameters == parameters
+
+
+# -- by hand -------------------------------------------------------------------------------------------------------
+def test_a_layer_of_bert_by_hand() -> None:
+    """24·T·d² of the products and 4·T²·d of the attention, for each layer; the pooler reads one token of each text."""
+    model, tokens, width = rl.load({"model_type": "bert", **BASE, "architectures": ["BertModel"]}), 100, 768
+    layers = 12 * (24 * tokens * width**2 + 4 * tokens**2 * width)
+    ours = rl.analyze(model, read_whole(3, tokens), counting="torch").flops
+    assert ours == 3 * (layers + 2 * width**2)
+
+
+def test_distances_are_projected_once_a_pass() -> None:
+    """DeBERTa's 2·T vectors of distances are common to the texts of a batch."""
+    config = {"model_type": "deberta", **SMALL, "relative_attention": True, "pos_att_type": ["c2p"]}
+    model, tokens, width = rl.load({**config, "architectures": ["DebertaModel"]}), 50, 64
+    one, two = (rl.analyze(model, read_whole(n, tokens), counting="torch").flops for n in (1, 2))
+    assert 2 * one - two == 2 * (2 * 2 * tokens * width**2)  # two layers, 2·T positions, a product of width by width
+    assert fed(model, read_whole(2, tokens)).of(DISTANCES).new_tokens == 2 * tokens
+
+
+def test_a_window_on_either_side_by_hand() -> None:
+    """ModernBERT's windowed layers: a token sees 64 before it and 64 behind it."""
+    config = {"model_type": "modernbert", **SMALL, "layer_types": ["full_attention", "sliding_attention"]}
+    model, tokens = rl.load({**config, "local_attention": 128}), 1000
+    sides = sum(min(i, 64) + min(tokens - 1 - i, 64) + 1 for i in range(tokens))
+    step = read_whole(1, tokens)
+    ops = {
+        block.name: [op for m in block.modules for op in lower(m, step) if op.name == "attention"]
+        for block in model.layers
+    }
+    pairs = {name: attends.pairs for name, (attends,) in ops.items() if isinstance(attends, Attend)}
+    assert pairs == {"first": tokens**2, "sliding dense": sides}
+
+
+def test_a_shared_layer_counts_once() -> None:
+    """ALBERT's layers have the same weights: parameters do not grow with their number, work does."""
+    config = {"model_type": "albert", **SMALL, "embedding_size": 32, "architectures": ["AlbertModel"]}
+    two, six = (rl.load({**config, "num_hidden_layers": n}) for n in (2, 6))
+    assert two.parameters == six.parameters
+    flops = [rl.analyze(model, read_whole(1, 64), counting="torch").flops for model in (two, six)]
+    pooler = 2 * 64**2 + 2 * 64 * 32 * 64  # and the projection of the table
+    assert (flops[1] - pooler) == 3 * (flops[0] - pooler)
+
+
+def test_convolutions_leave_fewer_positions() -> None:
+    """wav2vec 2.0 makes one position of 320 samples: (L − 400) // 320 + 1."""
+    config = next(c["config"] for c in CASES.values() if c["config"]["model_type"] == "data2vec-audio")
+    for samples in (16_000, 32_123):
+        assert rl.load(config, inputs=Inputs(samples=samples)).positions == (samples - 400) // 320 + 1
+
+
+# -- the rest of the tool ------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", ["published/t5-small", "published/BAAI/bge-base-en-v1.5", "data2vec-audio/default"])
+def test_an_estimate_on_two_chips(name: str) -> None:
+    model = rl.load(CASES[name]["config"])
+    step = read_whole(512, 128) if model.steps == ("encode",) else rl.prefill(512, 128)
+    one, two = (rl.estimate(model, step, on="h100-sxm", layout=f"tp={n}").time for n in (1, 2))
+    assert 0 < two < one
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"model_type": "bert", **SMALL, "add_cross_attention": True}, "add_cross_attention"),
+        ({"model_type": "xlm", **SMALL, "asm": True}, "asm"),
+        ({"model_type": "splinter", **SMALL, "architectures": ["SplinterForQuestionAnswering"]}, "architectures"),
+        ({"model_type": "speecht5", **SMALL, "architectures": ["SpeechT5Model"]}, "SpeechT5ForTextToSpeech"),
+    ],
+)
+def test_what_a_config_does_not_decide_is_refused(config: dict[str, Any], words: str) -> None:
+    with pytest.raises(rl.InputError, match=words):
+        rl.load(config)
