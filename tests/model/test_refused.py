@@ -72,7 +72,7 @@ def test_a_whole_knows_the_type_of_its_text(whole: str) -> None:
     same = SAME.get(WRAPPERS[whole], WRAPPERS[whole])
     text = {**TEXT, "tie_word_embeddings": False}
     assert (
-        rl.load({"model_type": whole, "text_config": text}).parameters
+        rl.load({"model_type": whole, "text_config": text}).parameters_by_tower()[""]
         == rl.load({"model_type": same, **text}).parameters
     )
 

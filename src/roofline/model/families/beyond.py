@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from roofline.model.families import (  # noqa: F401  (importing a lineage registers its families)
+    bert_variants,
+    clap,
+    codecs,
+    composite,
+    conformers,
     diffusion,
     disentangled,
     encoders,
+    heard,
     modernbert,
     rotary_encoders,
     seq2seq,

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
     from torch._ops import OpOverload
 
-Shapes: TypeAlias = Mapping[str, Operand]
+InputShapes: TypeAlias = Mapping[str, Operand]
 """Argument of the code → the shape of its tensor; nested lists are values, such as the grid of an image."""
 WHOLE_NUMBERS = ("ids", "mask", "index", "labels", "lengths", "bbox", "shapes")
 """Parts of names of arguments that hold whole numbers."""
@@ -60,7 +60,7 @@ _NOT_SETTINGS = (
 
 
 @dataclass(frozen=True)
-class Ran:
+class TracedProduct:
     """A product as it ran: its layer, None outside layers, and the module that stands for it."""
 
     layer: str | None
@@ -72,7 +72,7 @@ class _Record:
     """Records the products of one call, in order."""
 
     model: nn.Module
-    ran: list[Ran] = field(default_factory=list)
+    ran: list[TracedProduct] = field(default_factory=list)
     counted: set[str] = field(default_factory=set)
     used: set[str] = field(default_factory=set)
     copies: list[Tensor] = field(default_factory=list)
@@ -100,7 +100,7 @@ class _Record:
         return out
 
     def _without_values(self, name: str, args: Operands, kwargs: NamedOperands) -> tuple[Operands, NamedOperands]:
-        """The arguments with those that have values made shapes, where others are shapes; none moves to a CPU."""
+        """The arguments as shapes where others are shapes, so that none needs values; none moves to a CPU."""
         tree = import_module("torch.utils._pytree")
         tensors = [x for x in tree.tree_leaves((args, kwargs)) if hasattr(x, "untyped_storage")]
         if all(x.device.type != "meta" for x in tensors):
@@ -156,7 +156,7 @@ class _Record:
             assert before is not None
             self.ran[-1] = replace(before, module=replace(scores, v_head_dim=keys))
             return
-        self.ran.append(Ran(before.layer if before is not None else None, Attention(
+        self.ran.append(TracedProduct(before.layer if before is not None else None, Attention(
             name="attention", heads=groups, kv_heads=groups, head_dim=inner, v_head_dim=0, keys=keys, positions=rows,
             causal=False,
         )))  # fmt: skip
@@ -191,10 +191,10 @@ class _Record:
     def _add(self, owner: str, module: Module) -> None:
         self.counted.add(owner)
         place = _LAYER.match(owner)
-        self.ran.append(Ran(place.group(1) if place else None, module))
+        self.ran.append(TracedProduct(place.group(1) if place else None, module))
 
 
-def traced_call(name: str, raw: JsonObject, shapes: Shapes | None = None, call: str = "forward") -> Model:
+def traced_call(name: str, raw: JsonObject, shapes: InputShapes | None = None, call: str = "forward") -> Model:
     """The model of one call of the class that a config names, for inputs of these shapes.
 
     `shapes`: argument → shape; without them those of one usual input. `call`: the method, such as `get_image_features`.
@@ -246,8 +246,8 @@ def _built(torch: ModuleType, transformers: ModuleType, raw: JsonObject) -> nn.M
         if not _is_a(kind, diffusers.ModelMixin):
             raise InputError("_class_name", raw["_class_name"], "a model's class of diffusers")
         settings = {key: value for key, value in raw.items() if not key.startswith("_")}
-        made: nn.Module = kind.from_config(settings).eval()
-        return made
+        built: nn.Module = kind.from_config(settings).eval()
+        return built
     settings = {key: value for key, value in _settings(raw).items() if key != "model_type"}
     config = transformers.AutoConfig.for_model(raw.get("model_type"), **settings)
     kind = getattr(transformers, Config(raw).architecture, None)
@@ -256,18 +256,18 @@ def _built(torch: ModuleType, transformers: ModuleType, raw: JsonObject) -> nn.M
     try:
         config._attn_implementation = "eager"
         config._experts_implementation = "batched_mm"
-        made = transformers.AutoModel.from_config(config) if kind is None else kind(config)
+        built = transformers.AutoModel.from_config(config) if kind is None else kind(config)
     except (ImportError, ValueError):  # it has no attention to choose
         config = transformers.AutoConfig.for_model(raw.get("model_type"), **settings)
-        made = transformers.AutoModel.from_config(config) if kind is None else kind(config)
-    return made.eval()
+        built = transformers.AutoModel.from_config(config) if kind is None else kind(config)
+    return built.eval()
 
 
 ALONE = (("pixel_values", "get_image_features"), ("input_features", "get_audio_features"))
 """Argument → the method that reads it alone, in a class that also reads text."""
 
 
-def _method(model: nn.Module, raw: JsonObject, given: Shapes, call: str) -> Callable[..., Operand]:
+def _method(model: nn.Module, raw: JsonObject, given: InputShapes, call: str) -> Callable[..., Operand]:
     """The method to call: as asked, or where the shapes are those of a part, that part's: an encoder, a tower."""
     taken, name = inspect.signature(model.forward).parameters, call
     if call == "forward" and "input_ids" in taken and not {"input_ids", "decoder_input_ids"} & given.keys():
@@ -301,7 +301,7 @@ def _settings(raw: JsonObject) -> dict[str, Operand]:
 
 
 def _usual(model: nn.Module, raw: Mapping[str, Operand]) -> Iterator[tuple[str, Sequence[int]]]:
-    """Shapes of one usual input, by the arguments that the code takes and the sizes that the config has."""
+    """InputShapes of one usual input, by the arguments that the code takes and the sizes that the config has."""
     taken = inspect.signature(model.forward).parameters
     sizes = {**raw, **(raw.get("vision_config") or {}), **(raw.get("audio_config") or {})}
     side = sizes.get("image_size") or sizes.get("sample_size") or USUAL["side"]
@@ -327,7 +327,7 @@ WIDTHS = ("joint_attention_dim", "cross_attention_dim", "text_embed_dim", "text_
 
 
 def _denoised(taken: Mapping[str, Operand], sizes: Mapping[str, Operand]) -> Iterator[tuple[str, Sequence[int]]]:
-    """Shapes of the latents and the text of a denoiser of diffusers: a small image or video."""
+    """InputShapes of the latents and the text of a denoiser of diffusers: a small image or video."""
     channels, side, tokens = sizes.get("in_channels") or 4, 64, USUAL["tokens"]
     latents = "hidden_states" if "hidden_states" in taken else "sample"
     patches, video = side * side // 4, "rope_max_seq_len" in sizes or "patch_size_t" in sizes
@@ -345,7 +345,7 @@ def _denoised(taken: Mapping[str, Operand], sizes: Mapping[str, Operand]) -> Ite
         yield "guidance", (1,)
 
 
-def _model(name: str, kind: str, c: Config, record: _Record, total: int, shapes: Shapes) -> Model:
+def _model(name: str, kind: str, c: Config, record: _Record, total: int, shapes: InputShapes) -> Model:
     """The model of what ran, layers in blocks, and all parameters."""
     layers = list(dict.fromkeys(run.layer for run in record.ran if run.layer is not None))
     first = next((i for i, run in enumerate(record.ran) if run.layer is not None), len(record.ran))
