@@ -30,7 +30,8 @@ def filled(template: str, archive: Path) -> str:
     missing = sorted({name for name in re.findall(r"@([A-Z0-9]+)@", template) if not values.get(name)})
     if missing:
         raise SystemExit(f"not known: {', '.join(missing).lower()}; see release/addresses.toml")
-    return re.sub(r"@([A-Z0-9]+)@", lambda m: values[m[1]], template)
+    text = re.sub(r"\A(#.*\n)+", "", template)  # what it says of itself
+    return re.sub(r"@([A-Z0-9]+)@", lambda m: values[m[1]], text)
 
 
 def main(archive: Path, folder: Path) -> None:

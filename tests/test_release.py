@@ -205,7 +205,7 @@ def test_recipes_point_to_the_archive_of_the_release(tmp_path: Path, known: Any)
     assert f'url "{REPOSITORY}/releases/download/v1.2.3/roofline-1.2.3.tar.gz"\n' in brew
     assert f'sha256 "{sha256}"\n' in brew
     for text in (conda, brew):
-        assert not re.search(r"@[A-Z0-9]+@", text)
+        assert not re.search(r"@[A-Z0-9]+@|Template", text)
 
 
 def test_the_formula_is_as_homebrew_s_linter_wants_it() -> None:
