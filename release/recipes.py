@@ -2,7 +2,7 @@
 
 Both point to the source archive among the files of the repository's release. Version and hash are those of the
 archive given; addresses stand in `addresses.toml`. With `--example` one that is not known is made up, for a linter.
-Where py-rattler-build is installed, it reads conda-forge's recipe as conda-forge does, and fails on what is wrong there.
+Where py-rattler-build is installed, it reads conda-forge's recipe as conda-forge does, and fails on what is wrong.
 """
 
 from __future__ import annotations

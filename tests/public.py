@@ -1,4 +1,4 @@
-"""What is public, as data: names with their signatures, commands with their options, paths of REST, and JSON schemas.
+"""What is public, as data: names and signatures, commands and options, fields of REST and MCP, JSON schemas.
 
 `python tests/public.py` writes it to `tests/public.json`: the record of the last release, to which `test_stability.py`
 holds the package. Write it when a release is made; before that, only for a change that the changelog announces.
@@ -73,6 +73,17 @@ def bodies() -> dict[str, list[str]]:
     return dict(sorted(fields.items()))
 
 
+def fields_of_tools() -> dict[str, list[str]]:
+    """The tools of MCP, and the fields they take."""
+    from roofline.doors.mcp import tools
+
+    taken = {tool.name: tool.input_schema for tool in tools()}
+    return {
+        name: [field + "=" * (field not in schema.get("required", ())) for field in schema["properties"]]
+        for name, schema in sorted(taken.items())
+    }
+
+
 def shape(document: Mapping[str, Any]) -> Any:
     """A schema without its descriptions."""
     if isinstance(document, list):
@@ -88,6 +99,7 @@ def public() -> dict[str, Any]:
         "names": {name: signature_of(name) for name in sorted(rl.__all__)},
         "commands": {command: options(command) for command in sorted(COMMANDS)},
         "paths": bodies(),
+        "tools": fields_of_tools(),
         "schemas": {document["title"]: shape(document) for _, document in sorted(schema.schemas().items())},
     }
 

@@ -69,7 +69,7 @@ def changed(before: Any, after: Any, at: str = "") -> Iterator[str]:
 
 # -- against the record --------------------------------------------------------------------------------------------
 def test_no_name_is_gone(now: Mapping[str, Any]) -> None:
-    for part in ("names", "commands", "paths"):
+    for part in ("names", "commands", "paths", "tools"):
         assert sorted(RECORD[part].keys() - now[part].keys()) == [], part
 
 
@@ -98,8 +98,9 @@ def test_results_have_the_figures_they_had(now: Mapping[str, Any]) -> None:
 def test_options_and_bodies_take_what_they_took(now: Mapping[str, Any]) -> None:
     gone = {c: sorted(set(options) - set(now["commands"][c])) for c, options in RECORD["commands"].items()}
     assert {command: options for command, options in gone.items() if options} == {}
-    bodies = {path: list(broken(fields, now["paths"][path])) for path, fields in RECORD["paths"].items()}
-    assert {path: lines for path, lines in bodies.items() if [line for line in lines if line != "another order"]} == {}
+    for part in ("paths", "tools"):
+        wrong = {key: list(broken(sorted(fields), sorted(now[part][key]))) for key, fields in RECORD[part].items()}
+        assert {key: lines for key, lines in wrong.items() if lines} == {}
 
 
 def test_schemas_of_a_number_stay(now: Mapping[str, Any]) -> None:
