@@ -3,7 +3,7 @@
 `python tests/documented.py` runs every command whose output a page shows, and puts what is printed now in the place of
 each line that is printed no longer, and runs the notebook anew. `python tests/documented.py --walk VENV [EXTRA ...]`
 runs the commands of all pages as a newcomer would, by the programs of a virtual environment that has the package with
-these extras.
+these extras; with `--readme` in place of an extra it runs those of the README alone.
 """
 
 from __future__ import annotations
@@ -241,7 +241,8 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case ["--walk", venv, *names]:
             programs = Path(venv).resolve() / "bin"
-            sys.exit(min(1, sum(walk(page, programs, frozenset(names)) for page in (README, *PAGES))))
+            pages = (README,) if "--readme" in names else (README, *PAGES)
+            sys.exit(min(1, sum(walk(page, programs, frozenset(names) - {"--readme"}) for page in pages)))
         case _:
             import nbformat
 

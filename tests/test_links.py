@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from documented import PAGES, README, ROOT
+from documented import PAGES, ROOT
 from folded import folded
 
-TEXTS = (README, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *PAGES)
+ABOUT = ("README", "CONTRIBUTING", "CHANGELOG", "NOTICE", "SECURITY", "CODE_OF_CONDUCT")
+TEXTS = (*(ROOT / f"{name}.md" for name in ABOUT), *PAGES)
 MADE = {"formulas.md", "gallery.md"}
 """Pages that exist once the site is built."""
 EXTERNAL = {
@@ -18,6 +19,7 @@ EXTERNAL = {
     "https://github.com/kvcache-ai/Mooncake",
     "https://jax-ml.github.io/scaling-book/",
     "https://json-schema.org/",
+    "https://keepachangelog.com/en/1.1.0/",
     "https://kipp.ly/transformer-inference-arithmetic/",
     "https://modelcontextprotocol.io",
     "https://pymoo.org",

@@ -14,13 +14,13 @@ settings of a question, from which options, request bodies, tools, schemas and p
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass, fields, is_dataclass
 from functools import cache, cached_property, wraps
 from types import MappingProxyType, NoneType, UnionType
 from typing import Annotated, Any, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from roofline.declared.deprecated import deprecated
 from roofline.declared.errors import InputError, nearest
 from roofline.declared.kinds import Given, ValueKind, as_written, text_kind
 
@@ -281,7 +281,7 @@ def flattened(declared: Declaration, args: tuple[Given, ...], given: Settings) -
     for name, value in (*zip(parameters, args, strict=False), *given.items()):
         new = declared.renamed.get(name, name)
         if new != name and name not in settings:
-            warnings.warn(f"{name} is now called {new}", DeprecationWarning, stacklevel=4)
+            deprecated(name, new)
         kind = declared.groups.get(new)
         if kind is not None and (isinstance(value, kind) or (is_group(type(value)) and issubclass(kind, type(value)))):
             parts = ungrouped(value, kind)

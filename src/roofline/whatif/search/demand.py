@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar, TypeAlias
 import numpy as np
 
 from roofline.declared.arrays import Array
+from roofline.declared.deprecated import deprecated
 from roofline.declared.groups import LIMITED, SLO, Load
 from roofline.declared.kinds import Given, Switch
 from roofline.declared.maths import Count
@@ -32,6 +33,7 @@ ServedTimes: TypeAlias = tuple[Span, Span, Span]
 
 def Demand(*sizes: Count, **settings: Given) -> Load:  # noqa: N802
     """A `Load` under its former name, kept for one release."""
+    deprecated("rl.Demand", "rl.Load")
     return Load(*sizes, **{OLD_NAMES.get(name, name): value for name, value in settings.items()})
 
 
