@@ -147,7 +147,7 @@ def _refuse(c: Config) -> None:
     for key, what in () if c.has("model_type") else _OTHER_LIBRARIES:
         if isinstance(c.raw.get(key), str):
             raise c.error(key, f"{COVERED}, with a model_type (this is {what})")
-    if c.kind in WHOLES or c.raw.get("model_type") in WHOLES:
+    if str(c.raw.get("model_type")) in WHOLES:
         raise c.error("model_type", f"{COVERED} (this is {_WHOLE}, which no other contains)")
     kind = REFUSED.get(str(c.raw.get("model_type")))
     if kind is not None and c.raw["model_type"] not in FAMILIES:
