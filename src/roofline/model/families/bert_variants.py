@@ -231,7 +231,6 @@ def mobilebert(c: Config) -> Model:
         return layer_norm(name, size) if centred else Learned(name=name, width=size, rows=2)
 
     values = inner if own or not narrow else width
-    keys = inner if not narrow or own or shared else width
     d = Dims(layers, inner, heads, heads, inner // heads)
     mixed, out = attention(d, rotary=0, bias=True, causal=False)[-2:]
     parts: list[Module] = []
@@ -241,7 +240,7 @@ def mobilebert(c: Config) -> Model:
         parts += unused(second) if own else second
     parts += [
         Linear(name=f"{name}_proj", inputs=size, outputs=inner, bias=True, part="attention")
-        for name, size in (("q", keys), ("k", keys), ("v", values))
+        for name, size in (("q", inner), ("k", inner), ("v", values))
     ]
     parts += [mixed, out, Add(name="attn_residual", width=inner), norm("attn_norm", inner)]
     for i in range(networks):

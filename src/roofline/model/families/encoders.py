@@ -119,7 +119,7 @@ def dpr(c: Config) -> Model:
     if c.architecture.endswith("Reader"):
         head: Modules = (dense("answers", width, 2), *pooled((dense("relevance", width, 1),)))
     else:
-        head = (dense("projection", width, out),) if out else ()
+        head = pooled((dense("projection", width, out),)) if out else ()
     return bert_like(c, head)
 
 

@@ -47,7 +47,7 @@ def _pools_classes(c: Config, width: int, words: Modules) -> Modules:
 @whole("nomic_bert")
 def nomic_bert(c: Config) -> Model:
     """NomicBERT (arXiv:2402.01613): BERT with rotary positions, gated SiLU and no biases."""
-    d = dims(c, kv_key=HEADS)
+    d = dims(c, kv_key=HEADS, uneven=True)
     block = rotary_layer(c, d, mlp(d.width, c.size("intermediate_size"), activation(c)), bias=False)
     return rotary_bert(c, d, block, _pools_classes(c, d.width, masked_words(c, d.width)))
 
@@ -55,7 +55,7 @@ def nomic_bert(c: Config) -> Model:
 @whole("gte")
 def gte(c: Config) -> Model:
     """GTE v1.5 (arXiv:2407.19669): BERT with rotary positions and gated GELU."""
-    d = dims(c, kv_key=HEADS)
+    d = dims(c, kv_key=HEADS, uneven=True)
     *up, down = mlp(d.width, c.size("intermediate_size"), activation(c, default="gelu"))
     assert isinstance(down, Linear)
     block = rotary_layer(c, d, (*up, replace(down, bias=True)), bias=True)
@@ -65,7 +65,7 @@ def gte(c: Config) -> Model:
 @whole("jina_embeddings_v3")
 def jina_embeddings_v3(c: Config) -> Model:
     """Jina Embeddings v3 (arXiv:2409.10173): XLM-R with rotary positions."""
-    d = dims(c, kv_key=HEADS)
+    d = dims(c, kv_key=HEADS, uneven=True)
     ffn = mlp(d.width, c.size("intermediate_size"), activation(c, default="gelu"), gated=False, bias=True)
     classes = pooled(acted("classes", d.width, d.width))
     head = text_head(c, d.width, masked_words(c, d.width, act="gelu"), classes=classes)
