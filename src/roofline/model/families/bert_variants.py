@@ -469,15 +469,15 @@ def luke(c: Config) -> Model:
         kinds = ("word_entity", "entity_word", "entity_entity")
         queries = unused(tuple(dense(f"{kind}_query", d.width, d.width) for kind in kinds))
         mixer = with_before(mixer, "attention", *queries)
-    c.flag("tie_word_embeddings", True)
+    tied = c.flag("tie_word_embeddings", True)
     c = c.with_values(tie_word_embeddings=False)  # the published class ties the table of entities alone
-    words: Modules = masked_words(c, d.width, act="gelu", twice=False)
+    words: Modules = masked_words(c, d.width, act="gelu", twice=not tied)
     if c.architecture.endswith("ForMaskedLM"):
         spare = (
             *acted("entity_head", d.width, embed, activation(c, default="gelu")), layer_norm("entity_head_norm", embed),
             Learned(name="entity_bias", width=1, rows=rows, applied=False),
         )  # fmt: skip
-        words = (*words, *unused(spare))
+        words = (*words, *unused(spare if tied else (*spare, dense("entity_words", embed, rows, bias=False))))
     head = text_head(c, d.width, words, always=True)
     return bert_like(c, head, block=post_norm(c, d, mixer), tables=entities)
 
