@@ -138,3 +138,16 @@ def test_an_estimate_on_two_chips(name: str) -> None:
 def test_what_a_config_does_not_decide_is_refused(config: dict[str, Any], words: str) -> None:
     with pytest.raises(rl.InputError, match=words):
         rl.load(config)
+
+
+def test_text_to_speech_by_its_published_class() -> None:
+    """SpeechT5 for speech: FLOPs of the real class less the convolutions that correct all frames once, at the end."""
+    config = {
+        "model_type": "speecht5", "hidden_size": 768, "encoder_layers": 2, "decoder_layers": 2, "vocab_size": 81,
+        "architectures": ["SpeechT5ForTextToSpeech"],
+    }  # fmt: skip
+    model, frames = rl.load(config), 2 * 32
+    assert model.parameters == 35_745_860
+    corrected = 2 * frames * 5 * (80 * 256 + 3 * 256 * 256 + 256 * 80)
+    ours = rl.analyze(model, rl.prefill(1, 32).reading("source", 128), counting="torch").flops
+    assert ours == 5_708_283_904 - corrected

@@ -180,5 +180,6 @@ _UNUSED = """
     speech_decoder_postnet_dropout speech_decoder_postnet_kernel speech_decoder_postnet_layers
     speech_decoder_postnet_units speaker_embedding_dim reduction_factor use_guided_attention_loss
     guided_attention_loss_num_heads guided_attention_loss_scale guided_attention_loss_sigma normalize_before
-    decoder_start_token_id
+    decoder_start_token_id feat_extract_norm feat_extract_activation conv_dim conv_stride conv_kernel conv_bias
+    num_conv_pos_embeddings num_conv_pos_embedding_groups num_feat_extract_layers
 """.split()
