@@ -47,9 +47,20 @@ def _pools_classes(c: Config, width: int, words: Modules) -> Modules:
 @whole("nomic_bert")
 def nomic_bert(c: Config) -> Model:
     """NomicBERT (arXiv:2402.01613): BERT with rotary positions, gated SiLU and no biases."""
+    for key in ("causal", "prenorm", "parallel_block", "use_rms_norm", "qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias"):
+        if c.flag(key, False):
+            raise c.error(key, "false, as in the published class")
+    c.mark_read(*_FUSED)
     d = dims(c, kv_key=HEADS, uneven=True)
-    block = rotary_layer(c, d, mlp(d.width, c.size("intermediate_size"), activation(c)), bias=False)
+    block = rotary_layer(c, d, mlp(d.width, c.size("n_inner|intermediate_size"), activation(c)), bias=False)
     return rotary_bert(c, d, block, _pools_classes(c, d.width, masked_words(c, d.width)))
+
+
+_FUSED = """
+    activation_function dense_seq_output fused_bias_fc fused_dropout_add_ln max_trained_positions
+    parallel_block_tied_norm rotary_emb_fraction rotary_emb_interleaved rotary_emb_scale_base rotary_scaling_factor
+    use_xentropy
+""".split()
 
 
 @whole("gte")
