@@ -138,3 +138,36 @@ def test_an_estimate_on_two_chips(name: str) -> None:
 def test_what_a_config_does_not_decide_is_refused(config: dict[str, Any], words: str) -> None:
     with pytest.raises(rl.InputError, match=words):
         rl.load(config)
+
+
+def test_text_to_speech_by_its_published_class() -> None:
+    """SpeechT5 for speech: FLOPs of the real class less the convolutions that correct all frames once, at the end."""
+    config = {
+        "model_type": "speecht5", "hidden_size": 768, "encoder_layers": 2, "decoder_layers": 2, "vocab_size": 81,
+        "architectures": ["SpeechT5ForTextToSpeech"],
+    }  # fmt: skip
+    model, frames = rl.load(config), 2 * 32
+    assert model.parameters == 35_745_860
+    corrected = 2 * frames * 5 * (80 * 256 + 3 * 256 * 256 + 256 * 80)
+    ours = rl.analyze(model, rl.prefill(1, 32).reading("source", 128), counting="torch").flops
+    assert ours == 5_708_283_904 - corrected
+
+
+NOMIC = {
+    "model_type": "nomic_bert", "architectures": ["NomicBertModel"], "n_embd": 768, "n_head": 12, "n_inner": 3072,
+    "n_layer": 12, "n_positions": 8192, "vocab_size": 30_528, "type_vocab_size": 2, "activation_function": "swiglu",
+    "fused_bias_fc": True, "prenorm": False, "qkv_proj_bias": False, "use_xentropy": True,
+}  # fmt: skip
+DEBERTA = {
+    "model_type": "deberta-v2", **BASE, "vocab_size": 128_100, "type_vocab_size": 0, "relative_attention": True,
+    "position_buckets": 256, "norm_rel_ebd": "layer_norm", "share_att_key": True, "pos_att_type": "p2c|c2p",
+    "max_relative_positions": -1, "position_biased_input": False,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("config", "parameters"), [(NOMIC, 136_731_648), (DEBERTA, 183_831_552)])
+def test_configs_as_their_makers_wrote_them(config: dict[str, Any], parameters: int) -> None:
+    """nomic-embed-text-v1.5 and deberta-v3-base, in the words of their own files."""
+    model = rl.load(config)
+    assert model.parameters == parameters
+    assert not [text for text in model.warnings if "not understood" in text]

@@ -21,7 +21,7 @@ LLAMA = {"model_type": "llama", **TEXT}
     ("model_type", "words"),
     [
         ("funnel", "an encoder, which reads text and writes none"),
-        ("led", "an encoder-decoder"),
+        ("longt5", "an encoder-decoder"),
         ("clip", "an encoder of text together with images"),
         ("vit", "a vision model"),
         ("vits", "an audio model"),

@@ -231,7 +231,6 @@ def mobilebert(c: Config) -> Model:
         return layer_norm(name, size) if centred else Learned(name=name, width=size, rows=2)
 
     values = inner if own or not narrow else width
-    keys = inner if not narrow or own or shared else width
     d = Dims(layers, inner, heads, heads, inner // heads)
     mixed, out = attention(d, rotary=0, bias=True, causal=False)[-2:]
     parts: list[Module] = []
@@ -241,7 +240,7 @@ def mobilebert(c: Config) -> Model:
         parts += unused(second) if own else second
     parts += [
         Linear(name=f"{name}_proj", inputs=size, outputs=inner, bias=True, part="attention")
-        for name, size in (("q", keys), ("k", keys), ("v", values))
+        for name, size in (("q", inner), ("k", inner), ("v", values))
     ]
     parts += [mixed, out, Add(name="attn_residual", width=inner), norm("attn_norm", inner)]
     for i in range(networks):
@@ -470,15 +469,15 @@ def luke(c: Config) -> Model:
         kinds = ("word_entity", "entity_word", "entity_entity")
         queries = unused(tuple(dense(f"{kind}_query", d.width, d.width) for kind in kinds))
         mixer = with_before(mixer, "attention", *queries)
-    c.flag("tie_word_embeddings", True)
+    tied = c.flag("tie_word_embeddings", True)
     c = c.with_values(tie_word_embeddings=False)  # the published class ties the table of entities alone
-    words: Modules = masked_words(c, d.width, act="gelu", twice=False)
+    words: Modules = masked_words(c, d.width, act="gelu", twice=not tied)
     if c.architecture.endswith("ForMaskedLM"):
         spare = (
             *acted("entity_head", d.width, embed, activation(c, default="gelu")), layer_norm("entity_head_norm", embed),
             Learned(name="entity_bias", width=1, rows=rows, applied=False),
         )  # fmt: skip
-        words = (*words, *unused(spare))
+        words = (*words, *unused(spare if tied else (*spare, dense("entity_words", embed, rows, bias=False))))
     head = text_head(c, d.width, words, always=True)
     return bert_like(c, head, block=post_norm(c, d, mixer), tables=entities)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from roofline.declared.maths import ceil_div
 from roofline.model.config import Config
 from roofline.model.families.blocks.attention import attention, rope_section
 from roofline.model.families.blocks.encoders import at, encoder
@@ -289,3 +290,70 @@ def _adapting_layers(c: Config, d: Dims, length: int) -> tuple[Modules, int, int
         parts += [replace(m, name=f"adapter{i}_{m.name}", positions=shorter) for m in rest]
         length = shorter
     return tuple(parts), length, out
+
+
+def granite_speech5(c: Config) -> tuple[Modules, list[Block], int, int, Linear]:
+    """Granite Speech 5 (IBM, 2026): front, layers, width, positions, head; attention in blocks of `context_size`.
+
+    The first layers halve the positions, and the head's scores are added to the stream in the middle.
+    """
+    c.mark_read(*_STEERING)
+    d, act, bias = dims(c), activation(c), c.flag("attention_bias", True)
+    length, size, vocab = spectra_of(c), c.size("context_size", 128), c.size("vocab_size")
+    halving, rows = c.layer_set("subsample_layers", d.layers) or [], 2 * c.size("max_position_embeddings", 512) + 1
+    ffns = two_halves(d.width, c.size("intermediate_size"), act, bias)
+    first, core, out = attention(d, rotary=0, out_bias=bias, causal=False)
+    table = Learned(name="distance", width=d.head_dim, rows=rows, applied=False)
+    scores = Attention(
+        name="distances", heads=d.heads, kv_heads=d.heads, head_dim=d.head_dim, v_head_dim=0, causal=False
+    )
+    front = at(length, (dense("front_proj", 4 * c.size("num_mel_bins", 80), d.width),))
+    head, blocks = dense("characters", d.width, vocab), list[Block]()
+    for i in range(d.layers):
+        stride = 2 if i in halving else 1
+        mixer = (*at(size, (first, table, scores, core), ceil_div(length, size)), out)
+        halves = conformer_layer(d, mixer, ffns, _halving_convolution(c, d.width, length, stride))
+        modules, name = _placed(halves.modules, length, length // stride), "halving" if stride > 1 else "conformer"
+        length //= stride
+        if i + 1 == d.layers // 2:
+            middle = (replace(head, name="middle_characters"), dense("middle_proj", vocab, d.width))
+            modules, name = (*modules, *at(length, middle)), "middle"
+        blocks.append(Block(name, modules))
+    return front, blocks, d.width, length, head
+
+
+def _halving_convolution(c: Config, width: int, length: int, stride: int) -> Modules:
+    """Granite's convolution of a layer, which keeps one position of `stride`."""
+    inner, taps = width * c.size("conv_expansion_factor", 2), c.size("conv_kernel_size", 7)
+    gate = Activation(name="conv_gate", width=inner, function="sigmoid")
+    seen = Convolution(name="conv", inputs=inner, outputs=inner, kernel=taps, groups=inner, stride=stride)
+    act = Activation(name="conv_act", width=inner, function="silu", gated=False)
+    behind = (seen, channel_norm("batch_norm", inner), act, dense("conv_out", inner, width))
+    shorter = strided(length, taps, stride, (taps - 1) // 2)
+    return (*at(length, (dense("conv_in", width, 2 * inner), gate)), *at(shorter, behind))
+
+
+def _placed(modules: Modules, length: int, shorter: int) -> Modules:
+    """The modules of a layer at its positions, of which its convolution leaves fewer."""
+    last = next(i for i, m in enumerate(modules) if m.name == "conv_residual")
+    return tuple(
+        m if m.positions else replace(m, positions=length if i < last else shorter) for i, m in enumerate(modules)
+    )
+
+
+@complete("granite_speech5_encoder")
+def granite_speech5_encoder(c: Config) -> Model:
+    """Granite Speech 5's encoder alone."""
+    front, blocks, width, length, _ = granite_speech5(c)
+    return encoder(c, width, blocks, embedding=front, positions=length)
+
+
+@complete("granite_speech5_ctc")
+def granite_speech5_ctc(c: Config) -> Model:
+    """Granite Speech 5 with characters at every position, whose head is that of the middle."""
+    c.mark_read("ctc_loss_reduction", "ctc_zero_infinity", "vocab_size", "tie_word_embeddings")
+    inner = c.section("encoder_config").of_kind("granite_speech5_encoder")
+    front, blocks, width, length, head = granite_speech5(inner)
+    c.note(*inner.leftovers())
+    last = replace(head, tied=True, bias=False)
+    return encoder(c, width, blocks, embedding=front, head=(last,), positions=length)

@@ -47,6 +47,8 @@ def bert_like(
 @complete("bert")
 def bert(c: Config) -> Model:
     """BERT (arXiv:1810.04805): norms after sublayers, learned positions and segments."""
+    c.mark_read("directionality", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers")
+    c.mark_read("pooler_size_per_head", "pooler_type")
     return bert_like(c)
 
 
@@ -119,7 +121,7 @@ def dpr(c: Config) -> Model:
     if c.architecture.endswith("Reader"):
         head: Modules = (dense("answers", width, 2), *at_one((dense("relevance", width, 1),)))
     else:
-        head = (dense("projection", width, out),) if out else ()
+        head = at_one((dense("projection", width, out),)) if out else ()
     return bert_like(c, head)
 
 
@@ -153,7 +155,7 @@ def electra(c: Config) -> Model:
 def distilbert(c: Config) -> Model:
     """DistilBERT (arXiv:1910.01108): BERT without segments and pooler."""
     c = c.with_values(intermediate_size=c.size("hidden_dim", 3072), hidden_size=c.size("dim|hidden_size", 768))
-    c.mark_read("sinusoidal_pos_embds", "qa_dropout", "seq_classif_dropout")
+    c.mark_read("sinusoidal_pos_embds", "tie_weights_", "qa_dropout", "seq_classif_dropout")
     d, act = dims(c, kv_key=HEADS), activation(c, "activation", "gelu")
     vocab, words = word_embeddings(c, d.width, shared=tied_words(c), types=False)
     read = at_one(acted("classes", d.width, d.width, "relu"))

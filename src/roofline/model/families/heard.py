@@ -24,7 +24,7 @@ from roofline.model.families.blocks.text_heads import acted, dense
 from roofline.model.families.registry import complete
 from roofline.model.families.speech_encoders import TRAINING, masked_vector, position_convolution
 from roofline.model.model import Block, Model
-from roofline.model.modules import Activation, Attention, Convolution, Embedding, Learned, Module, Modules
+from roofline.model.modules import Activation, Attention, Convolution, Embedding, Learned, Linear, Module, Modules
 
 
 def _hears(model: Model, width: int, blocks: list[Block], positions: int) -> Model:
@@ -90,7 +90,9 @@ def moonshine(c: Config) -> Model:
         ("attn", attention(e, rotary=rotated, bias=bias, out_bias=False, causal=False)), ("ffn", heard),
     ), norm=layer_norm_no_bias)  # fmt: skip
     seen = attention(d, rotary=rotated, bias=bias, out_bias=False)
-    parts = (("attn", seen), ("cross", cross_attention(d, bias=bias, fixed=length)), ("ffn", said))
+    *cross, out = cross_attention(d, bias=bias, fixed=length)
+    assert isinstance(out, Linear)
+    parts = (("attn", seen), ("cross", (*cross, replace(out, bias=False))), ("ffn", said))
     speaks = sublayers("dense", width, parts, norm=layer_norm_no_bias)
     last = Block("last", (layer_norm_no_bias("final_norm", width),))
     model = causal_lm(c, width, [speaks] * d.layers, norm=layer_norm_no_bias, tied=True)
@@ -178,5 +180,6 @@ _UNUSED = """
     speech_decoder_postnet_dropout speech_decoder_postnet_kernel speech_decoder_postnet_layers
     speech_decoder_postnet_units speaker_embedding_dim reduction_factor use_guided_attention_loss
     guided_attention_loss_num_heads guided_attention_loss_scale guided_attention_loss_sigma normalize_before
-    decoder_start_token_id
+    decoder_start_token_id feat_extract_norm feat_extract_activation conv_dim conv_stride conv_kernel conv_bias
+    num_conv_pos_embeddings num_conv_pos_embedding_groups num_feat_extract_layers
 """.split()

@@ -7,7 +7,7 @@ from functools import partial
 
 from roofline.model.config import Config
 from roofline.model.families.blocks.attention import attention, layer_windows, rope_section, windowed
-from roofline.model.families.blocks.encoders import at_one, encoder, word_embeddings
+from roofline.model.families.blocks.encoders import encoder, at_one, word_embeddings
 from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.layers import layer, position_table, stack
 from roofline.model.families.blocks.norms import MakeNorm, across_heads, layer_norm, layer_norm_no_bias, rms
@@ -47,15 +47,26 @@ def _pools_classes(c: Config, width: int, words: Modules) -> Modules:
 @complete("nomic_bert")
 def nomic_bert(c: Config) -> Model:
     """NomicBERT (arXiv:2402.01613): BERT with rotary positions, gated SiLU and no biases."""
-    d = dims(c, kv_key=HEADS)
-    block = rotary_layer(c, d, mlp(d.width, c.size("intermediate_size"), activation(c)), bias=False)
+    for key in ("causal", "prenorm", "parallel_block", "use_rms_norm", "qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias"):
+        if c.flag(key, False):
+            raise c.error(key, "false, as in the published class")
+    c.mark_read(*_FUSED)
+    d = dims(c, kv_key=HEADS, uneven=True)
+    block = rotary_layer(c, d, mlp(d.width, c.size("n_inner|intermediate_size"), activation(c)), bias=False)
     return rotary_bert(c, d, block, _pools_classes(c, d.width, masked_words(c, d.width)))
+
+
+_FUSED = """
+    activation_function dense_seq_output fused_bias_fc fused_dropout_add_ln max_trained_positions
+    parallel_block_tied_norm rotary_emb_fraction rotary_emb_interleaved rotary_emb_scale_base rotary_scaling_factor
+    use_xentropy
+""".split()
 
 
 @complete("gte")
 def gte(c: Config) -> Model:
     """GTE v1.5 (arXiv:2407.19669): BERT with rotary positions and gated GELU."""
-    d = dims(c, kv_key=HEADS)
+    d = dims(c, kv_key=HEADS, uneven=True)
     *up, down = mlp(d.width, c.size("intermediate_size"), activation(c, default="gelu"))
     assert isinstance(down, Linear)
     block = rotary_layer(c, d, (*up, replace(down, bias=True)), bias=True)
@@ -65,7 +76,7 @@ def gte(c: Config) -> Model:
 @complete("jina_embeddings_v3")
 def jina_embeddings_v3(c: Config) -> Model:
     """Jina Embeddings v3 (arXiv:2409.10173): XLM-R with rotary positions."""
-    d = dims(c, kv_key=HEADS)
+    d = dims(c, kv_key=HEADS, uneven=True)
     ffn = mlp(d.width, c.size("intermediate_size"), activation(c, default="gelu"), gated=False, bias=True)
     classes = at_one(acted("classes", d.width, d.width))
     head = text_head(c, d.width, masked_words(c, d.width, act="gelu"), classes=classes)

@@ -31,7 +31,7 @@ def bart_like(
     `before`: norms before the sublayers and behind the layers, not after sublayers. `table`: positions are `learned`,
     `fixed` (a table that is not trained), or `made` without a table. `extra`: rows of the table beside the config's.
     """
-    c.mark_read("num_hidden_layers", "classif_dropout", "static_position_embeddings", "hidden_size")
+    c.mark_read(*_OLD)
     width, act = c.size("d_model"), activation(c, "activation_function", "gelu")
     e, d = half_sizes(c, "encoder", width), half_sizes(c, "decoder", width)
     mixer, written = attention(e, rotary=0, bias=bias, causal=False, window=window), attention(d, rotary=0, bias=bias)
@@ -56,6 +56,13 @@ def bart_like(
         norm=layer_norm if before else None,
         source=source,
     )
+
+
+_OLD = """
+    num_hidden_layers classif_dropout static_position_embeddings hidden_size add_bias_logits add_final_layer_norm
+    extra_pos_embeddings force_bos_token_to_be_generated normalize_before normalize_embedding _num_labels
+""".split()
+"""Keys of older configs that the published code does not read."""
 
 
 def embedded_positions(c: Config, width: int, table: str, extra: int, *, norm: bool) -> Modules:

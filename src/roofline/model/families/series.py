@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from roofline.model.config import Config
 from roofline.model.families.blocks.attention import attention, rope_section
 from roofline.model.families.blocks.encoders import at, encoder
 from roofline.model.families.blocks.feed_forward import activation, mlp
-from roofline.model.families.blocks.layers import layer, with_before
+from roofline.model.families.blocks.layers import again, layer, with_before
 from roofline.model.families.blocks.norms import layer_norm, per_head, rms
 from roofline.model.families.blocks.seq2seq import sublayers
 from roofline.model.families.blocks.sizes import HEADS, dims
@@ -36,9 +38,11 @@ def patchtst(c: Config) -> Model:
     length, bias = patches + own, c.flag("bias", True)
     norm = channel_norm if c.text("norm_type", "batchnorm") == "batchnorm" else layer_norm
     ffn = mlp(d.width, c.size("ffn_dim", 512), activation(c, "activation_function", "gelu"), gated=False, bias=bias)
-    if c.flag("channel_attention", False):
-        raise c.error("channel_attention", "false: attention between channels is not covered")
-    parts = (("attn", attention(d, rotary=0, bias=bias, causal=False)), ("ffn", ffn))
+    mixer = attention(d, rotary=0, bias=True, causal=False)
+    parts = [("attn", at(length, mixer, channels)), ("ffn", at(length, ffn, channels))]
+    if c.flag("channel_attention", False):  # the same weights, between the channels of a patch
+        across = tuple(replace(m, name=f"channel_{m.name}") for m in again(mixer))
+        parts.insert(1, ("channel", at(channels, across, length)))
     block = sublayers("dense", d.width, parts, norm=norm, before=c.flag("pre_norm", True))
     shared, others = c.flag("share_embedding", True), (size + 1) * d.width
     embedding: Modules = (
@@ -47,7 +51,8 @@ def patchtst(c: Config) -> Model:
         *([Learned(name="class_token", width=d.width, applied=False)] if own else []),
         Learned(name="position_embedding", width=d.width, rows=length),
     )  # fmt: skip
-    blocks = [Block(block.name, at(length, block.modules, channels))] * d.layers
+    placed = (m if m.positions else replace(m, positions=length, runs=channels) for m in block.modules)
+    blocks = [Block(block.name, tuple(placed))] * d.layers
     return encoder(
         c, d.width, blocks, embedding=embedding, head=_forecast(c, d.width, patches, channels), positions=length
     )

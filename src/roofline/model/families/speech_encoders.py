@@ -26,7 +26,10 @@ TRAINING = """
     num_codevectors_per_group proj_codevector_dim tdnn_dim tdnn_kernel tdnn_dilation xvector_output_dim
     use_weighted_layer_sum classifier_proj_size vocab_size output_hidden_size num_adapter_layers adapter_kernel_size
     adapter_stride max_bucket_distance num_buckets num_ctc_classes do_stable_layer_norm activation_dropout
-    layerdrop num_clusters replace_prob feature_layer_norm_eps
+    layerdrop num_clusters replace_prob feature_layer_norm_eps feat_extract_dropout freeze_feat_extract_train
+    mask_channel_length mask_channel_min_space mask_channel_other mask_channel_prob mask_channel_selection
+    mask_time_min_space mask_time_other mask_time_selection no_mask_channel_overlap no_mask_time_overlap
+    gradient_checkpointing
 """.split()
 """Keys of training, and of heads that other classes have."""
 
