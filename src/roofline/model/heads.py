@@ -66,7 +66,7 @@ def _behind(model: Model, modules: Modules, note: str) -> tuple[Model, list[str]
 
 
 # -- classifiers ---------------------------------------------------------------------------------------------------
-def _labels(c: Config) -> int:
+def labels_of(c: Config) -> int:
     """Number of classes of a classifier: the length of `id2label`, else `num_labels`, else 2."""
     named = c.raw.get("id2label")
     if isinstance(named, Mapping) and named:
@@ -76,14 +76,14 @@ def _labels(c: Config) -> int:
 
 def _sequence(c: Config, width: int) -> tuple[Modules, str]:
     """A score for each class at one position per sequence, the last; engines pool before the head."""
-    labels = _labels(c)
+    labels = labels_of(c)
     score = Linear(name="score", inputs=width, outputs=labels, part="head")
     return (score,), f"{labels} label(s) at one position a sequence, no language head"
 
 
 def _token(c: Config, width: int) -> tuple[Modules, str]:
     """A score for each class at each token."""
-    labels = _labels(c)
+    labels = labels_of(c)
     score = Linear(name="score", inputs=width, outputs=labels, bias=True, part="other")
     return (score,), f"{labels} label(s) at every token, no language head"
 

@@ -25,6 +25,7 @@ _FRACTIONS = """
 attention_dropout hidden_dropout hidden_dropout_prob attention_probs_dropout_prob embd_pdrop resid_pdrop attn_pdrop
 dropout activation_dropout classifier_dropout layerdrop embedding_dropout residual_dropout emb_pdrop attn_dropout
 ffn_dropout summary_first_dropout embed_dropout mlp_dropout attention_dropout_prob resid_dropout
+drop_path_rate pooler_dropout
 rms_norm_eps post_norm_eps layer_norm_eps layer_norm_epsilon norm_epsilon norm_eps mixer_rms_eps block_norm_eps
 """
 # Losses, noise, initialisation: numbers from 0.
@@ -91,6 +92,7 @@ inference_runner offset_alibi model_max_length layer_switch pre_allocate_kv_cach
 max_batch_size max_sequence_length_hint license generation_config transformers.js_config special_tokens_map
 img_context_token_id layer_rope_theta mtp_layer_types mtp_mlp_layer_types force_download trust_remote_code
 inference_config sparse_pred_ignore_index mlp_multipliers ssm_multipliers mtp_layers_block_type
+out_features out_indices stage_names semantic_loss_ignore_index
 """
 # Counts that steer routing groups, drafting or sampling: whole numbers from 0.
 _COUNTS = """

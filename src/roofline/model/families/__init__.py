@@ -42,6 +42,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     speech,
     step,
     variations,
+    vit,
     zamba,
 )
 from roofline.model.families import (

@@ -1,0 +1,265 @@
+"""Vision transformers: patches, class and register tokens, position tables, layers over a grid, heads of classifiers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from roofline.declared.errors import InputError
+from roofline.model.config import LARGEST_SIZE, MOST_LAYERS, Config
+from roofline.model.families.blocks.encoders import at, encoder, patch_embedding, pooled
+from roofline.model.families.blocks.feed_forward import mlp
+from roofline.model.families.blocks.layers import layer
+from roofline.model.families.blocks.norms import MakeNorm, layer_norm
+from roofline.model.families.blocks.projections import column_product, row_product
+from roofline.model.families.blocks.sizes import Dims
+from roofline.model.heads import labels_of
+from roofline.model.model import Block, Model
+from roofline.model.modules import Activation, Attention, Learned, Linear, Module, Modules, Rope
+
+IMAGE = "image_size"
+
+
+# -- sizes ---------------------------------------------------------------------------------------------------------
+def sides(c: Config, key: str, default: int | None = None) -> tuple[int, int]:
+    """Height and width under a key: one number for both, or a list of two; None counts as `default`."""
+    value = c.value(key, default)[1]
+    if not isinstance(value, (list, tuple)):
+        return (size := c.size(key) if default is None else c.size(key, default)), size
+    if len(value) != 2 or any(type(v) is not int or not 1 <= v <= LARGEST_SIZE for v in value):
+        raise InputError(c.field(key), value, f"one whole number or two, each from 1 to {LARGEST_SIZE}")
+    return value[0], value[1]
+
+
+def pixels(c: Config, key: str = IMAGE, default: int | None = None) -> tuple[int, int]:
+    """Height and width of the image that a model reads: those asked for, else those of its config."""
+    own = sides(c, key, default) if default is not None or c.has(key) else (224, 224)
+    c.mark_read(key)
+    return c.inputs.height or own[0], c.inputs.width or own[1]
+
+
+def sizes(c: Config, key: str, least: int = 1) -> list[int]:
+    """A list of sizes, one for each stage."""
+    value = c.value(key)[1]
+    if not isinstance(value, (list, tuple)) or not value or len(value) > MOST_LAYERS:
+        raise InputError(c.field(key), value, "a list with one whole number for each stage")
+    for i, entry in enumerate(value):
+        if type(entry) is not int or not least <= entry <= LARGEST_SIZE:
+            raise InputError(f"{c.field(key)}[{i}]", entry, f"a whole number from {least} to {LARGEST_SIZE}")
+    return list(value)
+
+
+def same_length(c: Config, key: str, *others: Sequence[int]) -> None:
+    """Raise an InputError where lists of stages do not have as many entries as the one under `key`."""
+    if any(len(other) != len(others[0]) for other in others):
+        raise c.error(key, "as many entries in every list of stages")
+
+
+def section_of(c: Config, key: str, kind: str = "") -> Config:
+    """The section under `key`, read as the class of its type: the one it names, else the one that the whole expects."""
+    known = c.defaults.parts.get(key)
+    inside = c.section(key)
+    if not inside.raw and known is not None:
+        inside = Config(known.values, c.field(key), c)
+    name = str(inside.raw.get("model_type") or (known.type if known else kind))
+    return inside.with_values(model_type=name).of_kind(name)
+
+
+def refused_head(c: Config, *known: str) -> InputError:
+    """The error for a class in `architectures` that is not covered."""
+    return InputError("architectures", c.architecture, f"a class that is covered: {', '.join(known)}")
+
+
+def head_of(c: Config, *tasks: str) -> str:
+    """The task of the class that `architectures` names, one of `tasks`; "" for the base model or where none is named.
+
+    Raises InputError for the head of another task.
+    """
+    name = c.architecture
+    task = next((task for task in tasks if name.endswith(task)), "")
+    if task or not name or name in c.defaults.bases or name.endswith("Model"):
+        return task
+    raise refused_head(c, *c.defaults.bases, *tasks)
+
+
+# -- what an image becomes -----------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Sight:
+    """A grid of `rows` × `columns` positions that blocks make of an image, with `extra` tokens beside them.
+
+    `front` makes the patches or the first feature map; every module says over how many positions it runs. `maps`:
+    channels, rows and columns of the feature map of each stage, the front's first.
+    """
+
+    front: Modules
+    blocks: tuple[Block, ...]
+    width: int
+    rows: int
+    columns: int
+    extra: int = 0
+    maps: tuple[tuple[int, int, int], ...] = ()
+
+    @property
+    def patches(self) -> int:
+        """Positions of the grid."""
+        return self.rows * self.columns
+
+    @property
+    def positions(self) -> int:
+        """Positions of the grid and tokens beside it."""
+        return self.patches + self.extra
+
+    @property
+    def every(self) -> tuple[Block, ...]:
+        """The front as a block, and the blocks."""
+        return (Block("front", self.front), *self.blocks)
+
+
+def over(positions: int, block: Block, name: str = "") -> Block:
+    """The block over a number of positions of each input, where its modules do not say."""
+    return Block(
+        name or block.name,
+        tuple(replace(m, positions=positions) if m.positions is None else m for m in block.modules),
+    )
+
+
+def seen(c: Config, sight: Sight, head: Modules = ()) -> Model:
+    """The model of images whose layers are those of `sight`, with a head."""
+    return encoder(
+        c, sight.width, sight.blocks, embedding=sight.front, head=head, positions=sight.positions
+    )  # fmt: skip
+
+
+def classifier(c: Config, width: int, name: str = "classifier") -> Modules:
+    """A score for each label from a vector of an image; nothing where the config has no labels."""
+    labels = labels_of(c)
+    return pooled((Linear(name=name, inputs=width, outputs=labels, bias=True, part="head"),)) if labels else ()
+
+
+def pooler(width: int, outputs: int | None = None, act: str = "tanh") -> Modules:
+    """BERT's pooler: a product and an activation of the class token."""
+    return pooled((
+        Linear(name="pooler", inputs=width, outputs=outputs or width, bias=True, part="other"),
+        Activation(name="pooler_act", width=outputs or width, function=act, gated=False),
+    ))  # fmt: skip
+
+
+# -- layers --------------------------------------------------------------------------------------------------------
+def projections(d: Dims, q: bool = True, k: bool = True, v: bool = True, prefix: str = "") -> Modules:
+    """Queries, keys and values of the same input, as one product where all have a bias or none."""
+    width = d.heads * d.head_dim
+    if q == k == v:
+        return (column_product(f"{prefix}qkv_proj", d.width, 3 * width, q, kv=2 * width, kv_groups=d.heads),)
+    of = {"q": q, "k": k, "v": v}
+    return tuple(
+        column_product(f"{prefix}{n}_proj", d.width, width, bias, kv=0 if n == "q" else width, beside=n != "q")
+        for n, bias in of.items()
+    )
+
+
+def sees_all(
+    d: Dims, biases: tuple[bool, bool, bool] = (True, True, True), *, out_bias: bool = True, rotary: int = 0,
+    qk_norm: Modules = (), prefix: str = "",
+) -> Modules:  # fmt: skip
+    """Multi-head attention of all positions to all; `biases` of queries, keys and values."""
+    core = Attention(
+        name=f"{prefix}attention", heads=d.heads, kv_heads=d.heads, head_dim=d.head_dim, v_head_dim=d.head_dim,
+        causal=False,
+    )  # fmt: skip
+    rope = (Rope(name=f"{prefix}rope", heads=2 * d.heads, dims=rotary),) if rotary else ()
+    out = row_product(f"{prefix}o_proj", d.heads * d.head_dim, d.width, out_bias)
+    return (*projections(d, *biases, prefix), *qk_norm, *rope, core, out)
+
+
+def looks_at(
+    d: Dims, keys: int, source: int | None = None, *, bias: bool = True, prefix: str = "cross_", kv_bias: bool = True,
+    inner: int | None = None,
+) -> Modules:  # fmt: skip
+    """Attention of the positions of a module to `keys` others of each input, `source` wide, all in one step.
+
+    `inner`: width of all heads together, where it is not that of the queries' stream.
+    """
+    wide = inner or d.heads * d.head_dim
+    each = wide // d.heads
+    return (
+        column_product(f"{prefix}q_proj", d.width, wide, bias),
+        *at(keys, (
+            column_product(f"{prefix}k_proj", source or d.width, wide, bias and kv_bias, kv=wide, kv_groups=d.heads),
+            column_product(f"{prefix}v_proj", source or d.width, wide, bias and kv_bias, kv=wide, kv_groups=d.heads),
+        )),
+        Attention(
+            name=f"{prefix}attention", heads=d.heads, kv_heads=d.heads, head_dim=each, v_head_dim=each, causal=False,
+            keys=keys,
+        ),
+        row_product(f"{prefix}o_proj", wide, d.width, bias),
+    )  # fmt: skip
+
+
+def scaled(name: str, modules: Modules, width: int, learned: bool = True) -> Modules:
+    """The modules with a learned scale of their outputs (LayerScale, arXiv:2103.17239)."""
+    return (*modules, Learned(name=name, width=width)) if learned else modules
+
+
+def vision_layer(
+    width: int, mixer: Modules, ffn: Modules, *, scale: bool = False, norm: MakeNorm = layer_norm, name: str = "dense"
+) -> Block:
+    """A layer of a vision transformer: norms before attention and feed-forward; `scale`: a LayerScale after each."""
+    return layer(
+        name, width, scaled("attn_scale", mixer, width, scale), scaled("ffn_scale", ffn, width, scale), norm=norm
+    )
+
+
+def vision_dims(c: Config, layers: str = "num_hidden_layers", width: str = "hidden_size") -> Dims:
+    """Layers, width and heads of a vision transformer; the width of a head is rounded down."""
+    wide, heads = c.size(width), c.size("num_attention_heads|num_heads")
+    return Dims(c.size(layers, most=MOST_LAYERS), wide, heads, heads, max(1, wide // heads))
+
+
+def ratio(c: Config, width: int, key: str = "mlp_ratio", default: float = 4.0) -> int:
+    """Width of a feed-forward network that is a multiple of the stream's."""
+    return int(width * float(c.number(key, default)))
+
+
+def patched(
+    c: Config, d: Dims, block: Block, *, classes: int = 1, registers: int = 0, masks: int = 0, table: int | None = None,
+    before: Modules = (), after: Modules = (), bias: bool = True, layers: Sequence[Block] | None = None,
+) -> Sight:  # fmt: skip
+    """A vision transformer (arXiv:2010.11929): patches, `classes` class tokens and registers, equal layers.
+
+    `masks`: learned vectors for masked patches, which a step does not use. `table`: rows of the position table beside
+    those of the patches of the config's own image, as many as class tokens unless given; −1 for no table. `before`
+    and `after`: norms in front of the layers and behind them.
+    """
+    (height, width), (high, wide) = pixels(c), sides(c, "patch_size")
+    own = sides(c, IMAGE) if c.has(IMAGE) else (height, width)
+    rows, columns = height // high, width // wide
+    extra, kept = classes + registers, (own[0] // high) * (own[1] // wide)
+    places = kept + (classes if table is None else table)
+    learned = (
+        Learned(name="class_token", width=d.width, rows=extra, applied=False),
+        Learned(name="mask_token", width=d.width, rows=masks, applied=False, idle=True),
+    )
+    n = rows * columns + extra
+    front = (
+        *at(rows * columns, (
+            patch_embedding("patch_embedding", c.size("num_channels", 3), high * wide, d.width, bias=bias),
+        )),
+        *at(n, (
+            *(m for m in learned if m.rows),
+            *((Learned(name="position_embedding", width=d.width, rows=places),) if table != -1 else ()),
+            *before,
+        )),
+    )  # fmt: skip
+    stack = [over(n, b) for b in (layers or [block] * d.layers)]
+    end = [Block("norm", at(n, after))] if after else []
+    return Sight(front, (*stack, *end), d.width, rows, columns, extra)
+
+
+def plain_mlp(c: Config, width: int, act: str, inner: int | None = None, bias: bool = True) -> Modules:
+    """A feed-forward network of two products."""
+    return mlp(width, inner or c.size("intermediate_size"), act, gated=False, bias=bias)
+
+
+def not_used(modules: Iterable[Module]) -> Modules:
+    """The modules with weights that a step of the model does not use."""
+    return tuple(replace(m, idle=True) for m in modules)
