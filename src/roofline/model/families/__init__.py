@@ -41,6 +41,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     sparse,
     speech,
     step,
+    swin,
     variations,
     vit,
     zamba,

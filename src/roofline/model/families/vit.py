@@ -26,12 +26,14 @@ from roofline.model.families.blocks.vision import (
     seen,
     sees_all,
     sides,
+    sizes,
+    tubes_of,
     vision_dims,
     vision_layer,
 )
 from roofline.model.families.registry import whole
 from roofline.model.model import Block, Model
-from roofline.model.modules import Add, Attention, Learned, Linear, Modules
+from roofline.model.modules import Add, Convolution, Learned, Linear, Modules
 
 CLASSIFIES, MASKED = "ForImageClassification", "ForMaskedImageModeling"
 
@@ -195,3 +197,178 @@ def pixio(c: Config) -> Model:
     sight = patched(c, d, block, classes=c.size("n_cls_tokens", 8), after=(layer_norm("final_norm", d.width),))
     maps = at(sight.patches, (layer_norm("map_norm", d.width),)) if head_of(c, "Backbone") else ()
     return seen(c, sight, maps)
+
+
+# -- windows of attention ------------------------------------------------------------------------------------------
+def windowed_layer(
+    c: Config, d: Dims, grid: tuple[int, int], window: int, ffn: Modules, *, own: tuple[int, int], relative: bool
+) -> Block:
+    """A layer over a grid in windows of `window` positions a side, padded; 0 for all of the grid (arXiv:2203.16527).
+
+    `relative`: logits get a product of the query with a learned vector for each distance in rows and columns; `own`:
+    the grid of the config, whose distances the table has.
+    """
+    rows, columns = grid
+    if window:
+        runs, side = -(-rows // window) * -(-columns // window), (window, window)
+    else:
+        runs, side = 1, grid
+    table = side if window else own
+    distances = at(side[0] * side[1] * d.heads, (
+        Linear(name="row_distances", inputs=d.head_dim, outputs=side[0], tied=True, part="other"),
+        Linear(name="column_distances", inputs=d.head_dim, outputs=side[1], tied=True, part="other"),
+    ), runs) if relative else ()  # fmt: skip
+    rows_of = 2 * table[0] - 1 + 2 * table[1] - 1
+    places = (Learned(name="distances", width=d.head_dim, rows=rows_of, applied=False),) if relative else ()
+    mixer = (*places, *at(side[0] * side[1], sees_all(d, _qkv(c)), runs), *distances)
+    return over(rows * columns, vision_layer(d.width, mixer, ffn, name="windowed" if window else "full"))
+
+
+@whole("vitdet")
+def vitdet(c: Config) -> Model:
+    """ViTDet (arXiv:2203.16527): windows in most layers, convolutions behind some."""
+    d, act = vision_dims(c), activation(c, default="gelu")
+    (height, width), patch = pixels(c), sides(c, "patch_size")
+    own, trained = sides(c, IMAGE), sides(c, "pretrain_image_size", 224)
+    grid = (height // patch[0], width // patch[1])
+    windowed, convolved = set(_indices(c, "window_block_indices")), set(_indices(c, "residual_block_indices"))
+    ffn = mlp(d.width, ratio(c, d.width), act, gated=False, bias=True)
+    relative, window = c.flag("use_relative_position_embeddings"), c.size("window_size", 0, least=0)
+    head_of(c, "Backbone")
+
+    def block(i: int) -> Block:
+        inner = windowed_layer(
+            c, d, grid, window if i in windowed else 0, ffn, own=(own[0] // patch[0], own[1] // patch[1]),
+            relative=relative,
+        )  # fmt: skip
+        half = d.width // 2
+        return inner if i not in convolved else Block(f"{inner.name} convolved", (
+            *inner.modules,
+            *at(grid[0] * grid[1], (
+                Convolution(name="conv1", inputs=d.width, outputs=half, kernel=1),
+                layer_norm("conv1_norm", half),
+                Convolution(name="conv2", inputs=half, outputs=half, kernel=9),
+                layer_norm("conv2_norm", half),
+                Convolution(name="conv3", inputs=half, outputs=d.width, kernel=1),
+                layer_norm("conv3_norm", d.width),
+                Add(name="conv_residual", width=d.width),
+            )),
+        ))  # fmt: skip
+
+    places = (trained[0] // patch[0]) * (trained[1] // patch[1]) + 1
+    table = (Learned(name="position_embedding", width=d.width, rows=places),)
+    sight = patched(
+        c, d, block(0), classes=0, table=-1, layers=[block(i) for i in range(d.layers)],
+        before=table if c.flag("use_absolute_position_embeddings", True) else (),
+    )  # fmt: skip
+    return seen(c, sight)
+
+
+def _indices(c: Config, key: str) -> list[int]:
+    return sizes(c, key, least=0) if c.get(key) else []
+
+
+# -- videos --------------------------------------------------------------------------------------------------------
+@whole("videomae")
+def videomae(c: Config) -> Model:
+    """VideoMAE (arXiv:2203.12602): tubes of two frames, fixed positions, keys without a bias."""
+    d, act, bias = vision_dims(c), activation(c, default="gelu"), c.flag("qkv_bias", True)
+    task, mean = head_of(c, "ForVideoClassification"), c.flag("use_mean_pooling", True)
+    block = vision_layer(d.width, sees_all(d, (bias, False, bias)), plain_mlp(c, d.width, act))
+    c.mark_read("decoder_num_attention_heads", "decoder_hidden_size", "decoder_num_hidden_layers", "norm_pix_loss")
+    c.mark_read("decoder_intermediate_size")
+    last = (layer_norm("final_norm", d.width),)
+    sight = patched(c, d, block, classes=0, table=-1, tubes=tubes_of(c), after=() if mean else last)
+    norm = pooled((layer_norm("pooled_norm", d.width),)) if mean else ()
+    return seen(c, sight, (*norm, *classifier(c, d.width)) if task else ())
+
+
+@whole("vivit")
+def vivit(c: Config) -> Model:
+    """ViViT (arXiv:2103.15691) with attention over all of space and time."""
+    d, act = vision_dims(c), activation(c, default="gelu_fast")
+    block = vision_layer(d.width, sees_all(d, _qkv(c)), plain_mlp(c, d.width, act))
+    sight = patched(c, d, block, tubes=tubes_of(c), after=(layer_norm("final_norm", d.width),))
+    task = head_of(c, "ForVideoClassification")
+    c.mark_read("video_size", "pooler_output_size", "pooler_act")
+    return seen(c, sight, classifier(c, d.width) if task else pooler(d.width))
+
+
+@whole("vjepa2")
+def vjepa2(c: Config) -> Model:
+    """V-JEPA 2 (arXiv:2506.09985): an encoder, a predictor of hidden patches, and a pooler for classes."""
+    d, act, task = vision_dims(c), activation(c, default="gelu"), head_of(c, "ForVideoClassification")
+    c.mark_read("image_size", "num_mask_tokens", "in_chans")
+
+    def of(d: Dims, inner: int) -> Block:
+        turned = 3 * (2 * ((d.head_dim // 3) // 2))
+        ffn = mlp(d.width, inner, act, gated=False, bias=True)
+        return vision_layer(d.width, sees_all(d, _qkv(c), rotary=turned), ffn)
+
+    tubes = tubes_of(c, "frames_per_clip")
+    sight = patched(
+        c, d, of(d, ratio(c, d.width)), classes=0, table=-1, size="crop_size", tubes=tubes,
+        after=(layer_norm("final_norm", d.width),),
+    )  # fmt: skip
+    n, heads = sight.patches, c.size("pred_num_attention_heads")
+    width = c.size("pred_hidden_size")
+    p = Dims(c.size("pred_num_hidden_layers", most=MOST_LAYERS), width, heads, heads, width // heads)
+    predictor = [
+        Block("predictor in", at(n, (
+            Linear(name="predictor_in", inputs=d.width, outputs=width, bias=True),
+            Learned(name="mask_tokens", width=width, rows=c.size("pred_num_mask_tokens", 10), applied=False),
+        ))),
+        *[over(2 * n, replace(of(p, ratio(c, width, "pred_mlp_ratio")), name="predictor"))] * p.layers,
+        Block("predictor out", (
+            *at(2 * n, (layer_norm("predictor_norm", width),)),
+            *at(n, (Linear(name="predictor_out", inputs=width, outputs=d.width, bias=True),)),
+        )),
+    ]  # fmt: skip
+    if not task:
+        return seen(c, replace(sight, blocks=(*sight.blocks, *predictor)))
+    unused = [replace(b, modules=not_used(b.modules)) for b in predictor]
+    ffn = mlp(d.width, 4 * d.width, act, gated=False, bias=True)
+    pools = replace(over(n, vision_layer(d.width, sees_all(d), ffn)), name="pooler")
+    *looks, _ = looks_at(d, n)
+    last = (
+        Learned(name="query", width=d.width, applied=False), *at(n, (layer_norm("cross_norm", d.width),)),
+        *looks, Add(name="cross_residual", width=d.width),
+        layer_norm("ffn_norm", d.width), *ffn, Add(name="ffn_residual", width=d.width),
+    )  # fmt: skip
+    end = over(1, Block("pooled", last))
+    blocks = (*sight.blocks, *unused, *[pools] * c.size("num_pooler_layers", 3, least=0), end)
+    return seen(c, replace(sight, blocks=blocks), classifier(c, d.width))
+
+
+@whole("timesformer")
+def timesformer(c: Config) -> Model:
+    """TimeSformer (arXiv:2102.05095): attention over time, then over space."""
+    d, act = vision_dims(c), activation(c, default="gelu")
+    kind = c.text("attention_type", "divided_space_time", ("divided_space_time", "space_only", "joint_space_time"))
+    (height, width), patch, own = pixels(c), sides(c, "patch_size"), sides(c, IMAGE)
+    frames, each = c.inputs.frames or c.size("num_frames", 8), (height // patch[0]) * (width // patch[1])
+    bias, kept = _qkv(c), (own[0] // patch[0]) * (own[1] // patch[1])
+    n, space = frames * each, at(each + 1, sees_all(d, bias), frames)
+    time = at(each * frames, (layer_norm("time_norm", d.width),))
+    if kind == "divided_space_time":
+        inside = at(frames, sees_all(d, bias, prefix="time_"), each)
+        more = at(n, (Linear(name="time_proj", inputs=d.width, outputs=d.width, bias=True),))
+        mixer = (*time, *inside, *more, *space)
+    else:
+        mixer = sees_all(d, bias) if kind == "joint_space_time" else space
+    joint = kind != "space_only"
+    block = vision_layer(d.width, mixer, plain_mlp(c, d.width, act))
+    total = n + 1 if joint else frames * (each + 1)
+    front = (
+        *at(n, (patch_embedding("patch_embedding", c.size("num_channels", 3), patch[0] * patch[1], d.width),)),
+        *at(total, (
+            Learned(name="class_token", width=d.width, applied=False),
+            Learned(name="position_embedding", width=d.width, rows=kept + 1),
+            *((Learned(name="time_embedding", width=d.width, rows=c.size("num_frames", 8)),) if joint else ()),
+        )),
+    )  # fmt: skip
+    last = Block("norm", at(total, (layer_norm("final_norm", d.width),)))
+    blocks = (*[over(total, block)] * d.layers, last)
+    task = head_of(c, "ForVideoClassification")
+    sight = Sight(front, blocks, d.width, n, 1, total - n)
+    return seen(c, sight, classifier(c, d.width) if task else ())

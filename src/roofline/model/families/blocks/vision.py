@@ -84,11 +84,25 @@ def head_of(c: Config, *tasks: str) -> str:
 
 # -- what an image becomes -----------------------------------------------------------------------------------------
 @dataclass(frozen=True)
+class Map:
+    """A feature map: `channels` at each of `rows` × `columns` positions."""
+
+    channels: int
+    rows: int
+    columns: int
+
+    @property
+    def positions(self) -> int:
+        """Positions of the grid."""
+        return self.rows * self.columns
+
+
+@dataclass(frozen=True)
 class Sight:
     """A grid of `rows` × `columns` positions that blocks make of an image, with `extra` tokens beside them.
 
     `front` makes the patches or the first feature map; every module says over how many positions it runs. `maps`:
-    channels, rows and columns of the feature map of each stage, the front's first.
+    the feature map of each stage, the front's first.
     """
 
     front: Modules
@@ -97,7 +111,7 @@ class Sight:
     rows: int
     columns: int
     extra: int = 0
-    maps: tuple[tuple[int, int, int], ...] = ()
+    maps: tuple[Map, ...] = ()
 
     @property
     def patches(self) -> int:
@@ -113,6 +127,27 @@ class Sight:
     def every(self) -> tuple[Block, ...]:
         """The front as a block, and the blocks."""
         return (Block("front", self.front), *self.blocks)
+
+
+@dataclass(frozen=True)
+class Tubes:
+    """Patches of a video: `depth` frames of `patch` pixels; the frames of the step, and those of the config."""
+
+    frames: tuple[int, int]
+    depth: int
+    patch: tuple[int, int]
+
+
+def tubes_of(c: Config, frames: str = "num_frames") -> Tubes:
+    """The tubes of a config: `tubelet_size` frames of `patch_size`, or three sides."""
+    own, tube = c.size(frames), c.value("tubelet_size", 2)[1]
+    now = c.inputs.frames or own
+    if isinstance(tube, (list, tuple)):
+        depth, *patch = sizes(c, "tubelet_size")
+        if len(patch) != 2:
+            raise c.error("tubelet_size", "frames, height and width of a patch")
+        return Tubes((now, own), depth, (patch[0], patch[1]))
+    return Tubes((now, own), c.size("tubelet_size", 2), sides(c, "patch_size"))
 
 
 def over(positions: int, block: Block, name: str = "") -> Block:
@@ -223,17 +258,20 @@ def ratio(c: Config, width: int, key: str = "mlp_ratio", default: float = 4.0) -
 def patched(
     c: Config, d: Dims, block: Block, *, classes: int = 1, registers: int = 0, masks: int = 0, table: int | None = None,
     before: Modules = (), after: Modules = (), bias: bool = True, layers: Sequence[Block] | None = None,
+    size: str = IMAGE, tubes: Tubes | None = None,
 ) -> Sight:  # fmt: skip
     """A vision transformer (arXiv:2010.11929): patches, `classes` class tokens and registers, equal layers.
 
     `masks`: learned vectors for masked patches, which a step does not use. `table`: rows of the position table beside
     those of the patches of the config's own image, as many as class tokens unless given; −1 for no table. `before`
-    and `after`: norms in front of the layers and behind them.
+    and `after`: norms in front of the layers and behind them. `size`: key of the size of an image. `tubes`: patches of
+    a video that last several frames, below one another in the grid.
     """
-    (height, width), (high, wide) = pixels(c), sides(c, "patch_size")
-    own = sides(c, IMAGE) if c.has(IMAGE) else (height, width)
-    rows, columns = height // high, width // wide
-    extra, kept = classes + registers, (own[0] // high) * (own[1] // wide)
+    (height, width), (high, wide) = pixels(c, size), tubes.patch if tubes else sides(c, "patch_size")
+    own = sides(c, size) if c.has(size) else (height, width)
+    (frames, own_frames), tube = (tubes.frames, tubes.depth) if tubes else ((1, 1), 1)
+    rows, columns = frames // tube * (height // high), width // wide
+    extra, kept = classes + registers, own_frames // tube * (own[0] // high) * (own[1] // wide)
     places = kept + (classes if table is None else table)
     learned = (
         Learned(name="class_token", width=d.width, rows=extra, applied=False),
@@ -242,7 +280,7 @@ def patched(
     n = rows * columns + extra
     front = (
         *at(rows * columns, (
-            patch_embedding("patch_embedding", c.size("num_channels", 3), high * wide, d.width, bias=bias),
+            patch_embedding("patch_embedding", c.size("num_channels|in_chans", 3), tube * high * wide, d.width, bias=bias),
         )),
         *at(n, (
             *(m for m in learned if m.rows),
@@ -263,3 +301,26 @@ def plain_mlp(c: Config, width: int, act: str, inner: int | None = None, bias: b
 def not_used(modules: Iterable[Module]) -> Modules:
     """The modules with weights that a step of the model does not use."""
     return tuple(replace(m, idle=True) for m in modules)
+
+
+# -- stages of a backbone ------------------------------------------------------------------------------------------
+def stages_out(c: Config, names: Sequence[str]) -> list[int]:
+    """Indices of the stages that a backbone gives, from `out_features` or `out_indices`; else the last one."""
+    named, indices = c.get("out_features") or c.get("_out_features"), c.get("out_indices") or c.get("_out_indices")
+    c.mark_read("out_features", "out_indices", "stage_names", "_out_features", "_out_indices")
+    if isinstance(named, (list, tuple)):
+        for name in named:
+            if name not in names:
+                raise c.error("out_features", f"names of stages: {', '.join(names)}")
+        return [i for i, name in enumerate(names) if name in named]
+    if isinstance(indices, (list, tuple)):
+        for index in indices:
+            if type(index) is not int or not -len(names) <= index < len(names):
+                raise c.error("out_indices", f"indices of stages, below {len(names)}")
+        return sorted(index % len(names) for index in indices if type(index) is int)
+    return [len(names) - 1]
+
+
+def stage_names(depths: Sequence[int]) -> list[str]:
+    """`stem`, `stage1`, …: the names that transformers gives to the stages of a backbone."""
+    return ["stem", *(f"stage{i + 1}" for i in range(len(depths)))]
