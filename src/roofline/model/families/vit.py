@@ -15,6 +15,7 @@ from roofline.model.families.blocks.vision import (
     Sight,
     classifier,
     head_of,
+    indices,
     looks_at,
     not_used,
     over,
@@ -26,7 +27,6 @@ from roofline.model.families.blocks.vision import (
     seen,
     sees_all,
     sides,
-    sizes,
     tubes_of,
     vision_dims,
     vision_layer,
@@ -231,7 +231,7 @@ def vitdet(c: Config) -> Model:
     (height, width), patch = pixels(c), sides(c, "patch_size")
     own, trained = sides(c, IMAGE), sides(c, "pretrain_image_size", 224)
     grid = (height // patch[0], width // patch[1])
-    windowed, convolved = set(_indices(c, "window_block_indices")), set(_indices(c, "residual_block_indices"))
+    windowed, convolved = set(indices(c, "window_block_indices")), set(indices(c, "residual_block_indices"))
     ffn = mlp(d.width, ratio(c, d.width), act, gated=False, bias=True)
     relative, window = c.flag("use_relative_position_embeddings"), c.size("window_size", 0, least=0)
     head_of(c, "Backbone")
@@ -262,10 +262,6 @@ def vitdet(c: Config) -> Model:
         before=table if c.flag("use_absolute_position_embeddings", True) else (),
     )  # fmt: skip
     return seen(c, sight)
-
-
-def _indices(c: Config, key: str) -> list[int]:
-    return sizes(c, key, least=0) if c.get(key) else []
 
 
 # -- videos --------------------------------------------------------------------------------------------------------

@@ -49,6 +49,12 @@ def sizes(c: Config, key: str, least: int = 1) -> list[int]:
     return list(value)
 
 
+def indices(c: Config, key: str) -> list[int]:
+    """A list of indices, which may be empty or missing."""
+    c.mark_read(key)
+    return sizes(c, key, least=0) if c.get(key) else []
+
+
 def same_length(c: Config, key: str, *others: Sequence[int]) -> None:
     """Raise an InputError where lists of stages do not have as many entries as the one under `key`."""
     if any(len(other) != len(others[0]) for other in others):
