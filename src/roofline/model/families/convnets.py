@@ -10,7 +10,7 @@ from roofline.model.families.blocks.convolutions import Stage, chain, conv, each
 from roofline.model.families.blocks.encoders import at, pooled
 from roofline.model.families.blocks.feed_forward import activation
 from roofline.model.families.blocks.norms import layer_norm
-from roofline.model.families.blocks.vision import (
+from roofline.model.families.blocks.sight import (
     Map,
     Sight,
     classifier,
@@ -344,7 +344,7 @@ def pp_lcnet_sight(c: Config) -> Sight:
 
 
 def _stride(value: object) -> int | tuple[int, int]:
-    """A stride of both sides, or of each."""
+    """A stride of both both_sides, or of each."""
     if isinstance(value, (list, tuple)):
         return int(value[0]), int(value[1])
     return int(value)  # type: ignore[call-overload, no-any-return]

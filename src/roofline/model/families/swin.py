@@ -8,7 +8,7 @@ from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.layers import layer
 from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.blocks.sizes import Dims
-from roofline.model.families.blocks.vision import (
+from roofline.model.families.blocks.sight import (
     IMAGE,
     Map,
     Sight,
@@ -20,7 +20,7 @@ from roofline.model.families.blocks.vision import (
     same_length,
     seen,
     sees_all,
-    sides,
+    both_sides,
     sizes,
     stage_names,
     stages_out,
@@ -38,7 +38,7 @@ def swin_sight(c: Config, *, second: bool = False, clamped: bool = True, masks: 
     `second`: v2 (arXiv:2111.09883), with norms behind sublayers and positions from a small network. `clamped`: a
     window is no larger than the grid; otherwise the grid is padded.
     """
-    (height, width), patch, own = pixels(c), sides(c, "patch_size"), sides(c, IMAGE)
+    (height, width), patch, own = pixels(c), both_sides(c, "patch_size"), both_sides(c, IMAGE)
     depths, heads, wide = sizes(c, "depths", least=0), sizes(c, "num_heads"), c.size("embed_dim")
     same_length(c, "num_heads", depths, heads)
     act, bias, window = activation(c, default="gelu"), c.flag("qkv_bias", True), c.size("window_size")

@@ -10,7 +10,7 @@ from roofline.model.families.blocks.encoders import at, patch_embedding, pooled
 from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.norms import layer_norm, rms
 from roofline.model.families.blocks.sizes import Dims
-from roofline.model.families.blocks.vision import (
+from roofline.model.families.blocks.sight import (
     IMAGE,
     Sight,
     classifier,
@@ -26,7 +26,7 @@ from roofline.model.families.blocks.vision import (
     ratio,
     seen,
     sees_all,
-    sides,
+    both_sides,
     tubes_of,
     vision_dims,
     vision_layer,
@@ -57,7 +57,7 @@ def plain_sight(c: Config, **patches: int) -> Sight:
 
 
 @whole("vit")
-def vit(c: Config) -> Model:
+def plain_vit(c: Config) -> Model:
     """ViT (arXiv:2010.11929)."""
     task = head_of(c, CLASSIFIES, MASKED)
     sight = plain_sight(c, masks=int(task == MASKED))
@@ -141,7 +141,7 @@ def dinov3_vit(c: Config) -> Model:
 def beit_sight(c: Config, norm: bool) -> Sight:
     """BEiT (arXiv:2106.08254): keys without a bias, relative positions, each layer's table or one for all."""
     d, act = vision_dims(c), activation(c, default="gelu")
-    (high, wide), patch = sides(c, IMAGE), sides(c, "patch_size")
+    (high, wide), patch = both_sides(c, IMAGE), both_sides(c, "patch_size")
     rows, columns = high // patch[0], wide // patch[1]
     places = (2 * rows - 1) * (2 * columns - 1) + 3
     table = (Learned(name="relative_positions", width=d.heads, rows=places, applied=False),)
@@ -228,8 +228,8 @@ def windowed_layer(
 def vitdet(c: Config) -> Model:
     """ViTDet (arXiv:2203.16527): windows in most layers, convolutions behind some."""
     d, act = vision_dims(c), activation(c, default="gelu")
-    (height, width), patch = pixels(c), sides(c, "patch_size")
-    own, trained = sides(c, IMAGE), sides(c, "pretrain_image_size", 224)
+    (height, width), patch = pixels(c), both_sides(c, "patch_size")
+    own, trained = both_sides(c, IMAGE), both_sides(c, "pretrain_image_size", 224)
     grid = (height // patch[0], width // patch[1])
     windowed, convolved = set(indices(c, "window_block_indices")), set(indices(c, "residual_block_indices"))
     ffn = mlp(d.width, ratio(c, d.width), act, gated=False, bias=True)
@@ -341,7 +341,7 @@ def timesformer(c: Config) -> Model:
     """TimeSformer (arXiv:2102.05095): attention over time, then over space."""
     d, act = vision_dims(c), activation(c, default="gelu")
     kind = c.text("attention_type", "divided_space_time", ("divided_space_time", "space_only", "joint_space_time"))
-    (height, width), patch, own = pixels(c), sides(c, "patch_size"), sides(c, IMAGE)
+    (height, width), patch, own = pixels(c), both_sides(c, "patch_size"), both_sides(c, IMAGE)
     frames, each = c.inputs.frames or c.size("num_frames", 8), (height // patch[0]) * (width // patch[1])
     bias, kept = _qkv(c), (own[0] // patch[0]) * (own[1] // patch[1])
     n, space = frames * each, at(each + 1, sees_all(d, bias), frames)

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from roofline.model.families.blocks.encoders import at, pooled
 from roofline.model.families.blocks.norms import MakeNorm, layer_norm
-from roofline.model.families.blocks.vision import Map
+from roofline.model.families.blocks.sight import Map
 from roofline.model.model import Block
 from roofline.model.modules import Activation, Add, Convolution, Gate, Modules
 

@@ -21,7 +21,7 @@ IMAGE = "image_size"
 
 
 # -- sizes ---------------------------------------------------------------------------------------------------------
-def sides(c: Config, key: str, default: int | None = None) -> tuple[int, int]:
+def both_sides(c: Config, key: str, default: int | None = None) -> tuple[int, int]:
     """Height and width under a key: one number for both, or a list of two; None counts as `default`."""
     value = c.value(key, default)[1]
     if not isinstance(value, (list, tuple)):
@@ -33,7 +33,7 @@ def sides(c: Config, key: str, default: int | None = None) -> tuple[int, int]:
 
 def pixels(c: Config, key: str = IMAGE, default: int | None = None) -> tuple[int, int]:
     """Height and width of the image that a model reads: those asked for, else those of its config."""
-    own = sides(c, key, default) if default is not None or c.has(key) else (224, 224)
+    own = both_sides(c, key, default) if default is not None or c.has(key) else (224, 224)
     c.mark_read(key)
     return c.inputs.height or own[0], c.inputs.width or own[1]
 
@@ -61,7 +61,7 @@ def same_length(c: Config, key: str, *others: Sequence[int]) -> None:
         raise c.error(key, "as many entries in every list of stages")
 
 
-def section_of(c: Config, key: str, kind: str = "") -> Config:
+def read_part(c: Config, key: str, kind: str = "") -> Config:
     """The section under `key`, read as the class of its type: the one it names, else the one that the whole expects."""
     known = c.defaults.parts.get(key)
     inside = c.section(key)
@@ -153,7 +153,7 @@ def tubes_of(c: Config, frames: str = "num_frames") -> Tubes:
         if len(patch) != 2:
             raise c.error("tubelet_size", "frames, height and width of a patch")
         return Tubes((now, own), depth, (patch[0], patch[1]))
-    return Tubes((now, own), c.size("tubelet_size", 2), sides(c, "patch_size"))
+    return Tubes((now, own), c.size("tubelet_size", 2), both_sides(c, "patch_size"))
 
 
 def over(positions: int, block: Block, name: str = "") -> Block:
@@ -273,8 +273,8 @@ def patched(
     and `after`: norms in front of the layers and behind them. `size`: key of the size of an image. `tubes`: patches of
     a video that last several frames, below one another in the grid.
     """
-    (height, width), (high, wide) = pixels(c, size), tubes.patch if tubes else sides(c, "patch_size")
-    own = sides(c, size) if c.has(size) else (height, width)
+    (height, width), (high, wide) = pixels(c, size), tubes.patch if tubes else both_sides(c, "patch_size")
+    own = both_sides(c, size) if c.has(size) else (height, width)
     (frames, own_frames), tube = (tubes.frames, tubes.depth) if tubes else ((1, 1), 1)
     rows, columns = frames // tube * (height // high), width // wide
     extra, kept = classes + registers, own_frames // tube * (own[0] // high) * (own[1] // wide)
