@@ -13,6 +13,7 @@ from roofline.model.config import Config, Inputs
 from roofline.model.families import (  # noqa: F401  (importing a lineage registers its families)
     captions,
     classic,
+    contrastive,
     convnets,
     convolved,
     cycles,

@@ -254,8 +254,8 @@ def efficientnet(c: Config) -> Model:
     return seen(c, sight, classifier(c, sight.width) if task else ())
 
 
-def efficientnet_sight(c: Config) -> Sight:
-    """EfficientNet without its head."""
+def efficientnet_sight(c: Config, top: bool = True) -> Sight:
+    """EfficientNet without its head; `top`: with the product behind its last stage."""
     act, divisor = activation(c, default="swish"), c.size("depth_divisor", 8)
     width, depth = c.number("width_coefficient", 2.0), c.number("depth_coefficient", 3.1)
     part, odd = c.number("squeeze_expansion_ratio", 0.25), indices(c, "depthwise_padding")
@@ -286,6 +286,8 @@ def efficientnet_sight(c: Config) -> Sight:
             )  # fmt: skip
             blocks.append(Block("inverted", (*wider, *deep)))
             x = z
+    if not top:
+        return network(front, blocks, [x])
     modules, y = chain(x, conv("top", wide(1280), 1, act=act))
     return network(front, [*blocks, Block("top", modules)], [x], y)
 
