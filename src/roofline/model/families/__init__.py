@@ -21,6 +21,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     deepseek_moe,
     deepseek_v4,
     dense,
+    detection,
     diffusion,
     encoders,
     gemma,

@@ -251,7 +251,7 @@ def efficientnet(c: Config) -> Model:
     """EfficientNet (arXiv:1905.11946): inverted residuals with squeeze and excitation, scaled in width and depth."""
     sight = efficientnet_sight(c)
     task = head_of(c, CLASSIFIES)
-    return seen(c, sight, classifier(c, sight.width) if task else ())
+    return seen(c, sight, classifier(c, c.size("hidden_dim", sight.width)) if task else ())
 
 
 def efficientnet_sight(c: Config, top: bool = True) -> Sight:
@@ -288,7 +288,9 @@ def efficientnet_sight(c: Config, top: bool = True) -> Sight:
             x = z
     if not top:
         return network(front, blocks, [x])
-    modules, y = chain(x, conv("top", wide(1280), 1, act=act))
+    last = wide(1280)
+    normed = c.size("hidden_dim", last)
+    modules, y = chain(x, conv("top", last, 1, act=act, norm=lambda name, _: layer_norm(name, normed)))
     return network(front, [*blocks, Block("top", modules)], [x], y)
 
 
@@ -333,7 +335,8 @@ def pp_lcnet_sight(c: Config) -> Sight:
         for entry in stage if isinstance(stage, (list, tuple)) else ():
             if not isinstance(entry, (list, tuple)) or len(entry) != 5 or any(type(v) is not int for v in entry[:3]):
                 raise c.error("block_configs", "blocks of kernel, input channels, output channels, stride, squeeze")
-            kernel, _, outputs, stride, excited = entry
+            kernel, inputs, outputs, stride, excited = entry
+            x = Map(wide(inputs), x.rows, x.columns)
             steps = (
                 conv("depthwise", x.channels, kernel, _stride(stride), groups=0, act=act),
                 *((squeeze("se", x.channels // part, "relu", "sigmoid"),) if excited else ()),

@@ -43,7 +43,7 @@ def swin_sight(c: Config, *, second: bool = False, clamped: bool = True, masks: 
     same_length(c, "num_heads", depths, heads)
     act, bias, window = activation(c, default="gelu"), c.flag("qkv_bias", True), c.size("window_size")
     c.mark_read("pretrained_window_sizes", "encoder_stride", "hidden_size", "num_layers", "path_norm")
-    kept = (own[0] // patch[0]) * (own[1] // patch[1])
+    kept = (own[0] // patch[0]) * (own[1] // patch[1]) + (c.kind in ("swinv2", "maskformer-swin"))
     x = Map(wide, -(-height // patch[0]), -(-width // patch[1]))
     front = at(x.positions, (
         patch_embedding("patch_embedding", c.size("num_channels", 3), patch[0] * patch[1], wide),
@@ -100,7 +100,7 @@ def map_norms(c: Config, sight: Sight, every: bool = False) -> Modules:
     )
 
 
-def _last_norm(sight: Sight) -> Modules:
+def swin_last_norm(sight: Sight) -> Modules:
     return at(sight.positions, (layer_norm("final_norm", sight.width),))
 
 
@@ -111,8 +111,8 @@ def swin(c: Config) -> Model:
     second = c.kind == "swinv2"
     sight = swin_sight(c, second=second, clamped=second or task != "Backbone", masks=int(task == MASKED))
     if task == "Backbone":
-        return seen(c, sight, () if second else (*_last_norm(sight), *map_norms(c, sight)))
-    norm = () if c.kind == "donut-swin" else _last_norm(sight)
+        return seen(c, sight, () if second else (*swin_last_norm(sight), *map_norms(c, sight)))
+    norm = () if c.kind == "donut-swin" else swin_last_norm(sight)
     if task == MASKED:
         outputs = c.size("encoder_stride", 32) ** 2 * c.size("num_channels", 3)
         decoder = Linear(name="decoder", inputs=sight.width, outputs=outputs, bias=True, part="head")
@@ -124,4 +124,4 @@ def swin(c: Config) -> Model:
 def maskformer_swin(c: Config) -> Model:
     """The Swin of MaskFormer: norms of the maps of all stages."""
     task, sight = head_of(c, "Backbone"), swin_sight(c, clamped=False)
-    return seen(c, sight, (*_last_norm(sight), *(map_norms(c, sight, every=True) if task else ())))
+    return seen(c, sight, (*swin_last_norm(sight), *(map_norms(c, sight, every=True) if task else ())))

@@ -268,7 +268,7 @@ def vitdet(c: Config) -> Model:
 @whole("videomae")
 def videomae(c: Config) -> Model:
     """VideoMAE (arXiv:2203.12602): tubes of two frames, fixed positions, keys without a bias."""
-    d, act, bias = vision_dims(c), activation(c, default="gelu"), c.flag("qkv_bias", True)
+    d, act, bias = vision_dims(c), activation(c, default="gelu"), c.flag("qv_bias|qkv_bias", True)
     task, mean = head_of(c, "ForVideoClassification"), c.flag("use_mean_pooling", True)
     block = vision_layer(d.width, sees_all(d, (bias, False, bias)), plain_mlp(c, d.width, act))
     c.mark_read("decoder_num_attention_heads", "decoder_hidden_size", "decoder_num_hidden_layers", "norm_pix_loss")
