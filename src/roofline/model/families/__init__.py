@@ -31,6 +31,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     latent,
     llama,
     longcat,
+    masks,
     memory,
     minimax_m3,
     mistral_large,
