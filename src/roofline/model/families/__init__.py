@@ -29,6 +29,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     glm5_next,
     gpt,
     hybrid,
+    image_to_text,
     latent,
     llama,
     longcat,
