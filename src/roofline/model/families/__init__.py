@@ -45,6 +45,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     remote_dense,
     remote_sparse,
     seeing,
+    segmentation,
     sparse,
     speech,
     step,

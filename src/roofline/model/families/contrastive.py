@@ -220,7 +220,10 @@ def chinese_clip(c: Config) -> Model:
 
 
 # -- parts on their own --------------------------------------------------------------------------------------------
-@whole("clip_text_model", "metaclip_2_text_model", "siglip_text_model", "siglip2_text_model", "clipseg_text_model")
+@whole(
+    "clip_text_model", "metaclip_2_text_model", "siglip_text_model", "siglip2_text_model", "clipseg_text_model",
+    "owlvit_text_model", "owlv2_text_model",
+)  # fmt: skip
 def clip_text_model(c: Config) -> Model:
     """The text of CLIP and SigLIP."""
     words = clip_words(c, "gelu_pytorch_tanh" if c.kind.startswith("siglip") else "quick_gelu")
@@ -236,7 +239,10 @@ def bert_text_model(c: Config) -> Model:
     return text_model(c, words, () if c.kind == "altclip_text_model" else pooler(words.width))
 
 
-@whole("clip_vision_model", "metaclip_2_vision_model", "altclip_vision_model", "clipseg_vision_model")
+@whole(
+    "clip_vision_model", "metaclip_2_vision_model", "altclip_vision_model", "clipseg_vision_model",
+    "owlvit_vision_model", "owlv2_vision_model",
+)  # fmt: skip
 def clip_vision_model(c: Config) -> Model:
     """The images of CLIP."""
     sight = clip_sight(c)

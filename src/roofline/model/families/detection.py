@@ -16,19 +16,26 @@ from roofline.model.families.blocks.projections import column_product, row_produ
 from roofline.model.families.blocks.sight import (
     Map,
     Sight,
+    both_sides,
     head_of,
     indices,
     looks_at,
     over,
+    patched,
+    plain_mlp,
+    pooler,
+    read_part,
     seen,
     sees_all,
-    sizes,
+    vision_dims,
+    vision_layer,
 )
 from roofline.model.families.blocks.sizes import Dims
+from roofline.model.families.contrastive import clip_sight, clip_words, compared, projection
 from roofline.model.families.registry import whole
 from roofline.model.heads import labels_of
 from roofline.model.model import Block, Model
-from roofline.model.modules import Activation, Add, Attention, Embedding, Learned, Linear, Modules
+from roofline.model.modules import Activation, Add, Attention, Embedding, Learned, Linear, Modules, Norm
 
 DETECTS = "ForObjectDetection"
 USUAL = (800, 1066)
@@ -323,3 +330,51 @@ def _pyramid(c: Config, levels: list[Map], wide: int, act: str) -> list[Block]:
         down, y = chain(levels[i], conv("down", wide, 3, 2, act=act))
         blocks.append(Block("back", (*down, *_rep_layer(c, Map(2 * wide, y.rows, y.columns), wide, act, "pan"))))
     return blocks
+
+
+# -- YOLOS and OWL -------------------------------------------------------------------------------------------------
+@whole("yolos")
+def yolos(c: Config) -> Model:
+    """YOLOS (arXiv:2106.00666): a vision transformer with tokens that become boxes."""
+    task, act = head_of(c, DETECTS), activation(c, default="gelu")
+    c = shown(c, 512, 864)
+    d, bias, count = vision_dims(c), c.flag("qkv_bias", True), c.size("num_detection_tokens", 100)
+    (height, width), patch = both_sides(c, "image_size"), both_sides(c, "patch_size")
+    places = (height // patch[0]) * (width // patch[1]) + 1 + count
+    between = (Learned(name="layer_positions", width=d.width, rows=places),) if c.flag("use_mid_position_embeddings", True) else ()
+    block = vision_layer(d.width, sees_all(d, (bias, bias, bias)), plain_mlp(c, d.width, act))
+    moved = Block(block.name, (*block.modules, *between))
+    stack = [moved] * (d.layers - 1) + [block]
+    sight = patched(c, d, block, registers=count, table=1 + count, layers=stack, after=(layer_norm("final_norm", d.width),))
+    _costs(c)
+    if not task:
+        return seen(c, sight, pooler(d.width))
+    classes = heads_of("class", d.width, d.width, d.width, labels_of(c) + 1)
+    return seen(c, sight, at(count, (*classes, *heads_of("box", d.width, d.width, d.width, 4))))
+
+
+@whole("owlvit", "owlv2")
+def owl(c: Config) -> Model:
+    """OWL-ViT (arXiv:2205.06230) and OWLv2 (arXiv:2306.09683): CLIP whose patches are compared with words."""
+    text, vision = read_part(c, "text_config"), read_part(shown(c, 768, 768), "vision_config")
+    words, sight, size = clip_words(text), clip_sight(vision), c.size("projection_dim", 512)
+    task, width, n = head_of(c, DETECTS), sight.width, sight.patches
+    model = compared(
+        c, words, sight, text=(projection("text_projection", words.width, size),),
+        image=(projection("visual_projection", width, size),),
+    )  # fmt: skip
+    if not task:
+        return model
+    finds = at(n, (
+        layer_norm("find_norm", width),
+        Linear(name="class_proj", inputs=width, outputs=words.width, bias=True, part="other"),
+        Linear(name="shift_scale", inputs=width, outputs=2, bias=True, part="other"),
+        *heads_of("box", width, width, width, 4, act="gelu"),
+        *(heads_of("object", width, width, width, 1, act="gelu") if c.kind == "owlv2" else ()),
+    ))  # fmt: skip
+    every = at(sight.positions, (layer_norm("every_norm", width),))
+    every = tuple(replace(m, tied=True) if isinstance(m, Norm) else m for m in every)
+    product = replace(Linear(name="compared", inputs=words.width, outputs=1, tied=True, part="other"), positions=n)
+    seeing = model.towers[0]
+    block = Block("find", tuple(replace(m, stream="images") for m in (*every, *finds, product)))
+    return replace(model, towers=(replace(seeing, layers=(*seeing.layers, block)),))

@@ -116,7 +116,7 @@ def dinov2(c: Config) -> Model:
     return seen(c, sight, classifier(c, 2 * sight.width) if head_of(c, CLASSIFIES, "Backbone") == CLASSIFIES else ())
 
 
-def dinov3_sight(c: Config, norm: bool = True) -> Sight:
+def dinov3_sight(c: Config, norm: bool = True, masks: int = 1) -> Sight:
     """DINOv3 (arXiv:2508.10104): rotary positions of patches, registers."""
     d, act = vision_dims(c), activation(c, default="gelu")
     biases = (c.flag("query_bias", True), c.flag("key_bias"), c.flag("value_bias", True))
@@ -127,7 +127,7 @@ def dinov3_sight(c: Config, norm: bool = True) -> Sight:
     registers = c.size("num_register_tokens", 0, least=0)
     after = (layer_norm("final_norm", d.width),) if norm else ()
     block = vision_layer(d.width, mixer, ffn, scale=True)
-    return patched(c, d, block, registers=registers, masks=1, table=-1, after=after)
+    return patched(c, d, block, registers=registers, masks=masks, table=-1, after=after)
 
 
 @whole("dinov3_vit")
