@@ -28,6 +28,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     gemma,
     glm5_next,
     gpt,
+    grounding,
     hybrid,
     image_to_text,
     latent,

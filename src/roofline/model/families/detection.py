@@ -378,3 +378,10 @@ def owl(c: Config) -> Model:
     seeing = model.towers[0]
     block = Block("find", tuple(replace(m, stream="images") for m in (*every, *finds, product)))
     return replace(model, towers=(replace(seeing, layers=(*seeing.layers, block)),))
+
+
+def frozen_parts(c: Config, sight: Sight) -> Sight:
+    """The backbone of a detector, whose BatchNorms are fixed; norms of transformers are not. Marks keys of the loss."""
+    _costs(c)
+    kind = str(read_part(c, "backbone_config").kind) if c.raw.get("backbone_config") else "timm_backbone"
+    return frozen(sight) if kind in ("resnet", "rt_detr_resnet", "timm_backbone") else sight
