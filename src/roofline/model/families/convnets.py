@@ -26,7 +26,7 @@ from roofline.model.families.blocks.sight import (
 from roofline.model.families.registry import whole
 from roofline.model.heads import labels_of
 from roofline.model.model import Block, Model
-from roofline.model.modules import Activation, Convolution, Learned, Linear, Modules
+from roofline.model.modules import Activation, Add, Convolution, Learned, Linear, Modules
 
 CLASSIFIES, BACKBONE = "ForImageClassification", "Backbone"
 
@@ -381,3 +381,69 @@ def poolformer(c: Config) -> Model:
     sight = network((), blocks, maps)
     norm = at(x.positions, (layer_norm("final_norm", x.channels),))
     return seen(c, sight, (*norm, *classifier(c, x.channels)) if task else ())
+
+
+# -- HGNet v2 ------------------------------------------------------------------------------------------------------
+def hgnet_sight(c: Config) -> Sight:
+    """HGNet v2 (PaddlePaddle, 2023): blocks that gather the maps of all their layers."""
+    act, affine = activation(c, default="relu"), c.flag("use_learnable_affine_block")
+    channels, strides = sizes(c, "stem_channels"), sizes(c, "stem_strides")
+    keys = ("in_channels", "mid_channels", "out_channels", "num_blocks", "downsample_strides", "kernel_size", "numb_of_layers")
+    lists = [sizes(c, f"stage_{key}") for key in keys]
+    downs, lights = _flags(c, "stage_downsample"), _flags(c, "stage_light_block")
+    if len(channels) != 3 or len(strides) != 5:
+        raise c.error("stem_channels", "three sizes, with five strides")
+    same_length(c, "stage_in_channels", *lists, downs, lights)
+    c.mark_read("embedding_size", "depths", "hidden_sizes")
+
+    def unit(name: str, outputs: int, kernel: int = 3, stride: int = 1, *, groups: int = 1, active: str = act, padding: int | None = None) -> Stage:
+        learned = (each(Learned(name=f"{name}_affine", width=1, rows=2, applied=False)),) if affine and active else ()
+        return lambda x: chain(
+            x, conv(name, outputs, kernel, stride, groups=groups, act=active, padding=(kernel - 1) // 2 if padding is None else padding),
+            *learned,
+        )  # fmt: skip
+
+    first, x = chain(image_map(c), unit("stem1", channels[1], 3, strides[0]))
+    wider = Map(x.channels, x.rows + 1, x.columns + 1)
+    half, y = chain(wider, unit("stem2a", channels[1] // 2, 2, strides[1], padding=0))
+    again, y = chain(Map(y.channels, y.rows + 1, y.columns + 1), unit("stem2b", channels[1], 2, strides[2], padding=0))
+    both = Map(2 * channels[1], y.rows, y.columns)
+    last, x = chain(both, unit("stem3", channels[1], 3, strides[3]), unit("stem4", channels[2], 1, strides[4]))
+    blocks, maps = [], [x]
+    for i, (inputs, middle, outputs, count, stride, kernel, layers) in enumerate(zip(*lists, strict=True)):
+        x = Map(inputs, x.rows, x.columns)
+        if downs[i]:
+            modules, x = chain(x, unit("down", inputs, 3, stride, groups=0, active=""))
+            blocks.append(Block(f"down{i + 1}", modules))
+        for j in range(count):
+            parts: Modules = ()
+            y = x
+            for k in range(layers):
+                steps = (
+                    (unit(f"conv{k}a", middle, 1, active=""), unit(f"conv{k}b", middle, kernel, groups=0, active="relu"))
+                    if lights[i] else (unit(f"conv{k}", middle, kernel, active="relu"),)
+                )  # fmt: skip
+                made, y = chain(y, *steps)
+                parts += made
+            every = Map(x.channels + layers * middle, x.rows, x.columns)
+            made, y = chain(every, unit("squeeze", outputs // 2, 1, active="relu"), unit("excite", outputs, 1, active="relu"))
+            end = at(y.positions, (Add(name="residual", width=outputs),)) if j else ()
+            blocks.append(Block(f"stage{i + 1}", (*parts, *made, *end)))
+            x = y
+        maps.append(x)
+    return network((*first, *half, *again, *last), blocks, maps)
+
+
+def _flags(c: Config, key: str) -> list[int]:
+    """A list of true and false, as 1 and 0."""
+    value = c.value(key)[1]
+    if not isinstance(value, (list, tuple)) or any(type(v) is not bool for v in value):
+        raise c.error(key, "a list of true and false")
+    return [int(bool(v)) for v in value]
+
+
+@whole("hgnet_v2")
+def hgnet_v2(c: Config) -> Model:
+    """HGNet v2."""
+    task, sight = head_of(c, CLASSIFIES, BACKBONE), hgnet_sight(c)
+    return seen(c, sight, classifier(c, sight.width) if task == CLASSIFIES else ())
