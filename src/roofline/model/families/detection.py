@@ -58,7 +58,7 @@ def detector_dims(c: Config, side: str) -> Dims:
     return Dims(c.size(f"{side}_layers", least=0, most=MOST_LAYERS), width, heads, heads, width // heads)
 
 
-def _costs(c: Config) -> None:
+def mark_costs(c: Config) -> None:
     """Mark the weights of the loss, which a step does not have."""
     c.mark_read(*(key for key in c.raw if key.endswith(("_cost", "_coefficient", "_loss", "_alpha", "_gamma"))))
     c.mark_read("encoder_layerdrop", "decoder_layerdrop", "init_xavier_std", "num_channels", "backbone_config")
@@ -80,7 +80,7 @@ def _detr_front(c: Config, width: int) -> tuple[Sight, list[Block], Map]:
 def _detected(c: Config, task: str, sight: Sight, layers: Sequence[Block], head: Modules, queries: int) -> Model:
     """The model: a backbone, layers, and what finds boxes and classes of each query."""
     model = seen(c, replace(sight, blocks=(*sight.blocks, *layers)), at(queries, head) if task else ())
-    _costs(c)
+    mark_costs(c)
     return model
 
 
@@ -346,7 +346,7 @@ def yolos(c: Config) -> Model:
     moved = Block(block.name, (*block.modules, *between))
     stack = [moved] * (d.layers - 1) + [block]
     sight = patched(c, d, block, registers=count, table=1 + count, layers=stack, after=(layer_norm("final_norm", d.width),))
-    _costs(c)
+    mark_costs(c)
     if not task:
         return seen(c, sight, pooler(d.width))
     classes = heads_of("class", d.width, d.width, d.width, labels_of(c) + 1)
@@ -382,6 +382,6 @@ def owl(c: Config) -> Model:
 
 def frozen_parts(c: Config, sight: Sight) -> Sight:
     """The backbone of a detector, whose BatchNorms are fixed; norms of transformers are not. Marks keys of the loss."""
-    _costs(c)
+    mark_costs(c)
     kind = str(read_part(c, "backbone_config").kind) if c.raw.get("backbone_config") else "timm_backbone"
     return frozen(sight) if kind in ("resnet", "rt_detr_resnet", "timm_backbone") else sight

@@ -22,6 +22,7 @@ from roofline.model.families.blocks.sight import (
     pixels,
     ratio,
     read_part,
+    refused_head,
     seen,
     sees_all,
     sizes,
@@ -250,10 +251,13 @@ def sam(c: Config) -> Model:
     return seen(c, replace(sight, blocks=(*sight.blocks, *blocks)))
 
 
-@whole("sam2")
+@whole("sam2", "sam2_video")
 def sam2(c: Config) -> Model:
     """SAM 2 (arXiv:2408.00714), for an image without a prompt, which has an empty point."""
-    head_of(c)
+    if c.kind == "sam2_video":
+        if c.architecture != "Sam2Model":
+            raise refused_head(c, "Sam2Model, for the memory of earlier frames is not covered")
+        c.mark_read(*c.raw)
     vision, decoder = read_part(shown(c, 1024, 1024), "vision_config"), read_part(c, "mask_decoder_config")
     sight = sam2_sight(vision)
     x = Map(sight.width, sight.rows, sight.columns)
