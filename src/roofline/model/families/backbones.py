@@ -11,7 +11,7 @@ from roofline.model.config import Config
 from roofline.model.families.blocks.sight import Map, Sight, read_part, stage_names, stages_out
 from roofline.model.families.convnets import convnext_maps, convnext_sight, hgnet_sight, pp_lcnet_sight, resnet_sight
 from roofline.model.families.swin import map_norms, swin_last_norm, swin_sight
-from roofline.model.families.vit import dinov2_sight, dinov3_sight, plain_sight
+from roofline.model.families.vit import dinov2_sight, dinov3_sight
 from roofline.model.model import Block
 from roofline.model.modules import Modules, Norm
 
@@ -96,7 +96,12 @@ def timm_backbone(c: Config) -> Seen:
     """A backbone that timm names. Raises InputError for one that is not covered."""
     name = c.text("backbone").partition(".")[0]
     if name not in RESNETS:
-        raise InputError(c.field("backbone"), name, f"a network of timm that is covered: {', '.join(RESNETS)}", nearest(name, RESNETS))
+        raise InputError(
+            c.field("backbone"),
+            name,
+            f"a network of timm that is covered: {', '.join(RESNETS)}",
+            nearest(name, RESNETS),
+        )
     if c.get("output_stride") not in (None, 32):
         raise c.error("output_stride", "32 or nothing, as dilated convolutions are not covered")
     c.mark_read("output_stride", "features_only", "freeze_batch_norm_2d")
@@ -113,7 +118,9 @@ def backbone_of(c: Config, key: str = "backbone_config") -> Seen:
     """The backbone of a model: that of its section, or the one it names. Raises InputError for one not covered."""
     c.mark_read("backbone", "use_timm_backbone", "use_pretrained_backbone", "backbone_kwargs", "dilation")
     if not c.raw.get(key) and isinstance(c.raw.get("backbone"), str):
-        named = Config({"model_type": "timm_backbone", "backbone": c.raw["backbone"], "out_indices": [1, 2, 3, 4]}, key, c)
+        named = Config(
+            {"model_type": "timm_backbone", "backbone": c.raw["backbone"], "out_indices": [1, 2, 3, 4]}, key, c
+        )
         return timm_backbone(named.of_kind("timm_backbone"))
     part = read_part(c, key)
     if part.kind not in BACKBONES:

@@ -116,7 +116,9 @@ def _given_patches(c: Config, d: Dims, block: Block) -> Sight:
 
 
 # -- both ----------------------------------------------------------------------------------------------------------
-def compared(c: Config, words: Words, sight: Sight, *, text: Modules = (), image: Modules = (), scalars: int = 1) -> Model:
+def compared(
+    c: Config, words: Words, sight: Sight, *, text: Modules = (), image: Modules = (), scalars: int = 1
+) -> Model:
     """A text model beside a tower of images; `text` and `image` project both to vectors that are compared."""
     width = next((m.outputs for m in reversed(text) if isinstance(m, Linear)), words.width)
     joint = Linear(
@@ -181,7 +183,9 @@ def align(c: Config) -> Model:
     sight = efficientnet_sight(read_part(c, "vision_config"), top=False)
     _task(c)
     c.mark_read("temperature_init_value")
-    return compared(c, words, sight, text=(projection("text_projection", words.width, c.size("projection_dim", 640), True),))
+    return compared(
+        c, words, sight, text=(projection("text_projection", words.width, c.size("projection_dim", 640), True),)
+    )
 
 
 @whole("altclip")

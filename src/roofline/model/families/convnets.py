@@ -155,7 +155,9 @@ def convnext_sight(c: Config) -> Sight:
 def convnext_maps(c: Config, sight: Sight) -> Modules:
     """Norms of the feature maps that a backbone gives."""
     given = stages_out(c, stage_names(sight.maps[1:]))  # type: ignore[arg-type]
-    return tuple(m for i in given for m in at(sight.maps[i].positions, (layer_norm(f"map_norm{i}", sight.maps[i].channels),)))
+    return tuple(
+        m for i in given for m in at(sight.maps[i].positions, (layer_norm(f"map_norm{i}", sight.maps[i].channels),))
+    )
 
 
 @whole("convnext", "convnextv2", "dinov3_convnext")
@@ -190,7 +192,10 @@ def mobilenet_v1(c: Config) -> Model:
     blocks, depth = [], 32
     for i, stride in enumerate((1, 2, 1, 2, 1, 2, 1, 1, 1, 1, 1, 2, 1)):
         depth *= 2 if stride == 2 or i == 0 else 1
-        pair = conv("depthwise", x.channels, 3, stride, groups=0, act=act, padding=padding), conv("pointwise", wide(depth), 1, act=act)
+        pair = (
+            conv("depthwise", x.channels, 3, stride, groups=0, act=act, padding=padding),
+            conv("pointwise", wide(depth), 1, act=act),
+        )
         modules, x = chain(x, *pair)
         blocks.append(Block("separable", modules))
     sight = network(front, blocks, [x])
@@ -207,7 +212,7 @@ def mobilenet_v2(c: Config) -> Model:
     c.mark_read("classifier_dropout_prob")
 
     def wide(channels: int) -> int:
-        return divisible(int(round(channels * factor)), divisor, least)
+        return divisible(round(channels * factor), divisor, least)
 
     widths = [wide(v) for v in (16, 24, 24, 32, 32, 32, 64, 64, 64, 64, 96, 96, 96, 160, 160, 160, 320)]
     stem = wide(32)
@@ -220,7 +225,7 @@ def mobilenet_v2(c: Config) -> Model:
     for width, own in zip(widths[1:], (2, 1, 2, 1, 1, 2, 1, 1, 1, 1, 1, 1, 2, 1, 1, 1), strict=True):
         stride = 1 if reached == most else own
         reached *= stride
-        inner = divisible(int(round(x.channels * expand)), divisor, least)
+        inner = divisible(round(x.channels * expand), divisor, least)
         steps = (
             conv("expand", inner, 1, act=act),
             conv("depthwise", inner, 3, stride, groups=0, act=act, padding=padding),
@@ -242,7 +247,9 @@ def _deeplab(c: Config, x: Map) -> Modules:
     mean, _ = chain(Map(x.channels, 1, 1), conv("pool_proj", 256, 1, act="relu"))
     seen_all, y = chain(x, conv("aspp", 256, 1, act="relu"))
     both = Map(512, y.rows, y.columns)
-    end, _ = chain(both, conv("projection", 256, 1, act="relu"), conv("classifier", labels_of(c), 1, bias=True, norm=None))
+    end, _ = chain(
+        both, conv("projection", 256, 1, act="relu"), conv("classifier", labels_of(c), 1, bias=True, norm=None)
+    )
     return (*mean, *seen_all, *end)
 
 
@@ -259,16 +266,23 @@ def efficientnet_sight(c: Config, top: bool = True) -> Sight:
     act, divisor = activation(c, default="swish"), c.size("depth_divisor", 8)
     width, depth = c.number("width_coefficient", 2.0), c.number("depth_coefficient", 3.1)
     part, odd = c.number("squeeze_expansion_ratio", 0.25), indices(c, "depthwise_padding")
-    lists = [sizes(c, key) for key in ("in_channels", "out_channels", "strides", "kernel_sizes", "expand_ratios", "num_block_repeats")]
+    lists = [
+        sizes(c, key)
+        for key in ("in_channels", "out_channels", "strides", "kernel_sizes", "expand_ratios", "num_block_repeats")
+    ]
     same_length(c, "in_channels", *lists)
-    c.mark_read("hidden_dim", "pooling_type", "batch_norm_eps", "batch_norm_momentum", "dropout_rate", "drop_connect_rate")
+    c.mark_read(
+        "hidden_dim", "pooling_type", "batch_norm_eps", "batch_norm_momentum", "dropout_rate", "drop_connect_rate"
+    )
     c.mark_read("num_hidden_layers")
 
     def wide(channels: int) -> int:
         return divisible(channels * width, divisor)
 
     image = image_map(c, 600)
-    front, x = chain(Map(image.channels, image.rows + 1, image.columns + 1), conv("stem", wide(32), 3, 2, act=act, padding=0))
+    front, x = chain(
+        Map(image.channels, image.rows + 1, image.columns + 1), conv("stem", wide(32), 3, 2, act=act, padding=0)
+    )
     blocks: list[Block] = []
     for inputs, outputs, first, kernel, expand, repeats in zip(*lists, strict=True):
         if wide(inputs) != x.channels:
@@ -388,7 +402,15 @@ def hgnet_sight(c: Config) -> Sight:
     """HGNet v2 (PaddlePaddle, 2023): blocks that gather the maps of all their layers."""
     act, affine = activation(c, default="relu"), c.flag("use_learnable_affine_block")
     channels, strides = sizes(c, "stem_channels"), sizes(c, "stem_strides")
-    keys = ("in_channels", "mid_channels", "out_channels", "num_blocks", "downsample_strides", "kernel_size", "numb_of_layers")
+    keys = (
+        "in_channels",
+        "mid_channels",
+        "out_channels",
+        "num_blocks",
+        "downsample_strides",
+        "kernel_size",
+        "numb_of_layers",
+    )
     lists = [sizes(c, f"stage_{key}") for key in keys]
     downs, lights = _flags(c, "stage_downsample"), _flags(c, "stage_light_block")
     if len(channels) != 3 or len(strides) != 5:
@@ -396,12 +418,30 @@ def hgnet_sight(c: Config) -> Sight:
     same_length(c, "stage_in_channels", *lists, downs, lights)
     c.mark_read("embedding_size", "depths", "hidden_sizes")
 
-    def unit(name: str, outputs: int, kernel: int = 3, stride: int = 1, *, groups: int = 1, active: str = act, padding: int | None = None) -> Stage:
+    def unit(
+        name: str,
+        outputs: int,
+        kernel: int = 3,
+        stride: int = 1,
+        *,
+        groups: int = 1,
+        active: str = act,
+        padding: int | None = None,
+    ) -> Stage:
         learned = (each(Learned(name=f"{name}_affine", width=1, rows=2, applied=False)),) if affine and active else ()
         return lambda x: chain(
-            x, conv(name, outputs, kernel, stride, groups=groups, act=active, padding=(kernel - 1) // 2 if padding is None else padding),
+            x,
+            conv(
+                name,
+                outputs,
+                kernel,
+                stride,
+                groups=groups,
+                act=active,
+                padding=(kernel - 1) // 2 if padding is None else padding,
+            ),
             *learned,
-        )  # fmt: skip
+        )
 
     first, x = chain(image_map(c), unit("stem1", channels[1], 3, strides[0]))
     wider = Map(x.channels, x.rows + 1, x.columns + 1)
@@ -420,13 +460,19 @@ def hgnet_sight(c: Config) -> Sight:
             y = x
             for k in range(layers):
                 steps = (
-                    (unit(f"conv{k}a", middle, 1, active=""), unit(f"conv{k}b", middle, kernel, groups=0, active="relu"))
-                    if lights[i] else (unit(f"conv{k}", middle, kernel, active="relu"),)
-                )  # fmt: skip
+                    (
+                        unit(f"conv{k}a", middle, 1, active=""),
+                        unit(f"conv{k}b", middle, kernel, groups=0, active="relu"),
+                    )
+                    if lights[i]
+                    else (unit(f"conv{k}", middle, kernel, active="relu"),)
+                )
                 made, y = chain(y, *steps)
                 parts += made
             every = Map(x.channels + layers * middle, x.rows, x.columns)
-            made, y = chain(every, unit("squeeze", outputs // 2, 1, active="relu"), unit("excite", outputs, 1, active="relu"))
+            made, y = chain(
+                every, unit("squeeze", outputs // 2, 1, active="relu"), unit("excite", outputs, 1, active="relu")
+            )
             end = at(y.positions, (Add(name="residual", width=outputs),)) if j else ()
             blocks.append(Block(f"stage{i + 1}", (*parts, *made, *end)))
             x = y

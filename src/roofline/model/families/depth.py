@@ -64,7 +64,9 @@ def reassembled(c: Config, x: Map, read: Modules = ()) -> tuple[Modules, list[Ma
     return modules, maps
 
 
-def fused(c: Config, maps: Sequence[Map], *, doubled: bool, bias: bool = True, norm: bool = False) -> tuple[Modules, Map]:
+def fused(
+    c: Config, maps: Sequence[Map], *, doubled: bool, bias: bool = True, norm: bool = False
+) -> tuple[Modules, Map]:
     """Maps of one width, added from the smallest to the largest (arXiv:2103.13413, §3.2).
 
     `doubled`: each sum is twice as large as its map; otherwise as large as the next map.
@@ -77,6 +79,7 @@ def fused(c: Config, maps: Sequence[Map], *, doubled: bool, bias: bool = True, n
         modules, levels = (*modules, *step), [*levels, y]
     y = levels[-1]
     for i, x in enumerate(reversed(levels)):
+
         def unit(name: str, over: Map) -> Modules:
             made, _ = chain(over, *(
                 stage for j in (1, 2) for stage in (
@@ -101,9 +104,12 @@ def depth_head(y: Map, rows: int, columns: int, inner: int) -> Modules:
     """Depth at every pixel from three convolutions."""
     half = y.channels // 2
     return chain(
-        y, conv("head1", half, bias=True, norm=None), resized(rows, columns), conv("head2", inner, bias=True, norm=None, act="relu"),
+        y,
+        conv("head1", half, bias=True, norm=None),
+        resized(rows, columns),
+        conv("head2", inner, bias=True, norm=None, act="relu"),
         conv("head3", 1, 1, bias=True, norm=None, act="relu"),
-    )[0]  # fmt: skip
+    )[0]
 
 
 @whole("depth_anything")
@@ -169,4 +175,6 @@ def _dpt_sight(c: Config, act: str) -> Sight:
 
 
 def _segments(c: Config, y: Map, name: str) -> Modules:
-    return chain(y, conv(f"{name}1", y.channels, act="relu"), conv(f"{name}2", labels_of(c), 1, bias=True, norm=None))[0]
+    return chain(y, conv(f"{name}1", y.channels, act="relu"), conv(f"{name}2", labels_of(c), 1, bias=True, norm=None))[
+        0
+    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from roofline.model.config import MOST_LAYERS, Config
 from roofline.model.families.backbones import backbone_of, frozen, shown
@@ -45,7 +46,7 @@ USUAL = (800, 1066)
 def heads_of(name: str, *widths: int, act: str = "relu") -> Modules:
     """Products of these widths with an activation between them."""
     parts: Modules = ()
-    for i, (inputs, outputs) in enumerate(zip(widths, widths[1:], strict=False)):
+    for i, (inputs, outputs) in enumerate(pairwise(widths)):
         parts += (Linear(name=f"{name}{i + 1}", inputs=inputs, outputs=outputs, bias=True, part="other"),)
         if i + 2 < len(widths):
             parts += (Activation(name=f"{name}_act{i + 1}", width=outputs, function=act, gated=False),)
@@ -112,7 +113,9 @@ def _class(width: int, labels: int) -> Modules:
 
 def _decoder(d: Dims, looks: Modules, ffn: Modules, *, before: bool = False, mixer: Modules | None = None) -> Block:
     """A layer of queries: they see one another, then the image."""
-    own = layer("decoder", d.width, sees_all(d) if mixer is None else mixer, norm=layer_norm, before=before, after=not before)
+    own = layer(
+        "decoder", d.width, sees_all(d) if mixer is None else mixer, norm=layer_norm, before=before, after=not before
+    )
     cross = (*looks, Add(name="cross_residual", width=d.width))
     norm = (layer_norm("cross_norm", d.width),)
     rest = layer("decoder", d.width, (), ffn, norm=layer_norm, before=before, after=not before)
@@ -135,9 +138,11 @@ def conditional_detr(c: Config) -> Model:
 
     mixer = (
         *map(product, ("q_content_proj", "q_place_proj", "k_content_proj", "k_place_proj", "v_proj")),
-        Attention(name="attention", heads=d.heads, kv_heads=d.heads, head_dim=d.head_dim, v_head_dim=d.head_dim, causal=False),
+        Attention(
+            name="attention", heads=d.heads, kv_heads=d.heads, head_dim=d.head_dim, v_head_dim=d.head_dim, causal=False
+        ),
         row_product("o_proj", width, width, True),
-    )  # fmt: skip
+    )
     scale = heads_of("query_scale", width, width, width)
 
     def looks(i: int) -> Modules:
@@ -154,7 +159,10 @@ def conditional_detr(c: Config) -> Model:
         )  # fmt: skip
 
     finds = [over(queries, _decoder(d, looks(i), other, mixer=mixer)) for i in range(d.layers)]
-    places = (Learned(name="queries", width=width, rows=queries, applied=False), *heads_of("reference", width, width, 2))
+    places = (
+        Learned(name="queries", width=width, rows=queries, applied=False),
+        *heads_of("reference", width, width, 2),
+    )
     if d.layers == 1:
         places += tuple(replace(m, idle=True) for m in scale)
     blocks = [
@@ -178,7 +186,9 @@ def samples(width: int, heads: int, points: int, keys: int, prefix: str = "", in
     )  # fmt: skip
 
 
-def levels_of(c: Config, maps: Sequence[Map], width: int, count: int, *, bias: bool, name: str = "level") -> tuple[Modules, list[Map]]:
+def levels_of(
+    c: Config, maps: Sequence[Map], width: int, count: int, *, bias: bool, name: str = "level"
+) -> tuple[Modules, list[Map]]:
     """Maps of one width: a product of each, and convolutions that halve the last for more levels."""
     modules: Modules = ()
     levels: list[Map] = []
@@ -217,11 +227,17 @@ def deformable_detr(c: Config) -> Model:
     asked = proposals if twice else queries
     if twice:
         places: Modules = (
-            *at(n, (Linear(name="proposal", inputs=width, outputs=width, bias=True), layer_norm("proposal_norm", width))),
-            *at(proposals, (
-                Linear(name="place", inputs=2 * width, outputs=2 * width, bias=True), layer_norm("place_norm", 2 * width),
-            )),
-        )  # fmt: skip
+            *at(
+                n, (Linear(name="proposal", inputs=width, outputs=width, bias=True), layer_norm("proposal_norm", width))
+            ),
+            *at(
+                proposals,
+                (
+                    Linear(name="place", inputs=2 * width, outputs=2 * width, bias=True),
+                    layer_norm("place_norm", 2 * width),
+                ),
+            ),
+        )
         if task:
             places += at(n, (*_named(_class(width, labels), "first_"), *_named(boxes, "first_")))
     else:
@@ -292,7 +308,11 @@ def rt_detr(c: Config) -> Model:
     n = sum(x.positions for x in every)
     labels = labels_of(c)
     boxes = heads_of("box", width, width, width, 4)
-    noise = (Embedding(name="denoising", rows=labels + 1, width=width, idle=True),) if c.size("num_denoising", 100, least=0) else ()
+    noise = (
+        (Embedding(name="denoising", rows=labels + 1, width=width, idle=True),)
+        if c.size("num_denoising", 100, least=0)
+        else ()
+    )
     learned = c.flag("learn_initial_query")
     first = (Learned(name="queries", width=width, rows=queries, applied=False),) if learned else ()
     propose = at(n, (
@@ -304,7 +324,13 @@ def rt_detr(c: Config) -> Model:
     d = Dims(c.size("decoder_layers", 6), width, attends, attends, width // attends)
     points = c.size("decoder_n_levels|num_feature_levels", count) * c.size("decoder_n_points", 4)
     looks = samples(width, attends, points, n, "cross_")
-    other = mlp(width, c.size("decoder_ffn_dim", 1024), activation(c, "decoder_activation_function", "relu"), gated=False, bias=True)
+    other = mlp(
+        width,
+        c.size("decoder_ffn_dim", 1024),
+        activation(c, "decoder_activation_function", "relu"),
+        gated=False,
+        bias=True,
+    )
     place = heads_of("place", 4, 2 * width, width)
     for i in range(d.layers):
         own = _decoder(d, looks, other)
@@ -341,11 +367,17 @@ def yolos(c: Config) -> Model:
     d, bias, count = vision_dims(c), c.flag("qkv_bias", True), c.size("num_detection_tokens", 100)
     (height, width), patch = both_sides(c, "image_size"), both_sides(c, "patch_size")
     places = (height // patch[0]) * (width // patch[1]) + 1 + count
-    between = (Learned(name="layer_positions", width=d.width, rows=places),) if c.flag("use_mid_position_embeddings", True) else ()
+    between = (
+        (Learned(name="layer_positions", width=d.width, rows=places),)
+        if c.flag("use_mid_position_embeddings", True)
+        else ()
+    )
     block = vision_layer(d.width, sees_all(d, (bias, bias, bias)), plain_mlp(c, d.width, act))
     moved = Block(block.name, (*block.modules, *between))
     stack = [moved] * (d.layers - 1) + [block]
-    sight = patched(c, d, block, registers=count, table=1 + count, layers=stack, after=(layer_norm("final_norm", d.width),))
+    sight = patched(
+        c, d, block, registers=count, table=1 + count, layers=stack, after=(layer_norm("final_norm", d.width),)
+    )
     mark_costs(c)
     if not task:
         return seen(c, sight, pooler(d.width))

@@ -48,20 +48,37 @@ def grounding_dino(c: Config) -> Model:
     n = sum(x.positions for x in every)
     half, inner, ffn = e.heads // 2, c.size("encoder_ffn_dim") // 2, c.size("encoder_ffn_dim")
     t = Dims(1, width, half, half, width // half)
-    own = layer("text", width, sees_all(t), mlp(width, inner, act, gated=False, bias=True), norm=layer_norm, before=False, after=True)
+    own = layer(
+        "text",
+        width,
+        sees_all(t),
+        mlp(width, inner, act, gated=False, bias=True),
+        norm=layer_norm,
+        before=False,
+        after=True,
+    )
     fused = (
         layer_norm("fuse_norm", width),
         column_product("fuse_proj", width, 2 * inner, True),
         *_seen(n, (layer_norm("fuse_norm", width), column_product("fuse_proj", width, 2 * inner, True)), "image_"),
         _words_and(n, half, inner // half, 2 * inner // half, "fusion"),
-        row_product("fuse_o_proj", inner, width, True), Learned(name="fuse_scale", width=width), Add(name="fuse_residual", width=width),
-        *_seen(n, (
-            row_product("fuse_o_proj", inner, width, True), Learned(name="fuse_scale", width=width),
-            Add(name="fuse_residual", width=width),
-        ), "image_"),
-    )  # fmt: skip
+        row_product("fuse_o_proj", inner, width, True),
+        Learned(name="fuse_scale", width=width),
+        Add(name="fuse_residual", width=width),
+        *_seen(
+            n,
+            (
+                row_product("fuse_o_proj", inner, width, True),
+                Learned(name="fuse_scale", width=width),
+                Add(name="fuse_residual", width=width),
+            ),
+            "image_",
+        ),
+    )
     sampled = samples(width, e.heads, count * points, n)
-    looks = layer("image", width, sampled, mlp(width, ffn, act, gated=False, bias=True), norm=layer_norm, before=False, after=True)
+    looks = layer(
+        "image", width, sampled, mlp(width, ffn, act, gated=False, bias=True), norm=layer_norm, before=False, after=True
+    )
     image = tuple(replace(m, stream="images", name=f"image_{m.name}") for m in over(n, looks).modules)
     fuses = Block("fusion", (*fused, *own.modules, *image))
     bias, learned = (2 if task else 1) if c.kind == "mm-grounding-dino" else 0, c.flag("embedding_init_target", True)
@@ -79,21 +96,29 @@ def grounding_dino(c: Config) -> Model:
     ))  # fmt: skip
     finds, scores = _finds(c, d, n, queries, act), c.flag("decoder_bbox_embed_share", True)
     place = heads_of("place", c.size("query_dim", 4) // 2 * width, width, width)
-    blocks = [*words.layers, Block("projection", (Linear(name="text_proj", inputs=words.width, outputs=width, bias=True),))]
+    blocks = [
+        *words.layers,
+        Block("projection", (Linear(name="text_proj", inputs=words.width, outputs=width, bias=True),)),
+    ]
     blocks += [*[fuses] * e.layers, proposes]
     for i in range(d.layers):
         placed = place if i == 0 else again(place)
         end: Modules = ()
         if task:
             found = boxes if i == 0 or not scores else again(boxes)
-            end = (*_seen(queries, (*found, *_named(again(boxes), "last_"))), Linear(name="class", inputs=width, outputs=queries, tied=True, part="other"))
+            end = (
+                *_seen(queries, (*found, *_named(again(boxes), "last_"))),
+                Linear(name="class", inputs=width, outputs=queries, tied=True, part="other"),
+            )
         blocks.append(Block("decoder", (*_seen(queries, placed), *finds, *end)))
     norm = Block("decoder norm", _seen(queries, (layer_norm("decoder_norm", width),)))
     front = Block("levels", (*levels, Learned(name="level_embedding", width=width, rows=count, applied=False)))
     seeing = tower("vision", "images", sight.width, [*sight.every, front], n, quantised=True)
     model = encoder(c, words.width, [*blocks, norm], embedding=words.tables, vocab=words.vocab)
     c.mark_read("decoder_n_points", "max_text_len", "positional_embedding_temperature", "decoder_cls_embed_share")
-    c.mark_read("position_embedding_type", "text_enhancer_dropout", "fusion_droppath", "fusion_dropout", "backbone_config")
+    c.mark_read(
+        "position_embedding_type", "text_enhancer_dropout", "fusion_droppath", "fusion_dropout", "backbone_config"
+    )
     return replace(model, towers=(seeing,), context=words.context)
 
 
@@ -113,13 +138,21 @@ def _finds(c: Config, d: Dims, n: int, queries: int, act: str) -> Modules:
         *seen(column_product("word_q_proj", width, width, True)),
         column_product("word_kv_proj", width, 2 * width, True, kv=2 * width, kv_groups=d.heads),
         _words_and(queries, d.heads, d.head_dim, d.head_dim, "word_attention"),
-        *seen(row_product("word_o_proj", width, width, True), Add(name="word_residual", width=width), layer_norm("word_norm", width)),
-        *(replace(m, stream="images", positions=m.positions or queries) for m in samples(
-            width, d.heads, c.size("num_feature_levels", 4) * c.size("decoder_n_points", 4), n, "image_"
-        )),
+        *seen(
+            row_product("word_o_proj", width, width, True),
+            Add(name="word_residual", width=width),
+            layer_norm("word_norm", width),
+        ),
+        *(
+            replace(m, stream="images", positions=m.positions or queries)
+            for m in samples(
+                width, d.heads, c.size("num_feature_levels", 4) * c.size("decoder_n_points", 4), n, "image_"
+            )
+        ),
         *seen(Add(name="image_residual", width=width), layer_norm("image_norm", width)),
         *seen(
-            *mlp(width, c.size("decoder_ffn_dim"), act, gated=False, bias=True), Add(name="ffn_residual", width=width),
+            *mlp(width, c.size("decoder_ffn_dim"), act, gated=False, bias=True),
+            Add(name="ffn_residual", width=width),
             layer_norm("ffn_norm", width),
         ),
-    )  # fmt: skip
+    )

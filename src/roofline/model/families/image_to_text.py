@@ -50,13 +50,12 @@ def writes(
     )  # fmt: skip
 
 
-def attends(
-    d: Dims, ffn: Modules, source: int, fixed: int, *, stream: str, before: bool = False
-) -> Block:
+def attends(d: Dims, ffn: Modules, source: int, fixed: int, *, stream: str, before: bool = False) -> Block:
     """A decoder's layer: its own tokens, the encoder's output, a feed-forward network."""
     own = layer("decoder", d.width, attention(d, rotary=0, bias=True), norm=layer_norm, before=before, after=not before)
     cross = (
-        *cross_attention(d, bias=True, source=source, fixed=fixed, stream=stream), Add(name="cross_residual", width=d.width)
+        *cross_attention(d, bias=True, source=source, fixed=fixed, stream=stream),
+        Add(name="cross_residual", width=d.width),
     )
     norm = (layer_norm("cross_norm", d.width),)
     looks = (*(norm if before else ()), *cross, *(() if before else norm))
@@ -82,7 +81,11 @@ def vision_encoder_decoder(c: Config) -> Model:
         raise InputError(e.field("model_type"), e.kind, f"an encoder of images that is covered: {', '.join(SEEING)}")
     seeing = WHOLES[e.kind](e.with_values(architectures=None))
     positions = seeing.positions or 1
-    blocks = [Block("front", seeing.embedding), *seeing.layers, *([Block("pooler", seeing.head)] if seeing.head else ())]
+    blocks = [
+        Block("front", seeing.embedding),
+        *seeing.layers,
+        *([Block("pooler", seeing.head)] if seeing.head else ()),
+    ]
     make = {"bert": _bert_decoder, "trocr": _trocr_decoder, "mbart": _mbart_decoder}.get(d.kind)
     if make is None:
         raise InputError(d.field("model_type"), d.kind, "a decoder that is covered: bert, trocr, mbart")
@@ -107,7 +110,14 @@ def _bert_decoder(c: Config, d: Config, encoder: Tower, source: int) -> Model:
     tables = (replace(table, shared=tied), *rest)
     head = word_head(sizes.width, words.vocab, act, tied)
     return writes(
-        c, sizes, [block] * sizes.layers, tables=tables, head=head, vocab=words.vocab, towers=[encoder], context=words.context
+        c,
+        sizes,
+        [block] * sizes.layers,
+        tables=tables,
+        head=head,
+        vocab=words.vocab,
+        towers=[encoder],
+        context=words.context,
     )
 
 
@@ -184,9 +194,12 @@ def blip(c: Config) -> Model:
         Activation(name="pooler_act", width=d.width, function="tanh", gated=False),
     )))  # fmt: skip
     return compared(
-        c, replace(words, layers=stack, last=pool.modules), sight,
-        text=(projection("text_projection", d.width, size),), image=(projection("visual_projection", sight.width, size),),
-    )  # fmt: skip
+        c,
+        replace(words, layers=stack, last=pool.modules),
+        sight,
+        text=(projection("text_projection", d.width, size),),
+        image=(projection("visual_projection", sight.width, size),),
+    )
 
 
 @whole("blip_vision_model")

@@ -25,13 +25,24 @@ def _attends(x: Map, y: Map, key: int, heads: int, times: int, stride: int) -> M
     )  # fmt: skip
     return (
         *at(m, (column_product("q_proj", x.channels, keys), layer_norm("q_norm", keys))),
-        *at(n, (column_product("kv_proj", x.channels, keys + values, kv=keys + values, kv_groups=heads), layer_norm("kv_norm", keys + values))),
-        *at(m, (
-            Learned(name="distances", width=heads, rows=distances, applied=False), core,
-            Activation(name="attention_act", width=values, function="hardswish", gated=False),
-            row_product("o_proj", values, y.channels), layer_norm("o_norm", y.channels),
-        )),
-    )  # fmt: skip
+        *at(
+            n,
+            (
+                column_product("kv_proj", x.channels, keys + values, kv=keys + values, kv_groups=heads),
+                layer_norm("kv_norm", keys + values),
+            ),
+        ),
+        *at(
+            m,
+            (
+                Learned(name="distances", width=heads, rows=distances, applied=False),
+                core,
+                Activation(name="attention_act", width=values, function="hardswish", gated=False),
+                row_product("o_proj", values, y.channels),
+                layer_norm("o_norm", y.channels),
+            ),
+        ),
+    )
 
 
 def _feeds(x: Map, inner: int) -> Modules:

@@ -27,14 +27,13 @@ from roofline.model.families.blocks.sight import (
     sees_all,
     sizes,
     vision_dims,
-    vision_layer,
 )
 from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.detection import heads_of
 from roofline.model.families.registry import whole
 from roofline.model.families.vit import windowed_layer
 from roofline.model.model import Block, Model
-from roofline.model.modules import Activation, Add, Attention, Learned, Linear, Modules
+from roofline.model.modules import Add, Attention, Learned, Linear, Modules
 
 
 # -- images --------------------------------------------------------------------------------------------------------
@@ -48,9 +47,14 @@ def sam_sight(c: Config) -> Sight:
     ffn = mlp(d.width, c.size("mlp_dim", None) or ratio(c, d.width), act, gated=False, bias=True)
     c.mark_read("mlp_ratio", "num_pos_feats", "scale", "qkv_bias")
     stack = [
-        windowed_layer(c, d, grid, 0 if i in full else window, ffn, own=kept, relative=relative) for i in range(d.layers)
-    ]  # fmt: skip
-    table = (Learned(name="position_embedding", width=d.width, rows=kept[0] * kept[1]),) if c.flag("use_abs_pos", True) else ()
+        windowed_layer(c, d, grid, 0 if i in full else window, ffn, own=kept, relative=relative)
+        for i in range(d.layers)
+    ]
+    table = (
+        (Learned(name="position_embedding", width=d.width, rows=kept[0] * kept[1]),)
+        if c.flag("use_abs_pos", True)
+        else ()
+    )
     front = at(n, (patch_embedding("patch_embedding", c.size("num_channels", 3), patch * patch, d.width), *table))
     out = c.size("output_channels", 256)
     neck, x = chain(Map(d.width, *grid), conv("neck1", out, 1), conv("neck2", out, 3))
@@ -107,24 +111,63 @@ def _pooled_layer(
     queries = (sides[0] // pool[0]) * (sides[1] // pool[1]) if pool else keys
     head = out // heads
     mixer = (
-        *at(keys, (
-            Linear(name="qkv_proj", inputs=x.channels, outputs=3 * out, bias=True, part="attention", cut="columns",
-                   kv=2 * out, kv_groups=heads),
-            Linear(name="head_products", inputs=out, outputs=heads, tied=True, part="other"),
-        ), runs),
-        *at(queries, (
-            Attention(name="attention", heads=heads, kv_heads=heads, head_dim=head, v_head_dim=head, causal=False, keys=keys),
-            Linear(name="o_proj", inputs=out, outputs=out, bias=True, part="attention", cut="rows"),
-        ), runs),
-    )  # fmt: skip
-    shortcut = at(x.positions, (Linear(name="shortcut", inputs=x.channels, outputs=out, bias=True),)) if x.channels != out else ()
+        *at(
+            keys,
+            (
+                Linear(
+                    name="qkv_proj",
+                    inputs=x.channels,
+                    outputs=3 * out,
+                    bias=True,
+                    part="attention",
+                    cut="columns",
+                    kv=2 * out,
+                    kv_groups=heads,
+                ),
+                Linear(name="head_products", inputs=out, outputs=heads, tied=True, part="other"),
+            ),
+            runs,
+        ),
+        *at(
+            queries,
+            (
+                Attention(
+                    name="attention",
+                    heads=heads,
+                    kv_heads=heads,
+                    head_dim=head,
+                    v_head_dim=head,
+                    causal=False,
+                    keys=keys,
+                ),
+                Linear(name="o_proj", inputs=out, outputs=out, bias=True, part="attention", cut="rows"),
+            ),
+            runs,
+        ),
+    )
+    shortcut = (
+        at(x.positions, (Linear(name="shortcut", inputs=x.channels, outputs=out, bias=True),))
+        if x.channels != out
+        else ()
+    )
     ffn = mlp(out, ratio(c, out), act, gated=False, bias=True)
-    return Block("pooled" if pool else "windowed" if window else "full", (
-        *at(x.positions, (layer_norm("attn_norm", x.channels),)), *shortcut, *mixer,
-        *at(y.positions, (
-            Add(name="attn_residual", width=out), layer_norm("ffn_norm", out), *ffn, Add(name="ffn_residual", width=out),
-        )),
-    )), y  # fmt: skip
+    return Block(
+        "pooled" if pool else "windowed" if window else "full",
+        (
+            *at(x.positions, (layer_norm("attn_norm", x.channels),)),
+            *shortcut,
+            *mixer,
+            *at(
+                y.positions,
+                (
+                    Add(name="attn_residual", width=out),
+                    layer_norm("ffn_norm", out),
+                    *ffn,
+                    Add(name="ffn_residual", width=out),
+                ),
+            ),
+        ),
+    ), y
 
 
 def sam2_sight(c: Config) -> Sight:
@@ -172,10 +215,16 @@ def prompts(c: Config, count: int, table: bool) -> Modules:
     c.mark_read("image_embedding_size", "image_size", "patch_size", "hidden_act", "num_point_embeddings")
     places = (Learned(name="places", width=width // 2, rows=2, applied=False),) if table else ()
     mask, _ = chain(
-        Map(1, 256, 256), conv("mask1", inner // 4, 2, 2, bias=True, padding=0), conv("mask2", inner, 2, 2, bias=True, padding=0),
+        Map(1, 256, 256),
+        conv("mask1", inner // 4, 2, 2, bias=True, padding=0),
+        conv("mask2", inner, 2, 2, bias=True, padding=0),
         conv("mask3", width, 1, bias=True, norm=None),
-    )  # fmt: skip
-    point = at(count, (Linear(name="point_places", inputs=2, outputs=width // 2, tied=True, part="other"),)) if count else ()
+    )
+    point = (
+        at(count, (Linear(name="point_places", inputs=2, outputs=width // 2, tied=True, part="other"),))
+        if count
+        else ()
+    )
     return (*places, Learned(name="prompts", width=width, rows=learned, applied=False), *point, *not_used(mask))
 
 
@@ -207,7 +256,10 @@ def mask_head(c: Config, x: Map, masks: int, hypers: int) -> Modules:
     """Masks of four times the resolution: products of each token's vector with the enlarged image."""
     width, depth, wide = x.channels, c.size("iou_head_depth", 3), c.size("iou_head_hidden_dim", 256)
     up, y = chain(
-        x, transposed("up1", width // 4, 2, 2), each(layer_norm("up_norm", width // 4)), transposed("up2", width // 8, 2, 2)
+        x,
+        transposed("up1", width // 4, 2, 2),
+        each(layer_norm("up_norm", width // 4)),
+        transposed("up2", width // 8, 2, 2),
     )
     vectors = tuple(m for i in range(hypers) for m in heads_of(f"mask{i}_", width, width, width, width // 8))
     quality = heads_of("quality", width, *[wide] * (depth - 1), masks)
@@ -239,14 +291,25 @@ def sam(c: Config) -> Model:
     if better:
         early, up = replace(x, channels=decoder.size("vit_dim", 768)), Map(width // 8, 4 * x.rows, 4 * x.columns)
         more = (
-            *chain(x, transposed("encoder1", width // 4, 2, 2), each(layer_norm("encoder_norm", width // 4)), transposed("encoder2", width // 8, 2, 2))[0],
-            *chain(early, transposed("early1", width, 2, 2), each(layer_norm("early_norm", width)), transposed("early2", width // 8, 2, 2))[0],
+            *chain(
+                x,
+                transposed("encoder1", width // 4, 2, 2),
+                each(layer_norm("encoder_norm", width // 4)),
+                transposed("encoder2", width // 8, 2, 2),
+            )[0],
+            *chain(
+                early,
+                transposed("early1", width, 2, 2),
+                each(layer_norm("early_norm", width)),
+                transposed("early2", width // 8, 2, 2),
+            )[0],
             *chain(up, conv("fine1", width // 4, 3, bias=True), conv("fine2", width // 8, 3, bias=True, norm=None))[0],
-        )  # fmt: skip
+        )
     blocks = [
-        Block("prompts", (*prompt, *_image_places(x), _tokens(width, tokens))), *two_ways(decoder, x, tokens),
+        Block("prompts", (*prompt, *_image_places(x), _tokens(width, tokens))),
+        *two_ways(decoder, x, tokens),
         Block("masks", (*more, *mask_head(decoder, x, count, count + better))),
-    ]  # fmt: skip
+    ]
     c.mark_read("tie_word_embeddings")
     return seen(c, replace(sight, blocks=(*sight.blocks, *blocks)))
 

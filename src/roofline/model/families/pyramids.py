@@ -62,7 +62,11 @@ def _attends(x: Map, heads: int, shrunk: Shrunk, extra: int = 0) -> Modules:
 def _layer(x: Map, mixer: Modules, inner: int, act: str, *, mixed: bool, extra: int, name: str) -> Block:
     """A layer; `mixed`: the feed-forward network has a convolution of each channel inside."""
     wide, n = x.channels, x.positions + extra
-    inside = (Convolution(name="depthwise", inputs=inner, outputs=inner, kernel=9, groups=inner, bias=True),) if mixed else ()
+    inside = (
+        (Convolution(name="depthwise", inputs=inner, outputs=inner, kernel=9, groups=inner, bias=True),)
+        if mixed
+        else ()
+    )
     return Block(name, (
         *at(n, (layer_norm("attn_norm", wide),)), *mixer,
         *at(n, (
@@ -125,11 +129,16 @@ def segformer(c: Config) -> Model:
     if task != "ForSemanticSegmentation":
         return seen(c, sight, classifier(c, sight.width) if task else ())
     products = tuple(
-        m for i, x in enumerate(sight.maps)
-        for m in at(x.positions, (Linear(name=f"map{i}_proj", inputs=x.channels, outputs=wide, bias=True, part="other"),))
-    )  # fmt: skip
+        m
+        for i, x in enumerate(sight.maps)
+        for m in at(
+            x.positions, (Linear(name=f"map{i}_proj", inputs=x.channels, outputs=wide, bias=True, part="other"),)
+        )
+    )
     every = Map(len(sight.maps) * wide, first.rows, first.columns)
-    fused, _ = chain(every, conv("fuse", wide, 1, act="relu"), conv("classifier", labels_of(c), 1, bias=True, norm=None))
+    fused, _ = chain(
+        every, conv("fuse", wide, 1, act="relu"), conv("classifier", labels_of(c), 1, bias=True, norm=None)
+    )
     return seen(c, sight, (*products, *fused))
 
 
@@ -144,11 +153,16 @@ def glpn(c: Config) -> Model:
             modules += chain(x, conv(f"map{i}_proj", wide, 1, bias=True, norm=None))[0]
         if i:
             modules += chain(
-                Map(2 * wide, x.rows, x.columns), conv(f"fuse{i}a", wide, bias=True, act="relu"),
-                conv(f"fuse{i}b", wide // 2, bias=True, act="relu"), conv(f"fuse{i}c", 2, bias=True, norm=None, act="sigmoid"),
-                lambda y: ((), Map(wide, y.rows, y.columns)), each(Add(name=f"fuse{i}_sum", width=wide)),
-            )[0]  # fmt: skip
+                Map(2 * wide, x.rows, x.columns),
+                conv(f"fuse{i}a", wide, bias=True, act="relu"),
+                conv(f"fuse{i}b", wide // 2, bias=True, act="relu"),
+                conv(f"fuse{i}c", 2, bias=True, norm=None, act="sigmoid"),
+                lambda y: ((), Map(wide, y.rows, y.columns)),
+                each(Add(name=f"fuse{i}_sum", width=wide)),
+            )[0]
     top = sight.maps[0]
     end = Map(wide, 4 * top.rows, 4 * top.columns)
-    modules += chain(end, conv("head1", wide, bias=True, norm=None, act="relu"), conv("head2", 1, bias=True, norm=None))[0]
+    modules += chain(
+        end, conv("head1", wide, bias=True, norm=None, act="relu"), conv("head2", 1, bias=True, norm=None)
+    )[0]
     return seen(c, sight, modules if task else ())

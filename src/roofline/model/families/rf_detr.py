@@ -96,17 +96,31 @@ def rf_detr(c: Config) -> Model:
     d = Dims(c.size("decoder_layers", 3, most=MOST_LAYERS), width, heads, heads, width // heads)
     sampled = samples(width, c.size("decoder_cross_attention_heads", 16), c.size("decoder_n_points", 4), n, "cross_")
     ffn_act = activation(c, "decoder_activation_function", "relu")
-    own = layer("decoder", width, sees_all(d, (bias, bias, bias), out_bias=bias), norm=layer_norm, before=False, after=True)
-    feeds = layer("decoder", width, (), mlp(width, c.size("decoder_ffn_dim", 2048), ffn_act, gated=False, bias=True), norm=layer_norm, before=False, after=True)
+    own = layer(
+        "decoder", width, sees_all(d, (bias, bias, bias), out_bias=bias), norm=layer_norm, before=False, after=True
+    )
+    feeds = layer(
+        "decoder",
+        width,
+        (),
+        mlp(width, c.size("decoder_ffn_dim", 2048), ffn_act, gated=False, bias=True),
+        norm=layer_norm,
+        before=False,
+        after=True,
+    )
     cross = (*sampled, Add(name="cross_residual", width=width), layer_norm("cross_norm", width))
     finds = over(queries, Block("decoder", (*own.modules, *cross, *feeds.modules)))
     place = heads_of("place", 2 * width, width, width)
     blocks = [
-        Block("projector", (*first, *last)), Block("queries", (*tables, *at(n, (*proposes, *others)), *at(queries, place))),
-        *[finds] * d.layers, Block("decoder norm", at(queries, (layer_norm("decoder_norm", width),))),
-    ]  # fmt: skip
+        Block("projector", (*first, *last)),
+        Block("queries", (*tables, *at(n, (*proposes, *others)), *at(queries, place))),
+        *[finds] * d.layers,
+        Block("decoder norm", at(queries, (layer_norm("decoder_norm", width),))),
+    ]
     again = Linear(name="first_class", inputs=width, outputs=labels, tied=True, part="other")
     head = (Linear(name="class", inputs=width, outputs=labels, bias=True, part="other"), *boxes, again)
     mark_costs(c)
-    c.mark_read("mask_downsample_ratio", "mask_point_sample_ratio", "intermediate_size", "segmentation_head_activation_function")
+    c.mark_read(
+        "mask_downsample_ratio", "mask_point_sample_ratio", "intermediate_size", "segmentation_head_activation_function"
+    )
     return seen(c, replace(sight, blocks=(*sight.blocks, *blocks)), at(queries, head) if task else ())

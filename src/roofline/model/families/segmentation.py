@@ -73,7 +73,9 @@ def eomt(c: Config) -> Model:
     for block in last:
         wider = tuple(replace(m, positions=n + queries) if m.positions == n else m for m in block.modules)
         blocks.append(Block(f"{block.name} with queries", wider))
-    c.mark_read("train_num_points", "oversample_ratio", "importance_sample_ratio", "no_object_weight", "layerscale_value")
+    c.mark_read(
+        "train_num_points", "oversample_ratio", "importance_sample_ratio", "no_object_weight", "layerscale_value"
+    )
     c.mark_read("class_weight", "mask_weight", "dice_weight", "num_queries")
     return seen(c, replace(sight, blocks=tuple(blocks)), predicts)
 
@@ -90,12 +92,16 @@ def upernet(c: Config) -> Model:
     modules: Modules = ()
     for i, scale in enumerate(scales):
         modules += chain(Map(last.channels, scale, scale), conv(f"pool{i}", wide, 1, act="relu"))[0]
-    modules += chain(Map(last.channels + len(scales) * wide, last.rows, last.columns), conv("bottleneck", wide, act="relu"))[0]
+    modules += chain(
+        Map(last.channels + len(scales) * wide, last.rows, last.columns), conv("bottleneck", wide, act="relu")
+    )[0]
     for i, x in enumerate(maps[:-1]):
         modules += chain(x, conv(f"lateral{i}", wide, 1, act="relu"), conv(f"pyramid{i}", wide, act="relu"))[0]
     first = maps[0]
     every = Map(len(maps) * wide, first.rows, first.columns)
-    modules += chain(every, conv("fuse", wide, act="relu"), conv("classifier", labels_of(c), 1, bias=True, norm=None))[0]
+    modules += chain(every, conv("fuse", wide, act="relu"), conv("classifier", labels_of(c), 1, bias=True, norm=None))[
+        0
+    ]
     aside: Modules = ()
     if c.flag("use_auxiliary_head", True):
         inner, count = c.size("auxiliary_channels", 256), c.size("auxiliary_num_convs", 1, least=0)
@@ -117,12 +123,19 @@ def timm_wrapper(c: Config) -> Model:
     """A network of timm by its name: ResNets. Raises InputError for a name that is not covered."""
     named = c.text("architecture").partition(".")[0]
     if named not in RESNETS:
-        raise InputError(c.field("architecture"), named, f"a network of timm that is covered: {', '.join(RESNETS)}", nearest(named, RESNETS))
+        raise InputError(
+            c.field("architecture"),
+            named,
+            f"a network of timm that is covered: {', '.join(RESNETS)}",
+            nearest(named, RESNETS),
+        )
     task = head_of(c, "ForImageClassification")
     if c.get("model_args"):
         raise c.error("model_args", "none, as settings of timm are not covered")
     sight = timm_resnet(c, named)
-    c.mark_read("do_pooling", "label_names", "num_classes", "pretrained_cfg", "num_features", "global_pool", "model_args")
+    c.mark_read(
+        "do_pooling", "label_names", "num_classes", "pretrained_cfg", "num_features", "global_pool", "model_args"
+    )
     labels = c.size("num_classes", None, least=0)
     head = classifier(c, sight.width)
     if labels is not None:
@@ -142,7 +155,14 @@ def superpoint(c: Config) -> Model:
         modules, x = chain(x, *pair, *((pool(2, 2, 0),) if i + 1 < len(widths) else ()))
         blocks.append(Block(f"stage{i + 1}", modules))
     heads: Modules = ()
-    for name, outputs in (("points", c.size("keypoint_decoder_dim", 65)), ("descriptors", c.size("descriptor_decoder_dim", 256))):
-        heads += chain(x, conv(f"{name}1", wide, bias=True, norm=None, act="relu"), conv(f"{name}2", outputs, 1, bias=True, norm=None))[0]
+    for name, outputs in (
+        ("points", c.size("keypoint_decoder_dim", 65)),
+        ("descriptors", c.size("descriptor_decoder_dim", 256)),
+    ):
+        heads += chain(
+            x,
+            conv(f"{name}1", wide, bias=True, norm=None, act="relu"),
+            conv(f"{name}2", outputs, 1, bias=True, norm=None),
+        )[0]
     c.mark_read("keypoint_threshold", "max_keypoints", "nms_radius", "border_removal_distance")
     return seen(c, Sight((), tuple(blocks), x.channels, x.rows, x.columns, maps=(x,)), heads)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from roofline.model.config import Config
-from roofline.model.families.blocks.encoders import at, patch_embedding, pooled
+from roofline.model.families.blocks.encoders import at, patch_embedding
 from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.layers import layer
 from roofline.model.families.blocks.norms import layer_norm
-from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.blocks.sight import (
     IMAGE,
     Map,
     Sight,
+    both_sides,
     classifier,
     head_of,
     over,
@@ -20,11 +20,11 @@ from roofline.model.families.blocks.sight import (
     same_length,
     seen,
     sees_all,
-    both_sides,
     sizes,
     stage_names,
     stages_out,
 )
+from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.registry import whole
 from roofline.model.model import Block, Model
 from roofline.model.modules import Activation, Learned, Linear, Modules
@@ -62,7 +62,9 @@ def swin_sight(c: Config, *, second: bool = False, clamped: bool = True, masks: 
         inside = at(side * side, (m for m in mixer if m.positions is None), runs)
         ffn = mlp(d.width, ratio(c, d.width), act, gated=False, bias=True)
         apart = tuple(m for m in mixer if m.positions is not None)
-        block = layer(f"stage{i + 1}", d.width, (*apart, *inside), ffn, norm=layer_norm, before=not second, after=second)
+        block = layer(
+            f"stage{i + 1}", d.width, (*apart, *inside), ffn, norm=layer_norm, before=not second, after=second
+        )
         blocks += [over(x.positions, block)] * depth
         maps.append(x)
         if i + 1 < len(depths):
@@ -101,6 +103,7 @@ def map_norms(c: Config, sight: Sight, every: bool = False) -> Modules:
 
 
 def swin_last_norm(sight: Sight) -> Modules:
+    """The norm of the last map."""
     return at(sight.positions, (layer_norm("final_norm", sight.width),))
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from roofline.model.config import MOST_LAYERS, Config
-from roofline.model.families.blocks.attention import rotary
 from roofline.model.families.blocks.encoders import at, patch_embedding, pooled
 from roofline.model.families.blocks.feed_forward import activation, mlp
-from roofline.model.families.blocks.norms import layer_norm, rms
-from roofline.model.families.blocks.sizes import Dims
+from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.blocks.sight import (
     IMAGE,
     Sight,
+    both_sides,
     classifier,
     head_of,
     indices,
@@ -26,11 +25,11 @@ from roofline.model.families.blocks.sight import (
     ratio,
     seen,
     sees_all,
-    both_sides,
     tubes_of,
     vision_dims,
     vision_layer,
 )
+from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.registry import whole
 from roofline.model.model import Block, Model
 from roofline.model.modules import Add, Convolution, Learned, Linear, Modules
@@ -161,7 +160,7 @@ def beit(c: Config) -> Model:
     """BEiT (arXiv:2106.08254) and data2vec's vision model (arXiv:2202.03555)."""
     task = head_of(c, CLASSIFIES, MASKED)
     mean = c.flag("use_mean_pooling", True)
-    pools = task == CLASSIFIES or c.kind == "beit" and task != MASKED
+    pools = task == CLASSIFIES or (c.kind == "beit" and task != MASKED)
     sight = beit_sight(c, norm=pools or not mean)
     c.mark_read("pool_scales", "auxiliary_channels", "auxiliary_concat_input", "auxiliary_loss_weight")
     c.mark_read("auxiliary_num_convs", "use_auxiliary_head", "add_fpn", "reshape_hidden_states", "vocab_size")
@@ -191,7 +190,11 @@ def mlcd(c: Config) -> Model:
 def pixio(c: Config) -> Model:
     """Pixio (arXiv:2512.15715): several class tokens."""
     d, act = vision_dims(c), activation(c, default="gelu")
-    ffn = mlp(d.width, ratio(c, d.width), act, gated=False, bias=True) if c.has("mlp_ratio") else plain_mlp(c, d.width, act)
+    ffn = (
+        mlp(d.width, ratio(c, d.width), act, gated=False, bias=True)
+        if c.has("mlp_ratio")
+        else plain_mlp(c, d.width, act)
+    )
     block = vision_layer(d.width, sees_all(d, _qkv(c)), ffn)
     c.mark_read("apply_layernorm", "reshape_hidden_states")
     sight = patched(c, d, block, classes=c.size("n_cls_tokens", 8), after=(layer_norm("final_norm", d.width),))

@@ -117,7 +117,9 @@ def chain(x: Map, *steps: Stage) -> tuple[Modules, Map]:
     return tuple(m for each in modules for m in each), x
 
 
-def residual(x: Map, *steps: Stage, shortcut: Iterable[Stage] = (), act: str = "", name: str = "residual") -> tuple[Modules, Map]:
+def residual(
+    x: Map, *steps: Stage, shortcut: Iterable[Stage] = (), act: str = "", name: str = "residual"
+) -> tuple[Modules, Map]:
     """Steps whose output is added to their input, or to that of a `shortcut`; then an activation."""
     inside, y = chain(x, *steps)
     beside, _ = chain(x, *shortcut)

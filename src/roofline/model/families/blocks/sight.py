@@ -1,4 +1,4 @@
-"""Vision transformers: patches, class and register tokens, position tables, layers over a grid, heads of classifiers."""
+"""Vision transformers: patches, class and register tokens, position tables, layers over a grid, classifiers."""
 
 from __future__ import annotations
 
@@ -285,15 +285,23 @@ def patched(
     )
     n = rows * columns + extra
     front = (
-        *at(rows * columns, (
-            patch_embedding("patch_embedding", c.size("num_channels|in_chans", 3), tube * high * wide, d.width, bias=bias),
-        )),
-        *at(n, (
-            *(m for m in learned if m.rows),
-            *((Learned(name="position_embedding", width=d.width, rows=places),) if table != -1 else ()),
-            *before,
-        )),
-    )  # fmt: skip
+        *at(
+            rows * columns,
+            (
+                patch_embedding(
+                    "patch_embedding", c.size("num_channels|in_chans", 3), tube * high * wide, d.width, bias=bias
+                ),
+            ),
+        ),
+        *at(
+            n,
+            (
+                *(m for m in learned if m.rows),
+                *((Learned(name="position_embedding", width=d.width, rows=places),) if table != -1 else ()),
+                *before,
+            ),
+        ),
+    )
     stack = [over(n, b) for b in (layers or [block] * d.layers)]
     end = [Block("norm", at(n, after))] if after else []
     return Sight(front, (*stack, *end), d.width, rows, columns, extra)
