@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from roofline.model.config import MOST_LAYERS, Config
+from roofline.model.families.blocks.attention import rope_section
 from roofline.model.families.blocks.encoders import at, patch_embedding, pooled
 from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.norms import layer_norm
@@ -117,6 +118,7 @@ def dinov2(c: Config) -> Model:
 
 def dinov3_sight(c: Config, norm: bool = True, masks: int = 1) -> Sight:
     """DINOv3 (arXiv:2508.10104): rotary positions of patches, registers."""
+    rope_section(c)
     d, act = vision_dims(c), activation(c, default="gelu")
     biases = (c.flag("query_bias", True), c.flag("key_bias"), c.flag("value_bias", True))
     mixer = sees_all(d, biases, out_bias=c.flag("proj_bias", True), rotary=d.head_dim)
@@ -175,6 +177,7 @@ def beit(c: Config) -> Model:
 @whole("mlcd", "mlcd_vision_model")
 def mlcd(c: Config) -> Model:
     """MLCD (arXiv:2407.17331): CLIP's layers with rotary positions in two dimensions."""
+    rope_section(c)
     d, act = vision_dims(c), activation(c, default="gelu")
     block = vision_layer(d.width, sees_all(d, rotary=d.head_dim), plain_mlp(c, d.width, act))
     before = (
@@ -297,7 +300,7 @@ def vivit(c: Config) -> Model:
 def vjepa2(c: Config) -> Model:
     """V-JEPA 2 (arXiv:2506.09985): an encoder, a predictor of hidden patches, and a pooler for classes."""
     d, act, task = vision_dims(c), activation(c, default="gelu"), head_of(c, "ForVideoClassification")
-    c.mark_read("image_size", "num_mask_tokens", "in_chans")
+    c.mark_read("image_size", "num_mask_tokens", "in_chans", "pred_zero_init_mask_tokens")
 
     def of(d: Dims, inner: int) -> Block:
         turned = 3 * (2 * ((d.head_dim // 3) // 2))
