@@ -108,7 +108,10 @@ def test_maps_of_convolutions() -> None:
         ({"model_type": "timm_wrapper", "architecture": "tresnet_l"}, "a network of timm that is covered"),
         ({**VIT, "architectures": ["ViTForSomething"]}, "a class that is covered"),
         ({"model_type": "dpt", "is_hybrid": True}, "is_hybrid"),
-        ({"model_type": "upernet", "backbone_config": {"model_type": "focalnet", "embed_dim": 96}}, "a backbone that is"),
+        (
+            {"model_type": "upernet", "backbone_config": {"model_type": "focalnet", "embed_dim": 96}},
+            "a backbone that is",
+        ),
         ({**VIT, "image_size": [224, 224, 3]}, "one whole number or two"),
         ({"model_type": "resnet", "depths": [3, 4], "hidden_sizes": [256, 512, 1024]}, "as many entries"),
     ],

@@ -15,7 +15,7 @@ from roofline.model.families.vit import dinov2_sight, dinov3_sight
 from roofline.model.model import Block
 from roofline.model.modules import Modules, Norm
 
-Seen = tuple[Sight, list[Map]]
+SeenMaps = tuple[Sight, list[Map]]
 """A backbone and the feature maps that it gives."""
 
 
@@ -25,7 +25,7 @@ def shown(c: Config, height: int, width: int) -> Config:
     return replace(c, own_inputs=replace(sizes, height=sizes.height or height, width=sizes.width or width))
 
 
-def frozen(sight: Sight) -> Sight:
+def frozen_norms(sight: Sight) -> Sight:
     """The network with norms of fixed statistics and factors, which are no parameters (frozen BatchNorm)."""
 
     def still(modules: Modules) -> Modules:
@@ -35,12 +35,12 @@ def frozen(sight: Sight) -> Sight:
     return replace(sight, front=still(sight.front), blocks=blocks)
 
 
-def _stages(c: Config, sight: Sight) -> Seen:
+def _stages(c: Config, sight: Sight) -> SeenMaps:
     """A network of stages."""
     return sight, [sight.maps[i] for i in stages_out(c, stage_names(sight.maps[1:]))]  # type: ignore[arg-type]
 
 
-def _layers(c: Config, sight: Sight) -> Seen:
+def _layers(c: Config, sight: Sight) -> SeenMaps:
     """A vision transformer, whose maps are those of layers, all of one size."""
     count = sum(b.name != "norm" for b in sight.blocks)
     given = stages_out(c, ["stem", *(f"stage{i + 1}" for i in range(count))])
@@ -51,7 +51,7 @@ def _with(sight: Sight, modules: Modules) -> Sight:
     return replace(sight, blocks=(*sight.blocks, Block("maps", modules)))
 
 
-def _swin(c: Config) -> Seen:
+def _swin(c: Config) -> SeenMaps:
     sight = swin_sight(c, second=c.kind == "swinv2", clamped=c.kind == "swinv2")
     seen = _stages(c, sight)
     if c.kind == "swinv2":
@@ -60,12 +60,12 @@ def _swin(c: Config) -> Seen:
     return _with(sight, (*swin_last_norm(sight), *norms)), seen[1]
 
 
-def _convnext(c: Config) -> Seen:
+def _convnext(c: Config) -> SeenMaps:
     sight = convnext_sight(c)
     return _with(sight, () if c.kind == "dinov3_convnext" else convnext_maps(c, sight)), _stages(c, sight)[1]
 
 
-BACKBONES: Mapping[str, Callable[[Config], Seen]] = MappingProxyType({
+BACKBONES: Mapping[str, Callable[[Config], SeenMaps]] = MappingProxyType({
     **dict.fromkeys(("resnet", "rt_detr_resnet"), lambda c: _stages(c, resnet_sight(c))),
     **dict.fromkeys(("swin", "swinv2", "maskformer-swin"), _swin),
     **dict.fromkeys(("convnext", "convnextv2", "dinov3_convnext"), _convnext),
@@ -88,11 +88,11 @@ def timm_resnet(c: Config, name: str) -> Sight:
     """A ResNet of timm, by its name."""
     kind, depths = RESNETS[name]
     widths = [64, 128, 256, 512] if kind == "basic" else [256, 512, 1024, 2048]
-    made = {"model_type": "resnet", "layer_type": kind, "depths": list(depths), "hidden_sizes": widths}
-    return resnet_sight(Config({**made, "num_channels": c.size("num_channels", 3)}, c.path, c).of_kind("resnet"))
+    built = {"model_type": "resnet", "layer_type": kind, "depths": list(depths), "hidden_sizes": widths}
+    return resnet_sight(Config({**built, "num_channels": c.size("num_channels", 3)}, c.path, c).of_kind("resnet"))
 
 
-def timm_backbone(c: Config) -> Seen:
+def timm_backbone(c: Config) -> SeenMaps:
     """A backbone that timm names. Raises InputError for one that is not covered."""
     name = c.text("backbone").partition(".")[0]
     if name not in RESNETS:
@@ -114,7 +114,7 @@ def timm_backbone(c: Config) -> Seen:
     return sight, [sight.maps[i] for i in chosen]
 
 
-def backbone_of(c: Config, key: str = "backbone_config") -> Seen:
+def backbone_of(c: Config, key: str = "backbone_config") -> SeenMaps:
     """The backbone of a model: that of its section, or the one it names. Raises InputError for one not covered."""
     c.mark_read("backbone", "use_timm_backbone", "use_pretrained_backbone", "backbone_kwargs", "dilation")
     if not c.raw.get(key) and isinstance(c.raw.get("backbone"), str):

@@ -12,7 +12,9 @@ from roofline.model.families.blocks.layers import layer, position_table
 from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.blocks.sight import (
     Sight,
+    Tokens,
     classifier,
+    image_model,
     looks_at,
     over,
     patched,
@@ -20,7 +22,6 @@ from roofline.model.families.blocks.sight import (
     pooler,
     read_part,
     refused_head,
-    seen,
     sees_all,
     vision_dims,
     vision_layer,
@@ -35,7 +36,7 @@ CLASSIFIES = "ForImageClassification"
 
 
 @dataclass(frozen=True)
-class Words:
+class TextPart:
     """The text part of a model of images and text: tables, layers, what comes behind them."""
 
     width: int
@@ -47,7 +48,7 @@ class Words:
 
 
 # -- text ----------------------------------------------------------------------------------------------------------
-def clip_words(c: Config, act: str = "quick_gelu") -> Words:
+def clip_words(c: Config, act: str = "quick_gelu") -> TextPart:
     """CLIP's text (arXiv:2103.00020): a vision transformer's layers over words; SigLIP's behind a product."""
     d, vocab = vision_dims(c), c.size("vocab_size", most=2**28)
     block = vision_layer(d.width, sees_all(d), plain_mlp(c, d.width, activation(c, default=act)))
@@ -56,10 +57,10 @@ def clip_words(c: Config, act: str = "quick_gelu") -> Words:
     if c.kind.startswith("siglip"):
         outputs = c.size("projection_size", d.width)
         last += pooled((Linear(name="text_head", inputs=d.width, outputs=outputs, bias=True, part="other"),))
-    return Words(d.width, vocab, c.size("max_position_embeddings"), tables, (block,) * d.layers, last)
+    return TextPart(d.width, vocab, c.size("max_position_embeddings"), tables, (block,) * d.layers, last)
 
 
-def bert_words(c: Config, types: int = 2) -> Words:
+def bert_words(c: Config, types: int = 2) -> TextPart:
     """BERT's layers: norms behind sublayers, segments; the text of ALIGN, AltCLIP and Chinese-CLIP."""
     d, vocab = vision_dims(c), c.size("vocab_size", most=2**28)
     ffn = plain_mlp(c, d.width, activation(c, default="gelu"))
@@ -70,7 +71,7 @@ def bert_words(c: Config, types: int = 2) -> Words:
         position_table(c, d.width),
         layer_norm("embedding_norm", d.width),
     )
-    return Words(d.width, vocab, c.size("max_position_embeddings"), tables, (block,) * d.layers)
+    return TextPart(d.width, vocab, c.size("max_position_embeddings"), tables, (block,) * d.layers)
 
 
 # -- images --------------------------------------------------------------------------------------------------------
@@ -78,7 +79,7 @@ def clip_sight(c: Config, act: str = "quick_gelu") -> Sight:
     """CLIP's images: a norm in front of the layers, and one of the class token behind them."""
     d = vision_dims(c)
     block = vision_layer(d.width, sees_all(d), plain_mlp(c, d.width, activation(c, default=act)))
-    sight = patched(c, d, block, bias=False, before=(layer_norm("pre_norm", d.width),))
+    sight = patched(c, d, block, Tokens(bias=False), before=(layer_norm("pre_norm", d.width),))
     return replace(sight, blocks=(*sight.blocks, Block("norm", pooled((layer_norm("post_norm", d.width),)))))
 
 
@@ -90,7 +91,7 @@ def siglip_sight(c: Config) -> Sight:
     if c.kind == "siglip2_vision_model":
         sight = _given_patches(c, d, block)
     else:
-        sight = patched(c, d, block, classes=0, after=(layer_norm("final_norm", d.width),))
+        sight = patched(c, d, block, Tokens(classes=0), after=(layer_norm("final_norm", d.width),))
     if not c.flag("vision_use_head", True):
         return sight
     head = over(1, Block("pooled", (
@@ -116,8 +117,8 @@ def _given_patches(c: Config, d: Dims, block: Block) -> Sight:
 
 
 # -- both ----------------------------------------------------------------------------------------------------------
-def compared(
-    c: Config, words: Words, sight: Sight, *, text: Modules = (), image: Modules = (), scalars: int = 1
+def contrastive_model(
+    c: Config, words: TextPart, sight: Sight, *, text: Modules = (), image: Modules = (), scalars: int = 1
 ) -> Model:
     """A text model beside a tower of images; `text` and `image` project both to vectors that are compared."""
     width = next((m.outputs for m in reversed(text) if isinstance(m, Linear)), words.width)
@@ -131,7 +132,7 @@ def compared(
     return replace(model, towers=(seeing,), context=words.context)
 
 
-def text_model(c: Config, words: Words, head: Modules = ()) -> Model:
+def text_model(c: Config, words: TextPart, head: Modules = ()) -> Model:
     """The text part on its own."""
     model = encoder(c, words.width, words.layers, embedding=words.tables, head=(*words.last, *head), vocab=words.vocab)
     return replace(model, context=words.context)
@@ -157,9 +158,9 @@ def clip(c: Config) -> Model:
     text, vision = read_part(c, "text_config"), read_part(c, "vision_config")
     sight, size = clip_sight(vision), c.size("projection_dim", 512)
     if _task(c, CLASSIFIES):
-        return seen(c, sight, classifier(c, sight.width))
+        return image_model(c, sight, classifier(c, sight.width))
     words = clip_words(text)
-    return compared(
+    return contrastive_model(
         c, words, sight, text=(projection("text_projection", words.width, size),),
         image=(projection("visual_projection", sight.width, size),),
     )  # fmt: skip
@@ -171,8 +172,8 @@ def siglip(c: Config) -> Model:
     text, vision = read_part(c, "text_config"), read_part(c, "vision_config")
     sight = siglip_sight(vision)
     if _task(c, CLASSIFIES):
-        return seen(c, sight, classifier(c, sight.width))
-    return compared(c, clip_words(text, "gelu_pytorch_tanh"), sight, scalars=2)
+        return image_model(c, sight, classifier(c, sight.width))
+    return contrastive_model(c, clip_words(text, "gelu_pytorch_tanh"), sight, scalars=2)
 
 
 @whole("align")
@@ -183,7 +184,7 @@ def align(c: Config) -> Model:
     sight = efficientnet_sight(read_part(c, "vision_config"), top=False)
     _task(c)
     c.mark_read("temperature_init_value")
-    return compared(
+    return contrastive_model(
         c, words, sight, text=(projection("text_projection", words.width, c.size("projection_dim", 640), True),)
     )
 
@@ -194,13 +195,13 @@ def altclip(c: Config) -> Model:
     words, size = altclip_words(read_part(c, "text_config")), c.size("projection_dim", 768)
     sight, between = clip_sight(read_part(c, "vision_config")), _outputs(words.last)
     _task(c)
-    return compared(
+    return contrastive_model(
         c, words, sight, text=(projection("text_projection", between, size),),
         image=(projection("visual_projection", sight.width, size),),
     )  # fmt: skip
 
 
-def altclip_words(c: Config) -> Words:
+def altclip_words(c: Config) -> TextPart:
     """AltCLIP's text: a norm and a product of every position behind the layers."""
     words, between = bert_words(c, 1), c.size("project_dim", 768)
     last = (layer_norm("last_norm", words.width), projection("transformation", words.width, between, True))
@@ -217,7 +218,7 @@ def chinese_clip(c: Config) -> Model:
     words, size = bert_words(read_part(c, "text_config")), c.size("projection_dim", 512)
     sight = clip_sight(read_part(c, "vision_config"))
     _task(c)
-    return compared(
+    return contrastive_model(
         c, words, sight, text=(projection("text_projection", words.width, size),),
         image=(projection("visual_projection", sight.width, size),),
     )  # fmt: skip
@@ -251,16 +252,16 @@ def clip_vision_model(c: Config) -> Model:
     """The images of CLIP."""
     sight = clip_sight(c)
     projected = (projection("visual_projection", sight.width, c.size("projection_dim", 512)),)
-    return seen(c, sight, pooled(projected) if c.architecture.endswith("WithProjection") else ())
+    return image_model(c, sight, pooled(projected) if c.architecture.endswith("WithProjection") else ())
 
 
 @whole("siglip_vision_model", "siglip2_vision_model")
 def siglip_vision_model(c: Config) -> Model:
     """The images of SigLIP."""
-    return seen(c, siglip_sight(c))
+    return image_model(c, siglip_sight(c))
 
 
 @whole("align_vision_model")
 def align_vision_model(c: Config) -> Model:
     """The images of ALIGN."""
-    return seen(c, efficientnet_sight(c, top=False))
+    return image_model(c, efficientnet_sight(c, top=False))

@@ -6,7 +6,16 @@ import math
 from collections.abc import Sequence
 
 from roofline.model.config import Config
-from roofline.model.families.blocks.convolutions import Stage, chain, conv, each, pool, residual, squeeze
+from roofline.model.families.blocks.convolutions import (
+    MapStep,
+    chain,
+    conv,
+    everywhere,
+    grouped,
+    pool,
+    residual,
+    squeeze,
+)
 from roofline.model.families.blocks.encoders import at, pooled
 from roofline.model.families.blocks.feed_forward import activation
 from roofline.model.families.blocks.norms import layer_norm
@@ -15,12 +24,12 @@ from roofline.model.families.blocks.sight import (
     Sight,
     classifier,
     head_of,
+    image_model,
     indices,
     pixels,
     same_length,
-    seen,
-    sizes,
     stage_names,
+    stage_sizes,
     stages_out,
 )
 from roofline.model.families.registry import whole
@@ -47,7 +56,7 @@ def network(front: Modules, blocks: Sequence[Block], maps: Sequence[Map], last: 
 def resnet_sight(c: Config) -> Sight:
     """ResNet (arXiv:1512.03385), with the deep stem of RT-DETR's where the type says so."""
     act, wide = activation(c, default="relu"), c.size("embedding_size", 64)
-    depths, widths = sizes(c, "depths"), sizes(c, "hidden_sizes")
+    depths, widths = stage_sizes(c, "depths"), stage_sizes(c, "hidden_sizes")
     same_length(c, "depths", depths, widths)
     deep, basic = c.kind == "rt_detr_resnet", c.text("layer_type", "bottleneck", ("bottleneck", "basic")) == "basic"
     early = c.flag("downsample_in_bottleneck")
@@ -63,7 +72,7 @@ def resnet_sight(c: Config) -> Sight:
         for j in range(depth):
             stride = (2 if i or first else 1) if j == 0 else 1
             half = width // 4
-            steps: tuple[Stage, ...] = (
+            steps: tuple[MapStep, ...] = (
                 (conv("conv1", width, 3, stride, act="relu"), conv("conv2", width))
                 if basic else (
                     conv("conv1", half, 1, stride if early else 1, act="relu"),
@@ -79,7 +88,7 @@ def resnet_sight(c: Config) -> Sight:
     return network(front, blocks, maps)
 
 
-def _shortcut(x: Map, width: int, stride: int, pooled_first: bool = False) -> tuple[Stage, ...]:
+def _shortcut(x: Map, width: int, stride: int, pooled_first: bool = False) -> tuple[MapStep, ...]:
     """A product that fits the input to the output, where they differ; RT-DETR's averages 2 × 2 positions before."""
     if x.channels == width and stride == 1:
         return ()
@@ -92,14 +101,14 @@ def _shortcut(x: Map, width: int, stride: int, pooled_first: bool = False) -> tu
 def resnet(c: Config) -> Model:
     """ResNet (arXiv:1512.03385) and RT-DETR's."""
     task, sight = head_of(c, CLASSIFIES, BACKBONE), resnet_sight(c)
-    return seen(c, sight, classifier(c, sight.width) if task == CLASSIFIES else ())
+    return image_model(c, sight, classifier(c, sight.width) if task == CLASSIFIES else ())
 
 
 @whole("regnet")
 def regnet(c: Config) -> Model:
     """RegNet (arXiv:2003.13678): grouped convolutions, squeeze and excitation in its Y layers."""
     act, group, task = activation(c, default="relu"), c.size("groups_width", 64), head_of(c, CLASSIFIES)
-    depths, widths = sizes(c, "depths"), sizes(c, "hidden_sizes")
+    depths, widths = stage_sizes(c, "depths"), stage_sizes(c, "hidden_sizes")
     same_length(c, "depths", depths, widths)
     excited, first = c.text("layer_type", "y") != "x", c.flag("downsample_in_first_stage", True)
     front, x = chain(image_map(c), conv("stem", c.size("embedding_size", 32), 3, 2, act=act))
@@ -109,7 +118,7 @@ def regnet(c: Config) -> Model:
             stride = (2 if i or first else 1) if j == 0 else 1
             steps = (
                 conv("conv1", width, 1, act=act),
-                conv("conv2", width, 3, stride, groups=max(1, width // group), act=act),
+                grouped(conv("conv2", width, 3, stride, act=act), max(1, width // group)),
                 *((squeeze("se", round(x.channels / 4)),) if excited else ()),
                 conv("conv3", width, 1),
             )
@@ -117,14 +126,14 @@ def regnet(c: Config) -> Model:
             blocks.append(Block(f"stage{i + 1}", modules))
         maps.append(x)
     sight = network(front, blocks, maps)
-    return seen(c, sight, classifier(c, sight.width) if task else ())
+    return image_model(c, sight, classifier(c, sight.width) if task else ())
 
 
 # -- ConvNeXt ------------------------------------------------------------------------------------------------------
 def convnext_sight(c: Config) -> Sight:
     """ConvNeXt (arXiv:2201.03545), v2 with a norm of responses instead of a scale (arXiv:2301.00808)."""
     act, second = activation(c, default="gelu"), c.kind == "convnextv2"
-    depths, widths = sizes(c, "depths"), sizes(c, "hidden_sizes")
+    depths, widths = stage_sizes(c, "depths"), stage_sizes(c, "hidden_sizes")
     same_length(c, "depths", depths, widths)
     c.mark_read("num_stages")
     patch = c.size("patch_size", 4)
@@ -134,12 +143,12 @@ def convnext_sight(c: Config) -> Sight:
     for i, (depth, width) in enumerate(zip(depths, widths, strict=True)):
         if i:
             norm, down = layer_norm("down_norm", x.channels), conv("down", width, 2, 2, bias=True, norm=None, padding=0)
-            modules, x = chain(x, each(norm), down)
+            modules, x = chain(x, everywhere(norm), down)
             blocks.append(Block(f"down{i}", modules))
         inner = 4 * width
         steps = (
-            conv("depthwise", width, 7, groups=0, bias=True),
-            each(
+            grouped(conv("depthwise", width, 7, bias=True)),
+            everywhere(
                 Linear(name="up_proj", inputs=width, outputs=inner, bias=True),
                 Activation(name="act", width=inner, function=act, gated=False),
                 *((Learned(name="response_norm", width=inner, rows=2),) if second else ()),
@@ -165,9 +174,9 @@ def convnext(c: Config) -> Model:
     """ConvNeXt, v2, and DINOv3's."""
     task, sight = head_of(c, CLASSIFIES, BACKBONE), convnext_sight(c)
     if task == BACKBONE:
-        return seen(c, sight, () if c.kind == "dinov3_convnext" else convnext_maps(c, sight))
+        return image_model(c, sight, () if c.kind == "dinov3_convnext" else convnext_maps(c, sight))
     norm = pooled((layer_norm("final_norm", sight.width),))
-    return seen(c, sight, (*norm, *(classifier(c, sight.width) if task else ())))
+    return image_model(c, sight, (*norm, *(classifier(c, sight.width) if task else ())))
 
 
 # -- MobileNet -----------------------------------------------------------------------------------------------------
@@ -193,13 +202,13 @@ def mobilenet_v1(c: Config) -> Model:
     for i, stride in enumerate((1, 2, 1, 2, 1, 2, 1, 1, 1, 1, 1, 2, 1)):
         depth *= 2 if stride == 2 or i == 0 else 1
         pair = (
-            conv("depthwise", x.channels, 3, stride, groups=0, act=act, padding=padding),
+            grouped(conv("depthwise", x.channels, 3, stride, act=act, padding=padding)),
             conv("pointwise", wide(depth), 1, act=act),
         )
         modules, x = chain(x, *pair)
         blocks.append(Block("separable", modules))
     sight = network(front, blocks, [x])
-    return seen(c, sight, classifier(c, x.channels) if task else ())
+    return image_model(c, sight, classifier(c, x.channels) if task else ())
 
 
 @whole("mobilenet_v2")
@@ -219,7 +228,7 @@ def mobilenet_v2(c: Config) -> Model:
     front, x = chain(
         image_map(c), conv("stem", stem, 3, 2, act=act, padding=padding),
         *(() if c.flag("first_layer_is_expansion", True) else (conv("stem_expand", stem, 1, act=act),)),
-        conv("stem_depthwise", stem, 3, groups=0, act=act, padding=padding), conv("stem_reduce", widths[0], 1),
+        grouped(conv("stem_depthwise", stem, 3, act=act, padding=padding)), conv("stem_reduce", widths[0], 1),
     )  # fmt: skip
     blocks, reached = [], 2
     for width, own in zip(widths[1:], (2, 1, 2, 1, 1, 2, 1, 1, 1, 1, 1, 1, 2, 1, 1, 1), strict=True):
@@ -228,7 +237,7 @@ def mobilenet_v2(c: Config) -> Model:
         inner = divisible(round(x.channels * expand), divisor, least)
         steps = (
             conv("expand", inner, 1, act=act),
-            conv("depthwise", inner, 3, stride, groups=0, act=act, padding=padding),
+            grouped(conv("depthwise", inner, 3, stride, act=act, padding=padding)),
             conv("reduce", width, 1),
         )
         same = stride == 1 and x.channels == width
@@ -238,8 +247,8 @@ def mobilenet_v2(c: Config) -> Model:
     modules, y = chain(x, conv("last", last, 1, act=act))
     sight = network(front, [*blocks, Block("last", modules)], [x], y)
     if task == "ForSemanticSegmentation":
-        return seen(c, sight, _deeplab(c, x))
-    return seen(c, sight, classifier(c, last) if task else ())
+        return image_model(c, sight, _deeplab(c, x))
+    return image_model(c, sight, classifier(c, last) if task else ())
 
 
 def _deeplab(c: Config, x: Map) -> Modules:
@@ -258,7 +267,7 @@ def efficientnet(c: Config) -> Model:
     """EfficientNet (arXiv:1905.11946): inverted residuals with squeeze and excitation, scaled in width and depth."""
     sight = efficientnet_sight(c)
     task = head_of(c, CLASSIFIES)
-    return seen(c, sight, classifier(c, c.size("hidden_dim", sight.width)) if task else ())
+    return image_model(c, sight, classifier(c, c.size("hidden_dim", sight.width)) if task else ())
 
 
 def efficientnet_sight(c: Config, top: bool = True) -> Sight:
@@ -267,7 +276,7 @@ def efficientnet_sight(c: Config, top: bool = True) -> Sight:
     width, depth = c.number("width_coefficient", 2.0), c.number("depth_coefficient", 3.1)
     part, odd = c.number("squeeze_expansion_ratio", 0.25), indices(c, "depthwise_padding")
     lists = [
-        sizes(c, key)
+        stage_sizes(c, key)
         for key in ("in_channels", "out_channels", "strides", "kernel_sizes", "expand_ratios", "num_block_repeats")
     ]
     same_length(c, "in_channels", *lists)
@@ -295,7 +304,7 @@ def efficientnet_sight(c: Config, top: bool = True) -> Sight:
             wider, z = chain(x, *grow)
             deep, z = chain(
                 Map(z.channels, y.rows, y.columns),
-                conv("depthwise", inner, kernel, stride, groups=0, act=act, padding=0 if stride == 2 else "same"),
+                grouped(conv("depthwise", inner, kernel, stride, act=act, padding=0 if stride == 2 else "same")),
                 squeeze("se", max(1, int(x.channels * part)), act), conv("project", wide(outputs), 1),
             )  # fmt: skip
             blocks.append(Block("inverted", (*wider, *deep)))
@@ -314,13 +323,13 @@ def pp_lcnet(c: Config) -> Model:
     """PP-LCNet (arXiv:2109.15099): separable convolutions, squeeze and excitation in the last stage."""
     task, sight = head_of(c, CLASSIFIES, BACKBONE), pp_lcnet_sight(c)
     if task != CLASSIFIES:
-        return seen(c, sight)
+        return image_model(c, sight)
     wide, act = c.size("class_expand", 1280), activation(c, default="hardswish")
     last = pooled((
         Convolution(name="last", inputs=sight.width, outputs=wide, kernel=1),
         Activation(name="last_act", width=wide, function=act, gated=False),
     ))  # fmt: skip
-    return seen(c, sight, (*last, *classifier(c, wide)))
+    return image_model(c, sight, (*last, *classifier(c, wide)))
 
 
 LCNET = (
@@ -352,7 +361,7 @@ def pp_lcnet_sight(c: Config) -> Sight:
             kernel, inputs, outputs, stride, excited = entry
             x = Map(wide(inputs), x.rows, x.columns)
             steps = (
-                conv("depthwise", x.channels, kernel, _stride(stride), groups=0, act=act),
+                grouped(conv("depthwise", x.channels, kernel, _stride(stride), act=act)),
                 *((squeeze("se", x.channels // part, "relu", "sigmoid"),) if excited else ()),
                 conv("pointwise", wide(outputs), 1, act=act),
             )
@@ -373,7 +382,7 @@ def _stride(value: object) -> int | tuple[int, int]:
 def poolformer(c: Config) -> Model:
     """PoolFormer (arXiv:2111.11418): pooling in place of attention."""
     act, task = activation(c, default="gelu"), head_of(c, CLASSIFIES)
-    lists = [sizes(c, key, 0) for key in ("depths", "hidden_sizes", "patch_sizes", "strides", "padding")]
+    lists = [stage_sizes(c, key, 0) for key in ("depths", "hidden_sizes", "patch_sizes", "strides", "padding")]
     same_length(c, "depths", *lists)
     scale, times = c.flag("use_layer_scale", True), c.number("mlp_ratio", 4.0)
     c.mark_read("pool_size", "patch_size", "stride", "num_encoder_blocks", "layer_scale_init_value")
@@ -389,19 +398,19 @@ def poolformer(c: Config) -> Model:
             *((Learned(name="ffn_scale", width=width),) if scale else ()),
         )  # fmt: skip
         mixer = (layer_norm("pool_norm", width), *((Learned(name="pool_scale", width=width),) if scale else ()))
-        mixed, fed = residual(x, each(*mixer), name="pool_residual")[0], residual(x, each(*ffn))[0]
+        mixed, fed = residual(x, everywhere(*mixer), name="pool_residual")[0], residual(x, everywhere(*ffn))[0]
         blocks += [Block(f"stage{i + 1}", (*mixed, *fed))] * depth
         maps.append(x)
     sight = network((), blocks, maps)
     norm = at(x.positions, (layer_norm("final_norm", x.channels),))
-    return seen(c, sight, (*norm, *classifier(c, x.channels)) if task else ())
+    return image_model(c, sight, (*norm, *classifier(c, x.channels)) if task else ())
 
 
 # -- HGNet v2 ------------------------------------------------------------------------------------------------------
 def hgnet_sight(c: Config) -> Sight:
     """HGNet v2 (PaddlePaddle, 2023): blocks that gather the maps of all their layers."""
     act, affine = activation(c, default="relu"), c.flag("use_learnable_affine_block")
-    channels, strides = sizes(c, "stem_channels"), sizes(c, "stem_strides")
+    channels, strides = stage_sizes(c, "stem_channels"), stage_sizes(c, "stem_strides")
     keys = (
         "in_channels",
         "mid_channels",
@@ -411,7 +420,7 @@ def hgnet_sight(c: Config) -> Sight:
         "kernel_size",
         "numb_of_layers",
     )
-    lists = [sizes(c, f"stage_{key}") for key in keys]
+    lists = [stage_sizes(c, f"stage_{key}") for key in keys]
     downs, lights = _flags(c, "stage_downsample"), _flags(c, "stage_light_block")
     if len(channels) != 3 or len(strides) != 5:
         raise c.error("stem_channels", "three sizes, with five strides")
@@ -427,18 +436,22 @@ def hgnet_sight(c: Config) -> Sight:
         groups: int = 1,
         active: str = act,
         padding: int | None = None,
-    ) -> Stage:
-        learned = (each(Learned(name=f"{name}_affine", width=1, rows=2, applied=False)),) if affine and active else ()
+    ) -> MapStep:
+        learned = (
+            (everywhere(Learned(name=f"{name}_affine", width=1, rows=2, applied=False)),) if affine and active else ()
+        )
         return lambda x: chain(
             x,
-            conv(
-                name,
-                outputs,
-                kernel,
-                stride,
-                groups=groups,
-                act=active,
-                padding=(kernel - 1) // 2 if padding is None else padding,
+            grouped(
+                conv(
+                    name,
+                    outputs,
+                    kernel,
+                    stride,
+                    act=active,
+                    padding=(kernel - 1) // 2 if padding is None else padding,
+                ),
+                groups,
             ),
             *learned,
         )
@@ -467,14 +480,14 @@ def hgnet_sight(c: Config) -> Sight:
                     if lights[i]
                     else (unit(f"conv{k}", middle, kernel, active="relu"),)
                 )
-                made, y = chain(y, *steps)
-                parts += made
+                built, y = chain(y, *steps)
+                parts += built
             every = Map(x.channels + layers * middle, x.rows, x.columns)
-            made, y = chain(
+            built, y = chain(
                 every, unit("squeeze", outputs // 2, 1, active="relu"), unit("excite", outputs, 1, active="relu")
             )
             end = at(y.positions, (Add(name="residual", width=outputs),)) if j else ()
-            blocks.append(Block(f"stage{i + 1}", (*parts, *made, *end)))
+            blocks.append(Block(f"stage{i + 1}", (*parts, *built, *end)))
             x = y
         maps.append(x)
     return network((*first, *half, *again, *last), blocks, maps)
@@ -492,4 +505,4 @@ def _flags(c: Config, key: str) -> list[int]:
 def hgnet_v2(c: Config) -> Model:
     """HGNet v2."""
     task, sight = head_of(c, CLASSIFIES, BACKBONE), hgnet_sight(c)
-    return seen(c, sight, classifier(c, sight.width) if task == CLASSIFIES else ())
+    return image_model(c, sight, classifier(c, sight.width) if task == CLASSIFIES else ())

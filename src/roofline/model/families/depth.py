@@ -8,7 +8,7 @@ from dataclasses import replace
 from roofline.declared.errors import InputError
 from roofline.model.config import LARGEST_SIZE, Config
 from roofline.model.families.backbones import backbone_of, shown
-from roofline.model.families.blocks.convolutions import chain, conv, each, resized, transposed
+from roofline.model.families.blocks.convolutions import chain, conv, everywhere, resized, transposed
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.feed_forward import activation
 from roofline.model.families.blocks.norms import layer_norm
@@ -16,14 +16,14 @@ from roofline.model.families.blocks.sight import (
     Map,
     Sight,
     head_of,
+    image_model,
     indices,
     not_used,
     patched,
     plain_mlp,
     pooler,
-    seen,
     sees_all,
-    sizes,
+    stage_sizes,
     vision_dims,
     vision_layer,
 )
@@ -49,7 +49,7 @@ def reassembled(c: Config, x: Map, read: Modules = ()) -> tuple[Modules, list[Ma
     """Maps of several sizes from maps of one: a product, then a convolution that enlarges or shrinks it."""
     modules: Modules = ()
     maps: list[Map] = []
-    widths, factors = sizes(c, "neck_hidden_sizes"), factors_of(c)
+    widths, factors = stage_sizes(c, "neck_hidden_sizes"), factors_of(c)
     if len(widths) != len(factors):
         raise c.error("neck_hidden_sizes", "as many entries as reassemble_factors")
     for i, (wide, factor) in enumerate(zip(widths, factors, strict=True)):
@@ -58,9 +58,9 @@ def reassembled(c: Config, x: Map, read: Modules = ()) -> tuple[Modules, list[Ma
             steps.append(transposed(f"map{i}_resize", wide, int(factor), int(factor)))
         elif factor < 1:
             steps.append(conv(f"map{i}_resize", wide, 3, int(1 / factor), bias=True, norm=None))
-        made, y = chain(x, *steps)
+        built, y = chain(x, *steps)
         before = tuple(replace(m, name=f"map{i}_{m.name}") for m in at(x.positions, read))
-        modules, maps = (*modules, *before, *made), [*maps, y]
+        modules, maps = (*modules, *before, *built), [*maps, y]
     return modules, maps
 
 
@@ -81,13 +81,13 @@ def fused(
     for i, x in enumerate(reversed(levels)):
 
         def unit(name: str, over: Map) -> Modules:
-            made, _ = chain(over, *(
+            built, _ = chain(over, *(
                 stage for j in (1, 2) for stage in (
-                    each(Activation(name=f"{name}_act{j}", width=wide, function="relu", gated=False)),
+                    everywhere(Activation(name=f"{name}_act{j}", width=wide, function="relu", gated=False)),
                     conv(f"{name}_conv{j}", wide, 3, bias=bias, norm=layer_norm if norm else None),
                 )
-            ), each(Add(name=f"{name}_residual", width=wide)))  # fmt: skip
-            return made
+            ), everywhere(Add(name=f"{name}_residual", width=wide)))  # fmt: skip
+            return built
 
         y = Map(wide, x.rows, x.columns) if i == 0 else y
         beside = unit(f"fuse{i}_skip", y)
@@ -119,11 +119,11 @@ def depth_anything(c: Config) -> Model:
     c = shown(c, 518, 518)
     sight, _ = backbone_of(c)
     patch = c.size("patch_size", 14)
-    made, maps = reassembled(c, Map(c.size("reassemble_hidden_size", sight.width), sight.rows, sight.columns))
+    built, maps = reassembled(c, Map(c.size("reassemble_hidden_size", sight.width), sight.rows, sight.columns))
     fuse, y = fused(c, maps, doubled=False)
     head = depth_head(y, sight.rows * patch, sight.columns * patch, c.size("head_hidden_size", 32))
     c.mark_read("depth_estimation_type", "max_depth", "head_in_index")
-    return seen(c, replace(sight, blocks=(*sight.blocks, Block("reassemble", made), Block("fuse", fuse))), head)
+    return image_model(c, replace(sight, blocks=(*sight.blocks, Block("reassemble", built), Block("fuse", fuse))), head)
 
 
 @whole("dpt")
@@ -142,7 +142,9 @@ def dpt(c: Config) -> Model:
     if not task:
         c.mark_read("readout_type", "reassemble_factors", "neck_hidden_sizes", "fusion_hidden_size", "head_in_index")
         c.mark_read("use_batch_norm_in_fusion_residual", "add_projection", "use_auxiliary_head", "neck_ignore_stages")
-        return seen(c, sight, pooler(sight.width, c.size("pooler_output_size", None), c.text("pooler_act", "tanh")))
+        return image_model(
+            c, sight, pooler(sight.width, c.size("pooler_output_size", None), c.text("pooler_act", "tanh"))
+        )
     if indices(c, "neck_ignore_stages"):
         raise c.error("neck_ignore_stages", "an empty list, as for a transformer without a ResNet")
     x = Map(sight.width, sight.rows, sight.columns)
@@ -151,21 +153,21 @@ def dpt(c: Config) -> Model:
         Linear(name="read_proj", inputs=2 * x.channels, outputs=x.channels, bias=True, part="other"),
         Activation(name="read_act", width=x.channels, function=act, gated=False),
     ) if projects else ()  # fmt: skip
-    made, maps = reassembled(c, x, read)
+    built, maps = reassembled(c, x, read)
     norm = c.flag("use_batch_norm_in_fusion_residual")
     given = c.get("use_bias_in_fusion_residual")
     c.mark_read("use_bias_in_fusion_residual", "head_in_index", "semantic_classifier_dropout")
     bias = given if isinstance(given, bool) else not norm
     fuse, y = fused(c, maps, doubled=True, bias=bias, norm=norm)
-    blocks = (*sight.blocks, Block("reassemble", made), Block("fuse", fuse))
+    blocks = (*sight.blocks, Block("reassemble", built), Block("fuse", fuse))
     if task == SEGMENTS:
         head = _segments(c, y, "head")
         c.mark_read("add_projection")
         aside = _segments(c, y, "auxiliary") if c.flag("use_auxiliary_head", True) else ()
-        return seen(c, replace(sight, blocks=blocks), (*head, *aside))
+        return image_model(c, replace(sight, blocks=blocks), (*head, *aside))
     extra = chain(y, conv("projection", 256, bias=True, norm=None, act="relu"))[0] if c.flag("add_projection") else ()
     c.mark_read("use_auxiliary_head")
-    return seen(c, replace(sight, blocks=blocks), (*extra, *depth_head(y, 2 * y.rows, 2 * y.columns, 32)))
+    return image_model(c, replace(sight, blocks=blocks), (*extra, *depth_head(y, 2 * y.rows, 2 * y.columns, 32)))
 
 
 def _dpt_sight(c: Config, act: str) -> Sight:

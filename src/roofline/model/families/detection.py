@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from roofline.model.config import MOST_LAYERS, Config
-from roofline.model.families.backbones import backbone_of, frozen, shown
+from roofline.model.families.backbones import backbone_of, frozen_norms, shown
 from roofline.model.families.blocks.convolutions import chain, conv
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.feed_forward import activation, mlp
@@ -17,8 +17,10 @@ from roofline.model.families.blocks.projections import column_product, row_produ
 from roofline.model.families.blocks.sight import (
     Map,
     Sight,
+    Tokens,
     both_sides,
     head_of,
+    image_model,
     indices,
     looks_at,
     over,
@@ -26,13 +28,12 @@ from roofline.model.families.blocks.sight import (
     plain_mlp,
     pooler,
     read_part,
-    seen,
     sees_all,
     vision_dims,
     vision_layer,
 )
 from roofline.model.families.blocks.sizes import Dims
-from roofline.model.families.contrastive import clip_sight, clip_words, compared, projection
+from roofline.model.families.contrastive import clip_sight, clip_words, contrastive_model, projection
 from roofline.model.families.registry import whole
 from roofline.model.heads import labels_of
 from roofline.model.model import Block, Model
@@ -75,12 +76,12 @@ def _detr_front(c: Config, width: int) -> tuple[Sight, list[Block], Map]:
     table = () if c.text("position_embedding_type", "sine") == "sine" else (
         Learned(name="position_embedding", width=width // 2, rows=100, applied=False),
     )  # fmt: skip
-    return frozen(sight), [Block("input", (*product, *at(last.positions, table)))], last
+    return frozen_norms(sight), [Block("input", (*product, *at(last.positions, table)))], last
 
 
 def _detected(c: Config, task: str, sight: Sight, layers: Sequence[Block], head: Modules, queries: int) -> Model:
     """The model: a backbone, layers, and what finds boxes and classes of each query."""
-    model = seen(c, replace(sight, blocks=(*sight.blocks, *layers)), at(queries, head) if task else ())
+    model = image_model(c, replace(sight, blocks=(*sight.blocks, *layers)), at(queries, head) if task else ())
     mark_costs(c)
     return model
 
@@ -209,7 +210,7 @@ def deformable_detr(c: Config) -> Model:
     e, d, queries = detector_dims(c, "encoder"), detector_dims(c, "decoder"), c.size("num_queries", 300)
     count, twice, refined = c.size("num_feature_levels", 4), c.flag("two_stage"), c.flag("with_box_refine")
     sight, maps = backbone_of(shown(c, *USUAL))
-    sight = frozen(sight)
+    sight = frozen_norms(sight)
     width = d.width
     levels, every = levels_of(c, maps if count > 1 else maps[-1:], width, count, bias=True)
     n = sum(x.positions for x in every)
@@ -288,7 +289,7 @@ def rt_detr(c: Config) -> Model:
     task, act = head_of(c, DETECTS), activation(c, "activation_function", "silu")
     wide, width, queries = c.size("encoder_hidden_dim", 256), c.size("d_model", 256), c.size("num_queries", 300)
     sight, maps = backbone_of(c)
-    sight = frozen(sight) if c.flag("freeze_backbone_batch_norms", True) else sight
+    sight = frozen_norms(sight) if c.flag("freeze_backbone_batch_norms", True) else sight
     heads, ffn_act = c.size("encoder_attention_heads", 8), activation(c, "encoder_activation_function", "gelu")
     e = Dims(c.size("encoder_layers", 1, least=0), wide, heads, heads, wide // heads)
     before, count = c.flag("normalize_before"), c.size("num_feature_levels", 3)
@@ -375,14 +376,12 @@ def yolos(c: Config) -> Model:
     block = vision_layer(d.width, sees_all(d, (bias, bias, bias)), plain_mlp(c, d.width, act))
     moved = Block(block.name, (*block.modules, *between))
     stack = [moved] * (d.layers - 1) + [block]
-    sight = patched(
-        c, d, block, registers=count, table=1 + count, layers=stack, after=(layer_norm("final_norm", d.width),)
-    )
+    sight = patched(c, d, stack, Tokens(registers=count, table=1 + count), after=(layer_norm("final_norm", d.width),))
     mark_costs(c)
     if not task:
-        return seen(c, sight, pooler(d.width))
+        return image_model(c, sight, pooler(d.width))
     classes = heads_of("class", d.width, d.width, d.width, labels_of(c) + 1)
-    return seen(c, sight, at(count, (*classes, *heads_of("box", d.width, d.width, d.width, 4))))
+    return image_model(c, sight, at(count, (*classes, *heads_of("box", d.width, d.width, d.width, 4))))
 
 
 @whole("owlvit", "owlv2")
@@ -391,7 +390,7 @@ def owl(c: Config) -> Model:
     text, vision = read_part(c, "text_config"), read_part(shown(c, 768, 768), "vision_config")
     words, sight, size = clip_words(text), clip_sight(vision), c.size("projection_dim", 512)
     task, width, n = head_of(c, DETECTS), sight.width, sight.patches
-    model = compared(
+    model = contrastive_model(
         c, words, sight, text=(projection("text_projection", words.width, size),),
         image=(projection("visual_projection", width, size),),
     )  # fmt: skip
@@ -416,4 +415,4 @@ def frozen_parts(c: Config, sight: Sight) -> Sight:
     """The backbone of a detector, whose BatchNorms are fixed; norms of transformers are not. Marks keys of the loss."""
     mark_costs(c)
     kind = str(read_part(c, "backbone_config").kind) if c.raw.get("backbone_config") else "timm_backbone"
-    return frozen(sight) if kind in ("resnet", "rt_detr_resnet", "timm_backbone") else sight
+    return frozen_norms(sight) if kind in ("resnet", "rt_detr_resnet", "timm_backbone") else sight

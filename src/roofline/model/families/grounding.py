@@ -105,9 +105,9 @@ def grounding_dino(c: Config) -> Model:
         placed = place if i == 0 else again(place)
         end: Modules = ()
         if task:
-            found = boxes if i == 0 or not scores else again(boxes)
+            predicted = boxes if i == 0 or not scores else again(boxes)
             end = (
-                *_seen(queries, (*found, *_named(again(boxes), "last_"))),
+                *_seen(queries, (*predicted, *_named(again(boxes), "last_"))),
                 Linear(name="class", inputs=width, outputs=queries, tied=True, part="other"),
             )
         blocks.append(Block("decoder", (*_seen(queries, placed), *finds, *end)))
@@ -130,15 +130,15 @@ def _finds(c: Config, d: Dims, n: int, queries: int, act: str) -> Modules:
     """A layer of queries: they see one another, the words, then the image."""
     width = d.width
 
-    def seen(*modules: Module, prefix: str = "") -> Modules:
+    def asked(*modules: Module, prefix: str = "") -> Modules:
         return _seen(queries, modules, prefix)
 
     return (
-        *seen(*sees_all(d), Add(name="residual", width=width), layer_norm("norm", width)),
-        *seen(column_product("word_q_proj", width, width, True)),
+        *asked(*sees_all(d), Add(name="residual", width=width), layer_norm("norm", width)),
+        *asked(column_product("word_q_proj", width, width, True)),
         column_product("word_kv_proj", width, 2 * width, True, kv=2 * width, kv_groups=d.heads),
         _words_and(queries, d.heads, d.head_dim, d.head_dim, "word_attention"),
-        *seen(
+        *asked(
             row_product("word_o_proj", width, width, True),
             Add(name="word_residual", width=width),
             layer_norm("word_norm", width),
@@ -149,8 +149,8 @@ def _finds(c: Config, d: Dims, n: int, queries: int, act: str) -> Modules:
                 width, d.heads, c.size("num_feature_levels", 4) * c.size("decoder_n_points", 4), n, "image_"
             )
         ),
-        *seen(Add(name="image_residual", width=width), layer_norm("image_norm", width)),
-        *seen(
+        *asked(Add(name="image_residual", width=width), layer_norm("image_norm", width)),
+        *asked(
             *mlp(width, c.size("decoder_ffn_dim"), act, gated=False, bias=True),
             Add(name="ffn_residual", width=width),
             layer_norm("ffn_norm", width),

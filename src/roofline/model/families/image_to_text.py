@@ -15,18 +15,18 @@ from roofline.model.families.blocks.layers import layer, position_table
 from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.blocks.sight import (
     Sight,
+    image_model,
     over,
     patched,
     plain_mlp,
     read_part,
     refused_head,
-    seen,
     sees_all,
     vision_dims,
     vision_layer,
 )
 from roofline.model.families.blocks.sizes import Dims
-from roofline.model.families.contrastive import bert_words, compared, projection
+from roofline.model.families.contrastive import bert_words, contrastive_model, projection
 from roofline.model.families.registry import WHOLES, whole
 from roofline.model.model import Block, Model, Tower
 from roofline.model.modules import Activation, Add, Embedding, Linear, Modules
@@ -193,7 +193,7 @@ def blip(c: Config) -> Model:
         Linear(name="pooler", inputs=d.width, outputs=d.width, bias=True, part="other"),
         Activation(name="pooler_act", width=d.width, function="tanh", gated=False),
     )))  # fmt: skip
-    return compared(
+    return contrastive_model(
         c,
         replace(words, layers=stack, last=pool.modules),
         sight,
@@ -205,4 +205,4 @@ def blip(c: Config) -> Model:
 @whole("blip_vision_model")
 def blip_vision_model(c: Config) -> Model:
     """The images of BLIP."""
-    return seen(c, blip_sight(c))
+    return image_model(c, blip_sight(c))

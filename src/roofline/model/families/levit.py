@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from roofline.model.config import Config
-from roofline.model.families.blocks.convolutions import Stage, chain, conv
+from roofline.model.families.blocks.convolutions import MapStep, chain, conv
 from roofline.model.families.blocks.encoders import at, pooled
 from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.blocks.projections import column_product, row_product
-from roofline.model.families.blocks.sight import Map, Sight, classifier, head_of, same_length, seen, sizes
+from roofline.model.families.blocks.sight import Map, Sight, classifier, head_of, image_model, same_length, stage_sizes
 from roofline.model.families.convnets import image_map
 from roofline.model.families.registry import whole
 from roofline.model.model import Block, Model
@@ -60,12 +60,12 @@ def levit(c: Config) -> Model:
     """LeViT (arXiv:2104.01136): BatchNorm behind every product, narrow keys, wide values."""
     task = head_of(c, TEACHER, CLASSIFIES)
     keys = ("hidden_sizes", "num_attention_heads", "depths", "key_dim", "mlp_ratio", "attention_ratio")
-    lists = [sizes(c, key, 0) for key in keys]
+    lists = [stage_sizes(c, key, 0) for key in keys]
     same_length(c, "hidden_sizes", *lists)
     widths, kernel, stride = lists[0], c.size("kernel_size", 3), c.size("stride", 2)
     pad = c.size("padding", 1, least=0)
     c.mark_read("patch_size", "down_ops")
-    steps: list[Stage] = [
+    steps: list[MapStep] = [
         conv(f"stem{i}", widths[0] // part, kernel, stride, padding=pad, act="hardswish" if part > 1 else "")
         for i, part in enumerate((8, 4, 2, 1))
     ]
@@ -85,4 +85,4 @@ def levit(c: Config) -> Model:
     head: Modules = ()
     for name in ("classifier", "distillation_classifier")[: 2 if task == TEACHER else bool(task)]:
         head += (*pooled((layer_norm(f"{name}_norm", x.channels),)), *classifier(c, x.channels, name))
-    return seen(c, sight, head)
+    return image_model(c, sight, head)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from roofline.model.config import Config
 from roofline.model.families.backbones import shown
-from roofline.model.families.blocks.convolutions import chain, conv, each, transposed
+from roofline.model.families.blocks.convolutions import chain, conv, everywhere, transposed
 from roofline.model.families.blocks.encoders import at, patch_embedding, pooled
 from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.norms import layer_norm
@@ -15,17 +15,17 @@ from roofline.model.families.blocks.sight import (
     Sight,
     both_sides,
     head_of,
+    image_model,
     indices,
+    inner_width,
     looks_at,
     not_used,
     over,
     pixels,
-    ratio,
     read_part,
     refused_head,
-    seen,
     sees_all,
-    sizes,
+    stage_sizes,
     vision_dims,
 )
 from roofline.model.families.blocks.sizes import Dims
@@ -44,7 +44,7 @@ def sam_sight(c: Config) -> Sight:
     grid, kept = (height // patch, width // patch), (own[0] // patch, own[1] // patch)
     full, window = set(indices(c, "global_attn_indexes")), c.size("window_size", 14, least=0)
     relative, n = c.flag("use_rel_pos", True), grid[0] * grid[1]
-    ffn = mlp(d.width, c.size("mlp_dim", None) or ratio(c, d.width), act, gated=False, bias=True)
+    ffn = mlp(d.width, c.size("mlp_dim", None) or inner_width(c, d.width), act, gated=False, bias=True)
     c.mark_read("mlp_ratio", "num_pos_feats", "scale", "qkv_bias")
     stack = [
         windowed_layer(c, d, grid, 0 if i in full else window, ffn, own=kept, relative=relative)
@@ -64,7 +64,7 @@ def sam_sight(c: Config) -> Sight:
 @whole("sam_vision_model", "sam_hq_vision_model")
 def sam_vision(c: Config) -> Model:
     """The images of SAM and SAM-HQ."""
-    return seen(c, sam_sight(c))
+    return image_model(c, sam_sight(c))
 
 
 def hiera_sight(c: Config) -> Sight:
@@ -73,7 +73,9 @@ def hiera_sight(c: Config) -> Sight:
     padding, pool = both_sides(c, "patch_padding"), both_sides(c, "query_stride")
     wide, act = c.size("hidden_size", 96), activation(c, default="gelu")
     ground = both_sides(c, "window_positional_embedding_background_size")
-    lists = [sizes(c, f"{key}_per_stage") for key in ("blocks", "embed_dim", "num_attention_heads", "window_size")]
+    lists = [
+        stage_sizes(c, f"{key}_per_stage") for key in ("blocks", "embed_dim", "num_attention_heads", "window_size")
+    ]
     full, pools = set(indices(c, "global_attention_blocks")), c.size("num_query_pool_stages", 3, least=0)
     c.mark_read("num_attention_heads")
     rows = (height + 2 * padding[0] - kernel[0]) // stride[0] + 1
@@ -150,7 +152,7 @@ def _pooled_layer(
         if x.channels != out
         else ()
     )
-    ffn = mlp(out, ratio(c, out), act, gated=False, bias=True)
+    ffn = mlp(out, inner_width(c, out), act, gated=False, bias=True)
     return Block(
         "pooled" if pool else "windowed" if window else "full",
         (
@@ -189,13 +191,13 @@ def sam2_sight(c: Config) -> Sight:
 @whole("sam2_hiera_det_model")
 def sam2_hiera(c: Config) -> Model:
     """The Hiera of SAM 2."""
-    return seen(c, hiera_sight(c))
+    return image_model(c, hiera_sight(c))
 
 
 @whole("sam2_vision_model")
 def sam2_vision(c: Config) -> Model:
     """The images of SAM 2."""
-    return seen(c, sam2_sight(c))
+    return image_model(c, sam2_sight(c))
 
 
 # -- masks ---------------------------------------------------------------------------------------------------------
@@ -258,7 +260,7 @@ def mask_head(c: Config, x: Map, masks: int, hypers: int) -> Modules:
     up, y = chain(
         x,
         transposed("up1", width // 4, 2, 2),
-        each(layer_norm("up_norm", width // 4)),
+        everywhere(layer_norm("up_norm", width // 4)),
         transposed("up2", width // 8, 2, 2),
     )
     vectors = tuple(m for i in range(hypers) for m in heads_of(f"mask{i}_", width, width, width, width // 8))
@@ -294,13 +296,13 @@ def sam(c: Config) -> Model:
             *chain(
                 x,
                 transposed("encoder1", width // 4, 2, 2),
-                each(layer_norm("encoder_norm", width // 4)),
+                everywhere(layer_norm("encoder_norm", width // 4)),
                 transposed("encoder2", width // 8, 2, 2),
             )[0],
             *chain(
                 early,
                 transposed("early1", width, 2, 2),
-                each(layer_norm("early_norm", width)),
+                everywhere(layer_norm("early_norm", width)),
                 transposed("early2", width // 8, 2, 2),
             )[0],
             *chain(up, conv("fine1", width // 4, 3, bias=True), conv("fine2", width // 8, 3, bias=True, norm=None))[0],
@@ -311,7 +313,7 @@ def sam(c: Config) -> Model:
         Block("masks", (*more, *mask_head(decoder, x, count, count + better))),
     ]
     c.mark_read("tie_word_embeddings")
-    return seen(c, replace(sight, blocks=(*sight.blocks, *blocks)))
+    return image_model(c, replace(sight, blocks=(*sight.blocks, *blocks)))
 
 
 @whole("sam2", "sam2_video")
@@ -337,4 +339,4 @@ def sam2(c: Config) -> Model:
         Block("prompts", (*prompt, *_image_places(x), _tokens(width, own))), *two_ways(decoder, x, own + points),
         Block("masks", (*mask_head(decoder, x, count, count), *score)),
     ]  # fmt: skip
-    return seen(c, replace(sight, blocks=(*sight.blocks, *blocks)))
+    return image_model(c, replace(sight, blocks=(*sight.blocks, *blocks)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from roofline.model.config import Config
-from roofline.model.families.blocks.convolutions import Stage, chain, conv, each
+from roofline.model.families.blocks.convolutions import MapStep, chain, conv, everywhere
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.feed_forward import activation
 from roofline.model.families.blocks.norms import layer_norm
@@ -16,10 +16,10 @@ from roofline.model.families.blocks.sight import (
     both_sides,
     classifier,
     head_of,
+    image_model,
     pixels,
     same_length,
-    seen,
-    sizes,
+    stage_sizes,
 )
 from roofline.model.families.registry import whole
 from roofline.model.heads import labels_of
@@ -85,14 +85,14 @@ def pyramid_sight(c: Config) -> Sight:
     (height, width), own = pixels(c), both_sides(c, "image_size") if c.has("image_size") else (224, 224)
     ratios = next(key for key in ("sr_ratios", "sequence_reduction_ratios") if c.has(key))
     keys = ("depths", "hidden_sizes", "patch_sizes", "strides", "num_attention_heads", "mlp_ratios", ratios)
-    lists = [sizes(c, key) for key in keys]
+    lists = [stage_sizes(c, key) for key in keys]
     same_length(c, "depths", *lists)
     c.mark_read("num_encoder_blocks", "reshape_last_stage")
     bias, pooled = c.flag("qkv_bias", True), c.flag("linear_attention")
     x, blocks, maps, extra = Map(c.size("num_channels", 3), height, width), [], [], 0
     for i, (depth, wide, patch, stride, heads, times, ratio) in enumerate(zip(*lists, strict=True)):
         last = i + 1 == len(lists[0])
-        step: Stage = (
+        step: MapStep = (
             conv("patch_embedding", wide, stride, patch, bias=True, padding=0) if old
             else conv("patch_embedding", wide, patch, stride, bias=True)
         )  # fmt: skip
@@ -118,7 +118,7 @@ def pyramid_sight(c: Config) -> Sight:
 def pvt(c: Config) -> Model:
     """PVT (arXiv:2102.12122) and PVT v2 (arXiv:2106.13797)."""
     task, sight = head_of(c, CLASSIFIES, "Backbone"), pyramid_sight(c)
-    return seen(c, sight, classifier(c, sight.width) if task == CLASSIFIES else ())
+    return image_model(c, sight, classifier(c, sight.width) if task == CLASSIFIES else ())
 
 
 @whole("segformer")
@@ -127,7 +127,7 @@ def segformer(c: Config) -> Model:
     task, sight = head_of(c, CLASSIFIES, "ForSemanticSegmentation"), pyramid_sight(c)
     wide, first = c.size("decoder_hidden_size", 256), sight.maps[0]
     if task != "ForSemanticSegmentation":
-        return seen(c, sight, classifier(c, sight.width) if task else ())
+        return image_model(c, sight, classifier(c, sight.width) if task else ())
     products = tuple(
         m
         for i, x in enumerate(sight.maps)
@@ -139,7 +139,7 @@ def segformer(c: Config) -> Model:
     fused, _ = chain(
         every, conv("fuse", wide, 1, act="relu"), conv("classifier", labels_of(c), 1, bias=True, norm=None)
     )
-    return seen(c, sight, (*products, *fused))
+    return image_model(c, sight, (*products, *fused))
 
 
 @whole("glpn")
@@ -158,11 +158,11 @@ def glpn(c: Config) -> Model:
                 conv(f"fuse{i}b", wide // 2, bias=True, act="relu"),
                 conv(f"fuse{i}c", 2, bias=True, norm=None, act="sigmoid"),
                 lambda y: ((), Map(wide, y.rows, y.columns)),
-                each(Add(name=f"fuse{i}_sum", width=wide)),
+                everywhere(Add(name=f"fuse{i}_sum", width=wide)),
             )[0]
     top = sight.maps[0]
     end = Map(wide, 4 * top.rows, 4 * top.columns)
     modules += chain(
         end, conv("head1", wide, bias=True, norm=None, act="relu"), conv("head2", 1, bias=True, norm=None)
     )[0]
-    return seen(c, sight, modules if task else ())
+    return image_model(c, sight, modules if task else ())

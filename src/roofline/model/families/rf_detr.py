@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from roofline.model.config import MOST_LAYERS, Config
 from roofline.model.families.backbones import shown
-from roofline.model.families.blocks.convolutions import chain, conv, each
+from roofline.model.families.blocks.convolutions import chain, conv, everywhere
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.layers import layer
@@ -14,16 +14,17 @@ from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.blocks.sight import (
     Map,
     Sight,
+    Tokens,
     both_sides,
     head_of,
+    image_model,
     indices,
+    inner_width,
     not_used,
     over,
     patched,
     pixels,
-    ratio,
     read_part,
-    seen,
     sees_all,
     stages_out,
     vision_dims,
@@ -46,7 +47,7 @@ def windowed_dinov2(c: Config) -> tuple[Sight, int]:
     tokens = (rows // side) * (columns // side) + 1 + registers
     runs = side * side
     n, bias = tokens * runs, c.flag("qkv_bias", True)
-    inner, gated = ratio(c, d.width), c.flag("use_swiglu_ffn")
+    inner, gated = inner_width(c, d.width), c.flag("use_swiglu_ffn")
     wide = (inner * 2 // 3 + 7) // 8 * 8
     ffn = mlp(d.width, wide, "silu", bias=True) if gated else mlp(d.width, inner, act, gated=False, bias=True)
 
@@ -56,9 +57,12 @@ def windowed_dinov2(c: Config) -> tuple[Sight, int]:
         return over(n, vision_layer(d.width, inside, ffn, scale=True, name="windowed" if i in alone else "full"))
 
     sight = patched(
-        c, d, block(0), registers=registers, masks=int(c.flag("use_mask_token", True)),
-        layers=[block(i) for i in range(d.layers)], after=(layer_norm("final_norm", d.width),),
-    )  # fmt: skip
+        c,
+        d,
+        [block(i) for i in range(d.layers)],
+        Tokens(registers=registers, masks=int(c.flag("use_mask_token", True))),
+        after=(layer_norm("final_norm", d.width),),
+    )
     names = ["stem", *(f"stage{i + 1}" for i in range(d.layers))]
     return sight, len(stages_out(c, names))
 
@@ -76,10 +80,10 @@ def rf_detr(c: Config) -> Model:
     first, y = chain(x, conv("project1", 2 * inner, 1, act=act))
     y = Map(inner, y.rows, y.columns)
     for i in range(blocks_of):
-        made, _ = chain(y, conv(f"rep{i}a", inner, act=act), conv(f"rep{i}b", inner, act=act))
-        first += made
+        built, _ = chain(y, conv(f"rep{i}a", inner, act=act), conv(f"rep{i}b", inner, act=act))
+        first += built
     gathered = Map((2 + blocks_of) * inner, y.rows, y.columns)
-    last, y = chain(gathered, conv("project2", width, 1, act=act), each(layer_norm("project_norm", width)))
+    last, y = chain(gathered, conv("project2", width, 1, act=act), everywhere(layer_norm("project_norm", width)))
     n, labels = y.positions, labels_of(c)
     boxes = heads_of("box", width, width, width, 4)
     proposes: Modules = (
@@ -123,4 +127,4 @@ def rf_detr(c: Config) -> Model:
     c.mark_read(
         "mask_downsample_ratio", "mask_point_sample_ratio", "intermediate_size", "segmentation_head_activation_function"
     )
-    return seen(c, replace(sight, blocks=(*sight.blocks, *blocks)), at(queries, head) if task else ())
+    return image_model(c, replace(sight, blocks=(*sight.blocks, *blocks)), at(queries, head) if task else ())

@@ -7,20 +7,21 @@ from dataclasses import replace
 from roofline.declared.errors import InputError, nearest
 from roofline.model.config import Config
 from roofline.model.families.backbones import RESNETS, backbone_of, shown, timm_resnet
-from roofline.model.families.blocks.convolutions import Stage, chain, conv, pool, transposed
+from roofline.model.families.blocks.convolutions import MapStep, chain, conv, grouped, pool, transposed
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.blocks.sight import (
     Map,
     Sight,
+    Tokens,
     classifier,
     head_of,
+    image_model,
+    inner_width,
     patched,
-    ratio,
-    seen,
     sees_all,
-    sizes,
+    stage_sizes,
     vision_dims,
     vision_layer,
 )
@@ -43,8 +44,8 @@ def _predicts(c: Config, sight: Sight, act: str, queries: int) -> Modules:
         *heads_of("mask", width, width, width, width, act=act),
     ))  # fmt: skip
     for i in range(count):
-        made, x = chain(x, transposed(f"up{i}", width, 2, 2), conv(f"up{i}_depthwise", width, 3, groups=0))
-        modules += made
+        built, x = chain(x, transposed(f"up{i}", width, 2, 2), grouped(conv(f"up{i}_depthwise", width, 3)))
+        modules += built
     return (*modules, *at(queries, (Linear(name="masks", inputs=width, outputs=x.positions, tied=True, part="other"),)))
 
 
@@ -60,11 +61,11 @@ def eomt(c: Config) -> Model:
     if c.kind == "eomt_dinov3":
         sight = dinov3_sight(c, norm=False, masks=0)
     else:
-        inner, gated = ratio(c, d.width), c.flag("use_swiglu_ffn")
+        inner, gated = inner_width(c, d.width), c.flag("use_swiglu_ffn")
         wide = (inner * 2 // 3 + 7) // 8 * 8
         ffn = mlp(d.width, wide, "silu", bias=True) if gated else mlp(d.width, inner, act, gated=False, bias=True)
         block = vision_layer(d.width, sees_all(d), ffn, scale=True)
-        sight = patched(c, d, block, registers=c.size("num_register_tokens", 4, least=0), table=0)
+        sight = patched(c, d, block, Tokens(registers=c.size("num_register_tokens", 4, least=0), table=0))
     n = sight.positions
     first, last = sight.blocks[: len(sight.blocks) - late], sight.blocks[len(sight.blocks) - late :]
     table = Block("queries", (Learned(name="queries", width=d.width, rows=queries, applied=False),))
@@ -77,7 +78,7 @@ def eomt(c: Config) -> Model:
         "train_num_points", "oversample_ratio", "importance_sample_ratio", "no_object_weight", "layerscale_value"
     )
     c.mark_read("class_weight", "mask_weight", "dice_weight", "num_queries")
-    return seen(c, replace(sight, blocks=tuple(blocks)), predicts)
+    return image_model(c, replace(sight, blocks=tuple(blocks)), predicts)
 
 
 # -- UperNet -------------------------------------------------------------------------------------------------------
@@ -87,7 +88,7 @@ def upernet(c: Config) -> Model:
     head_of(c, "ForSemanticSegmentation")
     c = shown(c, 512, 512)
     sight, maps = backbone_of(c)
-    wide, scales = c.size("hidden_size", 512), sizes(c, "pool_scales")
+    wide, scales = c.size("hidden_size", 512), stage_sizes(c, "pool_scales")
     last = maps[-1]
     modules: Modules = ()
     for i, scale in enumerate(scales):
@@ -107,14 +108,14 @@ def upernet(c: Config) -> Model:
         inner, count = c.size("auxiliary_channels", 256), c.size("auxiliary_num_convs", 1, least=0)
         given = c.size("auxiliary_in_channels", None) or maps[min(2, len(maps) - 1)].channels
         beside = Map(given, maps[min(2, len(maps) - 1)].rows, maps[min(2, len(maps) - 1)].columns)
-        steps: list[Stage] = [conv(f"auxiliary{i}", inner, act="relu") for i in range(count)]
+        steps: list[MapStep] = [conv(f"auxiliary{i}", inner, act="relu") for i in range(count)]
         inside, y = chain(beside, *steps)
         both = Map(y.channels + given, y.rows, y.columns)
         more = chain(both, conv("auxiliary_cat", inner, act="relu"))[0] if c.flag("auxiliary_concat_input") else ()
         end = Map(inner if count or more else given, y.rows, y.columns)
         aside = (*inside, *more, *chain(end, conv("auxiliary_classifier", labels_of(c), 1, bias=True, norm=None))[0])
     c.mark_read("loss_ignore_index", "backbone_config", "hidden_size")
-    return seen(c, sight, (*modules, *aside))
+    return image_model(c, sight, (*modules, *aside))
 
 
 # -- others --------------------------------------------------------------------------------------------------------
@@ -140,14 +141,14 @@ def timm_wrapper(c: Config) -> Model:
     head = classifier(c, sight.width)
     if labels is not None:
         head = tuple(replace(m, outputs=labels) if isinstance(m, Linear) else m for m in head) if labels else ()
-    return seen(c, sight, head if task else ())
+    return image_model(c, sight, head if task else ())
 
 
 @whole("superpoint")
 def superpoint(c: Config) -> Model:
     """SuperPoint (arXiv:1712.07629): places and descriptors of points, from one network."""
     head_of(c, "ForKeypointDetection")
-    widths, wide = sizes(c, "encoder_hidden_sizes"), c.size("decoder_hidden_size", 256)
+    widths, wide = stage_sizes(c, "encoder_hidden_sizes"), c.size("decoder_hidden_size", 256)
     image = image_map(c, 480)
     x, blocks = Map(1, image.rows, image.columns), []
     for i, width in enumerate(widths):
@@ -165,4 +166,4 @@ def superpoint(c: Config) -> Model:
             conv(f"{name}2", outputs, 1, bias=True, norm=None),
         )[0]
     c.mark_read("keypoint_threshold", "max_keypoints", "nms_radius", "border_removal_distance")
-    return seen(c, Sight((), tuple(blocks), x.channels, x.rows, x.columns, maps=(x,)), heads)
+    return image_model(c, Sight((), tuple(blocks), x.channels, x.rows, x.columns, maps=(x,)), heads)

@@ -14,14 +14,14 @@ from roofline.model.families.blocks.sight import (
     both_sides,
     classifier,
     head_of,
+    image_model,
+    inner_width,
     over,
     pixels,
-    ratio,
     same_length,
-    seen,
     sees_all,
-    sizes,
     stage_names,
+    stage_sizes,
     stages_out,
 )
 from roofline.model.families.blocks.sizes import Dims
@@ -39,7 +39,7 @@ def swin_sight(c: Config, *, second: bool = False, clamped: bool = True, masks: 
     window is no larger than the grid; otherwise the grid is padded.
     """
     (height, width), patch, own = pixels(c), both_sides(c, "patch_size"), both_sides(c, IMAGE)
-    depths, heads, wide = sizes(c, "depths", least=0), sizes(c, "num_heads"), c.size("embed_dim")
+    depths, heads, wide = stage_sizes(c, "depths", least=0), stage_sizes(c, "num_heads"), c.size("embed_dim")
     same_length(c, "num_heads", depths, heads)
     act, bias, window = activation(c, default="gelu"), c.flag("qkv_bias", True), c.size("window_size")
     c.mark_read("pretrained_window_sizes", "encoder_stride", "hidden_size", "num_layers", "path_norm")
@@ -60,7 +60,7 @@ def swin_sight(c: Config, *, second: bool = False, clamped: bool = True, masks: 
         mixer = _second(d, side, bias) if second else _first(d, window, bias)
         runs = -(-x.rows // side) * -(-x.columns // side)
         inside = at(side * side, (m for m in mixer if m.positions is None), runs)
-        ffn = mlp(d.width, ratio(c, d.width), act, gated=False, bias=True)
+        ffn = mlp(d.width, inner_width(c, d.width), act, gated=False, bias=True)
         apart = tuple(m for m in mixer if m.positions is not None)
         block = layer(
             f"stage{i + 1}", d.width, (*apart, *inside), ffn, norm=layer_norm, before=not second, after=second
@@ -114,17 +114,17 @@ def swin(c: Config) -> Model:
     second = c.kind == "swinv2"
     sight = swin_sight(c, second=second, clamped=second or task != "Backbone", masks=int(task == MASKED))
     if task == "Backbone":
-        return seen(c, sight, () if second else (*swin_last_norm(sight), *map_norms(c, sight)))
+        return image_model(c, sight, () if second else (*swin_last_norm(sight), *map_norms(c, sight)))
     norm = () if c.kind == "donut-swin" else swin_last_norm(sight)
     if task == MASKED:
         outputs = c.size("encoder_stride", 32) ** 2 * c.size("num_channels", 3)
         decoder = Linear(name="decoder", inputs=sight.width, outputs=outputs, bias=True, part="head")
-        return seen(c, sight, (*norm, *at(sight.positions, (decoder,))))
-    return seen(c, sight, (*norm, *(classifier(c, sight.width) if task else ())))
+        return image_model(c, sight, (*norm, *at(sight.positions, (decoder,))))
+    return image_model(c, sight, (*norm, *(classifier(c, sight.width) if task else ())))
 
 
 @whole("maskformer-swin")
 def maskformer_swin(c: Config) -> Model:
     """The Swin of MaskFormer: norms of the maps of all stages."""
     task, sight = head_of(c, "Backbone"), swin_sight(c, clamped=False)
-    return seen(c, sight, (*swin_last_norm(sight), *(map_norms(c, sight, every=True) if task else ())))
+    return image_model(c, sight, (*swin_last_norm(sight), *(map_norms(c, sight, every=True) if task else ())))

@@ -12,10 +12,13 @@ from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.blocks.sight import (
     IMAGE,
     Sight,
+    Tokens,
     both_sides,
     classifier,
     head_of,
+    image_model,
     indices,
+    inner_width,
     looks_at,
     not_used,
     over,
@@ -23,8 +26,6 @@ from roofline.model.families.blocks.sight import (
     pixels,
     plain_mlp,
     pooler,
-    ratio,
-    seen,
     sees_all,
     tubes_of,
     vision_dims,
@@ -53,7 +54,7 @@ def plain_sight(c: Config, **patches: int) -> Sight:
     """ViT (arXiv:2010.11929): norms before sublayers and a last one, learned positions."""
     d, act = vision_dims(c), activation(c, default="gelu")
     block = vision_layer(d.width, sees_all(d, _qkv(c)), plain_mlp(c, d.width, act))
-    return patched(c, d, block, after=(layer_norm("final_norm", d.width),), **patches)
+    return patched(c, d, block, Tokens(**patches), after=(layer_norm("final_norm", d.width),))
 
 
 @whole("vit")
@@ -63,7 +64,9 @@ def plain_vit(c: Config) -> Model:
     sight = plain_sight(c, masks=int(task == MASKED))
     c.mark_read("encoder_stride")
     end = pooler(sight.width, c.size("pooler_output_size", None), c.text("pooler_act", "tanh"))
-    return seen(c, sight, {CLASSIFIES: classifier(c, sight.width), MASKED: _pixel_decoder(c, sight)}.get(task, end))
+    return image_model(
+        c, sight, {CLASSIFIES: classifier(c, sight.width), MASKED: _pixel_decoder(c, sight)}.get(task, end)
+    )
 
 
 @whole("deit")
@@ -75,7 +78,7 @@ def deit(c: Config) -> Model:
     head = {CLASSIFIES: classifier(c, sight.width), MASKED: _pixel_decoder(c, sight)}.get(task, end)
     if task.endswith("Teacher"):
         head = (*classifier(c, sight.width), *classifier(c, sight.width, "distillation_classifier"))
-    return seen(c, sight, head)
+    return image_model(c, sight, head)
 
 
 @whole("vit_msn")
@@ -83,7 +86,7 @@ def vit_msn(c: Config) -> Model:
     """ViT of masked siamese networks (arXiv:2204.07141)."""
     task = head_of(c, CLASSIFIES)
     sight = plain_sight(c, masks=0)
-    return seen(c, sight, classifier(c, sight.width) if task else ())
+    return image_model(c, sight, classifier(c, sight.width) if task else ())
 
 
 @whole("ijepa")
@@ -92,28 +95,30 @@ def ijepa(c: Config) -> Model:
     task = head_of(c, CLASSIFIES)
     sight = plain_sight(c, classes=0)
     c.mark_read("pooler_output_size", "pooler_act")
-    return seen(c, sight, classifier(c, sight.width) if task else ())
+    return image_model(c, sight, classifier(c, sight.width) if task else ())
 
 
 # -- DINO ----------------------------------------------------------------------------------------------------------
 def dinov2_sight(c: Config) -> Sight:
     """DINOv2 (arXiv:2304.07193), with registers (arXiv:2309.16588) where its type says so."""
     d, act = vision_dims(c), activation(c, default="gelu")
-    inner, registers = ratio(c, d.width), c.size("num_register_tokens", 0, least=0)
+    inner, registers = inner_width(c, d.width), c.size("num_register_tokens", 0, least=0)
     gated = c.flag("use_swiglu_ffn")
     wide = (inner * 2 // 3 + 7) // 8 * 8
     ffn = mlp(d.width, wide, "silu", bias=True) if gated else mlp(d.width, inner, act, gated=False, bias=True)
     block = vision_layer(d.width, sees_all(d, _qkv(c)), ffn, scale=True)
     masks = int(c.flag("use_mask_token", True))
     c.mark_read("layerscale_value", "apply_layernorm", "reshape_hidden_states", "interpolate_antialias")
-    return patched(c, d, block, registers=registers, masks=masks, after=(layer_norm("final_norm", d.width),))
+    return patched(c, d, block, Tokens(registers=registers, masks=masks), after=(layer_norm("final_norm", d.width),))
 
 
 @whole("dinov2", "dinov2_with_registers")
 def dinov2(c: Config) -> Model:
     """DINOv2: the classifier reads the class token beside the mean of all patches."""
     sight = dinov2_sight(c)
-    return seen(c, sight, classifier(c, 2 * sight.width) if head_of(c, CLASSIFIES, "Backbone") == CLASSIFIES else ())
+    return image_model(
+        c, sight, classifier(c, 2 * sight.width) if head_of(c, CLASSIFIES, "Backbone") == CLASSIFIES else ()
+    )
 
 
 def dinov3_sight(c: Config, norm: bool = True, masks: int = 1) -> Sight:
@@ -128,14 +133,14 @@ def dinov3_sight(c: Config, norm: bool = True, masks: int = 1) -> Sight:
     registers = c.size("num_register_tokens", 0, least=0)
     after = (layer_norm("final_norm", d.width),) if norm else ()
     block = vision_layer(d.width, mixer, ffn, scale=True)
-    return patched(c, d, block, registers=registers, masks=masks, table=-1, after=after)
+    return patched(c, d, block, Tokens(registers=registers, masks=masks, table=-1), after=after)
 
 
 @whole("dinov3_vit")
 def dinov3_vit(c: Config) -> Model:
     """DINOv3's vision transformer."""
     head_of(c, "Backbone")
-    return seen(c, dinov3_sight(c))
+    return image_model(c, dinov3_sight(c))
 
 
 # -- BEiT ----------------------------------------------------------------------------------------------------------
@@ -150,11 +155,13 @@ def beit_sight(c: Config, norm: bool) -> Sight:
     block = vision_layer(d.width, mixer, plain_mlp(c, d.width, act), scale=c.number("layer_scale_init_value", 0.1) > 0)
     c.mark_read("use_mean_pooling")
     return patched(
-        c, d, block, masks=int(c.flag("use_mask_token")),
-        table=None if c.flag("use_absolute_position_embeddings") else -1,
+        c,
+        d,
+        block,
+        Tokens(masks=int(c.flag("use_mask_token")), table=None if c.flag("use_absolute_position_embeddings") else -1),
         before=table if c.flag("use_shared_relative_position_bias") else (),
         after=(layer_norm("final_norm", d.width),) if norm else (),
-    )  # fmt: skip
+    )
 
 
 @whole("beit", "data2vec-vision")
@@ -169,8 +176,8 @@ def beit(c: Config) -> Model:
     if task == MASKED:
         words = Linear(name="lm_head", inputs=sight.width, outputs=c.size("vocab_size"), bias=True, part="head")
         norm = at(sight.positions, (layer_norm("head_norm", sight.width),))
-        return seen(c, sight, (*norm, *at(sight.patches, (words,))))
-    return seen(c, sight, classifier(c, sight.width) if task else ())
+        return image_model(c, sight, (*norm, *at(sight.patches, (words,))))
+    return image_model(c, sight, classifier(c, sight.width) if task else ())
 
 
 # -- others of one resolution --------------------------------------------------------------------------------------
@@ -184,9 +191,9 @@ def mlcd(c: Config) -> Model:
         layer_norm("pre_norm", d.width),
         Learned(name="class_rotation", width=d.width // d.heads // 2, applied=False),
     )
-    sight = patched(c, d, block, table=-1, bias=False, before=before)
+    sight = patched(c, d, block, Tokens(table=-1, bias=False), before=before)
     c.mark_read("num_key_value_groups", "spatial_merge_size")
-    return seen(c, sight, pooled((layer_norm("post_norm", d.width),)))
+    return image_model(c, sight, pooled((layer_norm("post_norm", d.width),)))
 
 
 @whole("pixio")
@@ -194,15 +201,15 @@ def pixio(c: Config) -> Model:
     """Pixio (arXiv:2512.15715): several class tokens."""
     d, act = vision_dims(c), activation(c, default="gelu")
     ffn = (
-        mlp(d.width, ratio(c, d.width), act, gated=False, bias=True)
+        mlp(d.width, inner_width(c, d.width), act, gated=False, bias=True)
         if c.has("mlp_ratio")
         else plain_mlp(c, d.width, act)
     )
     block = vision_layer(d.width, sees_all(d, _qkv(c)), ffn)
     c.mark_read("apply_layernorm", "reshape_hidden_states")
-    sight = patched(c, d, block, classes=c.size("n_cls_tokens", 8), after=(layer_norm("final_norm", d.width),))
+    sight = patched(c, d, block, Tokens(classes=c.size("n_cls_tokens", 8)), after=(layer_norm("final_norm", d.width),))
     maps = at(sight.patches, (layer_norm("map_norm", d.width),)) if head_of(c, "Backbone") else ()
-    return seen(c, sight, maps)
+    return image_model(c, sight, maps)
 
 
 # -- windows of attention ------------------------------------------------------------------------------------------
@@ -238,7 +245,7 @@ def vitdet(c: Config) -> Model:
     own, trained = both_sides(c, IMAGE), both_sides(c, "pretrain_image_size", 224)
     grid = (height // patch[0], width // patch[1])
     windowed, convolved = set(indices(c, "window_block_indices")), set(indices(c, "residual_block_indices"))
-    ffn = mlp(d.width, ratio(c, d.width), act, gated=False, bias=True)
+    ffn = mlp(d.width, inner_width(c, d.width), act, gated=False, bias=True)
     relative, window = c.flag("use_relative_position_embeddings"), c.size("window_size", 0, least=0)
     head_of(c, "Backbone")
 
@@ -264,10 +271,13 @@ def vitdet(c: Config) -> Model:
     places = (trained[0] // patch[0]) * (trained[1] // patch[1]) + 1
     table = (Learned(name="position_embedding", width=d.width, rows=places),)
     sight = patched(
-        c, d, block(0), classes=0, table=-1, layers=[block(i) for i in range(d.layers)],
+        c,
+        d,
+        [block(i) for i in range(d.layers)],
+        Tokens(classes=0, table=-1),
         before=table if c.flag("use_absolute_position_embeddings", True) else (),
-    )  # fmt: skip
-    return seen(c, sight)
+    )
+    return image_model(c, sight)
 
 
 # -- videos --------------------------------------------------------------------------------------------------------
@@ -280,9 +290,9 @@ def videomae(c: Config) -> Model:
     c.mark_read("decoder_num_attention_heads", "decoder_hidden_size", "decoder_num_hidden_layers", "norm_pix_loss")
     c.mark_read("decoder_intermediate_size")
     last = (layer_norm("final_norm", d.width),)
-    sight = patched(c, d, block, classes=0, table=-1, tubes=tubes_of(c), after=() if mean else last)
+    sight = patched(c, d, block, Tokens(classes=0, table=-1), tubes=tubes_of(c), after=() if mean else last)
     norm = pooled((layer_norm("pooled_norm", d.width),)) if mean else ()
-    return seen(c, sight, (*norm, *classifier(c, d.width)) if task else ())
+    return image_model(c, sight, (*norm, *classifier(c, d.width)) if task else ())
 
 
 @whole("vivit")
@@ -293,7 +303,7 @@ def vivit(c: Config) -> Model:
     sight = patched(c, d, block, tubes=tubes_of(c), after=(layer_norm("final_norm", d.width),))
     task = head_of(c, "ForVideoClassification")
     c.mark_read("video_size", "pooler_output_size", "pooler_act")
-    return seen(c, sight, classifier(c, d.width) if task else pooler(d.width))
+    return image_model(c, sight, classifier(c, d.width) if task else pooler(d.width))
 
 
 @whole("vjepa2")
@@ -309,9 +319,14 @@ def vjepa2(c: Config) -> Model:
 
     tubes = tubes_of(c, "frames_per_clip")
     sight = patched(
-        c, d, of(d, ratio(c, d.width)), classes=0, table=-1, size="crop_size", tubes=tubes,
+        c,
+        d,
+        of(d, inner_width(c, d.width)),
+        Tokens(classes=0, table=-1),
+        size="crop_size",
+        tubes=tubes,
         after=(layer_norm("final_norm", d.width),),
-    )  # fmt: skip
+    )
     n, heads = sight.patches, c.size("pred_num_attention_heads")
     width = c.size("pred_hidden_size")
     p = Dims(c.size("pred_num_hidden_layers", most=MOST_LAYERS), width, heads, heads, width // heads)
@@ -320,14 +335,14 @@ def vjepa2(c: Config) -> Model:
             Linear(name="predictor_in", inputs=d.width, outputs=width, bias=True),
             Learned(name="mask_tokens", width=width, rows=c.size("pred_num_mask_tokens", 10), applied=False),
         ))),
-        *[over(2 * n, replace(of(p, ratio(c, width, "pred_mlp_ratio")), name="predictor"))] * p.layers,
+        *[over(2 * n, replace(of(p, inner_width(c, width, "pred_mlp_ratio")), name="predictor"))] * p.layers,
         Block("predictor out", (
             *at(2 * n, (layer_norm("predictor_norm", width),)),
             *at(n, (Linear(name="predictor_out", inputs=width, outputs=d.width, bias=True),)),
         )),
     ]  # fmt: skip
     if not task:
-        return seen(c, replace(sight, blocks=(*sight.blocks, *predictor)))
+        return image_model(c, replace(sight, blocks=(*sight.blocks, *predictor)))
     unused = [replace(b, modules=not_used(b.modules)) for b in predictor]
     ffn = mlp(d.width, 4 * d.width, act, gated=False, bias=True)
     pools = replace(over(n, vision_layer(d.width, sees_all(d), ffn)), name="pooler")
@@ -339,7 +354,7 @@ def vjepa2(c: Config) -> Model:
     )  # fmt: skip
     end = over(1, Block("pooled", last))
     blocks = (*sight.blocks, *unused, *[pools] * c.size("num_pooler_layers", 3, least=0), end)
-    return seen(c, replace(sight, blocks=blocks), classifier(c, d.width))
+    return image_model(c, replace(sight, blocks=blocks), classifier(c, d.width))
 
 
 @whole("timesformer")
@@ -373,4 +388,4 @@ def timesformer(c: Config) -> Model:
     blocks = (*[over(total, block)] * d.layers, last)
     task = head_of(c, "ForVideoClassification")
     sight = Sight(front, blocks, d.width, n, 1, total - n)
-    return seen(c, sight, classifier(c, d.width) if task else ())
+    return image_model(c, sight, classifier(c, d.width) if task else ())

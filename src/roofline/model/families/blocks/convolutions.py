@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TypeAlias
 
 from roofline.model.families.blocks.encoders import at, pooled
@@ -11,7 +12,7 @@ from roofline.model.families.blocks.sight import Map
 from roofline.model.model import Block
 from roofline.model.modules import Activation, Add, Convolution, Gate, Modules
 
-Stage: TypeAlias = Callable[[Map], tuple[Modules, Map]]
+MapStep: TypeAlias = Callable[[Map], tuple[Modules, Map]]
 """A step of a network: the feature map that it reads → its modules, and the map that it gives."""
 
 
@@ -28,9 +29,9 @@ def strided(size: int, kernel: int, stride: int, padding: int | None = None, dil
 
 def conv(
     name: str, outputs: int, kernel: int | tuple[int, int] = 3, stride: int | tuple[int, int] = 1, *, act: str = "",
-    groups: int = 1, bias: bool = False, norm: MakeNorm | None = layer_norm, padding: int | str | None = None,
-) -> Stage:  # fmt: skip
-    """A convolution, BatchNorm and an activation; `groups` 0 for one group of each channel.
+    bias: bool = False, norm: MakeNorm | None = layer_norm, padding: int | str | None = None,
+) -> MapStep:  # fmt: skip
+    """A convolution, BatchNorm and an activation.
 
     `padding`: positions added at each side, half of the kernel unless given; "same" for as many outputs as positions
     over the stride, rounded up; "valid" for none.
@@ -47,8 +48,8 @@ def conv(
         y = Map(outputs, side(x.rows, high, down), side(x.columns, wide, right))
         modules: Modules = (
             Convolution(
-                name=name, inputs=x.channels, outputs=outputs, kernel=high * wide, groups=groups or x.channels,
-                stride=down * right, bias=bias,
+                name=name, inputs=x.channels, outputs=outputs, kernel=high * wide, stride=down * right,
+                bias=bias,
             ),
         )  # fmt: skip
         modules += (norm(f"{name}_norm", outputs),) if norm else ()
@@ -58,7 +59,19 @@ def conv(
     return step
 
 
-def transposed(name: str, outputs: int, kernel: int, stride: int, *, bias: bool = True) -> Stage:
+def grouped(step: MapStep, groups: int = 0) -> MapStep:
+    """The convolutions of a step in groups of channels; 0 for one group of each channel."""
+
+    def apart(x: Map) -> tuple[Modules, Map]:
+        modules, y = step(x)
+        return tuple(
+            replace(m, groups=groups or x.channels) if isinstance(m, Convolution) else m for m in modules
+        ), y  # fmt: skip
+
+    return apart
+
+
+def transposed(name: str, outputs: int, kernel: int, stride: int, *, bias: bool = True) -> MapStep:
     """A transposed convolution whose kernel is its stride: every position becomes `stride` × `stride`."""
 
     def step(x: Map) -> tuple[Modules, Map]:
@@ -72,7 +85,7 @@ def transposed(name: str, outputs: int, kernel: int, stride: int, *, bias: bool 
     return step
 
 
-def pool(kernel: int, stride: int, padding: int | None = None, *, up: bool = False) -> Stage:
+def pool(kernel: int, stride: int, padding: int | None = None, *, up: bool = False) -> MapStep:
     """Pooling, which has no weights; `up`: the last incomplete window counts."""
 
     def side(size: int) -> int:
@@ -82,17 +95,17 @@ def pool(kernel: int, stride: int, padding: int | None = None, *, up: bool = Fal
     return lambda x: ((), Map(x.channels, side(x.rows), side(x.columns)))
 
 
-def resized(rows: int, columns: int) -> Stage:
+def resized(rows: int, columns: int) -> MapStep:
     """The map interpolated to another size."""
     return lambda x: ((), Map(x.channels, rows, columns))
 
 
-def each(*modules: object) -> Stage:
+def everywhere(*modules: object) -> MapStep:
     """Modules at every position that leave the map as it is."""
     return lambda x: (at(x.positions, modules), x)  # type: ignore[arg-type]
 
 
-def squeeze(name: str, inner: int, act: str = "relu", gate: str = "sigmoid", *, bias: bool = True) -> Stage:
+def squeeze(name: str, inner: int, act: str = "relu", gate: str = "sigmoid", *, bias: bool = True) -> MapStep:
     """Squeeze and excitation (arXiv:1709.01507): a gate for each channel from the mean of the map."""
 
     def step(x: Map) -> tuple[Modules, Map]:
@@ -108,17 +121,17 @@ def squeeze(name: str, inner: int, act: str = "relu", gate: str = "sigmoid", *, 
     return step
 
 
-def chain(x: Map, *steps: Stage) -> tuple[Modules, Map]:
+def chain(x: Map, *steps: MapStep) -> tuple[Modules, Map]:
     """Steps one after another."""
     modules: list[Modules] = []
     for step in steps:
-        made, x = step(x)
-        modules.append(made)
+        inside, x = step(x)
+        modules.append(inside)
     return tuple(m for each in modules for m in each), x
 
 
 def residual(
-    x: Map, *steps: Stage, shortcut: Iterable[Stage] = (), act: str = "", name: str = "residual"
+    x: Map, *steps: MapStep, shortcut: Iterable[MapStep] = (), act: str = "", name: str = "residual"
 ) -> tuple[Modules, Map]:
     """Steps whose output is added to their input, or to that of a `shortcut`; then an activation."""
     inside, y = chain(x, *steps)

@@ -38,7 +38,7 @@ def pixels(c: Config, key: str = IMAGE, default: int | None = None) -> tuple[int
     return c.inputs.height or own[0], c.inputs.width or own[1]
 
 
-def sizes(c: Config, key: str, least: int = 1) -> list[int]:
+def stage_sizes(c: Config, key: str, least: int = 1) -> list[int]:
     """A list of sizes, one for each stage."""
     value = c.value(key)[1]
     if not isinstance(value, (list, tuple)) or not value or len(value) > MOST_LAYERS:
@@ -52,7 +52,7 @@ def sizes(c: Config, key: str, least: int = 1) -> list[int]:
 def indices(c: Config, key: str) -> list[int]:
     """A list of indices, which may be empty or missing."""
     c.mark_read(key)
-    return sizes(c, key, least=0) if c.get(key) else []
+    return stage_sizes(c, key, least=0) if c.get(key) else []
 
 
 def same_length(c: Config, key: str, *others: Sequence[int]) -> None:
@@ -149,7 +149,7 @@ def tubes_of(c: Config, frames: str = "num_frames") -> Tubes:
     own, tube = c.size(frames), c.value("tubelet_size", 2)[1]
     now = c.inputs.frames or own
     if isinstance(tube, (list, tuple)):
-        depth, *patch = sizes(c, "tubelet_size")
+        depth, *patch = stage_sizes(c, "tubelet_size")
         if len(patch) != 2:
             raise c.error("tubelet_size", "frames, height and width of a patch")
         return Tubes((now, own), depth, (patch[0], patch[1]))
@@ -164,7 +164,7 @@ def over(positions: int, block: Block, name: str = "") -> Block:
     )
 
 
-def seen(c: Config, sight: Sight, head: Modules = ()) -> Model:
+def image_model(c: Config, sight: Sight, head: Modules = ()) -> Model:
     """The model of images whose layers are those of `sight`, with a head."""
     return encoder(
         c, sight.width, sight.blocks, embedding=sight.front, head=head, positions=sight.positions
@@ -236,7 +236,7 @@ def looks_at(
     )  # fmt: skip
 
 
-def scaled(name: str, modules: Modules, width: int, learned: bool = True) -> Modules:
+def layer_scaled(name: str, modules: Modules, width: int, learned: bool = True) -> Modules:
     """The modules with a learned scale of their outputs (LayerScale, arXiv:2103.17239)."""
     return (*modules, Learned(name=name, width=width)) if learned else modules
 
@@ -246,7 +246,11 @@ def vision_layer(
 ) -> Block:
     """A layer of a vision transformer: norms before attention and feed-forward; `scale`: a LayerScale after each."""
     return layer(
-        name, width, scaled("attn_scale", mixer, width, scale), scaled("ffn_scale", ffn, width, scale), norm=norm
+        name,
+        width,
+        layer_scaled("attn_scale", mixer, width, scale),
+        layer_scaled("ffn_scale", ffn, width, scale),
+        norm=norm,
     )
 
 
@@ -256,29 +260,43 @@ def vision_dims(c: Config, layers: str = "num_hidden_layers", width: str = "hidd
     return Dims(c.size(layers, most=MOST_LAYERS), wide, heads, heads, max(1, wide // heads))
 
 
-def ratio(c: Config, width: int, key: str = "mlp_ratio", default: float = 4.0) -> int:
+def inner_width(c: Config, width: int, key: str = "mlp_ratio", default: float = 4.0) -> int:
     """Width of a feed-forward network that is a multiple of the stream's."""
     return int(width * float(c.number(key, default)))
 
 
-def patched(
-    c: Config, d: Dims, block: Block, *, classes: int = 1, registers: int = 0, masks: int = 0, table: int | None = None,
-    before: Modules = (), after: Modules = (), bias: bool = True, layers: Sequence[Block] | None = None,
-    size: str = IMAGE, tubes: Tubes | None = None,
-) -> Sight:  # fmt: skip
-    """A vision transformer (arXiv:2010.11929): patches, `classes` class tokens and registers, equal layers.
+@dataclass(frozen=True)
+class Tokens:
+    """Tokens beside the patches of an image, and learned positions.
 
-    `masks`: learned vectors for masked patches, which a step does not use. `table`: rows of the position table beside
-    those of the patches of the config's own image, as many as class tokens unless given; −1 for no table. `before`
-    and `after`: norms in front of the layers and behind them. `size`: key of the size of an image. `tubes`: patches of
-    a video that last several frames, below one another in the grid.
+    `classes`: class tokens; `registers`: others that take part; `masks`: learned vectors for masked patches, which a
+    step does not use. `table`: rows of the position table beside those of the patches of the config's own image, as
+    many as class tokens unless given; −1 for no table. `bias`: whether the product of patches has one.
+    """
+
+    classes: int = 1
+    registers: int = 0
+    masks: int = 0
+    table: int | None = None
+    bias: bool = True
+
+
+def patched(
+    c: Config, d: Dims, layers: Block | Sequence[Block], tokens: Tokens = Tokens(), *, before: Modules = (),
+    after: Modules = (), size: str = IMAGE, tubes: Tubes | None = None,
+) -> Sight:  # fmt: skip
+    """A vision transformer (arXiv:2010.11929): patches, tokens beside them, layers, one or each of them.
+
+    `before` and `after`: norms in front of the layers and behind them. `size`: key of the size of an image. `tubes`:
+    patches of a video that last several frames, below one another in the grid.
     """
     (height, width), (high, wide) = pixels(c, size), tubes.patch if tubes else both_sides(c, "patch_size")
     own = both_sides(c, size) if c.has(size) else (height, width)
     (frames, own_frames), tube = (tubes.frames, tubes.depth) if tubes else ((1, 1), 1)
     rows, columns = frames // tube * (height // high), width // wide
-    extra, kept = classes + registers, own_frames // tube * (own[0] // high) * (own[1] // wide)
-    places = kept + (classes if table is None else table)
+    extra, kept = tokens.classes + tokens.registers, own_frames // tube * (own[0] // high) * (own[1] // wide)
+    masks, table, bias = tokens.masks, tokens.table, tokens.bias
+    places = kept + (tokens.classes if table is None else table)
     learned = (
         Learned(name="class_token", width=d.width, rows=extra, applied=False),
         Learned(name="mask_token", width=d.width, rows=masks, applied=False, idle=True),
@@ -302,7 +320,7 @@ def patched(
             ),
         ),
     )
-    stack = [over(n, b) for b in (layers or [block] * d.layers)]
+    stack = [over(n, b) for b in ([layers] * d.layers if isinstance(layers, Block) else layers)]
     end = [Block("norm", at(n, after))] if after else []
     return Sight(front, (*stack, *end), d.width, rows, columns, extra)
 
