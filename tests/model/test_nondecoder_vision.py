@@ -34,7 +34,7 @@ def test_parameters_and_flops_are_those_of_the_real_class(case: dict[str, Any]) 
 
 
 @pytest.mark.parametrize(
-    "config, parameters",
+    ("config", "parameters"),
     [  # figures of torchvision's table of models
         (VIT, 86_567_656),
         ({**VIT, "hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096},
@@ -103,7 +103,7 @@ def test_maps_of_convolutions() -> None:
 
 
 @pytest.mark.parametrize(
-    "config, said",
+    ("config", "said"),
     [
         ({"model_type": "timm_wrapper", "architecture": "tresnet_l"}, "a network of timm that is covered"),
         ({**VIT, "architectures": ["ViTForSomething"]}, "a class that is covered"),

@@ -12,7 +12,7 @@ from roofline.model.families.blocks.layers import layer, position_table
 from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.blocks.sight import (
     Sight,
-    Tokens,
+    TokensBeside,
     classifier,
     image_model,
     looks_at,
@@ -79,7 +79,7 @@ def clip_sight(c: Config, act: str = "quick_gelu") -> Sight:
     """CLIP's images: a norm in front of the layers, and one of the class token behind them."""
     d = vision_dims(c)
     block = vision_layer(d.width, sees_all(d), plain_mlp(c, d.width, activation(c, default=act)))
-    sight = patched(c, d, block, Tokens(bias=False), before=(layer_norm("pre_norm", d.width),))
+    sight = patched(c, d, block, TokensBeside(bias=False), before=(layer_norm("pre_norm", d.width),))
     return replace(sight, blocks=(*sight.blocks, Block("norm", pooled((layer_norm("post_norm", d.width),)))))
 
 
@@ -91,7 +91,7 @@ def siglip_sight(c: Config) -> Sight:
     if c.kind == "siglip2_vision_model":
         sight = _given_patches(c, d, block)
     else:
-        sight = patched(c, d, block, Tokens(classes=0), after=(layer_norm("final_norm", d.width),))
+        sight = patched(c, d, block, TokensBeside(classes=0), after=(layer_norm("final_norm", d.width),))
     if not c.flag("vision_use_head", True):
         return sight
     head = over(1, Block("pooled", (

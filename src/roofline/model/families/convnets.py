@@ -11,7 +11,7 @@ from roofline.model.families.blocks.convolutions import (
     chain,
     conv,
     everywhere,
-    grouped,
+    in_groups,
     pool,
     residual,
     squeeze,
@@ -106,7 +106,7 @@ def resnet(c: Config) -> Model:
 
 @whole("regnet")
 def regnet(c: Config) -> Model:
-    """RegNet (arXiv:2003.13678): grouped convolutions, squeeze and excitation in its Y layers."""
+    """RegNet (arXiv:2003.13678): in_groups convolutions, squeeze and excitation in its Y layers."""
     act, group, task = activation(c, default="relu"), c.size("groups_width", 64), head_of(c, CLASSIFIES)
     depths, widths = stage_sizes(c, "depths"), stage_sizes(c, "hidden_sizes")
     same_length(c, "depths", depths, widths)
@@ -118,7 +118,7 @@ def regnet(c: Config) -> Model:
             stride = (2 if i or first else 1) if j == 0 else 1
             steps = (
                 conv("conv1", width, 1, act=act),
-                grouped(conv("conv2", width, 3, stride, act=act), max(1, width // group)),
+                in_groups(conv("conv2", width, 3, stride, act=act), max(1, width // group)),
                 *((squeeze("se", round(x.channels / 4)),) if excited else ()),
                 conv("conv3", width, 1),
             )
@@ -147,7 +147,7 @@ def convnext_sight(c: Config) -> Sight:
             blocks.append(Block(f"down{i}", modules))
         inner = 4 * width
         steps = (
-            grouped(conv("depthwise", width, 7, bias=True)),
+            in_groups(conv("depthwise", width, 7, bias=True)),
             everywhere(
                 Linear(name="up_proj", inputs=width, outputs=inner, bias=True),
                 Activation(name="act", width=inner, function=act, gated=False),
@@ -202,7 +202,7 @@ def mobilenet_v1(c: Config) -> Model:
     for i, stride in enumerate((1, 2, 1, 2, 1, 2, 1, 1, 1, 1, 1, 2, 1)):
         depth *= 2 if stride == 2 or i == 0 else 1
         pair = (
-            grouped(conv("depthwise", x.channels, 3, stride, act=act, padding=padding)),
+            in_groups(conv("depthwise", x.channels, 3, stride, act=act, padding=padding)),
             conv("pointwise", wide(depth), 1, act=act),
         )
         modules, x = chain(x, *pair)
@@ -228,7 +228,7 @@ def mobilenet_v2(c: Config) -> Model:
     front, x = chain(
         image_map(c), conv("stem", stem, 3, 2, act=act, padding=padding),
         *(() if c.flag("first_layer_is_expansion", True) else (conv("stem_expand", stem, 1, act=act),)),
-        grouped(conv("stem_depthwise", stem, 3, act=act, padding=padding)), conv("stem_reduce", widths[0], 1),
+        in_groups(conv("stem_depthwise", stem, 3, act=act, padding=padding)), conv("stem_reduce", widths[0], 1),
     )  # fmt: skip
     blocks, reached = [], 2
     for width, own in zip(widths[1:], (2, 1, 2, 1, 1, 2, 1, 1, 1, 1, 1, 1, 2, 1, 1, 1), strict=True):
@@ -237,7 +237,7 @@ def mobilenet_v2(c: Config) -> Model:
         inner = divisible(round(x.channels * expand), divisor, least)
         steps = (
             conv("expand", inner, 1, act=act),
-            grouped(conv("depthwise", inner, 3, stride, act=act, padding=padding)),
+            in_groups(conv("depthwise", inner, 3, stride, act=act, padding=padding)),
             conv("reduce", width, 1),
         )
         same = stride == 1 and x.channels == width
@@ -304,7 +304,7 @@ def efficientnet_sight(c: Config, top: bool = True) -> Sight:
             wider, z = chain(x, *grow)
             deep, z = chain(
                 Map(z.channels, y.rows, y.columns),
-                grouped(conv("depthwise", inner, kernel, stride, act=act, padding=0 if stride == 2 else "same")),
+                in_groups(conv("depthwise", inner, kernel, stride, act=act, padding=0 if stride == 2 else "same")),
                 squeeze("se", max(1, int(x.channels * part)), act), conv("project", wide(outputs), 1),
             )  # fmt: skip
             blocks.append(Block("inverted", (*wider, *deep)))
@@ -361,7 +361,7 @@ def pp_lcnet_sight(c: Config) -> Sight:
             kernel, inputs, outputs, stride, excited = entry
             x = Map(wide(inputs), x.rows, x.columns)
             steps = (
-                grouped(conv("depthwise", x.channels, kernel, _stride(stride), act=act)),
+                in_groups(conv("depthwise", x.channels, kernel, _stride(stride), act=act)),
                 *((squeeze("se", x.channels // part, "relu", "sigmoid"),) if excited else ()),
                 conv("pointwise", wide(outputs), 1, act=act),
             )
@@ -442,7 +442,7 @@ def hgnet_sight(c: Config) -> Sight:
         )
         return lambda x: chain(
             x,
-            grouped(
+            in_groups(
                 conv(
                     name,
                     outputs,

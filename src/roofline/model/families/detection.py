@@ -17,7 +17,7 @@ from roofline.model.families.blocks.projections import column_product, row_produ
 from roofline.model.families.blocks.sight import (
     Map,
     Sight,
-    Tokens,
+    TokensBeside,
     both_sides,
     head_of,
     image_model,
@@ -376,7 +376,9 @@ def yolos(c: Config) -> Model:
     block = vision_layer(d.width, sees_all(d, (bias, bias, bias)), plain_mlp(c, d.width, act))
     moved = Block(block.name, (*block.modules, *between))
     stack = [moved] * (d.layers - 1) + [block]
-    sight = patched(c, d, stack, Tokens(registers=count, table=1 + count), after=(layer_norm("final_norm", d.width),))
+    sight = patched(
+        c, d, stack, TokensBeside(registers=count, table=1 + count), after=(layer_norm("final_norm", d.width),)
+    )
     mark_costs(c)
     if not task:
         return image_model(c, sight, pooler(d.width))

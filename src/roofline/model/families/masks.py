@@ -231,7 +231,7 @@ def prompts(c: Config, count: int, table: bool) -> Modules:
 
 
 def two_ways(c: Config, x: Map, tokens: int) -> list[Block]:
-    """Tokens and image attend to each other (arXiv:2304.02643, appendix A)."""
+    """TokensBeside and image attend to each other (arXiv:2304.02643, appendix A)."""
     width, heads, act = c.size("hidden_size", 256), c.size("num_attention_heads", 8), activation(c, default="relu")
     layers, n = c.size("num_hidden_layers", 2), x.positions
     half = width // c.size("attention_downsample_rate", 2)

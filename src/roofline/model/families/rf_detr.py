@@ -14,7 +14,7 @@ from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.blocks.sight import (
     Map,
     Sight,
-    Tokens,
+    TokensBeside,
     both_sides,
     head_of,
     image_model,
@@ -60,7 +60,7 @@ def windowed_dinov2(c: Config) -> tuple[Sight, int]:
         c,
         d,
         [block(i) for i in range(d.layers)],
-        Tokens(registers=registers, masks=int(c.flag("use_mask_token", True))),
+        TokensBeside(registers=registers, masks=int(c.flag("use_mask_token", True))),
         after=(layer_norm("final_norm", d.width),),
     )
     names = ["stem", *(f"stage{i + 1}" for i in range(d.layers))]

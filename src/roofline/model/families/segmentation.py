@@ -7,14 +7,14 @@ from dataclasses import replace
 from roofline.declared.errors import InputError, nearest
 from roofline.model.config import Config
 from roofline.model.families.backbones import RESNETS, backbone_of, shown, timm_resnet
-from roofline.model.families.blocks.convolutions import MapStep, chain, conv, grouped, pool, transposed
+from roofline.model.families.blocks.convolutions import MapStep, chain, conv, in_groups, pool, transposed
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.blocks.sight import (
     Map,
     Sight,
-    Tokens,
+    TokensBeside,
     classifier,
     head_of,
     image_model,
@@ -44,7 +44,7 @@ def _predicts(c: Config, sight: Sight, act: str, queries: int) -> Modules:
         *heads_of("mask", width, width, width, width, act=act),
     ))  # fmt: skip
     for i in range(count):
-        built, x = chain(x, transposed(f"up{i}", width, 2, 2), grouped(conv(f"up{i}_depthwise", width, 3)))
+        built, x = chain(x, transposed(f"up{i}", width, 2, 2), in_groups(conv(f"up{i}_depthwise", width, 3)))
         modules += built
     return (*modules, *at(queries, (Linear(name="masks", inputs=width, outputs=x.positions, tied=True, part="other"),)))
 
@@ -65,7 +65,7 @@ def eomt(c: Config) -> Model:
         wide = (inner * 2 // 3 + 7) // 8 * 8
         ffn = mlp(d.width, wide, "silu", bias=True) if gated else mlp(d.width, inner, act, gated=False, bias=True)
         block = vision_layer(d.width, sees_all(d), ffn, scale=True)
-        sight = patched(c, d, block, Tokens(registers=c.size("num_register_tokens", 4, least=0), table=0))
+        sight = patched(c, d, block, TokensBeside(registers=c.size("num_register_tokens", 4, least=0), table=0))
     n = sight.positions
     first, last = sight.blocks[: len(sight.blocks) - late], sight.blocks[len(sight.blocks) - late :]
     table = Block("queries", (Learned(name="queries", width=d.width, rows=queries, applied=False),))

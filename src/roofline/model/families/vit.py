@@ -12,7 +12,7 @@ from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.blocks.sight import (
     IMAGE,
     Sight,
-    Tokens,
+    TokensBeside,
     both_sides,
     classifier,
     head_of,
@@ -54,7 +54,7 @@ def plain_sight(c: Config, **patches: int) -> Sight:
     """ViT (arXiv:2010.11929): norms before sublayers and a last one, learned positions."""
     d, act = vision_dims(c), activation(c, default="gelu")
     block = vision_layer(d.width, sees_all(d, _qkv(c)), plain_mlp(c, d.width, act))
-    return patched(c, d, block, Tokens(**patches), after=(layer_norm("final_norm", d.width),))
+    return patched(c, d, block, TokensBeside(**patches), after=(layer_norm("final_norm", d.width),))
 
 
 @whole("vit")
@@ -109,7 +109,9 @@ def dinov2_sight(c: Config) -> Sight:
     block = vision_layer(d.width, sees_all(d, _qkv(c)), ffn, scale=True)
     masks = int(c.flag("use_mask_token", True))
     c.mark_read("layerscale_value", "apply_layernorm", "reshape_hidden_states", "interpolate_antialias")
-    return patched(c, d, block, Tokens(registers=registers, masks=masks), after=(layer_norm("final_norm", d.width),))
+    return patched(
+        c, d, block, TokensBeside(registers=registers, masks=masks), after=(layer_norm("final_norm", d.width),)
+    )
 
 
 @whole("dinov2", "dinov2_with_registers")
@@ -133,7 +135,7 @@ def dinov3_sight(c: Config, norm: bool = True, masks: int = 1) -> Sight:
     registers = c.size("num_register_tokens", 0, least=0)
     after = (layer_norm("final_norm", d.width),) if norm else ()
     block = vision_layer(d.width, mixer, ffn, scale=True)
-    return patched(c, d, block, Tokens(registers=registers, masks=masks, table=-1), after=after)
+    return patched(c, d, block, TokensBeside(registers=registers, masks=masks, table=-1), after=after)
 
 
 @whole("dinov3_vit")
@@ -158,7 +160,9 @@ def beit_sight(c: Config, norm: bool) -> Sight:
         c,
         d,
         block,
-        Tokens(masks=int(c.flag("use_mask_token")), table=None if c.flag("use_absolute_position_embeddings") else -1),
+        TokensBeside(
+            masks=int(c.flag("use_mask_token")), table=None if c.flag("use_absolute_position_embeddings") else -1
+        ),
         before=table if c.flag("use_shared_relative_position_bias") else (),
         after=(layer_norm("final_norm", d.width),) if norm else (),
     )
@@ -191,7 +195,7 @@ def mlcd(c: Config) -> Model:
         layer_norm("pre_norm", d.width),
         Learned(name="class_rotation", width=d.width // d.heads // 2, applied=False),
     )
-    sight = patched(c, d, block, Tokens(table=-1, bias=False), before=before)
+    sight = patched(c, d, block, TokensBeside(table=-1, bias=False), before=before)
     c.mark_read("num_key_value_groups", "spatial_merge_size")
     return image_model(c, sight, pooled((layer_norm("post_norm", d.width),)))
 
@@ -207,7 +211,9 @@ def pixio(c: Config) -> Model:
     )
     block = vision_layer(d.width, sees_all(d, _qkv(c)), ffn)
     c.mark_read("apply_layernorm", "reshape_hidden_states")
-    sight = patched(c, d, block, Tokens(classes=c.size("n_cls_tokens", 8)), after=(layer_norm("final_norm", d.width),))
+    sight = patched(
+        c, d, block, TokensBeside(classes=c.size("n_cls_tokens", 8)), after=(layer_norm("final_norm", d.width),)
+    )
     maps = at(sight.patches, (layer_norm("map_norm", d.width),)) if head_of(c, "Backbone") else ()
     return image_model(c, sight, maps)
 
@@ -274,7 +280,7 @@ def vitdet(c: Config) -> Model:
         c,
         d,
         [block(i) for i in range(d.layers)],
-        Tokens(classes=0, table=-1),
+        TokensBeside(classes=0, table=-1),
         before=table if c.flag("use_absolute_position_embeddings", True) else (),
     )
     return image_model(c, sight)
@@ -290,7 +296,7 @@ def videomae(c: Config) -> Model:
     c.mark_read("decoder_num_attention_heads", "decoder_hidden_size", "decoder_num_hidden_layers", "norm_pix_loss")
     c.mark_read("decoder_intermediate_size")
     last = (layer_norm("final_norm", d.width),)
-    sight = patched(c, d, block, Tokens(classes=0, table=-1), tubes=tubes_of(c), after=() if mean else last)
+    sight = patched(c, d, block, TokensBeside(classes=0, table=-1), tubes=tubes_of(c), after=() if mean else last)
     norm = pooled((layer_norm("pooled_norm", d.width),)) if mean else ()
     return image_model(c, sight, (*norm, *classifier(c, d.width)) if task else ())
 
@@ -322,7 +328,7 @@ def vjepa2(c: Config) -> Model:
         c,
         d,
         of(d, inner_width(c, d.width)),
-        Tokens(classes=0, table=-1),
+        TokensBeside(classes=0, table=-1),
         size="crop_size",
         tubes=tubes,
         after=(layer_norm("final_norm", d.width),),

@@ -59,7 +59,7 @@ def conv(
     return step
 
 
-def grouped(step: MapStep, groups: int = 0) -> MapStep:
+def in_groups(step: MapStep, groups: int = 0) -> MapStep:
     """The convolutions of a step in groups of channels; 0 for one group of each channel."""
 
     def apart(x: Map) -> tuple[Modules, Map]:

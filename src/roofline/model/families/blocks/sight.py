@@ -266,8 +266,8 @@ def inner_width(c: Config, width: int, key: str = "mlp_ratio", default: float = 
 
 
 @dataclass(frozen=True)
-class Tokens:
-    """Tokens beside the patches of an image, and learned positions.
+class TokensBeside:
+    """TokensBeside beside the patches of an image, and learned positions.
 
     `classes`: class tokens; `registers`: others that take part; `masks`: learned vectors for masked patches, which a
     step does not use. `table`: rows of the position table beside those of the patches of the config's own image, as
@@ -282,7 +282,7 @@ class Tokens:
 
 
 def patched(
-    c: Config, d: Dims, layers: Block | Sequence[Block], tokens: Tokens = Tokens(), *, before: Modules = (),
+    c: Config, d: Dims, layers: Block | Sequence[Block], tokens: TokensBeside = TokensBeside(), *, before: Modules = (),
     after: Modules = (), size: str = IMAGE, tubes: Tubes | None = None,
 ) -> Sight:  # fmt: skip
     """A vision transformer (arXiv:2010.11929): patches, tokens beside them, layers, one or each of them.
