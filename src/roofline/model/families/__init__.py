@@ -25,6 +25,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     detection,
     diffusion,
     encoders,
+    florence,
     gemma,
     glm5_next,
     gpt,

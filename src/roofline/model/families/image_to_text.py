@@ -50,7 +50,7 @@ def writes(
     )  # fmt: skip
 
 
-def attends(d: Dims, ffn: Modules, source: int, fixed: int, *, stream: str, before: bool = False) -> Block:
+def attends(d: Dims, ffn: Modules, source: int, fixed: int | None, *, stream: str, before: bool = False) -> Block:
     """A decoder's layer: its own tokens, the encoder's output, a feed-forward network."""
     own = layer("decoder", d.width, attention(d, rotary=0, bias=True), norm=layer_norm, before=before, after=not before)
     cross = (
@@ -126,12 +126,12 @@ def _bart_sizes(d: Config) -> Dims:
     return Dims(d.size("decoder_layers", most=MOST_LAYERS), width, heads, heads, width // heads)
 
 
-def _bart_decoder(c: Config, d: Config, encoder: Tower, source: int, *, before: bool, table: bool, norm: bool) -> Model:
+def bart_decoder(c: Config, d: Config, encoder: Tower, source: int, *, before: bool, table: bool, norm: bool) -> Model:
     """BART's decoder: two rows of the position table that no position uses."""
     sizes, vocab = _bart_sizes(d), d.size("vocab_size", most=2**28)
     act, tied = activation(d, "activation_function", "gelu"), d.flag("tie_word_embeddings", True)
     ffn = mlp(sizes.width, d.size("decoder_ffn_dim"), act, gated=False, bias=True)
-    block = attends(sizes, ffn, source, encoder.positions or 1, stream="source", before=before)
+    block = attends(sizes, ffn, source, encoder.positions, stream="source", before=before)
     tables: Modules = (
         Embedding(name="embedding", rows=vocab, width=sizes.width, shared=tied),
         *((position_table(d, sizes.width, 2),) if table else ()),
@@ -149,11 +149,11 @@ def _bart_decoder(c: Config, d: Config, encoder: Tower, source: int, *, before: 
 
 def _trocr_decoder(c: Config, d: Config, encoder: Tower, source: int) -> Model:
     learned, norm = d.flag("use_learned_position_embeddings", True), d.flag("layernorm_embedding", True)
-    return _bart_decoder(c, d, encoder, source, before=False, table=learned, norm=norm)
+    return bart_decoder(c, d, encoder, source, before=False, table=learned, norm=norm)
 
 
 def _mbart_decoder(c: Config, d: Config, encoder: Tower, source: int) -> Model:
-    return _bart_decoder(c, d, encoder, source, before=True, table=True, norm=True)
+    return bart_decoder(c, d, encoder, source, before=True, table=True, norm=True)
 
 
 # -- BLIP ----------------------------------------------------------------------------------------------------------
