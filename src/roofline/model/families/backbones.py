@@ -7,6 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from roofline.declared.errors import InputError, nearest
+from roofline.declared.trees import JsonValue
 from roofline.model.config import Config
 from roofline.model.families.blocks.sight import Map, Sight, read_part, stage_names, stages_out
 from roofline.model.families.convnets import convnext_maps, convnext_sight, hgnet_sight, pp_lcnet_sight, resnet_sight
@@ -88,7 +89,12 @@ def timm_resnet(c: Config, name: str) -> Sight:
     """A ResNet of timm, by its name."""
     kind, depths = RESNETS[name]
     widths = [64, 128, 256, 512] if kind == "basic" else [256, 512, 1024, 2048]
-    built = {"model_type": "resnet", "layer_type": kind, "depths": list(depths), "hidden_sizes": widths}
+    built: dict[str, JsonValue] = {
+        "model_type": "resnet",
+        "layer_type": kind,
+        "depths": list(depths),
+        "hidden_sizes": widths,
+    }
     return resnet_sight(Config({**built, "num_channels": c.size("num_channels", 3)}, c.path, c).of_kind("resnet"))
 
 

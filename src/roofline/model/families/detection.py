@@ -376,9 +376,8 @@ def yolos(c: Config) -> Model:
     block = vision_layer(d.width, sees_all(d, (bias, bias, bias)), plain_mlp(c, d.width, act))
     moved = Block(block.name, (*block.modules, *between))
     stack = [moved] * (d.layers - 1) + [block]
-    sight = patched(
-        c, d, stack, TokensBeside(registers=count, table=1 + count), after=(layer_norm("final_norm", d.width),)
-    )
+    last = (layer_norm("final_norm", d.width),)
+    sight = patched(c, d, stack, TokensBeside(registers=count, table=1 + count), after=last)
     mark_costs(c)
     if not task:
         return image_model(c, sight, pooler(d.width))

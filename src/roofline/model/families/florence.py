@@ -33,7 +33,11 @@ from roofline.model.modules import Add, Attention, Embedding, Learned, Linear, M
 
 def davit_sight(c: Config) -> Sight:
     """DaViT (arXiv:2204.03645): attention in windows, then between groups of channels."""
-    act, bias, window = activation(c, "activation_function", "gelu"), c.flag("qkv_bias", True), c.size("window_size", 12)
+    act, bias, window = (
+        activation(c, "activation_function", "gelu"),
+        c.flag("qkv_bias", True),
+        c.size("window_size", 12),
+    )
     keys = ("embed_dim", "depths", "num_heads", "num_groups", "patch_size", "patch_stride", "patch_padding")
     lists = [stage_sizes(c, key, 0) for key in keys]
     before = c.value("patch_prenorm")[1]

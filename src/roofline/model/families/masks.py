@@ -44,7 +44,8 @@ def sam_sight(c: Config) -> Sight:
     grid, kept = (height // patch, width // patch), (own[0] // patch, own[1] // patch)
     full, window = set(indices(c, "global_attn_indexes")), c.size("window_size", 14, least=0)
     relative, n = c.flag("use_rel_pos", True), grid[0] * grid[1]
-    ffn = mlp(d.width, c.size("mlp_dim", None) or inner_width(c, d.width), act, gated=False, bias=True)
+    inner: int | None = c.size("mlp_dim", None)
+    ffn = mlp(d.width, inner or inner_width(c, d.width), act, gated=False, bias=True)
     c.mark_read("mlp_ratio", "num_pos_feats", "scale", "qkv_bias")
     stack = [
         windowed_layer(c, d, grid, 0 if i in full else window, ffn, own=kept, relative=relative)

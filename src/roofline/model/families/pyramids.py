@@ -41,7 +41,8 @@ class Shrunk:
 def _attends(x: Map, heads: int, shrunk: Shrunk, extra: int = 0) -> Modules:
     """Attention of all positions to a smaller map."""
     wide, n = x.channels, x.positions + extra
-    small, keys = (), n
+    small: Modules = ()
+    keys = n
     if shrunk.pooled:
         small, _ = chain(Map(wide, 7, 7), conv("reduction", wide, 1, bias=True, norm=layer_norm, act="gelu"))
         keys = 49
@@ -146,7 +147,8 @@ def segformer(c: Config) -> Model:
 def glpn(c: Config) -> Model:
     """GLPN (arXiv:2201.07436): SegFormer's encoder, and a decoder that selects between maps."""
     task, sight = head_of(c, "ForDepthEstimation"), pyramid_sight(c)
-    wide, modules = c.size("decoder_hidden_size", 64), ()
+    wide: int = c.size("decoder_hidden_size", 64)
+    modules: Modules = ()
     c.mark_read("max_depth", "head_in_index", "decoder_hidden_size")
     for i, x in enumerate(reversed(sight.maps)):
         if x.channels != wide:

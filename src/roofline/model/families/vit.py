@@ -11,6 +11,7 @@ from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.blocks.sight import (
     IMAGE,
+    ONE_CLASS,
     Sight,
     TokensBeside,
     both_sides,
@@ -50,18 +51,18 @@ def _pixel_decoder(c: Config, sight: Sight) -> Modules:
     return at(sight.patches, (Linear(name="decoder", inputs=sight.width, outputs=outputs, bias=True, part="head"),))
 
 
-def plain_sight(c: Config, **patches: int) -> Sight:
+def plain_sight(c: Config, tokens: TokensBeside = ONE_CLASS) -> Sight:
     """ViT (arXiv:2010.11929): norms before sublayers and a last one, learned positions."""
     d, act = vision_dims(c), activation(c, default="gelu")
     block = vision_layer(d.width, sees_all(d, _qkv(c)), plain_mlp(c, d.width, act))
-    return patched(c, d, block, TokensBeside(**patches), after=(layer_norm("final_norm", d.width),))
+    return patched(c, d, block, tokens, after=(layer_norm("final_norm", d.width),))
 
 
 @whole("vit")
 def plain_vit(c: Config) -> Model:
     """ViT (arXiv:2010.11929)."""
     task = head_of(c, CLASSIFIES, MASKED)
-    sight = plain_sight(c, masks=int(task == MASKED))
+    sight = plain_sight(c, TokensBeside(masks=int(task == MASKED)))
     c.mark_read("encoder_stride")
     end = pooler(sight.width, c.size("pooler_output_size", None), c.text("pooler_act", "tanh"))
     return image_model(
@@ -73,7 +74,7 @@ def plain_vit(c: Config) -> Model:
 def deit(c: Config) -> Model:
     """DeiT (arXiv:2012.12877): a second class token for distillation."""
     task = head_of(c, CLASSIFIES, "ForImageClassificationWithTeacher", MASKED)
-    sight = plain_sight(c, classes=2, masks=int(task == MASKED))
+    sight = plain_sight(c, TokensBeside(classes=2, masks=int(task == MASKED)))
     end = pooler(sight.width, c.size("pooler_output_size", None), c.text("pooler_act", "tanh"))
     head = {CLASSIFIES: classifier(c, sight.width), MASKED: _pixel_decoder(c, sight)}.get(task, end)
     if task.endswith("Teacher"):
@@ -85,7 +86,7 @@ def deit(c: Config) -> Model:
 def vit_msn(c: Config) -> Model:
     """ViT of masked siamese networks (arXiv:2204.07141)."""
     task = head_of(c, CLASSIFIES)
-    sight = plain_sight(c, masks=0)
+    sight = plain_sight(c)
     return image_model(c, sight, classifier(c, sight.width) if task else ())
 
 
@@ -93,7 +94,7 @@ def vit_msn(c: Config) -> Model:
 def ijepa(c: Config) -> Model:
     """I-JEPA (arXiv:2301.08243): no class token."""
     task = head_of(c, CLASSIFIES)
-    sight = plain_sight(c, classes=0)
+    sight = plain_sight(c, TokensBeside(classes=0))
     c.mark_read("pooler_output_size", "pooler_act")
     return image_model(c, sight, classifier(c, sight.width) if task else ())
 
@@ -156,13 +157,12 @@ def beit_sight(c: Config, norm: bool) -> Sight:
     mixer = (*(table if c.flag("use_relative_position_bias") else ()), *sees_all(d, (True, False, True)))
     block = vision_layer(d.width, mixer, plain_mlp(c, d.width, act), scale=c.number("layer_scale_init_value", 0.1) > 0)
     c.mark_read("use_mean_pooling")
+    absolute = None if c.flag("use_absolute_position_embeddings") else -1
     return patched(
         c,
         d,
         block,
-        TokensBeside(
-            masks=int(c.flag("use_mask_token")), table=None if c.flag("use_absolute_position_embeddings") else -1
-        ),
+        TokensBeside(masks=int(c.flag("use_mask_token")), table=absolute),
         before=table if c.flag("use_shared_relative_position_bias") else (),
         after=(layer_norm("final_norm", d.width),) if norm else (),
     )
@@ -369,7 +369,8 @@ def timesformer(c: Config) -> Model:
     d, act = vision_dims(c), activation(c, default="gelu")
     kind = c.text("attention_type", "divided_space_time", ("divided_space_time", "space_only", "joint_space_time"))
     (height, width), patch, own = pixels(c), both_sides(c, "patch_size"), both_sides(c, IMAGE)
-    frames, each = c.inputs.frames or c.size("num_frames", 8), (height // patch[0]) * (width // patch[1])
+    frames: int = c.inputs.frames or c.size("num_frames", 8)
+    each = (height // patch[0]) * (width // patch[1])
     bias, kept = _qkv(c), (own[0] // patch[0]) * (own[1] // patch[1])
     n, space = frames * each, at(each + 1, sees_all(d, bias), frames)
     time = at(each * frames, (layer_norm("time_norm", d.width),))

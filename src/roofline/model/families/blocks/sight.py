@@ -25,10 +25,12 @@ def both_sides(c: Config, key: str, default: int | None = None) -> tuple[int, in
     """Height and width under a key: one number for both, or a list of two; None counts as `default`."""
     value = c.value(key, default)[1]
     if not isinstance(value, (list, tuple)):
-        return (size := c.size(key) if default is None else c.size(key, default)), size
-    if len(value) != 2 or any(type(v) is not int or not 1 <= v <= LARGEST_SIZE for v in value):
+        size: int = c.size(key) if default is None else c.size(key, default)
+        return size, size
+    two = [v for v in value if type(v) is int and 1 <= v <= LARGEST_SIZE]
+    if len(value) != 2 or len(two) != 2:
         raise InputError(c.field(key), value, f"one whole number or two, each from 1 to {LARGEST_SIZE}")
-    return value[0], value[1]
+    return two[0], two[1]
 
 
 def pixels(c: Config, key: str = IMAGE, default: int | None = None) -> tuple[int, int]:
@@ -281,8 +283,12 @@ class TokensBeside:
     bias: bool = True
 
 
+ONE_CLASS = TokensBeside()
+"""A class token, and a position for it and for each patch."""
+
+
 def patched(
-    c: Config, d: Dims, layers: Block | Sequence[Block], tokens: TokensBeside = TokensBeside(), *, before: Modules = (),
+    c: Config, d: Dims, layers: Block | Sequence[Block], tokens: TokensBeside = ONE_CLASS, *, before: Modules = (),
     after: Modules = (), size: str = IMAGE, tubes: Tubes | None = None,
 ) -> Sight:  # fmt: skip
     """A vision transformer (arXiv:2010.11929): patches, tokens beside them, layers, one or each of them.
@@ -327,7 +333,8 @@ def patched(
 
 def plain_mlp(c: Config, width: int, act: str, inner: int | None = None, bias: bool = True) -> Modules:
     """A feed-forward network of two products."""
-    return mlp(width, inner or c.size("intermediate_size"), act, gated=False, bias=bias)
+    wide: int = inner or c.size("intermediate_size")
+    return mlp(width, wide, act, gated=False, bias=bias)
 
 
 def not_used(modules: Iterable[Module]) -> Modules:
