@@ -10,7 +10,14 @@ from roofline.declared.errors import InputError, nearest
 from roofline.declared.trees import JsonValue
 from roofline.model.config import Config
 from roofline.model.families.blocks.sight import Map, Sight, read_part, stage_names, stages_out
-from roofline.model.families.convnets import convnext_maps, convnext_sight, hgnet_sight, pp_lcnet_sight, resnet_sight
+from roofline.model.families.convnets import (
+    bit_sight,
+    convnext_maps,
+    convnext_sight,
+    hgnet_sight,
+    pp_lcnet_sight,
+    resnet_sight,
+)
 from roofline.model.families.swin import map_norms, swin_last_norm, swin_sight
 from roofline.model.families.vit import dinov2_sight, dinov3_sight
 from roofline.model.model import Block
@@ -73,6 +80,7 @@ BACKBONES: Mapping[str, Callable[[Config], SeenMaps]] = MappingProxyType({
     **dict.fromkeys(("dinov2", "dinov2_with_registers"), lambda c: _layers(c, dinov2_sight(c))),
     "dinov3_vit": lambda c: _layers(c, dinov3_sight(c)),
     "pp_lcnet": lambda c: _stages(c, pp_lcnet_sight(c)),
+    "bit": lambda c: _stages(c, bit_sight(c)),
     "hgnet_v2": lambda c: _stages(c, hgnet_sight(c)),
     "timm_backbone": lambda c: timm_backbone(c),
 })  # fmt: skip

@@ -506,3 +506,60 @@ def hgnet_v2(c: Config) -> Model:
     """HGNet v2."""
     task, sight = head_of(c, CLASSIFIES, BACKBONE), hgnet_sight(c)
     return image_model(c, sight, classifier(c, sight.width) if task == CLASSIFIES else ())
+
+
+# -- BiT -----------------------------------------------------------------------------------------------------------
+def bit_sight(c: Config) -> Sight:
+    """BiT (arXiv:1912.11370): ResNet v2 with GroupNorm and standardised weights."""
+    act, early = activation(c, default="relu"), c.text("layer_type", "preactivation") == "preactivation"
+    depths, widths = stage_sizes(c, "depths"), stage_sizes(c, "hidden_sizes")
+    same_length(c, "depths", depths, widths)
+    same = str(c.get("global_padding") or "").upper() == "SAME"
+    dynamic, most = c.flag("embedding_dynamic_padding"), c.size("output_stride", 32)
+    factor, padding = c.size("width_factor", 1), "same" if same else None
+    c.mark_read("global_padding", "num_groups")
+    wide = c.size("embedding_size", 64)
+
+    def unit(name: str, outputs: int, kernel: int, stride: int = 1, *, norm: bool = True, active: str = "") -> MapStep:
+        return conv(name, outputs, kernel, stride, act=active, norm=layer_norm if norm else None, padding=padding)
+
+    first = unit("stem", wide, 7, 2, norm=not early, active="" if early else act)
+    halves: MapStep = (
+        (lambda x: ((), Map(x.channels, -(-x.rows // 2), -(-x.columns // 2))))
+        if dynamic
+        else pool(3, 2, 0 if same else 1)
+    )
+    front, x = chain(image_map(c), first, halves)
+    blocks, maps, reached = [], [x], 4
+    for i, (depth, width) in enumerate(zip(depths, widths, strict=True)):
+        width = divisible(width * factor)
+        step = 1 if i == 0 or reached >= most else 2
+        reached *= step
+        for j in range(depth):
+            stride, inner = step if j == 0 else 1, divisible(width * 0.25)
+            before = (
+                everywhere(
+                    layer_norm("norm1", x.channels),
+                    Activation(name="norm1_act", width=x.channels, function=act, gated=False),
+                ),
+            )
+            steps = (
+                *(before if early else ()),
+                unit("conv1", inner, 1, active=act),
+                unit("conv2", inner, 3, stride, active=act),
+                unit("conv3", width, 1, norm=not early),
+            )
+            short = (unit("shortcut", width, 1, stride, norm=not early),) if j == 0 else ()
+            modules, x = residual(x, *steps, shortcut=short, act="" if early else act)
+            blocks.append(Block(f"stage{i + 1}", modules))
+        maps.append(x)
+    if early:
+        blocks.append(Block("norm", at(x.positions, (layer_norm("final_norm", widths[-1]),))))
+    return network(front, blocks, maps)
+
+
+@whole("bit")
+def bit(c: Config) -> Model:
+    """BiT (arXiv:1912.11370)."""
+    task, sight = head_of(c, CLASSIFIES, BACKBONE), bit_sight(c)
+    return image_model(c, sight, classifier(c, sight.width) if task == CLASSIFIES else ())

@@ -90,6 +90,20 @@ def vit_msn(c: Config) -> Model:
     return image_model(c, sight, classifier(c, sight.width) if task else ())
 
 
+@whole("vit_mae")
+def vit_mae(c: Config) -> Model:
+    """Masked autoencoder (arXiv:2111.06377): its encoder reads the patches that are not masked."""
+    head_of(c)
+    sight, masked = plain_sight(c), c.number("mask_ratio", 0.75, most=1)
+    n, kept = sight.positions, int(sight.patches * (1 - masked)) + 1
+    blocks = tuple(
+        Block(b.name, tuple(replace(m, positions=kept) if m.positions == n else m for m in b.modules))
+        for b in sight.blocks
+    )
+    c.mark_read("norm_pix_loss", *(key for key in c.raw if key.startswith("decoder_")))
+    return image_model(c, replace(sight, blocks=blocks))
+
+
 @whole("ijepa")
 def ijepa(c: Config) -> Model:
     """I-JEPA (arXiv:2301.08243): no class token."""
