@@ -383,7 +383,8 @@ def timesformer(c: Config) -> Model:
     d, act = vision_dims(c), activation(c, default="gelu")
     kind = c.text("attention_type", "divided_space_time", ("divided_space_time", "space_only", "joint_space_time"))
     (height, width), patch, own = pixels(c), both_sides(c, "patch_size"), both_sides(c, IMAGE)
-    frames: int = c.inputs.frames or c.size("num_frames", 8)
+    listed: int = c.size("num_frames", 8)
+    frames = c.inputs.frames or listed
     each = (height // patch[0]) * (width // patch[1])
     bias, kept = _qkv(c), (own[0] // patch[0]) * (own[1] // patch[1])
     n, space = frames * each, at(each + 1, sees_all(d, bias), frames)

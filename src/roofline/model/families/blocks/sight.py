@@ -333,7 +333,7 @@ def patched(
 
 def plain_mlp(c: Config, width: int, act: str, inner: int | None = None, bias: bool = True) -> Modules:
     """A feed-forward network of two products."""
-    wide: int = inner or c.size("intermediate_size")
+    wide: int = c.size("intermediate_size") if inner is None else inner
     return mlp(width, wide, act, gated=False, bias=bias)
 
 
