@@ -7,9 +7,10 @@ from dataclasses import replace
 from roofline.declared.errors import InputError, nearest
 from roofline.model.config import Config
 from roofline.model.families.backbones import RESNETS, backbone_of, shown, timm_resnet
-from roofline.model.families.blocks.convolutions import MapStep, chain, conv, in_groups, pool, transposed
+from roofline.model.families.blocks.convolutions import MapStep, chain, conv, everywhere, in_groups, pool, transposed
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.feed_forward import activation, mlp
+from roofline.model.families.blocks.layers import again, layer
 from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.blocks.sight import (
     Map,
@@ -19,19 +20,22 @@ from roofline.model.families.blocks.sight import (
     head_of,
     image_model,
     inner_width,
+    looks_at,
+    over,
     patched,
     sees_all,
     stage_sizes,
     vision_dims,
     vision_layer,
 )
+from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.convnets import image_map
-from roofline.model.families.detection import heads_of
+from roofline.model.families.detection import heads_of, samples
 from roofline.model.families.registry import whole
 from roofline.model.families.vit import dinov3_sight
 from roofline.model.heads import labels_of
 from roofline.model.model import Block, Model
-from roofline.model.modules import Learned, Linear, Modules
+from roofline.model.modules import Add, Learned, Linear, Modules
 
 
 # -- EoMT ----------------------------------------------------------------------------------------------------------
@@ -167,3 +171,65 @@ def superpoint(c: Config) -> Model:
         )[0]
     c.mark_read("keypoint_threshold", "max_keypoints", "nms_radius", "border_removal_distance")
     return image_model(c, Sight((), tuple(blocks), x.channels, x.rows, x.columns, maps=(x,)), heads)
+
+
+# -- Mask2Former ---------------------------------------------------------------------------------------------------
+@whole("mask2former")
+def mask2former(c: Config) -> Model:
+    """Mask2Former (arXiv:2112.01527): queries look at one map after the other, where their last masks say."""
+    task, act = head_of(c, "ForUniversalSegmentation"), activation(c, "activation_function", "relu")
+    sight, maps = backbone_of(shown(c, 384, 384))
+    if len(maps) != 4:
+        raise c.error("backbone_config", "a backbone that gives four maps")
+    if c.value("feature_strides", [4, 8, 16, 32])[1] != [4, 8, 16, 32] or c.size("common_stride", 4) != 4:
+        raise c.error("feature_strides", "4, 8, 16 and 32, with a common stride of 4")
+    wide, deep, width = c.size("feature_size", 256), c.size("mask_feature_size", 256), c.size("hidden_dim", 256)
+    heads, queries = c.size("num_attention_heads", 8), c.size("num_queries", 100)
+    levels: Modules = ()
+    for i, x in enumerate(reversed(maps[1:])):
+        levels += chain(x, conv(f"level{i}", wide, 1, bias=True))[0]
+    n = sum(x.positions for x in maps[1:])
+    feeds = mlp(wide, c.size("encoder_feedforward_dim", 1024), act, gated=False, bias=True)
+    encodes = layer("encoder", wide, samples(wide, heads, 12, n), feeds, norm=layer_norm, before=False, after=True)
+    fine, _ = chain(
+        maps[0],
+        conv("adapter", wide, 1),
+        everywhere(Add(name="adapter_sum", width=wide)),
+        conv("refine", wide, act="relu"),
+    )
+    masked, y = chain(Map(wide, maps[0].rows, maps[0].columns), conv("mask_proj", deep, 1, bias=True, norm=None))
+    places = Learned(name="level_embedding", width=wide, rows=3, applied=False)
+    d = Dims(c.size("decoder_layers", 10) - 1, width, heads, heads, width // heads)
+    before = c.flag("pre_norm")
+    inner = mlp(width, c.size("dim_feedforward", 2048), act, gated=False, bias=True)
+    mapped = wide != width or c.flag("enforce_input_projection")
+    project = tuple(
+        m for i, x in enumerate(reversed(maps[1:])) if mapped
+        for m in at(x.positions, (Linear(name=f"map{i}_proj", inputs=wide, outputs=width, bias=True, part="other"),))
+    )  # fmt: skip
+    predicts = at(queries, (
+        layer_norm("predict_norm", width), *heads_of("mask", width, width, width, deep),
+        Linear(name="masks", inputs=deep, outputs=y.positions, tied=True, part="other"),
+        *((Linear(name="class", inputs=width, outputs=labels_of(c) + 1, bias=True, part="other"),) if task else ()),
+    ))  # fmt: skip
+    tables = (
+        Learned(name="queries", width=width, rows=2 * queries, applied=False),
+        Learned(name="levels", width=width, rows=3, applied=False),
+    )
+    decoder: list[Block] = []
+    for i in range(d.layers):
+        keys = maps[3 - i % 3].positions
+        cross = layer("cross", width, looks_at(d, keys), norm=layer_norm, before=before, after=not before)
+        named = tuple(
+            replace(m, name=m.name if m.name.startswith("cross") else f"cross_{m.name}") for m in cross.modules
+        )
+        own = layer("decoder", width, sees_all(d), inner, norm=layer_norm, before=before, after=not before)
+        decoder.append(over(queries, Block(f"decoder{i % 3}", (*named, *own.modules, *again(predicts)))))
+    blocks = [
+        Block("levels", (*levels, places)), *[over(n, encodes)] * c.size("encoder_layers", 6, least=0),
+        Block("masks", (*fine, *masked)), Block("queries", (*tables, *project, *predicts)), *decoder,
+    ]  # fmt: skip
+    c.mark_read("backbone_config", "no_object_weight", "class_weight", "mask_weight", "dice_weight", "train_num_points")
+    c.mark_read("oversample_ratio", "importance_sample_ratio", "use_auxiliary_loss", "output_auxiliary_logits")
+    c.mark_read("ignore_value", "init_xavier_std", "backbone", "use_timm_backbone")
+    return image_model(c, replace(sight, blocks=(*sight.blocks, *blocks)))
