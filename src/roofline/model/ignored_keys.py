@@ -26,6 +26,7 @@ attention_dropout hidden_dropout hidden_dropout_prob attention_probs_dropout_pro
 dropout activation_dropout classifier_dropout layerdrop embedding_dropout residual_dropout emb_pdrop attn_dropout
 ffn_dropout summary_first_dropout embed_dropout mlp_dropout attention_dropout_prob resid_dropout
 encoder_layerdrop decoder_layerdrop summary_last_dropout classifier_dropout_prob
+drop_path_rate pooler_dropout classifier_dropout_prob semantic_classifier_dropout dropout_prob auxiliary_loss_weight
 rms_norm_eps post_norm_eps layer_norm_eps layer_norm_epsilon norm_epsilon norm_eps mixer_rms_eps block_norm_eps
 """
 # Losses, noise, initialisation: numbers from 0.
@@ -52,6 +53,7 @@ routed_scaling_factor swiglu_limit swiglu_alpha moe_norm_min softmax_scale scale
 layernorm_full_attention_beta layernorm_linear_attention_beta layernorm_mlp_beta length_penalty
 mup_width_scale lm_head_multiplier key_multiplier route_scale router_scaling_factor moe_routed_scaling_factor
 attention_value_scale attention_in_multiplier attention_out_multiplier ssm_in_multiplier ssm_out_multiplier
+logit_scale_init_value
 full_attn_alpha_factor full_attn_beta_factor linear_attn_alpha_factor linear_attn_beta_factor mlp_alpha_factor
 mlp_beta_factor
 """
@@ -92,6 +94,7 @@ inference_runner offset_alibi model_max_length layer_switch pre_allocate_kv_cach
 max_batch_size max_sequence_length_hint license generation_config transformers.js_config special_tokens_map
 img_context_token_id layer_rope_theta mtp_layer_types mtp_mlp_layer_types force_download trust_remote_code
 inference_config sparse_pred_ignore_index mlp_multipliers ssm_multipliers mtp_layers_block_type
+out_features out_indices stage_names semantic_loss_ignore_index
 """
 # Counts that steer routing groups, drafting or sampling: whole numbers from 0.
 _COUNTS = """

@@ -15,78 +15,65 @@ NOT_COVERED_YET = "a decoder with layers that are not covered yet"
 
 _KINDS = {
     "an encoder, which reads text and writes none": """
-        aimv2_text_model align_text_model altclip_text_model blip_text_model bridgetower_text_model bros canine
-        chinese_clip_text_model clap_text_model clip_text_model clipseg_text_model clvp_encoder colmodernvbert
-        colpali colqwen2 embedding_gemma2 embedding_gemma2_text flava_text_model funnel groupvit_text_model
-        layoutlmv2 layoutxlm longformer metaclip_2_text_model openai_privacy_filter owlv2_text_model
-        owlvit_text_model sam3_lite_text_text_model siglip2_text_model siglip_text_model ultrabert
+        aimv2_text_model blip_text_model bridgetower_text_model bros canine clap_text_model clvp_encoder
+        colmodernvbert colpali colqwen2 embedding_gemma2 embedding_gemma2_text flava_text_model funnel
+        groupvit_text_model layoutlmv2 layoutxlm openai_privacy_filter sam3_lite_text_text_model
         videoprism_text_model xclip_text_model
     """,
     "an encoder-decoder, or half of one, whose decoder attends to what an encoder read": """
-        blip canary canary_decoder cohere_asr dia dia_decoder encoder-decoder florence2 led longt5
-        moonshine_streaming nougat pegasus_x pix2struct pix2struct_text_model pp_formulanet pp_formulanet_text
-        prophetnet rag speech-encoder-decoder t5_gemma_module t5gemma t5gemma2 t5gemma2_decoder t5gemma2_encoder
-        t5gemma2_text trocr udop vision-encoder-decoder
+        canary canary_decoder cohere_asr dia dia_decoder longt5 moonshine_streaming nougat pegasus_x pix2struct
+        pix2struct_text_model pp_formulanet pp_formulanet_text prophetnet rag t5_gemma_module t5gemma2
+        t5gemma2_decoder t5gemma2_encoder t5gemma2_text trocr udop
     """,
     "an encoder of text together with images or sound, which writes no text": """
-        aimv2 align altclip bridgetower chinese_clip clip clipseg flava flava_multimodal_model groupvit lxmert
-        metaclip_2 modernvbert neomme pe_audio pe_audio_video pe_video perceiver siglip siglip2 tipsv2 tvp
-        ultravbert videoprism vilt vision-text-dual-encoder visual_bert xclip
+        aimv2 bridgetower clipseg flava flava_multimodal_model groupvit lxmert modernvbert neomme pe_audio
+        pe_audio_video pe_video perceiver tipsv2 tvp ultravbert videoprism vilt vision-text-dual-encoder
+        visual_bert xclip
     """,
     "a vision model, or the part of a whole that sees": """
-        aimv2_vision_model align_vision_model altclip_vision_model beit bit blip_2_vision_model
-        blip_vision_model bridgetower_vision_model chameleon_vqgan chinese_clip_vision_model chmv2
-        clip_vision_model clipseg_vision_model cohere_compass_vision conditional_detr convnext convnextv2
-        cosmos3_edge_vision cvt d_fine dab-detr data2vec-vision deepseek_ocr2_encoder
-        deepseek_ocr2_sam_vision_model deepseek_ocr2_vision deformable_detr deimv2 deit depth_anything depth_pro
-        detr dinat dinov2 dinov2_with_registers dinov3_convnext dinov3_vit donut-swin dots3_note_vision_encoder
-        dpt edgetam edgetam_mask_decoder edgetam_prompt_encoder edgetam_video edgetam_video_mask_decoder
-        edgetam_video_prompt_encoder edgetam_vision_model efficientloftr efficientnet emu3_vqgan eomt
-        eomt_dinov3 ernie4_5_vl_moe_vision exaone4_5_vision flava_image_codebook flava_image_model
-        florence_vision focalnet gemma3n_vision gemma4_unified_vision gemma4_vision git_vision_model
-        glm4v_moe_vision glm4v_vision glm5_next_vision glm_image_vision glm_image_vqmodel glm_ocr_vision glpn
-        got_ocr2_vision granite_docling_vision grounding-dino groupvit_vision_model hgnet_v2 hiera
-        hunyuan_vl_vision idefics2_vision idefics3_vision idefics_vision ijepa inkling2_vision inkling_vision
+        aimv2_vision_model blip_2_vision_model bridgetower_vision_model chameleon_vqgan chinese_clip_vision_model
+        chmv2 cohere_compass_vision cosmos3_edge_vision cvt d_fine dab-detr deepseek_ocr2_encoder
+        deepseek_ocr2_sam_vision_model deepseek_ocr2_vision deimv2 depth_pro dinat dots3_note_vision_encoder
+        edgetam edgetam_mask_decoder edgetam_prompt_encoder edgetam_video edgetam_video_mask_decoder
+        edgetam_video_prompt_encoder edgetam_vision_model efficientloftr emu3_vqgan ernie4_5_vl_moe_vision
+        exaone4_5_vision flava_image_codebook flava_image_model focalnet gemma3n_vision gemma4_unified_vision
+        gemma4_vision git_vision_model glm4v_moe_vision glm4v_vision glm5_next_vision glm_image_vision
+        glm_image_vqmodel glm_ocr_vision got_ocr2_vision granite_docling_vision groupvit_vision_model hiera
+        hunyuan_vl_vision idefics2_vision idefics3_vision idefics_vision inkling2_vision inkling_vision
         instructblip_vision_model instructblipvideo_vision_model internvl_vision janus_vision_model janus_vqgan
-        kimi_k25_vision kosmos_2_5_vision_model kosmos_2_vision_model levit lfm3_vl_vision lightglue
-        llama4_vision_model lw_detr lw_detr_vit mask2former maskformer maskformer-swin metaclip_2_vision_model
-        mgp-str minicpm_ocr_vision minicpmv4_6_vision minicpmv4_7_vision minimax_m3_vl_vision mlcd
-        mlcd_vision_model mllama_vision_model mm-grounding-dino mobilenet_v1 mobilenet_v2 mobilevit mobilevitv2
-        molmo2_vision muse_glimmer_vision muse_spark_vision omdet-turbo oneformer ovis2_vision owlv2
-        owlv2_vision_model owlvit owlvit_vision_model paddleocr_vl_vision pe_audio_video_encoder
-        pe_video_encoder phi4_multimodal_vision pix2struct_vision_model pixio pixtral poolformer
-        pp_chart2table_vision pp_doclayout_v2 pp_doclayout_v3 pp_doclayout_v4 pp_formulanet_vision pp_lcnet
-        pp_lcnet_v3 pp_lcnet_v4 pp_ocrv5_mobile_det pp_ocrv5_mobile_rec pp_ocrv5_server_det pp_ocrv5_server_rec
-        pp_ocrv6_medium_det pp_ocrv6_small_det pp_ocrv6_small_rec pp_ocrv6_tiny_rec prompt_depth_anything pvt
-        pvt_v2 qianfan_ocr_vision qwen2_5_omni_vision_encoder qwen2_5_vl_vision qwen2_vl_vision
-        qwen3_5_moe_vision qwen3_5_vision qwen3_omni_moe_vision_encoder qwen3_vl_moe_vision qwen3_vl_vision
-        qwen4_exp_vision radio regnet resnet rf_detr rf_detr_dinov2 rt_detr rt_detr_resnet rt_detr_v2 sam sam2
-        sam2_hiera_det_model sam2_mask_decoder sam2_prompt_encoder sam2_video sam2_video_mask_decoder
-        sam2_video_prompt_encoder sam2_vision_model sam3 sam3_detr_decoder sam3_detr_encoder
-        sam3_geometry_encoder sam3_lite_text sam3_lite_text_detr_decoder sam3_lite_text_detr_encoder
-        sam3_lite_text_geometry_encoder sam3_lite_text_mask_decoder sam3_mask_decoder sam3_tracker
-        sam3_tracker_mask_decoder sam3_tracker_prompt_encoder sam3_tracker_video sam3_tracker_video_mask_decoder
-        sam3_tracker_video_prompt_encoder sam3_video sam3_vision_model sam3_vit_model sam_hq sam_hq_mask_decoder
-        sam_hq_prompt_encoder sam_hq_vision_model sam_mask_decoder sam_prompt_encoder sam_vision_model sapiens2
-        sapiens2_head segformer seggpt siglip2_vision_model siglip_vision_model slanet slanext slanext_vision
-        smolvlm_vision step3p5_vision superglue superpoint swiftformer swin swin2sr swinv2 table-transformer
-        textnet timesformer timm_backbone timm_wrapper tipsv2_dpt tipsv2_vision_model
-        unlimited_ocr_sam_vision_model unlimited_ocr_vision unlimited_ocr_vision_encoder upernet uvdoc
-        uvdoc_backbone video_llama_3_vision videomae videomt videoprism_vision_model vit vit_mae vit_msn vitdet
-        vitmatte vitpose vitpose_backbone vivit vjepa2 xclip_vision_model yolos zoedepth
+        kimi_k25_vision kosmos_2_5_vision_model kosmos_2_vision_model lfm3_vl_vision lightglue
+        llama4_vision_model lw_detr lw_detr_vit maskformer mgp-str minicpm_ocr_vision minicpmv4_6_vision
+        minicpmv4_7_vision minimax_m3_vl_vision mllama_vision_model mobilevit mobilevitv2 molmo2_vision
+        muse_glimmer_vision muse_spark_vision omdet-turbo oneformer ovis2_vision paddleocr_vl_vision
+        pe_audio_video_encoder pe_video_encoder phi4_multimodal_vision pix2struct_vision_model pixtral
+        pp_chart2table_vision pp_doclayout_v2 pp_doclayout_v3 pp_doclayout_v4 pp_formulanet_vision pp_lcnet_v3
+        pp_lcnet_v4 pp_ocrv5_mobile_det pp_ocrv5_mobile_rec pp_ocrv5_server_det pp_ocrv5_server_rec
+        pp_ocrv6_medium_det pp_ocrv6_small_det pp_ocrv6_small_rec pp_ocrv6_tiny_rec prompt_depth_anything
+        qianfan_ocr_vision qwen2_5_omni_vision_encoder qwen2_5_vl_vision qwen2_vl_vision qwen3_5_moe_vision
+        qwen3_5_vision qwen3_omni_moe_vision_encoder qwen3_vl_moe_vision qwen3_vl_vision qwen4_exp_vision radio
+        rf_detr_dinov2 sam2_mask_decoder sam2_prompt_encoder sam2_video_mask_decoder sam2_video_prompt_encoder
+        sam3 sam3_detr_decoder sam3_detr_encoder sam3_geometry_encoder sam3_lite_text sam3_lite_text_detr_decoder
+        sam3_lite_text_detr_encoder sam3_lite_text_geometry_encoder sam3_lite_text_mask_decoder sam3_mask_decoder
+        sam3_tracker sam3_tracker_mask_decoder sam3_tracker_prompt_encoder sam3_tracker_video
+        sam3_tracker_video_mask_decoder sam3_tracker_video_prompt_encoder sam3_video sam3_vision_model
+        sam3_vit_model sam_hq_mask_decoder sam_hq_prompt_encoder sam_mask_decoder sam_prompt_encoder sapiens2
+        sapiens2_head seggpt slanet slanext slanext_vision smolvlm_vision step3p5_vision superglue swiftformer
+        swin2sr textnet timm_backbone tipsv2_dpt tipsv2_vision_model unlimited_ocr_sam_vision_model
+        unlimited_ocr_vision unlimited_ocr_vision_encoder uvdoc uvdoc_backbone video_llama_3_vision videomt
+        videoprism_vision_model vitmatte vitpose vitpose_backbone xclip_vision_model zoedepth
     """,
     "an audio model, or the part of a whole that hears or speaks": """
         bark clvp csm dac dia_encoder dots3_note_audio_encoder fastspeech2_conformer
         fastspeech2_conformer_hifigan fastspeech2_conformer_with_hifigan fun_asr_nano_encoder gemma3n_audio
-        gemma4_audio gemma4_unified_audio gradium_phonon_tts granite_speech5_ctc granite_speech5_encoder
-        granite_speech_encoder granite_speech_plus_encoder higgs_audio_v2 higgs_audio_v2_tokenizer inkling_audio
-        mimi mimi_decoder mimi_encoder moonshine_streaming_encoder muse_spark_audio musicgen musicgen_decoder
-        musicgen_melody musicgen_melody_decoder nemotron3_5_asr nemotron3_5_transcribe_asr_audio
-        nemotron3_5_transcribe_audio nemotron3_5_transcribe_word_timestamp nemotron3_diarization
-        nemotron3_diarization_audio nemotron_asr_streaming neucodec parakeet_rnnt parakeet_tdt pe_audio_encoder
-        phi4_multimodal_audio pocket_tts pocket_tts_audio_tokenizer pocket_tts_audio_tokenizer_decoder
-        pocket_tts_audio_tokenizer_encoder qwen2_5_omni_audio_encoder qwen2_5_omni_bigvgan
-        qwen2_5_omni_token2wav qwen3_asr_encoder qwen3_omni_moe_audio_encoder speecht5_hifigan univnet vibevoice
+        gemma4_audio gemma4_unified_audio gradium_phonon_tts granite_speech_encoder granite_speech_plus_encoder
+        higgs_audio_v2 higgs_audio_v2_tokenizer inkling_audio mimi mimi_decoder mimi_encoder
+        moonshine_streaming_encoder muse_spark_audio musicgen musicgen_decoder musicgen_melody
+        musicgen_melody_decoder nemotron3_5_asr nemotron3_5_transcribe_asr_audio nemotron3_5_transcribe_audio
+        nemotron3_5_transcribe_word_timestamp nemotron3_diarization nemotron3_diarization_audio
+        nemotron_asr_streaming neucodec parakeet_rnnt parakeet_tdt pe_audio_encoder phi4_multimodal_audio
+        pocket_tts pocket_tts_audio_tokenizer pocket_tts_audio_tokenizer_decoder
+        pocket_tts_audio_tokenizer_encoder qwen2_5_omni_audio_encoder qwen2_5_omni_bigvgan qwen2_5_omni_token2wav
+        qwen3_asr_encoder qwen3_omni_moe_audio_encoder speecht5_hifigan univnet vibevoice
         vibevoice_acoustic_tokenizer vibevoice_acoustic_tokenizer_decoder vibevoice_acoustic_tokenizer_encoder
         vits xcodec xcodec2
     """,
@@ -97,7 +84,7 @@ _KINDS = {
         autoformer informer patchtsmixer time_series_transformer
     """,
     "a model of proteins": """
-        esmc esmfold2 evolla
+        esmfold2 evolla
     """,
     "a model that decides instead of writing text": """
         decision_transformer jev pi0

@@ -7,7 +7,7 @@ from functools import partial
 
 from roofline.model.config import Config
 from roofline.model.families.blocks.attention import attention, layer_windows, rope_section, windowed
-from roofline.model.families.blocks.encoders import encoder, at_one, word_embeddings
+from roofline.model.families.blocks.encoders import at_one, encoder, word_embeddings
 from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.layers import layer, position_table, stack
 from roofline.model.families.blocks.norms import MakeNorm, across_heads, layer_norm, layer_norm_no_bias, rms

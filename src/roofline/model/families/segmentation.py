@@ -1,0 +1,235 @@
+"""Segments of images: EoMT, UperNet; timm's networks by name; keypoints of SuperPoint."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from roofline.declared.errors import InputError, nearest
+from roofline.model.config import Config
+from roofline.model.families.backbones import RESNETS, backbone_of, shown, timm_resnet
+from roofline.model.families.blocks.convolutions import MapStep, chain, conv, everywhere, in_groups, pool, transposed
+from roofline.model.families.blocks.encoders import at
+from roofline.model.families.blocks.feed_forward import activation, mlp
+from roofline.model.families.blocks.layers import again, layer
+from roofline.model.families.blocks.norms import layer_norm
+from roofline.model.families.blocks.sight import (
+    Map,
+    Sight,
+    TokensBeside,
+    classifier,
+    head_of,
+    image_model,
+    inner_width,
+    looks_at,
+    over,
+    patched,
+    sees_all,
+    stage_sizes,
+    vision_dims,
+    vision_layer,
+)
+from roofline.model.families.blocks.sizes import Dims
+from roofline.model.families.convnets import image_map
+from roofline.model.families.detection import heads_of, samples
+from roofline.model.families.registry import complete
+from roofline.model.families.vit import dinov3_sight
+from roofline.model.heads import label_count
+from roofline.model.model import Block, Model
+from roofline.model.modules import Add, Learned, Linear, Modules
+
+
+# -- EoMT ----------------------------------------------------------------------------------------------------------
+def _predicts(c: Config, sight: Sight, act: str, queries: int) -> Modules:
+    """Classes and masks of the queries: products of each with the enlarged patches."""
+    width, count = sight.width, c.size("num_upscale_blocks", 2, least=0)
+    x = Map(width, sight.rows, sight.columns)
+    modules: Modules = at(queries, (
+        Linear(name="class", inputs=width, outputs=label_count(c) + 1, bias=True, part="other"),
+        *heads_of("mask", width, width, width, width, act=act),
+    ))  # fmt: skip
+    for i in range(count):
+        built, x = chain(x, transposed(f"up{i}", width, 2, 2), in_groups(conv(f"up{i}_depthwise", width, 3)))
+        modules += built
+    return (*modules, *at(queries, (Linear(name="masks", inputs=width, outputs=x.positions, tied=True, part="other"),)))
+
+
+@complete("eomt", "eomt_dinov3")
+def eomt(c: Config) -> Model:
+    """EoMT (arXiv:2503.19108): queries join the patches in the last layers of DINOv2 or DINOv3.
+
+    Masks between these layers are for training alone, which lets them fade out.
+    """
+    head_of(c, "ForUniversalSegmentation")
+    act, queries, late = activation(c, default="gelu"), c.size("num_queries", 200), c.size("num_blocks", 4, least=0)
+    d = vision_dims(c)
+    if c.kind == "eomt_dinov3":
+        sight = dinov3_sight(c, norm=False, masks=0)
+    else:
+        inner, gated = inner_width(c, d.width), c.flag("use_swiglu_ffn")
+        wide = (inner * 2 // 3 + 7) // 8 * 8
+        ffn = mlp(d.width, wide, "silu", bias=True) if gated else mlp(d.width, inner, act, gated=False, bias=True)
+        block = vision_layer(d.width, sees_all(d), ffn, scale=True)
+        sight = patched(c, d, block, TokensBeside(registers=c.size("num_register_tokens", 4, least=0), table=0))
+    n = sight.positions
+    first, last = sight.blocks[: len(sight.blocks) - late], sight.blocks[len(sight.blocks) - late :]
+    table = Block("queries", (Learned(name="queries", width=d.width, rows=queries, applied=False),))
+    predicts = (*at(n + queries, (layer_norm("final_norm", d.width),)), *_predicts(c, sight, act, queries))
+    blocks: list[Block] = [*first, table]
+    for block in last:
+        wider = tuple(replace(m, positions=n + queries) if m.positions == n else m for m in block.modules)
+        blocks.append(Block(f"{block.name} with queries", wider))
+    c.mark_read(
+        "train_num_points", "oversample_ratio", "importance_sample_ratio", "no_object_weight", "layerscale_value"
+    )
+    c.mark_read("class_weight", "mask_weight", "dice_weight", "num_queries")
+    return image_model(c, replace(sight, blocks=tuple(blocks)), predicts)
+
+
+# -- UperNet -------------------------------------------------------------------------------------------------------
+@complete("upernet")
+def upernet(c: Config) -> Model:
+    """UperNet (arXiv:1807.10221): pooling at four scales, and a pyramid of the backbone's maps."""
+    head_of(c, "ForSemanticSegmentation")
+    c = shown(c, 512, 512)
+    sight, maps = backbone_of(c)
+    wide, scales = c.size("hidden_size", 512), stage_sizes(c, "pool_scales")
+    last = maps[-1]
+    modules: Modules = ()
+    for i, scale in enumerate(scales):
+        modules += chain(Map(last.channels, scale, scale), conv(f"pool{i}", wide, 1, act="relu"))[0]
+    modules += chain(
+        Map(last.channels + len(scales) * wide, last.rows, last.columns), conv("bottleneck", wide, act="relu")
+    )[0]
+    for i, x in enumerate(maps[:-1]):
+        modules += chain(x, conv(f"lateral{i}", wide, 1, act="relu"), conv(f"pyramid{i}", wide, act="relu"))[0]
+    first = maps[0]
+    every = Map(len(maps) * wide, first.rows, first.columns)
+    modules += chain(
+        every, conv("fuse", wide, act="relu"), conv("classifier", label_count(c), 1, bias=True, norm=None)
+    )[0]
+    aside: Modules = ()
+    if c.flag("use_auxiliary_head", True):
+        inner, count = c.size("auxiliary_channels", 256), c.size("auxiliary_num_convs", 1, least=0)
+        given = c.size("auxiliary_in_channels", None) or maps[min(2, len(maps) - 1)].channels
+        beside = Map(given, maps[min(2, len(maps) - 1)].rows, maps[min(2, len(maps) - 1)].columns)
+        steps: list[MapStep] = [conv(f"auxiliary{i}", inner, act="relu") for i in range(count)]
+        inside, y = chain(beside, *steps)
+        both = Map(y.channels + given, y.rows, y.columns)
+        more = chain(both, conv("auxiliary_cat", inner, act="relu"))[0] if c.flag("auxiliary_concat_input") else ()
+        end = Map(inner if count or more else given, y.rows, y.columns)
+        aside = (*inside, *more, *chain(end, conv("auxiliary_classifier", label_count(c), 1, bias=True, norm=None))[0])
+    c.mark_read("loss_ignore_index", "backbone_config", "hidden_size")
+    return image_model(c, sight, (*modules, *aside))
+
+
+# -- others --------------------------------------------------------------------------------------------------------
+@complete("timm_wrapper")
+def timm_wrapper(c: Config) -> Model:
+    """A network of timm by its name: ResNets. Raises InputError for a name that is not covered."""
+    named = c.text("architecture").partition(".")[0]
+    if named not in RESNETS:
+        raise InputError(
+            c.field("architecture"),
+            named,
+            f"a network of timm that is covered: {', '.join(RESNETS)}",
+            nearest(named, RESNETS),
+        )
+    task = head_of(c, "ForImageClassification")
+    if c.get("model_args"):
+        raise c.error("model_args", "none, as settings of timm are not covered")
+    sight = timm_resnet(c, named)
+    c.mark_read(
+        "do_pooling", "label_names", "num_classes", "pretrained_cfg", "num_features", "global_pool", "model_args"
+    )
+    labels = c.size("num_classes", None, least=0)
+    head = classifier(c, sight.width)
+    if labels is not None:
+        head = tuple(replace(m, outputs=labels) if isinstance(m, Linear) else m for m in head) if labels else ()
+    return image_model(c, sight, head if task else ())
+
+
+@complete("superpoint")
+def superpoint(c: Config) -> Model:
+    """SuperPoint (arXiv:1712.07629): places and descriptors of points, from one network."""
+    head_of(c, "ForKeypointDetection")
+    widths, wide = stage_sizes(c, "encoder_hidden_sizes"), c.size("decoder_hidden_size", 256)
+    image = image_map(c, 480)
+    x, blocks = Map(1, image.rows, image.columns), []
+    for i, width in enumerate(widths):
+        pair = tuple(conv(f"conv{j}", width, bias=True, norm=None, act="relu") for j in (1, 2))
+        modules, x = chain(x, *pair, *((pool(2, 2, 0),) if i + 1 < len(widths) else ()))
+        blocks.append(Block(f"stage{i + 1}", modules))
+    heads: Modules = ()
+    for name, outputs in (
+        ("points", c.size("keypoint_decoder_dim", 65)),
+        ("descriptors", c.size("descriptor_decoder_dim", 256)),
+    ):
+        heads += chain(
+            x,
+            conv(f"{name}1", wide, bias=True, norm=None, act="relu"),
+            conv(f"{name}2", outputs, 1, bias=True, norm=None),
+        )[0]
+    c.mark_read("keypoint_threshold", "max_keypoints", "nms_radius", "border_removal_distance")
+    return image_model(c, Sight((), tuple(blocks), x.channels, x.rows, x.columns, maps=(x,)), heads)
+
+
+# -- Mask2Former ---------------------------------------------------------------------------------------------------
+@complete("mask2former")
+def mask2former(c: Config) -> Model:
+    """Mask2Former (arXiv:2112.01527): queries look at one map after the other, where their last masks say."""
+    task, act = head_of(c, "ForUniversalSegmentation"), activation(c, "activation_function", "relu")
+    sight, maps = backbone_of(shown(c, 384, 384))
+    if len(maps) != 4:
+        raise c.error("backbone_config", "a backbone that gives four maps")
+    if c.value("feature_strides", [4, 8, 16, 32])[1] != [4, 8, 16, 32] or c.size("common_stride", 4) != 4:
+        raise c.error("feature_strides", "4, 8, 16 and 32, with a common stride of 4")
+    wide, deep, width = c.size("feature_size", 256), c.size("mask_feature_size", 256), c.size("hidden_dim", 256)
+    heads, queries = c.size("num_attention_heads", 8), c.size("num_queries", 100)
+    levels: Modules = ()
+    for i, x in enumerate(reversed(maps[1:])):
+        levels += chain(x, conv(f"level{i}", wide, 1, bias=True))[0]
+    n = sum(x.positions for x in maps[1:])
+    feeds = mlp(wide, c.size("encoder_feedforward_dim", 1024), act, gated=False, bias=True)
+    encodes = layer("encoder", wide, samples(wide, heads, 12, n), feeds, norm=layer_norm, before=False, after=True)
+    fine, _ = chain(
+        maps[0],
+        conv("adapter", wide, 1),
+        everywhere(Add(name="adapter_sum", width=wide)),
+        conv("refine", wide, act="relu"),
+    )
+    masked, y = chain(Map(wide, maps[0].rows, maps[0].columns), conv("mask_proj", deep, 1, bias=True, norm=None))
+    places = Learned(name="level_embedding", width=wide, rows=3, applied=False)
+    d = Dims(c.size("decoder_layers", 10) - 1, width, heads, heads, width // heads)
+    before = c.flag("pre_norm")
+    inner = mlp(width, c.size("dim_feedforward", 2048), act, gated=False, bias=True)
+    mapped = wide != width or c.flag("enforce_input_projection")
+    project = tuple(
+        m for i, x in enumerate(reversed(maps[1:])) if mapped
+        for m in at(x.positions, (Linear(name=f"map{i}_proj", inputs=wide, outputs=width, bias=True, part="other"),))
+    )  # fmt: skip
+    predicts = at(queries, (
+        layer_norm("predict_norm", width), *heads_of("mask", width, width, width, deep),
+        Linear(name="masks", inputs=deep, outputs=y.positions, tied=True, part="other"),
+        *((Linear(name="class", inputs=width, outputs=label_count(c) + 1, bias=True, part="other"),) if task else ()),
+    ))  # fmt: skip
+    tables = (
+        Learned(name="queries", width=width, rows=2 * queries, applied=False),
+        Learned(name="levels", width=width, rows=3, applied=False),
+    )
+    decoder: list[Block] = []
+    for i in range(d.layers):
+        keys = maps[3 - i % 3].positions
+        cross = layer("cross", width, looks_at(d, keys), norm=layer_norm, before=before, after=not before)
+        named = tuple(
+            replace(m, name=m.name if m.name.startswith("cross") else f"cross_{m.name}") for m in cross.modules
+        )
+        own = layer("decoder", width, sees_all(d), inner, norm=layer_norm, before=before, after=not before)
+        decoder.append(over(queries, Block(f"decoder{i % 3}", (*named, *own.modules, *again(predicts)))))
+    blocks = [
+        Block("levels", (*levels, places)), *[over(n, encodes)] * c.size("encoder_layers", 6, least=0),
+        Block("masks", (*fine, *masked)), Block("queries", (*tables, *project, *predicts)), *decoder,
+    ]  # fmt: skip
+    c.mark_read("backbone_config", "no_object_weight", "class_weight", "mask_weight", "dice_weight", "train_num_points")
+    c.mark_read("oversample_ratio", "importance_sample_ratio", "use_auxiliary_loss", "output_auxiliary_logits")
+    c.mark_read("ignore_value", "init_xavier_std", "backbone", "use_timm_backbone")
+    return image_model(c, replace(sight, blocks=(*sight.blocks, *blocks)))
