@@ -44,7 +44,7 @@ def test_a_whole_is_refused_by_what_it_is_before_its_parts_are_read() -> None:
 
 
 def test_the_text_part_of_a_whole_is_refused_by_its_own_type() -> None:
-    with pytest.raises(rl.InputError, match=r"text_config.model_type.*an encoder-decoder"):
+    with pytest.raises(rl.InputError, match=r"text_config.model_type.*a whole of its own"):
         rl.load({"model_type": "blip-2", "text_config": {"model_type": "t5"}})
 
 

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from roofline.model.families import FAMILIES, SAME, WRAPPERS
+import roofline.model.families.beyond  # noqa: F401  (registers all families)
+from roofline.model.families import FAMILIES, SAME, WHOLES, WRAPPERS
 from roofline.model.families.refused import REFUSED
 
 FOLDER = Path(__file__).parent
@@ -33,7 +34,9 @@ def plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", CLASS.sub("", name).lower())
 
 
-KNOWN = {plain(name) for name in (*FAMILIES, *WRAPPERS, *SAME, *REFUSED)} | {plain(name) for name in KEPT["same"]}
+KNOWN = {plain(name) for name in (*FAMILIES, *WHOLES, *WRAPPERS, *SAME, *REFUSED)} | {
+    plain(name) for name in KEPT["same"]
+}
 
 
 def absent(software: str) -> set[str]:

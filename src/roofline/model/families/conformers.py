@@ -13,7 +13,7 @@ from roofline.model.families.blocks.layers import with_before
 from roofline.model.families.blocks.norms import MakeNorm, layer_norm, layer_norm_no_bias
 from roofline.model.families.blocks.seq2seq import sublayers
 from roofline.model.families.blocks.sizes import HEADS, Dims, dims
-from roofline.model.families.blocks.sound import channel_norm, feature_encoder, spectra_of, strided
+from roofline.model.families.blocks.sound import channel_norm, feature_encoder, spectra_of, strided_frames
 from roofline.model.families.blocks.text_heads import dense, unused
 from roofline.model.families.registry import complete
 from roofline.model.families.speech_encoders import TRAINING, adapter, masked_vector, position_convolution, speech_head
@@ -81,7 +81,7 @@ def subsampled(c: Config, width: int, mels: int, *, streams: bool = False) -> tu
         if streams:
             length, height = ((n + stride - 2) // stride + 1 for n in (length, height))
         else:
-            length, height = (strided(n, kernel, stride, (kernel - 1) // 2) for n in (length, height))
+            length, height = (strided_frames(n, kernel, stride, (kernel - 1) // 2) for n in (length, height))
         taps = Convolution(
             name=f"front{i}", inputs=channels if i else 1, outputs=channels, kernel=kernel * kernel,
             groups=channels if i else 1, stride=stride * stride, bias=True, part="other",
@@ -165,7 +165,7 @@ def lasr(c: Config) -> tuple[Modules, list[Block], Dims, int, Module]:
     channels, length = c.size("subsampling_conv_channels", 256), spectra_of(c)
     front: list[Module] = list(at(length, (dense("front_in", mels, d.width),)))
     for i, (inputs, outputs) in enumerate(((d.width, d.width), (d.width, channels))):
-        length = strided(length, taps, stride)
+        length = strided_frames(length, taps, stride)
         conv = Convolution(
             name=f"front{i}", inputs=inputs, outputs=outputs, kernel=taps, stride=stride, bias=True, part="other"
         )
@@ -269,7 +269,7 @@ def _adapting_layers(c: Config, d: Dims, length: int) -> tuple[Modules, int, int
     parts += [dense("adapter_proj", d.width, out), layer_norm("adapter_norm", out)] if out != d.width else []
     wide = Dims(1, out, d.heads, d.heads, out // d.heads)
     for i in range(c.size("num_adapter_layers", 1)):
-        shorter = strided(length, kernel, stride, stride // 2)
+        shorter = strided_frames(length, kernel, stride, stride // 2)
         for name in ("residual", "attn"):
             conv = Convolution(
                 name=f"adapter{i}_{name}_conv",
@@ -329,7 +329,7 @@ def _halving_convolution(c: Config, width: int, length: int, stride: int) -> Mod
     seen = Convolution(name="conv", inputs=inner, outputs=inner, kernel=taps, groups=inner, stride=stride)
     act = Activation(name="conv_act", width=inner, function="silu", gated=False)
     behind = (seen, channel_norm("batch_norm", inner), act, dense("conv_out", inner, width))
-    shorter = strided(length, taps, stride, (taps - 1) // 2)
+    shorter = strided_frames(length, taps, stride, (taps - 1) // 2)
     return (*at(length, (dense("conv_in", width, 2 * inner), gate)), *at(shorter, behind))
 
 

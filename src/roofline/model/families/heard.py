@@ -18,7 +18,7 @@ from roofline.model.families.blocks.sound import (
     samples_of,
     size_list,
     spectra_of,
-    strided,
+    strided_frames,
 )
 from roofline.model.families.blocks.text_heads import acted, dense
 from roofline.model.families.registry import complete
@@ -42,7 +42,7 @@ def speech_to_text(c: Config) -> Model:
     inputs, channels = c.size("input_feat_per_channel", 80) * c.size("input_channels", 1), c.size("conv_channels", 1024)
     length, front = spectra_of(c), list[Module]()
     for i, kernel in enumerate(size_list(c, "conv_kernel_sizes", count, [5] * count)):
-        length, outputs = strided(length, kernel, 2, kernel // 2), channels if i < count - 1 else 2 * width
+        length, outputs = strided_frames(length, kernel, 2, kernel // 2), channels if i < count - 1 else 2 * width
         conv = Convolution(
             name=f"conv{i}", inputs=inputs, outputs=outputs, kernel=kernel, stride=2, bias=True, part="other"
         )
@@ -77,7 +77,7 @@ def moonshine(c: Config) -> Model:
     rotated, length, inputs, front = rotary(c, e.head_dim, 0.9), samples_of(c), 1, list[Module]()
     rope_section(c)
     for i, (outputs, kernel, stride) in enumerate(((width, 127, 64), (2 * width, 7, 3), (width, 3, 2))):
-        length = strided(length, kernel, stride)
+        length = strided_frames(length, kernel, stride)
         conv = Convolution(
             name=f"conv{i}", inputs=inputs, outputs=outputs, kernel=kernel, stride=stride, bias=i > 0, part="other"
         )

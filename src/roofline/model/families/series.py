@@ -12,7 +12,7 @@ from roofline.model.families.blocks.layers import again, layer, with_before
 from roofline.model.families.blocks.norms import layer_norm, per_head, rms
 from roofline.model.families.blocks.seq2seq import sublayers
 from roofline.model.families.blocks.sizes import HEADS, dims
-from roofline.model.families.blocks.sound import channel_norm, strided
+from roofline.model.families.blocks.sound import channel_norm, strided_frames
 from roofline.model.families.blocks.text_heads import acted, dense
 from roofline.model.families.registry import complete
 from roofline.model.model import Block, Model
@@ -34,7 +34,7 @@ def patchtst(c: Config) -> Model:
     size, stride, context = c.size("patch_length", 1), c.size("patch_stride", 1), c.size("context_length", 32)
     if context < size:
         raise c.error("context_length", f"at least a patch of {size}")
-    patches, own = strided(context, size, stride), c.flag("use_cls_token", False)
+    patches, own = strided_frames(context, size, stride), c.flag("use_cls_token", False)
     length, bias = patches + own, c.flag("bias", True)
     norm = channel_norm if c.text("norm_type", "batchnorm") == "batchnorm" else layer_norm
     ffn = mlp(d.width, c.size("ffn_dim", 512), activation(c, "activation_function", "gelu"), gated=False, bias=bias)

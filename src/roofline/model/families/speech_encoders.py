@@ -11,7 +11,7 @@ from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.layers import layer, with_before
 from roofline.model.families.blocks.norms import layer_norm, plain_layer_norm
 from roofline.model.families.blocks.sizes import HEADS, Dims, dims
-from roofline.model.families.blocks.sound import channel_norm, feature_encoder, strided
+from roofline.model.families.blocks.sound import channel_norm, feature_encoder, strided_frames
 from roofline.model.families.blocks.text_heads import acted, dense
 from roofline.model.families.disentangled import bucketed_layer
 from roofline.model.families.registry import complete
@@ -43,7 +43,7 @@ def masked_vector(c: Config, width: int, *, always: bool = False) -> Modules:
 def position_convolution(c: Config, width: int, length: int, *, stride: int = 1) -> Modules:
     """Positions by a convolution in groups; its weights are scaled by a vector of one for each tap."""
     taps, groups = c.size("num_conv_pos_embeddings", 128), c.size("num_conv_pos_embedding_groups", 16)
-    places = strided(length, taps, stride, taps // 2)
+    places = strided_frames(length, taps, stride, taps // 2)
     batch_norm = c.flag("conv_pos_batch_norm", False)
     scale: Module = channel_norm("position_norm", width)
     if not batch_norm:
@@ -71,7 +71,7 @@ def adapter(c: Config, width: int, length: int) -> tuple[Modules, int, int]:
     )
     parts: list[Module] = [dense("adapter_proj", width, out), layer_norm("adapter_norm", out)] if out != width else []
     for i in range(c.size("num_adapter_layers", 3)):
-        length = strided(length, kernel, stride, 1)
+        length = strided_frames(length, kernel, stride, 1)
         parts += at(length, (
             Convolution(
                 name=f"adapter{i}", inputs=out, outputs=2 * out, kernel=kernel, stride=stride, bias=True, part="other"
@@ -177,7 +177,7 @@ def data2vec_audio(c: Config) -> Model:
         conv = Convolution(
             name=f"position_conv{i}", inputs=width, outputs=width, kernel=taps, groups=groups, bias=True, part="other"
         )
-        places += at(strided(length, taps, 1, taps // 2), (conv,))
+        places += at(strided_frames(length, taps, 1, taps // 2), (conv,))
         places.append(plain_layer_norm(f"position_norm{i}", width))
         places.append(Activation(name=f"position_act{i}", width=width, function=act, gated=False))
     return wav2vec_like(c, norms="layer", positions=tuple(places))
@@ -206,7 +206,7 @@ def _squeezed(c: Config, block: Block, before: Modules) -> Model:
     c.mark_read(*TRAINING)
     d, factor, taps = dims(c, kv_key=HEADS), c.size("squeeze_factor", 2), c.size("num_conv_pos_embeddings", 128)
     front, length, last = feature_encoder(c, c.text("feat_extract_norm", "group", ("group", "layer")))
-    fewer = min(length // factor, strided(length, taps, factor, taps // 2))
+    fewer = min(length // factor, strided_frames(length, taps, factor, taps // 2))
 
     def squeezed(modules: Modules) -> Modules:
         return tuple(replace(m, positions=fewer) if m.stream == "" else m for m in modules)
@@ -228,8 +228,8 @@ def audio_spectrogram_transformer(c: Config) -> Model:
     """AST (arXiv:2104.01778): a vision transformer over the patches of a spectrogram, with two tokens of its own."""
     d, patch, act = dims(c, kv_key=HEADS), c.size("patch_size", 16), activation(c, default="gelu")
     mels, columns = c.size("num_mel_bins", 128), c.size("max_length", 1024)
-    rows = strided(mels, patch, c.size("frequency_stride", 10))
-    patches = rows * strided(columns, patch, c.size("time_stride", 10))
+    rows = strided_frames(mels, patch, c.size("frequency_stride", 10))
+    patches = rows * strided_frames(columns, patch, c.size("time_stride", 10))
     positions = patches + 2
     mixer = attention(d, rotary=0, bias=c.flag("qkv_bias", True), out_bias=True, causal=False)
     block = layer(

@@ -22,7 +22,7 @@ def spectra_of(c: Config) -> int:
     return c.inputs.spectra or SPECTRA
 
 
-def strided(length: int, kernel: int, stride: int = 1, padding: int = 0) -> int:
+def strided_frames(length: int, kernel: int, stride: int = 1, padding: int = 0) -> int:
     """Positions that a convolution leaves of `length`."""
     return (length + 2 * padding - kernel) // stride + 1
 
@@ -52,7 +52,7 @@ def feature_encoder(c: Config, norms: str) -> tuple[Modules, int, int]:
     c.mark_read("num_feat_extract_layers")
     length, inputs, parts = samples_of(c), 1, list[Module]()
     for i, (width, kernel, stride) in enumerate(zip(widths, kernels, strides, strict=True)):
-        length = strided(length, kernel, stride)
+        length = strided_frames(length, kernel, stride)
         if length < 1:
             raise c.error("conv_stride", f"strides that leave a position of {samples_of(c)} samples")
         step: list[Module] = [
