@@ -99,8 +99,13 @@ def batches(folder: Path, engine: str, chip: str) -> list[MeasuredRun]:
             read = list(static_batches(cell))
         except InputError:
             continue
-        runs += [run for run in read if run.system == chip and engine_named(run.where.engine).id == engine]
+        runs += [run for run in read if run.system == chip and release_of(run) == engine]
     return runs
+
+
+def release_of(run: MeasuredRun) -> str:
+    """The engine of a run and its release, without settings: `vllm@0.6`."""
+    return engine_named(run.where.engine).plain().partition("(")[0]
 
 
 def start_up(runs: Sequence[MeasuredRun]) -> float:

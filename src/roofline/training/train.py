@@ -193,6 +193,7 @@ def _asked(model: Model, step: Training, where: Where, bill: Bill | None) -> tup
     micro_batches = check(model, step, spread)
     model, formats = formats_of(model, where.precision, step.precision)
     law, bill = mode_named(where.law), bill_of(bill)
+    software = software.on(deployment.chip)
     return TrainingSetup(model, deployment, formats, software, law, bill, where.precision), step, micro_batches
 
 

@@ -46,7 +46,8 @@ def page_form(start: Scenario | None = None) -> dict[str, JsonValue]:
         "instead": dict(INSTEAD), "former": dict(OLD_NAMES),
         "suggested": {name: list(words) for name, words in SUGGESTED.items()},
         "swept": list(SWEPT), "leastSwept": LEAST_SWEPT, "mostEvents": MOST_EVENTS,
-        "titles": {name: engine.name for name, engine in engines().items()}, "version": __version__, "work": list(WORK),
+        "titles": {name: engine.titled for name, engine in engines().items()}, "version": __version__,
+        "work": list(WORK),
     }  # fmt: skip
 
 
