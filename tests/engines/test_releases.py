@@ -112,6 +112,8 @@ def test_steps_wait_for_the_host_before_0_14() -> None:
 def test_what_a_release_lacks() -> None:
     assert engine_named("vllm@0.12").fuses == ["nvfp4"]
     assert engine_named("vllm@0.11").fuses == []
+    assert engine_named("vllm@0.11").kernel("mxfp4", "blackwell") is None
+    assert engine_named("vllm@0.12").kernel("mxfp4", "blackwell") == "w4a8_mxfp4_mxfp8"
     assert engine_named("vllm@0.9.1").dispatches == {} != engine_named("vllm@0.9.2").dispatches
     assert engine_named("vllm@0.20").graph_bytes == 0.0
     assert engine_named("vllm@0.29").share == 0.92
