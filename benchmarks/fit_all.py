@@ -269,22 +269,22 @@ def page(rows: Sequence[Reproduced], read: Mapping[str, Mapping[str, str]], fold
         "# Constants, fitted again", "",
         "Written by `python benchmarks/fit_all.py DIR`: every constant fitted from the folder of measurements, beside",
         "the package's. Each that differs is a row of `constants.csv`.", "",
-        "| step | script | tables read | sha256 of all that it read |", "|---|---|--:|---|",
+        "| step | script | tables read | sha256 of them |", "|---|---|--:|---|",
     ]  # fmt: skip
     scripts = {step.name: step.script for step in STEPS}
     for name, known in read.items():
-        tables = sum(path.startswith("tables/") for path in known)
-        whole = sha256("".join(f"{p}={h}\n" for p, h in sorted(known.items())).encode()).hexdigest()
-        lines.append(f"| {name} | {scripts[name]} | {tables} | `{whole[:16]}` |")
+        tables = {path: content for path, content in known.items() if path.startswith("tables/")}
+        whole = sha256("".join(f"{p}={h}\n" for p, h in sorted(tables.items())).encode()).hexdigest()
+        lines.append(f"| {name} | {scripts[name]} | {len(tables)} | `{whole[:16]}` |")
     lines += ["", "| file | values | as today | differ |", "|---|--:|--:|--:|"]
     counts, same = Counter(r.file for r in rows), Counter(r.file for r in rows if r.today == r.fitted)
     lines += [f"| {f} | {n:,} | {same[f]:,} | {n - same[f]:,} |" for f, n in counts.items()]
     total, equal = sum(counts.values()), sum(same.values())
     lines += [f"| all | {total:,} | {equal:,} | {total - equal:,} |", "", "Not by a fit:", ""]
     lines += [f"- {what}: {source}." for what, source in OTHERS.items()]
-    tables = sorted({path for known in read.values() for path in known if path.startswith("tables/")})
+    every = sorted({path for known in read.values() for path in known if path.startswith("tables/")})
     lines += ["", "| table | sha256 |", "|---|---|"]
-    lines += [f"| {p.removeprefix('tables/')} | `{digest(folder / p.removeprefix('tables/'))[:16]}` |" for p in tables]
+    lines += [f"| {p.removeprefix('tables/')} | `{digest(folder / p.removeprefix('tables/'))[:16]}` |" for p in every]
     return "\n".join(lines) + "\n"
 
 

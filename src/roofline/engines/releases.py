@@ -89,7 +89,8 @@ def release_of(id: str, text: str) -> str:
     asked = text.strip()
     if known is None:
         raise InputError("engine", f"{id}@{text}", f"{id} without a release: none of its releases is known apart")
-    first, last = next(iter(known.months)), next(reversed(known.months))
+    names = tuple(known.months)
+    first, last = names[0], names[-1]
     if match := _DATE.fullmatch(asked):
         month = f"{match[1]}-{match[2]}"
         by_then = [name for name, since in known.months.items() if since <= month]
@@ -128,10 +129,10 @@ def changed_fields(id: str, release: str) -> tuple[dict[str, Given], bool]:
     fields: dict[str, Given] = {}
     for row in rows:
         if numbers >= version(row.release):
-            fields |= row.since
+            fields.update(row.since)
     whole = False
     for row in reversed(rows):
         if numbers < version(row.release):
-            fields = dict(row.before) if row.whole else fields | row.before
+            fields = dict(row.before) if row.whole else {**fields, **row.before}
             whole = whole or row.whole
     return fields, whole

@@ -76,9 +76,9 @@ class TrainerSettings(KernelSettings):
 
     engine: Annotated[
         EngineName | None,
-        "Whose slow-downs and habits: `megatron` (containers 26.06 and later), `nemo` (before), `megatron-2025`, "
-        "`fsdp`, `torchtitan`, `deepspeed`, `maxtext`, or `none`. Default: `megatron`, but `none` with the schedule "
-        "`dualpipe`, which no engine has.",
+        "Whose slow-downs and habits: `megatron` (containers 26.06 and later; `megatron@0.14`, a release), `nemo` "
+        "(before), `megatron-2025`, `fsdp`, `torchtitan`, `deepspeed`, `maxtext`, or `none`. Default: `megatron`, but "
+        "`none` with the schedule `dualpipe`, which no engine has.",
     ] = None
 
 
