@@ -1,13 +1,16 @@
 """Fits every constant from a folder of measurements, in order, and says which of today's it does not come to.
 
-    python benchmarks/fit_all.py DIR [--work FOLDER] [--only STEP,...] [--out FILE] [--write]
+    python benchmarks/fit_all.py DIR [--work FOLDER] [--only STEP,...] [--check] [--out FILE] [--write]
 
 Each step of STEPS is a script that runs in a process of its own on a copy of the package, whose constants the steps
 before it have written; what it read is recorded by content. A second run goes on where the first stopped, and runs a
 step again only where something that it read is another. Then the constants are compared with the package's own:
 FILE, by default results/constants.csv, lists each that differs, and results/constants.md the steps, the hashes of what
-they read, and what comes from other sources than a fit. --write puts the fitted constants in the package's place, and
-the hashes of the tables into measured/accuracy/fitted_on.toml. Files whose values are the same are left as they are.
+they read, and what comes from other sources than a fit. With --check each step starts from today's constants instead of
+those of the steps before it, so that a difference is of the step that it is listed under.
+
+--write puts the fitted constants in the package's place, and the hashes of the tables into
+measured/accuracy/fitted_on.toml. Files whose values are the same are left as they are.
 """
 
 from __future__ import annotations
@@ -42,7 +45,9 @@ Flat = Mapping[tuple[str, ...], Value]
 
 @dataclass(frozen=True)
 class FitStep:
-    """A script and its arguments: {folder} of measurements, {package} of the copy, {work} folder of the step's own.
+    """A script and its arguments.
+
+    {folder}: of measurements. {package}: the copy's. {work}: a folder of the step's own. {cache}: of fits for any run.
 
     values: the script writes {values}, a JSON file of tables and their values, which go to the engines' files.
     """
@@ -54,7 +59,7 @@ class FitStep:
 
 
 STEPS = (
-    FitStep("laws", "fit_laws.py", ("{folder}", "--workers", "1", "--done", "{work}/done", "--out", "{work}/out")),
+    FitStep("laws", "fit_laws.py", ("{folder}", "--workers", "1", "--done", "{cache}/laws", "--out", "{work}/out")),
     FitStep("older", "fit_older.py", ("{folder}", "--write")),
     FitStep("sparse", "fit_sparse.py", ("{folder}", "--write")),
     FitStep("collectives", "fit_collectives.py", ("{folder}", "--out", "{package}/kernels/collective_constants.toml")),
@@ -68,6 +73,8 @@ STEPS = (
     FitStep("first token", "fit_first_token.py", ("{folder}", "--out", "{package}/engines/first_token.toml")),
 )
 """The laws first, for all others are fitted on what they predict; engines behind the kernels, intervals last."""
+BASES = ("laws", "collectives")
+"""Steps that write whole files, to which steps behind them add."""
 OTHERS: Mapping[str, str] = {
     "kernels/constants/mlx.toml": "figures that people published, named in the file; no fit",
     "kernels/constants/llama.cpp-cpu.toml": "benchmarks/llama_cpp_here.py on one machine; no table has its rows",
@@ -104,9 +111,9 @@ def fresh(work: Path) -> Path:
     return tree / "src" / "roofline"
 
 
-def run(step: FitStep, folder: Path, work: Path, package: Path) -> Mapping[str, str]:
+def run(step: FitStep, folder: Path, work: Path, package: Path, kind: str = "chain") -> Mapping[str, str]:
     """Run a step on the copy, or take up what it wrote if all that it read is the same; the hashes of what it read."""
-    tree, own = work / "tree", work / step.name.replace(" ", "_")
+    tree, own = work / "tree", work / kind / step.name.replace(" ", "_")
     own.mkdir(parents=True, exist_ok=True)
     stamp, values = own / "read.json", own / "values.json"
     places = {"tree": tree, "tables": folder}
@@ -122,7 +129,8 @@ def run(step: FitStep, folder: Path, work: Path, package: Path) -> Mapping[str, 
             return known
     before = {f"tree/{path.relative_to(tree)}": digest(path) for path in mutable(package)}
     print(f"{step.name}: {step.script}", file=sys.stderr, flush=True)
-    arguments = [x.format(folder=folder, package=package, work=own, values=values) for x in step.arguments]
+    named = {"folder": folder, "package": package, "work": own, "values": values, "cache": work / "cache"}
+    arguments = [x.format(**named) for x in step.arguments]
     script = tree / "benchmarks" / step.script
     command = [sys.executable, "-W", "ignore", str(tree / "benchmarks" / "recorded.py"), str(own / "log.json"),
                str(tree), str(folder), str(script), *arguments]  # fmt: skip
@@ -224,8 +232,9 @@ def values_of(path: Path) -> dict[tuple[str, ...], Value]:
 
 @dataclass(frozen=True)
 class Reproduced:
-    """A value of today beside the fitted one; None where one side has none."""
+    """A value of today beside the fitted one; None where one side has none. step: whose fit it is, empty for all."""
 
+    step: str
     file: str
     path: tuple[str, ...]
     today: Value | None
@@ -243,13 +252,14 @@ class Reproduced:
 inf = float("inf")
 
 
-def compared(package: Path, files: Sequence[str]) -> list[Reproduced]:
+def compared(package: Path, step: str = "") -> list[Reproduced]:
     """Every value of the fitted files, of today and as fitted."""
-    rows = []
+    rows: list[Reproduced] = []
+    files = sorted({str(p.relative_to(base)) for base in (package, PACKAGE) for p in mutable(base)})
     for file in files:
         today, fitted = values_of(PACKAGE / file), values_of(package / file)
         paths = dict.fromkeys((*today, *fitted))
-        rows += [Reproduced(file, path, today.get(path), fitted.get(path)) for path in paths]
+        rows += [Reproduced(step, file, path, today.get(path), fitted.get(path)) for path in paths]
     return rows
 
 
@@ -257,10 +267,11 @@ def write_differences(rows: Sequence[Reproduced], path: Path) -> None:
     """A CSV file with each value that differs."""
     with path.open("w", newline="", encoding="utf-8") as handle:
         out = csv.writer(handle, lineterminator="\n")
-        out.writerow(["file", "table", "value", "today", "fitted", "change_percent"])
+        out.writerow(["step", "file", "table", "value", "today", "fitted", "change_percent"])
         for row in rows:
             if row.today != row.fitted:
-                out.writerow([row.file, ".".join(row.path[:-1]), row.path[-1], row.today, row.fitted, row.change])
+                table = ".".join(row.path[:-1])
+                out.writerow([row.step, row.file, table, row.path[-1], row.today, row.fitted, row.change])
 
 
 def page(rows: Sequence[Reproduced], read: Mapping[str, Mapping[str, str]], folder: Path) -> str:
@@ -298,6 +309,22 @@ def write_hashes(path: Path, read: Mapping[str, Mapping[str, str]]) -> None:
     path.write_text(text, encoding="utf-8")
 
 
+def _of_step(step: FitStep, package: Path) -> list[Reproduced]:
+    """Today's values and those that differ by a step. What it leaves to steps behind it is no difference."""
+    rows = compared(package, step.name)
+    return [row for row in rows if row.fitted is not None] if step.name in BASES else rows
+
+
+def _merged(rows: Sequence[Reproduced]) -> list[Reproduced]:
+    """One row for each value: that of the step that changes it, else of no step."""
+    merged: dict[tuple[str, tuple[str, ...]], Reproduced] = {}
+    for row in rows:
+        key = (row.file, row.path)
+        if key not in merged or row.today != row.fitted:
+            merged[key] = row
+    return list(merged.values())
+
+
 def main(argv: Sequence[str]) -> None:
     """Run the steps, compare, and write what was asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -305,14 +332,20 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--work", type=Path, default=Path("build/fit_all"), help="a folder that keeps what was done")
     parser.add_argument("--only", default="", help="steps to run, by comma; the others' constants stay today's")
     parser.add_argument("--out", type=Path, default=HERE / "results" / "constants.csv")
+    parser.add_argument("--check", action="store_true", help="start each step from today's constants")
     parser.add_argument("--write", action="store_true", help="put the fitted constants in the package's place")
     given = parser.parse_args(argv)
     folder, work = given.folder.resolve(), given.work.resolve()
     chosen = [step for step in STEPS if not given.only or step.name in given.only.split(",")]
     package = fresh(work)
-    read = {step.name: run(step, folder, work, package) for step in chosen}
-    files = sorted({str(p.relative_to(base)) for base in (package, PACKAGE) for p in mutable(base)})
-    rows = compared(package, files)
+    read: dict[str, Mapping[str, str]] = {}
+    rows: list[Reproduced] = []
+    for step in chosen:
+        read[step.name] = run(step, folder, work, package, "check" if given.check else "chain")
+        if given.check:
+            rows += _of_step(step, package)
+            replaced(package, PACKAGE)
+    rows = _merged(rows) if given.check else compared(package)
     given.out.parent.mkdir(parents=True, exist_ok=True)
     write_differences(rows, given.out)
     given.out.with_suffix(".md").write_text(page(rows, read, folder), encoding="utf-8")
@@ -320,9 +353,10 @@ def main(argv: Sequence[str]) -> None:
     print(
         f"{len(rows)} values, {sum(r.today == r.fitted for r in rows)} as today; differ: {', '.join(differ) or 'none'}"
     )
-    if given.write:
+    if given.write and not given.check:
         for file in differ:
-            shutil.copy(package / file, PACKAGE / file)
+            if (package / file).is_file():
+                shutil.copy(package / file, PACKAGE / file)
         write_hashes(PACKAGE / "measured" / "accuracy" / "fitted_on.toml", read)
 
 

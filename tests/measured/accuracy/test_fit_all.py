@@ -89,7 +89,7 @@ def test_a_step_runs_again_only_where_what_it_read_is_another(
     assert [(r["table"], r["value"], r["today"], r["fitted"]) for r in rows] == [
         ("vllm", "request_s", "0.002", "0.004")
     ]
-    read = json.loads((tmp_path / "work" / "one" / "read.json").read_text())
+    read = json.loads((tmp_path / "work" / "chain" / "one" / "read.json").read_text())
     assert "tables/one.csv" in read
     assert "tree/benchmarks/fit_one.py" in read
     fit_all.main(argv)
