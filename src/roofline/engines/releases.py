@@ -100,7 +100,7 @@ def release_of(id: str, text: str) -> str:
     numbers = version(asked)
     if numbers and any(numbers[: len(v)] == v for v in map(version, known.months)):
         return ".".join(map(str, numbers))
-    expected = f"a release of {id} from {first} to {last}, such as {id}@{known.newest}, or a date, such as {id}@2025-12"
+    expected = f"a release of {id} from {first} to {last}, or a date such as {id}@2025-12"
     raise InputError("engine", f"{id}@{text}", expected, [f"{id}@{name}" for name in _nearest(numbers, known)])
 
 
