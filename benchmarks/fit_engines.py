@@ -4,7 +4,7 @@ Then, chip generation by generation of those that nobody timed op by op under th
 attention and streams take than the kernels alone; and apart from these, before them, the seconds that the first batch
 of a cold process waits.
 
-    python benchmarks/fit_engines.py DIR [--held-out]
+    python benchmarks/fit_engines.py DIR [--held-out] [--only hosts] [--values FILE]
 
 The kernels are those of the shipped constants and are not touched. For each engine a grid over `step_s`, `sequence_s`
 and `rereads` is searched for the least mean |log(predicted / measured)|; the error beside it is of five folds of the
@@ -14,7 +14,8 @@ Markdown: results/engines_held_out.md.
 
 from __future__ import annotations
 
-import sys
+import argparse
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -99,8 +100,13 @@ def batches(folder: Path, engine: str, chip: str) -> list[MeasuredRun]:
             read = list(static_batches(cell))
         except InputError:
             continue
-        runs += [run for run in read if run.system == chip and engine_named(run.where.engine).id == engine]
+        runs += [run for run in read if run.system == chip and release_of(run) == engine]
     return runs
+
+
+def release_of(run: MeasuredRun) -> str:
+    """The engine of a run and its release, without settings: `vllm@0.6`."""
+    return engine_named(run.where.engine).plain().partition("(")[0]
 
 
 def start_up(runs: Sequence[MeasuredRun]) -> float:
@@ -216,24 +222,54 @@ def held_out_page(folder: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main(folder: Path, only_held_out: bool) -> None:
-    """One block of lines for each engine, or the table of errors apart from the fit."""
-    if only_held_out:
-        print(held_out_page(folder), end="")
-        return
+def slower_values(folder: Path) -> dict[str, dict[str, float]]:
+    """Table of an engine → its slow-downs and start-up; printed as they come."""
+    found: dict[str, dict[str, float]] = {}
+    name = ENGINES["vLLM"]
     for chip, generation in SLOWED.items():
-        slowed = slowdowns(folder, "vllm-2024", chip)
-        lines = "\n".join(f"{kind} = {factor:.2f}" for kind, factor in slowed.factors.items())
-        print(f"[vllm-2024.slower.{generation}]  # {slowed.rows} rows, median {100 * slowed.median:.1f} %\n{lines}")
-        print(f"within = {slowed.within:.2f}\n", flush=True)
-        if slowed.start:
-            print(f"[vllm-2024.starts]\n{generation} = {slowed.start:.1f}\n", flush=True)
+        fit = slowdowns(folder, name, chip)
+        values = {**{kind: float(f"{x:.2f}") for kind, x in fit.factors.items()}, "within": float(f"{fit.within:.2f}")}
+        values |= {"latency": float(f"{fit.factors['latency']:.0f}")} if "latency" in fit.factors else {}
+        found[f"{name}.slower.{generation}"] = values
+        lines = "\n".join(f"{kind} = {factor}" for kind, factor in values.items())
+        print(
+            f"[{name}.slower.{generation}]  # {fit.rows} rows, median {100 * fit.median:.1f} %\n{lines}\n", flush=True
+        )
+        if fit.start:
+            found[f"{name}.starts"] = {generation: float(f"{fit.start:.1f}")}
+            print(f"[{name}.starts]\n{generation} = {fit.start:.1f}\n", flush=True)
+    return found
+
+
+def host_values(folder: Path) -> dict[str, dict[str, float]]:
+    """Engine → its host time; printed as they come."""
+    found: dict[str, dict[str, float]] = {}
     for fit in host_fits(folder):
-        rereads, step_s, sequence_s = POINTS[fit.best]
+        rereads, step_s, sequence_s = (float(x) for x in POINTS[fit.best])
+        found[fit.engine] = {"step_s": float(f"{step_s:.1e}"), "sequence_s": float(f"{sequence_s:.1e}")}
+        found[fit.engine] |= {"rereads": rereads} if rereads else {}
         held_out = fit.left_out([str(i % FOLDS) for i in range(len(fit.rows))])
         print(f"[{fit.engine}]  # {len(fit.rows)} rows, held-out median {100 * np.median(np.expm1(held_out)):.1f} %")
-        print(f"rereads = {rereads:.1f}\nstep_s = {step_s:.1e}\nsequence_s = {sequence_s:.1e}\n")
+        print(f"rereads = {rereads:.1f}\nstep_s = {step_s:.1e}\nsequence_s = {sequence_s:.1e}\n", flush=True)
+    return found
+
+
+def main() -> None:
+    """One block of lines for each engine, or the table of errors apart from the fit."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--held-out", action="store_true", help="the errors apart from the fit, as Markdown")
+    parser.add_argument("--only", default="hosts,slower", help="hosts or slower")
+    parser.add_argument("--values", type=Path, help="a JSON file for the values")
+    given = parser.parse_args()
+    if given.held_out:
+        print(held_out_page(given.folder), end="")
+        return
+    found = host_values(given.folder) if "hosts" in given.only else {}
+    found |= slower_values(given.folder) if "slower" in given.only else {}
+    if given.values:
+        given.values.write_text(json.dumps(found, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), "--held-out" in sys.argv[2:])
+    main()

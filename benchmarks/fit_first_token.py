@@ -1,6 +1,6 @@
 """Fits how far the TTFT of published servers scatters beyond the law of their steps; prints engines/first_token.toml.
 
-    python benchmarks/fit_first_token.py DIR
+    python benchmarks/fit_first_token.py DIR [--out FILE]
 
 The logarithm of a row's TTFT over what is expected lies within √(law² + (host·h)² + (wait·w)²) of 0. The law's part and
 the shares h and w of the host and of waits are the row's own; `host`, of each engine, and `wait` are fitted. The least
@@ -11,7 +11,8 @@ on that chip left out.
 
 from __future__ import annotations
 
-import sys
+import argparse
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,12 +120,22 @@ def table(r: Rows, point: Values) -> Mapping[str, tuple[int, float, float]]:
     return shares
 
 
-def main(folder: Path) -> None:
+def main() -> None:
     """The lines of the file, then the shares."""
-    r = rows(list(runs(folder)))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--out", type=Path, help="a file of these constants, whose values are replaced")
+    given = parser.parse_args()
+    r = rows(list(runs(given.folder)))
     point = r.fit(np.ones(len(r.log), dtype=bool))
+    values = {"wait": point[0], **dict(zip(ENGINES, point[1:], strict=True))}
     print(f"[scatter]\nwait = {point[0]:.2f}\n[scatter.host]")
     print("\n".join(f"{name} = {value:.2f}" for name, value in zip(ENGINES, point[1:], strict=True)))
+    if given.out:
+        text = given.out.read_text(encoding="utf-8")
+        for name, value in values.items():
+            text = re.sub(rf"^{name} = .*$", f"{name} = {value:.2f}", text, flags=re.MULTILINE)
+        given.out.write_text(text, encoding="utf-8")
     shares = table(r, point)
     apart = sum(n * out for n, _, out in shares.values()) / len(r.log)
     median = 100 * np.median(np.abs(np.expm1(-r.log)))
@@ -135,4 +146,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main()

@@ -1,6 +1,7 @@
 """Fit the constants of the laws to a folder of measurements.
 
     python benchmarks/fit_laws.py DIR [--out FOLDER] [--without system,system] [--only kind] [--systems system] [--wide]
+        [--workers N] [--done FOLDER]
 
 Every group (chip, dtype, kind, software) is fitted by robust least squares on log(predicted/measured); the error beside
 the constants is of rows whose shape took no part in the fit (5 folds by a hash of the shape).  A generation is fitted
@@ -8,11 +9,15 @@ to all its chips, and its error is of a chip that took no part; so is the generi
 """
 
 import argparse
+import hashlib
+import os
+import pickle
 import sys
 from collections import defaultdict
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -344,8 +349,33 @@ def distinct(groups: dict[Key, list[Case]]) -> dict[Key, list[Case]]:
     return {k: g for k, g in groups.items() if k[3] == "default" or rows[k] != rows.get((*k[:3], "default"))}
 
 
-def fit_one(job: tuple[Key, Rows]) -> tuple[Key, Fitted]:
-    return job[0], fit(job[1])
+def fit_one(job: tuple[Key, Rows], done: Path | None = None) -> tuple[Key, Fitted]:
+    """The constants of a group; those of the same rows and the same law that `done` has are not fitted again."""
+    if done is None:
+        return job[0], fit(job[1])
+    path = done / f"{fingerprint(*job)}.pickle"
+    if path.exists():
+        known: Fitted = pickle.loads(path.read_bytes())
+        return job[0], known
+    fitted = fit(job[1])
+    part = path.with_suffix(f".{os.getpid()}")
+    part.write_bytes(pickle.dumps(fitted))
+    part.replace(path)
+    return job[0], fitted
+
+
+def fingerprint(key: Key, rows: Rows) -> str:
+    """A hash of a group's rows and of the code that fits them."""
+    digest = hashlib.sha256(repr((key, rows.kind, rows.dtype, sorted(rows.args))).encode())
+    for column in (
+        *(rows.args[name] for name in sorted(rows.args)),
+        *(np.asarray(getattr(rows.chip, f.name)) for f in fields(Roof)),
+        rows.seconds, rows.fold, rows.weight,
+    ):  # fmt: skip
+        digest.update(np.ascontiguousarray(column).tobytes())
+    for code in (Path(__file__), Path(laws.__file__)):
+        digest.update(code.read_bytes())
+    return digest.hexdigest()[:32]
 
 
 def separate(results: dict[Key, Fitted], passes: set[Key]) -> dict[Key, Fitted]:
@@ -414,6 +444,8 @@ def main(argv: Iterable[str]) -> None:
     parser.add_argument("--systems", default="", help="chips to fit with their generations, by comma")
     parser.add_argument("--wide", action="store_true", help="only the generations and the generic default")
     parser.add_argument("--fold", type=int, default=-1, help="leave this fold of shapes out")
+    parser.add_argument("--workers", type=int, default=2, help="processes that fit")
+    parser.add_argument("--done", type=Path, help="a folder that keeps each group's fit, so that a second run goes on")
     options = parser.parse_args(list(argv))
     left, only = set(options.without.split(",")), set(filter(None, options.only.split(",")))
     systems = set(filter(None, options.systems.split(",")))
@@ -433,8 +465,14 @@ def main(argv: Iterable[str]) -> None:
     if systems:
         todo = [(k, r) for k, r in todo if k[0] in places_of(systems)]
     passes = {k for k, r in todo if "quantise" in r.args and np.any(r.args["quantise"] > 0)}
-    with ProcessPoolExecutor(2) as workers:
-        results = separate(dict(workers.map(fit_one, todo, chunksize=1)), passes)
+    if options.done:
+        options.done.mkdir(parents=True, exist_ok=True)
+    one = partial(fit_one, done=options.done)
+    if options.workers > 1:
+        with ProcessPoolExecutor(options.workers) as workers:
+            results = separate(dict(workers.map(one, todo, chunksize=1)), passes)
+    else:
+        results = separate(dict(map(one, todo)), passes)
     write(results, {k: r.software for k, r in todo}, options.out, only, systems)
     print(f"{len(results)} sets of constants to {options.out}", file=sys.stderr)
 

@@ -1,6 +1,6 @@
 """Fits how much longer kinds of work take in training than alone, engine by engine; prints lines for engines.toml.
 
-    python benchmarks/fit_training.py DIR
+    python benchmarks/fit_training.py DIR [--values FILE]
 
 Of each engine and generation in FITTED the factors of the kinds named there are chosen for the least mean
 |log(predicted / measured)|, every distinct run of a model counting once, but for the root of their number, however many
@@ -13,7 +13,8 @@ taken (`SCATTER`).
 
 from __future__ import annotations
 
-import sys
+import argparse
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -176,9 +177,14 @@ def left_out(sample: Sequence[FitRow], kinds: Sequence[str], scale: tuple[float,
     return ratio
 
 
-def main(folder: Path) -> None:
+def main() -> None:
     """The lines of each engine and generation."""
-    every = list(rows(folder))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--values", type=Path, help="a JSON file for the values")
+    given = parser.parse_args()
+    every = list(rows(given.folder))
+    found: dict[str, dict[str, object]] = {}
     mlperf = [r for r in every if r.mlperf and r.generation in ("hopper", "blackwell")]
     best, scale = scale_of(mlperf), (SCATTER, BETWEEN)
     print(f"scatter = {SCATTER}, not {best[0]:.3f}\nbetween_s = {BETWEEN}, not {best[1]:.3f}  # {len(mlperf)} rows\n")
@@ -192,13 +198,19 @@ def main(folder: Path) -> None:
         errors = " ".join(f"{100 * float(np.median(np.abs(x - 1))):.1f}" for x in (inside, apart))
         print(f"[{engine}.slower.{generation}]  # {len(sample)} rows, median error {errors} % (models left out)")
         print("\n".join(f"{kind} = {factor:.2f}" for kind, factor in zip(kinds, factors, strict=True)))
+        rounded = {kind: float(f"{factor:.2f}") for kind, factor in zip(kinds, factors, strict=True)}
+        found[f"{engine}.slower.{generation}"] = {kind: None if x == 1 else x for kind, x in rounded.items()}
         for name, sparse in (("dense", False), ("sparse", True)):
             ratio = np.array([x for x, r in zip(apart, sample, strict=True) if r.sparse is sparse])
             if len(ratio) >= ENOUGH:
                 low, high = np.quantile(1 / ratio, (0.1, 0.9))
+                ends = [float(f"{low:.2f}"), float(f"{high:.2f}")]
                 print(f"[{engine}.spread.{generation}] {name} = [{low:.2f}, {high:.2f}]  # {len(ratio)}")
+                found.setdefault(f"{engine}.spread.{generation}", {})[name] = ends
         print(flush=True)
+    if given.values:
+        given.values.write_text(json.dumps(found, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main()

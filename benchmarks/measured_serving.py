@@ -14,6 +14,7 @@ import local_rows
 import roofline as rl
 from roofline.declared.errors import InputError
 from roofline.engines.engine import engine_named
+from roofline.engines.releases import nearest_release
 from roofline.hardware.cluster import Cluster, Level
 from roofline.hardware.named_chip import chip_named
 from roofline.layout.layout import Layout
@@ -48,7 +49,7 @@ CHIPS = {
     "SambaNova SN40L": "sn40l",
 }
 # Engines of 2024 as that benchmark ran them.
-ENGINES = {"vLLM": "vllm-2024", "TensorRT-LLM": "trtllm-2024"}
+ENGINES = {"vLLM": "vllm@0.6", "TensorRT-LLM": "trtllm@0.9"}
 COLD = ("Intel PVC GPU", 1)
 """Label and devices of LLM-Inference-Bench's rows that begin with the process: of one sequence they take 17 s and 14 ms
 a token, where those labelled Intel Max 1550 take the 14 ms alone, and those of two and four devices begin at 0 too. The
@@ -147,6 +148,12 @@ def rows_of(folder: Path, file: str) -> list[dict[str, str]]:
         return list(csv.DictReader(handle))
 
 
+def of_release(engine: str, version: str = "", date: str = "") -> str:
+    """The engine as of a row's release, or else of its date; as of the newest known where neither says one."""
+    release = nearest_release(engine, version) or nearest_release(engine, date[:7])
+    return f"{engine}@{release}" if release else engine
+
+
 def degree(r: TableRow, column: str) -> int:
     """A degree of parallelism; 1 where the cell is empty or 0."""
     return 1 if r.text(column) in ("0", "0.0", "n/a") else r.whole(column, 1)
@@ -173,7 +180,7 @@ def static_batches(r: TableRow) -> Iterator[MeasuredRun]:
         ways, stages = 1, ways
     elif ways > 1 and split not in ("TP", "tensor"):
         raise LeftOutError("ambiguous: a mixed layout whose order is not given")
-    if (r.text("hardware"), r.whole("num_devices")) == COLD and engine == "vllm-2024":
+    if (r.text("hardware"), r.whole("num_devices")) == COLD and framework == "vLLM":
         engine = f"{engine}(cold=1)"
     yield measured_run(
         quantity="latency", seconds=r.number("latency_s"), model=model, on=several(chip, ways * stages),
@@ -244,10 +251,11 @@ def servers(r: TableRow) -> Iterator[MeasuredRun]:
     spread = "" if layout.alone else ",many chips"
     own = f"{name.rpartition('/')[2]},{engine},{mode}"
     script = launched_by(r)
-    formats, runs = _precision(model, mode, engine), engine
+    released = of_release(engine, r.text("backend_version"), r.text("measured"))
+    formats, runs = _precision(model, mode, engine), released
     if script is not None:
         settings = script.settings.format(input=2 * r.whole("isl"), concurrency=concurrency)
-        formats, runs = _with_formats(formats, script.formats), f"{engine}({settings})"
+        formats, runs = _with_formats(formats, script.formats), f"{released}({settings})"
     sent = SENT if script is None else script.sent
     in_step = (name, r.text("system")) == EQUAL and engine_named(engine).keeps_step
     for what in ("tpot", "ttft"):
@@ -265,7 +273,7 @@ def servers(r: TableRow) -> Iterator[MeasuredRun]:
         yield measured_run(
             quantity="served-ttft", seconds=r.number("ttft_ms") / 1e3, model=model, layout=layout,
             on=several(chip, layout.chips), input=max(1, int(share * r.whole("isl"))),
-            output=max(2, int(share * r.whole("osl"))), concurrency=concurrency, engine=engine, system=chip,
+            output=max(2, int(share * r.whole("osl"))), concurrency=concurrency, engine=released, system=chip,
             precision=_precision(model, mode, engine), slices=(f"{UNTOLD}{spread}",),
         )  # fmt: skip
 
@@ -289,6 +297,10 @@ class LaunchScript:
 
 
 SCRIPTS = (
+    LaunchScript(
+        "Llama-3.1-70B", "b200", "vllm", "", "nvfp4",
+        "max_num_seqs=512,max_num_batched_tokens=8192,async_scheduling=1", "kv=fp8",
+    ),
     LaunchScript("MiniMax-M2.5", "b200", "vllm", "0.17.0", "fp8", "gpu_memory_utilization=0.95,block_size=32"),
     LaunchScript(
         "MiniMax-M2.5", "b200", "vllm", "0.19.0", "fp8", "max_num_batched_tokens={input},block_size=32", "kv=fp8",
@@ -296,8 +308,14 @@ SCRIPTS = (
     LaunchScript("MiniMax-M2.5", "b200", "vllm", "0.19.0", "nvfp4", "max_num_batched_tokens={input}", "kv=fp8"),
     LaunchScript("MiniMax-M2.5", "b200", "vllm", "nightly", "nvfp4", "max_num_seqs={concurrency}"),
     LaunchScript("Kimi-K2.5", "h200", "vllm", "", "int4_wo", "gpu_memory_utilization=0.95,max_num_seqs={concurrency}"),
-    LaunchScript("gpt-oss-120b", "h100", "vllm", "", "", "max_num_batched_tokens=8192,max_num_seqs={concurrency}"),
-    LaunchScript("gpt-oss-120b", "h200", "vllm", "", "", "max_num_batched_tokens=8192,max_num_seqs={concurrency}"),
+    LaunchScript(
+        "gpt-oss-120b", "h100", "vllm", "", "",
+        "max_num_batched_tokens=8192,max_num_seqs={concurrency},async_scheduling=1",
+    ),
+    LaunchScript(
+        "gpt-oss-120b", "h200", "vllm", "", "",
+        "max_num_batched_tokens=8192,max_num_seqs={concurrency},async_scheduling=1",
+    ),
     LaunchScript("gpt-oss-120b", "h200", "trtllm", "", "", "free_gpu_memory_fraction=0.85,max_num_tokens=20000"),
     LaunchScript(
         "gpt-oss-120b", "b200", "trtllm", "", "", "free_gpu_memory_fraction=0.85,max_num_tokens=20000", "kv=fp8",
@@ -404,7 +422,7 @@ def trtllm_page(r: TableRow, quantity: str, seconds: float, output: int) -> Meas
         raise LeftOutError("ambiguous: formats that have no name")
     return measured_run(
         quantity=quantity, seconds=seconds, model=model_of_row(r.text("model")), on=several(chip, tp),
-        layout=f"tp={tp}", engine="trtllm-2024", precision=formats, batch=r.whole("batch_size"),
+        layout=f"tp={tp}", engine="trtllm@0.9", precision=formats, batch=r.whole("batch_size"),
         input=r.whole("in_len"), output=output, system=chip,
     )  # fmt: skip
 
@@ -446,9 +464,11 @@ def rocm(r: TableRow) -> Iterator[MeasuredRun]:
     batch = r.whole("batch") if r.text("kind") == "latency" else r.whole("num_prompts")
     rate = "latency_s" if r.text("kind") == "latency" else "output_tokens_per_s"
     seconds = r.number(rate) if rate == "latency_s" else batch * output / r.number(rate)
+    release = r.text("software").removeprefix("vLLM ").partition(" ")[0]
     yield measured_run(
         quantity="latency", seconds=seconds, model=model_of_row(r.text("model")), on=several(chip, tp),
-        layout=f"tp={tp}", engine="vllm", precision=formats, batch=batch, input=r.whole("in_len"), output=output,
+        layout=f"tp={tp}", engine=of_release("vllm", release), precision=formats, batch=batch,
+        input=r.whole("in_len"), output=output,
         system=chip, slices=(r.text("kind"),),
     )  # fmt: skip
 
@@ -467,7 +487,8 @@ def rates(r: TableRow) -> Iterator[MeasuredRun]:
         raise LeftOutError("ambiguous: an overloaded server, whose queue never was in a steady state")
     chip, tp, prompt = chip_of_row(r.text("gpu")), r.whole("tp"), round(r.number("input_len_mean"))
     names = [name for name in ("max_num_seqs", "max_num_batched_tokens") if r.text(name)]
-    engine = f"vllm({','.join(f'{name}={r.whole(name)}' for name in names)})" if names else "vllm"
+    engine = of_release("vllm", date=f"{r.text('date')[:4]}-{r.text('date')[4:6]}")
+    engine = f"{engine}({','.join(f'{name}={r.whole(name)}' for name in names)})" if names else engine
     known = (prompt - 1) // VLLM_BLOCK * VLLM_BLOCK
     for what in ("tpot", "ttft"):
         yield measured_run(
@@ -548,7 +569,8 @@ def saturated(r: TableRow) -> Iterator[MeasuredRun]:
     layout = saturated_layout(model, chips, stages)
     yield measured_run(
         quantity="served-token", seconds=1 / r.number("output_tokens_per_s"), model=model, on=several(chip, chips),
-        layout=layout, engine="trtllm", precision=formats, input=r.whole("in_len"), output=r.whole("out_len"),
+        layout=layout, engine=of_release("trtllm", r.text("doc")), precision=formats, input=r.whole("in_len"),
+        output=r.whole("out_len"),
         concurrency=SATURATING * layout.dp, input_cv=0.0, output_cv=0.0, system=chip,
         slices=("one chip" if chips == 1 else "many chips", f"{name},{'fp4' if fp4 else 'fp8'}"),
     )  # fmt: skip

@@ -25,7 +25,7 @@ from pathlib import Path
 from statistics import fmean, median
 
 import measured_mlperf
-from measured_serving import RATES, SERVING, LeftOutError, chip_of_row, model_of_row, servers, several
+from measured_serving import RATES, SERVING, LeftOutError, chip_of_row, model_of_row, of_release, servers, several
 from roofline.declared.errors import InputError
 from roofline.measured.accuracy.csvs import CellError, TableRow, cells
 from roofline.serving.simulate.simulate import Extent, simulate
@@ -93,9 +93,10 @@ def at_rate(r: TableRow) -> Simulation:
     """A run of vLLM, from its cold start on; whole prompts come from the prefix cache once they were sent."""
     chip, tp, prompt = chip_of_row(r.text("gpu")), r.whole("tp"), round(r.number("input_len_mean"))
     chunk, running = r.whole("max_num_batched_tokens"), r.whole("max_num_seqs")
+    released = of_release("vllm", date=f"{r.text('date')[:4]}-{r.text('date')[4:6]}")
     return simulate(  # type: ignore[no-any-return]
         model_of_row(r.text("model")), on=several(chip, tp), layout=f"tp={tp}",
-        engine=f"vllm(max_num_seqs={running},max_num_batched_tokens={chunk})", input=prompt,
+        engine=f"{released}(max_num_seqs={running},max_num_batched_tokens={chunk})", input=prompt,
         output=r.whole("tokens_generated_each"), rate=r.number("requested_rate"), arrivals="constant",
         prefixes=Prefixes(DISTINCT, prompt), extent=Extent(requests=r.whole("sent"), warmup=0),
     )  # fmt: skip

@@ -18,6 +18,7 @@ from pathlib import Path
 from statistics import median
 
 import roofline as rl
+from measured_serving import of_release
 from roofline.engines.engine import engine_named
 from roofline.serving.simulate.recorder import Row
 
@@ -33,7 +34,8 @@ def main() -> None:
             runs[row["run"]].append(row)
     for name, rows in runs.items():
         first = rows[0]
-        engine = "vllm(max_num_seqs={max_num_seqs},max_num_batched_tokens={max_num_batched_tokens})".format(**first)
+        settings = "max_num_seqs={max_num_seqs},max_num_batched_tokens={max_num_batched_tokens}".format(**first)
+        engine = f"{of_release('vllm', first['engine'].removeprefix('vLLM '))}({settings})"
         seen = replayed(rows, engine)
         before = engine_named(engine).before
         pairs: dict[str, list[tuple[float, float]]] = {"TTFT": [], "TPOT": [], "latency": []}

@@ -93,7 +93,7 @@ COMMANDS = {
 @folded(
     ("on", "argv", "named"),
     [
-        ("h100-sxm", [], "vLLM"), ("h100-sxm", ["--engine", "sglang"], "SGLang"),
+        ("h100-sxm", [], "vLLM 0.25"), ("h100-sxm", ["--engine", "sglang"], "SGLang 0.5.14"),
         ("h100-sxm", ["--engine", "none"], "no engine, kernels only"), ("m4-max", [], "no engine, kernels only"),
     ],
 )  # fmt: skip
@@ -108,7 +108,9 @@ def test_two_sides_say_which(capsys: pytest.CaptureFixture[str]) -> None:
     pair = ["diff", "meta-llama/Llama-3.1-8B@h100-sxm", "meta-llama/Llama-3.1-8B@m4-max:train=64,batch=1"]
     with pytest.raises(SystemExit):  # the training step does not fit
         main(pair)
-    assert "prefill, decode: vLLM → no engine, kernels only; training: Megatron-LM\n" in capsys.readouterr().out
+    assert (
+        "prefill, decode: vLLM 0.25 → no engine, kernels only; training: Megatron-LM 0.18\n" in capsys.readouterr().out
+    )
     main(["diff", f"{pair[1]}:engine=sglang", f"{pair[1]}:precision=fp8", "--engine", "trtllm", "--json"])
     sides = json.loads(capsys.readouterr().out)
     assert (sides["a"]["engine"], sides["b"]["engine"]) == ("sglang", "trtllm")
@@ -135,12 +137,12 @@ def test_an_unknown_engine_is_named(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_captions_say_which() -> None:
     pair = ("h100-sxm", "m4-max")
-    whose = "NVIDIA H100 SXM5 80GB: vLLM; Apple M4 Max: no engine, kernels only"
+    whose = "NVIDIA H100 SXM5 80GB: vLLM 0.25; Apple M4 Max: no engine, kernels only"
     for kind in ("roofline", "sweep", "memory"):
         assert whose in plot(LLAMA, on=pair, kind=kind).note
-    assert " · vLLM · " in plot(LLAMA, on="h100-sxm").note
+    assert " · vLLM 0.25 · " in plot(LLAMA, on="h100-sxm").note
     steps = {"decode": rl.decode(1, 64), "training": rl.training(1, 64)}
-    assert "decode: vLLM; training: Megatron-LM" in plot(LLAMA, steps, on="h100-sxm").note
+    assert "decode: vLLM 0.25; training: Megatron-LM 0.18" in plot(LLAMA, steps, on="h100-sxm").note
     assert "SGLang" in plot(LLAMA, on="h100-sxm", kind="map", engine="sglang", most_batch=2, most_context=512).note
     assert "vLLM" in plot(LLAMA, on="h100-sxm", kind="tornado").note
     assert "vLLM" not in plot(LLAMA, kind="shares").note

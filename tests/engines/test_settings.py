@@ -46,7 +46,7 @@ def test_results_say_them() -> None:
     spec = "vllm(gpu_memory_utilization=0.95,max_num_seqs=128)"
     assert engine_named(engine_named(spec).plain()) == engine_named(spec)
     assert rl.fit(LLAMA, on="l4", engine=spec).to_dict()["engine"] == spec
-    assert engine_named(spec).titled == "vLLM (gpu_memory_utilization=0.95, max_num_seqs=128)"
+    assert engine_named(spec).titled == "vLLM 0.25 (gpu_memory_utilization=0.95, max_num_seqs=128)"
     side = "meta-llama/Llama-3.1-8B@l4:engine=vllm(max_num_seqs=8)"
     assert rl.diff(side, "meta-llama/Llama-3.1-8B@l4").a.software == "vllm(max_num_seqs=8)"
 

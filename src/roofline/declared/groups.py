@@ -125,8 +125,8 @@ class KernelSettings:
     engine: Annotated[
         EngineName | None,
         "Whose kernels, host time and memory rule: `vllm`, `trtllm`, `sglang`, …; `none` is kernels alone. "
-        "Default: `vllm` on the chips that it supports, else `none`. Its settings in brackets: "
-        "`vllm(max_num_seqs=128)`.",
+        "Default: `vllm` on the chips that it supports, else `none`. A release or a date behind it: `vllm@0.11`, "
+        "`vllm@2025-06`; without one the newest known. Its settings in brackets: `vllm(max_num_seqs=128)`.",
     ] = None
     precision: PrecisionText = None
 

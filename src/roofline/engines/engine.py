@@ -13,6 +13,7 @@ from roofline.declared.errors import not_one_of
 from roofline.declared.maths import Count, ceil_div, where
 from roofline.declared.question import Settings
 from roofline.declared.trees import TomlTable
+from roofline.engines.releases import changed_fields, former_names, release_of, releases
 from roofline.engines.settings import CHIP_SETTINGS, asked_settings, chip_settings, fields_of, static_share
 from roofline.hardware.chip import Chip
 from roofline.hardware.chip_files import Tables
@@ -57,12 +58,14 @@ class Engine:
     engine. `pads`: format of routed experts → generation, or `marlin` for engines with `marlin` set → multiples to
     which the inner and hidden widths are padded in memory.
 
-    Host times. `step_s`, `sequence_s`, `token_s`, `prefill_s`: host seconds per step, per sequence and new token in it,
-    and per prompt batch. `request_s`, `request_token_s`: seconds from a request's arrival to the scheduler, per request
-    and per prompt token (HTTP, tokenizer). `queues`: these times of simultaneous requests are serialized. `starts`:
-    generation → seconds of kernel compilation before a process's first batch. `cold`: a static batch is that first one;
-    steps and servers in steady state never are. `launch_s`: host seconds per kernel launch, a lower bound for each op;
-    0 with CUDA graphs. `eager`: no CUDA graphs, `eager_launch_s` host seconds per launch.
+    Host times. `step_s`, `sequence_s`, `token_s`, `prefill_s`: host seconds per step, per sequence and new token in
+    it, and per prompt batch. `idle_step_s`, `idle_sequence_s`: more per step and per sequence unless steps are
+    assembled `ahead`, because the GPU waits for the host. `request_s`, `request_token_s`: seconds from a request's
+    arrival to the scheduler, per request and per prompt token (HTTP, tokenizer). `queues`: these times of
+    simultaneous requests are serialized. `starts`: generation → seconds of kernel compilation before a process's
+    first batch. `cold`: a static batch is that first one; steps and servers in steady state never are. `launch_s`:
+    host seconds per kernel launch, a lower bound for each op; 0 with CUDA graphs. `eager`: no CUDA graphs,
+    `eager_launch_s` host seconds per launch.
 
     Memory. `budget`, `share`: rule for the size of the KV cache, and its memory share. `block`: tokens per cache block.
     `rows`: sparse caches have rows that mix formats (`inference/cache_rows.py`). `paged`: hybrid caches are allocated
@@ -92,8 +95,9 @@ class Engine:
     generation → `dense` or `sparse` → interval of 80 % of measured steps, relative to the prediction.
 
     Settings. `words`: the engine's own setting names → general names. `by_chip`: defaults by chip, applied by `on`.
-    `asked`: given settings, as written. `fitted_on`: measured tables and rows on which each value was fitted
-    (`accuracy/fitted.py`).
+    `asked`: given settings, as written. `release`: whose values these are, empty for an engine without known
+    releases; `former`: the name under which it was asked for, if that is no longer its name. `fitted_on`: measured
+    tables and rows on which each value was fitted (`accuracy/fitted.py`).
     """
 
     id: str
@@ -131,6 +135,8 @@ class Engine:
     sequence_s: float = 0.0
     prefill_s: float = 0.0
     token_s: float = 0.0
+    idle_step_s: float = 0.0
+    idle_sequence_s: float = 0.0
     request_s: float = 0.0
     request_token_s: float = 0.0
     queues: bool = False
@@ -160,6 +166,8 @@ class Engine:
     words: Mapping[str, str] = field(default_factory=dict)
     by_chip: Sequence[TomlTable] = ()
     asked: tuple[tuple[str, str], ...] = ()
+    release: str = ""
+    former: str = ""
     fitted_on: Sequence[TomlTable] = ()
     source: str = ""
 
@@ -167,21 +175,25 @@ class Engine:
         return hash(self.id)
 
     def plain(self) -> str:
-        """Name of the engine in results, and as it is given: `vllm`, or `vllm(max_num_seqs=128)`."""
+        """Name of the engine in results, and as it is given: `vllm`, `vllm@0.11`, or `vllm(max_num_seqs=128)`."""
         settings = ",".join(f"{key}={value}" for key, value in self.asked)
-        return f"{self.id}({settings})" if settings else self.id
+        usual = releases()[self.id].newest if self.release else ""
+        name = f"{self.id}@{self.release}" if self.release != usual else self.id
+        return f"{name}({settings})" if settings else name
 
     @property
     def titled(self) -> str:
-        """Display name of the engine, with the settings that were given: `vLLM (max_num_seqs=128)`."""
+        """Display name of the engine, its release and the settings that were given: `vLLM 0.25 (max_num_seqs=128)`."""
         settings = ", ".join(f"{key}={value}" for key, value in self.asked)
-        return f"{self.name} ({settings})" if settings else self.name
+        name = f"{self.name} {self.release}" if self.release else self.name
+        name = f"{name}, formerly {self.former}" if self.former else name
+        return f"{name} ({settings})" if settings else name
 
     def on(self, chip: Chip) -> Engine:
         """Apply the engine's defaults for a chip, except to settings that were given or differ from the catalog."""
-        usual = engines().get(self.id)
-        if usual is None or not (self.by_chip or self.softwares):
+        if self.id not in engines() or not (self.by_chip or self.softwares):
             return self
+        usual = _of_release(self.id, self.release)
         own = self.softwares.get(chip.kind, self.softwares.get(chip.vendor, self.software))
         given = fields_of(self.asked, self.words)
         kept = {name for name in CHIP_SETTINGS if getattr(self, name) != getattr(usual, name)} | given
@@ -323,29 +335,62 @@ def _widened(formats: Precision, chip: Chip) -> Precision:
 
 @cache
 def engines() -> Mapping[str, Engine]:
-    """The engines of the catalog, by id."""
-    return Tables(lambda id, table: Engine(id=id, **table), FILE)
+    """The engines of the catalog, by id; each as of its newest known release."""
+    return Tables(_engine, FILE)
+
+
+def _engine(id: str, table: TomlTable) -> Engine:
+    known = releases().get(id)
+    return Engine(id=id, release="" if known is None else known.newest, **table)
+
+
+@cache
+def _of_release(id: str, release: str) -> Engine:
+    """The engine as of a release, "" for the newest."""
+    newest = engines()[id]
+    if release in ("", newest.release):
+        return newest
+    fields, whole = changed_fields(id, release)
+    if whole:
+        return Engine(**{"id": id, "name": newest.name, "release": release, **fields})
+    return replace(newest, release=release, **fields)
 
 
 def engine_named(name: str | Engine) -> Engine:
-    """Look up an engine by name (`none`: kernels only) and apply settings, under the engine's own or general names.
+    """Look up an engine by name (`none`: kernels only), its release, and settings under its own or general names.
 
-    `vllm(gpu_memory_utilization=0.95,max_num_seqs=128)`, `sglang(mem_fraction_static=0.85)`, `none(reserve=2GB)`.
-    Raises InputError for an unknown engine or setting, with the nearest names, and for an invalid value.
+    `vllm@0.11`, `vllm@2025-06`, `vllm(gpu_memory_utilization=0.95,max_num_seqs=128)`, `none(reserve=2GB)`.
+    Raises InputError for an unknown engine, release or setting, with the nearest names, and for an invalid value.
     """
     if isinstance(name, Engine):
         return name
-    id, bracket, inside = name.strip().partition("(") if isinstance(name, str) else (name, "", "")
-    id = id.replace(".", "-") if isinstance(id, str) else id  # llama.cpp
-    if id not in engines():
+    if not isinstance(name, str):
         raise not_one_of("engine", name, engines())
-    engine = engines()[id]
+    spec, bracket, inside = name.strip().partition("(")
+    plain, at, asked_release = spec.partition("@")
+    id = plain.replace(".", "-")  # llama.cpp
+    id, former = former_names().get(id, (id, ""))
+    if id not in engines() or (at and former):
+        raise not_one_of("engine", name, engines())
+    engine = _of_release(id, release_of(id, asked_release) if at else former)
+    if former:
+        engine = replace(engine, former=plain)
     if not bracket:
-        return engine
+        return _waiting(engine)
     asked, values = asked_settings(name, inside, engine.words)
     if values.get("eager"):
         values["launch_s"] = engine.eager_launch_s
-    return replace(engine, asked=asked, **values)
+    return _waiting(replace(engine, asked=asked, **values))
+
+
+def _waiting(engine: Engine) -> Engine:
+    """The engine with the seconds in its host times for which the GPU waits, if steps are not assembled ahead."""
+    if engine.ahead or not (engine.idle_step_s or engine.idle_sequence_s):
+        return engine
+    return replace(
+        engine, step_s=engine.step_s + engine.idle_step_s, sequence_s=engine.sequence_s + engine.idle_sequence_s,
+        idle_step_s=0.0, idle_sequence_s=0.0,
+    )  # fmt: skip
 
 
 def trainers() -> tuple[str, ...]:

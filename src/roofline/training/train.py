@@ -76,9 +76,9 @@ class TrainerSettings(KernelSettings):
 
     engine: Annotated[
         EngineName | None,
-        "Whose slow-downs and habits: `megatron` (containers 26.06 and later), `nemo` (before), `megatron-2025`, "
-        "`fsdp`, `torchtitan`, `deepspeed`, `maxtext`, or `none`. Default: `megatron`, but `none` with the schedule "
-        "`dualpipe`, which no engine has.",
+        "Whose slow-downs and habits: `megatron` (containers 26.06 and later; `megatron@0.14`, a release), `nemo` "
+        "(before), `megatron-2025`, `fsdp`, `torchtitan`, `deepspeed`, `maxtext`, or `none`. Default: `megatron`, but "
+        "`none` with the schedule `dualpipe`, which no engine has.",
     ] = None
 
 
@@ -193,6 +193,7 @@ def _asked(model: Model, step: Training, where: Where, bill: Bill | None) -> tup
     micro_batches = check(model, step, spread)
     model, formats = formats_of(model, where.precision, step.precision)
     law, bill = mode_named(where.law), bill_of(bill)
+    software = software.on(deployment.chip)
     return TrainingSetup(model, deployment, formats, software, law, bill, where.precision), step, micro_batches
 
 

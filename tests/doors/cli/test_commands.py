@@ -127,9 +127,9 @@ def test_a_cluster_is_used_whole_and_says_so_first(capsys: pytest.CaptureFixture
         ["analyze", *argv], ["fit", *argv], ["generate", *argv, "--input", "9", "--output-tokens", "9"],
         ["serve", *argv, "--input", "9", "--output-tokens", "9", "--concurrency", "2"],
     ):  # fmt: skip
-        assert run(capsys, *words)[0].startswith("8 × NVIDIA H100 SXM5 80GB (the whole machine as tp=8) · vLLM\n")
+        assert run(capsys, *words)[0].startswith("8 × NVIDIA H100 SXM5 80GB (the whole machine as tp=8) · vLLM 0.25\n")
     trained = run(capsys, "train", *argv, "--batch", "8", "--tokens", "512")[0]
-    assert trained.startswith("8 × NVIDIA H100 SXM5 80GB (the whole machine as dp=8, zero=1) · Megatron-LM\n")
+    assert trained.startswith("8 × NVIDIA H100 SXM5 80GB (the whole machine as dp=8, zero=1) · Megatron-LM 0.18\n")
 
 
 def test_replicas_that_have_less_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
@@ -432,7 +432,8 @@ def test_pools_of_unlike_chips_at_a_rate(capsys: pytest.CaptureFixture[str]) -> 
     text = run(capsys, *words, "--rate", "5", "--prefix", "0.5")[0]
     assert "900 in, 450 of them from the prefix cache" in text
     assert (
-        "2 × prefill on NVIDIA H100 SXM5 80GB by SGLang, 1 × decode on 2 × NVIDIA H200 SXM 141GB (tp=2) by vLLM" in text
+        "2 × prefill on NVIDIA H100 SXM5 80GB by SGLang 0.5.14, "
+        "1 × decode on 2 × NVIDIA H200 SXM 141GB (tp=2) by vLLM 0.25" in text
     )
     data = json.loads(run(capsys, *words, "--rate", "5", "--json")[0])
     assert (data["schema"], data["requests_per_second"], data["prefill_engine"]) == ("roofline.pools/4", 5, "sglang")

@@ -60,7 +60,7 @@ def printed(capsys: pytest.CaptureFixture[str], argv: list[str], code: int = 0) 
 def test_the_text_says_what_came_and_what_the_server_did(capsys: pytest.CaptureFixture[str]) -> None:
     out, err = printed(capsys, [*SHORT, "--ttft", "10s", "--tpot", "1s"])
     lines = out.splitlines()
-    assert lines[0] == "NVIDIA H100 SXM5 80GB · vLLM"
+    assert lines[0] == "NVIDIA H100 SXM5 80GB · vLLM 0.25"
     assert " ".join(lines[3:5]).startswith(
         "8 requests/s (poisson), input uniform(100,900), output lognormal(40,0.5,max=200): "
         "800 requests after 80 to warm up in "

@@ -226,7 +226,7 @@ TYPOS = [
     (
         "fit gpt2 --on l4 --engine vlm",
         "--engine: expected one of none, vllm, trtllm, sglang, llama-cpp, llama-cpp-vulkan, mlx, "
-        "exllama, ollam..., got 'vlm'; nearest: vllm, vllm-2024, trtllm",
+        "exllama, ollama, ..., got 'vlm'; nearest: vllm, trtllm, ollama",
     ),
     (
         "fit gpt2 --on l4 --engine vllm(max_num_seq=1)",

@@ -45,6 +45,7 @@ CALLS: dict[str, dict[str, Any]] = {
 WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
     "no such model": ("fit", {"model": "meta-llama/Llama-3.1-8", "on": "h100-sxm"}, "Llama-3.1-8B"),
     "no such chip": ("fit", {"model": MODEL, "on": "h100-sx"}, "h100-sxm"),
+    "no such release": ("fit", {**PLACE, "engine": "vllm@0.99"}, "vllm@0.33"),
     "a path": ("fit", {"model": "/etc/passwd", "on": "h100-sxm"}, "model"),
     "a word for a number": ("fit", {**PLACE, "batch": "many"}, "batch"),
     "an option that there is not": ("fit", {**PLACE, "flash": True}, "flash"),

@@ -49,6 +49,14 @@ def as_json(result: Any) -> Any:
     return json.loads(json.dumps(result.to_dict()))
 
 
+def test_an_engine_s_release_is_taken_and_said(client: TestClient) -> None:
+    body = {**PLACE, "concurrency": 32, "engine": "vllm@2025-10"}
+    assert ask(client, "serve", body)["engine"] == "vllm@0.11"
+    refused = client.post("/api/v1/serve", json={**body, "engine": "vllm@0.99"})
+    assert refused.status_code == 422
+    assert "vllm@0.33" in refused.text
+
+
 def test_answers_are_the_library_s(client: TestClient) -> None:
     model = rl.load(MODEL)
     same: dict[str, tuple[dict[str, Any], Any]] = {

@@ -538,9 +538,9 @@ def test_prices_are_of_prompts_and_of_generated_tokens(page: Page, address: str)
 def test_cards_say_what_they_assume(page: Page, address: str) -> None:
     page.fresh(address)
     assert page.tab.inner_text("#verdict > .assumed") == (
-        "Assumed: 1,024 → 256 tokens · 32 requests always in flight, of varying length (means; a formula) · vLLM · "
-        f"Grade A · Roofline {rl.__version__} · price: 2.99 $/h a chip, assumed 2025-11 · utilisation: chips work all "
-        "the time"
+        "Assumed: 1,024 → 256 tokens · 32 requests always in flight, of varying length (means; a formula) · "
+        f"vLLM 0.25 · Grade A · Roofline {rl.__version__} · price: 2.99 $/h a chip, assumed 2025-11 · "
+        "utilisation: chips work all the time"
     )
     page.set_to("rate", "2.5")
     assert "2.5 requests/s at random times, of varying length (means; a formula)" in page.tab.inner_text(
@@ -552,7 +552,7 @@ def test_cards_say_what_they_assume(page: Page, address: str) -> None:
         page.open(view)
         said = page.tab.inner_text("#view .assumed >> nth=0")
         assert said.startswith("Assumed: "), view
-        assert f"{'Megatron-LM' if view == 'training' else 'vLLM'} · " in said, view
+        assert f"{'Megatron-LM 0.18' if view == 'training' else 'vLLM 0.25'} · " in said, view
         assert f"Roofline {rl.__version__}" in said, view
 
 

@@ -113,8 +113,8 @@ BENCH = (
 @pytest.mark.parametrize(
     ("hardware", "devices", "engine"),
     [
-        ("Intel PVC GPU", 1, "vllm-2024(cold=1)"), ("Intel PVC GPU", 2, "vllm-2024"), ("Intel PVC GPU", 4, "vllm-2024"),
-        ("Intel Max 1550", 1, "vllm-2024"), ("Nvidia H100 GPU", 1, "vllm-2024"),
+        ("Intel PVC GPU", 1, "vllm@0.6(cold=1)"), ("Intel PVC GPU", 2, "vllm@0.6"), ("Intel PVC GPU", 4, "vllm@0.6"),
+        ("Intel Max 1550", 1, "vllm@0.6"), ("Nvidia H100 GPU", 1, "vllm@0.6"),
     ],
 )  # fmt: skip
 def test_rows_that_begin_with_the_process_are_read_as_cold(hardware: str, devices: int, engine: str) -> None:

@@ -15,6 +15,7 @@ from roofline.declared.trees import JsonValue
 from roofline.doors.web.answers import MOST_EVENTS
 from roofline.doors.web.scenario import ASKS, INSTEAD, LEAST_SWEPT, SETTINGS, SWEPT, Scenario, usual
 from roofline.engines.engine import engines
+from roofline.engines.releases import releases
 from roofline.version import __version__
 from roofline.whatif.machine_choice import WORK
 
@@ -27,7 +28,8 @@ SLIDERS: Mapping[str, tuple[int, int]] = MappingProxyType({
 WIDE = ("on", "price")
 """Settings with wide text fields."""
 SUGGESTED: Mapping[str, tuple[str, ...]] = MappingProxyType({
-    "engine": tuple(engines()), "law": ("calibrated", "ideal", "fixed(0.5,0.7)"),
+    "engine": (*engines(), *(f"{id}@{name}" for id, known in releases().items() for name in known.months)),
+    "law": ("calibrated", "ideal", "fixed(0.5,0.7)"),
     "format": ("fp8", "weights=int4", "weights=fp8,kv=fp8", "kv=fp8"),
 })  # fmt: skip
 """Kind of name in a text field → suggestions; suggestions of models and machines come from the catalogs."""
@@ -46,7 +48,8 @@ def page_form(start: Scenario | None = None) -> dict[str, JsonValue]:
         "instead": dict(INSTEAD), "former": dict(OLD_NAMES),
         "suggested": {name: list(words) for name, words in SUGGESTED.items()},
         "swept": list(SWEPT), "leastSwept": LEAST_SWEPT, "mostEvents": MOST_EVENTS,
-        "titles": {name: engine.name for name, engine in engines().items()}, "version": __version__, "work": list(WORK),
+        "titles": {name: engine.titled for name, engine in engines().items()}, "version": __version__,
+        "work": list(WORK),
     }  # fmt: skip
 
 

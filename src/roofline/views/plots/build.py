@@ -297,7 +297,7 @@ def simulation_plot(s: Simulation) -> d.SimulationPlot:
         d.Distributed("TPOT (request)", s.quantiles.tpot, most.get("tpot")),
         d.Distributed("latency", s.quantiles.latency, most.get("latency")),
     )
-    note = f"{s.traffic} · {whole(s.requests)} requests · {s.engine.name}"
+    note = f"{s.traffic} · {whole(s.requests)} requests · {s.engine.titled}"
     note += " · overloaded: requests come faster than they are answered" if s.overloaded else ""
     return d.SimulationPlot(
         f"{s.model.name} · {s.formats.text()} · {deployment_text(s.deployment)}", over.seconds,

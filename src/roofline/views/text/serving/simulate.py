@@ -28,7 +28,7 @@ DEFINITIONS = {
 
 def simulation_first(s: Simulation) -> str:
     """Deployment and engine and, if so, that the server is overloaded."""
-    where = f"{deployment_text(s.deployment)} · {s.engine.name}"
+    where = f"{deployment_text(s.deployment)} · {s.engine.titled}"
     if not s.requests:
         return f"{where}: {NOTHING_COUNTED}"
     return f"{where}: {OVERLOADED}" if s.overloaded else where

@@ -33,7 +33,7 @@ def phases_engines_text(d: Difference) -> str:
     lines: dict[str, list[str]] = {}
     for phases in phase_pairs(d.a, d.b):
         one, other = (s.engine_of(p) for s, p in zip((d.a, d.b), phases, strict=True))
-        names = [e.name if e else "no chip" for e in (one, other)]
+        names = [e.titled if e else "no chip" for e in (one, other)]
         if one or other:
             text = names[0] if names[0] == names[1] else f"{names[0]} → {names[1]}"
             lines.setdefault(text, []).append(phases[0] if phases[0] == phases[1] else " → ".join(phases))

@@ -20,7 +20,7 @@ def solution_text(s: Solution) -> str:
     """The unknown and the answer."""
     where = f" where {' and '.join(s.where)}" if s.where else ""
     against = f" against {s.against}" if s.against else ""
-    place = f"{s.model.name} on {s.deployment.chips} × {s.chip.id}, {s.deployment.layout.text()}, {s.engine.id}"
+    place = f"{s.model.name} on {s.deployment.chips} × {s.chip.id}, {s.deployment.layout.text()}, {s.engine.titled}"
     asked = f"{place}\n{_extreme(s)} {s.find} ({s.subject}){where}{against}"
     if s.value is None:
         return f"{asked}\n\nno {s.find}: {s.why}"

@@ -1,0 +1,116 @@
+"""One command fits every constant: how it puts values in place, and when it runs a step again."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("polars")
+sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
+
+import fit_all
+
+TEXT = """\
+# a comment
+[vllm]
+name = "vLLM"
+request_s = 2.0e-3
+step_s = 1.0e-4  # of a run
+
+[vllm.slower.hopper]
+latency = 2.5
+wide = 1.2
+
+[trtllm]
+request_s = 6.5e-2
+"""
+
+
+def test_a_value_takes_the_place_of_another_and_nothing_else_moves() -> None:
+    assert fit_all.with_values(TEXT, "vllm", {"request_s": 0.002, "step_s": 1e-4}) == TEXT
+    changed = fit_all.with_values(TEXT, "vllm", {"request_s": 0.003, "step_s": 2e-4})
+    assert changed == TEXT.replace("2.0e-3", "0.003").replace("1.0e-4  # of", "0.0002  # of")
+    assert fit_all.with_values(TEXT, "vllm.slower.hopper", {"wide": None}) == TEXT.replace("wide = 1.2\n", "")
+    assert "[vllm.slower.hopper]\nexperts = 2.0\nlatency" in fit_all.with_values(
+        TEXT, "vllm.slower.hopper", {"experts": 2.0}
+    )
+    assert fit_all.with_values(TEXT, "sglang", {"step_s": 1.0}) == TEXT
+
+
+def test_a_release_is_a_row_of_the_releases() -> None:
+    assert fit_all.place_of("vllm") == ("engines.toml", "vllm")
+    assert fit_all.place_of("nemo.slower.hopper") == ("engines.toml", "nemo.slower.hopper")
+    assert fit_all.place_of("vllm@0.6.slower.cdna2") == ("releases.toml", "vllm.changes.before.slower.cdna2")
+    assert fit_all.place_of("trtllm@0.9") == ("releases.toml", "trtllm.changes.before")
+
+
+def test_every_value_of_the_package_has_a_path() -> None:
+    for path in fit_all.mutable(fit_all.PACKAGE):
+        assert fit_all.values_of(path), path
+    values = fit_all.values_of(fit_all.PACKAGE / "engines" / "releases.toml")
+    assert values["vllm", "changes", "0.14", "before", "ahead"] is False
+
+
+@pytest.fixture
+def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package of two files, a script that fits one value to a table, and the folder of the table."""
+    package, scripts, tables = tmp_path / "src" / "roofline", tmp_path / "benchmarks", tmp_path / "tables"
+    for folder in (package / "engines", scripts, tables):
+        folder.mkdir(parents=True)
+    (package / "engines" / "engines.toml").write_text(TEXT)
+    (package / "__init__.py").write_text("")
+    (scripts / "recorded.py").write_text((fit_all.HERE / "recorded.py").read_text())
+    (scripts / "fit_one.py").write_text(
+        "import json, sys\nfrom pathlib import Path\n"
+        "value = float(open(Path(sys.argv[1]) / 'one.csv').read())\n"
+        "Path(sys.argv[2]).write_text(json.dumps({'vllm': {'request_s': value}}))\nprint('ran')\n"
+    )
+    (tables / "one.csv").write_text("0.004")
+    monkeypatch.setattr(fit_all, "HERE", scripts)
+    monkeypatch.setattr(fit_all, "PACKAGE", package)
+    step = fit_all.FitStep("one", "fit_one.py", ("{folder}", "{values}"), values=True)
+    monkeypatch.setattr(fit_all, "STEPS", (step,))
+    return tables
+
+
+def test_a_step_runs_again_only_where_what_it_read_is_another(
+    small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = [str(small), "--work", str(tmp_path / "work"), "--out", str(tmp_path / "out" / "constants.csv")]
+    fit_all.main(argv)
+    first = capsys.readouterr()
+    assert "one: fit_one.py" in first.err
+    assert "differ: engines/engines.toml" in first.out
+    rows = list(csv.DictReader((tmp_path / "out" / "constants.csv").open()))
+    assert [(r["table"], r["value"], r["today"], r["fitted"]) for r in rows] == [
+        ("vllm", "request_s", "0.002", "0.004")
+    ]
+    read = json.loads((tmp_path / "work" / "chain" / "one" / "read.json").read_text())
+    assert "tables/one.csv" in read
+    assert "tree/benchmarks/fit_one.py" in read
+    fit_all.main(argv)
+    assert "one: as before" in capsys.readouterr().err
+    (small / "one.csv").write_text("0.002")
+    fit_all.main(argv)
+    again = capsys.readouterr()
+    assert "one: fit_one.py" in again.err
+    assert "differ: none" in again.out
+
+
+def test_written_constants_are_the_fitted_ones_and_stay(
+    small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fit_all, "write_hashes", lambda *_: None)
+    argv = [str(small), "--work", str(tmp_path / "work"), "--out", str(tmp_path / "out.csv")]
+    fit_all.main([*argv, "--write"])
+    path = fit_all.PACKAGE / "engines" / "engines.toml"
+    text = path.read_text()
+    assert text == TEXT.replace("2.0e-3", "0.004")
+    capsys.readouterr()
+    fit_all.main([*argv, "--write"])
+    assert "differ: none" in capsys.readouterr().out
+    assert path.read_text() == text
