@@ -3,11 +3,11 @@
     python benchmarks/web_crowd.py [--seconds 600] [--clients 200]
 
 First 200 clients at once ask five `fit` each, of a server that does nothing else. Then mixed load: clients who ask
-`fit` and `serve`, clients with simulations and searches, and hostile ones, each at an address of its own (127.0.0.x, as Linux
-has them). Those send half of a head or of a body, ask configs that take long, the largest bodies and the longest
-searches, leave before the answer, do not take an answer, and kill processes that answer. Prints the figures, and exits
-with 1 where a target is missed: p95 of `fit` at most 3 s in the first part, at most 1 GB in both. The targets are those
-of two idle cores; the load average stands beside the figures.
+`fit`, `serve` and simulations, and hostile ones, each at an address of its own (127.0.0.x, as Linux has them). Those
+send half of a head or of a body, ask configs that take long, the largest bodies and the longest searches, leave before
+the answer, do not take an answer, and kill processes that answer. Prints the figures, and exits with 1 where a target
+is missed: p95 of `fit` at most 3 s in the first part, at most 1 GB in both. The targets are those of two idle cores;
+the load average stands beside the figures.
 """
 
 from __future__ import annotations

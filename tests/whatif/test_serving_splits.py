@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ MODEL = rl.load({
     "max_position_embeddings": 32768,
 })  # fmt: skip
 ON = "h100-sxm"
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 NAMES = ("first", "then", "prefills", "decodes", "chips")
 LOADS: tuple[dict[str, Any], ...] = ({}, {"concurrency": 40}, {"rate": 60.0}, {"concurrency": 2})
 
@@ -100,6 +102,17 @@ def test_a_cross_of_two_million_splits_takes_little_memory() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ended.stdout.split() == [str(1999 * 2000 // 2), "2", "1", "1"], ended.stderr
+
+
+@pytest.mark.drawn(2)
+@pytest.mark.parametrize("case", "abcdefghi")
+def test_the_largest_machines_take_little_memory_and_are_answered(case: str) -> None:
+    """They took from 4 to 40 GB, or more splits than were looked at."""
+    command = [sys.executable, str(BENCHMARKS / "search_memory.py"), "--one", case]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "the best on" in ended.stdout
+    (peak,) = re.findall(r"([\d,]+) MiB", ended.stdout)
+    assert int(peak.replace(",", "")) < 1024
 
 
 def test_a_quarter_of_a_million_chips_of_one_layout() -> None:
