@@ -26,7 +26,7 @@ LIFE = 2000
 """Number of requests after which a worker is replaced, as its caches of compiled plans keep growing."""
 LOOK_S = 0.05
 """Interval in seconds at which a waiting request checks whether its client is still connected."""
-WORKER_MEMORY = 512 * 2**20
+WORKER_MEMORY = 768 * 2**20
 """Bytes that a worker may write to beyond what it starts with."""
 TRIES = 2
 """Times that a question is asked whose worker dies."""
@@ -242,12 +242,15 @@ class _Work:
         return await self._elsewhere(answers) if isinstance(answers, _Moved) else answers
 
     async def _tried(self) -> list[Answered] | _Moved:
-        """The answers of a worker, asked again of another one if it died."""
+        """The answers of a worker; asked again of a new one if it died, or lacked memory after others' questions."""
         for _ in range(TRIES - 1):
             with suppress(WorkerDiedError):
-                return await self._by(await self.pool.free())
+                worker = await self.pool.free()
+                worn, answers = worker.asked > 0, await self._by(worker)
+                if not (worn and _is_short_of_memory(answers)):
+                    return answers
         try:
-            return await self._by(await self.pool.free())
+            return await self._by(await self.pool.started())
         except WorkerDiedError as error:
             raise self._died() from error
 
@@ -344,7 +347,11 @@ def _is_sound(answers: list[Answered] | _Moved) -> bool:
     """Whether the worker goes on: not where it was given up, nor where it ran out of memory, at an import perhaps."""
     if isinstance(answers, _Moved):
         return answers.worker is not None
-    return not any(isinstance(answer, MemoryError) for answer in answers)
+    return not _is_short_of_memory(answers)
+
+
+def _is_short_of_memory(answers: list[Answered] | _Moved) -> bool:
+    return not isinstance(answers, _Moved) and any(isinstance(answer, MemoryError) for answer in answers)
 
 
 async def _send(worker: Worker, what: tuple[Sequence[AskedOfPage], Allowed]) -> None:
@@ -364,13 +371,19 @@ async def _readable(worker: Worker, seconds: float) -> bool:
         return await asyncio.to_thread(worker.pipe.poll, seconds)
     if worker.pipe.poll():
         return True
-    ready, pipe = loop.create_future(), worker.pipe.fileno()
-    loop.add_reader(pipe, lambda: ready.done() or ready.set_result(None))
+    ready: asyncio.Future[None] = loop.create_future()
+    pipe = worker.pipe.fileno()
+    loop.add_reader(pipe, _set, ready)
     try:
         await asyncio.wait((ready,), timeout=seconds)
     finally:
         loop.remove_reader(pipe)
     return ready.done()
+
+
+def _set(ready: asyncio.Future[None]) -> None:
+    if not ready.done():
+        ready.set_result(None)
 
 
 async def stays() -> bool:
