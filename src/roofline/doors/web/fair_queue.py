@@ -177,15 +177,16 @@ class FairQueue:
             entry.turn.set_result(None)
 
     def _may(self, asker: Asker) -> bool:
-        return self.working.total() < self.limits.at_once and self._at_work(asker) < self.limits.of_one
+        return self.working.total() < self.limits.at_once and self.at_work(asker) < self.limits.of_one
 
-    def _at_work(self, asker: Asker) -> int:
+    def at_work(self, asker: Asker) -> int:
+        """Requests at work of a client's address."""
         return sum(number for each, number in self.working.items() if each.address == asker.address)
 
     def _order(self, asker: Asker) -> tuple[float, ...]:
         lately = self._lately(Asker(asker.address)), self._lately(asker)
         first = self.waiting[asker][0].number if asker in self.waiting else 0
-        return self._at_work(asker), lately[0], self.working[asker], lately[1], first
+        return self.at_work(asker), lately[0], self.working[asker], lately[1], first
 
     def _lately(self, asker: Asker) -> float:
         seconds, then = self.spent.get(asker, (0.0, 0.0))

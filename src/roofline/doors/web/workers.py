@@ -94,8 +94,8 @@ class Workers:
     """A pool of at most `most` workers. Requests wait for a free worker, shared fairly among clients.
 
     `first`: questions that warm up a new worker. `queue`: who waits. `slow`: seconds after which a question gives its
-    place to the next one, if one waits: it goes on in the pool `others`, or waits there for its turn. `spare`: workers
-    beyond `most` that stand ready to replace one that went or ended.
+    place to the next one, if one waits: it goes on in the pool `others`, or waits there for its turn, if its client has
+    work there already. `spare`: workers beyond `most` that stand ready to replace one that went or ended.
     """
 
     most: int = 2
@@ -301,8 +301,10 @@ class _Work:
             answers = await self._before(worker, looks)
             if answers is not None:
                 return answers
-            if pool.queue.waiting:
-                return _Moved(worker if pool.others.adopts(worker, self.asker) else None, start)
+            if pool.queue.waiting and pool.others.adopts(worker, self.asker):
+                return _Moved(worker, start)
+            if pool.queue.waiting and pool.others.queue.at_work(self.asker):
+                return _Moved(None, start)
             looks += LOOK_S
         return await self._until(worker, end)
 
