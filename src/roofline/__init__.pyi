@@ -116,6 +116,7 @@ _Attained: TypeAlias = float | str
 _Bandwidth: TypeAlias = float | str
 _ChipCount: TypeAlias = int | Array | Symbol | Sequence[int]
 _CountingName: TypeAlias = Literal['standard', 'torch', 'original', 'llm-para']
+_Duration: TypeAlias = float
 _EngineName: TypeAlias = str | Engine
 _ExtremeName: TypeAlias = Literal['greatest', 'least']
 _FileName: TypeAlias = str | PathLike[str] | Trace
@@ -692,7 +693,7 @@ def search(
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
-    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Seconds = 60.0,
+    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
     objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
     pue: _PlainNumber = 1.0, grid: str | float | None = None,
@@ -708,7 +709,7 @@ def search(
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
-    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Seconds = 60.0,
+    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
     objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
     pue: _PlainNumber = 1.0, grid: str | float | None = None,
@@ -725,7 +726,7 @@ def search(
     ep: _RankCount | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
     precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
     chips: _ChipCount | None = None, kind: _KindName | None = None, budget: _PlainNumber | None = None,
-    power: _PlainNumber | None = None, seconds: _Seconds = 60.0, objective: _ObjectiveName | None = None,
+    power: _PlainNumber | None = None, seconds: _Duration = 60.0, objective: _ObjectiveName | None = None,
     top: _Whole = 10, confirm: _WholeOrNone = 0, price: str | float | Own | None = None,
     years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
     grid: str | float | None = None,
@@ -741,7 +742,7 @@ def search(
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
-    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Seconds = 60.0,
+    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
     objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
     pue: _PlainNumber = 1.0, grid: str | float | None = None,
@@ -757,7 +758,7 @@ def search(
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
-    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Seconds = 60.0,
+    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
     objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
     pue: _PlainNumber = 1.0, grid: str | float | None = None,
@@ -773,7 +774,7 @@ def search(
     ep: _RankCount | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
     precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
     chips: _ChipCount | None = None, kind: _KindName | None = None, budget: _PlainNumber | None = None,
-    power: _PlainNumber | None = None, seconds: _Seconds = 60.0, objective: _ObjectiveName | None = None,
+    power: _PlainNumber | None = None, seconds: _Duration = 60.0, objective: _ObjectiveName | None = None,
     top: _Whole = 10, confirm: _WholeOrNone = 0, price: str | float | Own | None = None,
     years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
     grid: str | float | None = None,
@@ -789,7 +790,7 @@ def search(
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
-    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Seconds = 60.0,
+    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
     objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
     pue: _PlainNumber = 1.0, grid: str | float | None = None,
@@ -805,7 +806,7 @@ def search(
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
-    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Seconds = 60.0,
+    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
     objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
     pue: _PlainNumber = 1.0, grid: str | float | None = None,

@@ -179,6 +179,20 @@ def test_a_search_whose_time_ends_answers_with_the_best_so_far() -> None:
     assert only.deployments == 59 * 60 // 2
 
 
+@pytest.mark.parametrize("words", ["1", "1.5", "1s", "2min"])
+def test_a_time_is_a_number_of_seconds_or_has_a_unit(capsys: pytest.CaptureFixture[str], words: str) -> None:
+    main(["search", "gpt2", "--on", ON, "--chips", "2", "--input", "9", "--output-tokens", "9", "--seconds", words])
+    assert "not looked at" not in capsys.readouterr().out
+
+
+def test_no_time_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in ("0", "-1", "soon", "1.2.3"):
+        with pytest.raises(SystemExit) as ended:
+            main(["search", "gpt2", "--on", ON, "--input", "9", "--output-tokens", "9", f"--seconds={words}"])
+        assert ended.value.code == 2
+        assert "--seconds" in capsys.readouterr().err
+
+
 def test_replicas_at_a_rate_are_looked_at_until_the_time_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving_replicas, "WIDTH", 12)
     demand = Demand(512, 128, rate=5000.0)

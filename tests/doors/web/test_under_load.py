@@ -125,7 +125,7 @@ def test_a_question_whose_worker_dies_is_asked_again_once() -> None:
                 while not (fresh := {child.pid for child in active_children()} - before):
                     await asyncio.sleep(0.02)
                 await asyncio.sleep(0.1)
-                for pid in fresh:
+                for pid in filter(None, fresh):
                     os.kill(pid, signal.SIGKILL)
 
         killing = asyncio.create_task(kills())

@@ -16,11 +16,11 @@ from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.groups import Load, Where
 from roofline.declared.kinds import (
     ChipCount,
+    Duration,
     KindName,
     LayoutText,
     ObjectiveName,
     PlainNumber,
-    Seconds,
     Whole,
     WholeOrNone,
 )
@@ -68,7 +68,9 @@ class Choices(Where):
     budget: Annotated[PlainNumber | None, "Maximum USD per hour; every chip needs a price."] = None
     power: Annotated[PlainNumber | None, "Maximum watts, of boards at their TDP."] = None
     seconds: Annotated[
-        Seconds, "Time for the search; after it the answer is the best of what was looked at, and says what was not."
+        Duration,
+        "Time for the search, in seconds or as `2min`: then the answer is the best of what it looked at, and says what "
+        "it did not.",
     ] = USUAL_S
 
 

@@ -205,7 +205,7 @@ def _unseen(s: Search) -> str:
     """What was not looked at; empty for a whole search."""
     late = s.left_out.get("time", 0)
     said = [f"{s.unseen:,} deployments"] if s.unseen else []
-    said += [f"{late} of the machines, formats and engines"] if late else []
+    said += [f"{late} combinations of machines, formats and engines"] if late else []
     if not said:
         return ""
     gain = "" if s.unseen_gain is None else f", at most {100 * s.unseen_gain:.2g} % better by a bound"
