@@ -41,6 +41,9 @@ def one(letter: str) -> None:
     try:
         s = rl.search(model, rl.Demand(**demand), rl.Limits(**limits), **options)
         said = f"{s.deployments:,} plans, {s.considered:,} considered, the best on {s.best.chips:,} chips"
+        if s.unseen:
+            gain = "unknown" if s.unseen_gain is None else f"{100 * s.unseen_gain:.2g} % better at most"
+            said += f", {s.best.tokens_per_second_per_chip:,.1f} tokens/s per chip, {s.unseen:,} unseen ({gain})"
     except rl.InputError as error:
         said = f"refused: {error}"
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

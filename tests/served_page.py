@@ -17,6 +17,7 @@ from roofline.doors.web import app
 from roofline.doors.web import dispatcher as desk
 from roofline.doors.web.allow_list import NOTHING_MORE, Allowed
 from roofline.doors.web.dispatcher import Desk
+from roofline.doors.web.run_page import page_config
 from roofline.doors.web.workers import Worker, Workers
 
 READY = "document.body.dataset.ready ?? 0"
@@ -69,7 +70,7 @@ def shared_app(allowed: Allowed = NOTHING_MORE) -> Any:
 def started(application: Any = None) -> RunningServer:
     """A server of its own, on a port that is free; with processes of its own but for an application that shares."""
     application = application or app.page_app()
-    server = uvicorn.Server(uvicorn.Config(application, host="127.0.0.1", port=0, log_level="warning"))
+    server = uvicorn.Server(page_config(application, "127.0.0.1", 0))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     end = monotonic() + 20

@@ -118,6 +118,7 @@ _Attained: TypeAlias = float | str
 _Bandwidth: TypeAlias = float | str
 _ChipCount: TypeAlias = int | Array | Symbol | Sequence[int]
 _CountingName: TypeAlias = Literal['standard', 'torch', 'original', 'llm-para']
+_Duration: TypeAlias = float
 _EngineName: TypeAlias = str | Engine
 _ExtremeName: TypeAlias = Literal['greatest', 'least']
 _FileName: TypeAlias = str | PathLike[str] | Trace
@@ -734,22 +735,39 @@ def run(
 def search(
     model: Model | Source, *, input: _Tokens, output_tokens: _Tokens, on: _MachineName | Sequence[_MachineName],
     ranking: Ranking = ..., bill: Bill | None = None, counted: Callable[[int], None] | None = None,
-    prefix: _Share = 0.0, concurrency: _Requests | None = None, rate: _PerSecond | None = None,
-    input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, ttft: _Seconds = ..., tpot: _Seconds = ...,
-    latency: _Seconds = ..., attainment: _Attained = 0.99, strict: bool = False,
+    progress: Callable[[int], None] | None = None, prefix: _Share = 0.0, concurrency: _Requests | None = None,
+    rate: _PerSecond | None = None, input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, ttft: _Seconds = ...,
+    tpot: _Seconds = ..., latency: _Seconds = ..., attainment: _Attained = 0.99, strict: bool = False,
     layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
-    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, objective: _ObjectiveName | None = None,
-    top: _Whole = 10, confirm: _WholeOrNone = 0, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
+    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
+    objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Search: ...
 @overload
 def search(
     model: Model | Source, *, choices: Choices, input: _Tokens, output_tokens: _Tokens, ranking: Ranking = ...,
-    bill: Bill | None = None, counted: Callable[[int], None] | None = None, prefix: _Share = 0.0,
+    bill: Bill | None = None, counted: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] | None = None, prefix: _Share = 0.0, concurrency: _Requests | None = None,
+    rate: _PerSecond | None = None, input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, ttft: _Seconds = ...,
+    tpot: _Seconds = ..., latency: _Seconds = ..., attainment: _Attained = 0.99, strict: bool = False,
+    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
+    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
+    objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+) -> Search: ...
+@overload
+def search(
+    model: Model | Source, *, limits: Limits, input: _Tokens, output_tokens: _Tokens,
+    on: _MachineName | Sequence[_MachineName], ranking: Ranking = ..., bill: Bill | None = None,
+    counted: Callable[[int], None] | None = None, progress: Callable[[int], None] | None = None, prefix: _Share = 0.0,
     concurrency: _Requests | None = None, rate: _PerSecond | None = None, input_cv: _Variation = 0.96,
     output_cv: _Variation = 0.78, ttft: _Seconds = ..., tpot: _Seconds = ..., latency: _Seconds = ...,
     attainment: _Attained = 0.99, strict: bool = False, layout: _LayoutText | Sequence[_LayoutText] | None = None,
@@ -757,22 +775,7 @@ def search(
     ep: _RankCount | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
     precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
     chips: _ChipCount | None = None, kind: _KindName | None = None, budget: _PlainNumber | None = None,
-    power: _PlainNumber | None = None, objective: _ObjectiveName | None = None, top: _Whole = 10,
-    confirm: _WholeOrNone = 0, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
-) -> Search: ...
-@overload
-def search(
-    model: Model | Source, *, limits: Limits, input: _Tokens, output_tokens: _Tokens,
-    on: _MachineName | Sequence[_MachineName], ranking: Ranking = ..., bill: Bill | None = None,
-    counted: Callable[[int], None] | None = None, prefix: _Share = 0.0, concurrency: _Requests | None = None,
-    rate: _PerSecond | None = None, input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, ttft: _Seconds = ...,
-    tpot: _Seconds = ..., latency: _Seconds = ..., attainment: _Attained = 0.99, strict: bool = False,
-    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
-    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
-    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
-    law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
-    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, objective: _ObjectiveName | None = None,
+    power: _PlainNumber | None = None, seconds: _Duration = 60.0, objective: _ObjectiveName | None = None,
     top: _Whole = 10, confirm: _WholeOrNone = 0, price: str | float | Own | None = None,
     years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
     grid: str | float | None = None,
@@ -781,22 +784,38 @@ def search(
 def search(
     model: Model | Source, *, limits: Limits, choices: Choices, input: _Tokens, output_tokens: _Tokens,
     ranking: Ranking = ..., bill: Bill | None = None, counted: Callable[[int], None] | None = None,
-    prefix: _Share = 0.0, concurrency: _Requests | None = None, rate: _PerSecond | None = None,
-    input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, ttft: _Seconds = ..., tpot: _Seconds = ...,
-    latency: _Seconds = ..., attainment: _Attained = 0.99, strict: bool = False,
+    progress: Callable[[int], None] | None = None, prefix: _Share = 0.0, concurrency: _Requests | None = None,
+    rate: _PerSecond | None = None, input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, ttft: _Seconds = ...,
+    tpot: _Seconds = ..., latency: _Seconds = ..., attainment: _Attained = 0.99, strict: bool = False,
     layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
-    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, objective: _ObjectiveName | None = None,
-    top: _Whole = 10, confirm: _WholeOrNone = 0, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
+    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
+    objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Search: ...
 @overload
 def search(
     model: Model | Source, demand: Load, *, on: _MachineName | Sequence[_MachineName], ranking: Ranking = ...,
-    bill: Bill | None = None, counted: Callable[[int], None] | None = None, prefix: _Share = 0.0,
+    bill: Bill | None = None, counted: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] | None = None, prefix: _Share = 0.0, concurrency: _Requests | None = None,
+    rate: _PerSecond | None = None, input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, ttft: _Seconds = ...,
+    tpot: _Seconds = ..., latency: _Seconds = ..., attainment: _Attained = 0.99, strict: bool = False,
+    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
+    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
+    objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+) -> Search: ...
+@overload
+def search(
+    model: Model | Source, demand: Load, *, choices: Choices, ranking: Ranking = ..., bill: Bill | None = None,
+    counted: Callable[[int], None] | None = None, progress: Callable[[int], None] | None = None, prefix: _Share = 0.0,
     concurrency: _Requests | None = None, rate: _PerSecond | None = None, input_cv: _Variation = 0.96,
     output_cv: _Variation = 0.78, ttft: _Seconds = ..., tpot: _Seconds = ..., latency: _Seconds = ...,
     attainment: _Attained = 0.99, strict: bool = False, layout: _LayoutText | Sequence[_LayoutText] | None = None,
@@ -804,21 +823,7 @@ def search(
     ep: _RankCount | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
     precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
     chips: _ChipCount | None = None, kind: _KindName | None = None, budget: _PlainNumber | None = None,
-    power: _PlainNumber | None = None, objective: _ObjectiveName | None = None, top: _Whole = 10,
-    confirm: _WholeOrNone = 0, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
-) -> Search: ...
-@overload
-def search(
-    model: Model | Source, demand: Load, *, choices: Choices, ranking: Ranking = ..., bill: Bill | None = None,
-    counted: Callable[[int], None] | None = None, prefix: _Share = 0.0, concurrency: _Requests | None = None,
-    rate: _PerSecond | None = None, input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, ttft: _Seconds = ...,
-    tpot: _Seconds = ..., latency: _Seconds = ..., attainment: _Attained = 0.99, strict: bool = False,
-    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
-    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
-    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
-    law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
-    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, objective: _ObjectiveName | None = None,
+    power: _PlainNumber | None = None, seconds: _Duration = 60.0, objective: _ObjectiveName | None = None,
     top: _Whole = 10, confirm: _WholeOrNone = 0, price: str | float | Own | None = None,
     years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
     grid: str | float | None = None,
@@ -827,32 +832,33 @@ def search(
 def search(
     model: Model | Source, demand: Load, limits: Limits, *, on: _MachineName | Sequence[_MachineName],
     ranking: Ranking = ..., bill: Bill | None = None, counted: Callable[[int], None] | None = None,
-    prefix: _Share = 0.0, concurrency: _Requests | None = None, rate: _PerSecond | None = None,
-    input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, ttft: _Seconds = ..., tpot: _Seconds = ...,
-    latency: _Seconds = ..., attainment: _Attained = 0.99, strict: bool = False,
+    progress: Callable[[int], None] | None = None, prefix: _Share = 0.0, concurrency: _Requests | None = None,
+    rate: _PerSecond | None = None, input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, ttft: _Seconds = ...,
+    tpot: _Seconds = ..., latency: _Seconds = ..., attainment: _Attained = 0.99, strict: bool = False,
     layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
-    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, objective: _ObjectiveName | None = None,
-    top: _Whole = 10, confirm: _WholeOrNone = 0, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
+    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
+    objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Search: ...
 @overload
 def search(
     model: Model | Source, demand: Load, limits: Limits, *, choices: Choices, ranking: Ranking = ...,
-    bill: Bill | None = None, counted: Callable[[int], None] | None = None, prefix: _Share = 0.0,
-    concurrency: _Requests | None = None, rate: _PerSecond | None = None, input_cv: _Variation = 0.96,
-    output_cv: _Variation = 0.78, ttft: _Seconds = ..., tpot: _Seconds = ..., latency: _Seconds = ...,
-    attainment: _Attained = 0.99, strict: bool = False, layout: _LayoutText | Sequence[_LayoutText] | None = None,
-    tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
-    ep: _RankCount | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
-    precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
-    chips: _ChipCount | None = None, kind: _KindName | None = None, budget: _PlainNumber | None = None,
-    power: _PlainNumber | None = None, objective: _ObjectiveName | None = None, top: _Whole = 10,
-    confirm: _WholeOrNone = 0, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    bill: Bill | None = None, counted: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] | None = None, prefix: _Share = 0.0, concurrency: _Requests | None = None,
+    rate: _PerSecond | None = None, input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, ttft: _Seconds = ...,
+    tpot: _Seconds = ..., latency: _Seconds = ..., attainment: _Attained = 0.99, strict: bool = False,
+    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
+    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
+    objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Search: ...
 
 @overload

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+import re
 import subprocess
 import sys
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,6 +35,8 @@ MODEL = rl.load({
     "max_position_embeddings": 32768,
 })  # fmt: skip
 ON = "h100-sxm"
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+NAMES = ("first", "then", "prefills", "decodes", "chips")
 LOADS: tuple[dict[str, Any], ...] = ({}, {"concurrency": 40}, {"rate": 60.0}, {"concurrency": 2})
 
 
@@ -100,6 +104,17 @@ def test_a_cross_of_two_million_splits_takes_little_memory() -> None:
     assert ended.stdout.split() == [str(1999 * 2000 // 2), "2", "1", "1"], ended.stderr
 
 
+@pytest.mark.drawn(2)
+@pytest.mark.parametrize("case", "abcdefghi")
+def test_the_largest_machines_take_little_memory_and_are_answered(case: str) -> None:
+    """They took from 4 to 40 GB, or more splits than were looked at."""
+    command = [sys.executable, str(BENCHMARKS / "search_memory.py"), "--one", case]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "the best on" in ended.stdout
+    (peak,) = re.findall(r"([\d,]+) MiB", ended.stdout)
+    assert int(peak.replace(",", "")) < 1024
+
+
 def test_a_quarter_of_a_million_chips_of_one_layout() -> None:
     demand, limits = Demand(512, 128, rate=5000.0), Limits(ttft=0.1, tpot=0.005)
     few, many = (
@@ -113,17 +128,93 @@ def test_a_quarter_of_a_million_chips_of_one_layout() -> None:
     ]
 
 
-def test_too_many_splits_are_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_too_many_splits_the_best_of_some_is_told_and_how_many_were_not_seen(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They were refused."""
     monkeypatch.setattr(serving_pools, "WHOLE", 30)
+    monkeypatch.setattr(serving_pools, "MANY_LEFT", 20)
     monkeypatch.setattr(serving_pools, "MOST_SPLITS", 20)
     words = ["search", "gpt2", "--on", ON, "--chips", "60", "--input", "512", "--output-tokens", "128"]
-    with pytest.raises(SystemExit) as ended:
-        main([*words, "--layout", "tp=1"])
-    out, err = capsys.readouterr()
-    assert (ended.value.code, out, err.count("\n")) == (2, "", 1)
-    assert "chips: expected fewer, or kind aggregated: " in err
-    assert "splits of two pools can be best, at most 20, got 60" in err
-    assert len(err) <= 161
+    main([*words, "--layout", "tp=1", "--kind", "disaggregated"])
+    out = capsys.readouterr().out
+    assert re.search(r"\d+ deployments not looked at, at most \d+(\.\d+)? % better by a bound", out), out
+
+
+@pytest.mark.drawn(4)
+@pytest.mark.parametrize("seed", range(0, 12, 4))
+def test_the_best_of_some_is_near_the_best_of_the_whole_cross(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what was not looked at is no better than the bound says."""
+    for name, number in {"WHOLE": 30, "MANY_LEFT": 10, "MOST_SPLITS": 10, "SAMPLE": 26, "SPREAD": 30}.items():
+        monkeypatch.setattr(serving_pools, name, number)
+    space, sites, demand, limits = drawn(seed)
+    aim = OBJECTIVES["throughput"]
+    for pair in pool_pairs(space, sites, demand, limits):
+        every = cross(pair, space.chips)
+        best = float(pair.scored(every, aim)[0].max())
+        walked = pair.walked(0.0, aim)
+        if best:
+            assert walked.score[0] >= 0.98 * best
+            assert walked.unseen or walked.score[0] == best
+    looked = serving_pools.disaggregated(space, *sites, demand, limits, aim)
+    if looked.plans and looked.beyond is not None:
+        ours = max(plan.requests_per_second / plan.chips for plan in looked.plans)
+        whole = max(float(pair.scored(cross(pair, space.chips), aim)[0].max())
+                    for pair in pool_pairs(space, sites, demand, limits))  # fmt: skip
+        assert whole <= ours * looked.beyond * 1.01
+
+
+def test_a_search_whose_time_ends_answers_with_the_best_so_far() -> None:
+    limits = Limits(ttft=0.2, tpot=0.005)
+    chosen: dict[str, Any] = {"on": [ON, "h200-sxm"], "chips": 60, "layout": "tp=1"}
+    whole, short = (search("gpt2", Demand(512, 128), limits, seconds=s, **chosen) for s in (600, 1e-6))
+    assert whole.unseen == 0
+    assert whole.unseen_gain == 0
+    assert short.plans
+    assert short.unseen_gain is None
+    assert short.left_out["time"] == 1 + 4  # the other machine, and the pairs of machines
+    assert short.considered < whole.considered
+    only = search("gpt2", Demand(512, 128), limits, kind="disaggregated", seconds=1e-6, **{**chosen, "on": ON})
+    assert only.plans
+    assert only.deployments == 59 * 60 // 2
+
+
+@pytest.mark.parametrize("words", ["1", "1.5", "1s", "2min"])
+def test_a_time_is_a_number_of_seconds_or_has_a_unit(capsys: pytest.CaptureFixture[str], words: str) -> None:
+    main(["search", "gpt2", "--on", ON, "--chips", "2", "--input", "9", "--output-tokens", "9", "--seconds", words])
+    assert "not looked at" not in capsys.readouterr().out
+
+
+def test_no_time_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in ("0", "-1", "soon", "1.2.3"):
+        with pytest.raises(SystemExit) as ended:
+            main(["search", "gpt2", "--on", ON, "--input", "9", "--output-tokens", "9", f"--seconds={words}"])
+        assert ended.value.code == 2
+        assert "--seconds" in capsys.readouterr().err
+
+
+def test_replicas_at_a_rate_are_looked_at_until_the_time_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving_replicas, "WIDTH", 12)
+    demand = Demand(512, 128, rate=5000.0)
+    answer = search(
+        "gpt2", demand, Limits(tpot=1e-6), on=ON, chips=4000, layout="tp=1", kind="aggregated", seconds=1e-6
+    )
+    assert not answer.plans
+    assert answer.unseen > 3000
+
+
+def test_splits_around_others_are_legal_and_new() -> None:
+    space, sites, demand, limits = drawn(1)
+    for pair in pool_pairs(space, sites, demand, limits):
+        every = cross(pair, space.chips)
+        some = every.where(np.arange(0, len(every), 7))
+        near = pair.splits.around(some, serving_pools.FACTORS)
+        new = near.without(some)
+        known = set(zip(*(getattr(every, name).tolist() for name in NAMES), strict=True))
+        others = set(zip(*(getattr(some, name).tolist() for name in NAMES), strict=True))
+        told = list(zip(*(getattr(new, name).tolist() for name in NAMES), strict=True))
+        assert len(set(told)) == len(told) > 0
+        assert set(told) <= known - others
 
 
 def test_layouts_and_pairs_of_them_have_a_most(monkeypatch: pytest.MonkeyPatch) -> None:

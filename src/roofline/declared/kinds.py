@@ -136,6 +136,11 @@ def _a_time(field: str, words: str) -> float:
     return number
 
 
+def _a_duration(field: str, words: str) -> float:
+    number: float = _above_zero(field, float(words) if words.replace(".", "", 1).isdecimal() else words)
+    return number
+
+
 Tokens: TypeAlias = Annotated[Count, count_kind("tokens")]
 Sequences: TypeAlias = Annotated[Count, count_kind("sequences")]
 Requests: TypeAlias = Annotated[Count, count_kind("requests")]
@@ -168,6 +173,8 @@ NewTokens: TypeAlias = Annotated[Count, replace(count_kind("tokens"), several=Tr
 Seed: TypeAlias = Annotated[int, count_kind("", 0)]
 PerSecond: TypeAlias = Annotated[Count, ValueKind((float,), "requests/s", real_named, requests_a_second, 0, 1e9, True)]
 Seconds: TypeAlias = Annotated[float, ValueKind((float, str), "s", _a_time, _above_zero, 0, None, True)]
+Duration: TypeAlias = Annotated[float, ValueKind((float,), "s", _a_duration, _above_zero, 0, None, True)]
+"""Seconds of work: a plain number, or a time with its unit."""
 Bandwidth: TypeAlias = Annotated[float, ValueKind((float, str), "B/s", bandwidth_named, bandwidth_named, 0, None, True)]
 Share: TypeAlias = Annotated[Count, share_kind(0, 1, "a share from 0 up to, but not including, 1", below=True)]
 Probability: TypeAlias = Annotated[float, share_kind(0, 1, "a probability from 0 to 1")]

@@ -24,6 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from roofline.declared.errors import InputError, error_line
 from roofline.declared.trees import JsonObject, JsonValue
 from roofline.doors.web.allow_list import Allowed
+from roofline.doors.web.fair_queue import BusyError
 from roofline.doors.web.questions import EXPECTED, QUESTIONS, invalid_body
 from roofline.doors.web.request_models import PlainObject
 from roofline.doors.web.workers import Workers
@@ -180,6 +181,8 @@ def agent_server(workers: Workers, hub: bool = False) -> Server[PlainObject]:
             answer = await tool_answer(params.name, params.arguments or {}, workers, allowed)
         except InputError as error:
             return _refused(error_line(error))
+        except BusyError as error:
+            return _refused(str(error))
         except (ArithmeticError, RecursionError, MemoryError):
             return _refused("sizes: expected work that fits in numbers and memory, got more")
         said = json.dumps(answer, allow_nan=False, separators=(",", ":"), ensure_ascii=False)

@@ -48,6 +48,7 @@ OTHERS: Mapping[str, Any] = {
     "find": "input", "where": "tpot <= 1ms", "against": "on=b200", "extreme": "greatest", "most_chips": 3,
     "formats": ["q8_0"], "gpu_layers": 5, "cpu_experts": 3, "step": "decode", "prompt": 100,
     "name": "estimate", "body": {**PLACE, "batch": 9}, "form": "parquet", "kind": "memory", "size": 10**6,
+    "seconds": 5.0,
 }  # fmt: skip
 """Field → another value that it may have."""
 OTHERS_OF: Mapping[tuple[str, str], Any] = {

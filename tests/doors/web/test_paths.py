@@ -78,7 +78,9 @@ def touched(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return every
 
 
-def in_process(self: Workers, asked: Sequence[Any], allowed: Allowed, gone: Callable[[], Awaitable[bool]]) -> Any:
+def in_process(
+    self: Workers, asked: Sequence[Any], allowed: Allowed, gone: Callable[[], Awaitable[bool]], asker: Any = None
+) -> Any:
     async def answers() -> list[Answered]:
         return answered_all(asked, allowed)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Group, Parameter, Token, validators
@@ -28,6 +29,8 @@ ModelArgument = Annotated[
 ]
 REFRESHED = 3
 """Times a second that a progress bar is drawn anew; drawing it takes time from what it is about."""
+BAR_AFTER_S = 1.0
+"""Seconds of work after which a progress bar appears."""
 LONGEST_WARNING = 400
 """Maximum characters of a warning, which may quote text from a config."""
 
@@ -168,6 +171,25 @@ def progress_bar(title: str) -> Iterator[Callable[[int, int | None, str], None]]
             bar.update(task, completed=number, total=total, description=f"{title}: {part}")
 
         yield done
+
+
+@contextmanager
+def counted_bar(title: str, total: int | None, part: str) -> Iterator[Callable[[int], None] | None]:
+    """On a terminal, a progress bar of a number, if the work takes longer than `BAR_AFTER_S`; None elsewhere."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    start, shown = monotonic(), list[Callable[[int, int | None, str], None]]()
+    with ExitStack() as stack:
+
+        def show(number: int) -> None:
+            if not shown:
+                if monotonic() - start < BAR_AFTER_S:
+                    return
+                shown.append(stack.enter_context(progress_bar(title)))
+            shown[0](number, total, part)
+
+        yield show
 
 
 def refuse(fits: object, said: str = "") -> None:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from cyclopts import App
 
 PROGRAM = "roofline: "
+BOUNDED = frozenset({"search", "simulate", "sweep", "solve", "sensitivity", "codesign", "machines"})
+MOST_MEMORY = 4 * 2**30
+"""Commands that may take long, and the bytes that each may write to: twice what docs/limits.md says that they take."""
 WELCOME = """\
 Roofline says how much compute and memory a transformer needs, how fast a machine runs it,
 what limits it and what it costs, from its config.json alone.
@@ -64,6 +67,8 @@ def app(installable: bool = True) -> App:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run one command and exit with its code."""
+    if argv is None:
+        _limit_own_memory()
     gc.set_threshold(100_000)  # imports leave little garbage, and collecting it takes 10 % of a short command's time
     words = sys.argv[1:] if argv is None else argv
     with printing("roofline"):
@@ -76,6 +81,14 @@ def main(argv: Sequence[str] | None = None) -> None:
             _refuse(error)
         except MemoryError:
             _fail("memory: expected work that fits in the memory of this machine, got more")
+
+
+def _limit_own_memory() -> None:
+    """A limit on the memory of a command of `BOUNDED`, which has this process for itself."""
+    if set(sys.argv[1:2]) & BOUNDED:
+        from roofline.doors.memory_limit import limit_memory
+
+        limit_memory(MOST_MEMORY)
 
 
 def _run(words: Sequence[str]) -> None:

@@ -19,6 +19,7 @@ from roofline.declared.errors import InputError, error_line, not_one_of
 from roofline.declared.trees import JsonValue
 from roofline.doors.web.allow_list import NOTHING_MORE, Allowed
 from roofline.doors.web.dispatcher import Desk
+from roofline.doors.web.fair_queue import Asker, BusyError
 from roofline.doors.web.files import add_files
 from roofline.doors.web.middleware import AsgiApp, Guard
 from roofline.doors.web.page_form import form_text
@@ -56,7 +57,11 @@ PROBLEMS: dict[int | str, dict[str, type[Refusal] | str]] = {
         "model": Refusal,
         "description": "Invalid settings: one line with the field, the value and what was expected",
     },
+    429: {"model": Refusal, "description": "Too many requests of this client wait; `Retry-After` says how long"},
+    503: {"model": Refusal, "description": "Too many requests wait; `Retry-After` says how long"},
 }
+LONGEST_SESSION = 64
+"""Maximum number of characters of a session's name."""
 
 
 def page_app(
@@ -88,11 +93,13 @@ def page_app(
             _route(name, question, desk)
         )
     _together(app, desk)
+    _queue(app, desk)
     _catalogs(app)
     add_files(app, form_text(start))
     app.exception_handler(InputError)(_wrong)
     app.exception_handler(RequestValidationError)(_invalid)
     app.exception_handler(HTTPException)(_missing)
+    app.exception_handler(BusyError)(_busy)
     for kind in TOO_MUCH:
         app.exception_handler(kind)(_wrong)
     app.add_middleware(GZipMiddleware, minimum_size=WORTH_PACKING, compresslevel=1)
@@ -103,7 +110,7 @@ def _route(name: str, question: ApiQuestion, desk: Desk) -> Callable[[Body, Requ
     body_type = question.body
 
     async def answer(body: Body, request: Request) -> Response:
-        (given,) = await desk.ask([(name, _sorted(body))], request.is_disconnected)
+        (given,) = await desk.ask([(name, _sorted(body))], request.is_disconnected, _asker(request))
         if isinstance(given, Exception):
             raise given
         return Response(given, media_type=JSON if getattr(body, "form", "") == "json" else question.media)
@@ -138,9 +145,23 @@ def _together(app: FastAPI, desk: Desk) -> None:
             except InputError as error:
                 asked.append(error)
         sound = [each for each in asked if isinstance(each, tuple)]
-        answers = iter(await desk.ask(sound, request.is_disconnected)) if sound else iter(())
+        answers = iter(await desk.ask(sound, request.is_disconnected, _asker(request))) if sound else iter(())
         parts = [_part(next(answers) if isinstance(each, tuple) else each) for each in asked]
         return Response(b'{"answers":[' + b",".join(parts) + b"]}", media_type="application/json")
+
+
+def _queue(app: FastAPI, desk: Desk) -> None:
+    @app.get(f"{API}/queue", responses=PROBLEMS, name="queue")
+    async def queue(request: Request) -> dict[str, list[int]]:
+        """Places in the queue of this client's long questions, 1 for the next. A client is an address, and the session
+        that its header `X-Session` names.
+        """
+        return {"places": desk.places(_asker(request))}
+
+
+def _asker(request: Request) -> Asker:
+    address = "" if request.client is None else request.client.host
+    return Asker(address, request.headers.get("x-session", "")[:LONGEST_SESSION])
 
 
 def _part(answer: Answered) -> bytes:
@@ -200,6 +221,12 @@ def _wrong(_: Request, error: Exception) -> JSONResponse:
     problem = _refusal_of(error)
     assert problem is not None
     return _said(422, problem)
+
+
+def _busy(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, BusyError)
+    problem = Refusal(message=str(error), field="queue", expected=error.expected)
+    return _said(429 if error.of_client else 503, problem, {"retry-after": str(error.retry)})
 
 
 def _invalid(request: Request, error: Exception) -> JSONResponse:

@@ -91,6 +91,8 @@ EXPECTED = MappingProxyType({"extra_forbidden": "a field that this question take
 """Pydantic error type → expected input, where Pydantic's own message is unclear."""
 
 
+NO_THREAD = "can't start new thread"
+"""What Python says where the memory of a process does not suffice for a thread."""
 _KIND = re.compile(r"constrained-.*|.*\[.*|int|float|str|bool")
 """Type names of union members, which Pydantic appends to the location of an error."""
 
@@ -150,4 +152,6 @@ def _tried(name: str, body: str, allowed: Allowed) -> Answered:
     except (InputError, ArithmeticError, RecursionError, MemoryError) as error:
         return error
     except Exception as error:
+        if str(error) == NO_THREAD:
+            return MemoryError(NO_THREAD)
         return RuntimeError(f"{type(error).__name__}: {error}")

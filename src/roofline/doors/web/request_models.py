@@ -102,6 +102,8 @@ LARGEST: Mapping[str, float] = MappingProxyType({
     "ranks": 1_000_000, "requests/s": 100_000, "s": 1_000_000, "": 1_000_000, "B/s": 1e15, "share": 1,
 })  # fmt: skip
 """Unit of a setting → largest value that the API accepts."""
+SEARCHED_S = 20.0
+"""Longest time of a search in seconds, which is also the default; less than a worker's."""
 MOST_VALUES = 64
 """Maximum number of values of one setting in a request."""
 
@@ -289,8 +291,10 @@ class LauncherAsked(ModelAsked):
 
 LaunchAsked = body_of(
     search, "Launch commands of the best server for a load, or of the given layout.",
-    name="LaunchAsked", base=LauncherAsked, usual={"input": 1024, "output_tokens": 256, "concurrency": 32},
-    without=("confirm", "top", "kind", "objective"), largest={"output_tokens": 100_000, "concurrency": 100_000},
+    name="LaunchAsked", base=LauncherAsked,
+    usual={"input": 1024, "output_tokens": 256, "concurrency": 32, "seconds": SEARCHED_S},
+    without=("confirm", "top", "kind", "objective"),
+    largest={"output_tokens": 100_000, "concurrency": 100_000, "seconds": SEARCHED_S},
 )  # fmt: skip
 
 
@@ -328,8 +332,9 @@ class TableAsked(Body):
 
 SearchAsked = body_of(
     search, "A load, the limits on its latencies, and the machine and settings to choose from.",
-    usual={"input": 1024, "output_tokens": 256, "concurrency": 32, "objective": "chips"},
-    without=("confirm",), largest={"output_tokens": 100_000, "concurrency": 100_000, "top": 20},
+    usual={"input": 1024, "output_tokens": 256, "concurrency": 32, "objective": "chips", "seconds": SEARCHED_S},
+    without=("confirm",),
+    largest={"output_tokens": 100_000, "concurrency": 100_000, "top": 20, "seconds": SEARCHED_S},
 )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
@@ -11,9 +12,16 @@ from roofline.declared.errors import InputError
 from roofline.extras import install_line
 
 if TYPE_CHECKING:
+    import uvicorn
+
+    from roofline.doors.web.middleware import AsgiApp
     from roofline.doors.web.scenario import Scenario
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
+
+
+NOT_STARTED = 3
+"""Exit code of a server that could not listen, which is uvicorn's own."""
 
 
 def is_loopback(host: str) -> bool:
@@ -48,4 +56,20 @@ def run_page(host: str, port: int, hub: bool, token: str | None, browser: bool, 
         import webbrowser
 
         webbrowser.open(address)
-    uvicorn.run(app, host=host, port=port, log_level="warning", server_header=False, timeout_keep_alive=30)
+    server = uvicorn.Server(page_config(app, host, port))
+    with suppress(KeyboardInterrupt):
+        server.run()
+    if not server.started:
+        raise SystemExit(NOT_STARTED)
+
+
+def page_config(app: AsgiApp, host: str, port: int) -> uvicorn.Config:
+    """The settings of a server whose connections are bounded."""
+    import uvicorn
+
+    from roofline.doors.web.connections import IDLE_S, BoundedConnection
+
+    return uvicorn.Config(
+        app, host=host, port=port, log_level="warning", server_header=False, timeout_keep_alive=int(IDLE_S),
+        http=BoundedConnection,
+    )  # fmt: skip

@@ -92,7 +92,7 @@ ASKS: Mapping[str, Ask] = MappingProxyType({
     "launch": Ask("launch", LOADED, {"launcher": "launcher"}),
     "report": Ask("report", LOADED, {"batch": "in_flight"}),
     "simulate": Ask("simulate", more={"requests": "simulated", "seed": "seed"}, without=("pools", "slo")),
-    "search": Ask("search", without=("pools", "layout", *DEGREES)),
+    "search": Ask("search", more={"seconds": "searchSeconds"}, without=("pools", "layout", *DEGREES)),
     "advice": Ask("advice", LOADED, {"batch": "in_flight"}),
     "answer": Ask("answer", ("where", "load", "slo", "bill")),
     "machines": Ask("machines", ("where", "slo", "bill"), DEMAND, without=("on",)),

@@ -44,6 +44,7 @@ def front_plans(space: SiteSpace, demand: Load, limits: Limits, kinds: Sequence[
     `limits` has none on TPOT. Each plan maximises tokens/s per chip under one of `STEPS` limits on the mean TPOT; ties
     go to the lowest TPOT. No plan of the space therefore dominates it.
     """
+    space.clock.start()
     own = {field.name: getattr(limits, field.name) for field in fields(limits)}
 
     def best(tpot: float) -> ServingPlan | None:

@@ -31,6 +31,10 @@ for means and for percentiles; and how many plans are tried.
 """
 
 
+UNTIMED = Looked((), 0, 0, (("time", 1),), 0, None)
+"""The outcome at a site, or a pair of sites, for which no time was left."""
+
+
 def simplicity(plan: ServingPlan) -> tuple[float, ...]:
     """Sort key: the simpler plan is smaller.
 
@@ -157,10 +161,13 @@ def nearest_plans(space: SiteSpace, demand: Load, limits: Limits, kinds: Sequenc
 def plans_to_look_at(space: SiteSpace, demand: Load, limits: Limits, kinds: Sequence[str]) -> int:
     """The size of the search: layouts × numbers of replicas, and splits of two pools, counted without building them.
 
+    Where the time of the search ends meanwhile, what was counted so far.
     Raises InputError for too many layouts, or pairs of them.
     """
     number = 0
     for site in space.sites:
+        if number and space.clock.is_over:
+            return number
         if "aggregated" in kinds:
             fitting = space.replicas(site, demand)
             number += sum(int((space.room(site) // k.degrees.chips).sum()) for k in fitting.kinds)
@@ -185,9 +192,13 @@ def ranked_plans(
 
 
 def _looked(space: SiteSpace, demand: Load, limits: Limits, kinds: Sequence[str], aim: Aim) -> Iterator[Looked]:
-    for site in space.sites:
-        if "aggregated" in kinds:
-            yield aggregated(space, site, demand, limits, aim.faster)
-        for prefill in space.sites if "disaggregated" in kinds else ():
-            if prefill.how.id == site.how.id:
-                yield disaggregated(space, prefill, site, demand, limits, aim)
+    """The outcome at each site and pair of sites, until the time of the search has ended; the first always."""
+    number = 0
+    for site in space.sites if "aggregated" in kinds else ():
+        number += 1
+        yield UNTIMED if number > 1 and space.clock.is_over else aggregated(space, site, demand, limits, aim.faster)
+    for site, prefill in product(space.sites, space.sites) if "disaggregated" in kinds else ():
+        if prefill.how.id == site.how.id:
+            number += 1
+            late = number > 1 and space.clock.is_over
+            yield UNTIMED if late else disaggregated(space, prefill, site, demand, limits, aim)

@@ -16,6 +16,7 @@ from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.groups import Load, Where
 from roofline.declared.kinds import (
     ChipCount,
+    Duration,
     KindName,
     LayoutText,
     ObjectiveName,
@@ -42,11 +43,14 @@ from roofline.whatif.search.front import front_plans
 from roofline.whatif.search.ranking import NearestPlan, error_of, nearest_plans, plans_to_look_at, ranked_plans
 from roofline.whatif.search.serving.plans import PlanPlace, ServingPlan, Site
 from roofline.whatif.search.serving.space import Looked, SiteSpace
+from roofline.whatif.search.time_limit import SearchClock
 
 KINDS = ("aggregated", "disaggregated")
 TOP = 10
 """Number of plans listed by default."""
 DEGREES_OF_REPLICAS = ("tp", "pp", "dp", "ep")
+USUAL_S = 60.0
+"""Seconds that a search may take by default."""
 MOST_SITES = 64
 """Maximum number of machines × formats × engines in a search."""
 
@@ -63,6 +67,11 @@ class Choices(Where):
     kind: Annotated[KindName | None, "Replicas that do both phases, or a pool for each phase (default: both)."] = None
     budget: Annotated[PlainNumber | None, "Maximum USD per hour; every chip needs a price."] = None
     power: Annotated[PlainNumber | None, "Maximum watts, of boards at their TDP."] = None
+    seconds: Annotated[
+        Duration,
+        "Time for the search, in seconds or as `2min`: then the answer is the best of what it looked at, and says what "
+        "it did not.",
+    ] = USUAL_S
 
 
 @group
@@ -91,14 +100,16 @@ class Search(UnderLimits, Result):
     percentiles too. All three are null without a plan. `machines`: the best plan of each machine by itself, with its
     rank. `nearest`: without a plan, how near any way to serve comes to each limit. `deployments`: layouts × numbers of
     replicas that fit. `considered`: plans evaluated: deployments at a number of requests in flight, or at the rate.
-    `left_out`: deployments that were rejected, by reason.
+    `left_out`: deployments that were rejected, by reason. `unseen`: deployments that were not looked at, since the time
+    ended or they were too many. `unseen_gain`: by which share they could be better than the first plan at most, by a
+    bound; null where none is known.
     """
 
     SCHEMA: ClassVar[str] = "roofline.search/2"
     FIGURES: ClassVar[Units] = {
         "model": "", **LENGTHS, "chips": "", "law": "", "objective": "", "ttft_limit": "s",
         "tpot_limit": "s", "latency_limit": "s", "strict": "", "attainment": "share",
-        "deployments": "", "considered": "", "left_out": "",
+        "deployments": "", "considered": "", "left_out": "", "unseen": "", "unseen_gain": "share",
         "plans": "", "highest": "", "recommended": "", "error": "share", "machines": "", "nearest": "",
         "asked_plan": "",
     }  # fmt: skip
@@ -149,9 +160,20 @@ class Search(UnderLimits, Result):
     def left_out(self) -> Mapping[str, int]:
         """Reason → number of layouts of a replica, or splits of two pools, that were rejected.
 
-        `memory`, `limits`; `bound`: not evaluated, since a bound on the score rules them out.
+        `memory`, `limits`; `bound`: not evaluated, since a bound on the score rules them out. `time`: number of
+        machines with formats and engines, or pairs of them, that were not looked at, since the time ended.
         """
         return dict(self.looked.left_out)
+
+    @property
+    def unseen(self) -> int:
+        """Number of deployments that were not looked at, since the time ended or they were too many."""
+        return self.looked.unseen
+
+    @property
+    def unseen_gain(self) -> float | None:
+        """By which share deployments that were not looked at could be better than the first plan, by a bound."""
+        return None if self.looked.beyond is None else self.looked.beyond - 1
 
     @cached_property
     def front(self) -> Search:
@@ -193,6 +215,7 @@ def search(
     ranking: Ranking = Ranking(),
     bill: Bill | None = None,
     counted: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Search:
     """The best ways to serve a load within limits: replicas that do both phases, or a pool for each.
 
@@ -203,13 +226,18 @@ def search(
     Limits are kept where 99 % of the requests keep them, by their percentiles, or the share given as `attainment`; with
     `attainment="mean"`, where the means keep them.
     `on`, `precision`, `engine` and `layout` are one value or several to choose from. `counted` is called with the
-    number of plans before the evaluation starts.
+    number of plans before the evaluation starts, `progress` with the number looked at so far.
+    Splits of the chips are counted before any is built, and those that a bound rules out are not built. Of more than
+    half a million that are left, evenly spaced ones are looked at and then those around the best. After `seconds` the
+    answer is the best of what was looked at; `unseen` says what was not.
     Raises InputError for invalid settings. Where no plan keeps the limits, `plans` is empty.
     """
     for name in group_settings(Load):
         if np.shape(getattr(demand, name)):
             raise InputError(name, getattr(demand, name), "one number")
     space, kinds = _space(decoder_of(model), choices, bill)
+    space.clock.progress = progress
+    space.clock.start()
     objective = ranking.objective
     if objective is None:
         objective = "chips" if demand.given else "throughput"
@@ -266,7 +294,7 @@ def _space(model: Model, choices: Choices, bill: Bill | None) -> tuple[SiteSpace
     chips = _chips(choices, sites)
     if layouts and all(layout.chips > chips for layout in layouts):
         raise InputError("layout", ", ".join(layout.text() for layout in layouts), f"one of at most {chips} chips")
-    return SiteSpace(model, tuple(sites), chips, layouts), kinds
+    return SiteSpace(model, tuple(sites), chips, layouts, SearchClock(choices.seconds)), kinds
 
 
 def _replica_layout(given: Any) -> Layout:

@@ -20,6 +20,7 @@ from roofline.doors.cli.common import (
     OutFile,
     Revision,
     Switch,
+    counted_bar,
     deliver,
     refuse,
     say,
@@ -120,7 +121,8 @@ def search(
     if emit is not None and (json or front):
         raise InputError("--emit", emit, "nothing else to print beside it")
     built = load(model, revision=revision, headers=headers)
-    result: Search = question(built, counted=_tell, **asked)
+    with counted_bar("search", None, "plans") as progress:
+        result: Search = question(built, counted=_tell, progress=progress, **asked)
     if plan is not None:
         result = replace(result, asked_plan=rank_plan(result, plan))
     if plot is not None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
@@ -22,7 +20,7 @@ from roofline.doors.cli.common import (
     OutFile,
     Revision,
     Switch,
-    progress_bar,
+    counted_bar,
     refuse,
     say,
     warn,
@@ -35,9 +33,6 @@ if TYPE_CHECKING:
     from roofline.model.model import Model
     from roofline.serving.simulate.simulation import Simulation
     from roofline.views.files.requests import RequestFile
-
-PATIENCE = 1.0
-"""Seconds before a progress bar is shown."""
 
 
 @with_tables
@@ -91,7 +86,7 @@ def simulate(
     built = load(model, revision=revision, headers=headers)
     with nullcontext() if file is None else file:
         try:
-            with _progress(asked.get("requests")) as progress, _resumable(file):
+            with counted_bar("simulate", asked.get("requests"), "requests") as progress, _resumable(file):
                 result = question(built, written=file, progress=progress, **asked)
         except NoRoomError as error:
             refuse(False, f"roofline: {error}")
@@ -159,25 +154,6 @@ def _resumable(file: RequestFile | None) -> Iterator[None]:
             said = f"interrupted: {file.folder} keeps {file.saved:,} requests; the same command goes on from there"
             say(said)
         raise
-
-
-@contextmanager
-def _progress(total: int | None) -> Iterator[Callable[[int], None] | None]:
-    """Show a progress bar on a terminal if the run takes longer than `PATIENCE`."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    start, shown = monotonic(), list[Callable[[int, int | None, str], None]]()
-    with ExitStack() as stack:
-
-        def show(number: int) -> None:
-            if not shown:
-                if monotonic() - start < PATIENCE:
-                    return
-                shown.append(stack.enter_context(progress_bar("simulate")))
-            shown[0](number, total, "requests")
-
-        yield show
 
 
 def _check_picture(path: Path, force: bool) -> None:

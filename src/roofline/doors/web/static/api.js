@@ -6,7 +6,10 @@ import { t } from "./words.js";
 const kept = new Map();
 const token = new URLSearchParams(location.hash.slice(1)).get("token") || sessionStorage.getItem("token");
 if (token) sessionStorage.setItem("token", token);
-const headers = { "Content-Type": "application/json", ...(token ? { Authorization: `Bearer ${token}` } : {}) };
+// The server shares what it does fairly among the tabs of an address.
+const session = sessionStorage.getItem("session") ?? Math.random().toString(36).slice(2);
+sessionStorage.setItem("session", session);
+const headers = { "Content-Type": "application/json", "X-Session": session, ...(token ? { Authorization: `Bearer ${token}` } : {}) };
 const LONG = new Set(["answer", "machines", "sweep", "simulate", "search", "advice", "runs", "layouts", "remedies", "launch", "timeline", "recipe", "gguf", "diff"]);
 
 export class Problem extends Error {}
@@ -44,8 +47,21 @@ async function known(key) {
   return exported.answers[key];
 }
 
+// A server with too much to do says when to ask again.
+const BUSY = [429, 503], TRIES = 5;
 async function alone(name, text, signal) {
-  return answer(await fetch(`/api/v1/${name}`, { method: "POST", headers, body: text, signal }));
+  for (let left = TRIES; ; left -= 1) {
+    const response = await fetch(`/api/v1/${name}`, { method: "POST", headers, body: text, signal });
+    if (!BUSY.includes(response.status) || left === 1) return answer(response);
+    await pause(Number(response.headers.get("Retry-After") ?? 1), signal);
+  }
+}
+
+function pause(seconds, signal) {
+  return new Promise((done, fail) => {
+    const timer = setTimeout(done, 1000 * seconds);
+    signal?.addEventListener("abort", () => { clearTimeout(timer); fail(signal.reason); });
+  });
 }
 
 const batches = new Map();

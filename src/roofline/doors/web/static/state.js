@@ -4,7 +4,7 @@ export const form = JSON.parse(document.getElementById("form").textContent);
 export const MOST_SCENARIOS = 4;
 export const LONGEST_ADDRESS = 8000;
 const OWN = {
-  phase: "decode", trainBatch: 64, trainTokens: 4096, requests: 300, seed: 0, runsContext: 4096, launcher: "vllm", framework: "megatron",
+  phase: "decode", trainBatch: 64, trainTokens: 4096, requests: 300, seed: 0, runsContext: 4096, searchSeconds: 20, launcher: "vllm", framework: "megatron",
   demandBy: "users", users: 50, requestsADay: 100000, work: "chat", reads: "no",
 };
 const BLANK = { model: "", config: null, ...Object.fromEntries(Object.keys(form.settings).map((name) => [name, null])), ...form.usual, ...OWN };

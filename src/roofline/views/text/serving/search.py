@@ -35,9 +35,10 @@ def search_text(s: Search) -> str:
     lines = [
         f"{s.model.name}: {s.input} in, {s.output} out, at most {s.chips} chips{limits_text(s)}",
         f"{s.considered:,} legal plans of {s.deployments:,} deployments; {_best_by(s)}{_law(s)}{_left_out(s)}",
+        _unseen(s),
         _assumed(s),
     ]
-    return "\n".join(lines)
+    return "\n".join(filter(None, lines))
 
 
 def answers_text(s: Search) -> str:
@@ -200,6 +201,17 @@ def _law(s: Search) -> str:
     return "" if s.law == "calibrated" else f"; law {s.law}"
 
 
+def _unseen(s: Search) -> str:
+    """What was not looked at; empty for a whole search."""
+    late = s.left_out.get("time", 0)
+    said = [f"{s.unseen:,} deployments"] if s.unseen else []
+    said += [f"{late} combinations of machines, formats and engines"] if late else []
+    if not said:
+        return ""
+    gain = "" if s.unseen_gain is None else f", at most {100 * s.unseen_gain:.2g} % better by a bound"
+    return f"{' and '.join(said)} not looked at{gain}; --seconds gives it more time"
+
+
 def _left_out(s: Search) -> str:
-    said = [f"{number:,} by {reason}" for reason, number in s.left_out.items()]
+    said = [f"{number:,} by {reason}" for reason, number in s.left_out.items() if reason != "time"]
     return f"; left out: {', '.join(said)}" if said else ""

@@ -2,7 +2,8 @@
 
 The step times of a layout are computed once, in a table over numbers of prompts and of sequences. The best splits are
 evaluated again with `pools`. Up to `WHOLE` splits per pair of kinds are all evaluated; beyond that, those that a bound
-does not rule out (`serving_splits`).
+does not rule out (`serving_splits`). Where these are more than `MOST_SPLITS`, evenly spaced ones are evaluated, and
+then those around the best.
 """
 
 from __future__ import annotations
@@ -47,10 +48,20 @@ NEAR = np.arange(-3, 3).reshape(-1, 1)
 """Offsets around the concurrency found; the last that keeps the limits is taken."""
 EXACT = 24
 """Number of best splits per kind that are evaluated exactly."""
-WHOLE, MOST_SPLITS = 2**14, 2**19
-"""Splits per pair of kinds: up to the first number all are evaluated; the second is the maximum, about two minutes."""
+WHOLE, MANY_LEFT, MOST_SPLITS = 2**14, 2**15, 2**19
+"""Splits per pair of kinds: up to the first number all are evaluated, and up to the last all that a bound leaves.
+Beyond the second, those around the best of a sample come first, which raises the bound.
+"""
 SAMPLE, SHRINKS = 2**11, 0.7
 """Sample size for a lower bound on the best score, and the remaining share above which sampling stops."""
+FACTORS = (1.0, *(f for step in (0.003, 0.01, 0.03, 0.1, 0.3) for f in (1 - step, 1 + step)))
+"""Factors of the numbers of replicas of the splits around a good one, beside one replica more or less."""
+ROUNDS, SETTLED = 24, 1e-5
+"""Maximum number of rounds around the best splits, and the relative gain below which there is no further one."""
+SPREAD, STARTS = 2**13, 64
+"""Size of the sample before these rounds, and the pairs of layouts around whose best split the first one is."""
+GAINS = (1.0001, 1.001, 1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0)
+"""Factors of the best score at which it is asked whether a bound leaves any split."""
 LIGHTEST = 2**8
 """Splits evaluated per pair of kinds where none keeps the limits."""
 LEAST = 1e-100
@@ -73,15 +84,28 @@ def disaggregated(space: SiteSpace, prefill: Site, decode: Site, demand: Load, l
         return Looked((), 0, 0, ((f"no network known between {prefill.chip.id} and {decode.chip.id}", 1),))
     least, every = 0.0, list[_Walked]()
     for pair in pool_pairs(space, sites, demand, limits):
-        every.append(pair.walked(least, aim))
+        late = bool(every) and space.clock.is_over
+        every.append(pair.unwalked(aim) if late else pair.walked(least, aim))
         best = np.sort(np.concatenate([walked.score for walked in every]))[::-1][:EXACT]
         least = float(best[-1]) if len(best) == EXACT else 0.0
     plans = tuple(plan for walked in every for plan in walked.plans(max(least, LEAST)))
     worked, total = sum(walked.worked for walked in every), sum(walked.pair.splits.number for walked in every)
     missed, never = sum(walked.missed for walked in every), sum(walked.never for walked in every)
-    reasons = {"limits": missed + never, "bound": total - worked - never}
+    unseen = sum(walked.unseen for walked in every)
+    reasons = {"limits": missed + never, "bound": max(0, total - worked - never - unseen)}
     left_out = tuple((reason, number) for reason, number in reasons.items() if number)
-    return Looked(plans, total, worked * (1 if demand.given else HALVINGS), left_out)
+    beyond = _beyond(every, max((float(walked.score[0]) for walked in every if len(walked.score)), default=0.0))
+    return Looked(plans, total, worked * (1 if demand.given else HALVINGS), left_out, unseen, beyond)
+
+
+def _beyond(every: Sequence[_Walked], best: float) -> float | None:
+    """What the score of splits that were not looked at cannot exceed, over the best score; None if unknown."""
+    rest = [walked for walked in every if walked.unseen]
+    if not rest:
+        return 1.0
+    if best <= 0 or any(walked.aim.faster for walked in rest):
+        return None
+    return next((gain for gain in GAINS if not any(w.pair.bounded(gain * best).number for w in rest)), None)
 
 
 def pool_pairs(space: SiteSpace, sites: tuple[Site, Site], demand: Load, limits: Limits) -> tuple[_PoolPair, ...]:
@@ -251,27 +275,42 @@ class _PoolPair:
             low, high = np.where(enough, middle, low), np.where(enough, high, middle)
         return low
 
+    def unwalked(self, aim: Aim) -> _Walked:
+        """None of the splits, for which no time was left."""
+        return replace(_Walked.none(self, aim), unseen=self.splits.number)
+
     def walked(self, least: float, aim: Aim) -> _Walked:
-        """The best splits; those that score below `least` may be skipped. Raises InputError for too many splits."""
-        whole = self.splits.number <= (MOST_SPLITS if aim.faster else WHOLE)
-        if aim.faster and not whole:
-            raise self._many(self.splits.number)
-        bounded = self.bounded(0.0) if whole else self._narrowed(max(least, LEAST), aim)
-        best = _Walked(self, aim, Splits(*(np.zeros(0, dtype=np.int64),) * 5), np.zeros(0), np.zeros(0, dtype=np.int64))
-        if not whole:
-            best = replace(best, never=self.splits.count(~bounded.can_keep))
+        """The best splits; those that score below `least` may be skipped."""
+        most = MOST_SPLITS if aim.faster else WHOLE
+        if self.splits.number <= most:
+            return self._piece_by_piece(self.bounded(0.0), 0.0, aim)
+        bounded, around = self.bounded(0.0), _Walked.none(self, aim)
+        if not aim.faster:
+            bounded = self._narrowed(max(least, LEAST), aim)
+        if bounded.number > MANY_LEFT:
+            around = self._around(bounded, aim)
+            if not aim.faster:
+                bounded = self.bounded(max(least, around.least, LEAST))
+        if bounded.number > MOST_SPLITS:
+            best = replace(around, unseen=bounded.number - len(around.splits))
+        else:
+            best = self._piece_by_piece(bounded, max(least, around.least), aim)
+        return best if aim.faster else replace(best, never=self.splits.count(~bounded.can_keep))
+
+    def _piece_by_piece(self, bounded: BoundedSplits, least: float, aim: Aim) -> _Walked:
+        """The best of these splits, until the time of the search ends; those below `least` or the best are skipped."""
+        best, seen = _Walked.none(self, aim), 0
         for piece in bounded.pieces():
-            if not whole:
+            if seen and self.space.clock.is_over:
+                break
+            seen += len(piece)
+            if bounded.least > 0:
                 piece = piece.where(bounded.bound(piece) >= max(least, best.least) * ROUNDING)
             best = best.with_others(piece)
-        return best
-
-    def _many(self, number: int) -> InputError:
-        many = f"{number:,} splits of two pools can be best, at most {MOST_SPLITS:,}"
-        return InputError("chips", self.space.chips, f"fewer, or kind aggregated: {many}")
+        return replace(best, unseen=bounded.number - seen)
 
     def _narrowed(self, least: float, aim: Aim) -> BoundedSplits:
-        """The splits that can be among the best, given a sample of scores. Raises InputError for too many splits."""
+        """The splits that can be among the best, given a sample of scores."""
         bounded = self.bounded(least)
         while bounded.number > WHOLE:
             some = bounded.sample(SAMPLE)
@@ -279,11 +318,32 @@ class _PoolPair:
             narrower = self.bounded(max(least, float(np.sort(score)[-EXACT])))
             shrinks = narrower.number <= SHRINKS * bounded.number
             bounded = narrower
-            if not shrinks:
+            if not shrinks or self.space.clock.is_over:
                 break
-        if bounded.number > MOST_SPLITS:
-            raise self._many(bounded.number)
         return bounded
+
+    def _around(self, bounded: BoundedSplits, aim: Aim) -> _Walked:
+        """The best of a sample of the splits and of those around the best, until these do not get better."""
+        some = bounded.sample(SPREAD)
+        best = _Walked.none(self, aim).with_others(some)
+        starts = some.where(_best_of_each(some.first * self.splits.layouts + some.then, self.scored(some, aim)[0]))
+        for _ in range(ROUNDS):
+            before = best.score.sum()
+            for piece in self.splits.around(starts, FACTORS).pieces():
+                best = best.with_others(piece.without(best.splits))
+                if self.space.clock.is_over:
+                    return best
+            if best.score.sum() <= before * (1 + SETTLED):
+                return best
+            starts = best.splits
+        return best
+
+
+def _best_of_each(pairs: Array, score: Array) -> Array:
+    """Places of the best score of each pair of layouts, the best `STARTS` of them."""
+    order = np.lexsort((-score, pairs))
+    firsts = order[np.flatnonzero(np.diff(pairs[order], prepend=-1))]
+    return np.asarray(firsts[np.argsort(-score[firsts], kind="stable")][:STARTS])
 
 
 @dataclass(frozen=True)
@@ -291,7 +351,7 @@ class _Walked:
     """The best splits of a pair of kinds, at most `EXACT`, of those evaluated.
 
     `worked`: number evaluated. `missed`: how many of these miss a limit. `never`: splits of layouts that miss a limit
-    at any load.
+    at any load. `unseen`: splits that were not looked at.
     """
 
     pair: _PoolPair
@@ -302,6 +362,13 @@ class _Walked:
     worked: int = 0
     missed: int = 0
     never: int = 0
+    unseen: int = 0
+
+    @classmethod
+    def none(cls, pair: _PoolPair, aim: Aim) -> _Walked:
+        """No splits yet."""
+        nothing = np.zeros(0, dtype=np.int64)
+        return cls(pair, aim, Splits(*(nothing,) * 5), np.zeros(0), nothing)
 
     @property
     def least(self) -> float:
@@ -314,6 +381,7 @@ class _Walked:
             return self
         score, flights = self.pair.scored(splits, self.aim)
         missed = int(np.sum(score == 0))
+        self.pair.space.clock.counts(len(splits))
         every, scores = self.splits.and_then(splits), np.concatenate([self.score, score])
         order = np.argsort(-scores, kind="stable")[:EXACT]
         return replace(

@@ -61,15 +61,18 @@ def aggregated(space: SiteSpace, site: Site, demand: Load, limits: Limits, faste
     """
     asked, fitting = _Question(space, site, demand, limits, faster), space.replicas(site, demand)
     ways = _arriving if demand.rate is not None else _always
-    plans, deployments, considered, missed = list[ServingPlan](), 0, 0, 0
+    plans, deployments, considered, missed, unseen = list[ServingPlan](), 0, 0, 0, 0
     for kinds in fitting.kinds:
         most = space.room(site) // kinds.degrees.chips
         looked = ways(asked, kinds, most)
         plans += looked.plans
         deployments, considered = deployments + looked.deployments, considered + looked.considered
         missed += len(kinds.degrees) - len({plan.group.layout for plan in looked.plans})
+        unseen += looked.unseen
+        space.clock.counts(looked.considered)
     reasons = {"memory": fitting.unfit, "limits": missed}
-    return Looked(tuple(plans), deployments, considered, tuple((reason, n) for reason, n in reasons.items() if n))
+    left_out = tuple((reason, n) for reason, n in reasons.items() if n)
+    return Looked(tuple(plans), deployments, considered, left_out, unseen, None if unseen else 1.0)
 
 
 def lightest(space: SiteSpace, site: Site, demand: Load, limits: Limits) -> tuple[ServingPlan, ...]:
@@ -160,8 +163,8 @@ def _arriving(asked: _Question, kinds: ReplicaKinds, most: Array) -> Looked:
     """Random arrivals at a rate, by the closed form: every number of replicas of every layout, in pieces.
 
     A layout is evaluated up to the first number that keeps the limits, to the end of its piece, and no further than
-    where its replicas are busy 1 / `IDLE` of the time; with `faster` only at that number. Raises InputError for more
-    than `MOST_NUMBERS` numbers.
+    where its replicas are busy 1 / `IDLE` of the time; with `faster` only at that number, and no further than the
+    time of the search. Raises InputError for more than `MOST_NUMBERS` numbers.
     """
     server, rate, layouts = kinds.server, float(asked.demand.rate or 0), len(most)
     fastest = np.broadcast_to(np.asarray(server.fastest), (layouts, 1))
@@ -169,6 +172,7 @@ def _arriving(asked: _Question, kinds: ReplicaKinds, most: Array) -> Looked:
     last = np.minimum(most, np.maximum(WIDTH, IDLE * np.ceil(needed)).astype(np.int64))
     width, start, considered = max(1, WIDTH // layouts), 1, 0
     first: dict[int, ServingPlan] = {}
+    unseen = 0
     while True:
         open_ = [i for i in range(layouts) if i not in first and last[i] >= start]
         if asked.faster:
@@ -177,6 +181,9 @@ def _arriving(asked: _Question, kinds: ReplicaKinds, most: Array) -> Looked:
             start = max(start, int(min(needed[open_])))
             open_ = [i for i in open_ if last[i] >= start]
         if not open_:
+            break
+        if considered and asked.space.clock.is_over:
+            unseen = int(sum(last[i] - start + 1 for i in open_))
             break
         if considered > MOST_NUMBERS:
             expected = f"fewer, or layouts that keep the limits: {considered:,} numbers of replicas did not"
@@ -196,4 +203,4 @@ def _arriving(asked: _Question, kinds: ReplicaKinds, most: Array) -> Looked:
                 times = plan_times(s, at)
                 first[i] = asked.plan(kinds, i, (number, part(s.in_flight, at) * number), times, rate)
         start = end
-    return Looked(tuple(first[i] for i in sorted(first)), int(np.sum(most)), considered)
+    return Looked(tuple(first[i] for i in sorted(first)), int(np.sum(most)), considered, unseen=unseen)

@@ -20,6 +20,7 @@ from roofline.serving.requests import requests_of
 from roofline.serving.server import Server
 from roofline.whatif.search.serving.layouts import Degrees, by_stages, serving_layouts
 from roofline.whatif.search.serving.plans import ServingPlan, Site
+from roofline.whatif.search.time_limit import SearchClock
 from roofline.work.step import prefill
 
 MOST_LAYOUTS = 1024
@@ -45,12 +46,16 @@ class FittingReplicas:
 
 @dataclass(frozen=True, eq=False)
 class SiteSpace:
-    """The search space: sites, at most `chips` in total, and `layouts` of replicas; None for all that divide."""
+    """The search space: sites, at most `chips` in total, and `layouts` of replicas; None for all that divide.
+
+    `clock`: the time that is left for it.
+    """
 
     model: Model
     sites: Sequence[Site]
     chips: int
     layouts: Sequence[Layout] | None = None
+    clock: SearchClock = field(default_factory=SearchClock)
     _known: dict[tuple[int, Load], FittingReplicas] = field(default_factory=dict, init=False, repr=False)
     columns: dict[tuple[int, int], Columns] = field(default_factory=dict, init=False, repr=False)
     """Step times of two pools, by the kinds of their replicas."""
@@ -104,13 +109,16 @@ class Looked:
 
     `plans`: those that keep all limits; for two pools, the best of them. `deployments`: layouts × numbers of replicas
     that fit. `considered`: these, at each concurrency or rate that was evaluated. `left_out`: numbers rejected, by
-    reason.
+    reason. `unseen`: deployments that were not looked at, since the time ended or they were too many; `beyond`: the
+    score that they cannot exceed, over the best one's; None where no bound is known.
     """
 
     plans: tuple[ServingPlan, ...]
     deployments: int
     considered: int
     left_out: tuple[tuple[str, int], ...] = ()
+    unseen: int = 0
+    beyond: float | None = 1.0
 
 
 def all_looked(every: Sequence[Looked]) -> Looked:
@@ -119,5 +127,10 @@ def all_looked(every: Sequence[Looked]) -> Looked:
     for reason, number in (pair for looked in every for pair in looked.left_out):
         left_out[reason] = left_out.get(reason, 0) + number
     plans = tuple(plan for looked in every for plan in looked.plans)
-    deployments, considered = (sum(getattr(x, name) for x in every) for name in ("deployments", "considered"))
-    return Looked(plans, deployments, considered, tuple(left_out.items()))
+    deployments, considered, unseen = (
+        sum(getattr(x, name) for x in every) for name in ("deployments", "considered", "unseen")
+    )
+    bounds = [looked.beyond for looked in every if looked.unseen or looked.beyond is None]
+    known = [bound for bound in bounds if bound is not None]
+    beyond = max(known, default=1.0) if len(known) == len(bounds) else None
+    return Looked(plans, deployments, considered, tuple(left_out.items()), unseen, beyond)

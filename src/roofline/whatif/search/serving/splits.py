@@ -6,7 +6,7 @@ upper bound on its score, from the steps of either pool alone, is below a score 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -40,6 +40,21 @@ class Splits:
     def where(self, kept: Array) -> Splits:
         """The splits selected by a mask or by indices."""
         return Splits(*(values[kept] for values in (self.first, self.then, self.prefills, self.decodes, self.chips)))
+
+    def pieces(self) -> Iterator[Splits]:
+        """The splits, `PIECE` at a time."""
+        for start in range(0, len(self), PIECE):
+            yield self.where(np.arange(start, min(start + PIECE, len(self))))
+
+    def without(self, others: Splits) -> Splits:
+        """These splits, each once, without the others."""
+        own, theirs = self._keys(), others._keys()
+        _, places = np.unique(own, return_index=True)
+        return self.where(places[~np.isin(own[places], theirs)])
+
+    def _keys(self) -> Array:
+        """A number of its own for each split: layouts and replicas are below 2¹⁰ and 2²¹."""
+        return np.asarray(((self.first * 2**10 + self.then) * 2**21 + self.prefills) * 2**21 + self.decodes)
 
     def and_then(self, others: Splits) -> Splits:
         """These splits followed by others."""
@@ -135,6 +150,21 @@ class SplitSpace:
         prefills = np.arange(1, min(self.rooms[0], self.chips - then) // first + 1)
         return int(np.minimum(self.rooms[1] // then, (self.chips - first * prefills) // then).sum())
 
+    def around(self, splits: Splits, factors: Sequence[float]) -> Splits:
+        """The splits whose numbers of replicas differ from those of these by a factor each, or by one."""
+
+        def near(replicas: Array) -> Array:
+            by = np.rint(replicas[:, np.newaxis] * np.asarray(factors)).astype(np.int64)
+            return np.concatenate([by, replicas[:, np.newaxis] + np.array([-2, -1, 1, 2])], axis=1)
+
+        pairs = (splits.first * self.layouts + splits.then)[:, np.newaxis, np.newaxis]
+        each = (pairs, near(splits.prefills)[:, :, np.newaxis], near(splits.decodes)[:, np.newaxis, :])
+        pairs, prefills, decodes = (values.reshape(-1) for values in np.broadcast_arrays(*each))
+        some = self.splits(pairs, prefills, decodes)
+        first, then = prefills * self.each[0][pairs], decodes * self.each[1][pairs]
+        fits = (first <= self.rooms[0]) & (then <= self.rooms[1]) & (some.chips <= self.chips)
+        return some.where(fits & (prefills >= 1) & (decodes >= 1))
+
     def splits(self, pairs: Array, prefills: Array, decodes: Array) -> Splits:
         """The splits at these pairs and numbers of replicas."""
         chips = prefills * self.each[0][pairs] + decodes * self.each[1][pairs]
@@ -183,8 +213,8 @@ class BoundedSplits:
             yield self.at(np.arange(start, min(start + PIECE, self.number)))
 
     def sample(self, number: int) -> Splits:
-        """Evenly spaced splits."""
-        return self.at(np.linspace(0, self.number - 1, number).astype(np.int64))
+        """Evenly spaced splits, each once."""
+        return self.at(np.linspace(0, self.number - 1, min(number, self.number)).astype(np.int64))
 
     def at(self, places: Array) -> Splits:
         """The splits at increasing indices."""
