@@ -48,6 +48,9 @@ class Score:
 def inputs_of(shapes: Mapping[str, Any]) -> Inputs:
     """The sizes of an input by the shapes of its tensors."""
     sizes: dict[str, int] = {}
+    packed = _packed(shapes)
+    if packed is not None:
+        return Inputs(patches=packed)
     pixels = shapes.get("pixel_values") or shapes.get("pixel_values_videos") or shapes.get("x") or shapes.get("sample")
     if pixels is not None and len(pixels) >= 4:
         sizes |= {"height": pixels[-2], "width": pixels[-1]}
@@ -69,11 +72,21 @@ def inputs_of(shapes: Mapping[str, Any]) -> Inputs:
     return Inputs(**sizes)
 
 
+def _packed(shapes: Mapping[str, Any]) -> int | None:
+    """Number of patches that a tower takes in one row, whatever the images they come from."""
+    if not {"grid_thw", "image_grid_thw"} & set(shapes):
+        return None
+    rows = shapes.get("pixel_values") or shapes.get("hidden_states")
+    return rows[0] if rows else None
+
+
 def step_of(model: rl.Model, what: str, of: str | None, shapes: Mapping[str, Any]) -> Step:
     """The step of a case, in our words."""
     tokens = shapes.get("decoder_input_ids") or shapes.get("input_ids")
     source = shapes.get("input_ids") if "decoder_input_ids" in shapes else None
     batch = (tokens or next(v for v in shapes.values() if isinstance(v, list)))[0]
+    if tokens is None and _packed(shapes) is not None:
+        return encode(1, 1)
     if what == "decode" and "past" in shapes:
         step = rl.decode(batch, shapes["past"])
         cross = shapes.get("cross", {}).get("input_ids")
@@ -113,7 +126,7 @@ def _read(positions: int | None, shapes: Mapping[str, Any], name: str) -> tuple[
     grids = shapes.get("image_grid_thw") or shapes.get("grid_thw")
     if isinstance(grids, list) and grids and isinstance(grids[0], list):
         return prod(grids[0]), len(grids)
-    return (shape[0], 1) if len(shape) == 2 else (shape[-2], shape[0])
+    return (shape[0], 1) if len(shape) == 2 or _packed(shapes) is not None else (shape[-2], shape[0])
 
 
 def score(case: Mapping[str, Any]) -> Score:

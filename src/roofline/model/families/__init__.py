@@ -42,10 +42,8 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     speech,
     step,
     variations,
+    vision_towers,
     zamba,
-)
-from roofline.model.families import (
-    towers as _towers,
 )
 from roofline.model.families.blocks.layers import MOST_DRAFTS, draft_blocks
 from roofline.model.families.deepseek_reference import named_as_published
