@@ -25,6 +25,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     glm5_next,
     gpt,
     hybrid,
+    image_towers,
     latent,
     llama,
     longcat,
