@@ -33,6 +33,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     minimax_m3,
     mistral_large,
     multimodal,
+    native_towers,
     open_science,
     qwen,
     recurrent,

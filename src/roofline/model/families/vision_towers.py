@@ -83,31 +83,32 @@ def qwen3_vl(c: Config) -> Parts:
         yield _merger(v.width, four, outputs, replace(layer_norm("merger_norm", four * v.width), split=four), "deepstack")
 
 
-@sees("glm4v", "glm4v_moe", "glm46v", alone=("glm4v_vision", "glm4v_moe_vision"))
+@sees("glm4v", "glm4v_moe", "glm46v", "glmga", alone=("glm4v_vision", "glm4v_moe_vision"))
 def glm4v(c: Config) -> Parts:
     """GLM-4.1V (arXiv:2507.01006): a norm before the layers, and four patches become one by a convolution."""
-    v = _glm_vit(c)
+    v = glm_vit(c)
     front = (rms("post_conv_norm", v.width), table(v.width, (c.size("image_size", 336) // c.size("patch_size", 14)) ** 2))
-    yield from _glm(c, v, patches(c, v.width, frames=_frames(c), after=front), c.size("intermediate_size", 13696))
+    yield from glm_tower(c, v, patches(c, v.width, frames=_frames(c), after=front), c.size("intermediate_size", 13696))
 
 
 @sees("glm_ocr", alone=("glm_ocr_vision",))
 def glm_ocr(c: Config) -> Parts:
     """GLM-OCR (Z.ai, 2026): GLM-4V with norms of queries and keys, biases, and no learned positions."""
     inner, bias = c.size("intermediate_size"), c.flag("attention_bias", True)
-    v = replace(_glm_vit(c), inner=inner, qk_norm=per_head, bias=bias, out_bias=bias, mlp_bias=bias)
+    v = replace(glm_vit(c), inner=inner, qk_norm=per_head, bias=bias, out_bias=bias, mlp_bias=bias)
     wide = c.size("out_hidden_size") * c.size("in_channels", 3)
-    yield from _glm(c, v, patches(c, v.width, frames=_frames(c)), wide)
+    yield from glm_tower(c, v, patches(c, v.width, frames=_frames(c)), wide)
 
 
-def _glm_vit(c: Config) -> Vit:
+def glm_vit(c: Config) -> Vit:
+    """The layers of GLM-V: RMSNorm, gated, rotary, as wide inside as the merger is outside."""
     v = replace(vit(c, default_act="silu"), norm=rms, gated=True, rotary=True)
     return replace(
         v, inner=c.size("out_hidden_size", 4096), bias=c.flag("attention_bias"), out_bias=False, mlp_bias=False
     )
 
 
-def _glm(c: Config, v: Vit, front: Block, wide: int) -> Parts:
+def glm_tower(c: Config, v: Vit, front: Block, wide: int) -> Parts:
     """The layers of GLM-V between `front` and a merger with a gated network `wide` wide."""
     yield Part("vision", v.width, (front, *v.blocks, Block("norm", (rms("post_norm", v.width),))))
     out, four = c.size("out_hidden_size", 4096), c.size("spatial_merge_size", 2) ** 2
