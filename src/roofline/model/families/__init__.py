@@ -39,6 +39,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     recurrent,
     remote_dense,
     remote_sparse,
+    resampled_towers,
     seeing,
     sparse,
     speech,
@@ -100,7 +101,7 @@ def build(raw: JsonObject, name: str = "", inputs: Inputs | None = None) -> Mode
         c.note(*unmatched)
     c.mark_read(*(key for key, other in c.same_keys if other in c.read))
     beside = TOWERS.get(str(outer.raw.get("model_type")))
-    if beside is not None and outer is not given:
+    if beside is not None:
         model = replace(model, towers=tuple(beside(outer, model)))
         not_counted = [text for text in not_counted if text not in _COUNTED]
     warnings = tuple(dict.fromkeys([*_assumed(c), *heads, *c.notes, *given.leftovers()]))

@@ -33,10 +33,10 @@ from roofline.model.modules import Activation, Attention, Learned, Linear, Modul
 # -- encoders of images --------------------------------------------------------------------------------------------
 def clip_vision(c: Config) -> Parts:
     """CLIP's vision tower (arXiv:2103.00020): a class token first, norms before and after the layers."""
-    yield _square(c, vit(c, default_act="quick_gelu"), bias=False, before=layer_norm, token=True)
+    yield square_vision(c, vit(c, default_act="quick_gelu"), bias=False, before=layer_norm, token=True)
 
 
-def _square(
+def square_vision(
     c: Config, v: Vit, *, bias: bool = True, before: Callable[[str, int], Norm] | None = None, token: bool = False,
     last: Modules | None = None,
 ) -> Part:  # fmt: skip
@@ -61,7 +61,7 @@ def _square(
 def siglip_vision(c: Config) -> Parts:
     """SigLIP's vision tower (arXiv:2303.15343), and unless left out the head that pools by attention."""
     v = vit(c, default_act="gelu_pytorch_tanh")
-    part = _square(c, v)
+    part = square_vision(c, v)
     yield with_pool(c, v, part) if c.flag("vision_use_head", True) else part
 
 
@@ -86,12 +86,12 @@ def with_pool(c: Config, v: Vit, part: Part) -> Part:
 
 def seen_by_many(c: Config) -> Parts:
     """SigLIP's layers without its head, as Idefics, Aria and others have them."""
-    yield _square(c, vit(c, default_act="gelu_pytorch_tanh"))
+    yield square_vision(c, vit(c, default_act="gelu_pytorch_tanh"))
 
 
 def janus_vision(c: Config) -> Parts:
     """Janus's vision tower (arXiv:2501.17811): SigLIP's, with norms of queries and keys in some models."""
-    yield _square(c, _janus_vit(c))
+    yield square_vision(c, _janus_vit(c))
 
 
 def _janus_vit(c: Config) -> Vit:
@@ -108,7 +108,7 @@ def internvl_vision(c: Config) -> Parts:
     v = replace(v, norm=rms if c.text("norm_type", "layer_norm") == "rms_norm" else layer_norm)
     v = replace(v, qk_norm=across_heads if c.flag("use_qk_norm") else None)
     last = () if c.flag("use_mean_pooling", True) else (layer_norm("final_norm", v.width),)
-    part = _square(c, v, token=True, last=last)
+    part = square_vision(c, v, token=True, last=last)
     front = part.blocks[0].modules
     if not c.flag("use_absolute_position_embeddings", True):
         front = tuple(m for m in front if m.name != "position_embedding")
