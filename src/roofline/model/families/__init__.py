@@ -11,6 +11,7 @@ from roofline.model.adapters import drafts_note
 from roofline.model.checkpoints.quantization import quantised, scheme_of
 from roofline.model.config import Config, Inputs
 from roofline.model.families import (  # noqa: F401  (importing a lineage registers its families)
+    audio_towers,
     captions,
     classic,
     convolved,

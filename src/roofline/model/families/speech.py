@@ -34,13 +34,13 @@ def whisper(c: Config) -> Model:
     ))  # fmt: skip
     e, d = sizes("encoder"), sizes("decoder")
     heard = mlp(width, c.size("encoder_ffn_dim"), act, gated=False, bias=True)
-    listens = layer("dense", width, _attention(e, causal=False), heard, norm=layer_norm)
+    listens = layer("dense", width, attention_of_whisper(e, causal=False), heard, norm=layer_norm)
     last = Block("norm", (layer_norm("final_norm", width),))
     encoder = tower("encoder", "source", width, [front, *[listens] * e.layers, last], positions, quantised=True)
     written = mlp(width, c.size("decoder_ffn_dim"), act, gated=False, bias=True)
     cross = cross_attention(d, bias=True, key_bias=False, fixed=positions)
     attends = (layer_norm("cross_norm", width), *cross, Add(name="cross_residual", width=width))
-    block = layer("dense", width, _attention(d), (), norm=layer_norm)
+    block = layer("dense", width, attention_of_whisper(d), (), norm=layer_norm)
     rest = layer("dense", width, (), written, norm=layer_norm)
     blocks = [Block("dense", (*block.modules, *attends, *rest.modules))] * d.layers
     table = Embedding(name="position_embedding", rows=c.size("max_target_positions", 448), width=width)
@@ -48,9 +48,11 @@ def whisper(c: Config) -> Model:
     return replace(model, towers=(encoder,), steps=("encode", "prefill", "decode"))
 
 
-def _attention(d: Dims, causal: bool = True) -> Modules:
+def attention_of_whisper(
+    d: Dims, causal: bool = True, *, rotary: int = 0, chunk: int | None = None, window: int | None = None
+) -> Modules:
     """Self-attention of Whisper: queries and values have a bias, keys have none."""
-    first, *rest = attention(d, rotary=0, bias=True, causal=causal)
+    first, *rest = attention(d, rotary=rotary, bias=True, causal=causal, chunk=chunk, window=window)
     assert isinstance(first, Linear)
     qv, k = 2 * d.heads * d.head_dim, d.kv_heads * d.head_dim
     return (
