@@ -15,10 +15,10 @@ NOT_COVERED_YET = "a decoder with layers that are not covered yet"
 
 _KINDS = {
     "an encoder, which reads text and writes none": """
-        aimv2_text_model albert align_text_model altclip_text_model bert bert-generation big_bird
-        blip_text_model bridgetower_text_model bros camembert canine chinese_clip_text_model clap_text_model
-        clip_text_model clipseg_text_model clvp_encoder colmodernvbert colpali colqwen2 convbert data2vec-text
-        deberta deberta-v2 distilbert dpr electra embedding_gemma2 embedding_gemma2_text ernie eurobert flaubert
+        aimv2_text_model albert align_text_model altclip_text_model bert-generation big_bird blip_text_model
+        bridgetower_text_model bros camembert canine chinese_clip_text_model clap_text_model clip_text_model
+        clipseg_text_model clvp_encoder colmodernvbert colpali colqwen2 convbert data2vec-text deberta
+        deberta-v2 distilbert dpr electra embedding_gemma2 embedding_gemma2_text ernie eurobert flaubert
         flava_text_model fnet funnel groupvit_text_model gte ibert jina_embeddings_v3 layoutlm layoutlmv2
         layoutlmv3 layoutxlm lilt longformer luke markuplm megatron-bert metaclip_2_text_model mobilebert
         modernbert mpnet mra nomic_bert nystromformer openai_privacy_filter owlv2_text_model owlvit_text_model
@@ -32,7 +32,7 @@ _KINDS = {
         nllb-moe nougat pegasus pegasus_x pix2struct pix2struct_text_model plbart pop2piano pp_formulanet
         pp_formulanet_text prophetnet rag seamless_m4t seamless_m4t_v2 speech-encoder-decoder speech_to_text
         speecht5 switch_transformers t5 t5_gemma_module t5gemma t5gemma2 t5gemma2_decoder t5gemma2_encoder
-        t5gemma2_text trocr udop umt5 vision-encoder-decoder whisper
+        t5gemma2_text trocr udop umt5 vision-encoder-decoder
     """,
     "an encoder of text together with images or sound, which writes no text": """
         aimv2 align altclip bridgetower chinese_clip clap clip clipseg flava flava_multimodal_model groupvit
@@ -41,32 +41,24 @@ _KINDS = {
     """,
     "a vision model, or the part of a whole that sees": """
         aimv2_vision_model align_vision_model altclip_vision_model beit bit blip_2_vision_model
-        blip_vision_model bridgetower_vision_model chameleon_vqgan chinese_clip_vision_model chmv2
-        clip_vision_model clipseg_vision_model cohere_compass_vision conditional_detr convnext convnextv2
-        cosmos3_edge_vision cvt d_fine dab-detr data2vec-vision deepseek_ocr2_encoder
-        deepseek_ocr2_sam_vision_model deepseek_ocr2_vision deformable_detr deimv2 deit depth_anything depth_pro
-        detr dinat dinov2 dinov2_with_registers dinov3_convnext dinov3_vit donut-swin dots3_note_vision_encoder
-        dpt edgetam edgetam_mask_decoder edgetam_prompt_encoder edgetam_video edgetam_video_mask_decoder
-        edgetam_video_prompt_encoder edgetam_vision_model efficientloftr efficientnet emu3_vqgan eomt
-        eomt_dinov3 ernie4_5_vl_moe_vision exaone4_5_vision flava_image_codebook flava_image_model
-        florence_vision focalnet gemma3n_vision gemma4_unified_vision gemma4_vision git_vision_model
-        glm4v_moe_vision glm4v_vision glm5_next_vision glm_image_vision glm_image_vqmodel glm_ocr_vision glpn
-        got_ocr2_vision granite_docling_vision grounding-dino groupvit_vision_model hgnet_v2 hiera
-        hunyuan_vl_vision idefics2_vision idefics3_vision idefics_vision ijepa inkling2_vision inkling_vision
-        instructblip_vision_model instructblipvideo_vision_model internvl_vision janus_vision_model janus_vqgan
-        kimi_k25_vision kosmos_2_5_vision_model kosmos_2_vision_model levit lfm3_vl_vision lightglue
-        llama4_vision_model lw_detr lw_detr_vit mask2former maskformer maskformer-swin metaclip_2_vision_model
-        mgp-str minicpm_ocr_vision minicpmv4_6_vision minicpmv4_7_vision minimax_m3_vl_vision mlcd
-        mlcd_vision_model mllama_vision_model mm-grounding-dino mobilenet_v1 mobilenet_v2 mobilevit mobilevitv2
-        molmo2_vision muse_glimmer_vision muse_spark_vision omdet-turbo oneformer ovis2_vision owlv2
-        owlv2_vision_model owlvit owlvit_vision_model paddleocr_vl_vision pe_audio_video_encoder
-        pe_video_encoder phi4_multimodal_vision pix2struct_vision_model pixio pixtral poolformer
+        blip_vision_model bridgetower_vision_model chameleon_vqgan chmv2 clip_vision_model clipseg_vision_model
+        cohere_compass_vision conditional_detr convnext convnextv2 cvt d_fine dab-detr data2vec-vision
+        deepseek_ocr2_encoder deepseek_ocr2_sam_vision_model deepseek_ocr2_vision deformable_detr deimv2 deit
+        depth_anything depth_pro detr dinat dinov2 dinov2_with_registers dinov3_convnext dinov3_vit donut-swin
+        dots3_note_vision_encoder dpt edgetam edgetam_mask_decoder edgetam_prompt_encoder edgetam_video
+        edgetam_video_mask_decoder edgetam_video_prompt_encoder edgetam_vision_model efficientloftr efficientnet
+        emu3_vqgan eomt eomt_dinov3 ernie4_5_vl_moe_vision flava_image_codebook flava_image_model
+        florence_vision focalnet gemma3n_vision gemma4_unified_vision gemma4_vision glm_image_vision
+        glm_image_vqmodel glpn got_ocr2_vision grounding-dino groupvit_vision_model hgnet_v2 hiera
+        idefics_vision ijepa inkling_vision instructblip_vision_model instructblipvideo_vision_model
+        janus_vision_model janus_vqgan levit lightglue lw_detr lw_detr_vit mask2former maskformer
+        maskformer-swin metaclip_2_vision_model mgp-str mlcd mlcd_vision_model mm-grounding-dino mobilenet_v1
+        mobilenet_v2 mobilevit mobilevitv2 molmo2_vision omdet-turbo oneformer owlv2 owlv2_vision_model owlvit
+        owlvit_vision_model pe_audio_video_encoder pe_video_encoder phi4_multimodal_vision pixio poolformer
         pp_chart2table_vision pp_doclayout_v2 pp_doclayout_v3 pp_doclayout_v4 pp_formulanet_vision pp_lcnet
         pp_lcnet_v3 pp_lcnet_v4 pp_ocrv5_mobile_det pp_ocrv5_mobile_rec pp_ocrv5_server_det pp_ocrv5_server_rec
         pp_ocrv6_medium_det pp_ocrv6_small_det pp_ocrv6_small_rec pp_ocrv6_tiny_rec prompt_depth_anything pvt
-        pvt_v2 qianfan_ocr_vision qwen2_5_omni_vision_encoder qwen2_5_vl_vision qwen2_vl_vision
-        qwen3_5_moe_vision qwen3_5_vision qwen3_omni_moe_vision_encoder qwen3_vl_moe_vision qwen3_vl_vision
-        qwen4_exp_vision radio regnet resnet rf_detr rf_detr_dinov2 rt_detr rt_detr_resnet rt_detr_v2 sam sam2
+        pvt_v2 radio regnet resnet rf_detr rf_detr_dinov2 rt_detr rt_detr_resnet rt_detr_v2 sam sam2
         sam2_hiera_det_model sam2_mask_decoder sam2_prompt_encoder sam2_video sam2_video_mask_decoder
         sam2_video_prompt_encoder sam2_vision_model sam3 sam3_detr_decoder sam3_detr_encoder
         sam3_geometry_encoder sam3_lite_text sam3_lite_text_detr_decoder sam3_lite_text_detr_encoder
@@ -75,29 +67,27 @@ _KINDS = {
         sam3_tracker_video_prompt_encoder sam3_video sam3_vision_model sam3_vit_model sam_hq sam_hq_mask_decoder
         sam_hq_prompt_encoder sam_hq_vision_model sam_mask_decoder sam_prompt_encoder sam_vision_model sapiens2
         sapiens2_head segformer seggpt siglip2_vision_model siglip_vision_model slanet slanext slanext_vision
-        smolvlm_vision step3p5_vision superglue superpoint swiftformer swin swin2sr swinv2 table-transformer
-        textnet timesformer timm_backbone timm_wrapper tipsv2_dpt tipsv2_vision_model
-        unlimited_ocr_sam_vision_model unlimited_ocr_vision unlimited_ocr_vision_encoder upernet uvdoc
-        uvdoc_backbone video_llama_3_vision videomae videomt videoprism_vision_model vit vit_mae vit_msn vitdet
-        vitmatte vitpose vitpose_backbone vivit vjepa2 xclip_vision_model yolos zoedepth
+        step3p5_vision superglue superpoint swiftformer swin swin2sr swinv2 table-transformer textnet
+        timesformer timm_backbone timm_wrapper tipsv2_dpt tipsv2_vision_model unlimited_ocr_sam_vision_model
+        unlimited_ocr_vision unlimited_ocr_vision_encoder upernet uvdoc uvdoc_backbone videomae videomt
+        videoprism_vision_model vit vit_mae vit_msn vitdet vitmatte vitpose vitpose_backbone vivit vjepa2
+        xclip_vision_model yolos zoedepth
     """,
     "an audio model, or the part of a whole that hears or speaks": """
-        audio-spectrogram-transformer audioflamingo3_encoder bark clap_audio_model clvp csm dac data2vec-audio
-        dia_encoder dots3_note_audio_encoder encodec fastspeech2_conformer fastspeech2_conformer_hifigan
-        fastspeech2_conformer_with_hifigan fun_asr_nano_encoder gemma3n_audio gemma4_audio gemma4_unified_audio
-        glmasr_encoder gradium_phonon_tts granite_speech5_ctc granite_speech5_encoder granite_speech_encoder
-        granite_speech_plus_encoder higgs_audio_v2 higgs_audio_v2_tokenizer hubert inkling_audio lasr_ctc
-        lasr_encoder mimi mimi_decoder mimi_encoder moonshine_streaming_encoder moss_transcribe_diarize_audio
-        muse_spark_audio musicgen musicgen_decoder musicgen_melody musicgen_melody_decoder nemotron3_5_asr
-        nemotron3_5_transcribe_asr_audio nemotron3_5_transcribe_audio nemotron3_5_transcribe_word_timestamp
-        nemotron3_diarization nemotron3_diarization_audio nemotron_asr_streaming nemotron_asr_streaming_encoder
-        neucodec parakeet_ctc parakeet_encoder parakeet_rnnt parakeet_tdt pe_audio_encoder phi4_multimodal_audio
-        pocket_tts pocket_tts_audio_tokenizer pocket_tts_audio_tokenizer_decoder
-        pocket_tts_audio_tokenizer_encoder qwen2_5_omni_audio_encoder qwen2_5_omni_bigvgan
-        qwen2_5_omni_token2wav qwen2_audio_encoder qwen3_asr_encoder qwen3_omni_moe_audio_encoder sew sew-d
-        speecht5_hifigan unispeech unispeech-sat univnet vibevoice vibevoice_acoustic_tokenizer
-        vibevoice_acoustic_tokenizer_decoder vibevoice_acoustic_tokenizer_encoder vits voxtral_encoder
-        voxtral_realtime_encoder wav2vec2 wav2vec2-bert wav2vec2-conformer wavlm xcodec xcodec2
+        audio-spectrogram-transformer bark clap_audio_model clvp csm dac data2vec-audio dia_encoder
+        dots3_note_audio_encoder encodec fastspeech2_conformer fastspeech2_conformer_hifigan
+        fastspeech2_conformer_with_hifigan gemma3n_audio gemma4_audio gemma4_unified_audio gradium_phonon_tts
+        granite_speech5_ctc granite_speech5_encoder granite_speech_encoder granite_speech_plus_encoder
+        higgs_audio_v2 higgs_audio_v2_tokenizer hubert inkling_audio lasr_ctc lasr_encoder mimi mimi_decoder
+        mimi_encoder moonshine_streaming_encoder musicgen musicgen_decoder musicgen_melody
+        musicgen_melody_decoder nemotron3_5_asr nemotron3_5_transcribe_asr_audio nemotron3_5_transcribe_audio
+        nemotron3_5_transcribe_word_timestamp nemotron3_diarization nemotron3_diarization_audio
+        nemotron_asr_streaming nemotron_asr_streaming_encoder neucodec parakeet_ctc parakeet_encoder
+        parakeet_rnnt parakeet_tdt pe_audio_encoder phi4_multimodal_audio pocket_tts pocket_tts_audio_tokenizer
+        pocket_tts_audio_tokenizer_decoder pocket_tts_audio_tokenizer_encoder qwen2_5_omni_bigvgan
+        qwen2_5_omni_token2wav sew sew-d speecht5_hifigan unispeech unispeech-sat univnet vibevoice
+        vibevoice_acoustic_tokenizer vibevoice_acoustic_tokenizer_decoder vibevoice_acoustic_tokenizer_encoder
+        vits wav2vec2 wav2vec2-bert wav2vec2-conformer wavlm xcodec xcodec2
     """,
     "a diffusion model, which writes by removing noise instead of token after token": """
         diffusion_gemma diffusion_gemma_text glm_image glm_image_text qwen2_5_omni_dit vibevoice_diffusion
