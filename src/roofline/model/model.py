@@ -16,6 +16,8 @@ from roofline.model.precision import Precision, part_of
 if TYPE_CHECKING:
     from roofline.model.images import ImageRule
 
+SOURCE = "source"
+"""The stream of the sequence that an encoder reads for a decoder."""
 _LAST_INPUTS = (Conv, TokenShift, Delay)
 """Modules whose state is their last few inputs."""
 
@@ -154,7 +156,7 @@ class Model:
         return tuple(Counter(self.layers).items())
 
     def placed(self) -> Iterator[tuple[str, Module, int]]:
-        """Place of every module (a tower's block, embedding, a block's name, head), the module, its number of layers."""
+        """Place of every module (a tower's or the model's block, embedding, head), the module, its number of layers."""
         for tower in self.towers:
             yield from ((f"{tower.name} {block.name}", m, n) for block, n in tower.blocks for m in block.modules)
         yield from (("embedding", m, 1) for m in self.embedding)
@@ -172,7 +174,7 @@ class Model:
 
     @cached_property
     def active_parameters(self) -> int:
-        """Parameters used for one token of text: all but those of routed experts not chosen and of idle modules.
+        """Parameters used for one token of text: all but those of routed experts not chosen, idle modules and towers.
 
         parameters − Σ (experts − top_k)·(parameters of one expert), where some of the top_k may fall on experts without
         weights. The whole embedding table counts.
@@ -181,7 +183,7 @@ class Model:
         """
         idle = 0
         for module, n in self.modules():
-            if module.idle:
+            if module.idle or module.stream not in ("", SOURCE):
                 idle += n * module.parameters
             elif isinstance(module, Experts):
                 idle += n * (module.experts * module.each - int(module.routed(chosen(module) * module.each)))

@@ -241,8 +241,8 @@ def training_step(batch: Count, tokens: Count, how: TrainingOptions) -> Training
     check_offloaded(how.offload_layers, away)
     given: Settings = {
         **{name: getattr(how, name) for name in AS_GIVEN},
-        "queries": _queries(entry, lengths), "lengths": lengths, "logits": "all", "parts": 1, "beside": (), "stream": "",
-        "recompute": again,
+        "queries": _queries(entry, lengths), "lengths": lengths, "logits": "all", "parts": 1, "beside": (),
+        "stream": "", "recompute": again,
         "loss": "fused" if how.fused_loss else how.loss, "recipe": recipe_named(how.recipe),
         "optimizer": optimizer_named(how.optimizer), "schedule": how.schedule, "offload": away, "flash": how.flash,
         "micro_batch": how.micro_batch, "overlap": beside,

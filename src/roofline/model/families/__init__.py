@@ -69,8 +69,8 @@ def build(raw: JsonObject, name: str = "", inputs: Inputs | None = None, *, text
 
     A multimodal config gives its language model with the towers beside it; `not_counted` names parts that are not
     counted. Missing keys have the defaults of the transformers class for the type, which a note lists. `inputs`: sizes
-    of an image, a video or sound that replace those of the config. `text_only`: the language model alone. Raises InputError for an unknown model_type, for
-    invalid values, and where only the type is given.
+    of an image, a video or sound that replace those of the config. `text_only`: the language model alone. Raises
+    InputError for an unknown model_type, for invalid values, and where only the type is given.
     """
     if not isinstance(raw, Mapping):
         raise InputError("config", raw, "an object with the keys of a config.json")

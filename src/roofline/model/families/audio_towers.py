@@ -13,7 +13,16 @@ from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.layers import layer
 from roofline.model.families.blocks.norms import layer_norm, rms
 from roofline.model.families.blocks.sizes import HEADS, Dims
-from roofline.model.families.blocks.vision import SOUND, Part, Parts, projection, section_of, sees, streamed, table
+from roofline.model.families.blocks.vision import (
+    SOUND,
+    Stage,
+    Stages,
+    position_rows,
+    projection,
+    section_of,
+    sees,
+    streamed,
+)
 from roofline.model.families.native_towers import muse_projector, muse_vision
 from roofline.model.families.registry import towers
 from roofline.model.families.speech import attention_of_whisper
@@ -43,7 +52,10 @@ class Ear:
 def ear(c: Config, seconds: int = 3000) -> Ear:
     """Sizes under the names of Whisper's kin; the spectrogram is as long as the positions allow, else `seconds`."""
     width = c.size("d_model|hidden_size")
-    heads, layers = c.size(f"encoder_attention_heads|{HEADS}"), c.size("encoder_layers|num_hidden_layers", most=MOST_LAYERS)
+    heads, layers = (
+        c.size(f"encoder_attention_heads|{HEADS}"),
+        c.size("encoder_layers|num_hidden_layers", most=MOST_LAYERS),
+    )
     d = Dims(layers, width, heads, heads, c.size("head_dim", None) or width // heads)
     inner, act = c.size("encoder_ffn_dim|intermediate_size"), activation(c, ACT, "gelu")
     source = c.size("max_source_positions", None)
@@ -65,31 +77,31 @@ def halving(e: Ear, chunk: int | None = None) -> Block:
     ))  # fmt: skip
 
 
-def whisper_kin(c: Config, *, pooled: bool) -> Parts:
+def whisper_kin(c: Config, *, pooled: bool) -> Stages:
     """Whisper's encoder (arXiv:2212.04356); `pooled`: the output is averaged in pairs before the last norm."""
     e = ear(c)
-    places = Block("positions", (table(e.d.width, c.size("max_source_positions", 1500)),))
+    places = Block("positions", (position_rows(e.d.width, c.size("max_source_positions", 1500)),))
     ffn = mlp(e.d.width, e.inner, e.act, gated=False, bias=True)
     block = layer("dense", e.d.width, attention_of_whisper(e.d, causal=False), ffn, norm=layer_norm)
     last = Block("norm", at(e.positions // (2 if pooled else 1), (layer_norm("final_norm", e.d.width),)))
-    yield Part("audio", e.d.width, (halving(e), places, *[block] * e.d.layers, last), e.positions)
+    yield Stage("audio", e.d.width, (halving(e), places, *[block] * e.d.layers, last), e.positions)
 
 
 @sees(alone=("qwen2_audio_encoder", "audioflamingo3_encoder"))
-def pooled_whisper(c: Config) -> Parts:
+def pooled_whisper(c: Config) -> Stages:
     """Whisper's encoder with pairs averaged: Qwen2-Audio (arXiv:2407.10759)."""
     return whisper_kin(c, pooled=True)
 
 
 @sees(alone=("voxtral_encoder", "moss_transcribe_diarize_audio"))
-def plain_whisper(c: Config) -> Parts:
+def plain_whisper(c: Config) -> Stages:
     """Whisper's encoder as it is: Voxtral (arXiv:2507.13264)."""
     return whisper_kin(c, pooled=False)
 
 
-def _heard(part: Part, block: Block, positions: int) -> Iterator[Tower]:
+def _heard(part: Stage, block: Block, positions: int) -> Iterator[Tower]:
     """An audio encoder and its projector over a fixed number of positions."""
-    projector = Part("projector", part.width, (Block(block.name, at(positions, block.modules)),))
+    projector = Stage("projector", part.width, (Block(block.name, at(positions, block.modules)),))
     return streamed((part, projector), SOUND)
 
 
@@ -125,14 +137,14 @@ def moss_transcribe(outer: Config, text: Model) -> Iterator[Tower]:
 
 
 @sees(alone=("glmasr_encoder",))
-def glmasr_encoder(c: Config) -> Parts:
+def glmasr_encoder(c: Config) -> Stages:
     """GLM-ASR's encoder (Z.ai, 2025): Whisper's layers with rotary positions."""
     e = ear(c)
     d = replace(e.d, kv_heads=c.size("num_key_value_heads", e.d.heads))
     mixer = attention_of_whisper(d, causal=False, rotary=d.head_dim)
     block = layer("dense", d.width, mixer, mlp(d.width, e.inner, e.act, gated=False, bias=True), norm=layer_norm)
     last = Block("norm", (layer_norm("final_norm", d.width),))
-    yield Part("audio", d.width, (halving(e), *[block] * d.layers, last), e.positions)
+    yield Stage("audio", d.width, (halving(e), *[block] * d.layers, last), e.positions)
 
 
 @towers("glmasr")
@@ -146,7 +158,7 @@ def glmasr(outer: Config, text: Model) -> Iterator[Tower]:
 
 
 @sees(alone=("voxtral_realtime_encoder",))
-def voxtral_realtime_encoder(c: Config) -> Parts:
+def voxtral_realtime_encoder(c: Config) -> Stages:
     """Voxtral Realtime's encoder (Mistral AI, 2026): RMSNorm, gated layers in a sliding window."""
     e = replace(ear(c), act=activation(c, "hidden_act", "silu"))
     window, width = c.size("sliding_window", None), e.d.width
@@ -155,11 +167,11 @@ def voxtral_realtime_encoder(c: Config) -> Parts:
     assert isinstance(down, Linear)
     block = layer("dense", width, mixer, (up, act, replace(down, bias=True)))
     last = Block("norm", (rms("final_norm", width),))
-    yield Part("audio", width, (halving(e), *[block] * e.d.layers, last), e.positions)
+    yield Stage("audio", width, (halving(e), *[block] * e.d.layers, last), e.positions)
 
 
 @towers("voxtral_realtime")
-def voxtral_realtime(outer: Config, text: Model) -> Iterator[Tower]:
+def voxtral_realtime_towers(outer: Config, text: Model) -> Iterator[Tower]:
     """Voxtral Realtime (Mistral AI, 2026): four positions side by side, two products."""
     (part,), merge = voxtral_realtime_encoder(section_of(outer, "audio_config")), outer.size("downsample_factor", 4)
     act = activation(outer, "projector_hidden_act", "gelu")
@@ -169,15 +181,17 @@ def voxtral_realtime(outer: Config, text: Model) -> Iterator[Tower]:
 
 # -- Qwen-Omni -----------------------------------------------------------------------------------------------------
 @sees(alone=("qwen2_5_omni_audio_encoder",))
-def qwen2_5_omni_audio(c: Config) -> Parts:
+def qwen2_5_omni_audio(c: Config) -> Stages:
     """Qwen2.5-Omni's audio encoder (arXiv:2503.20215): Whisper's in pieces of two seconds."""
     e, window = ear(c), c.size("n_window", 100)
     ffn = mlp(e.d.width, e.inner, e.act, gated=False, bias=True)
     block = layer("dense", e.d.width, attention_of_whisper(e.d, causal=False, chunk=window), ffn, norm=layer_norm)
-    yield Part("audio", e.d.width, (halving(e, 2 * window), *[block] * e.d.layers), e.positions)
+    yield Stage("audio", e.d.width, (halving(e, 2 * window), *[block] * e.d.layers), e.positions)
     out = c.size("output_dim", 3584)
-    yield Part("projector", out, (Block("projector", (
-        *at(e.positions // 2, (layer_norm("final_norm", e.d.width), Linear(name="projector", inputs=e.d.width, outputs=out, bias=True))),
+    yield Stage("projector", out, (Block("projector", (
+        *at(e.positions // 2, (
+            layer_norm("final_norm", e.d.width), Linear(name="projector", inputs=e.d.width, outputs=out, bias=True),
+        )),
         Learned(name="markers", width=out, rows=2, applied=False),
     )),))  # fmt: skip
 
@@ -222,7 +236,7 @@ def _after_three(columns: int, piece: int) -> int:
 
 
 @sees(alone=("qwen3_asr_encoder",))
-def qwen3_asr_encoder(c: Config) -> Parts:
+def qwen3_asr_encoder(c: Config) -> Stages:
     """The audio encoder of Qwen3-Omni and Qwen3-ASR (arXiv:2509.17765): attention within eight seconds."""
     e = ear(c)
     front, piece, count = convolved(c, e)
@@ -231,17 +245,17 @@ def qwen3_asr_encoder(c: Config) -> Parts:
     mixer = attention(e.d, rotary=0, bias=True, causal=False, chunk=window)
     block = layer("dense", e.d.width, mixer, ffn, norm=layer_norm)
     last = Block("norm", (layer_norm("final_norm", e.d.width),))
-    yield Part("audio", e.d.width, (front, *[block] * e.d.layers, last), count)
+    yield Stage("audio", e.d.width, (front, *[block] * e.d.layers, last), count)
 
 
-def _asr_projector(c: Config, part: Part) -> Part:
+def _asr_projector(c: Config, part: Stage) -> Stage:
     out = c.size("output_dim", 3584)
     block = projection("projector", (part.width, part.width, out), act=activation(c, ACT, "gelu"))
-    return Part("projector", out, (Block("projector", at(part.positions or 1, block.modules)),))
+    return Stage("projector", out, (Block("projector", at(part.positions or 1, block.modules)),))
 
 
 @sees(alone=("qwen3_omni_moe_audio_encoder",))
-def qwen3_omni_audio(c: Config) -> Parts:
+def qwen3_omni_audio(c: Config) -> Stages:
     """Qwen3-Omni's audio encoder with its projector."""
     (part,) = qwen3_asr_encoder(c)
     yield from (part, _asr_projector(c, part))
@@ -254,7 +268,7 @@ def qwen3_asr(outer: Config, text: Model) -> Iterator[Tower]:
 
 
 @towers("qwen3_omni_moe_thinker", "qwen3_omni_moe")
-def qwen3_omni(outer: Config, text: Model) -> Iterator[Tower]:
+def qwen3_omni_towers(outer: Config, text: Model) -> Iterator[Tower]:
     """Qwen3-Omni (arXiv:2509.17765): the tower of Qwen3-VL, and an audio encoder."""
     thinker = _thinker(outer)
     yield from streamed(qwen3_vl(section_of(thinker, "vision_config")), "images")
@@ -263,7 +277,7 @@ def qwen3_omni(outer: Config, text: Model) -> Iterator[Tower]:
 
 # -- Fun-ASR, Muse -------------------------------------------------------------------------------------------------
 @sees(alone=("fun_asr_nano_encoder",))
-def fun_asr_encoder(c: Config) -> Parts:
+def fun_asr_encoder(c: Config) -> Stages:
     """SAN-M (arXiv:2006.01713): a depthwise convolution of the values beside attention; stacked frames come in."""
     e = ear(c)
     d, inputs = e.d, c.size("num_mel_bins", 80) * c.size("num_stacked_frames", 7)
@@ -283,7 +297,7 @@ def fun_asr_encoder(c: Config) -> Parts:
         last = (layer_norm("final_norm", d.width),) if i in (d.layers - named - 1, d.layers - 1) else ()
         return Block("first" if i == 0 else "dense", (*modules, *last))
 
-    yield Part("audio", d.width, tuple(block(i) for i in range(d.layers)), c.inputs.spectra)
+    yield Stage("audio", d.width, tuple(block(i) for i in range(d.layers)), c.inputs.spectra)
 
 
 @towers("fun_asr_nano")
@@ -298,11 +312,11 @@ def fun_asr_nano(outer: Config, text: Model) -> Iterator[Tower]:
     first = projection("projector", sizes, act=activation(a, "projector_hidden_act", "relu"))
     ffn = mlp(width, inner, act, gated=False, bias=True)
     block = layer("adaptor", width, attention(d, rotary=0, bias=True, causal=False), ffn, norm=layer_norm)
-    yield from streamed((part, Part("projector", width, (first, *[block] * layers))), SOUND)
+    yield from streamed((part, Stage("projector", width, (first, *[block] * layers))), SOUND)
 
 
 @sees(alone=("muse_spark_audio",))
-def muse_audio(c: Config) -> Parts:
+def muse_audio(c: Config) -> Stages:
     """Muse Spark's audio encoder (model card meta-models/Muse-Spark-Open-816B-A42B): convolutions over the samples."""
     widths = _sizes(c, "hidden_sizes", [256, 512, 1024, 2048])
     depths, steps = _sizes(c, "depths", [2, 2, 2, 2]), _sizes(c, "patch_sizes", [16, 6, 5, 4])
@@ -319,8 +333,12 @@ def muse_audio(c: Config) -> Parts:
         blocks += [Block(f"patch {i + 1}", at(count, patch)), *[Block(f"conv {i + 1}", at(count, conv))] * depth]
         inputs = width
     out = c.size("out_hidden_size", 8192)
-    last = (rms("final_norm", inputs), Linear(name="projector", inputs=inputs, outputs=out, bias=True), rms("projector_norm", out))
-    yield Part("audio", inputs, (*blocks, Block("projector", last)), count)
+    last = (
+        rms("final_norm", inputs),
+        Linear(name="projector", inputs=inputs, outputs=out, bias=True),
+        rms("projector_norm", out),
+    )
+    yield Stage("audio", inputs, (*blocks, Block("projector", last)), count)
 
 
 def _sizes(c: Config, key: str, default: list[int]) -> list[int]:
@@ -332,7 +350,7 @@ def _sizes(c: Config, key: str, default: list[int]) -> list[int]:
 
 
 @towers("muse_spark")
-def muse_spark(outer: Config, text: Model) -> Iterator[Tower]:
+def muse_spark_towers(outer: Config, text: Model) -> Iterator[Tower]:
     """Muse Spark (model card meta-models/Muse-Spark-Open-816B-A42B): images, videos and sound."""
     seen = (*muse_vision(section_of(outer, "vision_config")), muse_projector(outer, text))
     yield from streamed(seen, "images")

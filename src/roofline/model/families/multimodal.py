@@ -30,7 +30,7 @@ def granite_docling(c: Config) -> Model:
 
 @family("qwen3_omni_moe_text")
 def qwen3_omni(c: Config) -> Model:
-    """Qwen3-Omni's language model (arXiv:2509.17765): Qwen3 with experts, heads of hidden_size / heads, rounded down."""
+    """Qwen3-Omni's language model (arXiv:2509.17765): Qwen3 with experts, head widths rounded down."""
     if not c.has("head_dim"):
         c = c.with_values(head_dim=max(1, c.size("hidden_size") // c.size("num_attention_heads")))
     return qwen3_moe(c)

@@ -11,24 +11,25 @@ from roofline.model.families.blocks.attention import attention
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.feed_forward import activation, mlp, moe
 from roofline.model.families.blocks.layers import layer
-from roofline.model.families.blocks.norms import layer_norm, per_head, rms
+from roofline.model.families.blocks.norms import layer_norm, per_head, plain_per_head, plain_rms, rms
+from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.blocks.vision import (
     IMAGES,
-    Part,
-    Parts,
+    Stage,
+    Stages,
     Vit,
-    grid,
+    patch_grid,
     patches,
+    position_rows,
     projection,
     section_of,
     sees,
     sides,
     streamed,
-    table,
     vit,
 )
 from roofline.model.families.registry import towers
-from roofline.model.families.vision_towers import glm_vit, glm_tower, qwen2_5_vl
+from roofline.model.families.vision_towers import glm_tower, glm_vit, qwen2_5_vl
 from roofline.model.model import Block, Model, Tower
 from roofline.model.modules import Activation, Convolution, Gate, Learned, Linear, Modules
 
@@ -37,23 +38,23 @@ def _norm(width: int) -> Block:
     return Block("norm", (layer_norm("final_norm", width),))
 
 
-def _merged(name: str, sizes: tuple[int, ...], four: int, **how: object) -> Part:
+def _merged(name: str, sizes: tuple[int, ...], four: int, **how: object) -> Stage:
     """A projector of `four` neighbours, with LayerNorm before they are joined."""
     norm = layer_norm("projector_norm", sizes[0] // four)
-    return Part("projector", sizes[0], (projection(name, sizes, norm=norm, split=four, **how),))  # type: ignore[arg-type]
+    return Stage("projector", sizes[0], (projection(name, sizes, norm=norm, split=four, **how),))  # type: ignore[arg-type]
 
 
 # -- SigLIP's layers at the resolution of the image ----------------------------------------------------------------
 @sees(alone=("cosmos3_edge_vision",))
-def cosmos3_edge_vision(c: Config) -> Parts:
+def cosmos3_edge_vision(c: Config) -> Stages:
     """Cosmos 3 Edge's tower (model card nvidia/Cosmos3-Edge): SigLIP 2's layers."""
     v = vit(c, default_act="gelu_pytorch_tanh")
-    front = patches(c, v.width, after=(table(v.width, c.size("num_patches", 256)),))
-    yield Part("vision", v.width, (front, *v.blocks, _norm(v.width)))
+    front = patches(c, v.width, after=(position_rows(v.width, c.size("num_patches", 256)),))
+    yield Stage("vision", v.width, (front, *v.blocks, _norm(v.width)))
 
 
 @towers("cosmos3_edge")
-def cosmos3_edge(outer: Config, text: Model) -> Iterator[Tower]:
+def cosmos3_edge_towers(outer: Config, text: Model) -> Iterator[Tower]:
     """Cosmos 3 Edge: a projector of four neighbours."""
     c = section_of(outer, "vision_config")
     four = c.size("spatial_merge_size", 2) ** 2
@@ -62,15 +63,17 @@ def cosmos3_edge(outer: Config, text: Model) -> Iterator[Tower]:
 
 
 @sees(alone=("paddleocr_vl_vision",))
-def paddleocr_vl_vision(c: Config) -> Parts:
+def paddleocr_vl_vision(c: Config) -> Stages:
     """PaddleOCR-VL's tower (arXiv:2510.14528): NaViT with learned and rotary positions."""
     v = replace(vit(c, default_act="gelu_pytorch_tanh"), rotary=True)
-    front = patches(c, v.width, after=(table(v.width, (c.size("image_size", 384) // c.size("patch_size", 14)) ** 2),))
-    yield Part("vision", v.width, (front, *v.blocks, _norm(v.width)))
+    front = patches(
+        c, v.width, after=(position_rows(v.width, (c.size("image_size", 384) // c.size("patch_size", 14)) ** 2),)
+    )
+    yield Stage("vision", v.width, (front, *v.blocks, _norm(v.width)))
 
 
 @towers("paddleocr_vl")
-def paddleocr_vl(outer: Config, text: Model) -> Iterator[Tower]:
+def paddleocr_vl_towers(outer: Config, text: Model) -> Iterator[Tower]:
     """PaddleOCR-VL: a projector of four neighbours."""
     c = section_of(outer, "vision_config")
     four = c.size("spatial_merge_size", 2) ** 2
@@ -79,10 +82,10 @@ def paddleocr_vl(outer: Config, text: Model) -> Iterator[Tower]:
 
 
 @sees(alone=("video_llama_3_vision",))
-def video_llama_3_vision(c: Config) -> Parts:
+def video_llama_3_vision(c: Config) -> Stages:
     """VideoLLaMA 3's tower (arXiv:2501.13106): SigLIP's layers with rotary positions."""
     v = replace(vit(c, default_act="gelu_pytorch_tanh"), rotary=True)
-    yield Part("vision", v.width, (patches(c, v.width), *v.blocks, _norm(v.width)))
+    yield Stage("vision", v.width, (patches(c, v.width), *v.blocks, _norm(v.width)))
 
 
 @towers("video_llama_3")
@@ -90,11 +93,11 @@ def video_llama_3(outer: Config, text: Model) -> Iterator[Tower]:
     """VideoLLaMA 3: two products for every patch of an image; those of videos are averaged first."""
     c = section_of(outer, "vision_config")
     block = projection("projector", (c.size("hidden_size"), text.hidden, text.hidden))
-    yield from streamed((*video_llama_3_vision(c), Part("projector", text.hidden, (block,))), IMAGES)
+    yield from streamed((*video_llama_3_vision(c), Stage("projector", text.hidden, (block,))), IMAGES)
 
 
 @sees("hunyuan_vl", alone=("hunyuan_vl_vision",))
-def hunyuan_vl(c: Config) -> Parts:
+def hunyuan_vl_vision(c: Config) -> Stages:
     """HunyuanOCR's tower (arXiv:2511.19575): convolutions merge four neighbours, and markers go around them."""
     v, merge = vit(c), c.size("spatial_merge_size", 2)
     four, wide, out = merge * merge, 4 * v.width, c.size("text_hidden_size", 3072)
@@ -112,19 +115,19 @@ def hunyuan_vl(c: Config) -> Parts:
         Learned(name="markers", width=out, rows=3, applied=False),
         replace(rms("after_norm", out), split=four),
     )
-    front = patches(c, v.width, after=(table(v.width, rows),))
-    yield Part("vision", v.width, (front, *v.blocks))
-    yield Part("projector", out, (Block("merger", merger),))
+    front = patches(c, v.width, after=(position_rows(v.width, rows),))
+    yield Stage("vision", v.width, (front, *v.blocks))
+    yield Stage("projector", out, (Block("merger", merger),))
 
 
 @sees(alone=("minimax_m3_vl_vision",))
-def minimax_m3_vision(c: Config) -> Parts:
+def minimax_m3_vision(c: Config) -> Stages:
     """MiniMax-M3's tower: rotary layers after a norm."""
     v = replace(vit(c), rotary=True)
     front = patches(
         c, v.width, bias=False, frames=c.size("temporal_patch_size", 2), after=(layer_norm("embedding_norm", v.width),)
     )
-    yield Part("vision", v.width, (front, *v.blocks))
+    yield Stage("vision", v.width, (front, *v.blocks))
 
 
 @towers("minimax_m3_vl")
@@ -135,7 +138,7 @@ def minimax_m3_vl(outer: Config, text: Model) -> Iterator[Tower]:
     merged = outer.size("merged_hidden_size", None) or text.hidden * four
     first = projection("projector", (c.size("hidden_size"), wide, text.hidden))
     second = projection("merger", (merged, wide, text.hidden), split=four)
-    yield from streamed((*minimax_m3_vision(c), Part("projector", wide, (first, second))), IMAGES)
+    yield from streamed((*minimax_m3_vision(c), Stage("projector", wide, (first, second))), IMAGES)
 
 
 @towers("ernie4_5_vl_moe")
@@ -145,8 +148,8 @@ def ernie4_5_vl(outer: Config, text: Model) -> Iterator[Tower]:
     v, four = replace(vit(c, default_act="quick_gelu"), rotary=True), c.size("spatial_merge_size", 2) ** 2
     frames, space = c.size("temporal_merge_size", 2), v.width * four
     yield from streamed((
-        Part("vision", v.width, (patches(c, v.width, bias=False), *v.blocks, _norm(v.width))),
-        Part("projector", space, (
+        Stage("vision", v.width, (patches(c, v.width, bias=False), *v.blocks, _norm(v.width))),
+        Stage("projector", space, (
             projection("space", (space, space, space), split=four),
             Block("space_norm", (replace(layer_norm("space_norm", space), split=four),)),
             projection("time", (frames * space, space, space), split=four),
@@ -160,40 +163,44 @@ def ernie4_5_vl(outer: Config, text: Model) -> Iterator[Tower]:
 
 
 @towers("hyperclovax_vision_v2")
-def hyperclovax(outer: Config, text: Model) -> Iterator[Tower]:
+def hyperclovax_towers(outer: Config, text: Model) -> Iterator[Tower]:
     """HyperCLOVA X SEED Think (arXiv:2601.03286): the tower of Qwen2.5-VL, and one product."""
     c = section_of(outer, "vision_config")
     inputs = c.size("out_hidden_size", 3584)
     project = Linear(
         name="projector", inputs=inputs, outputs=text.hidden, bias=True, split=c.size("spatial_merge_size", 2) ** 2
     )
-    yield from streamed((*qwen2_5_vl(c), Part("projector", inputs, (Block("projector", (project,)),))), IMAGES)
+    yield from streamed((*qwen2_5_vl(c), Stage("projector", inputs, (Block("projector", (project,)),))), IMAGES)
 
 
 @sees("glm5_next", alone=("glm5_next_vision",))
-def glm5_next(c: Config) -> Parts:
+def glm5_next_vision(c: Config) -> Stages:
     """GLM-5V (Z.ai, 2026): GLM-OCR's tower, with a merger as wide as its config says."""
     bias = c.flag("attention_bias", True)
-    v = replace(glm_vit(c), inner=c.size("intermediate_size"), qk_norm=per_head, bias=bias, out_bias=bias, mlp_bias=bias)
+    v = replace(
+        glm_vit(c), inner=c.size("intermediate_size"), qk_norm=per_head, bias=bias, out_bias=bias, mlp_bias=bias
+    )
     front = patches(c, v.width, frames=c.size("temporal_patch_size", 2))
     yield from glm_tower(c, v, front, c.size("projection_intermediate_size", 10240))
 
 
 # -- MiniCPM-V -----------------------------------------------------------------------------------------------------
 @sees(alone=("minicpmv4_6_vision", "minicpmv4_7_vision", "minicpm_ocr_vision"))
-def minicpm_vision(c: Config) -> Parts:
+def minicpm_vision(c: Config) -> Stages:
     """MiniCPM-V 4.6's tower (OpenBMB, 2026): after some layers a window of four becomes one position."""
     yield _minicpm(c, True)
 
 
-def _minicpm(c: Config, merges: bool) -> Part:
+def _minicpm(c: Config, merges: bool) -> Stage:
     v = vit(c, default_act="gelu_pytorch_tanh")
-    (down, across), (rows, columns), (p, q) = grid(c), sides(c, "image_size"), sides(c, "patch_size")
+    (down, across), (rows, columns), (p, q) = patch_grid(c), sides(c, "image_size"), sides(c, "patch_size")
     count, (high, wide) = down * across, sides(c, "window_kernel_size", 2)
     four, after = high * wide, c.size("insert_layer_id", 6, least=-1)
     merges = merges and after >= 0
     rest = count // four if merges else count
-    window = layer("window", v.width, attention(v.sizes, rotary=0, bias=True, causal=False, chunk=four), norm=layer_norm)
+    window = layer(
+        "window", v.width, attention(v.sizes, rotary=0, bias=True, causal=False, chunk=four), norm=layer_norm
+    )
     joined = projection(
         "join", (four * v.width, 4 * four * v.width, v.width), act="gelu_pytorch_tanh",
         norm=layer_norm("join_norm", four * v.width),
@@ -204,13 +211,13 @@ def _minicpm(c: Config, merges: bool) -> Part:
     one = v.layer()
     layers = [Block("dense", at(count if i <= after else rest, one.modules)) for i in range(v.layers)]
     split = min(max(after + 1, 0), v.layers)
-    front = patches(c, v.width, after=(table(v.width, (rows // p) * (columns // q)),))
+    front = patches(c, v.width, after=(position_rows(v.width, (rows // p) * (columns // q)),))
     blocks = (front, *layers[:split], *merger, *layers[split:], Block("norm", at(rest, _norm(v.width).modules)))
-    return Part("vision", v.width, blocks, count)
+    return Stage("vision", v.width, blocks, count)
 
 
 @towers("minicpmv4_6", "minicpmv4_7", "minicpm_ocr")
-def minicpm(outer: Config, text: Model) -> Iterator[Tower]:
+def minicpm_towers(outer: Config, text: Model) -> Iterator[Tower]:
     """MiniCPM-V 4.6 (OpenBMB, 2026): neighbours are joined once or more before the language model."""
     c = section_of(outer, "vision_config")
     merges = outer.text("downsample_mode", "16x") != "4x"
@@ -222,57 +229,59 @@ def minicpm(outer: Config, text: Model) -> Iterator[Tower]:
         left, out = left // four, text.hidden if i == times - 1 else width
         norm = layer_norm("join_norm", four * width)
         blocks.append(Block("join", at(left, projection("join", (four * width, four * width, out), norm=norm).modules)))
-    yield from streamed((part, Part("projector", width, tuple(blocks))), IMAGES)
+    yield from streamed((part, Stage("projector", width, tuple(blocks))), IMAGES)
 
 
 # -- Muse, Inkling, Step, LFM3, RADIO ------------------------------------------------------------------------------
 @sees(alone=("muse_glimmer_vision", "muse_spark_vision"))
-def muse_vision(c: Config) -> Parts:
+def muse_vision(c: Config) -> Stages:
     """Muse's tower (model card meta-models/Muse-Glimmer-30B): three layers in windows to one that sees all."""
     v = replace(vit(c), rotary=True)
     high, wide = c.size("pos_emb_height", 32), c.size("pos_emb_width", 32)
-    default = ["full_attention" if (i + 1) % 4 == 0 or i == v.layers - 1 else "window_attention" for i in range(v.layers)]
+    default = [
+        "full_attention" if (i + 1) % 4 == 0 or i == v.layers - 1 else "window_attention" for i in range(v.layers)
+    ]
     kinds = c.per_layer("layer_types", v.layers, ("full_attention", "window_attention"), default)
     full, windowed = v.layer("full"), v.layer("windowed", high * high)
     front = patches(
         c, v.width, bias=False, frames=c.size("patch_temporal", 2),
-        after=(table(v.width, high * wide), layer_norm("embedding_norm", v.width)),
+        after=(position_rows(v.width, high * wide), layer_norm("embedding_norm", v.width)),
     )  # fmt: skip
     layers = [full if kind == "full_attention" else windowed for kind in kinds]
-    yield Part("vision", v.width, (front, *layers, _norm(v.width)))
+    yield Stage("vision", v.width, (front, *layers, _norm(v.width)))
 
 
-def muse_projector(outer: Config, text: Model) -> Part:
+def muse_projector(outer: Config, text: Model) -> Stage:
     """Muse's adapter of four neighbours, and one product to the language model."""
     c = section_of(outer, "vision_config")
     four, wide = c.size("merge_size", 2) ** 2, outer.size("projector_hidden_size", 4096)
     act = activation(outer, "projector_hidden_act", "gelu")
     sizes = (outer.size("out_hidden_size", 6144), wide, wide, text.hidden)
     block = projection("projector", sizes, act=act, bias=False, split=four)
-    return Part("projector", wide, (block,))
+    return Stage("projector", wide, (block,))
 
 
 @towers("muse_glimmer")
-def muse_glimmer(outer: Config, text: Model) -> Iterator[Tower]:
+def muse_glimmer_towers(outer: Config, text: Model) -> Iterator[Tower]:
     """Muse Glimmer (model card meta-models/Muse-Glimmer-30B): images and videos."""
     c = section_of(outer, "vision_config")
     yield from streamed((*muse_vision(c), muse_projector(outer, text)), IMAGES)
 
 
 @sees("inkling2", alone=("inkling2_vision",))
-def inkling2(c: Config) -> Parts:
+def inkling2_vision(c: Config) -> Stages:
     """Inkling 2's tower: a class token for each image, rotary positions, learned scales."""
     width, heads = c.size("hidden_size"), c.size("num_attention_heads")
     inner = c.size("intermediate_size", None) or int(width * c.number("mlp_ratio", 4))
     v = Vit(c.size("num_hidden_layers"), width, heads, inner, activation(c, default="gelu"), rotary=True, scaled=True)
     four, bias = c.size("spatial_merge_size", 2) ** 2, c.flag("projector_bias")
     front = patches(c, width, bias=False, after=(
-        table(width, c.size("posemb_grid_size", 32) ** 2),
+        position_rows(width, c.size("posemb_grid_size", 32) ** 2),
         Learned(name="class_token", width=width, rows=2, applied=False), layer_norm("embedding_norm", width),
     ))  # fmt: skip
     sizes = (four * width, c.size("projection_hidden_dim", 4096), c.size("text_hidden_size", 4608))
-    yield Part("vision", width, (front, *v.blocks))
-    yield Part("projector", width, (projection("projector", sizes, act=v.act, bias=bias, split=four),))
+    yield Stage("vision", width, (front, *v.blocks))
+    yield Stage("projector", width, (projection("projector", sizes, act=v.act, bias=bias, split=four),))
 
 
 @towers("step3p7")
@@ -282,9 +291,9 @@ def step3p7(outer: Config, text: Model) -> Iterator[Tower]:
     v = replace(vit(c, default_act="quick_gelu"), rotary=True, scaled=True)
     if c.has("mlp_ratio"):
         v = replace(v, inner=int(v.width * c.number("mlp_ratio")))
-    (down, across), (rows, columns), (p, q) = grid(c), sides(c, "image_size"), sides(c, "patch_size")
+    (down, across), (rows, columns), (p, q) = patch_grid(c), sides(c, "image_size"), sides(c, "patch_size")
     front = patches(c, v.width, bias=False, after=(
-        table(v.width, (rows // p) * (columns // q)), layer_norm("embedding_norm", v.width)
+        position_rows(v.width, (rows // p) * (columns // q)), layer_norm("embedding_norm", v.width)
     ))  # fmt: skip
     halves: list[Block] = []
     width = v.width
@@ -295,13 +304,13 @@ def step3p7(outer: Config, text: Model) -> Iterator[Tower]:
         width *= 2
     bias = outer.flag("projector_bias")
     project = at(down * across, (Linear(name="projector", inputs=width, outputs=text.hidden, bias=bias),))
-    total = grid(c)[0] * grid(c)[1]
-    vision = Part("vision", v.width, (front, *v.blocks, *halves), total)
-    yield from streamed((vision, Part("projector", width, (Block("projector", project),))), IMAGES)
+    total = patch_grid(c)[0] * patch_grid(c)[1]
+    vision = Stage("vision", v.width, (front, *v.blocks, *halves), total)
+    yield from streamed((vision, Stage("projector", width, (Block("projector", project),))), IMAGES)
 
 
 @sees(alone=("lfm3_vl_vision",))
-def lfm3_vision(c: Config) -> Parts:
+def lfm3_vision(c: Config) -> Stages:
     """LFM3-VL's tower (Liquid AI, 2026): short convolutions over the image, and grouped queries in some layers."""
     width, layers, kernel = c.size("hidden_size"), c.size("num_hidden_layers"), c.size("conv_kernel_size", 3)
     heads, kv = c.size("num_attention_heads"), c.size("num_key_value_heads", 8)
@@ -322,7 +331,7 @@ def lfm3_vision(c: Config) -> Parts:
     front = patches(
         c, width, bias=False, frames=c.size("temporal_patch_size", 2), after=(rms("embedding_norm", width),)
     )
-    yield Part("vision", width, (front, *(conv if kind == "conv" else attends for kind in kinds)))
+    yield Stage("vision", width, (front, *(conv if kind == "conv" else attends for kind in kinds)))
 
 
 @towers("lfm3_vl")
@@ -336,7 +345,7 @@ def lfm3_vl(outer: Config, text: Model) -> Iterator[Tower]:
 
 
 @towers("dots3_note")
-def dots3_note(outer: Config, text: Model) -> Iterator[Tower]:
+def dots3_note_towers(outer: Config, text: Model) -> Iterator[Tower]:
     """dots.note (rednote, 2026): RMSNorm, gated layers, experts in the later ones."""
     c = section_of(outer, "vision_config")
     v = replace(vit(c, default_act="silu"), norm=rms, gated=True, rotary=True, qk_norm=per_head)
@@ -346,7 +355,8 @@ def dots3_note(outer: Config, text: Model) -> Iterator[Tower]:
     mixer = attention(v.sizes, rotary=v.sizes.head_dim, bias=bias, qk_norm=per_head, causal=False)
     experts = _dots_experts(c, v)
     blocks = [
-        layer("moe", v.width, mixer, experts[i], norm=rms) if kind == "sparse" else v.layer() for i, kind in enumerate(kinds)
+        layer("moe", v.width, mixer, experts[i], norm=rms) if kind == "sparse" else v.layer()
+        for i, kind in enumerate(kinds)
     ]
     wide, out = c.size("adapter_in_dim", v.width), c.size("adapter_out_dim", text.hidden)
     four = c.size("adapter_merge_size", 2) ** 2
@@ -354,7 +364,7 @@ def dots3_note(outer: Config, text: Model) -> Iterator[Tower]:
     front = patches(c, v.width, after=(rms("embedding_norm", v.width),))
     last = Block("norm", (rms("final_norm", v.width),))
     yield from streamed((
-        Part("vision", v.width, (front, *blocks, last)), Part("projector", out, (merger,)),
+        Stage("vision", v.width, (front, *blocks, last)), Stage("projector", out, (merger,)),
     ), IMAGES)  # fmt: skip
 
 
@@ -362,31 +372,33 @@ def _dots_experts(c: Config, v: Vit) -> list[Modules]:
     """Experts of every layer, as `per_layer_config` changes them."""
     own = c.get("per_layer_config")
     sections = own if isinstance(own, list) and len(own) == v.layers else [{}] * v.layers
-    made: list[Modules] = []
+    every: list[Modules] = []
     for one in sections:
         x = c.with_values(**one) if isinstance(one, dict) else c
         count, inner = x.size("num_local_experts", 4), x.size("moe_intermediate_size", 2112)
-        made.append(moe(c, v.width, count, x.size("num_experts_per_tok", 1), inner))
-    return made
+        every.append(moe(c, v.width, count, x.size("num_experts_per_tok", 1), inner))
+    return every
 
 
-def radio(c: Config) -> Part:
+def radio(c: Config) -> Stage:
     """C-RADIO (arXiv:2412.07679): class tokens and registers before the patches, learned scales, no last norm."""
     width, heads = c.size("hidden_size"), c.size("num_attention_heads")
-    v = Vit(c.size("num_hidden_layers"), width, heads, int(width * c.number("mlp_ratio", 4)), activation(c, default="gelu"))
+    v = Vit(
+        c.size("num_hidden_layers"), width, heads, int(width * c.number("mlp_ratio", 4)), activation(c, default="gelu")
+    )
     v = replace(v, bias=c.flag("qkv_bias", True), scaled=True)
     p, more = c.size("patch_size", 16), c.size("num_cls_tokens", 3) + c.size("num_registers", 7, least=0)
     channels, frames = c.size("num_channels", 3), c.size("video_temporal_patch_size", None)
-    down, across = grid(c)
+    down, across = patch_grid(c)
     front = (
         *at(down * across, patches(c, width, bias=False, channels=channels).modules),
         *(() if frames is None else (
             Linear(name="video_embedding", inputs=channels * frames * p * p, outputs=width, part="other", idle=True),
         )),
-        table(width, (c.size("max_img_size", 2048) // p) ** 2),
+        position_rows(width, (c.size("max_img_size", 2048) // p) ** 2),
         Learned(name="registers", width=width, rows=more, applied=False),
     )  # fmt: skip
-    return Part("vision", width, (Block("patches", front), *v.blocks), down * across + more)
+    return Stage("vision", width, (Block("patches", front), *v.blocks), down * across + more)
 
 
 @towers("nemotron_h_omni")
@@ -394,8 +406,47 @@ def nemotron_h_omni(outer: Config, text: Model) -> Iterator[Tower]:
     """Nemotron 3 Nano Omni (NVIDIA, 2026): C-RADIO, pixels unshuffled, RMSNorm and two products."""
     part, c = radio(section_of(outer, "vision_config")), section_of(outer, "vision_config")
     four = round(1 / outer.number("downsample_ratio", 0.5)) ** 2
-    (down, across), wide = grid(c), part.width * four
+    (down, across), wide = patch_grid(c), part.width * four
     sizes = (wide, outer.size("projector_hidden_size", 4096), text.hidden)
     block = projection("projector", sizes, act="relu2", bias=False, norm=rms("projector_norm", wide))
     projector = Block("projector", at(down * across // four, block.modules))
-    yield from streamed((part, Part("projector", wide, (projector,))), IMAGES)
+    yield from streamed((part, Stage("projector", wide, (projector,))), IMAGES)
+
+
+# -- Gemma 4 -------------------------------------------------------------------------------------------------------
+@sees(alone=("gemma4_vision",))
+def gemma4_vision(c: Config) -> Stages:
+    """Gemma 4's tower (Google, 2026): norms around sublayers; squares of patches are averaged by a product."""
+    heads, kv, dim = c.size("num_attention_heads"), c.size("num_key_value_heads"), c.size("head_dim", 64)
+    width, layers, act = (
+        c.size("hidden_size"),
+        c.size("num_hidden_layers"),
+        activation(c, "hidden_activation|hidden_act", "gelu_pytorch_tanh"),
+    )
+    d, square = Dims(layers, width, heads, kv, dim), c.size("pooling_kernel_size", 3) ** 2
+    count = c.inputs.patches or square * c.size("default_output_length", 280)
+    first, *rest = attention(
+        d, rotary=dim, bias=c.flag("attention_bias"), out_bias=False, qk_norm=per_head, causal=False
+    )
+    mixer = (first, *rest[:2], plain_per_head("v_norm", kv, dim), *rest[2:])
+    block = layer("dense", width, mixer, mlp(width, c.size("intermediate_size"), act), norm=rms, after=True)
+    front = patches(c, width, bias=False, after=(position_rows(width, 2 * c.size("position_embedding_size", 10240)),))
+    # The average of each square is a product with a matrix of as many rows as patches.
+    pool = at(count // square, (Linear(name="pool", inputs=count, outputs=width, tied=True),))
+    c.flag("standardize")
+    yield Stage("vision", width, (front, *[block] * layers, Block("pool", pool)), count)
+
+
+@towers("gemma4")
+def gemma4_towers(outer: Config, text: Model) -> Iterator[Tower]:
+    """Gemma 4 (Google, 2026): images where the config has a tower; a norm without weights, and one product."""
+    if outer.get("vision_config") is None:
+        return
+    c = section_of(outer, "vision_config")
+    (part,) = gemma4_vision(c)
+    count = (part.positions or 1) // c.size("pooling_kernel_size", 3) ** 2
+    modules = at(
+        count,
+        (plain_rms("projector_norm", part.width), Linear(name="projector", inputs=part.width, outputs=text.hidden)),
+    )
+    yield from streamed((part, Stage("projector", text.hidden, (Block("projector", modules),))), IMAGES)

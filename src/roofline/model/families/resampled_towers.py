@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from roofline.declared.maths import ceil_div
 from roofline.model.config import Config
@@ -15,28 +16,38 @@ from roofline.model.families.blocks.norms import layer_norm, rms
 from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.blocks.vision import (
     IMAGES,
-    Part,
-    Parts,
+    Stage,
+    Stages,
     Vit,
     by_itself,
-    grid,
+    patch_grid,
     patches,
+    position_rows,
     projection,
     section_of,
     sees,
     sides,
     streamed,
-    table,
     vit,
 )
 from roofline.model.families.image_towers import backbone, clip_vision, siglip_vision, square_vision
 from roofline.model.families.registry import towers, whole
 from roofline.model.model import Block, Model, Tower
-from roofline.model.modules import Activation, Add, Attention, Convolution, Learned, Linear, Module, Modules, RelativeBias
+from roofline.model.modules import (
+    Activation,
+    Add,
+    Attention,
+    Convolution,
+    Learned,
+    Linear,
+    Module,
+    Modules,
+    RelativeBias,
+)
 
 
 def latents(
-    name: str, d: Dims, queries: int, keys: int, *, source: int | None = None, bias: bool = False, out_bias: bool | None = None
+    name: str, d: Dims, queries: int, keys: int, *, source: int | None = None, bias: bool = False
 ) -> Modules:  # fmt: skip
     """Attention of `queries` learned positions to `keys` others, `source` wide."""
     wide, kv = d.heads * d.head_dim, 2 * d.kv_heads * d.head_dim
@@ -45,12 +56,11 @@ def latents(
         *at(keys, (Linear(name=f"{name}_kv_proj", inputs=source or d.width, outputs=kv, bias=bias, part="attention"),)),
         *at(queries, (
             Attention(
-                name=f"{name}_attention", heads=d.heads, kv_heads=d.kv_heads, head_dim=d.head_dim, v_head_dim=d.head_dim,
-                keys=keys, causal=False,
+                name=f"{name}_attention", heads=d.heads, kv_heads=d.kv_heads, head_dim=d.head_dim,
+                v_head_dim=d.head_dim, keys=keys, causal=False,
             ),
             Linear(
-                name=f"{name}_o_proj", inputs=wide, outputs=d.width, bias=bias if out_bias is None else out_bias,
-                part="attention",
+                name=f"{name}_o_proj", inputs=wide, outputs=d.width, bias=bias, part="attention",
             ),
         )),
     )  # fmt: skip
@@ -73,7 +83,9 @@ def idefics2(outer: Config, text: Model) -> Iterator[Tower]:
         Linear(name="down_proj", inputs=t.size("intermediate_size"), outputs=width),
     )
     queries, depth, own = p.size("resampler_n_latents", 64), p.size("resampler_depth", 3), p.size("hidden_size", 4096)
-    d = Dims(depth, own, p.size("resampler_n_heads", 16), p.size("num_key_value_heads", 4), p.size("resampler_head_dim", 96))
+    d = Dims(
+        depth, own, p.size("resampler_n_heads", 16), p.size("num_key_value_heads", 4), p.size("resampler_head_dim", 96)
+    )
     perceiver = Block("perceiver", (
         *at(queries, (rms("latents_norm", own),)), *at(count, (rms("context_norm", own),)),
         *latents("perceiver", d, queries, count + queries),
@@ -84,18 +96,20 @@ def idefics2(outer: Config, text: Model) -> Iterator[Tower]:
     ))  # fmt: skip
     last = Block("norm", (unapplied("latents", own, queries), *at(queries, (rms("final_norm", own),))))
     yield from streamed((
-        part, Part("projector", width, (Block("projector", at(count, project)), *[perceiver] * depth, last)),
+        part, Stage("projector", width, (Block("projector", at(count, project)), *[perceiver] * depth, last)),
     ), IMAGES)  # fmt: skip
 
 
 @towers("aria")
-def aria(outer: Config, text: Model) -> Iterator[Tower]:
+def aria_towers(outer: Config, text: Model) -> Iterator[Tower]:
     """Aria (arXiv:2410.05993): 128 or 256 queries attend to the patches, projected twice."""
     part, c = backbone(outer), section_of(outer, "vision_config")
     width, count, heads = part.width, part.positions or 1, c.size("num_attention_heads")
     chosen = outer.value("projector_patch_to_query_dict", None)[1]
     numbers = {int(k): v for k, v in (chosen if isinstance(chosen, dict) else {1225: 128, 4900: 256}).items()}
-    rows = outer.size("max_value_projector_patch_to_query_dict", None) or max(v for v in numbers.values() if isinstance(v, int))
+    rows = outer.size("max_value_projector_patch_to_query_dict", None) or max(
+        v for v in numbers.values() if isinstance(v, int)
+    )
     own = numbers.get(count, rows)
     queries = own if isinstance(own, int) else rows
     d = Dims(1, width, heads, heads, width // heads)
@@ -112,11 +126,11 @@ def aria(outer: Config, text: Model) -> Iterator[Tower]:
         Activation(name="act", width=wide, function="gelu_new", gated=False),
         Linear(name="down_proj", inputs=wide, outputs=out),
     ))  # fmt: skip
-    yield from streamed((part, Part("projector", out, (Block("projector", (*modules, *rest)),))), IMAGES)
+    yield from streamed((part, Stage("projector", out, (Block("projector", (*modules, *rest)),))), IMAGES)
 
 
 # -- Q-Former ------------------------------------------------------------------------------------------------------
-def eva(c: Config) -> Part:
+def eva(c: Config) -> Stage:
     """EVA-CLIP's vision tower (arXiv:2211.07636), as BLIP-2 has it."""
     v = replace(vit(c), bias=c.flag("qkv_bias", True))
     return square_vision(c, v, token=True, last=(layer_norm("final_norm", v.width),))
@@ -128,13 +142,21 @@ def qformer(q: Config, queries: int, keys: int, *, text: bool, tables: bool) -> 
     `text`: it has weights for text beside the queries as well; `tables`: and embeddings of it. Only the queries run.
     """
     width, heads, layers = q.size("hidden_size"), q.size("num_attention_heads"), q.size("num_hidden_layers")
-    d, act, inner = Dims(layers, width, heads, heads, width // heads), activation(q, default="gelu"), q.size("intermediate_size")
+    d, act, inner = (
+        Dims(layers, width, heads, heads, width // heads),
+        activation(q, default="gelu"),
+        q.size("intermediate_size"),
+    )
     every, source = q.size("cross_attention_frequency", 2), q.size("encoder_hidden_size", 1408)
     ffn = (*mlp(width, inner, act, gated=False, bias=True), layer_norm("ffn_norm", width))
     idle = tuple(replace(m, name=f"text_{m.name}", idle=True) for m in ffn) if text else ()
 
     def block(cross: bool) -> Block:
-        own = (*attention(d, rotary=0, bias=True, causal=False), Add(name="attn_residual", width=width), layer_norm("attn_norm", width))
+        own = (
+            *attention(d, rotary=0, bias=True, causal=False),
+            Add(name="attn_residual", width=width),
+            layer_norm("attn_norm", width),
+        )
         seen: Modules = ()
         if cross:
             seen = (
@@ -159,11 +181,11 @@ def blip_2(outer: Config, text: Model) -> Iterator[Tower]:
     blocks = qformer(q, queries, part.positions or 1, text=also_text, tables=instructed)
     width = q.size("hidden_size")
     last = Block("projector", at(queries, (Linear(name="projector", inputs=width, outputs=text.hidden, bias=True),)))
-    yield from streamed((part, Part("projector", width, (*blocks, last))), IMAGES)
+    yield from streamed((part, Stage("projector", width, (*blocks, last))), IMAGES)
 
 
 # -- Kosmos, GIT ---------------------------------------------------------------------------------------------------
-def _latent_projector(text: Config, hidden: int, inputs: int, count: int, queries: int) -> Part:
+def _latent_projector(text: Config, hidden: int, inputs: int, count: int, queries: int) -> Stage:
     """Kosmos's projector: queries attend to the image and to themselves."""
     heads = text.size("attention_heads")
     d = Dims(1, hidden, heads, heads, hidden // heads)
@@ -172,7 +194,7 @@ def _latent_projector(text: Config, hidden: int, inputs: int, count: int, querie
         unapplied("queries", hidden, queries),
         *latents("latent", d, queries, count + queries, bias=True),
     )
-    return Part("projector", hidden, (Block("projector", modules),))
+    return Stage("projector", hidden, (Block("projector", modules),))
 
 
 @towers("kosmos-2")
@@ -193,8 +215,8 @@ def kosmos_2_5(outer: Config, text: Model) -> Iterator[Tower]:
     yield from streamed((part, projector), IMAGES)
 
 
-def pix2struct_vision(c: Config) -> Part:
-    """Pix2Struct's tower (arXiv:2210.03347): RMSNorm, gated GELU, tables of rows and columns, heads of their own width."""
+def pix2struct_vision(c: Config) -> Stage:
+    """Pix2Struct's tower (arXiv:2210.03347): RMSNorm, gated GELU, tables of rows and of columns."""
     width, heads, rows = c.size("hidden_size"), c.size("num_attention_heads"), c.size("max_num_patches|seq_len", 4096)
     inner, act = c.size("intermediate_size|d_ff"), activation(c, "dense_act_fn", "gelu_new")
     v = Vit(
@@ -202,11 +224,13 @@ def pix2struct_vision(c: Config) -> Part:
         bias=False, out_bias=False, gated=True, mlp_bias=False,
     )  # fmt: skip
     front = (
-        Linear(name="patch_embedding", inputs=c.size("patch_embed_hidden_size"), outputs=width, bias=True, part="other"),
-        table(width, 2 * rows),
+        Linear(
+            name="patch_embedding", inputs=c.size("patch_embed_hidden_size"), outputs=width, bias=True, part="other"
+        ),
+        position_rows(width, 2 * rows),
     )
     last = Block("norm", (rms("final_norm", width),))
-    return Part("vision", width, (Block("patches", front), *v.blocks, last), c.inputs.patches or rows)
+    return Stage("vision", width, (Block("patches", front), *v.blocks, last), c.inputs.patches or rows)
 
 
 for _name in ("kosmos_2_5_vision_model", "pix2struct_vision_model"):
@@ -214,7 +238,7 @@ for _name in ("kosmos_2_5_vision_model", "pix2struct_vision_model"):
 
 
 @towers("git")
-def git(outer: Config, text: Model) -> Iterator[Tower]:
+def git_towers(outer: Config, text: Model) -> Iterator[Tower]:
     """GIT (arXiv:2205.14100): CLIP, and a projection with a norm behind it."""
     c = section_of(outer, "vision_config")
     v = vit(c, default_act="quick_gelu")
@@ -225,12 +249,12 @@ def git(outer: Config, text: Model) -> Iterator[Tower]:
         layer_norm("projector_norm", text.hidden),
         *((unapplied("frame_embedding", v.width, frames),) if frames else ()),
     )
-    yield from streamed((part, Part("projector", text.hidden, (Block("projector", modules),))), IMAGES)
+    yield from streamed((part, Stage("projector", text.hidden, (Block("projector", modules),))), IMAGES)
 
 
 # -- Llama ---------------------------------------------------------------------------------------------------------
 @sees(alone=("llama4_vision_model",))
-def llama4_vision(c: Config) -> Parts:
+def llama4_vision(c: Config) -> Stages:
     """Llama 4's tower (Meta, 2025): a class token last, rotary positions; pixels are shuffled into an adapter."""
     v = replace(vit(c), rotary=True)
     part = square_vision(c, v, bias=False, before=layer_norm, token=True, last=(layer_norm("final_norm", v.width),))
@@ -238,22 +262,24 @@ def llama4_vision(c: Config) -> Parts:
     four = round(1 / c.number("pixel_shuffle_ratio", 0.5) ** 2)
     sizes = (c.size("intermediate_size"), c.size("projector_input_dim", 4096), c.size("projector_output_dim", 4096))
     block = projection("adapter", sizes, bias=False)
-    yield Part("projector", sizes[-1], (Block("adapter", at(((part.positions or 1) - 1) // four, block.modules)),))
+    yield Stage("projector", sizes[-1], (Block("adapter", at(((part.positions or 1) - 1) // four, block.modules)),))
 
 
 @towers("llama4")
-def llama4(outer: Config, text: Model) -> Iterator[Tower]:
+def llama4_towers(outer: Config, text: Model) -> Iterator[Tower]:
     """Llama 4 (Meta, 2025): one product behind the adapter."""
     c = section_of(outer, "vision_config")
     vision, adapter = llama4_vision(c)
     inputs = c.size("vision_output_dim", 4096)
-    project = at(adapter.blocks[0].modules[0].positions or 1, (Linear(name="projector", inputs=inputs, outputs=text.hidden),))
+    project = at(
+        adapter.blocks[0].modules[0].positions or 1, (Linear(name="projector", inputs=inputs, outputs=text.hidden),)
+    )
     blocks = (*adapter.blocks, Block("projector", project))
     yield from streamed((vision, replace(adapter, blocks=blocks)), IMAGES)
 
 
 @sees(alone=("mllama_vision_model",))
-def mllama_vision(c: Config) -> Parts:
+def mllama_vision(c: Config) -> Stages:
     """Llama 3.2's tower (arXiv:2407.21783 §7): up to four tiles in one row, gated layers behind the others."""
     v = replace(vit(c), bias=False, out_bias=False, norm=layer_norm)
     (rows, columns), (p, q), tiles = sides(c, "image_size"), sides(c, "patch_size"), c.size("max_num_tiles", 4)
@@ -271,23 +297,23 @@ def mllama_vision(c: Config) -> Parts:
     gated = Block("gated", (*v.layer().modules, unapplied("layer_gates", 1, 2)))
     blocks = (Block("patches", front), *v.blocks, Block("norm", (layer_norm("final_norm", width),)))
     c.value("intermediate_layers_indices", None)
-    yield Part("vision", width, (*blocks, *[gated] * c.size("num_global_layers", 8)), padded)
+    yield Stage("vision", width, (*blocks, *[gated] * c.size("num_global_layers", 8)), padded)
 
 
 @towers("mllama")
-def mllama(outer: Config, text: Model) -> Iterator[Tower]:
+def mllama_towers(outer: Config, text: Model) -> Iterator[Tower]:
     """Llama 3.2 Vision: features of several layers side by side go through one product."""
     c = section_of(outer, "vision_config")
     (part,) = mllama_vision(c)
     (rows, columns), (p, q), tiles = sides(c, "image_size"), sides(c, "patch_size"), c.size("max_num_tiles", 4)
     project = Linear(name="projector", inputs=c.size("vision_output_dim", 7680), outputs=text.hidden, bias=True)
     count = tiles * ((rows // p) * (columns // q) + 1)
-    yield from streamed((part, Part("projector", text.hidden, (Block("projector", at(count, (project,))),))), IMAGES)
+    yield from streamed((part, Stage("projector", text.hidden, (Block("projector", at(count, (project,))),))), IMAGES)
 
 
 # -- Ovis, Granite Docling, Molmo ----------------------------------------------------------------------------------
 @sees(alone=("ovis2_vision",))
-def ovis2_vision(c: Config) -> Parts:
+def ovis2_vision(c: Config) -> Stages:
     """Ovis 2's tower (arXiv:2405.20797): AIMv2, then the probability of each visual word."""
     v, bias = vit(c, default_act="silu"), c.flag("qkv_bias")
     v = replace(v, norm=rms, gated=True, bias=bias, out_bias=bias, mlp_bias=c.flag("mlp_bias"))
@@ -299,7 +325,7 @@ def ovis2_vision(c: Config) -> Parts:
         Linear(name="word_proj", inputs=v.width * stride * stride, outputs=words),
         layer_norm("word_norm", words),
     )
-    yield Part("projector", words, (Block("words", at(_strided(c, stride), head)),))
+    yield Stage("projector", words, (Block("words", at(_strided(c, stride), head)),))
 
 
 def _norm_first(front: Block) -> Block:
@@ -308,7 +334,7 @@ def _norm_first(front: Block) -> Block:
 
 
 def _strided(c: Config, stride: int) -> int:
-    down, across = grid(c)
+    down, across = patch_grid(c)
     return ceil_div(down, stride) * ceil_div(across, stride)
 
 
@@ -325,7 +351,7 @@ def ovis2(outer: Config, text: Model) -> Iterator[Tower]:
 
 
 @sees("granite_docling", alone=("granite_docling_vision",))
-def granite_docling(c: Config) -> Parts:
+def granite_docling_vision(c: Config) -> Stages:
     """Granite Docling 2 (IBM, 2026): SigLIP, and a coarse and a fine connector, of which an image takes the first."""
     v, out = vit(c, default_act="gelu_pytorch_tanh"), c.size("out_hidden_size", 1024)
     part = square_vision(c, v)
@@ -341,7 +367,7 @@ def granite_docling(c: Config) -> Parts:
         Linear(name="mid_proj", inputs=out, outputs=out), layer_norm("out_norm", out),
     )  # fmt: skip
     first = Block("norm", (layer_norm("in_norm", v.width),))
-    yield Part("projector", out, (first, *coarse, *idle, Block("last", at(left, last))))
+    yield Stage("projector", out, (first, *coarse, *idle, Block("last", at(left, last))))
 
 
 def _connector(width: int, out: int, factor: int, count: int, deep: int) -> Sequence[Block]:
@@ -352,17 +378,23 @@ def _connector(width: int, out: int, factor: int, count: int, deep: int) -> Sequ
 
 
 @towers("molmo2")
-def molmo2(outer: Config, text: Model) -> Iterator[Tower]:
+def molmo2_towers(outer: Config, text: Model) -> Iterator[Tower]:
     """Molmo 2 (arXiv:2601.10611): patches of two layers are pooled by attention in squares of four."""
     c, a = section_of(outer, "vision_config"), section_of(outer, "adapter_config")
-    v = replace(vit(c, default_act="gelu_pytorch_tanh"), kv_heads=c.size("num_key_value_heads", 16), head_dim=c.size("head_dim", 72))
+    v = replace(
+        vit(c, default_act="gelu_pytorch_tanh"),
+        kv_heads=c.size("num_key_value_heads", 16),
+        head_dim=c.size("head_dim", 72),
+    )
     bias = c.flag("attention_bias", True)
     v = replace(v, bias=bias, out_bias=bias)
     (rows, columns), (p, q) = sides(c, "image_size", 378), sides(c, "patch_size", 14)
     places = c.size("num_position_embeddings", None) or (rows // p) * (columns // q)
-    front = patches(c, v.width, after=(table(v.width, places),))
-    vision = Part("vision", v.width, (front, *v.blocks), places)
-    heads, kv, dim, width = (a.size(k) for k in ("num_attention_heads", "num_key_value_heads", "head_dim", "hidden_size"))
+    front = patches(c, v.width, after=(position_rows(v.width, places),))
+    vision = Stage("vision", v.width, (front, *v.blocks), places)
+    heads, kv, dim, width = (
+        a.size(k) for k in ("num_attention_heads", "num_key_value_heads", "head_dim", "hidden_size")
+    )
     chosen, own_bias, left, four = a.get("vision_feature_layer"), a.flag("attention_bias", True), ceil_div(places, 4), 4
     wide = width * (len(chosen) if isinstance(chosen, list) else 2)
     inner, out = a.size("intermediate_size"), a.size("text_hidden_size", text.hidden)
@@ -377,40 +409,50 @@ def molmo2(outer: Config, text: Model) -> Iterator[Tower]:
             Linear(name="down_proj", inputs=inner, outputs=out, bias=a.flag("mlp_bias")),
         ), left),
     )  # fmt: skip
-    yield from streamed((vision, Part("projector", out, (Block("projector", pool),))), IMAGES)
+    yield from streamed((vision, Stage("projector", out, (Block("projector", pool),))), IMAGES)
 
 
 # -- SAM's encoder -------------------------------------------------------------------------------------------------
-def sam_vision(c: Config, *, own: bool = False) -> Part:
+def sam_vision(c: Config, *, own: bool = False) -> Stage:
     """SAM's image encoder (arXiv:2304.02643): windows with relative positions, some layers see all, then a neck.
 
     `own`: at the resolution of the config, whatever another tower of the model reads.
     """
     width, heads, layers = c.size("hidden_size"), c.size("num_attention_heads"), c.size("num_hidden_layers")
     (rows, columns), (p, q) = sides(c, "image_size"), sides(c, "patch_size")
-    (down, across), (high, wide) = ((rows // p, columns // q),) * 2 if own else (grid(c), (rows // p, columns // q))
+    (down, across), (high, wide) = (
+        ((rows // p, columns // q),) * 2 if own else (patch_grid(c), (rows // p, columns // q))
+    )
     count, window, out = down * across, c.size("window_size", 14, least=0), c.size("output_channels", 256)
     inner = c.size("mlp_dim", None) or int(width * c.number("mlp_ratio", 4))
-    d, bias, relative = Dims(layers, width, heads, heads, width // heads), c.flag("qkv_bias", True), c.flag("use_rel_pos", True)
+    d, bias, relative = (
+        Dims(layers, width, heads, heads, width // heads),
+        c.flag("qkv_bias", True),
+        c.flag("use_rel_pos", True),
+    )
     seeing_all, act = c.layer_set("global_attn_indexes", layers) or [], activation(c, default="gelu")
 
     def block(full: bool) -> Block:
-        (a, b), runs = ((down, across), 1) if full else ((window, window), ceil_div(down, window) * ceil_div(across, window))
+        (a, b), runs = (
+            ((down, across), 1) if full else ((window, window), ceil_div(down, window) * ceil_div(across, window))
+        )
         tables = (high, wide) if full else (window, window)
         mixer = attention(d, rotary=0, bias=bias, out_bias=True, causal=False)
         if relative:
             stored = 2 * sum(tables) - 2
             more = RelativeBias(name="relative", heads=heads, dim=d.head_dim, extent=a + b)
             mixer = (*mixer[:-2], more, unapplied("distances", d.head_dim, stored - a - b), *mixer[-2:])
-        block = layer("full" if full else "windowed", width, (), mlp(width, inner, act, gated=False, bias=True), norm=layer_norm)
+        block = layer(
+            "full" if full else "windowed", width, (), mlp(width, inner, act, gated=False, bias=True), norm=layer_norm
+        )
         first = (*at(count, (layer_norm("attn_norm", width),)), *at(a * b, mixer, runs))
         return Block(block.name, (*first, *at(count, (Add(name="attn_residual", width=width), *block.modules))))
 
-    places = (table(width, high * wide),) if c.flag("use_abs_pos", True) else ()
+    places = (position_rows(width, high * wide),) if c.flag("use_abs_pos", True) else ()
     front = at(count, patches(c, width, after=places).modules)
     full, part = block(True), block(False) if window else block(True)
     blocks = [full if i in seeing_all else part for i in range(layers)]
-    return Part("vision", width, (Block("patches", front), *blocks, Block("neck", at(count, neck(width, out)))), count)
+    return Stage("vision", width, (Block("patches", front), *blocks, Block("neck", at(count, neck(width, out)))), count)
 
 
 def neck(width: int, out: int) -> Modules:
@@ -421,10 +463,10 @@ def neck(width: int, out: int) -> Modules:
     )  # fmt: skip
 
 
-def halved(down: int, across: int, widths: Sequence[int], runs: int = 1) -> tuple[tuple[Block, ...], int]:
+def halved_sides(down: int, across: int, widths: Sequence[int], runs: int = 1) -> tuple[tuple[Block, ...], int]:
     """Convolutions that halve each side, and the positions that are left."""
     blocks: list[Block] = []
-    for i, (inputs, outputs) in enumerate(zip(widths, widths[1:], strict=False)):
+    for i, (inputs, outputs) in enumerate(pairwise(widths)):
         down, across = ceil_div(down, 2), ceil_div(across, 2)
         conv = Convolution(name=f"downsample_{i + 1}", inputs=inputs, outputs=outputs, kernel=9, stride=4)
         blocks.append(Block(f"downsample {i + 1}", at(down * across, (conv,), runs)))
@@ -436,9 +478,11 @@ def got_ocr2(outer: Config, text: Model) -> Iterator[Tower]:
     """GOT-OCR 2 (arXiv:2409.01704): SAM's encoder, two convolutions and one product."""
     c = section_of(outer, "vision_config")
     out = c.size("output_channels", 256)
-    blocks, left = halved(*grid(c), (out, 2 * out, text.hidden))
+    blocks, left = halved_sides(*patch_grid(c), (out, 2 * out, text.hidden))
     project = at(left, (Linear(name="projector", inputs=text.hidden, outputs=text.hidden, bias=True),))
-    yield from streamed((sam_vision(c), Part("projector", text.hidden, (*blocks, Block("projector", project)))), IMAGES)
+    yield from streamed(
+        (sam_vision(c), Stage("projector", text.hidden, (*blocks, Block("projector", project)))), IMAGES
+    )
 
 
 @towers("deepseek_vl_hybrid")
@@ -449,7 +493,7 @@ def deepseek_vl_hybrid(outer: Config, text: Model) -> Iterator[Tower]:
     width, out, count = high.size("hidden_size"), high.size("output_channels", 256), part.positions or 1
     side = c.size("image_size") // c.size("patch_size")
     more = Block("second neck", at(sam.positions or 1, neck(width, out)))
-    blocks, left = halved(4 * side, 4 * side, (out, 2 * out, 4 * out), runs=2)
+    blocks, left = halved_sides(4 * side, 4 * side, (out, 2 * out, 4 * out), runs=2)
     half = text.hidden // 2
     aligner = (
         unapplied("alpha", 1),
@@ -462,7 +506,7 @@ def deepseek_vl_hybrid(outer: Config, text: Model) -> Iterator[Tower]:
     )  # fmt: skip
     yield from streamed((
         part, replace(sam, blocks=(*sam.blocks, more)),
-        Part("projector", text.hidden, (*blocks, Block("aligner", aligner))),
+        Stage("projector", text.hidden, (*blocks, Block("aligner", aligner))),
     ), IMAGES)  # fmt: skip
 
 
@@ -474,4 +518,4 @@ def phi4_multimodal(outer: Config, text: Model) -> Iterator[Tower]:
     left, width = ceil_div(part.positions or 1, 4), part.width
     block = projection("projector", (width, text.hidden, text.hidden))
     projector = Block("projector", (unapplied("separators", width, 2), *at(left, block.modules)))
-    yield from streamed((part, Part("projector", width, (projector,))), IMAGES)
+    yield from streamed((part, Stage("projector", width, (projector,))), IMAGES)

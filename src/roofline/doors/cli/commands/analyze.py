@@ -16,6 +16,7 @@ from roofline.doors.cli.common import (
     OutFile,
     Revision,
     Switch,
+    TextOnly,
     deliver,
     form_of,
     keep,
@@ -45,6 +46,7 @@ def analyze(
     *,
     revision: Revision = None,
     headers: Headers = False,
+    text_only: TextOnly = False,
     traced: Switch = False,
     json: Form = False,
     csv: Form = False,
@@ -84,7 +86,7 @@ def analyze(
         if "on" not in options and name in options and not is_default(name):
             raise InputError(name, options[name], "--on CHIP beside it: without a chip there are no times")
     form = form_of(out, {"json": json, "csv": csv, "md": md})
-    built = _traced(model, revision) if traced else load(model, revision=revision, headers=headers)
+    built = _traced(model, revision) if traced else load(model, revision=revision, headers=headers, text_only=text_only)
     asked, precision = steps_asked(options, built.context), options.get("precision")
     steps = _timed(built, asked, options) if "on" in options else _counted(built, asked, options)
     result = views.Steps(built, steps)

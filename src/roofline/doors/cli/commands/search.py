@@ -20,6 +20,7 @@ from roofline.doors.cli.common import (
     OutFile,
     Revision,
     Switch,
+    TextOnly,
     deliver,
     refuse,
     say,
@@ -74,6 +75,7 @@ def search(
     force: Switch = False,
     revision: Revision = None,
     headers: Headers = False,
+    text_only: TextOnly = False,
     json: Json = False,
     **asked: Given,
 ) -> None:
@@ -108,7 +110,7 @@ def search(
     """
     _refuse_the_rest(OF_LAYOUTS if train else OF_SERVING, train, asked)
     if train:
-        built = load(model, revision=revision, headers=headers)
+        built = load(model, revision=revision, headers=headers, text_only=text_only)
         _train(built, asked, _Where(out, force, json))
         return
     asked = {name: value for name, value in asked.items() if name in OF_SERVING}
@@ -119,7 +121,7 @@ def search(
         _check_picture(plot, force)
     if emit is not None and (json or front):
         raise InputError("--emit", emit, "nothing else to print beside it")
-    built = load(model, revision=revision, headers=headers)
+    built = load(model, revision=revision, headers=headers, text_only=text_only)
     result: Search = question(built, counted=_tell, **asked)
     if plan is not None:
         result = replace(result, asked_plan=rank_plan(result, plan))

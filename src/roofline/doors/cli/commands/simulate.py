@@ -22,6 +22,7 @@ from roofline.doors.cli.common import (
     OutFile,
     Revision,
     Switch,
+    TextOnly,
     progress_bar,
     refuse,
     say,
@@ -49,6 +50,7 @@ def simulate(
     slo: Annotated[str | None, Parameter(show=False)] = None,
     revision: Revision = None,
     headers: Headers = False,
+    text_only: TextOnly = False,
     out: OutFile = None,
     plot: Path | None = None,
     theme: Literal["light", "dark"] = "light",
@@ -88,7 +90,7 @@ def simulate(
     if plot is not None:
         _check_picture(plot, force)
     file = None if out is None else _file(out, force)
-    built = load(model, revision=revision, headers=headers)
+    built = load(model, revision=revision, headers=headers, text_only=text_only)
     with nullcontext() if file is None else file:
         try:
             with _progress(asked.get("requests")) as progress, _resumable(file):

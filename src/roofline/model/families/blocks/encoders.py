@@ -55,7 +55,7 @@ def tower(
 ) -> Tower:
     """A tower of blocks, `width` wide, that reads `stream`.
 
-    Its weights stay in the checkpoint's own format, as engines and quantisers leave those of towers, unless `quantised`.
+    Its weights stay in the checkpoint's own format, as engines and quantisers leave them in towers, unless `quantised`.
     """
     return Tower(name, stream, width, tuple(_streamed(block, stream, quantised) for block in blocks), positions)
 

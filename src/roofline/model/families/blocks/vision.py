@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from roofline.model.config import MOST_LAYERS, Config
 from roofline.model.families.blocks.attention import attention
@@ -23,7 +24,7 @@ SOUND = "sound"
 
 
 @dataclass(frozen=True)
-class Part:
+class Stage:
     """Blocks of a tower in the order they run: `name` is `vision`, `audio` or `projector`."""
 
     name: str
@@ -32,7 +33,7 @@ class Part:
     positions: int | None = None
 
 
-Parts = Iterator[Part]
+Stages = Iterator[Stage]
 
 
 def section_of(outer: Config, key: str) -> Config:
@@ -48,13 +49,13 @@ def section_of(outer: Config, key: str) -> Config:
     return replace(c, kind=kind).of_kind(kind)
 
 
-def streamed(parts: Iterable[Part], stream: str) -> Iterator[Tower]:
+def streamed(parts: Iterable[Stage], stream: str) -> Iterator[Tower]:
     """The parts as towers beside a language model."""
     for part in parts:
         yield tower(part.name, stream, part.width, part.blocks, part.positions)
 
 
-def by_itself(c: Config, parts: Iterable[Part]) -> Model:
+def by_itself(c: Config, parts: Iterable[Stage]) -> Model:
     """The parts as an encoder: a tower whose config stands alone."""
     every = list(parts)
     blocks = [block for part in every for block in part.blocks]
@@ -64,10 +65,10 @@ def by_itself(c: Config, parts: Iterable[Part]) -> Model:
 
 def sees(
     *model_types: str, alone: Sequence[str] = (), section: str = "vision_config", stream: str = IMAGES
-) -> Callable[[Callable[[Config], Parts]], Callable[[Config], Parts]]:
+) -> Callable[[Callable[[Config], Stages]], Callable[[Config], Stages]]:
     """Register a function from a section to the parts of its tower, for wholes and for the section's own types."""
 
-    def register(build: Callable[[Config], Parts]) -> Callable[[Config], Parts]:
+    def register(build: Callable[[Config], Stages]) -> Callable[[Config], Stages]:
         towers(*model_types)(lambda outer, text: streamed(build(section_of(outer, section)), stream))
         whole(*alone)(lambda c: by_itself(c, build(c)))
         return build
@@ -114,7 +115,10 @@ class Vit:
         )  # fmt: skip
         ffn = mlp(self.width, self.inner, self.act, gated=self.gated, bias=self.mlp_bias)
         if self.scaled:
-            mixer, ffn = (*mixer, scale("attn_scale", self.width)), (*ffn, scale("ffn_scale", self.width))
+            mixer, ffn = (
+                (*mixer, channel_scale("attn_scale", self.width)),
+                (*ffn, channel_scale("ffn_scale", self.width)),
+            )
         return layer(name, self.width, mixer, ffn, norm=self.norm)
 
     @property
@@ -130,7 +134,7 @@ def vit(c: Config, *, default_act: str = "gelu") -> Vit:
     return Vit(layers, width, heads, c.size("intermediate_size"), activation(c, default=default_act))
 
 
-def scale(name: str, width: int) -> Learned:
+def channel_scale(name: str, width: int) -> Learned:
     """A learned scale of each channel (arXiv:2103.17239)."""
     return Learned(name=name, width=width)
 
@@ -148,7 +152,7 @@ def sides(c: Config, key: str, default: int | None = None) -> tuple[int, int]:
     return number, number
 
 
-def grid(c: Config, image: str = "image_size", patch: str = "patch_size") -> tuple[int, int]:
+def patch_grid(c: Config, image: str = "image_size", patch: str = "patch_size") -> tuple[int, int]:
     """Patches down and across an image of the size that a caller gave, else of the config's own."""
     (down, across), (p, q) = sides(c, image), sides(c, patch)
     return max(1, (c.inputs.height or down) // p), max(1, (c.inputs.width or across) // q)
@@ -163,7 +167,7 @@ def patches(
     return Block("patches", (patch_embedding("patch_embedding", inputs, p * q, width, bias=bias), *after))
 
 
-def table(width: int, rows: int, name: str = "position_embedding") -> Learned:
+def position_rows(width: int, rows: int, name: str = "position_embedding") -> Learned:
     """A table of learned positions, which are added."""
     return Learned(name=name, width=width, rows=rows)
 
@@ -174,7 +178,7 @@ def projection(
 ) -> Block:  # fmt: skip
     """Products of `sizes` with an activation between them, over one in `split` positions; `norm` comes first."""
     parts: list[Module] = [] if norm is None else [norm]
-    for i, (inputs, outputs) in enumerate(zip(sizes, sizes[1:], strict=False)):
+    for i, (inputs, outputs) in enumerate(pairwise(sizes)):
         if i:
             parts.append(
                 Activation(name=f"{name}_act_{i}", width=inputs, function=act, gated=gated, split=split)
