@@ -191,6 +191,11 @@ class Model:
                 idle += n * (module.experts - chosen(module)) * module.each
         return self.parameters - idle
 
+    def language(self) -> Model:
+        """The model without its towers of images and sound, which is all that text meets."""
+        read = tuple(tower for tower in self.towers if tower.stream == SOURCE)
+        return self if read == self.towers else replace(self, towers=read)
+
     def alone(self, stream: str) -> Model:
         """The towers of a stream as a model of their own, which encodes what they read: an encoder, a vision tower.
 

@@ -53,7 +53,7 @@ from roofline.model.families.blocks.layers import MOST_DRAFTS, draft_blocks
 from roofline.model.families.deepseek_reference import named_as_published
 from roofline.model.families.refused import COVERED, NOT_COVERED_YET, REFUSED
 from roofline.model.families.registry import FAMILIES, TOWERS, WHOLES, family, towers, whole
-from roofline.model.families.wholes import BESIDE, SAME, WRAPPERS, language_model
+from roofline.model.families.wholes import BESIDE, SAME, WRAPPERS, language_model, sections_beside
 from roofline.model.families.wrappers import SECTIONS
 from roofline.model.heads import headed
 from roofline.model.model import Model
@@ -67,8 +67,8 @@ _TRACED = " (of others that transformers has, analyze --traced counts the produc
 def build(raw: JsonObject, name: str = "", inputs: Inputs | None = None, *, text_only: bool = False) -> Model:
     """Build the model that a config.json describes.
 
-    A multimodal config gives its language model with the towers beside it; `not_counted` names parts that are not
-    counted. Missing keys have the defaults of the transformers class for the type, which a note lists. `inputs`: sizes
+    A multimodal config gives its language model with the towers beside it whose sections it has, as a checkpoint whose
+    config leaves a section out holds none of its weights; `not_counted` names parts that are not counted. Missing keys have the defaults of the transformers class for the type, which a note lists. `inputs`: sizes
     of an image, a video or sound that replace those of the config. `text_only`: the language model alone. Raises
     InputError for an unknown model_type, for invalid values, and where only the type is given.
     """
@@ -101,7 +101,7 @@ def build(raw: JsonObject, name: str = "", inputs: Inputs | None = None, *, text
     c.mark_read(*(key for key, other in c.same_keys if other in c.read))
     if text_only:
         not_counted = [text for text in not_counted if not text.endswith(BESIDE)]
-    elif (beside := TOWERS.get(str(outer.raw.get("model_type")))) is not None:
+    elif (beside := TOWERS.get(str(outer.raw.get("model_type")))) is not None and sections_beside(outer):
         own = replace(outer, record=ReadKeys())
         model = replace(model, towers=tuple(beside(own, model)))
         not_counted = [text for text in not_counted if text.removesuffix(BESIDE) not in own.read]

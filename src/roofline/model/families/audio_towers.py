@@ -14,9 +14,10 @@ from roofline.model.families.blocks.layers import layer
 from roofline.model.families.blocks.norms import layer_norm, rms
 from roofline.model.families.blocks.sizes import HEADS, Dims
 from roofline.model.families.blocks.vision import (
+    IMAGES,
     SOUND,
-    Stage,
-    Stages,
+    TowerStage,
+    TowerStages,
     position_rows,
     projection,
     section_of,
@@ -77,31 +78,31 @@ def halving(e: Ear, chunk: int | None = None) -> Block:
     ))  # fmt: skip
 
 
-def whisper_kin(c: Config, *, pooled: bool) -> Stages:
+def whisper_kin(c: Config, *, pooled: bool) -> TowerStages:
     """Whisper's encoder (arXiv:2212.04356); `pooled`: the output is averaged in pairs before the last norm."""
     e = ear(c)
     places = Block("positions", (position_rows(e.d.width, c.size("max_source_positions", 1500)),))
     ffn = mlp(e.d.width, e.inner, e.act, gated=False, bias=True)
     block = layer("dense", e.d.width, attention_of_whisper(e.d, causal=False), ffn, norm=layer_norm)
     last = Block("norm", at(e.positions // (2 if pooled else 1), (layer_norm("final_norm", e.d.width),)))
-    yield Stage("audio", e.d.width, (halving(e), places, *[block] * e.d.layers, last), e.positions)
+    yield TowerStage("audio", e.d.width, (halving(e), places, *[block] * e.d.layers, last), e.positions)
 
 
 @sees(alone=("qwen2_audio_encoder", "audioflamingo3_encoder"))
-def pooled_whisper(c: Config) -> Stages:
+def pooled_whisper(c: Config) -> TowerStages:
     """Whisper's encoder with pairs averaged: Qwen2-Audio (arXiv:2407.10759)."""
     return whisper_kin(c, pooled=True)
 
 
 @sees(alone=("voxtral_encoder", "moss_transcribe_diarize_audio"))
-def plain_whisper(c: Config) -> Stages:
+def plain_whisper(c: Config) -> TowerStages:
     """Whisper's encoder as it is: Voxtral (arXiv:2507.13264)."""
     return whisper_kin(c, pooled=False)
 
 
-def _heard(part: Stage, block: Block, positions: int) -> Iterator[Tower]:
+def _heard(part: TowerStage, block: Block, positions: int) -> Iterator[Tower]:
     """An audio encoder and its projector over a fixed number of positions."""
-    projector = Stage("projector", part.width, (Block(block.name, at(positions, block.modules)),))
+    projector = TowerStage("projector", part.width, (Block(block.name, at(positions, block.modules)),))
     return streamed((part, projector), SOUND)
 
 
@@ -137,14 +138,14 @@ def moss_transcribe(outer: Config, text: Model) -> Iterator[Tower]:
 
 
 @sees(alone=("glmasr_encoder",))
-def glmasr_encoder(c: Config) -> Stages:
+def glmasr_encoder(c: Config) -> TowerStages:
     """GLM-ASR's encoder (Z.ai, 2025): Whisper's layers with rotary positions."""
     e = ear(c)
     d = replace(e.d, kv_heads=c.size("num_key_value_heads", e.d.heads))
     mixer = attention_of_whisper(d, causal=False, rotary=d.head_dim)
     block = layer("dense", d.width, mixer, mlp(d.width, e.inner, e.act, gated=False, bias=True), norm=layer_norm)
     last = Block("norm", (layer_norm("final_norm", d.width),))
-    yield Stage("audio", d.width, (halving(e), *[block] * d.layers, last), e.positions)
+    yield TowerStage("audio", d.width, (halving(e), *[block] * d.layers, last), e.positions)
 
 
 @towers("glmasr")
@@ -158,7 +159,7 @@ def glmasr(outer: Config, text: Model) -> Iterator[Tower]:
 
 
 @sees(alone=("voxtral_realtime_encoder",))
-def voxtral_realtime_encoder(c: Config) -> Stages:
+def voxtral_realtime_encoder(c: Config) -> TowerStages:
     """Voxtral Realtime's encoder (Mistral AI, 2026): RMSNorm, gated layers in a sliding window."""
     e = replace(ear(c), act=activation(c, "hidden_act", "silu"))
     window, width = c.size("sliding_window", None), e.d.width
@@ -167,7 +168,7 @@ def voxtral_realtime_encoder(c: Config) -> Stages:
     assert isinstance(down, Linear)
     block = layer("dense", width, mixer, (up, act, replace(down, bias=True)))
     last = Block("norm", (rms("final_norm", width),))
-    yield Stage("audio", width, (halving(e), *[block] * e.d.layers, last), e.positions)
+    yield TowerStage("audio", width, (halving(e), *[block] * e.d.layers, last), e.positions)
 
 
 @towers("voxtral_realtime")
@@ -181,14 +182,14 @@ def voxtral_realtime_towers(outer: Config, text: Model) -> Iterator[Tower]:
 
 # -- Qwen-Omni -----------------------------------------------------------------------------------------------------
 @sees(alone=("qwen2_5_omni_audio_encoder",))
-def qwen2_5_omni_audio(c: Config) -> Stages:
+def qwen2_5_omni_audio(c: Config) -> TowerStages:
     """Qwen2.5-Omni's audio encoder (arXiv:2503.20215): Whisper's in pieces of two seconds."""
     e, window = ear(c), c.size("n_window", 100)
     ffn = mlp(e.d.width, e.inner, e.act, gated=False, bias=True)
     block = layer("dense", e.d.width, attention_of_whisper(e.d, causal=False, chunk=window), ffn, norm=layer_norm)
-    yield Stage("audio", e.d.width, (halving(e, 2 * window), *[block] * e.d.layers), e.positions)
+    yield TowerStage("audio", e.d.width, (halving(e, 2 * window), *[block] * e.d.layers), e.positions)
     out = c.size("output_dim", 3584)
-    yield Stage("projector", out, (Block("projector", (
+    yield TowerStage("projector", out, (Block("projector", (
         *at(e.positions // 2, (
             layer_norm("final_norm", e.d.width), Linear(name="projector", inputs=e.d.width, outputs=out, bias=True),
         )),
@@ -200,8 +201,10 @@ def qwen2_5_omni_audio(c: Config) -> Stages:
 def qwen2_5_omni(outer: Config, text: Model) -> Iterator[Tower]:
     """Qwen2.5-Omni (arXiv:2503.20215): the tower of Qwen2.5-VL, and an audio encoder."""
     thinker = _thinker(outer)
-    yield from streamed(qwen2_5_vl(section_of(thinker, "vision_config")), "images")
-    yield from streamed(qwen2_5_omni_audio(section_of(thinker, "audio_config")), SOUND)
+    if thinker.raw.get("vision_config") is not None:
+        yield from streamed(qwen2_5_vl(section_of(thinker, "vision_config")), IMAGES)
+    if thinker.raw.get("audio_config") is not None:
+        yield from streamed(qwen2_5_omni_audio(section_of(thinker, "audio_config")), SOUND)
 
 
 def _thinker(outer: Config) -> Config:
@@ -236,7 +239,7 @@ def _after_three(columns: int, piece: int) -> int:
 
 
 @sees(alone=("qwen3_asr_encoder",))
-def qwen3_asr_encoder(c: Config) -> Stages:
+def qwen3_asr_encoder(c: Config) -> TowerStages:
     """The audio encoder of Qwen3-Omni and Qwen3-ASR (arXiv:2509.17765): attention within eight seconds."""
     e = ear(c)
     front, piece, count = convolved(c, e)
@@ -245,17 +248,17 @@ def qwen3_asr_encoder(c: Config) -> Stages:
     mixer = attention(e.d, rotary=0, bias=True, causal=False, chunk=window)
     block = layer("dense", e.d.width, mixer, ffn, norm=layer_norm)
     last = Block("norm", (layer_norm("final_norm", e.d.width),))
-    yield Stage("audio", e.d.width, (front, *[block] * e.d.layers, last), count)
+    yield TowerStage("audio", e.d.width, (front, *[block] * e.d.layers, last), count)
 
 
-def _asr_projector(c: Config, part: Stage) -> Stage:
+def _asr_projector(c: Config, part: TowerStage) -> TowerStage:
     out = c.size("output_dim", 3584)
     block = projection("projector", (part.width, part.width, out), act=activation(c, ACT, "gelu"))
-    return Stage("projector", out, (Block("projector", at(part.positions or 1, block.modules)),))
+    return TowerStage("projector", out, (Block("projector", at(part.positions or 1, block.modules)),))
 
 
 @sees(alone=("qwen3_omni_moe_audio_encoder",))
-def qwen3_omni_audio(c: Config) -> Stages:
+def qwen3_omni_audio(c: Config) -> TowerStages:
     """Qwen3-Omni's audio encoder with its projector."""
     (part,) = qwen3_asr_encoder(c)
     yield from (part, _asr_projector(c, part))
@@ -271,13 +274,15 @@ def qwen3_asr(outer: Config, text: Model) -> Iterator[Tower]:
 def qwen3_omni_towers(outer: Config, text: Model) -> Iterator[Tower]:
     """Qwen3-Omni (arXiv:2509.17765): the tower of Qwen3-VL, and an audio encoder."""
     thinker = _thinker(outer)
-    yield from streamed(qwen3_vl(section_of(thinker, "vision_config")), "images")
-    yield from streamed(qwen3_omni_audio(section_of(thinker, "audio_config")), SOUND)
+    if thinker.raw.get("vision_config") is not None:
+        yield from streamed(qwen3_vl(section_of(thinker, "vision_config")), IMAGES)
+    if thinker.raw.get("audio_config") is not None:
+        yield from streamed(qwen3_omni_audio(section_of(thinker, "audio_config")), SOUND)
 
 
 # -- Fun-ASR, Muse -------------------------------------------------------------------------------------------------
 @sees(alone=("fun_asr_nano_encoder",))
-def fun_asr_encoder(c: Config) -> Stages:
+def fun_asr_encoder(c: Config) -> TowerStages:
     """SAN-M (arXiv:2006.01713): a depthwise convolution of the values beside attention; stacked frames come in."""
     e = ear(c)
     d, inputs = e.d, c.size("num_mel_bins", 80) * c.size("num_stacked_frames", 7)
@@ -297,7 +302,7 @@ def fun_asr_encoder(c: Config) -> Stages:
         last = (layer_norm("final_norm", d.width),) if i in (d.layers - named - 1, d.layers - 1) else ()
         return Block("first" if i == 0 else "dense", (*modules, *last))
 
-    yield Stage("audio", d.width, tuple(block(i) for i in range(d.layers)), c.inputs.spectra)
+    yield TowerStage("audio", d.width, tuple(block(i) for i in range(d.layers)), c.inputs.spectra)
 
 
 @towers("fun_asr_nano")
@@ -312,11 +317,11 @@ def fun_asr_nano(outer: Config, text: Model) -> Iterator[Tower]:
     first = projection("projector", sizes, act=activation(a, "projector_hidden_act", "relu"))
     ffn = mlp(width, inner, act, gated=False, bias=True)
     block = layer("adaptor", width, attention(d, rotary=0, bias=True, causal=False), ffn, norm=layer_norm)
-    yield from streamed((part, Stage("projector", width, (first, *[block] * layers))), SOUND)
+    yield from streamed((part, TowerStage("projector", width, (first, *[block] * layers))), SOUND)
 
 
 @sees(alone=("muse_spark_audio",))
-def muse_audio(c: Config) -> Stages:
+def muse_audio(c: Config) -> TowerStages:
     """Muse Spark's audio encoder (model card meta-models/Muse-Spark-Open-816B-A42B): convolutions over the samples."""
     widths = _sizes(c, "hidden_sizes", [256, 512, 1024, 2048])
     depths, steps = _sizes(c, "depths", [2, 2, 2, 2]), _sizes(c, "patch_sizes", [16, 6, 5, 4])
@@ -338,7 +343,7 @@ def muse_audio(c: Config) -> Stages:
         Linear(name="projector", inputs=inputs, outputs=out, bias=True),
         rms("projector_norm", out),
     )
-    yield Stage("audio", inputs, (*blocks, Block("projector", last)), count)
+    yield TowerStage("audio", inputs, (*blocks, Block("projector", last)), count)
 
 
 def _sizes(c: Config, key: str, default: list[int]) -> list[int]:
@@ -353,5 +358,5 @@ def _sizes(c: Config, key: str, default: list[int]) -> list[int]:
 def muse_spark_towers(outer: Config, text: Model) -> Iterator[Tower]:
     """Muse Spark (model card meta-models/Muse-Spark-Open-816B-A42B): images, videos and sound."""
     seen = (*muse_vision(section_of(outer, "vision_config")), muse_projector(outer, text))
-    yield from streamed(seen, "images")
+    yield from streamed(seen, IMAGES)
     yield from streamed(muse_audio(section_of(outer, "audio_config")), SOUND)

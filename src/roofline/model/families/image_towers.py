@@ -12,8 +12,8 @@ from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.norms import across_heads, layer_norm, layer_norm_per_head, rms
 from roofline.model.families.blocks.vision import (
     IMAGES,
-    Stage,
-    Stages,
+    TowerStage,
+    TowerStages,
     Vit,
     by_itself,
     patch_grid,
@@ -31,7 +31,7 @@ from roofline.model.modules import Attention, Learned, Linear, Modules, Norm
 
 
 # -- encoders of images --------------------------------------------------------------------------------------------
-def clip_vision(c: Config) -> Stages:
+def clip_vision(c: Config) -> TowerStages:
     """CLIP's vision tower (arXiv:2103.00020): a class token first, norms before and after the layers."""
     yield square_vision(c, vit(c, default_act="quick_gelu"), bias=False, before=layer_norm, token=True)
 
@@ -39,7 +39,7 @@ def clip_vision(c: Config) -> Stages:
 def square_vision(
     c: Config, v: Vit, *, bias: bool = True, before: Callable[[str, int], Norm] | None = None, token: bool = False,
     last: Modules | None = None,
-) -> Stage:  # fmt: skip
+) -> TowerStage:  # fmt: skip
     """A vision transformer over the patches of an image of one size, with learned positions.
 
     `before`: the norm before the layers. `token`: a class token goes along, which the last norm reads unless `last`.
@@ -55,17 +55,17 @@ def square_vision(
     norm = (layer_norm("final_norm", v.width),)
     after = (pooled(norm) if token else norm) if last is None else last
     blocks = [Block("patches", front), *v.blocks, *([Block("norm", after)] if after else [])]
-    return Stage("vision", v.width, tuple(blocks), count + token)
+    return TowerStage("vision", v.width, tuple(blocks), count + token)
 
 
-def siglip_vision(c: Config) -> Stages:
+def siglip_vision(c: Config) -> TowerStages:
     """SigLIP's vision tower (arXiv:2303.15343), and unless left out the head that pools by attention."""
     v = vit(c, default_act="gelu_pytorch_tanh")
     part = square_vision(c, v)
     yield with_pool(c, v, part) if c.flag("vision_use_head", True) else part
 
 
-def with_pool(c: Config, v: Vit, part: Stage) -> Stage:
+def with_pool(c: Config, v: Vit, part: TowerStage) -> TowerStage:
     """The tower with SigLIP's head: a learned query attends to all positions, then a feed-forward."""
     head = (
         Learned(name="probe", width=v.width, applied=False),
@@ -84,12 +84,12 @@ def with_pool(c: Config, v: Vit, part: Stage) -> Stage:
     return replace(part, blocks=(*part.blocks, Block("pool", head)))
 
 
-def seen_by_many(c: Config) -> Stages:
+def seen_by_many(c: Config) -> TowerStages:
     """SigLIP's layers without its head, as Idefics, Aria and others have them."""
     yield square_vision(c, vit(c, default_act="gelu_pytorch_tanh"))
 
 
-def janus_vision(c: Config) -> Stages:
+def janus_vision(c: Config) -> TowerStages:
     """Janus's vision tower (arXiv:2501.17811): SigLIP's, with norms of queries and keys in some models."""
     yield square_vision(c, _janus_vit(c))
 
@@ -102,7 +102,7 @@ def _janus_vit(c: Config) -> Vit:
     return replace(v, bias=c.flag("attention_bias", True))
 
 
-def internvl_vision(c: Config) -> Stages:
+def internvl_vision(c: Config) -> TowerStages:
     """InternViT (arXiv:2312.14238): a class token, and learned scales after each sublayer."""
     v = replace(vit(c), bias=c.flag("attention_bias"), scaled=True)
     v = replace(v, norm=rms if c.text("norm_type", "layer_norm") == "rms_norm" else layer_norm)
@@ -117,26 +117,26 @@ def internvl_vision(c: Config) -> Stages:
     yield replace(part, blocks=(Block("patches", front), *part.blocks[1:]))
 
 
-def pixtral_vision(c: Config) -> Stages:
+def pixtral_vision(c: Config) -> TowerStages:
     """Pixtral's vision tower (arXiv:2410.07073): RMSNorm, gated SiLU and rotary positions, at any resolution."""
     v = replace(
         vit(c, default_act="silu"), norm=rms, gated=True, rotary=True, bias=False, out_bias=False, mlp_bias=False
     )
     front = patches(c, v.width, bias=False, after=(rms("embedding_norm", v.width),))
     down, across = patch_grid(c)
-    yield Stage("vision", v.width, (front, *v.blocks), down * across)
+    yield TowerStage("vision", v.width, (front, *v.blocks), down * across)
 
 
-def siglip2_vision(c: Config) -> Stages:
+def siglip2_vision(c: Config) -> TowerStages:
     """SigLIP 2 at any resolution (arXiv:2502.14786): patches as they come, with a table of positions to resample."""
     v, rows = vit(c, default_act="gelu_pytorch_tanh"), c.size("num_patches", 256)
     count = c.inputs.patches or rows
     front = patches(c, v.width, after=(position_rows(v.width, rows),))
-    part = Stage("vision", v.width, (front, *v.blocks, Block("norm", (layer_norm("final_norm", v.width),))), count)
+    part = TowerStage("vision", v.width, (front, *v.blocks, Block("norm", (layer_norm("final_norm", v.width),))), count)
     yield with_pool(c, v, part) if c.flag("vision_use_head", True) else part
 
 
-BACKBONES: Mapping[str, Callable[[Config], Stages]] = MappingProxyType({
+BACKBONES: Mapping[str, Callable[[Config], TowerStages]] = MappingProxyType({
     **dict.fromkeys(("clip_vision_model", "kosmos_2_vision_model", "git_vision_model"), clip_vision),
     "chinese_clip_vision_model": clip_vision,
     "siglip_vision_model": siglip_vision,
@@ -153,7 +153,7 @@ for _type in ("chinese_clip_vision_model", "idefics2_vision", "idefics3_vision",
     whole(_type)(lambda c: by_itself(c, BACKBONES[c.kind](c)))
 
 
-def backbone(outer: Config, key: str = "vision_config") -> Stage:
+def backbone(outer: Config, key: str = "vision_config") -> TowerStage:
     """The tower that a section names. Raises InputError for one that is not known."""
     c = section_of(outer, key)
     build = BACKBONES.get(c.kind)
@@ -163,17 +163,17 @@ def backbone(outer: Config, key: str = "vision_config") -> Stage:
 
 
 # -- projectors ----------------------------------------------------------------------------------------------------
-def fixed(block: Block, positions: int) -> Stage:
+def fixed(block: Block, positions: int) -> TowerStage:
     """A projector over a fixed number of positions."""
-    return Stage("projector", 0, (Block(block.name, at(positions, block.modules)),))
+    return TowerStage("projector", 0, (Block(block.name, at(positions, block.modules)),))
 
 
-def beside(parts: Iterable[Stage]) -> Iterator[Tower]:
-    """Stages as towers of images."""
+def beside(parts: Iterable[TowerStage]) -> Iterator[Tower]:
+    """TowerStages as towers of images."""
     return streamed(parts, IMAGES)
 
 
-def _kept(outer: Config, part: Stage, default: str = "default") -> int:
+def _kept(outer: Config, part: TowerStage, default: str = "default") -> int:
     """Positions that a projector reads: all, or all but the class token."""
     cut = outer.text("vision_feature_select_strategy", default) == "default"
     return (part.positions or 1) - cut
@@ -195,7 +195,7 @@ def llava(outer: Config, text: Model) -> Iterator[Tower]:
     norm = layer_norm("projector_norm", wide) if outer.raw.get("model_type") == "vipllava" else None
     block = projection("projector", (wide, text.hidden, text.hidden), act=act, bias=bias, norm=norm)
     if part.blocks[0].modules[0].positions is None:  # at the resolution of the image
-        projector = Stage("projector", text.hidden, (block,))
+        projector = TowerStage("projector", text.hidden, (block,))
     else:
         default = "full" if kind == "llava_onevision" else "default"
         projector = fixed(block, _kept(outer, part, default))
@@ -215,7 +215,7 @@ def mistral3(outer: Config, text: Model) -> Iterator[Tower]:
     sizes = (_features(outer, width), text.hidden, text.hidden)
     block = projection("projector", sizes, act=act, bias=bias, split=four)
     front = Block("merger", (rms("projector_norm", width), merge))
-    yield from beside((part, Stage("projector", width, (front, block))))
+    yield from beside((part, TowerStage("projector", width, (front, block))))
 
 
 @towers("gemma3", "shieldgemma2")
@@ -287,5 +287,8 @@ def lfm2_vl(outer: Config, text: Model) -> Iterator[Tower]:
     sizes = (wide, outer.size("projector_hidden_size", 2560), text.hidden)
     bias = outer.flag("projector_bias", True)
     yield from beside(
-        (part, Stage("projector", wide, (projection("projector", sizes, act=act, bias=bias, norm=norm, split=four),)))
+        (
+            part,
+            TowerStage("projector", wide, (projection("projector", sizes, act=act, bias=bias, norm=norm, split=four),)),
+        )
     )

@@ -15,8 +15,8 @@ from roofline.model.families.blocks.norms import layer_norm, per_head, plain_per
 from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.blocks.vision import (
     IMAGES,
-    Stage,
-    Stages,
+    TowerStage,
+    TowerStages,
     Vit,
     patch_grid,
     patches,
@@ -38,19 +38,19 @@ def _norm(width: int) -> Block:
     return Block("norm", (layer_norm("final_norm", width),))
 
 
-def _merged(name: str, sizes: tuple[int, ...], four: int, **how: object) -> Stage:
+def _merged(name: str, sizes: tuple[int, ...], four: int, **how: object) -> TowerStage:
     """A projector of `four` neighbours, with LayerNorm before they are joined."""
     norm = layer_norm("projector_norm", sizes[0] // four)
-    return Stage("projector", sizes[0], (projection(name, sizes, norm=norm, split=four, **how),))  # type: ignore[arg-type]
+    return TowerStage("projector", sizes[0], (projection(name, sizes, norm=norm, split=four, **how),))  # type: ignore[arg-type]
 
 
 # -- SigLIP's layers at the resolution of the image ----------------------------------------------------------------
 @sees(alone=("cosmos3_edge_vision",))
-def cosmos3_edge_vision(c: Config) -> Stages:
+def cosmos3_edge_vision(c: Config) -> TowerStages:
     """Cosmos 3 Edge's tower (model card nvidia/Cosmos3-Edge): SigLIP 2's layers."""
     v = vit(c, default_act="gelu_pytorch_tanh")
     front = patches(c, v.width, after=(position_rows(v.width, c.size("num_patches", 256)),))
-    yield Stage("vision", v.width, (front, *v.blocks, _norm(v.width)))
+    yield TowerStage("vision", v.width, (front, *v.blocks, _norm(v.width)))
 
 
 @towers("cosmos3_edge")
@@ -63,13 +63,13 @@ def cosmos3_edge_towers(outer: Config, text: Model) -> Iterator[Tower]:
 
 
 @sees(alone=("paddleocr_vl_vision",))
-def paddleocr_vl_vision(c: Config) -> Stages:
+def paddleocr_vl_vision(c: Config) -> TowerStages:
     """PaddleOCR-VL's tower (arXiv:2510.14528): NaViT with learned and rotary positions."""
     v = replace(vit(c, default_act="gelu_pytorch_tanh"), rotary=True)
     front = patches(
         c, v.width, after=(position_rows(v.width, (c.size("image_size", 384) // c.size("patch_size", 14)) ** 2),)
     )
-    yield Stage("vision", v.width, (front, *v.blocks, _norm(v.width)))
+    yield TowerStage("vision", v.width, (front, *v.blocks, _norm(v.width)))
 
 
 @towers("paddleocr_vl")
@@ -82,10 +82,10 @@ def paddleocr_vl_towers(outer: Config, text: Model) -> Iterator[Tower]:
 
 
 @sees(alone=("video_llama_3_vision",))
-def video_llama_3_vision(c: Config) -> Stages:
+def video_llama_3_vision(c: Config) -> TowerStages:
     """VideoLLaMA 3's tower (arXiv:2501.13106): SigLIP's layers with rotary positions."""
     v = replace(vit(c, default_act="gelu_pytorch_tanh"), rotary=True)
-    yield Stage("vision", v.width, (patches(c, v.width), *v.blocks, _norm(v.width)))
+    yield TowerStage("vision", v.width, (patches(c, v.width), *v.blocks, _norm(v.width)))
 
 
 @towers("video_llama_3")
@@ -93,11 +93,11 @@ def video_llama_3(outer: Config, text: Model) -> Iterator[Tower]:
     """VideoLLaMA 3: two products for every patch of an image; those of videos are averaged first."""
     c = section_of(outer, "vision_config")
     block = projection("projector", (c.size("hidden_size"), text.hidden, text.hidden))
-    yield from streamed((*video_llama_3_vision(c), Stage("projector", text.hidden, (block,))), IMAGES)
+    yield from streamed((*video_llama_3_vision(c), TowerStage("projector", text.hidden, (block,))), IMAGES)
 
 
 @sees("hunyuan_vl", alone=("hunyuan_vl_vision",))
-def hunyuan_vl_vision(c: Config) -> Stages:
+def hunyuan_vl_vision(c: Config) -> TowerStages:
     """HunyuanOCR's tower (arXiv:2511.19575): convolutions merge four neighbours, and markers go around them."""
     v, merge = vit(c), c.size("spatial_merge_size", 2)
     four, wide, out = merge * merge, 4 * v.width, c.size("text_hidden_size", 3072)
@@ -116,18 +116,18 @@ def hunyuan_vl_vision(c: Config) -> Stages:
         replace(rms("after_norm", out), split=four),
     )
     front = patches(c, v.width, after=(position_rows(v.width, rows),))
-    yield Stage("vision", v.width, (front, *v.blocks))
-    yield Stage("projector", out, (Block("merger", merger),))
+    yield TowerStage("vision", v.width, (front, *v.blocks))
+    yield TowerStage("projector", out, (Block("merger", merger),))
 
 
 @sees(alone=("minimax_m3_vl_vision",))
-def minimax_m3_vision(c: Config) -> Stages:
+def minimax_m3_vision(c: Config) -> TowerStages:
     """MiniMax-M3's tower: rotary layers after a norm."""
     v = replace(vit(c), rotary=True)
     front = patches(
         c, v.width, bias=False, frames=c.size("temporal_patch_size", 2), after=(layer_norm("embedding_norm", v.width),)
     )
-    yield Stage("vision", v.width, (front, *v.blocks))
+    yield TowerStage("vision", v.width, (front, *v.blocks))
 
 
 @towers("minimax_m3_vl")
@@ -138,7 +138,7 @@ def minimax_m3_vl(outer: Config, text: Model) -> Iterator[Tower]:
     merged = outer.size("merged_hidden_size", None) or text.hidden * four
     first = projection("projector", (c.size("hidden_size"), wide, text.hidden))
     second = projection("merger", (merged, wide, text.hidden), split=four)
-    yield from streamed((*minimax_m3_vision(c), Stage("projector", wide, (first, second))), IMAGES)
+    yield from streamed((*minimax_m3_vision(c), TowerStage("projector", wide, (first, second))), IMAGES)
 
 
 @towers("ernie4_5_vl_moe")
@@ -148,8 +148,8 @@ def ernie4_5_vl(outer: Config, text: Model) -> Iterator[Tower]:
     v, four = replace(vit(c, default_act="quick_gelu"), rotary=True), c.size("spatial_merge_size", 2) ** 2
     frames, space = c.size("temporal_merge_size", 2), v.width * four
     yield from streamed((
-        Stage("vision", v.width, (patches(c, v.width, bias=False), *v.blocks, _norm(v.width))),
-        Stage("projector", space, (
+        TowerStage("vision", v.width, (patches(c, v.width, bias=False), *v.blocks, _norm(v.width))),
+        TowerStage("projector", space, (
             projection("space", (space, space, space), split=four),
             Block("space_norm", (replace(layer_norm("space_norm", space), split=four),)),
             projection("time", (frames * space, space, space), split=four),
@@ -170,11 +170,11 @@ def hyperclovax_towers(outer: Config, text: Model) -> Iterator[Tower]:
     project = Linear(
         name="projector", inputs=inputs, outputs=text.hidden, bias=True, split=c.size("spatial_merge_size", 2) ** 2
     )
-    yield from streamed((*qwen2_5_vl(c), Stage("projector", inputs, (Block("projector", (project,)),))), IMAGES)
+    yield from streamed((*qwen2_5_vl(c), TowerStage("projector", inputs, (Block("projector", (project,)),))), IMAGES)
 
 
 @sees("glm5_next", alone=("glm5_next_vision",))
-def glm5_next_vision(c: Config) -> Stages:
+def glm5_next_vision(c: Config) -> TowerStages:
     """GLM-5V (Z.ai, 2026): GLM-OCR's tower, with a merger as wide as its config says."""
     bias = c.flag("attention_bias", True)
     v = replace(
@@ -186,12 +186,12 @@ def glm5_next_vision(c: Config) -> Stages:
 
 # -- MiniCPM-V -----------------------------------------------------------------------------------------------------
 @sees(alone=("minicpmv4_6_vision", "minicpmv4_7_vision", "minicpm_ocr_vision"))
-def minicpm_vision(c: Config) -> Stages:
+def minicpm_vision(c: Config) -> TowerStages:
     """MiniCPM-V 4.6's tower (OpenBMB, 2026): after some layers a window of four becomes one position."""
     yield _minicpm(c, True)
 
 
-def _minicpm(c: Config, merges: bool) -> Stage:
+def _minicpm(c: Config, merges: bool) -> TowerStage:
     v = vit(c, default_act="gelu_pytorch_tanh")
     (down, across), (rows, columns), (p, q) = patch_grid(c), sides(c, "image_size"), sides(c, "patch_size")
     count, (high, wide) = down * across, sides(c, "window_kernel_size", 2)
@@ -213,7 +213,7 @@ def _minicpm(c: Config, merges: bool) -> Stage:
     split = min(max(after + 1, 0), v.layers)
     front = patches(c, v.width, after=(position_rows(v.width, (rows // p) * (columns // q)),))
     blocks = (front, *layers[:split], *merger, *layers[split:], Block("norm", at(rest, _norm(v.width).modules)))
-    return Stage("vision", v.width, blocks, count)
+    return TowerStage("vision", v.width, blocks, count)
 
 
 @towers("minicpmv4_6", "minicpmv4_7", "minicpm_ocr")
@@ -229,12 +229,12 @@ def minicpm_towers(outer: Config, text: Model) -> Iterator[Tower]:
         left, out = left // four, text.hidden if i == times - 1 else width
         norm = layer_norm("join_norm", four * width)
         blocks.append(Block("join", at(left, projection("join", (four * width, four * width, out), norm=norm).modules)))
-    yield from streamed((part, Stage("projector", width, tuple(blocks))), IMAGES)
+    yield from streamed((part, TowerStage("projector", width, tuple(blocks))), IMAGES)
 
 
 # -- Muse, Inkling, Step, LFM3, RADIO ------------------------------------------------------------------------------
 @sees(alone=("muse_glimmer_vision", "muse_spark_vision"))
-def muse_vision(c: Config) -> Stages:
+def muse_vision(c: Config) -> TowerStages:
     """Muse's tower (model card meta-models/Muse-Glimmer-30B): three layers in windows to one that sees all."""
     v = replace(vit(c), rotary=True)
     high, wide = c.size("pos_emb_height", 32), c.size("pos_emb_width", 32)
@@ -248,17 +248,17 @@ def muse_vision(c: Config) -> Stages:
         after=(position_rows(v.width, high * wide), layer_norm("embedding_norm", v.width)),
     )  # fmt: skip
     layers = [full if kind == "full_attention" else windowed for kind in kinds]
-    yield Stage("vision", v.width, (front, *layers, _norm(v.width)))
+    yield TowerStage("vision", v.width, (front, *layers, _norm(v.width)))
 
 
-def muse_projector(outer: Config, text: Model) -> Stage:
+def muse_projector(outer: Config, text: Model) -> TowerStage:
     """Muse's adapter of four neighbours, and one product to the language model."""
     c = section_of(outer, "vision_config")
     four, wide = c.size("merge_size", 2) ** 2, outer.size("projector_hidden_size", 4096)
     act = activation(outer, "projector_hidden_act", "gelu")
     sizes = (outer.size("out_hidden_size", 6144), wide, wide, text.hidden)
     block = projection("projector", sizes, act=act, bias=False, split=four)
-    return Stage("projector", wide, (block,))
+    return TowerStage("projector", wide, (block,))
 
 
 @towers("muse_glimmer")
@@ -269,7 +269,7 @@ def muse_glimmer_towers(outer: Config, text: Model) -> Iterator[Tower]:
 
 
 @sees("inkling2", alone=("inkling2_vision",))
-def inkling2_vision(c: Config) -> Stages:
+def inkling2_vision(c: Config) -> TowerStages:
     """Inkling 2's tower: a class token for each image, rotary positions, learned scales."""
     width, heads = c.size("hidden_size"), c.size("num_attention_heads")
     inner = c.size("intermediate_size", None) or int(width * c.number("mlp_ratio", 4))
@@ -280,8 +280,8 @@ def inkling2_vision(c: Config) -> Stages:
         Learned(name="class_token", width=width, rows=2, applied=False), layer_norm("embedding_norm", width),
     ))  # fmt: skip
     sizes = (four * width, c.size("projection_hidden_dim", 4096), c.size("text_hidden_size", 4608))
-    yield Stage("vision", width, (front, *v.blocks))
-    yield Stage("projector", width, (projection("projector", sizes, act=v.act, bias=bias, split=four),))
+    yield TowerStage("vision", width, (front, *v.blocks))
+    yield TowerStage("projector", width, (projection("projector", sizes, act=v.act, bias=bias, split=four),))
 
 
 @towers("step3p7")
@@ -305,12 +305,12 @@ def step3p7(outer: Config, text: Model) -> Iterator[Tower]:
     bias = outer.flag("projector_bias")
     project = at(down * across, (Linear(name="projector", inputs=width, outputs=text.hidden, bias=bias),))
     total = patch_grid(c)[0] * patch_grid(c)[1]
-    vision = Stage("vision", v.width, (front, *v.blocks, *halves), total)
-    yield from streamed((vision, Stage("projector", width, (Block("projector", project),))), IMAGES)
+    vision = TowerStage("vision", v.width, (front, *v.blocks, *halves), total)
+    yield from streamed((vision, TowerStage("projector", width, (Block("projector", project),))), IMAGES)
 
 
 @sees(alone=("lfm3_vl_vision",))
-def lfm3_vision(c: Config) -> Stages:
+def lfm3_vision(c: Config) -> TowerStages:
     """LFM3-VL's tower (Liquid AI, 2026): short convolutions over the image, and grouped queries in some layers."""
     width, layers, kernel = c.size("hidden_size"), c.size("num_hidden_layers"), c.size("conv_kernel_size", 3)
     heads, kv = c.size("num_attention_heads"), c.size("num_key_value_heads", 8)
@@ -331,7 +331,7 @@ def lfm3_vision(c: Config) -> Stages:
     front = patches(
         c, width, bias=False, frames=c.size("temporal_patch_size", 2), after=(rms("embedding_norm", width),)
     )
-    yield Stage("vision", width, (front, *(conv if kind == "conv" else attends for kind in kinds)))
+    yield TowerStage("vision", width, (front, *(conv if kind == "conv" else attends for kind in kinds)))
 
 
 @towers("lfm3_vl")
@@ -364,7 +364,7 @@ def dots3_note_towers(outer: Config, text: Model) -> Iterator[Tower]:
     front = patches(c, v.width, after=(rms("embedding_norm", v.width),))
     last = Block("norm", (rms("final_norm", v.width),))
     yield from streamed((
-        Stage("vision", v.width, (front, *blocks, last)), Stage("projector", out, (merger,)),
+        TowerStage("vision", v.width, (front, *blocks, last)), TowerStage("projector", out, (merger,)),
     ), IMAGES)  # fmt: skip
 
 
@@ -380,7 +380,7 @@ def _dots_experts(c: Config, v: Vit) -> list[Modules]:
     return every
 
 
-def radio(c: Config) -> Stage:
+def radio(c: Config) -> TowerStage:
     """C-RADIO (arXiv:2412.07679): class tokens and registers before the patches, learned scales, no last norm."""
     width, heads = c.size("hidden_size"), c.size("num_attention_heads")
     v = Vit(
@@ -398,7 +398,7 @@ def radio(c: Config) -> Stage:
         position_rows(width, (c.size("max_img_size", 2048) // p) ** 2),
         Learned(name="registers", width=width, rows=more, applied=False),
     )  # fmt: skip
-    return Stage("vision", width, (Block("patches", front), *v.blocks), down * across + more)
+    return TowerStage("vision", width, (Block("patches", front), *v.blocks), down * across + more)
 
 
 @towers("nemotron_h_omni")
@@ -410,12 +410,12 @@ def nemotron_h_omni(outer: Config, text: Model) -> Iterator[Tower]:
     sizes = (wide, outer.size("projector_hidden_size", 4096), text.hidden)
     block = projection("projector", sizes, act="relu2", bias=False, norm=rms("projector_norm", wide))
     projector = Block("projector", at(down * across // four, block.modules))
-    yield from streamed((part, Stage("projector", wide, (projector,))), IMAGES)
+    yield from streamed((part, TowerStage("projector", wide, (projector,))), IMAGES)
 
 
 # -- Gemma 4 -------------------------------------------------------------------------------------------------------
 @sees(alone=("gemma4_vision",))
-def gemma4_vision(c: Config) -> Stages:
+def gemma4_vision(c: Config) -> TowerStages:
     """Gemma 4's tower (Google, 2026): norms around sublayers; squares of patches are averaged by a product."""
     heads, kv, dim = c.size("num_attention_heads"), c.size("num_key_value_heads"), c.size("head_dim", 64)
     width, layers, act = (
@@ -434,7 +434,7 @@ def gemma4_vision(c: Config) -> Stages:
     # The average of each square is a product with a matrix of as many rows as patches.
     pool = at(count // square, (Linear(name="pool", inputs=count, outputs=width, tied=True),))
     c.flag("standardize")
-    yield Stage("vision", width, (front, *[block] * layers, Block("pool", pool)), count)
+    yield TowerStage("vision", width, (front, *[block] * layers, Block("pool", pool)), count)
 
 
 @towers("gemma4")
@@ -449,4 +449,4 @@ def gemma4_towers(outer: Config, text: Model) -> Iterator[Tower]:
         count,
         (plain_rms("projector_norm", part.width), Linear(name="projector", inputs=part.width, outputs=text.hidden)),
     )
-    yield from streamed((part, Stage("projector", text.hidden, (Block("projector", modules),))), IMAGES)
+    yield from streamed((part, TowerStage("projector", text.hidden, (Block("projector", modules),))), IMAGES)

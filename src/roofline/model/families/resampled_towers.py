@@ -16,8 +16,8 @@ from roofline.model.families.blocks.norms import layer_norm, rms
 from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.blocks.vision import (
     IMAGES,
-    Stage,
-    Stages,
+    TowerStage,
+    TowerStages,
     Vit,
     by_itself,
     patch_grid,
@@ -96,7 +96,7 @@ def idefics2(outer: Config, text: Model) -> Iterator[Tower]:
     ))  # fmt: skip
     last = Block("norm", (unapplied("latents", own, queries), *at(queries, (rms("final_norm", own),))))
     yield from streamed((
-        part, Stage("projector", width, (Block("projector", at(count, project)), *[perceiver] * depth, last)),
+        part, TowerStage("projector", width, (Block("projector", at(count, project)), *[perceiver] * depth, last)),
     ), IMAGES)  # fmt: skip
 
 
@@ -126,11 +126,11 @@ def aria_towers(outer: Config, text: Model) -> Iterator[Tower]:
         Activation(name="act", width=wide, function="gelu_new", gated=False),
         Linear(name="down_proj", inputs=wide, outputs=out),
     ))  # fmt: skip
-    yield from streamed((part, Stage("projector", out, (Block("projector", (*modules, *rest)),))), IMAGES)
+    yield from streamed((part, TowerStage("projector", out, (Block("projector", (*modules, *rest)),))), IMAGES)
 
 
 # -- Q-Former ------------------------------------------------------------------------------------------------------
-def eva(c: Config) -> Stage:
+def eva(c: Config) -> TowerStage:
     """EVA-CLIP's vision tower (arXiv:2211.07636), as BLIP-2 has it."""
     v = replace(vit(c), bias=c.flag("qkv_bias", True))
     return square_vision(c, v, token=True, last=(layer_norm("final_norm", v.width),))
@@ -181,11 +181,11 @@ def blip_2(outer: Config, text: Model) -> Iterator[Tower]:
     blocks = qformer(q, queries, part.positions or 1, text=also_text, tables=instructed)
     width = q.size("hidden_size")
     last = Block("projector", at(queries, (Linear(name="projector", inputs=width, outputs=text.hidden, bias=True),)))
-    yield from streamed((part, Stage("projector", width, (*blocks, last))), IMAGES)
+    yield from streamed((part, TowerStage("projector", width, (*blocks, last))), IMAGES)
 
 
 # -- Kosmos, GIT ---------------------------------------------------------------------------------------------------
-def _latent_projector(text: Config, hidden: int, inputs: int, count: int, queries: int) -> Stage:
+def _latent_projector(text: Config, hidden: int, inputs: int, count: int, queries: int) -> TowerStage:
     """Kosmos's projector: queries attend to the image and to themselves."""
     heads = text.size("attention_heads")
     d = Dims(1, hidden, heads, heads, hidden // heads)
@@ -194,7 +194,7 @@ def _latent_projector(text: Config, hidden: int, inputs: int, count: int, querie
         unapplied("queries", hidden, queries),
         *latents("latent", d, queries, count + queries, bias=True),
     )
-    return Stage("projector", hidden, (Block("projector", modules),))
+    return TowerStage("projector", hidden, (Block("projector", modules),))
 
 
 @towers("kosmos-2")
@@ -215,7 +215,7 @@ def kosmos_2_5(outer: Config, text: Model) -> Iterator[Tower]:
     yield from streamed((part, projector), IMAGES)
 
 
-def pix2struct_vision(c: Config) -> Stage:
+def pix2struct_vision(c: Config) -> TowerStage:
     """Pix2Struct's tower (arXiv:2210.03347): RMSNorm, gated GELU, tables of rows and of columns."""
     width, heads, rows = c.size("hidden_size"), c.size("num_attention_heads"), c.size("max_num_patches|seq_len", 4096)
     inner, act = c.size("intermediate_size|d_ff"), activation(c, "dense_act_fn", "gelu_new")
@@ -230,7 +230,7 @@ def pix2struct_vision(c: Config) -> Stage:
         position_rows(width, 2 * rows),
     )
     last = Block("norm", (rms("final_norm", width),))
-    return Stage("vision", width, (Block("patches", front), *v.blocks, last), c.inputs.patches or rows)
+    return TowerStage("vision", width, (Block("patches", front), *v.blocks, last), c.inputs.patches or rows)
 
 
 for _name in ("kosmos_2_5_vision_model", "pix2struct_vision_model"):
@@ -249,12 +249,12 @@ def git_towers(outer: Config, text: Model) -> Iterator[Tower]:
         layer_norm("projector_norm", text.hidden),
         *((unapplied("frame_embedding", v.width, frames),) if frames else ()),
     )
-    yield from streamed((part, Stage("projector", text.hidden, (Block("projector", modules),))), IMAGES)
+    yield from streamed((part, TowerStage("projector", text.hidden, (Block("projector", modules),))), IMAGES)
 
 
 # -- Llama ---------------------------------------------------------------------------------------------------------
 @sees(alone=("llama4_vision_model",))
-def llama4_vision(c: Config) -> Stages:
+def llama4_vision(c: Config) -> TowerStages:
     """Llama 4's tower (Meta, 2025): a class token last, rotary positions; pixels are shuffled into an adapter."""
     v = replace(vit(c), rotary=True)
     part = square_vision(c, v, bias=False, before=layer_norm, token=True, last=(layer_norm("final_norm", v.width),))
@@ -262,7 +262,9 @@ def llama4_vision(c: Config) -> Stages:
     four = round(1 / c.number("pixel_shuffle_ratio", 0.5) ** 2)
     sizes = (c.size("intermediate_size"), c.size("projector_input_dim", 4096), c.size("projector_output_dim", 4096))
     block = projection("adapter", sizes, bias=False)
-    yield Stage("projector", sizes[-1], (Block("adapter", at(((part.positions or 1) - 1) // four, block.modules)),))
+    yield TowerStage(
+        "projector", sizes[-1], (Block("adapter", at(((part.positions or 1) - 1) // four, block.modules)),)
+    )
 
 
 @towers("llama4")
@@ -279,7 +281,7 @@ def llama4_towers(outer: Config, text: Model) -> Iterator[Tower]:
 
 
 @sees(alone=("mllama_vision_model",))
-def mllama_vision(c: Config) -> Stages:
+def mllama_vision(c: Config) -> TowerStages:
     """Llama 3.2's tower (arXiv:2407.21783 §7): up to four tiles in one row, gated layers behind the others."""
     v = replace(vit(c), bias=False, out_bias=False, norm=layer_norm)
     (rows, columns), (p, q), tiles = sides(c, "image_size"), sides(c, "patch_size"), c.size("max_num_tiles", 4)
@@ -297,7 +299,7 @@ def mllama_vision(c: Config) -> Stages:
     gated = Block("gated", (*v.layer().modules, unapplied("layer_gates", 1, 2)))
     blocks = (Block("patches", front), *v.blocks, Block("norm", (layer_norm("final_norm", width),)))
     c.value("intermediate_layers_indices", None)
-    yield Stage("vision", width, (*blocks, *[gated] * c.size("num_global_layers", 8)), padded)
+    yield TowerStage("vision", width, (*blocks, *[gated] * c.size("num_global_layers", 8)), padded)
 
 
 @towers("mllama")
@@ -308,12 +310,14 @@ def mllama_towers(outer: Config, text: Model) -> Iterator[Tower]:
     (rows, columns), (p, q), tiles = sides(c, "image_size"), sides(c, "patch_size"), c.size("max_num_tiles", 4)
     project = Linear(name="projector", inputs=c.size("vision_output_dim", 7680), outputs=text.hidden, bias=True)
     count = tiles * ((rows // p) * (columns // q) + 1)
-    yield from streamed((part, Stage("projector", text.hidden, (Block("projector", at(count, (project,))),))), IMAGES)
+    yield from streamed(
+        (part, TowerStage("projector", text.hidden, (Block("projector", at(count, (project,))),))), IMAGES
+    )
 
 
 # -- Ovis, Granite Docling, Molmo ----------------------------------------------------------------------------------
 @sees(alone=("ovis2_vision",))
-def ovis2_vision(c: Config) -> Stages:
+def ovis2_vision(c: Config) -> TowerStages:
     """Ovis 2's tower (arXiv:2405.20797): AIMv2, then the probability of each visual word."""
     v, bias = vit(c, default_act="silu"), c.flag("qkv_bias")
     v = replace(v, norm=rms, gated=True, bias=bias, out_bias=bias, mlp_bias=c.flag("mlp_bias"))
@@ -325,7 +329,7 @@ def ovis2_vision(c: Config) -> Stages:
         Linear(name="word_proj", inputs=v.width * stride * stride, outputs=words),
         layer_norm("word_norm", words),
     )
-    yield Stage("projector", words, (Block("words", at(_strided(c, stride), head)),))
+    yield TowerStage("projector", words, (Block("words", at(_strided(c, stride), head)),))
 
 
 def _norm_first(front: Block) -> Block:
@@ -351,7 +355,7 @@ def ovis2(outer: Config, text: Model) -> Iterator[Tower]:
 
 
 @sees("granite_docling", alone=("granite_docling_vision",))
-def granite_docling_vision(c: Config) -> Stages:
+def granite_docling_vision(c: Config) -> TowerStages:
     """Granite Docling 2 (IBM, 2026): SigLIP, and a coarse and a fine connector, of which an image takes the first."""
     v, out = vit(c, default_act="gelu_pytorch_tanh"), c.size("out_hidden_size", 1024)
     part = square_vision(c, v)
@@ -367,7 +371,7 @@ def granite_docling_vision(c: Config) -> Stages:
         Linear(name="mid_proj", inputs=out, outputs=out), layer_norm("out_norm", out),
     )  # fmt: skip
     first = Block("norm", (layer_norm("in_norm", v.width),))
-    yield Stage("projector", out, (first, *coarse, *idle, Block("last", at(left, last))))
+    yield TowerStage("projector", out, (first, *coarse, *idle, Block("last", at(left, last))))
 
 
 def _connector(width: int, out: int, factor: int, count: int, deep: int) -> Sequence[Block]:
@@ -391,7 +395,7 @@ def molmo2_towers(outer: Config, text: Model) -> Iterator[Tower]:
     (rows, columns), (p, q) = sides(c, "image_size", 378), sides(c, "patch_size", 14)
     places = c.size("num_position_embeddings", None) or (rows // p) * (columns // q)
     front = patches(c, v.width, after=(position_rows(v.width, places),))
-    vision = Stage("vision", v.width, (front, *v.blocks), places)
+    vision = TowerStage("vision", v.width, (front, *v.blocks), places)
     heads, kv, dim, width = (
         a.size(k) for k in ("num_attention_heads", "num_key_value_heads", "head_dim", "hidden_size")
     )
@@ -409,11 +413,11 @@ def molmo2_towers(outer: Config, text: Model) -> Iterator[Tower]:
             Linear(name="down_proj", inputs=inner, outputs=out, bias=a.flag("mlp_bias")),
         ), left),
     )  # fmt: skip
-    yield from streamed((vision, Stage("projector", out, (Block("projector", pool),))), IMAGES)
+    yield from streamed((vision, TowerStage("projector", out, (Block("projector", pool),))), IMAGES)
 
 
 # -- SAM's encoder -------------------------------------------------------------------------------------------------
-def sam_vision(c: Config, *, own: bool = False) -> Stage:
+def sam_vision(c: Config, *, own: bool = False) -> TowerStage:
     """SAM's image encoder (arXiv:2304.02643): windows with relative positions, some layers see all, then a neck.
 
     `own`: at the resolution of the config, whatever another tower of the model reads.
@@ -452,7 +456,9 @@ def sam_vision(c: Config, *, own: bool = False) -> Stage:
     front = at(count, patches(c, width, after=places).modules)
     full, part = block(True), block(False) if window else block(True)
     blocks = [full if i in seeing_all else part for i in range(layers)]
-    return Stage("vision", width, (Block("patches", front), *blocks, Block("neck", at(count, neck(width, out)))), count)
+    return TowerStage(
+        "vision", width, (Block("patches", front), *blocks, Block("neck", at(count, neck(width, out)))), count
+    )
 
 
 def neck(width: int, out: int) -> Modules:
@@ -481,7 +487,7 @@ def got_ocr2(outer: Config, text: Model) -> Iterator[Tower]:
     blocks, left = halved_sides(*patch_grid(c), (out, 2 * out, text.hidden))
     project = at(left, (Linear(name="projector", inputs=text.hidden, outputs=text.hidden, bias=True),))
     yield from streamed(
-        (sam_vision(c), Stage("projector", text.hidden, (*blocks, Block("projector", project)))), IMAGES
+        (sam_vision(c), TowerStage("projector", text.hidden, (*blocks, Block("projector", project)))), IMAGES
     )
 
 
@@ -506,7 +512,7 @@ def deepseek_vl_hybrid(outer: Config, text: Model) -> Iterator[Tower]:
     )  # fmt: skip
     yield from streamed((
         part, replace(sam, blocks=(*sam.blocks, more)),
-        Stage("projector", text.hidden, (*blocks, Block("aligner", aligner))),
+        TowerStage("projector", text.hidden, (*blocks, Block("aligner", aligner))),
     ), IMAGES)  # fmt: skip
 
 
@@ -518,4 +524,4 @@ def phi4_multimodal(outer: Config, text: Model) -> Iterator[Tower]:
     left, width = ceil_div(part.positions or 1, 4), part.width
     block = projection("projector", (width, text.hidden, text.hidden))
     projector = Block("projector", (unapplied("separators", width, 2), *at(left, block.modules)))
-    yield from streamed((part, Stage("projector", width, (projector,))), IMAGES)
+    yield from streamed((part, TowerStage("projector", width, (projector,))), IMAGES)

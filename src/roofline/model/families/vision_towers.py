@@ -10,8 +10,8 @@ from roofline.model.families.blocks.feed_forward import activation
 from roofline.model.families.blocks.norms import layer_norm, per_head, rms
 from roofline.model.families.blocks.vision import (
     IMAGES,
-    Stage,
-    Stages,
+    TowerStage,
+    TowerStages,
     Vit,
     patches,
     position_rows,
@@ -33,26 +33,26 @@ def _frames(c: Config) -> int:
 
 
 @sees("qwen2_vl", alone=("qwen2_vl_vision",))
-def qwen2_vl(c: Config) -> Stages:
+def qwen2_vl(c: Config) -> TowerStages:
     """Qwen2-VL (arXiv:2409.12191): a rotary transformer; four patches become a token."""
     width, four = c.size("embed_dim", 1280), c.size("spatial_merge_size", 2) ** 2
     heads, layers, act = c.size("num_heads", 16), c.size("depth", 32), activation(c, default="quick_gelu")
     v = Vit(layers, width, heads, width * c.size("mlp_ratio", 4), act, rotary=True)
-    yield Stage("vision", width, (patches(c, width, bias=False, frames=_frames(c)), *v.blocks))
+    yield TowerStage("vision", width, (patches(c, width, bias=False, frames=_frames(c)), *v.blocks))
     yield _merger(width, four, c.size("hidden_size", 3584), layer_norm("merger_norm", width))
 
 
-def _merger(width: int, four: int, outputs: int, norm: Norm, name: str = "merger") -> Stage:
+def _merger(width: int, four: int, outputs: int, norm: Norm, name: str = "merger") -> TowerStage:
     """A projector of `four` neighbours at once, with the norm before they are joined."""
     sizes = (four * width, four * width, outputs)
-    return Stage("projector", width, (projection(name, sizes, norm=norm, split=four),))
+    return TowerStage("projector", width, (projection(name, sizes, norm=norm, split=four),))
 
 
 @sees(
     "qwen2_5_vl", "exaone4_5",
     alone=("qwen2_5_vl_vision", "qwen2_5_omni_vision_encoder", "exaone4_5_vision"),
 )  # fmt: skip
-def qwen2_5_vl(c: Config) -> Stages:
+def qwen2_5_vl(c: Config) -> TowerStages:
     """Qwen2.5-VL (arXiv:2502.13923): RMSNorm and gated SiLU, windows of 112 pixels except in four layers."""
     v = replace(vit(c, default_act="silu"), norm=rms, gated=True, rotary=True)
     v = replace(v, kv_heads=c.size("num_key_value_heads", v.heads))
@@ -61,7 +61,7 @@ def qwen2_5_vl(c: Config) -> Stages:
     seeing_all = [7, 15, 23, 31] if full is None else full
     windowed, whole = v.layer("windowed", window * window), v.layer("full")
     layers = [whole if i in seeing_all else windowed for i in range(v.layers)]
-    yield Stage("vision", v.width, (patches(c, v.width, bias=False, frames=_frames(c)), *layers))
+    yield TowerStage("vision", v.width, (patches(c, v.width, bias=False, frames=_frames(c)), *layers))
     yield _merger(v.width, four, c.size("out_hidden_size", 3584), rms("merger_norm", v.width))
 
 
@@ -72,11 +72,11 @@ def qwen2_5_vl(c: Config) -> Stages:
         "qwen3_omni_moe_vision_encoder",
     ),
 )  # fmt: skip
-def qwen3_vl(c: Config) -> Stages:
+def qwen3_vl(c: Config) -> TowerStages:
     """Qwen3-VL (arXiv:2511.21631): learned and rotary positions; a merger of its own for each layer of DeepStack."""
     v, four = replace(vit(c, default_act="gelu_pytorch_tanh"), rotary=True), c.size("spatial_merge_size", 2) ** 2
     places = position_rows(v.width, c.size("num_position_embeddings", 2304))
-    yield Stage("vision", v.width, (patches(c, v.width, frames=_frames(c), after=(places,)), *v.blocks))
+    yield TowerStage("vision", v.width, (patches(c, v.width, frames=_frames(c), after=(places,)), *v.blocks))
     outputs, deep = c.size("out_hidden_size", 3584), c.layer_set("deepstack_visual_indexes", v.layers) or []
     yield _merger(v.width, four, outputs, layer_norm("merger_norm", v.width))
     for _ in deep:
@@ -86,7 +86,7 @@ def qwen3_vl(c: Config) -> Stages:
 
 
 @sees("glm4v", "glm4v_moe", "glm46v", "glmga", alone=("glm4v_vision", "glm4v_moe_vision"))
-def glm4v_vision(c: Config) -> Stages:
+def glm4v_vision(c: Config) -> TowerStages:
     """GLM-4.1V (arXiv:2507.01006): a norm before the layers, and four patches become one by a convolution."""
     v = glm_vit(c)
     front = (
@@ -97,7 +97,7 @@ def glm4v_vision(c: Config) -> Stages:
 
 
 @sees("glm_ocr", alone=("glm_ocr_vision",))
-def glm_ocr_vision(c: Config) -> Stages:
+def glm_ocr_vision(c: Config) -> TowerStages:
     """GLM-OCR (Z.ai, 2026): GLM-4V with norms of queries and keys, biases, and no learned positions."""
     inner, bias = c.size("intermediate_size"), c.flag("attention_bias", True)
     v = replace(glm_vit(c), inner=inner, qk_norm=per_head, bias=bias, out_bias=bias, mlp_bias=bias)
@@ -113,9 +113,9 @@ def glm_vit(c: Config) -> Vit:
     )
 
 
-def glm_tower(c: Config, v: Vit, front: Block, wide: int) -> Stages:
+def glm_tower(c: Config, v: Vit, front: Block, wide: int) -> TowerStages:
     """The layers of GLM-V between `front` and a merger with a gated network `wide` wide."""
-    yield Stage("vision", v.width, (front, *v.blocks, Block("norm", (rms("post_norm", v.width),))))
+    yield TowerStage("vision", v.width, (front, *v.blocks, Block("norm", (rms("post_norm", v.width),))))
     out, four = c.size("out_hidden_size", 4096), c.size("spatial_merge_size", 2) ** 2
     act = activation(c)
     merger = (
@@ -127,7 +127,7 @@ def glm_tower(c: Config, v: Vit, front: Block, wide: int) -> Stages:
         Activation(name="merger_ffn_act", width=wide, function=act, split=four),
         Linear(name="merger_down_proj", inputs=wide, outputs=out, split=four),
     )
-    yield Stage("projector", out, (Block("merger", merger),))
+    yield TowerStage("projector", out, (Block("merger", merger),))
 
 
 _KIMI = (
@@ -139,13 +139,13 @@ _KIMI = (
 
 
 @sees(alone=("kimi_k25_vision",))
-def kimi_k25_vision(c: Config) -> Stages:
+def kimi_k25_vision(c: Config) -> TowerStages:
     """MoonViT (arXiv:2504.07491): learned positions of height, width and time, and rotary ones."""
     c = c.with_values(**{key: c.size(older) for key, older in _KIMI if older in c.raw})
     v = replace(vit(c, default_act="gelu_pytorch_tanh"), rotary=True)
     rows = c.size("pos_emb_height", 64) * c.size("pos_emb_width", 64)
     front = patches(c, v.width, after=(position_rows(v.width, rows),))
-    yield Stage("vision", v.width, (front, *v.blocks, Block("norm", (layer_norm("final_norm", v.width),))))
+    yield TowerStage("vision", v.width, (front, *v.blocks, Block("norm", (layer_norm("final_norm", v.width),))))
 
 
 @towers("kimi_k25")

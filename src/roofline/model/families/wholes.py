@@ -115,6 +115,15 @@ def _besides(key: str) -> str:
     return key + BESIDE
 
 
+def sections_beside(outer: Config) -> list[str]:
+    """Sections of parts beside the language model that a config has, at whatever depth."""
+    raw = outer.raw
+    named = [k for k, v in raw.items() if v is not None and (k in _BESIDE or k.endswith("_config"))]
+    inside = [outer.section(key) for key in SECTIONS if isinstance(raw.get(key), Mapping)]
+    deeper = [k for c in inside for k in sections_beside(c)]
+    return [k for k in named if k not in (*SECTIONS, *_OURS)] + deeper
+
+
 BESIDE = " (not part of the language model)"
 """End of a note on a part beside the language model."""
 _OURS = ("quantization_config", "compression_config", "generation_config")

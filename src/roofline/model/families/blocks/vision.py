@@ -24,7 +24,7 @@ SOUND = "sound"
 
 
 @dataclass(frozen=True)
-class Stage:
+class TowerStage:
     """Blocks of a tower in the order they run: `name` is `vision`, `audio` or `projector`."""
 
     name: str
@@ -33,7 +33,7 @@ class Stage:
     positions: int | None = None
 
 
-Stages = Iterator[Stage]
+TowerStages = Iterator[TowerStage]
 
 
 def section_of(outer: Config, key: str) -> Config:
@@ -49,13 +49,13 @@ def section_of(outer: Config, key: str) -> Config:
     return replace(c, kind=kind).of_kind(kind)
 
 
-def streamed(parts: Iterable[Stage], stream: str) -> Iterator[Tower]:
+def streamed(parts: Iterable[TowerStage], stream: str) -> Iterator[Tower]:
     """The parts as towers beside a language model."""
     for part in parts:
         yield tower(part.name, stream, part.width, part.blocks, part.positions)
 
 
-def by_itself(c: Config, parts: Iterable[Stage]) -> Model:
+def by_itself(c: Config, parts: Iterable[TowerStage]) -> Model:
     """The parts as an encoder: a tower whose config stands alone."""
     every = list(parts)
     blocks = [block for part in every for block in part.blocks]
@@ -65,10 +65,10 @@ def by_itself(c: Config, parts: Iterable[Stage]) -> Model:
 
 def sees(
     *model_types: str, alone: Sequence[str] = (), section: str = "vision_config", stream: str = IMAGES
-) -> Callable[[Callable[[Config], Stages]], Callable[[Config], Stages]]:
+) -> Callable[[Callable[[Config], TowerStages]], Callable[[Config], TowerStages]]:
     """Register a function from a section to the parts of its tower, for wholes and for the section's own types."""
 
-    def register(build: Callable[[Config], Stages]) -> Callable[[Config], Stages]:
+    def register(build: Callable[[Config], TowerStages]) -> Callable[[Config], TowerStages]:
         towers(*model_types)(lambda outer, text: streamed(build(section_of(outer, section)), stream))
         whole(*alone)(lambda c: by_itself(c, build(c)))
         return build
