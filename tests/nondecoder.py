@@ -101,7 +101,7 @@ def step_of(model: rl.Model, what: str, of: str | None, shapes: Mapping[str, Any
     for stream, names in STREAMS:
         name = next((name for name in names if name in shapes), None)
         if stream in positions and name is not None:
-            step = step.reading(stream, *_read(positions[stream], shapes, name))
+            step = step.reading(stream, *_read(model, positions[stream], shapes, name))
     return step
 
 
@@ -112,7 +112,7 @@ def part_of(model: rl.Model, what: str, of: str | None, shapes: Mapping[str, Any
     for stream, names in STREAMS:
         name = next((name for name in names if name in shapes), None)
         if alone and stream in read and name is not None:
-            positions, count = _read(read[stream], shapes, name)
+            positions, count = _read(model, read[stream], shapes, name)
             return model.alone(stream), encode(count, positions)
     if what == "encode" and "source" in read and "decoder_input_ids" not in shapes:
         batch, *rest = shapes.get("input_ids") or next(iter(shapes.values()))
@@ -120,9 +120,11 @@ def part_of(model: rl.Model, what: str, of: str | None, shapes: Mapping[str, Any
     return model, step_of(model, what, of, shapes)
 
 
-def _read(positions: int | None, shapes: Mapping[str, Any], name: str) -> tuple[int, int]:
-    """Positions of each input of a tower, and the number of inputs."""
+def _read(model: rl.Model, positions: int | None, shapes: Mapping[str, Any], name: str) -> tuple[int, int]:
+    """Positions of each input of a tower, and the number of inputs: of tiles, those that the image fills."""
     shape = shapes[name]
+    if positions is not None and model.images is not None and "image_sizes" in shapes and len(shape) == 5:
+        return positions, shape[0] * model.images.patches(shape[-1], shape[-2])[1]
     if positions is not None:
         return positions, shape[0] * (shape[1] if name == "pixel_values" and len(shape) == 5 else 1)
     grids = shapes.get("image_grid_thw") or shapes.get("grid_thw")

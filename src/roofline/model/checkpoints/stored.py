@@ -458,6 +458,6 @@ def vectors_expected(model: Model) -> int:
 
 
 def _difference(stored: int, model: Model) -> Iterator[str]:
-    promised = model.weight_bytes()
+    promised = model.language().weight_bytes()
     if promised != stored:
         yield f"headers: weights take {stored} bytes in the files, by the config's formats {promised}; the files count"

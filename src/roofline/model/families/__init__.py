@@ -68,8 +68,9 @@ def build(raw: JsonObject, name: str = "", inputs: Inputs | None = None, *, text
     """Build the model that a config.json describes.
 
     A multimodal config gives its language model with the towers beside it whose sections it has, as a checkpoint whose
-    config leaves a section out holds none of its weights; `not_counted` names parts that are not counted. Missing keys have the defaults of the transformers class for the type, which a note lists. `inputs`: sizes
-    of an image, a video or sound that replace those of the config. `text_only`: the language model alone. Raises
+    config leaves a section out holds none of its weights; `not_counted` names parts that are not counted. Missing keys
+    have the defaults of the transformers class for the type, which a note lists. `inputs`: sizes of an image, a video
+    or sound that replace those of the config. `text_only`: the language model alone. Raises
     InputError for an unknown model_type, for invalid values, and where only the type is given.
     """
     if not isinstance(raw, Mapping):
