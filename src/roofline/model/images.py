@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil, floor, prod, sqrt
-from typing import Annotated, ClassVar, Protocol
+from typing import TYPE_CHECKING, Annotated, ClassVar, Protocol
 
 from roofline.declared.checks import integer
 from roofline.declared.errors import InputError
@@ -19,6 +19,12 @@ from roofline.declared.question import group
 from roofline.declared.result import Figured, Units
 from roofline.declared.spelling import pixels_named
 from roofline.declared.trees import JsonObject
+
+if TYPE_CHECKING:
+    from roofline.model.model import Model
+
+IMAGES = "images"
+"""The stream of images and videos."""
 
 LARGEST_SIDE = 2**16
 """Most pixels of a side."""
@@ -54,8 +60,8 @@ class FixedImage:
 class MergedPatches:
     """Sides are rounded to multiples of `side` pixels, and each square of that side is a token; plus two markers.
 
-    A square has `merged` patches on each side. If the area is above `most` or below `least` pixels, both sides are scaled by the square root of the ratio and
-    rounded down or up, respectively.
+    A square has `merged` patches on each side. If the area is above `most` or below `least` pixels, both sides are
+    scaled by the square root of the ratio and rounded down or up, respectively.
     """
 
     side: int
@@ -264,7 +270,7 @@ class Images:
         *,
         images: Annotated[
             Whole | None,
-            "Images in every request, whose tokens come on top of its prompt. Encoding them is not counted.",
+            "Images in every request, whose tokens come on top of its prompt; the vision tower encodes them first.",
         ] = None,
         image_size: Annotated[ImageSize | None, "Width and height of each, such as `1024x768`."] = None,
     ) -> Images:
@@ -278,14 +284,19 @@ class Images:
 
 @dataclass(frozen=True)
 class ImageTokens(Figured):
-    """Images of a request and the tokens of each, which are part of its prompt. Encoding the images is not counted."""
+    """Images of a request and the tokens of each, which are part of its prompt.
 
-    FIGURES: ClassVar[Units] = dict.fromkeys(("number", "width", "height", "each", "tokens"), "")
+    A vision tower encodes each as `inputs` inputs of `positions` patches; without a tower that is counted, both are 0.
+    """
+
+    FIGURES: ClassVar[Units] = dict.fromkeys(("number", "width", "height", "each", "tokens", "positions", "inputs"), "")
 
     number: int
     width: int
     height: int
     each: int
+    positions: int = 0
+    inputs: int = 0
 
     @property
     def tokens(self) -> int:
@@ -296,12 +307,15 @@ class ImageTokens(Figured):
     def text(self) -> str:
         """Description in words."""
         images = f"{self.number} image{'s' if self.number > 1 else ''} of {self.width}x{self.height}"
-        return f"{images}, {self.each} tokens each; encoding them is not counted"
+        encoded = f"{self.inputs * self.positions} patches" if self.inputs else "encoding them is not counted"
+        return f"{images}, {self.each} tokens each; {encoded}"
 
 
-def image_tokens(rule: ImageRule | None, name: str, images: Images) -> ImageTokens:
-    """Tokens of images under a model's rule; `name` names the model in errors. Raises InputError if there is none."""
+def image_tokens(model: Model, images: Images) -> ImageTokens:
+    """Tokens of images under a model's rule, and what its tower reads. Raises InputError if there is no rule."""
+    rule, size = model.images, (images.width, images.height)
     if rule is None:
-        raise InputError("images", name, f"a model whose rule is known: {STATED}")
-    each = rule.tokens(images.width, images.height)
-    return ImageTokens(images.number, images.width, images.height, each)
+        raise InputError("images", model.name, f"a model whose rule is known: {STATED}")
+    sees = any(tower.stream == IMAGES for tower in model.towers)
+    positions, inputs = rule.patches(*size) if sees else (0, 0)
+    return ImageTokens(images.number, *size, rule.tokens(*size), positions, inputs)

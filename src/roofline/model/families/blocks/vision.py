@@ -14,11 +14,10 @@ from roofline.model.families.blocks.layers import layer
 from roofline.model.families.blocks.norms import MakeHeadNorm, MakeNorm, layer_norm
 from roofline.model.families.blocks.sizes import HEADS, Dims
 from roofline.model.families.registry import towers, whole
+from roofline.model.images import IMAGES
 from roofline.model.model import Block, Model, Tower
 from roofline.model.modules import Activation, Learned, Linear, Module, Modules
 
-IMAGES = "images"
-"""The stream of images and videos."""
 SOUND = "sound"
 """The stream of recordings."""
 
