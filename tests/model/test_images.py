@@ -55,7 +55,7 @@ def test_by_hand(name: str, width: int, height: int, tokens: int) -> None:
 ])  # fmt: skip
 def test_models_of_the_catalog(model: str, width: int, height: int, tokens: int) -> None:
     built = rl.load(model)
-    assert image_tokens(built, Images(3, width, height)).tokens == 3 * tokens
+    assert image_tokens(built.images, built.name, Images(3, width, height)).tokens == 3 * tokens
 
 
 @given(width=st.integers(1, 4000), height=st.integers(1, 4000))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil, floor, prod, sqrt
-from typing import TYPE_CHECKING, Annotated, ClassVar, Protocol
+from typing import Annotated, ClassVar, Protocol
 
 from roofline.declared.checks import integer
 from roofline.declared.errors import InputError
@@ -19,9 +19,6 @@ from roofline.declared.question import group
 from roofline.declared.result import Figured, Units
 from roofline.declared.spelling import pixels_named
 from roofline.declared.trees import JsonObject
-
-if TYPE_CHECKING:
-    from roofline.model.model import Model
 
 IMAGES = "images"
 """The stream of images and videos."""
@@ -311,11 +308,13 @@ class ImageTokens(Figured):
         return f"{images}, {self.each} tokens each; {encoded}"
 
 
-def image_tokens(model: Model, images: Images) -> ImageTokens:
-    """Tokens of images under a model's rule, and what its tower reads. Raises InputError if there is no rule."""
-    rule, size = model.images, (images.width, images.height)
+def image_tokens(rule: ImageRule | None, name: str, images: Images, sees: bool = False) -> ImageTokens:
+    """Tokens of images under a model's rule, and what its tower reads, if it `sees`; `name` names it in errors.
+
+    Raises InputError if there is no rule.
+    """
+    size = images.width, images.height
     if rule is None:
-        raise InputError("images", model.name, f"a model whose rule is known: {STATED}")
-    sees = any(tower.stream == IMAGES for tower in model.towers)
+        raise InputError("images", name, f"a model whose rule is known: {STATED}")
     positions, inputs = rule.patches(*size) if sees else (0, 0)
     return ImageTokens(images.number, *size, rule.tokens(*size), positions, inputs)

@@ -191,6 +191,10 @@ class Model:
                 idle += n * (module.experts - chosen(module)) * module.each
         return self.parameters - idle
 
+    def reads(self, stream: str) -> bool:
+        """Whether a tower reads this stream."""
+        return any(tower.stream == stream for tower in self.towers)
+
     def language(self) -> Model:
         """The model without its towers of images and sound, which is all that text meets."""
         read = tuple(tower for tower in self.towers if tower.stream == SOURCE)

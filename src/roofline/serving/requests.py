@@ -126,7 +126,7 @@ def requests_of(
     model: Model, load: Load, speculation: Speculation | None = None, images: Images | None = None
 ) -> ServedLoad:
     """The requests of a load for a model. Raises InputError for images that the model does not take."""
-    tokens = None if images is None else image_tokens(model, images)
+    tokens = None if images is None else image_tokens(model.images, model.name, images, model.reads(IMAGES))
     return ServedLoad(load, speculation, tokens, None if model.context is None else model.context + 1)
 
 

@@ -18,6 +18,7 @@ from roofline.model.families.blocks.vision import (
     SOUND,
     TowerStage,
     TowerStages,
+    listed_sizes,
     position_rows,
     projection,
     section_of,
@@ -323,8 +324,8 @@ def fun_asr_nano(outer: Config, text: Model) -> Iterator[Tower]:
 @sees(alone=("muse_spark_audio",))
 def muse_audio(c: Config) -> TowerStages:
     """Muse Spark's audio encoder (model card meta-models/Muse-Spark-Open-816B-A42B): convolutions over the samples."""
-    widths = _sizes(c, "hidden_sizes", [256, 512, 1024, 2048])
-    depths, steps = _sizes(c, "depths", [2, 2, 2, 2]), _sizes(c, "patch_sizes", [16, 6, 5, 4])
+    widths = listed_sizes(c, "hidden_sizes", [256, 512, 1024, 2048])
+    depths, steps = listed_sizes(c, "depths", [2, 2, 2, 2]), listed_sizes(c, "patch_sizes", [16, 6, 5, 4])
     taps, ratio, act = c.size("conv_kernel_size", 7), c.number("mlp_ratio", 4), activation(c, default="gelu")
     count, inputs, blocks = c.inputs.samples or 480_000, 1, []
     for i, (width, depth, step) in enumerate(zip(widths, depths, steps, strict=True)):
@@ -344,14 +345,6 @@ def muse_audio(c: Config) -> TowerStages:
         rms("projector_norm", out),
     )
     yield TowerStage("audio", inputs, (*blocks, Block("projector", last)), count)
-
-
-def _sizes(c: Config, key: str, default: list[int]) -> list[int]:
-    """A list of sizes."""
-    value = c.value(key, default)[1]
-    if not isinstance(value, list) or not all(type(v) is int and 0 < v < 2**24 for v in value):
-        raise c.error(key, "a list of sizes")
-    return value  # type: ignore[return-value]
 
 
 @towers("muse_spark")

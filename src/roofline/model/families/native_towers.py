@@ -38,10 +38,11 @@ def _norm(width: int) -> Block:
     return Block("norm", (layer_norm("final_norm", width),))
 
 
-def _merged(name: str, sizes: tuple[int, ...], four: int, **how: object) -> TowerStage:
+def _merged(sizes: tuple[int, ...], four: int, act: str = "gelu", bias: bool = True) -> TowerStage:
     """A projector of `four` neighbours, with LayerNorm before they are joined."""
     norm = layer_norm("projector_norm", sizes[0] // four)
-    return TowerStage("projector", sizes[0], (projection(name, sizes, norm=norm, split=four, **how),))  # type: ignore[arg-type]
+    block = projection("projector", sizes, act=act, bias=bias, norm=norm, split=four)
+    return TowerStage("projector", sizes[0], (block,))
 
 
 # -- SigLIP's layers at the resolution of the image ----------------------------------------------------------------
@@ -59,7 +60,7 @@ def cosmos3_edge_towers(outer: Config, text: Model) -> Iterator[Tower]:
     c = section_of(outer, "vision_config")
     four = c.size("spatial_merge_size", 2) ** 2
     sizes = (c.size("hidden_size") * four, outer.size("projector_hidden_size", 11520), text.hidden)
-    yield from streamed((*cosmos3_edge_vision(c), _merged("projector", sizes, four)), IMAGES)
+    yield from streamed((*cosmos3_edge_vision(c), _merged(sizes, four)), IMAGES)
 
 
 @sees(alone=("paddleocr_vl_vision",))
@@ -78,7 +79,7 @@ def paddleocr_vl_towers(outer: Config, text: Model) -> Iterator[Tower]:
     c = section_of(outer, "vision_config")
     four = c.size("spatial_merge_size", 2) ** 2
     wide = c.size("hidden_size") * four
-    yield from streamed((*paddleocr_vl_vision(c), _merged("projector", (wide, wide, text.hidden), four)), IMAGES)
+    yield from streamed((*paddleocr_vl_vision(c), _merged((wide, wide, text.hidden), four)), IMAGES)
 
 
 @sees(alone=("video_llama_3_vision",))
@@ -340,7 +341,7 @@ def lfm3_vl(outer: Config, text: Model) -> Iterator[Tower]:
     c = section_of(outer, "vision_config")
     four, act = c.size("spatial_merge_size", 2) ** 2, activation(outer, "projector_hidden_act", "gelu")
     sizes = (c.size("hidden_size") * four, outer.size("projector_hidden_size", 4096), text.hidden)
-    merger = _merged("projector", sizes, four, act=act, bias=outer.flag("projector_bias", True))
+    merger = _merged(sizes, four, act=act, bias=outer.flag("projector_bias", True))
     yield from streamed((*lfm3_vision(c), merger), IMAGES)
 
 

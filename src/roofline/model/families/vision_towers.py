@@ -18,6 +18,7 @@ from roofline.model.families.blocks.vision import (
     projection,
     section_of,
     sees,
+    sides,
     streamed,
     vit,
 )
@@ -152,7 +153,7 @@ def kimi_k25_vision(c: Config) -> TowerStages:
 def kimi_k25(outer: Config, text: Model) -> Iterator[Tower]:
     """Kimi-K2.5 (Moonshot AI, 2026): MoonViT and a projector of four neighbours."""
     c = section_of(outer, "vision_config")
-    down, across = c.value("merge_kernel_size", [2, 2])[1]  # type: ignore[misc]
+    down, across = sides(c, "merge_kernel_size", 2)
     vision, four = next(kimi_k25_vision(c)), down * across
     width = vision.width
     norm = layer_norm("merger_norm", outer.size("projection_hidden_size", width))

@@ -139,14 +139,22 @@ def channel_scale(name: str, width: int) -> Learned:
 
 
 # -- patches and what comes after the layers -----------------------------------------------------------------------
+def listed_sizes(c: Config, key: str, default: Sequence[int] = ()) -> list[int]:
+    """A list of sizes."""
+    value = c.value(key, list(default))[1]
+    numbers = [v for v in value if type(v) is int and 0 < v < 2**24] if isinstance(value, (list, tuple)) else []
+    if not isinstance(value, (list, tuple)) or len(numbers) != len(value):
+        raise c.error(key, "a list of sizes")
+    return numbers
+
+
 def sides(c: Config, key: str, default: int | None = None) -> tuple[int, int]:
     """Height and width under a key that holds one number for both, or two."""
-    value = c.get(key)
-    if isinstance(value, (list, tuple)):
-        c.mark_read(key)
-        if not all(type(v) is int and 0 < v < 2**16 for v in value) or len(value) not in (1, 2):
+    if isinstance(c.get(key), (list, tuple)):
+        several = listed_sizes(c, key)
+        if len(several) not in (1, 2):
             raise c.error(key, "a number of pixels, or two")
-        return value[0], value[-1]  # type: ignore[return-value]
+        return several[0], several[-1]
     number = c.size(key) if default is None else c.size(key, default)
     return number, number
 
