@@ -14,7 +14,6 @@ from roofline.model.families.blocks.layers import layer
 from roofline.model.families.blocks.norms import layer_norm, rms
 from roofline.model.families.blocks.sizes import HEADS, Dims
 from roofline.model.families.blocks.vision import (
-    IMAGES,
     SOUND,
     TowerStage,
     TowerStages,
@@ -29,8 +28,9 @@ from roofline.model.families.native_towers import muse_projector, muse_vision
 from roofline.model.families.registry import towers
 from roofline.model.families.speech import attention_of_whisper
 from roofline.model.families.vision_towers import qwen2_5_vl, qwen3_vl
+from roofline.model.images import IMAGES
 from roofline.model.model import Block, Model, Tower
-from roofline.model.modules import Activation, Add, Convolution, Learned, Linear, Modules
+from roofline.model.modules import Activation, Add, Convolution, Learned, Linear, Module, Modules
 
 ACT = "activation_function|hidden_act"
 
@@ -58,7 +58,8 @@ def ear(c: Config, seconds: int = 3000) -> Ear:
         c.size(f"encoder_attention_heads|{HEADS}"),
         c.size("encoder_layers|num_hidden_layers", most=MOST_LAYERS),
     )
-    d = Dims(layers, width, heads, heads, c.size("head_dim", None) or width // heads)
+    own: int | None = c.size("head_dim", None)
+    d = Dims(layers, width, heads, heads, own or width // heads)
     inner, act = c.size("encoder_ffn_dim|intermediate_size"), activation(c, ACT, "gelu")
     source = c.size("max_source_positions", None)
     spectra = c.inputs.spectra or (seconds if source is None else 2 * source)
@@ -111,7 +112,8 @@ def _heard(part: TowerStage, block: Block, positions: int) -> Iterator[Tower]:
 def qwen2_audio(outer: Config, text: Model) -> Iterator[Tower]:
     """Qwen2-Audio (arXiv:2407.10759): one product; Audio Flamingo 3 (arXiv:2507.08128): two."""
     (part,) = pooled_whisper(section_of(outer, "audio_config"))
-    sizes, bias = (part.width, text.hidden), True
+    sizes: tuple[int, ...] = (part.width, text.hidden)
+    bias = True
     if outer.raw.get("model_type") != "qwen2_audio":
         sizes, bias = (*sizes, text.hidden), outer.flag("projector_bias", True)
     block = projection("projector", sizes, act=activation(outer, "projector_hidden_act", "gelu"), bias=bias)
@@ -219,7 +221,8 @@ def _thinker(outer: Config) -> Config:
 def convolved(c: Config, e: Ear) -> tuple[Block, int, int]:
     """Qwen3-Omni's front: three convolutions that halve pieces of a second, and the positions of a piece and of all."""
     columns, rows, channels = 2 * c.size("n_window", 50), e.mels, c.size("downsample_hidden_size", 480)
-    runs, inputs, modules = ceil_div(e.spectra, columns), 1, []
+    runs, inputs = ceil_div(e.spectra, columns), 1
+    modules: list[Module] = []
     for i in range(3):
         rows, columns = ceil_div(rows, 2), ceil_div(columns, 2)
         conv = Convolution(name=f"conv{i + 1}", inputs=inputs, outputs=channels, kernel=9, stride=4, bias=True)

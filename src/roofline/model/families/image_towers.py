@@ -11,7 +11,6 @@ from roofline.model.families.blocks.encoders import at, pooled
 from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.norms import across_heads, layer_norm, layer_norm_per_head, rms
 from roofline.model.families.blocks.vision import (
-    IMAGES,
     TowerStage,
     TowerStages,
     Vit,
@@ -26,6 +25,7 @@ from roofline.model.families.blocks.vision import (
     vit,
 )
 from roofline.model.families.registry import towers, whole
+from roofline.model.images import IMAGES
 from roofline.model.model import Block, Model, Tower
 from roofline.model.modules import Attention, Learned, Linear, Modules, Norm
 

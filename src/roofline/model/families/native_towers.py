@@ -14,7 +14,6 @@ from roofline.model.families.blocks.layers import layer
 from roofline.model.families.blocks.norms import layer_norm, per_head, plain_per_head, plain_rms, rms
 from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.blocks.vision import (
-    IMAGES,
     TowerStage,
     TowerStages,
     Vit,
@@ -30,6 +29,7 @@ from roofline.model.families.blocks.vision import (
 )
 from roofline.model.families.registry import towers
 from roofline.model.families.vision_towers import glm_tower, glm_vit, qwen2_5_vl
+from roofline.model.images import IMAGES
 from roofline.model.model import Block, Model, Tower
 from roofline.model.modules import Activation, Convolution, Gate, Learned, Linear, Modules
 

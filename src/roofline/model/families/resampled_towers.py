@@ -15,7 +15,6 @@ from roofline.model.families.blocks.layers import layer
 from roofline.model.families.blocks.norms import layer_norm, rms
 from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.blocks.vision import (
-    IMAGES,
     TowerStage,
     TowerStages,
     Vit,
@@ -32,6 +31,7 @@ from roofline.model.families.blocks.vision import (
 )
 from roofline.model.families.image_towers import backbone, clip_vision, siglip_vision, square_vision
 from roofline.model.families.registry import towers, whole
+from roofline.model.images import IMAGES
 from roofline.model.model import Block, Model, Tower
 from roofline.model.modules import (
     Activation,
@@ -299,7 +299,10 @@ def mllama_vision(c: Config) -> TowerStages:
     gated = Block("gated", (*v.layer().modules, unapplied("layer_gates", 1, 2)))
     blocks = (Block("patches", front), *v.blocks, Block("norm", (layer_norm("final_norm", width),)))
     c.value("intermediate_layers_indices", None)
-    yield TowerStage("vision", width, (*blocks, *[gated] * c.size("num_global_layers", 8)), padded)
+    # The mask of tiles that are empty is a product of a column and a row.
+    mask = at(padded, (Linear(name="mask", inputs=1, outputs=padded, tied=True),))
+    every = (*blocks, *[gated] * c.size("num_global_layers", 8), Block("mask", mask))
+    yield TowerStage("vision", width, every, padded)
 
 
 @towers("mllama")

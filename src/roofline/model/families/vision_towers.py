@@ -9,7 +9,6 @@ from roofline.model.config import Config
 from roofline.model.families.blocks.feed_forward import activation
 from roofline.model.families.blocks.norms import layer_norm, per_head, rms
 from roofline.model.families.blocks.vision import (
-    IMAGES,
     TowerStage,
     TowerStages,
     Vit,
@@ -23,6 +22,7 @@ from roofline.model.families.blocks.vision import (
     vit,
 )
 from roofline.model.families.registry import towers
+from roofline.model.images import IMAGES
 from roofline.model.model import Block, Model, Tower
 from roofline.model.modules import Activation, Convolution, Linear, Norm
 

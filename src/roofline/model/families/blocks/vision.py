@@ -170,7 +170,8 @@ def patches(
 ) -> Block:
     """The block that makes positions of patches, over `frames` frames each; `after`: what follows the product."""
     p, q = sides(c, "patch_size")
-    inputs = (channels or c.size("num_channels|in_channels|in_chans", 3)) * frames
+    colours = c.size("num_channels|in_channels|in_chans", 3) if channels is None else channels
+    inputs = colours * frames
     return Block("patches", (patch_embedding("patch_embedding", inputs, p * q, width, bias=bias), *after))
 
 
