@@ -14,6 +14,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     audio_towers,
     captions,
     classic,
+    conformer_towers,
     convolved,
     cycles,
     deepseek,

@@ -24,7 +24,7 @@ from roofline.model.families.blocks.vision import (
     sees,
     streamed,
 )
-from roofline.model.families.native_towers import muse_projector, muse_vision
+from roofline.model.families.native_towers import dots_vision, muse_projector, muse_vision
 from roofline.model.families.registry import towers
 from roofline.model.families.speech import attention_of_whisper
 from roofline.model.families.vision_towers import qwen2_5_vl, qwen3_vl
@@ -356,3 +356,39 @@ def muse_spark_towers(outer: Config, text: Model) -> Iterator[Tower]:
     seen = (*muse_vision(section_of(outer, "vision_config")), muse_projector(outer, text))
     yield from streamed(seen, IMAGES)
     yield from streamed(muse_audio(section_of(outer, "audio_config")), SOUND)
+
+
+# -- dots.note -----------------------------------------------------------------------------------------------------
+def dots_audio(c: Config) -> TowerStages:
+    """dots.note's audio encoder (rednote, 2026): three convolutions, rotary gated layers, keys without bias."""
+    width, heads, layers = c.size("hidden_size"), c.size("num_attention_heads"), c.size("num_hidden_layers")
+    d, inner, act = Dims(layers, width, heads, heads, width // heads), c.size("intermediate_size"), activation(c)
+    columns, rows, channels = (
+        c.inputs.spectra or 3000,
+        c.size("feature_size", 128),
+        c.size("downsample_hidden_size", 480),
+    )
+    front, inputs = list[Module](), 1
+    for i in range(3):
+        rows, columns = ceil_div(rows, 2), ceil_div(columns, 2)
+        conv = Convolution(name=f"conv{i + 1}", inputs=inputs, outputs=channels, kernel=9, stride=4, bias=True)
+        front += at(
+            rows * columns, (conv, Activation(name=f"act{i + 1}", width=channels, function="gelu", gated=False))
+        )
+        inputs = channels
+    front.append(Linear(name="conv_out", inputs=channels * rows, outputs=width, part="other"))
+    mixer = attention_of_whisper(d, causal=False, rotary=d.head_dim // 2)
+    block = layer("dense", width, mixer, mlp(width, inner, act, bias=True))
+    last = Block("norm", (rms("final_norm", width),))
+    yield TowerStage("audio", width, (Block("front", tuple(front)), *[block] * layers, last), columns)
+    wide, out = c.size("adapter_input_size", width), c.size("adapter_out_dim", 5120)
+    yield TowerStage(
+        "projector", out, (projection("adapter", (wide, out, out), norm=layer_norm("adapter_norm", wide)),)
+    )
+
+
+@towers("dots3_note")
+def dots3_note_towers(outer: Config, text: Model) -> Iterator[Tower]:
+    """dots.note (rednote, 2026): images, videos and sound."""
+    yield from streamed(dots_vision(section_of(outer, "vision_config"), text), IMAGES)
+    yield from streamed(dots_audio(section_of(outer, "audio_config")), SOUND)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from roofline.declared.maths import ceil_div
@@ -345,10 +345,8 @@ def lfm3_vl(outer: Config, text: Model) -> Iterator[Tower]:
     yield from streamed((*lfm3_vision(c), merger), IMAGES)
 
 
-@towers("dots3_note")
-def dots3_note_towers(outer: Config, text: Model) -> Iterator[Tower]:
+def dots_vision(c: Config, text: Model) -> TowerStages:
     """dots.note (rednote, 2026): RMSNorm, gated layers, experts in the later ones."""
-    c = section_of(outer, "vision_config")
     v = replace(vit(c, default_act="silu"), norm=rms, gated=True, rotary=True, qk_norm=per_head)
     bias = c.flag("attention_bias")
     v = replace(v, bias=bias, out_bias=bias, mlp_bias=c.flag("mlp_bias"))
@@ -364,18 +362,19 @@ def dots3_note_towers(outer: Config, text: Model) -> Iterator[Tower]:
     merger = projection("merger", (four * wide, four * wide, out), norm=layer_norm("merger_norm", wide), split=four)
     front = patches(c, v.width, after=(rms("embedding_norm", v.width),))
     last = Block("norm", (rms("final_norm", v.width),))
-    yield from streamed((
-        TowerStage("vision", v.width, (front, *blocks, last)), TowerStage("projector", out, (merger,)),
-    ), IMAGES)  # fmt: skip
+    yield TowerStage("vision", v.width, (front, *blocks, last))
+    yield TowerStage("projector", out, (merger,))
 
 
 def _dots_experts(c: Config, v: Vit) -> list[Modules]:
     """Experts of every layer, as `per_layer_config` changes them."""
-    own = c.get("per_layer_config")
-    sections = own if isinstance(own, list) and len(own) == v.layers else [{}] * v.layers
+    own = c.value("per_layer_config", None)[1]
+    numbered = {str(i): x for i, x in enumerate(own)} if isinstance(own, list) else own
+    by_layer = numbered if isinstance(numbered, Mapping) else {}
+    sections = [by_layer.get(str(i)) for i in range(v.layers)]
     every: list[Modules] = []
     for one in sections:
-        x = c.with_values(**one) if isinstance(one, dict) else c
+        x = c.with_values(**one) if isinstance(one, Mapping) else c
         count, inner = x.size("num_local_experts", 4), x.size("moe_intermediate_size", 2112)
         every.append(moe(c, v.width, count, x.size("num_experts_per_tok", 1), inner))
     return every

@@ -47,23 +47,26 @@ from roofline.model.modules import (
 
 
 def latents(
-    name: str, d: Dims, queries: int, keys: int, *, source: int | None = None, bias: bool = False
+    name: str, d: Dims, queries: int, keys: int, *, source: int | None = None, bias: bool = False, runs: int = 1,
+    same: bool = False,
 ) -> Modules:  # fmt: skip
-    """Attention of `queries` learned positions to `keys` others, `source` wide."""
+    """Attention of `queries` learned positions to `keys` others, `source` wide, in each of `runs` pieces.
+
+    `same`: the queries are still the same for all pieces.
+    """
     wide, kv = d.heads * d.head_dim, 2 * d.kv_heads * d.head_dim
-    return (
-        *at(queries, (Linear(name=f"{name}_q_proj", inputs=d.width, outputs=wide, bias=bias, part="attention"),)),
-        *at(keys, (Linear(name=f"{name}_kv_proj", inputs=source or d.width, outputs=kv, bias=bias, part="attention"),)),
-        *at(queries, (
-            Attention(
-                name=f"{name}_attention", heads=d.heads, kv_heads=d.kv_heads, head_dim=d.head_dim,
-                v_head_dim=d.head_dim, keys=keys, causal=False,
-            ),
-            Linear(
-                name=f"{name}_o_proj", inputs=wide, outputs=d.width, bias=bias, part="attention",
-            ),
-        )),
+    q = Linear(name=f"{name}_q_proj", inputs=d.width, outputs=wide, bias=bias, part="attention")
+    keys_values = Linear(name=f"{name}_kv_proj", inputs=source or d.width, outputs=kv, bias=bias, part="attention")
+    attends = Attention(
+        name=f"{name}_attention", heads=d.heads, kv_heads=d.kv_heads, head_dim=d.head_dim, v_head_dim=d.head_dim,
+        keys=keys, causal=False,
     )  # fmt: skip
+    out = Linear(name=f"{name}_o_proj", inputs=wide, outputs=d.width, bias=bias, part="attention")
+    return (
+        *at(queries, (q,), 1 if same else runs),
+        *at(keys, (keys_values,), runs),
+        *at(queries, (attends, out), runs),
+    )
 
 
 def unapplied(name: str, width: int, rows: int = 1) -> Learned:
@@ -136,10 +139,13 @@ def eva(c: Config) -> TowerStage:
     return square_vision(c, v, token=True, last=(layer_norm("final_norm", v.width),))
 
 
-def qformer(q: Config, queries: int, keys: int, *, text: bool, tables: bool) -> tuple[Block, ...]:
+def qformer(
+    q: Config, queries: int, keys: int, *, text: bool = False, tables: bool = False, runs: int = 1
+) -> tuple[Block, ...]:
     """Q-Former (arXiv:2301.12597): queries attend to one another, and in every second layer to the image.
 
-    `text`: it has weights for text beside the queries as well; `tables`: and embeddings of it. Only the queries run.
+    `text`: it has weights for text beside the queries as well; `tables`: and embeddings of it. Only the queries run, in
+    each of `runs` pieces of the input.
     """
     width, heads, layers = q.size("hidden_size"), q.size("num_attention_heads"), q.size("num_hidden_layers")
     d, act, inner = (
@@ -151,7 +157,7 @@ def qformer(q: Config, queries: int, keys: int, *, text: bool, tables: bool) -> 
     ffn = (*mlp(width, inner, act, gated=False, bias=True), layer_norm("ffn_norm", width))
     idle = tuple(replace(m, name=f"text_{m.name}", idle=True) for m in ffn) if text else ()
 
-    def block(cross: bool) -> Block:
+    def block(cross: bool, first: bool) -> Block:
         own = (
             *attention(d, rotary=0, bias=True, causal=False),
             Add(name="attn_residual", width=width),
@@ -160,16 +166,22 @@ def qformer(q: Config, queries: int, keys: int, *, text: bool, tables: bool) -> 
         seen: Modules = ()
         if cross:
             seen = (
-                *latents("cross", d, queries, keys, source=source, bias=True),
-                *at(queries, (Add(name="cross_residual", width=width), layer_norm("cross_norm", width))),
+                *latents("cross", d, queries, keys, source=source, bias=True, runs=runs, same=first),
+                *at(queries, (Add(name="cross_residual", width=width), layer_norm("cross_norm", width)), runs),
             )
-        return Block("cross" if cross else "dense", (*at(queries, own), *seen, *idle, *at(queries, ffn)))
+        return Block(
+            "cross" if cross else "dense",
+            (*at(queries, own, 1 if first else runs), *seen, *idle, *at(queries, ffn, runs)),
+        )
 
-    front: tuple[Module, ...] = (unapplied("queries", width, queries), *at(queries, (layer_norm("query_norm", width),)))
+    front: tuple[Module, ...] = (
+        unapplied("queries", width, queries),
+        *at(queries, (layer_norm("query_norm", width),), runs),
+    )
     if tables:
         rows = q.size("vocab_size") + q.size("max_position_embeddings", 512)
         front = (*front, unapplied("text_embeddings", width, rows))
-    return (Block("queries", front), *(block(i % every == 0) for i in range(layers)))
+    return (Block("queries", front), *(block(i % every == 0, i == 0) for i in range(layers)))
 
 
 @towers("blip-2", "instructblip", "instructblipvideo")
