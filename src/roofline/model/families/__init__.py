@@ -27,6 +27,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     glm5_next,
     gpt,
     hybrid,
+    idefics,
     image_towers,
     latent,
     llama,

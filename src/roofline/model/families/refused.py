@@ -48,22 +48,22 @@ _KINDS = {
         dots3_note_vision_encoder dpt edgetam edgetam_mask_decoder edgetam_prompt_encoder edgetam_video
         edgetam_video_mask_decoder edgetam_video_prompt_encoder edgetam_vision_model efficientloftr efficientnet
         emu3_vqgan eomt eomt_dinov3 ernie4_5_vl_moe_vision flava_image_codebook flava_image_model
-        florence_vision focalnet gemma3n_vision gemma4_unified_vision gemma4_vision glm_image_vision
-        glm_image_vqmodel glpn got_ocr2_vision grounding-dino groupvit_vision_model hgnet_v2 hiera
-        idefics_vision ijepa inkling_vision instructblip_vision_model instructblipvideo_vision_model
-        janus_vision_model janus_vqgan levit lightglue lw_detr lw_detr_vit mask2former maskformer
-        maskformer-swin metaclip_2_vision_model mgp-str mlcd mlcd_vision_model mm-grounding-dino mobilenet_v1
-        mobilenet_v2 mobilevit mobilevitv2 molmo2_vision omdet-turbo oneformer owlv2 owlv2_vision_model owlvit
-        owlvit_vision_model pe_audio_video_encoder pe_video_encoder phi4_multimodal_vision pixio poolformer
-        pp_chart2table_vision pp_doclayout_v2 pp_doclayout_v3 pp_doclayout_v4 pp_formulanet_vision pp_lcnet
-        pp_lcnet_v3 pp_lcnet_v4 pp_ocrv5_mobile_det pp_ocrv5_mobile_rec pp_ocrv5_server_det pp_ocrv5_server_rec
-        pp_ocrv6_medium_det pp_ocrv6_small_det pp_ocrv6_small_rec pp_ocrv6_tiny_rec prompt_depth_anything pvt
-        pvt_v2 radio regnet resnet rf_detr rf_detr_dinov2 rt_detr rt_detr_resnet rt_detr_v2 sam sam2
-        sam2_hiera_det_model sam2_mask_decoder sam2_prompt_encoder sam2_video sam2_video_mask_decoder
-        sam2_video_prompt_encoder sam2_vision_model sam3 sam3_detr_decoder sam3_detr_encoder
-        sam3_geometry_encoder sam3_lite_text sam3_lite_text_detr_decoder sam3_lite_text_detr_encoder
-        sam3_lite_text_geometry_encoder sam3_lite_text_mask_decoder sam3_mask_decoder sam3_tracker
-        sam3_tracker_mask_decoder sam3_tracker_prompt_encoder sam3_tracker_video sam3_tracker_video_mask_decoder
+        florence_vision focalnet gemma3n_vision gemma4_unified_vision glm_image_vision glm_image_vqmodel glpn
+        got_ocr2_vision grounding-dino groupvit_vision_model hgnet_v2 hiera idefics_vision ijepa inkling_vision
+        instructblip_vision_model instructblipvideo_vision_model janus_vision_model janus_vqgan levit lightglue
+        lw_detr lw_detr_vit mask2former maskformer maskformer-swin metaclip_2_vision_model mgp-str mlcd
+        mlcd_vision_model mm-grounding-dino mobilenet_v1 mobilenet_v2 mobilevit mobilevitv2 molmo2_vision
+        omdet-turbo oneformer owlv2 owlv2_vision_model owlvit owlvit_vision_model pe_audio_video_encoder
+        pe_video_encoder phi4_multimodal_vision pixio poolformer pp_chart2table_vision pp_doclayout_v2
+        pp_doclayout_v3 pp_doclayout_v4 pp_formulanet_vision pp_lcnet pp_lcnet_v3 pp_lcnet_v4
+        pp_ocrv5_mobile_det pp_ocrv5_mobile_rec pp_ocrv5_server_det pp_ocrv5_server_rec pp_ocrv6_medium_det
+        pp_ocrv6_small_det pp_ocrv6_small_rec pp_ocrv6_tiny_rec prompt_depth_anything pvt pvt_v2 radio regnet
+        resnet rf_detr rf_detr_dinov2 rt_detr rt_detr_resnet rt_detr_v2 sam sam2 sam2_hiera_det_model
+        sam2_mask_decoder sam2_prompt_encoder sam2_video sam2_video_mask_decoder sam2_video_prompt_encoder
+        sam2_vision_model sam3 sam3_detr_decoder sam3_detr_encoder sam3_geometry_encoder sam3_lite_text
+        sam3_lite_text_detr_decoder sam3_lite_text_detr_encoder sam3_lite_text_geometry_encoder
+        sam3_lite_text_mask_decoder sam3_mask_decoder sam3_tracker sam3_tracker_mask_decoder
+        sam3_tracker_prompt_encoder sam3_tracker_video sam3_tracker_video_mask_decoder
         sam3_tracker_video_prompt_encoder sam3_video sam3_vision_model sam3_vit_model sam_hq sam_hq_mask_decoder
         sam_hq_prompt_encoder sam_hq_vision_model sam_mask_decoder sam_prompt_encoder sam_vision_model sapiens2
         sapiens2_head segformer seggpt siglip2_vision_model siglip_vision_model slanet slanext slanext_vision
@@ -77,17 +77,17 @@ _KINDS = {
         audio-spectrogram-transformer bark clap_audio_model clvp csm dac data2vec-audio dia_encoder
         dots3_note_audio_encoder encodec fastspeech2_conformer fastspeech2_conformer_hifigan
         fastspeech2_conformer_with_hifigan gemma3n_audio gemma4_audio gemma4_unified_audio gradium_phonon_tts
-        granite_speech5_ctc granite_speech5_encoder granite_speech_encoder granite_speech_plus_encoder
-        higgs_audio_v2 higgs_audio_v2_tokenizer hubert inkling_audio lasr_ctc lasr_encoder mimi mimi_decoder
-        mimi_encoder moonshine_streaming_encoder musicgen musicgen_decoder musicgen_melody
-        musicgen_melody_decoder nemotron3_5_asr nemotron3_5_transcribe_asr_audio nemotron3_5_transcribe_audio
-        nemotron3_5_transcribe_word_timestamp nemotron3_diarization nemotron3_diarization_audio
-        nemotron_asr_streaming nemotron_asr_streaming_encoder neucodec parakeet_ctc parakeet_encoder
-        parakeet_rnnt parakeet_tdt pe_audio_encoder phi4_multimodal_audio pocket_tts pocket_tts_audio_tokenizer
-        pocket_tts_audio_tokenizer_decoder pocket_tts_audio_tokenizer_encoder qwen2_5_omni_bigvgan
-        qwen2_5_omni_token2wav sew sew-d speecht5_hifigan unispeech unispeech-sat univnet vibevoice
-        vibevoice_acoustic_tokenizer vibevoice_acoustic_tokenizer_decoder vibevoice_acoustic_tokenizer_encoder
-        vits wav2vec2 wav2vec2-bert wav2vec2-conformer wavlm xcodec xcodec2
+        granite_speech5_ctc granite_speech5_encoder higgs_audio_v2 higgs_audio_v2_tokenizer hubert inkling_audio
+        lasr_ctc lasr_encoder mimi mimi_decoder mimi_encoder moonshine_streaming_encoder musicgen
+        musicgen_decoder musicgen_melody musicgen_melody_decoder nemotron3_5_asr
+        nemotron3_5_transcribe_asr_audio nemotron3_5_transcribe_audio nemotron3_5_transcribe_word_timestamp
+        nemotron3_diarization nemotron3_diarization_audio nemotron_asr_streaming nemotron_asr_streaming_encoder
+        neucodec parakeet_ctc parakeet_encoder parakeet_rnnt parakeet_tdt pe_audio_encoder phi4_multimodal_audio
+        pocket_tts pocket_tts_audio_tokenizer pocket_tts_audio_tokenizer_decoder
+        pocket_tts_audio_tokenizer_encoder qwen2_5_omni_bigvgan qwen2_5_omni_token2wav sew sew-d
+        speecht5_hifigan unispeech unispeech-sat univnet vibevoice vibevoice_acoustic_tokenizer
+        vibevoice_acoustic_tokenizer_decoder vibevoice_acoustic_tokenizer_encoder vits wav2vec2 wav2vec2-bert
+        wav2vec2-conformer wavlm xcodec xcodec2
     """,
     "a diffusion model, which writes by removing noise instead of token after token": """
         diffusion_gemma diffusion_gemma_text glm_image glm_image_text qwen2_5_omni_dit vibevoice_diffusion
@@ -108,7 +108,7 @@ _KINDS = {
         qwen3_omni_moe_talker_code_predictor qwen3_omni_moe_talker_text
     """,
     NOT_COVERED_YET: """
-        gemma4_assistant gemma4_unified_assistant idefics kyutai_speech_to_text qwen4_exp_text reformer
+        gemma4_assistant gemma4_unified_assistant kyutai_speech_to_text qwen4_exp_text reformer
         unlimited_ocr_text
     """,
     "a decoder of bytes in patches, whose number the text decides and no config says": """
