@@ -19,7 +19,6 @@ from roofline.model.images import IMAGES
 from roofline.model.model import Block, Model
 from roofline.model.modules import Activation, Add, Linear, Modules
 
-
 _FROZEN = ("text_layers", "text_module_exceptions", "vision_layers", "vision_module_exceptions")
 
 

@@ -19,6 +19,7 @@ from roofline.model.families.blocks.vision import (
     TowerStages,
     Vit,
     by_itself,
+    chosen_layers,
     patch_grid,
     patches,
     position_rows,
@@ -374,7 +375,7 @@ def granite_docling_vision(c: Config) -> TowerStages:
     """Granite Docling 2 (IBM, 2026): SigLIP, and a coarse and a fine connector, of which an image takes the first."""
     v, out = vit(c, default_act="gelu_pytorch_tanh"), c.size("out_hidden_size", 1024)
     part = square_vision(c, v)
-    factor, deep = c.size("scale_factor", 4), len(c.layer_set("deepstack_visual_indexes", v.layers) or [3, 6, 9])
+    factor, deep = c.size("scale_factor", 4), len(chosen_layers(c, "deepstack_visual_indexes", (3, 6, 9)))
     count = part.positions or 1
     yield part
     coarse = _connector(v.width, out, factor, count, deep)
@@ -449,7 +450,7 @@ def sam_vision(c: Config, *, own: bool = False) -> TowerStage:
         c.flag("qkv_bias", True),
         c.flag("use_rel_pos", True),
     )
-    seeing_all, act = c.layer_set("global_attn_indexes", layers) or [], activation(c, default="gelu")
+    seeing_all, act = chosen_layers(c, "global_attn_indexes", ()), activation(c, default="gelu")
 
     def block(full: bool) -> Block:
         (a, b), runs = (

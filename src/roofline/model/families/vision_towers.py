@@ -12,6 +12,7 @@ from roofline.model.families.blocks.vision import (
     TowerStage,
     TowerStages,
     Vit,
+    chosen_layers,
     patches,
     position_rows,
     projection,
@@ -58,8 +59,7 @@ def qwen2_5_vl(c: Config) -> TowerStages:
     v = replace(vit(c, default_act="silu"), norm=rms, gated=True, rotary=True)
     v = replace(v, kv_heads=c.size("num_key_value_heads", v.heads))
     four, patch = c.size("spatial_merge_size", 2) ** 2, c.size("patch_size", 14)
-    window, full = c.size("window_size", 112) // patch, c.layer_set("fullatt_block_indexes", v.layers)
-    seeing_all = [7, 15, 23, 31] if full is None else full
+    window, seeing_all = c.size("window_size", 112) // patch, chosen_layers(c, "fullatt_block_indexes", (7, 15, 23, 31))
     windowed, whole = v.layer("windowed", window * window), v.layer("full")
     layers = [whole if i in seeing_all else windowed for i in range(v.layers)]
     yield TowerStage("vision", v.width, (patches(c, v.width, bias=False, frames=_frames(c)), *layers))
@@ -78,7 +78,7 @@ def qwen3_vl(c: Config) -> TowerStages:
     v, four = replace(vit(c, default_act="gelu_pytorch_tanh"), rotary=True), c.size("spatial_merge_size", 2) ** 2
     places = position_rows(v.width, c.size("num_position_embeddings", 2304))
     yield TowerStage("vision", v.width, (patches(c, v.width, frames=_frames(c), after=(places,)), *v.blocks))
-    outputs, deep = c.size("out_hidden_size", 3584), c.layer_set("deepstack_visual_indexes", v.layers) or []
+    outputs, deep = c.size("out_hidden_size", 3584), chosen_layers(c, "deepstack_visual_indexes", ())
     yield _merger(v.width, four, outputs, layer_norm("merger_norm", v.width))
     for _ in deep:
         yield _merger(

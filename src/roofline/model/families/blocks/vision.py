@@ -148,6 +148,16 @@ def listed_sizes(c: Config, key: str, default: Sequence[int] = ()) -> list[int]:
     return numbers
 
 
+def chosen_layers(c: Config, key: str, default: Sequence[int]) -> list[int]:
+    """Numbers of layers, of which a shallower tower may not have all."""
+    value = c.value(key, None)[1]
+    if value is None:
+        return list(default)
+    if not isinstance(value, (list, tuple)) or not all(type(v) is int and 0 <= v < MOST_LAYERS for v in value):
+        raise c.error(key, "a list of layers")
+    return [v for v in value if type(v) is int]
+
+
 def sides(c: Config, key: str, default: int | None = None) -> tuple[int, int]:
     """Height and width under a key that holds one number for both, or two."""
     if isinstance(c.get(key), (list, tuple)):
