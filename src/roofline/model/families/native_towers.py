@@ -203,7 +203,7 @@ def _minicpm(c: Config, merges: bool) -> TowerStage:
         "window", v.width, attention(v.sizes, rotary=0, bias=True, causal=False, chunk=four), norm=layer_norm
     )
     joined = projection(
-        "join", (four * v.width, 4 * four * v.width, v.width), act="gelu_pytorch_tanh",
+        "join", (four * v.width, four * v.inner, v.width), act="gelu_pytorch_tanh",
         norm=layer_norm("join_norm", four * v.width),
     )  # fmt: skip
     merger = [Block("window", at(count, window.modules)), Block("join", at(count // four, joined.modules))]
