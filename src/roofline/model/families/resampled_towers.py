@@ -426,7 +426,7 @@ def molmo2_towers(outer: Config, text: Model) -> Iterator[Tower]:
             Linear(name="pool_o_proj", inputs=heads * dim, outputs=width, bias=own_bias),
             Linear(name="gate_up_proj", inputs=width, outputs=2 * inner, gated=True, bias=a.flag("mlp_bias")),
             Activation(name="act", width=inner, function=activation(a)),
-            Linear(name="down_proj", inputs=inner, outputs=out, bias=a.flag("mlp_bias")),
+            Linear(name="down_proj", inputs=inner, outputs=out),
         ), left),
     )  # fmt: skip
     yield from streamed((vision, TowerStage("projector", out, (Block("projector", pool),))), IMAGES)
