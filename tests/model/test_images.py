@@ -97,20 +97,32 @@ def test_too_narrow() -> None:
         MergedPatches(28, 3136, 12845056).tokens(201, 1)
 
 
-def test_images_are_a_longer_prompt() -> None:
-    """Of a server, and of a simulation, in every respect but what they say."""
+def test_images_are_a_longer_prompt_that_a_tower_encodes() -> None:
+    """Of a server, and of a simulation: without the tower in every respect but what they say."""
+    text = rl.load(QWEN3, text_only=True)
     given_ = {"output": 50, "on": "h100-sxm", "engine": "vllm", **EQUAL}
     seen = {"images": Images(2, 1024, 768)}
-    s, longer = (rl.serve(QWEN3, input=n, concurrency=8, **given_, **k) for n, k in ((100, seen), (1640, {})))
+    s, longer = (rl.serve(text, input=n, concurrency=8, **given_, **k) for n, k in ((100, seen), (1640, {})))
     assert (s.ttft, s.tpot, s.input) == (longer.ttft, longer.tpot, 1640)
-    assert s.to_dict()["images"] == {"number": 2, "width": 1024, "height": 768, "each": 770, "tokens": 1540}
+    size = {"number": 2, "width": 1024, "height": 768, "each": 770, "tokens": 1540}
+    assert s.to_dict()["images"] == {**size, "positions": 0, "inputs": 0}
     assert longer.to_dict()["images"] is None
     runs = [
-        rl.simulate(QWEN3, input=n, rate=2, extent=rl.Extent(requests=200), **given_, **k)
+        rl.simulate(text, input=n, rate=2, extent=rl.Extent(requests=200), **given_, **k)
         for n, k in ((100, seen), (1640, {}))
     ]
     assert runs[0].ttft.mean == runs[1].ttft.mean
     assert runs[0].traffic.endswith("input 100 + 1540, output 50")
+    whole = rl.load(QWEN3)
+    plan = {"on": "h100-sxm", "engine": "vllm"}
+    alone = rl.estimate(whole, rl.prefill(1, 1640), **plan).span.expected
+    both = rl.estimate(whole, rl.prefill(1, 1640).reading("images", 3072, 2), **plan).span.expected
+    lone = [rl.serve(x, input=100, concurrency=1, **seen, **given_) for x in (whole, text)]
+    assert lone[0].ttft.expected - lone[1].ttft.expected == pytest.approx(both - alone, rel=0.02)
+    assert (lone[0].images.positions, lone[0].images.inputs) == (3072, 1)
+    assert lone[0].tpot.expected == pytest.approx(lone[1].tpot.expected, rel=1e-9)
+    slower = rl.simulate(whole, input=100, rate=2, extent=rl.Extent(requests=200), **seen, **given_)
+    assert slower.ttft.mean > runs[0].ttft.mean + 0.9 * (both - alone)
 
 
 def test_a_trace_has_its_own_lengths(tmp_path: Any) -> None:

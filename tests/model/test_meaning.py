@@ -50,7 +50,7 @@ def test_a_difference_from_the_defaults_is_the_whole_config(model_type: str) -> 
     short = {**difference(full, model_type), **ties}
     model = rl.load(short)
     assert model == rl.load(full)
-    assert model.parameters == FIGURES[model_type]["parameters"]
+    assert rl.load(short, text_only=True).parameters == FIGURES[model_type]["parameters"]
 
 
 @folded("model_type", cases.CASES)
@@ -80,11 +80,17 @@ def test_a_whole_that_names_no_size_is_refused(config: dict[str, Any]) -> None:
 
 
 def test_llava_as_published() -> None:
-    """llava-hf/llava-1.5-7b-hf: Vicuna 7B with 64 more rows (arXiv:2310.03744)."""
+    """llava-hf/llava-1.5-7b-hf: Vicuna 7B with 64 more rows, CLIP ViT-L/14 and a projector (arXiv:2310.03744)."""
     vicuna = {"model_type": "llama", "vocab_size": 32064, "max_position_embeddings": 4096, "torch_dtype": "float16"}
-    vision = {"model_type": "clip_vision_model", "hidden_size": 1024}
-    model = rl.load({"model_type": "llava", "text_config": vicuna, "vision_config": vision})
-    assert model.parameters == 6_738_415_616 + 2 * 64 * 4096
+    vision = {
+        "model_type": "clip_vision_model", "hidden_size": 1024, "image_size": 336, "intermediate_size": 4096,
+        "num_attention_heads": 16, "num_hidden_layers": 24, "patch_size": 14, "projection_dim": 768,
+    }  # fmt: skip
+    config = {"model_type": "llava", "text_config": vicuna, "vision_config": vision}
+    model = rl.load(config)
+    assert rl.load(config, text_only=True).parameters == 6_738_415_616 + 2 * 64 * 4096
+    assert model.parameters == 7_063_427_072
+    assert model.parameters_by_tower() == {"vision": 303_507_456, "projector": 20_979_712, "": 6_738_939_904}
     assert "text_config.hidden_size 4096" in model.warnings[0]
 
 

@@ -1,7 +1,7 @@
 """Weights in bytes against `metadata.total_size` of the published index beside a config, to the byte.
 
-`published_bytes.json`: config, total, and what else the files hold, by hand: buffers that were saved as tensors, a
-tower that is no part of the language model, and the few vectors that a checkpoint keeps in 32 bits.
+`published_bytes.json`: config, total, and what else the files hold, by hand: buffers that were saved as tensors, and
+the few vectors that a checkpoint keeps in 32 bits. Three of the configs have a vision tower.
 """
 
 from __future__ import annotations

@@ -175,9 +175,13 @@ def test_a_stream_is_scaled_by_a_delay_once() -> None:
     assert rl.analyze(model, step, counting="torch").flops == rl.analyze(mistral, step, counting="torch").flops
 
 
-def test_pictures_of_git_are_not_counted() -> None:
-    model = rl.load({"model_type": "git", **SIZES, "max_position_embeddings": 50, "vision_config": {"hidden_size": 7}})
-    assert model.not_counted == ("vision_config (not part of the language model)",)
+def test_pictures_of_git_are_read_by_a_tower() -> None:
+    vision = {"hidden_size": 24, "num_hidden_layers": 1, "image_size": 32, "patch_size": 16, "intermediate_size": 48}
+    config = {"model_type": "git", **SIZES, "max_position_embeddings": 50, "vision_config": vision}
+    model, text = rl.load(config), rl.load(config, text_only=True)
+    assert [tower.name for tower in model.towers] == ["vision", "projector"]
+    assert (model.not_counted, text.not_counted, text.towers) == ((), (), ())
+    assert text.parameters == model.parameters_by_tower()[""]
 
 
 def test_image_gpt_answers_with_one_token_fewer_than_it_reads() -> None:

@@ -96,7 +96,6 @@ ONCE = {"voxtral_realtime_text": "ada_rms_norm"}
 BESIDES = {
     "phi4_multimodal": {"embed_tokens_extend"},
     "chameleon": {"vqmodel"},
-    "ernie4_5_vl_moe_text": {"vision_moe"},
     "git": {"image_encoder", "visual_projection", "img_temporal_embedding"},
 }
 

@@ -13,7 +13,7 @@ FIGURES = defaults.load()
 @folded("model_type", FIGURES)
 def test_parameters(model_type: str) -> None:
     figures = FIGURES[model_type]
-    assert rl.load(figures["config"]).parameters == figures["parameters"]
+    assert rl.load(figures["config"], text_only=True).parameters == figures["parameters"]
 
 
 @folded("shape", defaults.SHAPES)

@@ -36,7 +36,7 @@ def real() -> Any:
 
 
 def parameters(config: dict[str, Any]) -> int:
-    return int(rl.load(config).parameters)
+    return int(rl.load(config, text_only=True).parameters)
 
 
 def matmul_flops(config: dict[str, Any], batch: int, tokens: int) -> int:

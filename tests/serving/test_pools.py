@@ -299,8 +299,9 @@ def test_images_are_tokens_of_the_prompt_and_their_cache_travels() -> None:
         "on": "h100-sxm", "prefill_layout": "tp=1", "decode_layout": "tp=1", "prefills": 1, "decodes": 1, "output": 64,
         "rate": 1.0, **EQUAL,  # images do not vary with the text beside them
     }  # fmt: skip
-    seen = rl.pools("Qwen/Qwen3.5-9B", input=300, images=rl.Images(2, 1024, 768), **given)
-    alike = rl.pools("Qwen/Qwen3.5-9B", input=300 + seen.images.tokens, **given)
+    text = rl.load("Qwen/Qwen3.5-9B", text_only=True)
+    seen = rl.pools(text, input=300, images=rl.Images(2, 1024, 768), **given)
+    alike = rl.pools(text, input=300 + seen.images.tokens, **given)
     assert (
         seen.images.tokens
         == rl.serve(
@@ -308,5 +309,7 @@ def test_images_are_tokens_of_the_prompt_and_their_cache_travels() -> None:
         ).images.tokens
     )
     assert (seen.input, seen.cache, seen.ttft, seen.tpot) == (alike.input, alike.cache, alike.ttft, alike.tpot)
+    whole = rl.pools("Qwen/Qwen3.5-9B", input=300, images=rl.Images(2, 1024, 768), **given)
+    assert whole.ttft.expected > seen.ttft.expected * 1.1  # the tower encodes them first
     with pytest.raises(rl.InputError, match="images"):
         pools_of(images=rl.Images(1, 64, 64))

@@ -139,7 +139,7 @@ def node_size(cluster: Cluster) -> int:
 @lru_cache(maxsize=256)
 def tensor_degrees(model: Model, chips: int) -> tuple[int, ...]:
     """Degrees of tensor parallelism that divide a node's chips and the model's sharded sizes, largest first."""
-    heads = {x.heads for x, _ in model.modules() if isinstance(x, (m.Attention, m.LatentAttention))}
+    heads = {x.heads for x, _ in model.language().modules() if isinstance(x, (m.Attention, m.LatentAttention))}
 
     def divides(degree: int) -> bool:
         if chips % degree or any(h % degree for h in heads):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import ceil, floor, sqrt
+from math import ceil, floor, prod, sqrt
 from typing import Annotated, ClassVar, Protocol
 
 from roofline.declared.checks import integer
@@ -19,6 +19,9 @@ from roofline.declared.question import group
 from roofline.declared.result import Figured, Units
 from roofline.declared.spelling import pixels_named
 from roofline.declared.trees import JsonObject
+
+IMAGES = "images"
+"""The stream of images and videos."""
 
 LARGEST_SIDE = 2**16
 """Most pixels of a side."""
@@ -32,31 +35,46 @@ class ImageRule(Protocol):
     def tokens(self, width: int, height: int) -> int:
         """Tokens of an image of `width` × `height` pixels. Raises InputError if the model does not accept the size."""
 
+    def patches(self, width: int, height: int) -> tuple[int, int]:
+        """Positions of each input of the vision tower, and the number of inputs that the image is cut into."""
+
 
 @dataclass(frozen=True)
 class FixedImage:
-    """Every image is resized to one size and has the same number of tokens."""
+    """Every image is resized to one size, `seen` by the tower in as many positions, and has the same tokens."""
 
     number: int
+    seen: int = 0
 
     def tokens(self, width: int, height: int) -> int:
         return self.number
+
+    def patches(self, width: int, height: int) -> tuple[int, int]:
+        return self.seen or self.number, 1
 
 
 @dataclass(frozen=True)
 class MergedPatches:
     """Sides are rounded to multiples of `side` pixels, and each square of that side is a token; plus two markers.
 
-    If the area is above `most` or below `least` pixels, both sides are scaled by the square root of the ratio and
-    rounded down or up, respectively.
+    A square has `merged` patches on each side. If the area is above `most` or below `least` pixels, both sides are
+    scaled by the square root of the ratio and rounded down or up, respectively.
     """
 
     side: int
     least: int
     most: int
+    merged: int = 2
     NARROWEST: ClassVar[int] = 200
 
     def tokens(self, width: int, height: int) -> int:
+        return prod(self.squares(width, height)) + 2
+
+    def patches(self, width: int, height: int) -> tuple[int, int]:
+        return prod(self.squares(width, height)) * self.merged**2, 1
+
+    def squares(self, width: int, height: int) -> tuple[int, int]:
+        """Squares across and down. Raises InputError for an image that is too narrow."""
         if max(width, height) > self.NARROWEST * min(width, height):
             raise InputError("image size", f"{width}x{height}", f"sides of at most {self.NARROWEST} to 1")
         side, sides = self.side, (width, height)
@@ -67,24 +85,34 @@ class MergedPatches:
         elif across * down * side * side < self.least:
             scale = sqrt(self.least / (width * height))
             across, down = (ceil(n * scale / side) for n in sides)
-        return across * down + 2
+        return across, down
 
 
 @dataclass(frozen=True)
 class PatchRows:
     """A token for each square of `side` pixels, partial squares included, and a marker at the end of each row.
 
-    An image whose longer side exceeds `longest` pixels is scaled down to it.
+    An image whose longer side exceeds `longest` pixels is scaled down to it. A square has `merged` patches on each
+    side.
     """
 
     side: int
     longest: int
+    merged: int = 1
 
     def tokens(self, width: int, height: int) -> int:
+        across, down = self.squares(width, height)
+        return down * (across + 1)
+
+    def patches(self, width: int, height: int) -> tuple[int, int]:
+        return prod(self.squares(width, height)) * self.merged**2, 1
+
+    def squares(self, width: int, height: int) -> tuple[int, int]:
+        """Squares across and down."""
         ratio = max(width, height) / self.longest
         if ratio > 1:
             width, height = (max(1, floor(n / ratio)) for n in (width, height))
-        return -(-height // self.side) * (-(-width // self.side) + 1)
+        return -(-width // self.side), -(-height // self.side)
 
 
 @dataclass(frozen=True)
@@ -98,6 +126,7 @@ class ImageTiles:
     side: int
     each: int
     most: int
+    seen: int = 0
 
     def grid(self, width: int, height: int) -> tuple[int, int]:
         """Tiles across and down."""
@@ -117,6 +146,48 @@ class ImageTiles:
         tiles = across * down if across * down > 1 else 0
         return tiles * (self.each + 1) + self.each + 3
 
+    def patches(self, width: int, height: int) -> tuple[int, int]:
+        across, down = self.grid(width, height)
+        return self.seen or self.each, across * down + (across * down > 1)
+
+
+@dataclass(frozen=True)
+class AnyResolution:
+    """Tiles of `side` pixels that fill the best of `sizes` (height, width), and the whole image as one more tile.
+
+    The best size keeps most pixels of the image, and of those that keep as many wastes least. A tile has `edge` tokens
+    on a side; those of padding are left out, and a marker ends each row (LLaVA-NeXT). `seen`: positions of a tile in
+    the tower.
+    """
+
+    side: int
+    edge: int
+    seen: int
+    sizes: tuple[tuple[int, int], ...]
+
+    def best(self, width: int, height: int) -> tuple[int, int]:
+        """Height and width of the canvas."""
+
+        def kept(size: tuple[int, int]) -> tuple[int, int]:
+            scale = min(size[1] / width, size[0] / height)
+            pixels = min(int(width * scale) * int(height * scale), width * height)
+            return -pixels, size[0] * size[1] - pixels
+
+        return min(self.sizes, key=kept)
+
+    def tokens(self, width: int, height: int) -> int:
+        high, wide = self.best(width, height)
+        rows, columns = high // self.side * self.edge, wide // self.side * self.edge
+        if width / height > columns / rows:
+            rows -= (rows - int(round(height * columns / width, 7))) // 2 * 2
+        else:
+            columns -= (columns - int(round(width * rows / height, 7))) // 2 * 2
+        return rows * columns + rows + self.edge**2
+
+    def patches(self, width: int, height: int) -> tuple[int, int]:
+        high, wide = self.best(width, height)
+        return self.seen, (high // self.side) * (wide // self.side) + 1
+
 
 MERGED = dict.fromkeys(("qwen2_vl", "qwen2_5_vl"), (4 * 28 * 28, 16384 * 28 * 28)) | dict.fromkeys(
     ("qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe"), (256 * 256, 4096 * 4096)
@@ -128,7 +199,9 @@ TILES = 16
 """Most tiles of a Llama 4 image."""
 PIXTRAL_LONGEST = 1024
 """Longest side of a Pixtral image in pixels, by its `preprocessor_config.json`."""
-STATED = "Qwen-VL, Qwen3.5, Gemma 3, Llama 4, Mistral 3, Pixtral, LLaVA 1.5"
+PINPOINTS = ((336, 672), (672, 336), (672, 672), (1008, 336), (336, 1008))
+"""Sizes that a LLaVA-NeXT image is fitted to, where the config does not say."""
+STATED = "Qwen-VL, Qwen3.5, Gemma 3, Llama 4, Mistral 3, Pixtral, LLaVA 1.5, LLaVA-NeXT"
 """Models whose rules are known."""
 
 
@@ -142,21 +215,28 @@ def image_rule(raw: JsonObject) -> ImageRule | None:
     patch, side, merged = _size(vision, "patch_size"), _size(vision, "image_size"), _size(raw, "spatial_merge_size")
     if kind in MERGED:
         merged = _size(vision, "spatial_merge_size")
-        return MergedPatches(patch * merged, *MERGED[kind]) if patch and merged else None
+        return MergedPatches(patch * merged, *MERGED[kind], merged) if patch and merged else None
     if kind == "gemma3":
         number = _size(raw, "mm_tokens_per_image")
-        return FixedImage(number + AROUND) if number else None
+        return FixedImage(number + AROUND, (side // patch) ** 2 if patch and side else 0) if number else None
     if kind == "mistral3":
-        return PatchRows(patch * merged, side) if patch and side and merged else None
+        return PatchRows(patch * merged, side, merged) if patch and side and merged else None
     if kind == "llama4":
         ratio = vision.get("pixel_shuffle_ratio")
         if not patch or not side or not isinstance(ratio, float) or not 0 < ratio <= 1:
             return None
-        return ImageTiles(side, (side // patch) ** 2 // round(1 / ratio**2), TILES)
+        count = (side // patch) ** 2
+        return ImageTiles(side, count // round(1 / ratio**2), TILES, count + 1)
     if kind == "llava" and inner == "pixtral":
         return PatchRows(patch, PIXTRAL_LONGEST) if patch else None
     if kind == "llava" and inner == "clip_vision_model" and raw.get("vision_feature_select_strategy") == "default":
-        return FixedImage((side // patch) ** 2) if patch and side else None
+        return FixedImage((side // patch) ** 2, (side // patch) ** 2 + 1) if patch and side else None
+    if kind == "llava_next" and inner == "clip_vision_model" and patch and side:
+        given = raw.get("image_grid_pinpoints")
+        pairs = [p for p in given if isinstance(p, list) and len(p) == 2] if isinstance(given, list) else []
+        sizes = tuple((integer(p[0]) or 0, integer(p[1]) or 0) for p in pairs) or PINPOINTS
+        edge = side // patch
+        return AnyResolution(side, edge, edge**2 + 1, sizes) if all(min(size) >= side for size in sizes) else None
     return None
 
 
@@ -187,7 +267,7 @@ class Images:
         *,
         images: Annotated[
             Whole | None,
-            "Images in every request, whose tokens come on top of its prompt. Encoding them is not counted.",
+            "Images in every request, whose tokens come on top of its prompt; the vision tower encodes them first.",
         ] = None,
         image_size: Annotated[ImageSize | None, "Width and height of each, such as `1024x768`."] = None,
     ) -> Images:
@@ -201,14 +281,19 @@ class Images:
 
 @dataclass(frozen=True)
 class ImageTokens(Figured):
-    """Images of a request and the tokens of each, which are part of its prompt. Encoding the images is not counted."""
+    """Images of a request and the tokens of each, which are part of its prompt.
 
-    FIGURES: ClassVar[Units] = dict.fromkeys(("number", "width", "height", "each", "tokens"), "")
+    A vision tower encodes each as `inputs` inputs of `positions` patches; without a tower that is counted, both are 0.
+    """
+
+    FIGURES: ClassVar[Units] = dict.fromkeys(("number", "width", "height", "each", "tokens", "positions", "inputs"), "")
 
     number: int
     width: int
     height: int
     each: int
+    positions: int = 0
+    inputs: int = 0
 
     @property
     def tokens(self) -> int:
@@ -219,12 +304,17 @@ class ImageTokens(Figured):
     def text(self) -> str:
         """Description in words."""
         images = f"{self.number} image{'s' if self.number > 1 else ''} of {self.width}x{self.height}"
-        return f"{images}, {self.each} tokens each; encoding them is not counted"
+        encoded = f"{self.inputs * self.positions} patches" if self.inputs else "encoding them is not counted"
+        return f"{images}, {self.each} tokens each; {encoded}"
 
 
-def image_tokens(rule: ImageRule | None, name: str, images: Images) -> ImageTokens:
-    """Tokens of images under a model's rule; `name` names the model in errors. Raises InputError if there is none."""
+def image_tokens(rule: ImageRule | None, name: str, images: Images, sees: bool = False) -> ImageTokens:
+    """Tokens of images under a model's rule, and what its tower reads, if it `sees`; `name` names it in errors.
+
+    Raises InputError if there is no rule.
+    """
+    size = images.width, images.height
     if rule is None:
         raise InputError("images", name, f"a model whose rule is known: {STATED}")
-    each = rule.tokens(images.width, images.height)
-    return ImageTokens(images.number, images.width, images.height, each)
+    positions, inputs = rule.patches(*size) if sees else (0, 0)
+    return ImageTokens(images.number, *size, rule.tokens(*size), positions, inputs)

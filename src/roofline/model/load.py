@@ -59,6 +59,7 @@ def load(
     *,
     revision: str | None = None,
     headers: bool = False,
+    text_only: bool = False,
     precision: object = None,
     inputs: Inputs | None = None,
 ) -> Model:
@@ -76,6 +77,8 @@ def load(
     instead of the config. This needs a folder or a repository with safetensors files, of which it reads some kB and
     no weights.
 
+    `text_only`: the language model of a multimodal config alone, without the towers that read images or sound.
+
     `inputs`: sizes of an image, a video or sound that a model reads, where they differ from those of its config.
 
     `precision`: formats that replace the checkpoint's, as in `estimate`: `fp8`, `weights=int4,kv=fp8`, `q4_k_m`.
@@ -83,7 +86,8 @@ def load(
     Raises InputError (HubError where the Hub cannot be reached or fails) with one line that says what to do.
     """
     origin = origin_of(source, revision=revision)
-    model = _of_catalog(origin.name) if origin.catalogued and inputs is None else model_from(origin, inputs)
+    plain = origin.catalogued and inputs is None and not text_only
+    model = _of_catalog(origin.name) if plain else model_from(origin, inputs, text_only=text_only)
     if headers and origin.gguf is None:  # whose tensors speak already
         from roofline.model.checkpoints.checkpoint import tensors_of
         from roofline.model.checkpoints.stored import as_stored, placed_tensors
@@ -97,9 +101,10 @@ def load(
     return model
 
 
-def model_from(origin: Origin, inputs: Inputs | None = None) -> Model:
-    """Build the model of a config with known origin. Raises InputError."""
-    model = replace(build(origin.raw, origin.name, inputs), rebuilt=partial(model_from, origin))
+def model_from(origin: Origin, inputs: Inputs | None = None, *, text_only: bool = False) -> Model:
+    """Build the model of a config with known origin, `text_only` without its towers. Raises InputError."""
+    model = build(origin.raw, origin.name, inputs, text_only=text_only)
+    model = replace(model, rebuilt=partial(model_from, origin, text_only=text_only))
     if origin.gguf is not None:
         from roofline.model.checkpoints.gguf.metadata import as_in_file
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from roofline.model.config import Inputs
     from roofline.model.images import ImageRule
 
+SOURCE = "source"
+"""The stream of the sequence that an encoder reads for a decoder."""
 _LAST_INPUTS = (Conv, TokenShift, Delay)
 """Modules whose state is their last few inputs."""
 
@@ -182,7 +184,7 @@ class Model:
 
     @cached_property
     def active_parameters(self) -> int:
-        """Parameters used for one token of text: all but those of routed experts not chosen and of idle modules.
+        """Parameters used for one token of text: all but those of routed experts not chosen, idle modules and towers.
 
         parameters − Σ (experts − top_k)·(parameters of one expert), where some of the top_k may fall on experts without
         weights. The whole embedding table counts.
@@ -191,7 +193,7 @@ class Model:
         """
         idle = 0
         for module, n in self.modules():
-            if module.idle:
+            if module.idle or module.stream not in ("", SOURCE):
                 idle += n * module.parameters
             elif isinstance(module, Experts):
                 idle += n * (module.experts * module.each - int(module.routed(chosen(module) * module.each)))
@@ -204,6 +206,15 @@ class Model:
         if self.rebuilt is None:
             raise InputError("model", self.name, "a model that was loaded from a config, for inputs of other sizes")
         return self.rebuilt(inputs)
+
+    def reads(self, stream: str) -> bool:
+        """Whether a tower reads this stream."""
+        return any(tower.stream == stream for tower in self.towers)
+
+    def language(self) -> Model:
+        """The model without its towers of images and sound, which is all that text meets."""
+        read = tuple(tower for tower in self.towers if tower.stream == SOURCE)
+        return self if read == self.towers else replace(self, towers=read)
 
     def alone(self, stream: str) -> Model:
         """The towers of a stream as a model of their own, which encodes what they read: an encoder, a vision tower.

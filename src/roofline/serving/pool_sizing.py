@@ -19,7 +19,7 @@ from roofline.layout.layout import Layout
 from roofline.serving.closed_forms.disaggregated_queue import Batches, Passage, Places, Tandem, dealt
 from roofline.serving.closed_forms.interpolation import interpolated
 from roofline.serving.drafting import MOST_IN_FLIGHT, Drafting, places_of, sequences_held
-from roofline.serving.requests import ServedLoad
+from roofline.serving.requests import ServedLoad, encoding
 from roofline.work.step import prefill
 
 SIZES, RUNNING = 10, 24
@@ -115,7 +115,8 @@ class Pair:
         engine, fresh = self.first.engine, self.input - self.cached
         tokens = prompts * fresh
         host = engine.prefill_s + ceil_div(tokens, engine.chunk) * engine.host(prompts, least(tokens, engine.chunk))
-        return launched(self.first.plan, changed_step(prefill(1, 1), self.cached, fresh, prompts), host)
+        encoded = encoding(self.first.plan, self.requests.images).times(prompts)
+        return launched(self.first.plan, changed_step(prefill(1, 1), self.cached, fresh, prompts), host) + encoded
 
     @property
     def width(self) -> int:

@@ -13,10 +13,13 @@ from roofline.declared.maths import Count, is_array
 from roofline.declared.question import group_settings
 from roofline.declared.result import Units
 from roofline.inference.generate import Speculation
+from roofline.inference.plan import Plan
 from roofline.inference.settings import Deployed, Setup
-from roofline.model.images import Images, ImageTokens, image_tokens
+from roofline.inference.span import NOTHING, Span
+from roofline.model.images import IMAGES, Images, ImageTokens, image_tokens
 from roofline.model.model import Model
 from roofline.serving.drafting import Drafting
+from roofline.work.step import decode
 
 NORMAL = 65
 """Points at which a normal distribution is summed."""
@@ -123,8 +126,20 @@ def requests_of(
     model: Model, load: Load, speculation: Speculation | None = None, images: Images | None = None
 ) -> ServedLoad:
     """The requests of a load for a model. Raises InputError for images that the model does not take."""
-    tokens = None if images is None else image_tokens(model.images, model.name, images)
+    tokens = None if images is None else image_tokens(model.images, model.name, images, model.reads(IMAGES))
     return ServedLoad(load, speculation, tokens, None if model.context is None else model.context + 1)
+
+
+def encoding(plan: Plan, images: ImageTokens | None) -> Span:
+    """Seconds in which the vision tower encodes the images of one request, on the replica that prefills it."""
+    if images is None or not images.inputs:
+        return NOTHING
+    one = decode(1, 1)
+    seen = plan.total(one.reading(IMAGES, images.positions, images.inputs * images.number))
+    text = plan.total(one)
+    return Span(
+        seen.floor - text.floor, seen.expected - text.expected, seen.low - text.low, seen.high - text.high
+    )  # fmt: skip
 
 
 class LoadAnswer(Deployed):

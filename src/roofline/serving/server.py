@@ -42,7 +42,7 @@ from roofline.serving.drafting import (  # fmt: skip
 )
 from roofline.serving.energy import SteadyLoad, server_spending
 from roofline.serving.first_token import scattered
-from roofline.serving.requests import LoadAnswer, ServedLoad, rounded_down
+from roofline.serving.requests import LoadAnswer, ServedLoad, encoding, rounded_down
 from roofline.work.step import Queries, decode
 from roofline.work.step import replace as changed
 
@@ -313,6 +313,11 @@ class Server:
         return launched(self.asked.plan, step, self.asked.engine.host(one, one * width)) + self.proposed
 
     @cached_property
+    def encoded(self) -> Span:
+        """Seconds in which the vision tower encodes the images of a prompt, in the steps that compute it."""
+        return encoding(self.asked.plan, self.requests.images)
+
+    @cached_property
     def table(self) -> ReplicaTimes:
         """Step times at a few numbers of decodes and prompts, at the mean context."""
         engine, plan = self.asked.engine, self.asked.plan
@@ -337,7 +342,8 @@ class Server:
         draft = None if self.drafting is None else self.drafting.plan
         mixed = mixed_seconds(plan, chunk, batches[:, np.newaxis], context, beside[np.newaxis], width, draft)
         before = np.where(beside > 0, self.proposed.expected, 0.0)
-        mixed = np.broadcast_to(mixed + before, (BATCHES, *nodes.shape))
+        encoded = np.asarray(self.encoded.expected) / chunks
+        mixed = np.broadcast_to(mixed + before + encoded * batches[:, np.newaxis], (BATCHES, *nodes.shape))
         parts = np.asarray(PARTS).reshape(-1, *(1 for _ in nodes.shape))
         tokens = np.maximum(np.ceil(np.where(chunks > 1, engine.chunk, fresh) * parts), 1.0)
         later = ((1 + varied[0]) * fresh - tokens) / 2  # tokens before a piece, anywhere in its prompt
@@ -347,7 +353,7 @@ class Server:
             later = np.where(parts < 1, fresh - tokens, np.maximum(full, 0.0))
         some = Prompts(tokens, self.cached + np.floor(np.where(chunks > 1, later, 0.0)), longest)
         partly = mixed_seconds(plan, some, 1, context, beside[np.newaxis], width, draft) + before
-        partly = np.broadcast_to(partly, (len(PARTS), *nodes.shape))
+        partly = np.broadcast_to(partly + encoded * parts, (len(PARTS), *nodes.shape))
         alone, squared = np.where(nodes > 0, self.alone.expected, 0.0), np.zeros(())
         if np.any(varied > 0):  # over varying lengths E[L²] = (1 + v)·m², for a prompt of mean length m²
             longer = np.clip(1 - partly[-1, 0] / mixed[0, 0], 0.0, 1.0)
@@ -365,7 +371,8 @@ class Server:
         """Seconds of a lone prompt at the speed of light, averaged over the lengths of prompts."""
         varied = np.broadcast_to(self.requests.prompts_vary, self.table.decodes.shape[1:])
         lone = Prompts(self.input - self.cached, self.cached, self.input, varied).drawn(1)
-        return mean_of(np.asarray(self.asked.plan.total(changed(decode(1, 1), (Queries(*lone, 1),))).floor), varied)
+        seconds = np.asarray(self.asked.plan.total(changed(decode(1, 1), (Queries(*lone, 1),))).floor)
+        return mean_of(seconds + self.encoded.floor, varied)
 
     @cached_property
     def fastest(self) -> Count:

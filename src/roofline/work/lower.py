@@ -10,7 +10,7 @@ from roofline.declared.maths import Count, ceil_div, experts_visited, half, is_a
 from roofline.declared.question import Settings
 from roofline.model import modules as m
 from roofline.model.kind_table import KindTable
-from roofline.model.model import Model, chosen
+from roofline.model.model import SOURCE, Model, chosen
 from roofline.model.popularity import popular_visited
 from roofline.work import ops as o
 from roofline.work.step import (
@@ -33,8 +33,6 @@ from roofline.work.step import (
 from roofline.work.step import replace as changed
 
 Ops = Callable[[Any, Step], Iterator[o.Op]]
-SOURCE = "source"
-"""The stream of the sequence that an encoder reads for a decoder."""
 GRIFFIN = 9
 """FLOPs a token and channel: Λ·r, exp, √(1 − a²) of three, two products, a·h, add (arXiv:2402.19427, eq. 1–4)."""
 RWKV = 23

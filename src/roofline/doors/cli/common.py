@@ -86,6 +86,15 @@ Headers = Annotated[
     ),
 ]
 """`--headers` of commands with a model: needs a folder or Hub id with safetensors files; reads a few kB of each."""
+TextOnly = Annotated[
+    bool,
+    Parameter(
+        help="The language model of a multimodal model alone, without the towers that read images or sound.",
+        negative="",
+        show_default=False,
+    ),
+]
+"""`--text-only` of commands with a model."""
 
 
 STEP = group_settings(Step)

@@ -25,7 +25,7 @@ from cyclopts import Parameter, Token
 from roofline.declared.errors import InputError
 from roofline.declared.kinds import Given, ValueKind
 from roofline.declared.question import NEEDED, Function, Hint, Setting, Settings, declaration_of, question_settings
-from roofline.doors.cli.common import Headers, ModelArgument, Revision, Wide
+from roofline.doors.cli.common import Headers, ModelArgument, Revision, TextOnly, Wide
 from roofline.views.text.tables import all_columns
 
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
@@ -40,12 +40,15 @@ def command(question: Function, show: Callable[..., None], about: str) -> Callab
     """
     own = list(inspect.signature(show, eval_str=True).parameters.values())[1:]
 
-    def run(model: ModelArgument, /, *, revision: Revision = None, headers: Headers = False, **given: Given) -> None:
+    def run(
+        model: ModelArgument, /, *, revision: Revision = None, headers: Headers = False, text_only: TextOnly = False,
+        **given: Given,
+    ) -> None:  # fmt: skip
         from roofline.model.load import load
 
         shown = {p.name: given.pop(p.name) for p in own if p.name in given}
         with in_options(question_settings(question)):
-            answer = question(load(model, revision=revision, headers=headers), **given)
+            answer = question(load(model, revision=revision, headers=headers, text_only=text_only), **given)
         show(answer, **shown)
 
     run.__name__ = run.__qualname__ = declaration_of(question).name

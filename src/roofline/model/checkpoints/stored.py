@@ -118,7 +118,7 @@ class StoredWeights:
             dtypes[place.module][place.tensor.dtype] = None
         promised: Counter[str] = Counter()
         formats: dict[str, dict[str, None]] = defaultdict(dict)
-        for x, n in self.model.modules():
+        for x, n in self.model.language().modules():
             name, matrix = x.name if x.name in files else "", self.model.precision.of(x)
             promised[name] += n * int(self.model.precision.weight_bytes(x))
             formats[name].update({matrix.name: None} if x.matrix else {})
@@ -454,10 +454,10 @@ def vector_values(stored: StoredWeights) -> Counter[str]:
 
 def vectors_expected(model: Model) -> int:
     """Number of values outside matrices by the config."""
-    return sum(n * (x.parameters - x.matrix) for x, n in model.modules())
+    return sum(n * (x.parameters - x.matrix) for x, n in model.language().modules())
 
 
 def _difference(stored: int, model: Model) -> Iterator[str]:
-    promised = model.weight_bytes()
+    promised = model.language().weight_bytes()
     if promised != stored:
         yield f"headers: weights take {stored} bytes in the files, by the config's formats {promised}; the files count"

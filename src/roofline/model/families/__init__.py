@@ -10,7 +10,7 @@ from roofline.declared.errors import InputError, nearest
 from roofline.declared.trees import JsonObject, JsonValue
 from roofline.model.adapters import drafts_note
 from roofline.model.checkpoints.quantization import quantised, scheme_of
-from roofline.model.config import Config, Inputs
+from roofline.model.config import Config, Inputs, ReadKeys
 from roofline.model.families import (  # noqa: F401  (importing a lineage registers its families)
     captions,
     classic,
@@ -48,7 +48,7 @@ from roofline.model.families.blocks.layers import MOST_DRAFTS, draft_blocks
 from roofline.model.families.deepseek_reference import named_as_published
 from roofline.model.families.refused import COVERED, NOT_COVERED_YET, REFUSED
 from roofline.model.families.registry import FAMILIES, TOWERS, WHOLES, complete, family, towers
-from roofline.model.families.wholes import SAME, WRAPPERS, language_model
+from roofline.model.families.wholes import BESIDE, SAME, WRAPPERS, language_model, sections_beside
 from roofline.model.families.wrappers import SECTIONS
 from roofline.model.heads import headed
 from roofline.model.model import Model
@@ -56,18 +56,17 @@ from roofline.model.model import Model
 __all__ = ["FAMILIES", "SAME", "TOWERS", "WHOLES", "WRAPPERS", "build", "complete", "family", "towers"]
 
 _DRAFTS = ("num_nextn_predict_layers", "num_mtp_modules", "num_mtp_layers")
-_COUNTED = ("vision_config (not part of the language model)", "audio_config (not part of the language model)")
-"""Notes on sections that are counted where a type has towers."""
 _TRACED = " (of others that transformers has, analyze --traced counts the products)"
 
 
-def build(raw: JsonObject, name: str = "", inputs: Inputs | None = None) -> Model:
+def build(raw: JsonObject, name: str = "", inputs: Inputs | None = None, *, text_only: bool = False) -> Model:
     """Build the model that a config.json describes.
 
-    A multimodal config gives its language model with the towers beside it; `not_counted` names parts that are not
-    counted. Missing keys have the defaults of the transformers class for the type, which a note lists. `inputs`: sizes
-    of an image, a video or sound that replace those of the config. Raises InputError for an unknown model_type, for
-    invalid values, and where only the type is given.
+    A multimodal config gives its language model with the towers beside it whose sections it has, as a checkpoint whose
+    config leaves a section out holds none of its weights; `not_counted` names parts that are not counted. Missing keys
+    have the defaults of the transformers class for the type, which a note lists. `inputs`: sizes of an image, a video
+    or sound that replace those of the config. `text_only`: the language model alone. Raises
+    InputError for an unknown model_type, for invalid values, and where only the type is given.
     """
     if not isinstance(raw, Mapping):
         raise InputError("config", raw, "an object with the keys of a config.json")
@@ -100,10 +99,12 @@ def build(raw: JsonObject, name: str = "", inputs: Inputs | None = None) -> Mode
         model, unmatched = quantised(model, scheme)
         c.note(*unmatched)
     c.mark_read(*(key for key, other in c.same_keys if other in c.read))
-    beside = TOWERS.get(str(outer.raw.get("model_type")))
-    if beside is not None and outer is not given:
-        model = replace(model, towers=tuple(beside(outer, model)))
-        not_counted = [text for text in not_counted if text not in _COUNTED]
+    if text_only:
+        not_counted = [text for text in not_counted if not text.endswith(BESIDE)]
+    elif (beside := TOWERS.get(str(outer.raw.get("model_type")))) is not None and sections_beside(outer):
+        own = replace(outer, record=ReadKeys())
+        model = replace(model, towers=tuple(beside(own, model)))
+        not_counted = [text for text in not_counted if text.removesuffix(BESIDE) not in own.read]
     warnings = tuple(dict.fromkeys([*_assumed(c), *heads, *c.notes, *given.leftovers()]))
     return replace(model, name=name or model.name, warnings=warnings, not_counted=tuple(not_counted))
 

@@ -20,13 +20,20 @@ from roofline.model.modules import Embedding
 family("phi4_multimodal")(phi3)
 family("granite4_vision_text")(granite)
 family("qwen2_5_omni_text")(qwen2)
-family("qwen3_omni_moe_text")(qwen3_moe)
 
 
 @family("granite_docling_text")
 def granite_docling(c: Config) -> Model:
     """Granite Docling (arXiv:2408.09869): Granite with a tied head by default."""
     return granite(c if c.has("tie_word_embeddings") else c.with_values(tie_word_embeddings=True))
+
+
+@family("qwen3_omni_moe_text")
+def qwen3_omni(c: Config) -> Model:
+    """Qwen3-Omni's language model (arXiv:2509.17765): Qwen3 with experts, head widths rounded down."""
+    if not c.has("head_dim"):
+        c = c.with_values(head_dim=max(1, c.size("hidden_size") // c.size("num_attention_heads")))
+    return qwen3_moe(c)
 
 
 @family("glm4v_text")
@@ -69,7 +76,7 @@ def paddleocr_vl(c: Config) -> Model:
 
 @family("ernie4_5_vl_moe_text")
 def ernie4_5_vl_moe(c: Config) -> Model:
-    """ERNIE 4.5 VL (Baidu, 2025): separate experts for text and images; a text token uses only those for text."""
+    """ERNIE 4.5 VL (Baidu, 2025): separate experts for text and images; text uses only its own."""
     d, bias = dims(c), c.flag("use_bias")
     inner, seeing = c.per_layer_size("moe_intermediate_size", 2, 1536)
     mixer = attention(d, rotary=rotary(c, d.head_dim), bias=bias)
@@ -79,7 +86,8 @@ def ernie4_5_vl_moe(c: Config) -> Model:
         c, d.width, count, c.size("moe_k"), inner, shared=shared, shared_bias=bias, correction=True,
         top_k_key="moe_k",
     )  # fmt: skip
-    c.note(f"{count} experts of images a layer, {seeing} wide, were not counted: text does not meet them")
+    seen = moe(c, d.width, count, c.size("moe_k"), seeing, correction=True, top_k_key="moe_k")
+    experts = (*(replace(m, name=f"image_{m.name}", idle=True) for m in seen), *experts)
     sparse = mlp_layer_types(c, d.layers, 1)
     blocks = stack(d.width, [("", mixer)] * d.layers, dense, experts=experts, sparse=sparse)
     return causal_lm(c, d.width, blocks, tied=True)

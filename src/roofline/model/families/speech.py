@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from roofline.model.config import MOST_LAYERS, Config
-from roofline.model.families.blocks.attention import attention, cross_attention, rotary
+from roofline.model.families.blocks.attention import attention, cross_attention
 from roofline.model.families.blocks.encoders import at, encoder, tower
 from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.layers import causal_lm, layer
-from roofline.model.families.blocks.norms import layer_norm, rms
-from roofline.model.families.blocks.sizes import Dims, dims
+from roofline.model.families.blocks.norms import layer_norm
+from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.registry import complete
 from roofline.model.families.speech_encoders import TRAINING, speech_head
 from roofline.model.model import Block, Model
-from roofline.model.modules import Activation, Add, Attention, Convolution, Embedding, Learned, Linear, Modules
+from roofline.model.modules import Activation, Add, Convolution, Embedding, Learned, Linear, Modules
 
 
 @complete("whisper")
@@ -38,7 +38,7 @@ def whisper(c: Config) -> Model:
     written = mlp(width, c.size("decoder_ffn_dim"), act, gated=False, bias=True)
     cross = cross_attention(d, bias=True, key_bias=False, fixed=positions)
     attends = (layer_norm("cross_norm", width), *cross, Add(name="cross_residual", width=width))
-    block = layer("dense", width, _attention(d), (), norm=layer_norm)
+    block = layer("dense", width, attention_of_whisper(d), (), norm=layer_norm)
     rest = layer("dense", width, (), written, norm=layer_norm)
     blocks = [Block("dense", (*block.modules, *attends, *rest.modules))] * d.layers
     table = Embedding(name="position_embedding", rows=c.size("max_target_positions", 448), width=width)
@@ -55,58 +55,8 @@ def whisper_encoder(e: Dims, inner: int, act: str, positions: int, mels: int) ->
         Learned(name="position_embedding", width=width, rows=positions),
     ))  # fmt: skip
     heard = mlp(width, inner, act, gated=False, bias=True)
-    listens = layer("dense", width, _attention(e, causal=False), heard, norm=layer_norm)
+    listens = layer("dense", width, attention_of_whisper(e, causal=False), heard, norm=layer_norm)
     return [front, *[listens] * e.layers, Block("norm", (layer_norm("final_norm", width),))]
-
-
-@complete(
-    "qwen2_audio_encoder", "voxtral_encoder", "audioflamingo3_encoder", "moss_transcribe_diarize_audio",
-)  # fmt: skip
-def heard_alone(c: Config) -> Model:
-    """Whisper's encoder as a part of models that answer."""
-    c.mark_read("scale_embedding", "num_hidden_layers", "vocab_size", "encoder_layerdrop", "pooling_kernel")
-    width, heads = c.size("d_model|hidden_size"), c.size("encoder_attention_heads|num_attention_heads")
-    layers = c.size("encoder_layers|num_hidden_layers", most=MOST_LAYERS)
-    positions, mels = c.size("max_source_positions", 1500), c.size("num_mel_bins", 128)
-    e, act = Dims(layers, width, heads, heads, width // heads), activation(c, "activation_function", "gelu")
-    blocks = whisper_encoder(e, c.size("encoder_ffn_dim|intermediate_size"), act, positions, mels)
-    return encoder(c, width, blocks, embedding=(), positions=positions)
-
-
-@complete("glmasr_encoder")
-def glmasr_encoder(c: Config) -> Model:
-    """GLM-ASR's encoder of sound: Whisper's with rotary positions."""
-    d, act = dims(c), activation(c, default="gelu")
-    rotated, positions = (
-        rotary(c, d.head_dim, 0.5),
-        (c.inputs.spectra or 2 * c.size("max_position_embeddings", 1500)) // 2,
-    )
-    ffn = mlp(d.width, c.size("intermediate_size"), act, gated=False, bias=True)
-    block = layer("dense", d.width, _attention(d, causal=False, rotated=rotated), ffn, norm=layer_norm)
-    mels = c.size("num_mel_bins", 128)
-    front = (
-        *halving_convolutions(mels, d.width, positions),
-        Activation(name="conv_act", width=d.width, function="gelu", gated=False),
-    )
-    head = (layer_norm("final_norm", d.width),)
-    return encoder(c, d.width, [block] * d.layers, embedding=front, head=head, positions=positions)
-
-
-@complete("voxtral_realtime_encoder")
-def voxtral_realtime_encoder(c: Config) -> Model:
-    """Voxtral Realtime's encoder of sound: Mistral's layers in a window, with biases of queries, values and outputs."""
-    c.mark_read("vocab_size", "activation_function", "use_cache")
-    d, act, window = dims(c), activation(c), c.size("sliding_window", 750)
-    positions = (c.inputs.spectra or 2 * c.size("max_position_embeddings", 1500)) // 2
-    *up, down = mlp(d.width, c.size("intermediate_size"), act)
-    assert isinstance(down, Linear)
-    mixer = _attention(d, rotated=rotary(c, d.head_dim))
-    mixer = tuple(replace(m, window=window) if isinstance(m, Attention) else m for m in mixer)
-    block = layer("sliding", d.width, mixer, (*up, replace(down, bias=True)))
-    front = halving_convolutions(c.size("num_mel_bins", 128), d.width, positions)
-    return encoder(
-        c, d.width, [block] * d.layers, embedding=front, head=(rms("final_norm", d.width),), positions=positions
-    )
 
 
 def halving_convolutions(mels: int, width: int, positions: int) -> Modules:
@@ -117,9 +67,11 @@ def halving_convolutions(mels: int, width: int, positions: int) -> Modules:
     )
 
 
-def _attention(d: Dims, causal: bool = True, rotated: int = 0) -> Modules:
+def attention_of_whisper(
+    d: Dims, causal: bool = True, *, rotary: int = 0, chunk: int | None = None, window: int | None = None
+) -> Modules:
     """Self-attention of Whisper: queries and values have a bias, keys have none."""
-    first, *rest = attention(d, rotary=rotated, bias=True, causal=causal)
+    first, *rest = attention(d, rotary=rotary, bias=True, causal=causal, chunk=chunk, window=window)
     assert isinstance(first, Linear)
     k = d.kv_heads * d.head_dim
     qv = d.heads * d.head_dim + k

@@ -40,13 +40,14 @@ def language_model(outer: Config) -> tuple[Config, list[str]]:
     raw = outer.raw
     key = next((key for key in SECTIONS if key in raw), None) or _left_out(outer)
     if key is None:
-        beside = [key for key in raw if key in _BESIDE]
+        beside = [key for key in raw if key in _BESIDE and raw[key] is not None]
         outer.mark_read(*beside)
         return _whole(outer), [_besides(key) for key in beside]
     c = _part(outer, key)
     if key != "thinker_config":
         c = _with_tie(outer, c)
-    beside = [_besides(other) for other in raw if other.endswith("_config") and other not in (key, *_OURS)]
+    others = [other for other, value in raw.items() if other.endswith("_config") and value is not None]
+    beside = [_besides(other) for other in others if other not in (key, *_OURS)]
     inner, within = language_model(c)
     return inner, [*within, *beside]
 
@@ -112,8 +113,19 @@ def _part(outer: Config, key: str) -> Config:
 
 
 def _besides(key: str) -> str:
-    return f"{key} (not part of the language model)"
+    return key + BESIDE
 
 
+def sections_beside(outer: Config) -> list[str]:
+    """Sections of parts beside the language model that a config has, at whatever depth."""
+    raw = outer.raw
+    named = [k for k, v in raw.items() if v is not None and (k in _BESIDE or k.endswith("_config"))]
+    inside = [outer.section(key) for key in SECTIONS if isinstance(raw.get(key), Mapping)]
+    deeper = [k for c in inside for k in sections_beside(c)]
+    return [k for k in named if k not in (*SECTIONS, *_OURS)] + deeper
+
+
+BESIDE = " (not part of the language model)"
+"""End of a note on a part beside the language model."""
 _OURS = ("quantization_config", "compression_config", "generation_config")
 _BESIDE = ("vision_config", "audio_config", "vq_config", "img_processor", "embd_layer")

@@ -55,6 +55,7 @@ class Replica:
     that will fill the attention window, by step. `finals`: final tokens of all decoding requests; `expected`: share of
     their remaining tokens for which memory is kept free. `joined`: requests whose caches arrived from a prefill pool
     and that decode for the first time in the next step. `together`: advances all replicas in lock step with this one.
+    `encode_s`: seconds in which the images of a prompt are encoded, in the step that begins it.
     """
 
     times: StepTimes
@@ -63,6 +64,7 @@ class Replica:
     watcher: Watcher
     steps_of: Callable[[Request], int]
     block: int = 1
+    encode_s: float = 0.0
 
     def __post_init__(self) -> None:
         self.clock = self.horizon = self.scheduled = 0.0
@@ -227,6 +229,8 @@ class Replica:
         decodes = len(self.ending) if self.policy.mixes else 0
         context = self.tokens / decodes if decodes else 0.0
         hosted = sum(request.hosted for request, _ in chunks)
+        if self.encode_s:
+            hosted += self.encode_s * sum(request.computed == request.hit for request, _ in chunks)
         return hosted + self.times.mixed([(r.computed, n) for r, n in chunks], decodes, context)
 
     def compute(self, chunks: list[tuple[Request, int]], seconds: float) -> None:

@@ -31,11 +31,12 @@ from roofline.inference.generate import Speculation
 from roofline.inference.settings import Setup, each, setup
 from roofline.inference.step import check_context
 from roofline.model.adapters import with_lora
-from roofline.model.images import Images, ImageTokens, image_tokens
+from roofline.model.images import IMAGES, Images, ImageTokens, image_tokens
 from roofline.model.load import Source, decoder_of
 from roofline.model.model import Model
 from roofline.serving.drafting import Drafting
 from roofline.serving.energy import PhasePool, SteadyLoad, pools_spending, server_spending
+from roofline.serving.requests import encoding
 from roofline.serving.serve import serving
 from roofline.serving.simulate.arrivals import Closed, arrivals_named
 from roofline.serving.simulate.checkpoint import Ledger, digest_of, restore, state_of
@@ -205,7 +206,8 @@ def simulate(
     built = decoder_of(model)
     asked = setup(built if lora is None else with_lora(built, lora), where, bill)
     drafting = None if speculation is None else Drafting(asked, speculation)
-    seen = None if images is None else image_tokens(asked.model.images, asked.model.name, images)
+    read = asked.model
+    seen = None if images is None else image_tokens(read.images, read.name, images, read.reads(IMAGES))
     stream = stream_of(traffic, (asked.model.context or UNBOUNDED) - (0 if seen is None else seen.tokens))
     if seen is not None:
         stream = with_tokens(stream, seen.tokens)
@@ -431,9 +433,10 @@ class SimulationRun:
         if self.pool is not None:
             policy = replace(policy, caches=False)
         times = step_times(asked.plan, policy.tokens, policy.running, self.longest, width, draft)
+        encode_s = float(encoding(asked.plan, self.images).expected)
         needed = decodes_of if drafting is None else steps_of(drafting.speculation, self.extent.seed)
         watches = [Watch(recorder, i) for i in range(int(asked.layout.dp) * groups)]
-        replicas = [Replica(times, policy, room, watch, needed, block) for watch in watches]
+        replicas = [Replica(times, policy, room, watch, needed, block, encode_s) for watch in watches]
         join_steps(replicas, locked_steps(asked.layout), groups)
         return replicas
 
@@ -444,10 +447,11 @@ class SimulationRun:
         room = room_of(first, groups, self.fitting or block)
         policy = replace(policy_of(first, groups, room), reserves=False)
         times = step_times(first.plan, policy.tokens, min(policy.running, policy.tokens), self.longest)
+        encode_s = float(encoding(first.plan, self.images).expected)
         prefills = []
         for _ in range(int(first.layout.dp) * groups):
             watch = Handover(recorder, travel, deliveries)
-            watch.replica = Replica(times, policy, room, watch, decodes_of, block)
+            watch.replica = Replica(times, policy, room, watch, decodes_of, block, encode_s)
             prefills.append(watch.replica)
         join_steps(prefills, locked_steps(first.layout), groups)
         return TwoPools(first, prefills, decodes, deliveries, recorder, self.router, position)

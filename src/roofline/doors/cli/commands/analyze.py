@@ -16,6 +16,7 @@ from roofline.doors.cli.common import (
     OutFile,
     Revision,
     Switch,
+    TextOnly,
     deliver,
     form_of,
     keep,
@@ -45,6 +46,7 @@ def analyze(
     *,
     revision: Revision = None,
     headers: Headers = False,
+    text_only: TextOnly = False,
     traced: Switch = False,
     shape: str | None = None,
     json: Form = False,
@@ -90,7 +92,11 @@ def analyze(
     form = form_of(out, {"json": json, "csv": csv, "md": md})
     if shape is not None and not traced:
         raise InputError("--shape", shape, "--traced beside it")
-    built = _traced(model, revision, shape) if traced else load(model, revision=revision, headers=headers)
+    built = (
+        _traced(model, revision, shape)
+        if traced
+        else load(model, revision=revision, headers=headers, text_only=text_only)
+    )
     asked, precision = steps_asked(options, built), options.get("precision")
     steps = _timed(built, asked, options) if "on" in options else _counted(built, asked, options)
     result = views.Steps(built, steps)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from roofline.declared.errors import InputError
 from roofline.declared.kinds import Given
 from roofline.declared.question import question_settings
-from roofline.doors.cli.common import Headers, Json, ModelArgument, Revision, machine_progress, refuse, warn
+from roofline.doors.cli.common import Headers, Json, ModelArgument, Revision, TextOnly, machine_progress, refuse, warn
 from roofline.doors.cli.derived import option_name, with_settings, with_tables
 from roofline.model.load import load
 from roofline.model.model import Model
@@ -34,6 +34,7 @@ def answer(
     *,
     revision: Revision = None,
     headers: Headers = False,
+    text_only: TextOnly = False,
     json: Json = False,
     **asked: Given,
 ) -> None:
@@ -44,7 +45,7 @@ def answer(
 
     Example: `roofline meta-llama/Llama-3.1-8B --on h100-sxm`
     """
-    built = load(model, revision=revision, headers=headers)
+    built = load(model, revision=revision, headers=headers, text_only=text_only)
     if "decode" not in built.steps:
         _whole_inputs(built, asked, json)
         return

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.kinds import Given
-from roofline.doors.cli.common import Headers, Json, ModelArgument, Revision, Whole, warn
+from roofline.doors.cli.common import Headers, Json, ModelArgument, Revision, TextOnly, Whole, warn
 from roofline.doors.cli.derived import with_settings, with_tables
 from roofline.model.load import load
 from roofline.views.text.tables import print_json, print_tables, print_text
@@ -78,6 +78,7 @@ def codesign(
     seed: Whole = None,
     revision: Revision = None,
     headers: Headers = False,
+    text_only: TextOnly = False,
     json: Json = False,
     **asked: Given,
 ) -> None:
@@ -107,7 +108,7 @@ def codesign(
         Seed of the search; the same seed gives the same front (1).
     """
     within, made_by = bounds.bounds(), _process(process)
-    built = load(model, revision=revision, headers=headers)
+    built = load(model, revision=revision, headers=headers, text_only=text_only)
     asked |= {name: value for name, value in (("seed", seed), ("generations", generations)) if value is not None}
     result = question(built, bounds=within, process=made_by, of=of, against=against, where=where or (), **asked)
     if json:

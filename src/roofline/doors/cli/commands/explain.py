@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from roofline.declared.errors import InputError
 from roofline.declared.kinds import Given
 from roofline.declared.question import question_settings
-from roofline.doors.cli.common import Headers, Json, ModelArgument, Revision, say, steps_asked, warn
+from roofline.doors.cli.common import Headers, Json, ModelArgument, Revision, TextOnly, say, steps_asked, warn
 from roofline.doors.cli.derived import with_settings
 from roofline.extras import install_line
 from roofline.work.analysis import analyze
@@ -26,6 +26,7 @@ def explain(
     *,
     revision: Revision = None,
     headers: Headers = False,
+    text_only: TextOnly = False,
     json: Json = False,
     **asked: Given,
 ) -> None:
@@ -41,7 +42,7 @@ def explain(
     if not has_algebra():
         say(f"numbers alone; formulas in symbols need SymPy: {install_line('algebra')}")
 
-    built = load(model, revision=revision, headers=headers)
+    built = load(model, revision=revision, headers=headers, text_only=text_only)
     analyses = [(name, analyze(built, s, **asked)) for name, s in steps_asked(asked, built)]
     if op is None:
         names = list(dict.fromkeys(row.name for _, a in analyses for row in a.ops))

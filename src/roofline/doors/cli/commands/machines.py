@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from roofline.declared.kinds import Given
-from roofline.doors.cli.common import Headers, Json, ModelArgument, Revision, machine_progress, refuse, warn
+from roofline.doors.cli.common import Headers, Json, ModelArgument, Revision, TextOnly, machine_progress, refuse, warn
 from roofline.doors.cli.derived import with_settings, with_tables
 from roofline.model.load import load
 from roofline.views.text.tables import print_json, print_tables, print_text
@@ -19,6 +19,7 @@ def machines(
     *,
     revision: Revision = None,
     headers: Headers = False,
+    text_only: TextOnly = False,
     json: Json = False,
     **asked: Given,
 ) -> None:
@@ -29,7 +30,7 @@ def machines(
 
     Example: `roofline machines Qwen/Qwen3-32B --users 200 --work chat`
     """
-    built = load(model, revision=revision, headers=headers)
+    built = load(model, revision=revision, headers=headers, text_only=text_only)
     result = question(built, progress=machine_progress(), **asked)
     if json:
         print_json(result.to_dict())

@@ -15,7 +15,7 @@ from cyclopts import Parameter
 from roofline.declared.errors import InputError
 from roofline.declared.kinds import Given
 from roofline.declared.question import Settings, question_settings
-from roofline.doors.cli.common import Form, Headers, Revision, Switch, progress_bar, refuse, warn
+from roofline.doors.cli.common import Form, Headers, Revision, Switch, TextOnly, progress_bar, refuse, warn
 from roofline.doors.cli.derived import option_name, options_given, with_settings, with_tables
 from roofline.whatif.search.what_fits import OF_ONE, formats_that_run, put_together, what_runs
 
@@ -46,6 +46,7 @@ def models(
     check: Path | None = None,
     revision: Revision = None,
     headers: Headers = False,
+    text_only: TextOnly = False,
     json: Form = False,
     md: Form = False,
     **runs: Given,
@@ -122,7 +123,7 @@ def models(
         result = _tensors(name, revision)
         tables = (views.stored_table(result), views.tensors_table(result))
     else:
-        result = views.ModelAnswer(load(name, revision=revision, headers=headers))
+        result = views.ModelAnswer(load(name, revision=revision, headers=headers, text_only=text_only))
         tables = (views.module_table(result),)
     if json:
         print_json(result.to_dict())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from roofline.declared.kinds import Given
-from roofline.doors.cli.common import Headers, ModelArgument, Revision, Switch, refuse, warn
+from roofline.doors.cli.common import Headers, ModelArgument, Revision, Switch, TextOnly, refuse, warn
 from roofline.doors.cli.derived import with_settings, with_tables
 from roofline.inference.offload import Offload
 from roofline.inference.offload import offload as question
@@ -17,6 +17,7 @@ def offload(
     *,
     revision: Revision = None,
     headers: Headers = False,
+    text_only: TextOnly = False,
     json: Switch = False,
     **given: Given,
 ) -> None:
@@ -36,7 +37,7 @@ def offload(
     from roofline.views.text.inference.offload import offload_table, offload_text
     from roofline.views.text.tables import print_json, print_tables
 
-    built = load(model, revision=revision, headers=headers)
+    built = load(model, revision=revision, headers=headers, text_only=text_only)
     result: Offload = question(built, **given)
     if json:
         print_json(result.to_dict())

@@ -20,6 +20,7 @@ from roofline.doors.cli.common import (
     OutFile,
     Revision,
     Switch,
+    TextOnly,
     Whole,
     refuse,
     say,
@@ -59,6 +60,7 @@ def plot(
     dpi: Whole = None,
     revision: Revision = None,
     headers: Headers = False,
+    text_only: TextOnly = False,
     json: Json = False,
     force: Switch = False,
     **asked: Given,
@@ -127,7 +129,7 @@ def plot(
         return
     if kind in ("roofline", "sweep", "map", "tornado") and not on:
         raise InputError("--on", "nothing", f"a chip, for a {kind}")
-    built = load(model, revision=revision, headers=headers)
+    built = load(model, revision=revision, headers=headers, text_only=text_only)
     given = {name: place.pop(name) for name in STEP if name in place}
     size, phase = given.get("batch", 1), given.get("phase", "decode")
     context = given.get("input" if phase == "prefill" else "context")

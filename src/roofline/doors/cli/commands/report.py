@@ -16,6 +16,7 @@ from roofline.doors.cli.common import (
     OutFile,
     Revision,
     Switch,
+    TextOnly,
     progress_bar,
     refuse,
     warn,
@@ -35,6 +36,7 @@ def report(
     tables_form: Literal["csv", "parquet"] = "csv",
     revision: Revision = None,
     headers: Headers = False,
+    text_only: TextOnly = False,
     json: Json = False,
     force: Switch = False,
     **asked: Given,
@@ -62,7 +64,7 @@ def report(
 
     if out is None and tables is None and not json:
         raise InputError("--out", "nothing", "a file that ends in .html, .md or .json, or --tables, or --json")
-    built = load(model, revision=revision, headers=headers)
+    built = load(model, revision=revision, headers=headers, text_only=text_only)
     with progress_bar("report") if sys.stderr.isatty() else nullcontext() as progress:
         result: Finished = question(
             built, output=out, tables=tables, tables_form=tables_form, force=force, progress=progress, **asked

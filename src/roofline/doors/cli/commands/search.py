@@ -20,6 +20,7 @@ from roofline.doors.cli.common import (
     OutFile,
     Revision,
     Switch,
+    TextOnly,
     counted_bar,
     deliver,
     refuse,
@@ -75,6 +76,7 @@ def search(
     force: Switch = False,
     revision: Revision = None,
     headers: Headers = False,
+    text_only: TextOnly = False,
     json: Json = False,
     **asked: Given,
 ) -> None:
@@ -109,7 +111,7 @@ def search(
     """
     _refuse_the_rest(OF_LAYOUTS if train else OF_SERVING, train, asked)
     if train:
-        built = load(model, revision=revision, headers=headers)
+        built = load(model, revision=revision, headers=headers, text_only=text_only)
         _train(built, asked, _Where(out, force, json))
         return
     asked = {name: value for name, value in asked.items() if name in OF_SERVING}
@@ -120,7 +122,7 @@ def search(
         _check_picture(plot, force)
     if emit is not None and (json or front):
         raise InputError("--emit", emit, "nothing else to print beside it")
-    built = load(model, revision=revision, headers=headers)
+    built = load(model, revision=revision, headers=headers, text_only=text_only)
     with counted_bar("search", None, "plans") as progress:
         result: Search = question(built, counted=_tell, progress=progress, **asked)
     if plan is not None:

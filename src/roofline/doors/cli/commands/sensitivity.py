@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from roofline.declared.kinds import Given
-from roofline.doors.cli.common import Headers, Json, ModelArgument, Revision, Switch, warn
+from roofline.doors.cli.common import Headers, Json, ModelArgument, Revision, Switch, TextOnly, warn
 from roofline.doors.cli.derived import with_settings, with_tables
 from roofline.model.load import load
 from roofline.views.text.tables import print_json, print_tables, print_text
@@ -22,6 +22,7 @@ def sensitivity(
     map: Switch = False,
     revision: Revision = None,
     headers: Headers = False,
+    text_only: TextOnly = False,
     json: Json = False,
     **asked: Given,
 ) -> None:
@@ -38,7 +39,7 @@ def sensitivity(
     map:
         Also show what limits decodes over batch and context.
     """
-    built = load(model, revision=revision, headers=headers)
+    built = load(model, revision=revision, headers=headers, text_only=text_only)
     result = question(built, of=of, map=map, **asked)
     if json:
         print_json(result.to_dict())

@@ -20,6 +20,7 @@ from roofline.doors.cli.common import (
     OutFile,
     Revision,
     Switch,
+    TextOnly,
     counted_bar,
     refuse,
     say,
@@ -44,6 +45,7 @@ def simulate(
     slo: Annotated[str | None, Parameter(show=False)] = None,
     revision: Revision = None,
     headers: Headers = False,
+    text_only: TextOnly = False,
     out: OutFile = None,
     plot: Path | None = None,
     theme: Literal["light", "dark"] = "light",
@@ -83,7 +85,7 @@ def simulate(
     if plot is not None:
         _check_picture(plot, force)
     file = None if out is None else _file(out, force)
-    built = load(model, revision=revision, headers=headers)
+    built = load(model, revision=revision, headers=headers, text_only=text_only)
     with nullcontext() if file is None else file:
         try:
             with counted_bar("simulate", asked.get("requests"), "requests") as progress, _resumable(file):

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from roofline.declared.kinds import Given
 from roofline.declared.question import question_settings
-from roofline.doors.cli.common import Headers, Json, ModelArgument, Revision, refuse, warn
+from roofline.doors.cli.common import Headers, Json, ModelArgument, Revision, TextOnly, refuse, warn
 from roofline.doors.cli.derived import options_given, with_settings, with_tables
 from roofline.model.load import load
 from roofline.views.text.tables import print_json, print_tables, print_text
@@ -26,6 +26,7 @@ def solve(
     where: Annotated[list[str] | None, Parameter(help=question_settings(question)["where"].help, negative="")] = None,
     revision: Revision = None,
     headers: Headers = False,
+    text_only: TextOnly = False,
     json: Json = False,
     **asked: Given,
 ) -> None:
@@ -36,7 +37,7 @@ def solve(
     Example: `roofline solve meta-llama/Llama-3.1-8B --find batch --where "tpot <= 20ms and fits" --on h100-sxm
     --input 1024 --output-tokens 256`
     """
-    built = load(model, revision=revision, headers=headers)
+    built = load(model, revision=revision, headers=headers, text_only=text_only)
     result: Solution = question(built, where=where, **options_given(asked))
     if json:
         print_json(result.to_dict())

@@ -24,6 +24,7 @@ from roofline.doors.cli.common import (
     Revision,
     Several,
     Switch,
+    TextOnly,
     progress_bar,
     refuse,
     warn,
@@ -62,6 +63,7 @@ def sweep(
     theme: Literal["light", "dark"] = "light",
     revision: Revision = None,
     headers: Headers = False,
+    text_only: TextOnly = False,
     force: Switch = False,
     json: Json = False,
     **axes: Given,
@@ -132,7 +134,7 @@ def sweep(
         check_ending(out, ENDINGS, "--out")
     if "precision" in axes:
         axes["precision"] = [None if word == "checkpoint" else word for word in axes["precision"]]
-    built = [load(model, revision=revision, headers=headers) for model in models]
+    built = [load(model, revision=revision, headers=headers, text_only=text_only) for model in models]
     space = space_of(built, phase, {"on": on, **options_given({**axes, "figures": figures})})
     check_size(space, MOST_POINTS if out is not None else MOST_IN_MEMORY)
     sweeper = sweeper_of(space, split_names(columns), where)

@@ -16,6 +16,7 @@ from roofline.doors.cli.common import (
     OutFile,
     Revision,
     Switch,
+    TextOnly,
     deliver,
     refuse,
     say,
@@ -42,6 +43,7 @@ def train(
     *,
     revision: Revision = None,
     headers: Headers = False,
+    text_only: TextOnly = False,
     timeline: Switch = False,
     breakdown: Literal["modules", "ops"] | None = None,
     trace: Path | None = None,
@@ -96,7 +98,7 @@ def train(
         raise InputError("--emit", emit, "nothing else to print or to draw beside it")
     if json and timeline:
         raise InputError("--timeline", "--json", "one of them; --trace writes the schedule to a file")
-    built = load(model, revision=revision, headers=headers)
+    built = load(model, revision=revision, headers=headers, text_only=text_only)
     result: TrainingEstimate = question(built, **asked)
     if emit is not None:
         _hand_over(result, emit, out, force)

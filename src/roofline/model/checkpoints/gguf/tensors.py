@@ -84,7 +84,11 @@ class GgufSize:
 
 
 def gguf_size(model: Model, mix: TypeMix | str) -> GgufSize:
-    """Size of a model's GGUF file in a mix (`q4_k_m`, `bf16`, …), tensor by tensor. Raises InputError for others."""
+    """Size of a model's GGUF file in a mix (`q4_k_m`, `bf16`, …), tensor by tensor. Raises InputError for others.
+
+    Towers are in a file of their own.
+    """
+    model = model.language()
     chosen = mix if isinstance(mix, TypeMix) else mix_or_error(mix)
     typed = types_of(chosen, matrices_of(model), traits_of(model))
     drafts = model.drafts if model.model_type in _KEEPS_DRAFTS else ()
