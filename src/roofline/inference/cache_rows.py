@@ -37,7 +37,7 @@ def token_bytes(module: Module, precision: Precision) -> Count:
         case Compressor(width=width):
             return precision.kv.bytes(width)
         case _:
-            return precision.kv.bytes(module.cache_width)  # type: ignore[attr-defined]
+            return precision.kv.bytes(getattr(module, "cache_width", 0))
 
 
 def _scaled(values: Count) -> Count:
@@ -54,7 +54,7 @@ def row_bytes(rank: Model, precision: Precision, tokens: Count, shares: Count) -
     for module, n in rank.modules():
         if module.idle or not _has_rows(module):
             continue
-        plain = precision.kv.bytes(module.cache_width)  # type: ignore[attr-defined]
+        plain = precision.kv.bytes(getattr(module, "cache_width", 0))
         each = token_bytes(module, precision)
         each = ceil_div(each, module.rate) if isinstance(module, Compressor) else each
         total = total + n * (each - plain) * cached_tokens(module, tokens)

@@ -238,7 +238,7 @@ def untied_ends(modules: tuple[m.Module, ...]) -> tuple[m.Module, ...]:
     """The first and the last stage each hold the table that embedding and head share."""
 
     def apart(x: m.Module) -> m.Module:
-        if isinstance(x, m.Linear) and x.tied:
+        if isinstance(x, m.Linear) and x.tied and x.part == "head":
             return replace(x, tied=False, copies=2 * x.copies)
         return replace(x, copies=2 * x.copies) if isinstance(x, m.Embedding) and x.shared else x
 

@@ -72,7 +72,7 @@ def build(raw: JsonObject, name: str = "", inputs: Inputs | None = None, *, text
         raise InputError("config", raw, "an object with the keys of a config.json")
     if raw.get("model_type") not in (*FAMILIES, *SAME):
         import_module("roofline.model.families.beyond")
-    if "model_type" not in raw and raw.get("_class_name") in WHOLES:
+    if "model_type" not in raw and str(raw.get("_class_name")) in WHOLES:
         raw = {**raw, "model_type": raw["_class_name"]}
     outer = named_as_published(Config(raw, kind=str(raw.get("model_type")), own_inputs=inputs))
     if outer.kind in WHOLES:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from roofline.declared.kinds import Given
 from roofline.model.config import Config
 from roofline.model.families.blocks.convolutions import (
     MapStep,
@@ -163,7 +164,7 @@ def convnext_sight(c: Config) -> Sight:
 
 def convnext_maps(c: Config, sight: Sight) -> Modules:
     """Norms of the feature maps that a backbone gives."""
-    given = stages_out(c, stage_names(sight.maps[1:]))  # type: ignore[arg-type]
+    given = stages_out(c, stage_names(sight.maps[1:]))
     return tuple(
         m for i in given for m in at(sight.maps[i].positions, (layer_norm(f"map_norm{i}", sight.maps[i].channels),))
     )
@@ -371,11 +372,9 @@ def pp_lcnet_sight(c: Config) -> Sight:
     return network(front, blocks, maps)
 
 
-def _stride(value: object) -> int | tuple[int, int]:
-    """A stride of both both_sides, or of each."""
-    if isinstance(value, (list, tuple)):
-        return int(value[0]), int(value[1])
-    return int(value)  # type: ignore[call-overload, no-any-return]
+def _stride(value: Given) -> int | tuple[int, int]:
+    """A stride of both sides, or of each."""
+    return (int(value[0]), int(value[1])) if isinstance(value, (list, tuple)) else int(value)
 
 
 @complete("poolformer")

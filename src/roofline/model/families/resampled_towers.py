@@ -433,7 +433,7 @@ def molmo2_towers(outer: Config, text: Model) -> Iterator[Tower]:
 
 
 # -- SAM's encoder -------------------------------------------------------------------------------------------------
-def sam_vision(c: Config, *, own: bool = False) -> TowerStage:
+def sam_tower(c: Config, *, own: bool = False) -> TowerStage:
     """SAM's image encoder (arXiv:2304.02643): windows with relative positions, some layers see all, then a neck.
 
     `own`: at the resolution of the config, whatever another tower of the model reads.
@@ -503,7 +503,7 @@ def got_ocr2(outer: Config, text: Model) -> Iterator[Tower]:
     blocks, left = halved_sides(*patch_grid(c), (out, 2 * out, text.hidden))
     project = at(left, (Linear(name="projector", inputs=text.hidden, outputs=text.hidden, bias=True),))
     yield from streamed(
-        (sam_vision(c), TowerStage("projector", text.hidden, (*blocks, Block("projector", project)))), IMAGES
+        (sam_tower(c), TowerStage("projector", text.hidden, (*blocks, Block("projector", project)))), IMAGES
     )
 
 
@@ -511,7 +511,7 @@ def got_ocr2(outer: Config, text: Model) -> Iterator[Tower]:
 def deepseek_vl_hybrid(outer: Config, text: Model) -> Iterator[Tower]:
     """DeepSeek-VL 7B (arXiv:2403.05525): SigLIP at low resolution, SAM's encoder at high resolution beside it."""
     part, high = backbone(outer), section_of(outer, "high_res_vision_config")
-    c, sam = section_of(outer, "vision_config"), sam_vision(high, own=True)
+    c, sam = section_of(outer, "vision_config"), sam_tower(high, own=True)
     width, out, count = high.size("hidden_size"), high.size("output_channels", 256), part.positions or 1
     side = c.size("image_size") // c.size("patch_size")
     more = Block("second neck", at(sam.positions or 1, neck(width, out)))

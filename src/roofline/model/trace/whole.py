@@ -277,7 +277,8 @@ def _method(model: nn.Module, raw: JsonObject, given: InputShapes, call: str) ->
         name = next((method for key, method in parts if key in given and key not in taken), name)
     encodes = raw.get("is_encoder_decoder") and "decoder_input_ids" not in given and hasattr(model, "get_encoder")
     method_of: Operand = model if name == "forward" else getattr(model, name)
-    return method_of.get_encoder() if name == "forward" and encodes else method_of  # type: ignore[no-any-return]
+    chosen: Callable[..., Operand] = method_of.get_encoder() if name == "forward" and encodes else method_of
+    return chosen
 
 
 def _tensor(torch: ModuleType, name: str, shape: Operand, device: str) -> Operand:

@@ -360,6 +360,6 @@ def stages_out(c: Config, names: Sequence[str]) -> list[int]:
     return [len(names) - 1]
 
 
-def stage_names(depths: Sequence[int]) -> list[str]:
+def stage_names(stages: Sequence[int | Map]) -> list[str]:
     """`stem`, `stage1`, …: the names that transformers gives to the stages of a backbone."""
-    return ["stem", *(f"stage{i + 1}" for i in range(len(depths)))]
+    return ["stem", *(f"stage{i + 1}" for i in range(len(stages)))]
