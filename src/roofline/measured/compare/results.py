@@ -5,19 +5,24 @@ All give rows of one type; what a file does not contain (a rate, a concurrency) 
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from io import StringIO
+from itertools import islice
 
 from roofline.declared.checks import FASTEST, LARGEST, RAREST
 from roofline.declared.errors import InputError
 from roofline.declared.groups import Load, RequestFlow
 from roofline.declared.question import ungrouped
 from roofline.declared.trees import JsonObject, JsonValue
+from roofline.model.sources.pieces import csv_rows, text_lines
+from roofline.model.sources.untrusted import check_tree
 
 MOST_ROWS = 10_000
+LARGEST_RESULTS = 64 * 2**20
+"""Largest result file of a benchmark, bytes."""
 
 
 @dataclass(frozen=True)
@@ -81,12 +86,13 @@ def _rows(text: str, name: str) -> Iterator[Measured]:
 
 def _trees(text: str, name: str) -> Iterator[JsonValue]:
     """The text as one JSON value, or one per line."""
+    check_tree(text.encode(), name)
     try:
         try:
             yield json.loads(text)
         except json.JSONDecodeError:
-            lines = [line for line in text.splitlines() if line.strip()][: MOST_ROWS + 1]
-            yield from [json.loads(line) for line in lines]
+            for line in islice((line for line in StringIO(text) if line.strip()), MOST_ROWS + 1):
+                yield json.loads(line)
     except (ValueError, RecursionError) as error:
         raise InputError(name, "broken JSON", f"a result file of {TOOLS}") from error
 
@@ -101,14 +107,12 @@ def _llama(row: JsonObject) -> Iterator[Measured]:
 
 
 def _llama_csv(text: str, name: str) -> Iterator[Measured]:
-    try:
-        reader = csv.DictReader(text.splitlines()[: MOST_ROWS + 2])
-        if "avg_ts" not in (reader.fieldnames or ()):
-            raise InputError(name, "no column avg_ts", f"a result file of {TOOLS}")
-        for row in reader:
-            yield from _llama(row)
-    except csv.Error as error:
-        raise InputError(name, "broken CSV", f"a result file of {TOOLS}") from error
+    rows = (row for _, row in csv_rows(text_lines((text,), name), name, MOST_ROWS + 2))
+    columns = next(rows, [])
+    if "avg_ts" not in columns:
+        raise InputError(name, "no column avg_ts", f"a result file of {TOOLS}")
+    for row in rows:
+        yield from _llama(dict(zip(columns, row, strict=False)))
 
 
 _MILLI = {"ttft": "mean_ttft_ms", "tpot": "mean_tpot_ms", "latency": "mean_e2el_ms"}
