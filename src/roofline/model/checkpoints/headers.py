@@ -26,7 +26,7 @@ LARGEST_INDEX = 128 * 2**20
 MOST_FILES = 10_000
 LARGEST_HEADERS = 2**27
 """Most bytes of the headers of all files of a checkpoint."""
-MOST_TENSORS = 500_000
+MOST_TENSORS = 400_000
 """Most tensors of a checkpoint."""
 LARGEST_TENSOR = 2**60
 """Most elements of a tensor."""
@@ -125,6 +125,8 @@ def index_files(index: JsonObject, field: str) -> dict[str, str]:
     files = index.get("weight_map")
     if not isinstance(files, dict) or not files:
         raise InputError(f"{field}: weight_map", files, "the file of each tensor, by its name")
+    if len(files) > MOST_TENSORS:
+        raise InputError(f"{field}: weight_map", f"{len(files)} tensors", f"at most {MOST_TENSORS}")
     for tensor, file in files.items():
         if not isinstance(file, str) or not _FILE.fullmatch(file):
             raise InputError(f"{field}: {_short(tensor)}", file, "the name of a .safetensors file beside the index")
