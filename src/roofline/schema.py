@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, Union, get_args, get_origi
 from roofline.declared.maths import Count
 from roofline.declared.question import Hint
 from roofline.declared.result import Figured, Flag, Result, Word
+from roofline.views.files.atomic import whole_file
 
 RESULTS = {
     "views.text.inference.analysis": "Steps",
@@ -219,7 +220,7 @@ def write_schemas(folder: Path) -> None:
         if path.name not in texts:
             path.unlink()
     for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8")
+        whole_file(folder / name, lambda beside, text=text: beside.write_text(text, encoding="utf-8"), force=True)
 
 
 if __name__ == "__main__":
