@@ -322,14 +322,14 @@ def _cases() -> Iterator[tuple[str, HostileFile]]:
     yield "trace of many operators, compared", HostileFile(partial(_operators, False, 950_000), _compared)
     row = "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL SELECT i, i + 1, i FROM n"
     for name, statements in {
-        "generated names": ("CREATE TABLE StringIds (id INTEGER, value AS (hex(zeroblob(500000000))))", KERNELS,
+        "generated names": ("CREATE TABLE StringIds (id INTEGER, value AS (hex(zeroblob(300000000))))", KERNELS,
                             "INSERT INTO StringIds (id) VALUES (1)",
                             "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (1, 2, 1)"),
         "generated starts": (NAMES, "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (a, "
                                     "start AS (length(hex(zeroblob(400000000)))), end INTEGER, shortName INTEGER)",
                              "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL (a, end, shortName) VALUES (1, 2, 1)",
                              "INSERT INTO StringIds VALUES (1, 'k')"),
-        "a view": (KERNELS, "CREATE VIEW StringIds AS SELECT 1 AS id, hex(zeroblob(500000000)) AS value",
+        "a view": (KERNELS, "CREATE VIEW StringIds AS SELECT 1 AS id, hex(zeroblob(300000000)) AS value",
                    "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (1, 2, 1)"),
         "a long name": (NAMES, KERNELS, "INSERT INTO StringIds VALUES (1, hex(zeroblob(100000000)))",
                         "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (1, 2, 1)"),

@@ -157,9 +157,11 @@ def test_an_exported_page_is_whole_wherever_it_is_killed(tmp_path: Path, before:
 
 
 CALIBRATE = """
-from pathlib import Path
-import sys, os
+import os, sys
 from roofline.doors.cli.main import main
+import roofline.measured.compare.bench_fit as bench
+from functools import cache
+bench.bench_fit = cache(bench.bench_fit)  # seconds, once for all runs
 
 def do(folder):
     os.chdir(folder)
@@ -168,6 +170,9 @@ def do(folder):
     main("calibrate --llama-bench bench.json --model meta-llama/Llama-3.1-8B --precision q4_0 --on rtx-3090 "
          "--out chip.toml --force".split())
     sys.stdout = sys.__stdout__
+
+os.chdir(folder)
+do(folder)
 """
 BENCH = [
     {"model_type": "llama 8B Q4_0", "n_prompt": 512, "n_gen": 0, "n_depth": 0, "avg_ts": 3000.0},
@@ -199,14 +204,14 @@ def test_a_chip_file_of_calibrate_is_whole_wherever_it_is_killed(tmp_path: Path,
 SIMULATE = """
 import os, sys
 import roofline.views.files.requests as requests
-requests.EVERY_ROWS, requests.PART = 40, 32
+requests.EVERY_ROWS, requests.PART = 30, 16
 from roofline.doors.cli.main import main
 
 def do(folder):
     os.chdir(folder)
     sys.stdout = open(os.devnull, "w")
     sys.stderr = sys.stdout
-    main("simulate openai-community/gpt2 --on h100-sxm --input 9 --output-tokens 9 --rate 1 --requests 200 --warmup 0 "
+    main("simulate openai-community/gpt2 --on h100-sxm --input 9 --output-tokens 9 --rate 1 --requests 70 --warmup 0 "
          "-o r.csv".split())
     sys.stdout = sys.__stdout__
 """
@@ -228,4 +233,4 @@ def test_a_simulation_that_is_killed_at_its_checkpoints_ends_with_the_same_bytes
     def clean() -> None:
         removed(*tmp_path.iterdir())
 
-    assert killed_everywhere(tmp_path, SIMULATE, clean, check) > 20
+    assert killed_everywhere(tmp_path, SIMULATE, clean, check) > 10

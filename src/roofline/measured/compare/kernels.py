@@ -15,8 +15,8 @@ LARGEST_PROFILE = 512 * 2**20
 """Largest profile after decompression, bytes."""
 LONGEST_NAMES = 2**25
 """Most characters and numbers of all different names and shapes of a profile."""
-SLOWEST_PROFILE = 10.0
-"""Seconds of a processor within which a profile must be read."""
+SLOWEST_PROFILE = 8.0
+"""Seconds of a processor within which the events of a profile must be read."""
 
 
 class Shared:

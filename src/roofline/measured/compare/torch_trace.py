@@ -71,22 +71,17 @@ def _timed(stream: JsonStream, shared: Shared) -> list[TraceEvent]:
 def _events(stream: JsonStream) -> Iterator[JsonValue]:
     """Items of `traceEvents`, or of the list that the file is."""
     if stream.sign() == "[":
-        yield from _items(stream)
+        yield from stream.items()
         return
     found = False
     for key in stream.members():
         if key == "traceEvents" and stream.sign() == "[":
             found = True
-            yield from _items(stream)
+            yield from stream.items()
         else:
             stream.value()
     if not found:
         raise InputError(stream.field, "JSON without traceEvents", "a trace of torch.profiler")
-
-
-def _items(stream: JsonStream) -> Iterator[JsonValue]:
-    for _ in stream.items():
-        yield stream.value()
 
 
 def _event(given: JsonValue, shared: Shared) -> TraceEvent | None:

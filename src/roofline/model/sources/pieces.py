@@ -179,25 +179,34 @@ class JsonStream:
 
     def members(self) -> Iterator[str]:
         """Keys of the object that begins here; each value must be read before the next key."""
-        yield from self._parts("{", "}")
-
-    def items(self) -> Iterator[None]:
-        """Turns at the items of the list that begins here; each item must be read before the next turn."""
-        for _ in self._parts("[", "]"):
-            yield None
-
-    def _parts(self, first: str, last: str) -> Iterator[str]:
-        self._expect(first)
-        if self.passes(last):
+        self._expect("{")
+        if self.passes("}"):
             return
         while True:
-            key = ""
-            if first == "{":
-                named = self.value()
-                key = named if isinstance(named, str) else ""
-                self._expect(":")
-            yield key
-            if self.passes(last):
+            key = self.value()
+            self._expect(":")
+            yield key if isinstance(key, str) else ""
+            if self.passes("}"):
+                return
+            self._expect(",")
+
+    def items(self) -> Iterator[JsonValue]:
+        """Items of the list that begins here."""
+        self._expect("[")
+        if self.passes("]"):
+            return
+        while True:
+            try:  # nearly all items, quickly
+                value, end = self._scan(self._text, _SPACE.match(self._text, self._at).end())  # type: ignore[union-attr]
+                parted = self._text[end] == ","
+            except (StopIteration, ValueError, IndexError, RecursionError):
+                parted = False
+            if parted:
+                self._at = end + 1
+                yield value
+                continue
+            yield self.value()
+            if self.passes("]"):
                 return
             self._expect(",")
 
