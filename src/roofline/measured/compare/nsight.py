@@ -132,7 +132,7 @@ def compute_kernels(text: Iterable[str], name: str) -> tuple[ProfiledKernel, ...
 
     Raises InputError if no kernel has a duration.
     """
-    lines = (line for line in text_lines(text, name) if not line.startswith("=="))
+    lines = (line for line in text_lines(text, name, MOST_ROWS) if not line.startswith("=="))
     head = next((line for line in lines if "Kernel Name" in line), None)
     if head is None:
         raise InputError(name, "no column Kernel Name", "CSV of ncu")

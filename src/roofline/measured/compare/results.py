@@ -21,6 +21,7 @@ from roofline.model.sources.pieces import csv_rows, text_lines
 from roofline.model.sources.untrusted import check_tree
 
 MOST_ROWS = 10_000
+MOST_LINES = 4 * MOST_ROWS
 LARGEST_RESULTS = 64 * 2**20
 """Largest result file of a benchmark, bytes."""
 
@@ -107,7 +108,7 @@ def _llama(row: JsonObject) -> Iterator[Measured]:
 
 
 def _llama_csv(text: str, name: str) -> Iterator[Measured]:
-    rows = (row for _, row in csv_rows(text_lines((text,), name), name, MOST_ROWS + 2))
+    rows = (row for _, row in csv_rows(text_lines((text,), name, MOST_LINES), name, MOST_ROWS + 2))
     columns = next(rows, [])
     if "avg_ts" not in columns:
         raise InputError(name, "no column avg_ts", f"a result file of {TOOLS}")

@@ -79,12 +79,14 @@ def text_pieces(given: Iterable[bytes], field: str) -> Iterator[str]:
         raise InputError(field, f"byte 0x{error.object[error.start]:02x} near offset {at}", "text in UTF-8") from error
 
 
-def text_lines(given: Iterable[str], field: str) -> Iterator[str]:
-    """Lines with their ends. Raises InputError for one of more than 1 MiB."""
+def text_lines(given: Iterable[str], field: str, most: int) -> Iterator[str]:
+    """Lines with their ends. Raises InputError for more than `most`, and for one of more than 1 MiB."""
     rest, number = "", 0
     for piece in given:
         lines = list(StringIO(rest + piece, newline=""))
         rest = lines.pop() if lines and not lines[-1].endswith("\n") else ""
+        if number + len(lines) > most:
+            raise InputError(field, "more", f"at most {most} lines")
         for line in lines:
             number += 1
             yield _short(line, field, number)
@@ -128,10 +130,14 @@ def csv_rows(lines: Iterable[str], field: str, most: int) -> Iterator[tuple[int,
         raise InputError(field, str(error), "a CSV file that can be read") from error
 
 
+_LINES = 4
+"""Most lines of a file for each row that it may have, empty ones and those of long cells included."""
+
+
 def csv_file(path: Path, field: str, largest: int, most: int) -> Iterator[tuple[int, list[str]]]:
     """The rows of a CSV file of at most `largest` bytes. Raises InputError as `csv_rows` and `read_text` do."""
     with closing(pieces(path, largest, field)) as given:
-        yield from csv_rows(text_lines(text_pieces(given, field), field), field, most)
+        yield from csv_rows(text_lines(text_pieces(given, field), field, _LINES * most), field, most)
 
 
 # -- JSON ----------------------------------------------------------------------------------------------------------
