@@ -19,7 +19,7 @@ def test_no_changed_file_is_a_fault() -> None:
     assert {t.reader.split(" ", 1)[0] for t in trials if t.outcome == "refused"} == {
         "config", "index", "header", "chip", "cluster", "accuracy", "trace", "lengths", "table", "words",
         "resumed", "condition", "requirements", "figures",
-        "axis", "layouts", "price", "grid", "time", "traffic", "side",
+        "profile", "results", "gguf", "axis", "layouts", "price", "grid", "time", "traffic", "side",
     }  # fmt: skip
     assert sum(t.outcome == "read" for t in trials) > by_day(15, every=30)
 

@@ -83,7 +83,6 @@ def whole_file(path: Path, fill: Callable[[Path], object], field: str = "output"
     try:
         fill(beside)
         if not device:
-            _settle(beside)
             _place(beside, target, force)
     except FileExistsError:
         raise InputError(field, str(path), NEW_FILE) from None
@@ -97,12 +96,6 @@ def whole_file(path: Path, fill: Callable[[Path], object], field: str = "output"
 def _beside(target: Path) -> Path:
     """A new name in the same folder, unique to this process and thread."""
     return target.with_name(f".{target.stem[:32]}.{token_hex(6)}{target.suffix}")
-
-
-def _settle(file: Path) -> None:
-    """Have a file on the disk before it takes its name: a full disk is found now, and a crash leaves no empty file."""
-    with own_file(file, "r+b") as whole:
-        os.fsync(whole.fileno())
 
 
 def own_file(path: Path, mode: str) -> BinaryIO:
@@ -139,8 +132,6 @@ def whole_folder(folder: Path, fill: Callable[[Path], object], force: bool, fiel
     try:
         beside.mkdir()
         fill(beside)
-        for file in filter(Path.is_file, beside.iterdir()):
-            _settle(file)
         if folder.is_dir() and force:
             for file in sorted(beside.iterdir()):
                 file.replace(folder / file.name)
