@@ -159,8 +159,9 @@ NCU = '"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"\n' + "".joi
 )
 NCU_RAW = '"ID","Kernel Name","gpu__time_duration.sum"\n"","","us"\n' + "".join(f'"{i}","k","{i}"\n' for i in range(9))
 LLAMA_BENCH = [{"model_type": "llama", "n_prompt": 512, "n_gen": 0, "n_depth": 8, "avg_ts": 5e3}] * 3
-SERVED = {"model_id": "m", "max_concurrency": 8, "request_rate": "inf", "completed": 10, "total_input_tokens": 10240,
-          "total_output_tokens": 1280, "mean_ttft_ms": 50.0, "mean_tpot_ms": 8.0, "output_throughput": 900.0}  # fmt: skip
+SERVED = {"model_id": "m", "max_concurrency": 8, "request_rate": "inf", "completed": 10,
+          "total_input_tokens": 10240, "total_output_tokens": 1280,
+          "mean_ttft_ms": 50.0, "mean_tpot_ms": 8.0, "output_throughput": 900.0}  # fmt: skip
 GENAI = {"input_config": {"perf_analyzer": {"stimulus": {"concurrency": 4}}},
          "time_to_first_token": {"unit": "ms", "avg": 40.0}, "inter_token_latency": {"unit": "ms", "avg": 7.0},
          "input_sequence_length": {"unit": "tokens", "avg": 1000.2}, "request_latency": {"unit": "ms", "avg": 940.0},

@@ -21,7 +21,7 @@ from roofline.model.checkpoints.headers import header_tensors
 from roofline.model.checkpoints.quantization import rules
 from roofline.model.load import load
 from roofline.model.sources import pieces, untrusted
-from roofline.model.sources.pieces import JsonStream, csv_rows, inflated, text_lines, text_pieces
+from roofline.model.sources.pieces import JsonStream, inflated, rows_of_csv, text_lines, text_pieces
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import hostile
@@ -192,13 +192,13 @@ def test_lines_and_rows_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(text_lines(("a\nb", "c\r", "\nd"), "x", 9)) == ["a\n", "bc\r\n", "d"]
     with pytest.raises(InputError, match="at most 3 lines"):
         list(text_lines(("\n" * 4,), "x", 3))
-    rows = csv_rows(['a,"b\n', 'c"\n', "\n", "d\n"], "x", 2)
+    rows = rows_of_csv(['a,"b\n', 'c"\n', "\n", "d\n"], "x", 2)
     assert list(rows) == [(2, ["a", "b\nc"]), (4, ["d"])]
     with pytest.raises(InputError, match="at most 1 rows"):
-        list(csv_rows(["a\n", "b\n"], "x", 1))
+        list(rows_of_csv(["a\n", "b\n"], "x", 1))
     monkeypatch.setattr(pieces, "LONGEST_LINE", 10)
     with pytest.raises(InputError, match="rows of at most 10 characters"):
-        list(csv_rows(['"a\n', *["b\n"] * 9], "x", 99))
+        list(rows_of_csv(['"a\n', *["b\n"] * 9], "x", 99))
     with pytest.raises(InputError, match="line 2: expected at most 10 characters"):
         list(text_lines(("a\n" + "b" * 11,), "x", 9))
 

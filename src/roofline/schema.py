@@ -10,7 +10,7 @@ import inspect
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from importlib import import_module
 from itertools import pairwise
 from json import dumps
@@ -220,7 +220,7 @@ def write_schemas(folder: Path) -> None:
         if path.name not in texts:
             path.unlink()
     for name, text in texts.items():
-        whole_file(folder / name, lambda beside, text=text: beside.write_text(text, encoding="utf-8"), force=True)
+        whole_file(folder / name, partial(Path.write_text, data=text, encoding="utf-8"), force=True)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ SLOWEST_PROFILE = 8.0
 """Seconds of a processor within which the events of a profile must be read."""
 
 
-class Shared:
+class SharedNames:
     """Names and shapes of a profile, each kept once. Raises InputError for too many, and after too long a time."""
 
     def __init__(self, file: str) -> None:

@@ -11,8 +11,8 @@ from typing import TypeAlias
 from urllib.parse import quote
 
 from roofline.declared.errors import InputError
-from roofline.measured.compare.kernels import LARGEST_PROFILE, MOST_KERNELS, ProfiledKernel, Shared
-from roofline.model.sources.pieces import csv_rows, text_lines
+from roofline.measured.compare.kernels import LARGEST_PROFILE, MOST_KERNELS, ProfiledKernel, SharedNames
+from roofline.model.sources.pieces import rows_of_csv, text_lines
 from roofline.model.sources.untrusted import opened
 
 _KERNELS, _NAMES = "CUPTI_ACTIVITY_KIND_KERNEL", "StringIds"
@@ -36,7 +36,7 @@ def systems_kernels(path: Path) -> tuple[ProfiledKernel, ...]:
     kernels.
     """
     with opened(path, LARGEST_PROFILE, path.name):
-        shared = Shared(path.name)
+        shared = SharedNames(path.name)
     late: list[InputError] = []
 
     def look() -> bool:
@@ -107,7 +107,7 @@ def _kernel_rows(base: sqlite3.Connection, path: Path, name: str) -> Kernels:
     return sorted(rows)
 
 
-def _kernel_names(base: sqlite3.Connection, wanted: set[int], shared: Shared) -> dict[int, str]:
+def _kernel_names(base: sqlite3.Connection, wanted: set[int], shared: SharedNames) -> dict[int, str]:
     """Names by their ids, of those that are wanted."""
     rows = base.execute(f"SELECT id, substr(value, 1, 500) FROM {_NAMES} NOT INDEXED")
     return {key: shared.name(str(text)[:500]) for key, text in rows if key in wanted}
@@ -136,15 +136,15 @@ def compute_kernels(text: Iterable[str], name: str) -> tuple[ProfiledKernel, ...
     head = next((line for line in lines if "Kernel Name" in line), None)
     if head is None:
         raise InputError(name, "no column Kernel Name", "CSV of ncu")
-    shared = Shared(name)
-    rows = (row for _, row in csv_rows(chain((head,), lines), name, MOST_ROWS))
+    shared = SharedNames(name)
+    rows = (row for _, row in rows_of_csv(chain((head,), lines), name, MOST_ROWS))
     kernels = tuple(_rows(rows, shared))
     if not kernels or len(kernels) > MOST_KERNELS:
         raise InputError(name, f"{len(kernels)} kernels with a duration", f"from 1 to {MOST_KERNELS}")
     return kernels
 
 
-def _rows(rows: Iterator[list[str]], shared: Shared) -> Iterator[ProfiledKernel]:
+def _rows(rows: Iterator[list[str]], shared: SharedNames) -> Iterator[ProfiledKernel]:
     place = {column: i for i, column in enumerate(next(rows))}
     units: list[str] | None = None
     by_id: dict[str, dict[str, float]] = {}

@@ -23,8 +23,8 @@ from roofline.measured.compare.results import LARGEST_RESULTS, Measured, measure
 from roofline.measured.compare.torch_trace import torch_kernels
 from roofline.model.load import Source, model_of
 from roofline.model.model import Model
-from roofline.model.sources.pieces import GZIP, inflated, pieces, text_pieces
-from roofline.model.sources.untrusted import STDIN, check_size
+from roofline.model.sources.pieces import GZIP, file_pieces, inflated, text_pieces
+from roofline.model.sources.untrusted import STDIN, check_bytes
 from roofline.programs.estimate import estimate
 from roofline.work.step import Step, decode, prefill
 
@@ -79,7 +79,7 @@ class Results:
 
 def bench_rows(path: Path) -> tuple[Measured, ...]:
     """Measurements of a benchmark's result file. Raises InputError for anything else."""
-    with closing(pieces(path, LARGEST_PROFILE, path.name)) as packed:
+    with closing(file_pieces(path, LARGEST_PROFILE, path.name)) as packed:
         return _results(inflated(packed, LARGEST_PROFILE, path.name), path.name)
 
 
@@ -94,11 +94,11 @@ def profiled_kernels(path: Path) -> tuple[ProfiledKernel, ...]:
 def _read(path: Path, benchmarks: bool = True) -> tuple[ProfiledKernel, ...] | Results:
     """Kernels of a profile, or the measurements of a file that is none, by its content; it is read piece by piece."""
     name = path.name
-    with closing(pieces(path, LARGEST_PROFILE, name)) as packed:
+    with closing(file_pieces(path, LARGEST_PROFILE, name)) as packed:
         plain = inflated(packed, LARGEST_PROFILE, name)
         first = next(plain, b"")
         if first.startswith(_SQLITE):
-            if str(path) == STDIN or next(pieces(path, LARGEST_PROFILE, name))[:2] == GZIP:
+            if str(path) == STDIN or next(file_pieces(path, LARGEST_PROFILE, name))[:2] == GZIP:
                 raise InputError(name, "SQLite that is packed or piped in", "the file itself")
             return systems_kernels(path)
         tree = first.removeprefix(BOM_UTF8).lstrip()[:1] in (b"{", b"[")
@@ -108,7 +108,7 @@ def _read(path: Path, benchmarks: bool = True) -> tuple[ProfiledKernel, ...] | R
             if piece is None:
                 return Results(_results(iter(begun), name) if benchmarks else ())
             read += len(piece)
-            check_size(name, read, LARGEST_RESULTS)
+            check_bytes(name, read, LARGEST_RESULTS)
             begun.append(piece)
         text = text_pieces(chain(begun, plain), name)
         return torch_kernels(text, name) if tree else compute_kernels(text, name)
@@ -119,7 +119,7 @@ def _results(plain: Iterator[bytes], name: str) -> tuple[Measured, ...]:
     whole, read = list[bytes](), 0
     for piece in plain:
         read += len(piece)
-        check_size(name, read, LARGEST_RESULTS)
+        check_bytes(name, read, LARGEST_RESULTS)
         whole.append(piece)
     return measured_rows("".join(text_pieces(whole, name)), name)
 

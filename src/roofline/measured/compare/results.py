@@ -17,7 +17,7 @@ from roofline.declared.errors import InputError
 from roofline.declared.groups import Load, RequestFlow
 from roofline.declared.question import ungrouped
 from roofline.declared.trees import JsonObject, JsonValue
-from roofline.model.sources.pieces import PIECE, csv_rows, text_lines
+from roofline.model.sources.pieces import PIECE, rows_of_csv, text_lines
 from roofline.model.sources.untrusted import check_tree
 
 MOST_ROWS = 10_000
@@ -108,7 +108,7 @@ def _llama(row: JsonObject) -> Iterator[Measured]:
 
 
 def _llama_csv(text: str, name: str) -> Iterator[Measured]:
-    rows = (row for _, row in csv_rows(text_lines(_pieces(text), name, MOST_LINES), name, MOST_ROWS + 2))
+    rows = (row for _, row in rows_of_csv(text_lines(_pieces(text), name, MOST_LINES), name, MOST_ROWS + 2))
     columns = next(rows, [])
     if "avg_ts" not in columns:
         raise InputError(name, "no column avg_ts", f"a result file of {TOOLS}")

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeGuard
 
 from roofline.declared.errors import InputError
 from roofline.declared.trees import JsonValue
-from roofline.measured.compare.kernels import MOST_KERNELS, ProfiledKernel, Shapes, Shared
+from roofline.measured.compare.kernels import MOST_KERNELS, ProfiledKernel, Shapes, SharedNames
 from roofline.model.sources.pieces import JsonStream
 
 _GPU = ("kernel", "gpu_memcpy", "gpu_memset")
@@ -41,7 +41,7 @@ def torch_kernels(text: Iterable[str], name: str) -> tuple[ProfiledKernel, ...]:
 
     Raises InputError for anything but a trace of PyTorch's profiler, and for no or too many kernels and operators.
     """
-    shared = Shared(name)
+    shared = SharedNames(name)
     timed = _timed(JsonStream(text, name), shared)
     outer = _outermost([e for e in timed if e.category == "cpu_op"])
     launched = [e for e in timed if e.category in _GPU]
@@ -53,7 +53,7 @@ def torch_kernels(text: Iterable[str], name: str) -> tuple[ProfiledKernel, ...]:
     return tuple(sorted(kernels, key=lambda k: k.start))
 
 
-def _timed(stream: JsonStream, shared: Shared) -> list[TraceEvent]:
+def _timed(stream: JsonStream, shared: SharedNames) -> list[TraceEvent]:
     """The complete events that say where time goes; all others are passed over."""
     kept: list[TraceEvent] = []
     for number, given in enumerate(_events(stream)):
@@ -73,18 +73,18 @@ def _events(stream: JsonStream) -> Iterator[JsonValue]:
     if stream.sign() == "[":
         yield from stream.items()
         return
-    found = False
+    known = False
     for key in stream.members():
         if key == "traceEvents" and stream.sign() == "[":
-            found = True
+            known = True
             yield from stream.items()
         else:
             stream.value()
-    if not found:
+    if not known:
         raise InputError(stream.field, "JSON without traceEvents", "a trace of torch.profiler")
 
 
-def _event(given: JsonValue, shared: Shared) -> TraceEvent | None:
+def _event(given: JsonValue, shared: SharedNames) -> TraceEvent | None:
     """A complete event of a category that is looked at; None for any other."""
     if not isinstance(given, dict) or given.get("ph") != "X":
         return None

@@ -7,7 +7,7 @@ import csv
 import json
 import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from io import StringIO
 from json.scanner import make_scanner
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from roofline.declared.errors import InputError
 from roofline.declared.trees import JsonValue
-from roofline.model.sources.untrusted import check_size, opened
+from roofline.model.sources.untrusted import check_bytes, opened
 
 PIECE = 2**20
 """Bytes that are read at once."""
@@ -24,13 +24,13 @@ LONGEST_LINE = 2**20
 GZIP = b"\x1f\x8b"
 
 
-def pieces(path: Path, largest: int, field: str) -> Iterator[bytes]:
+def file_pieces(path: Path, largest: int, field: str) -> Generator[bytes, None, None]:
     """Contents of a file in pieces of 1 MiB. Raises InputError as `read_bytes` does."""
     total = 0
     with opened(path, largest, field) as file:
         while piece := file.read(PIECE):
             total += len(piece)
-            check_size(field, total, largest)
+            check_bytes(field, total, largest)
             yield piece
 
 
@@ -102,7 +102,7 @@ def _short(line: str, field: str, number: int) -> str:
 
 
 # -- CSV -----------------------------------------------------------------------------------------------------------
-def csv_rows(lines: Iterable[str], field: str, most: int) -> Iterator[tuple[int, list[str]]]:
+def rows_of_csv(lines: Iterable[str], field: str, most: int) -> Iterator[tuple[int, list[str]]]:
     """Rows of CSV with the number of their last line; a cell may span lines, and empty lines are left out.
 
     Raises InputError for more than `most` rows, a row of more than 1 MiB, and broken CSV.
@@ -135,13 +135,15 @@ _LINES = 4
 
 
 def csv_file(path: Path, field: str, largest: int, most: int) -> Iterator[tuple[int, list[str]]]:
-    """The rows of a CSV file of at most `largest` bytes. Raises InputError as `csv_rows` and `read_text` do."""
-    with closing(pieces(path, largest, field)) as given:
-        yield from csv_rows(text_lines(text_pieces(given, field), field, _LINES * most), field, most)
+    """The rows of a CSV file of at most `largest` bytes. Raises InputError as `rows_of_csv` and `read_text` do."""
+    with closing(file_pieces(path, largest, field)) as given:
+        yield from rows_of_csv(text_lines(text_pieces(given, field), field, _LINES * most), field, most)
 
 
 # -- JSON ----------------------------------------------------------------------------------------------------------
-_SPACE = re.compile(r"[ \t\r\n]*+")
+_NO_SPACE = re.compile(r"[^ \t\r\n]")
+SCAN = make_scanner(json.JSONDecoder())  # type: ignore[arg-type]
+"""Parses the JSON value at a place of a text; returns it, and where it ends."""
 
 
 class JsonStream:
@@ -150,12 +152,11 @@ class JsonStream:
     def __init__(self, given: Iterable[str], field: str) -> None:
         self.field = field
         self._pieces, self._text, self._at = iter(given), "", 0
-        self._scan = make_scanner(json.JSONDecoder())  # type: ignore[arg-type]
 
     def sign(self) -> str:
         """The next character that is no space, which stays there; "" at the end."""
         while True:
-            self._at = _SPACE.match(self._text, self._at).end()  # type: ignore[union-attr]  # it matches nothing too
+            self._at = self._begin()
             if self._at < len(self._text) or not self._more():
                 return self._text[self._at : self._at + 1]
 
@@ -171,14 +172,15 @@ class JsonStream:
         self.sign()
         while True:
             try:
-                value, end = self._scan(self._text, self._at)
+                value: JsonValue
+                value, end = SCAN(self._text, self._at)
             except (StopIteration, ValueError):
                 end = len(self._text)
             except RecursionError:
                 break
             if end < len(self._text):
                 self._at = end
-                return value  # type: ignore[no-any-return]
+                return value
             if len(self._text) - self._at > LONGEST_LINE or not self._more():
                 break
         raise InputError(self.field, "a value that is broken, too deep or too long", "whole JSON")
@@ -203,7 +205,7 @@ class JsonStream:
             return
         while True:
             try:  # nearly all items, quickly
-                value, end = self._scan(self._text, _SPACE.match(self._text, self._at).end())  # type: ignore[union-attr]
+                value, end = SCAN(self._text, self._begin())
                 parted = self._text[end] == ","
             except (StopIteration, ValueError, IndexError, RecursionError):
                 parted = False
@@ -215,6 +217,11 @@ class JsonStream:
             if self.passes("]"):
                 return
             self._expect(",")
+
+    def _begin(self) -> int:
+        """Where the next character is that is no space; the end of what is here, if there is none."""
+        match = _NO_SPACE.search(self._text, self._at)
+        return len(self._text) if match is None else match.start()
 
     def _expect(self, sign: str) -> None:
         if not self.passes(sign):

@@ -58,7 +58,7 @@ def read_bytes(path: Path, largest: int, field: str = "") -> bytes:
     field = field or printable(str(path))
     with opened(path, largest, field) as file:
         content = file.read(largest + 1)
-    check_size(field, len(content), largest)
+    check_bytes(field, len(content), largest)
     return content
 
 
@@ -67,7 +67,7 @@ def opened(path: Path, largest: int, field: str) -> Iterator[BinaryIO]:
     """A file that a user named, or standard input as `/dev/stdin`; `field` names it in errors.
 
     Raises InputError for anything but a regular, readable file of at most `largest` bytes, and where reading fails.
-    What is piped in may be longer, and what grows while it is read: readers count with `check_size`.
+    What is piped in may be longer, and what grows while it is read: readers count with `check_bytes`.
     """
     try:
         if str(path) == STDIN:
@@ -93,10 +93,10 @@ def _without_waiting(name: str, flags: int) -> int:
 def _check_regular(info: os.stat_result, largest: int, field: str) -> None:
     if not stat.S_ISREG(info.st_mode):
         raise InputError(field, "a folder or a device", "a regular file")
-    check_size(field, info.st_size, largest)
+    check_bytes(field, info.st_size, largest)
 
 
-def check_size(field: str, size: int, largest: int) -> None:
+def check_bytes(field: str, size: int, largest: int) -> None:
     """Raise InputError for more bytes than a file may have."""
     if size > largest:
         raise InputError(field, f"{size} bytes", f"at most {largest} bytes")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from secrets import token_hex
 from shutil import rmtree
-from typing import BinaryIO, cast
+from typing import BinaryIO, Literal
 
 from roofline.declared.errors import InputError, nearest
 from roofline.extras import check_frames
@@ -98,9 +98,9 @@ def _beside(target: Path) -> Path:
     return target.with_name(f".{target.stem[:32]}.{token_hex(6)}{target.suffix}")
 
 
-def own_file(path: Path, mode: str) -> BinaryIO:
+def own_file(path: Path, mode: Literal["ab", "r+b", "w+b", "wb", "xb"]) -> BinaryIO:
     """Open a file of this run's own. Raises OSError for a link, which somebody may have put in its place."""
-    return cast(BinaryIO, open(path, mode, opener=_no_link))
+    return open(path, mode, opener=_no_link)
 
 
 def _no_link(name: str, flags: int) -> int:
