@@ -22,6 +22,7 @@ from roofline.model.checkpoints.quantization import rules
 from roofline.model.load import load
 from roofline.model.sources import pieces, untrusted
 from roofline.model.sources.pieces import JsonStream, inflated, rows_of_csv, text_lines, text_pieces
+from roofline.serving.simulate.tables import parquet
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import hostile
@@ -296,6 +297,20 @@ def test_events_and_names_of_a_trace_are_bounded(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(kernels, "LONGEST_NAMES", 20)
     with pytest.raises(InputError, match="at most 20 characters in all"):
         profiled_kernels(path)
+
+
+def test_a_server_that_completed_next_to_nothing_has_no_lengths(tmp_path: Path) -> None:
+    """A ratio beyond all numbers is no length."""
+    path = tmp_path / "bench.json"
+    told = {"completed": 1e-320, "total_input_tokens": 1e4, "total_output_tokens": 1e4, "mean_ttft_ms": 5.0}
+    path.write_text(json.dumps(told))
+    with pytest.raises(InputError, match="0 measurements"):
+        bench_rows(path)
+
+
+def test_lists_within_lists_of_a_footer_of_parquet_are_bounded() -> None:
+    with pytest.raises(parquet.MalformedError, match="too deep"):
+        parquet.Compact(b"\x19" * 5000).struct()
 
 
 def test_a_result_file_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

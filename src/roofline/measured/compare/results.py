@@ -125,7 +125,7 @@ _MILLI = {"ttft": "mean_ttft_ms", "tpot": "mean_tpot_ms", "latency": "mean_e2el_
 
 def _server(row: JsonObject) -> Iterator[Measured]:
     """A result of `vllm bench serve --save-result` or of sglang.bench_serving: means in milliseconds."""
-    count = _number(row.get("completed"))
+    count = _whole(row.get("completed"))
     tokens = [_number(row.get(key)) for key in ("total_input_tokens", "total_output_tokens")]
     if not count or not all(tokens):
         return
