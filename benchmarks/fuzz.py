@@ -1,14 +1,16 @@
 """What every reader makes of files that somebody changed: it reads them, or says why not in one line.
 
-`python benchmarks/fuzz.py [COUNT] [SEED]` changes small valid files of every kind at random, byte by byte and value by
-value, and reads them: configs, indexes and headers of checkpoints, chips, clusters, measurements, traces, lengths,
-tables, and the words that options take. Whatever ends otherwise than with a result or an InputError of one printable
-line of at most 160 characters, warns, takes more than a second or 500 MB, or leaves a file anywhere, is a fault: it is
-listed, and the exit code is 1.
+`python benchmarks/fuzz.py [COUNT] [SEED] [MINUTES]` changes small valid files of every kind at random, byte by byte and
+value by value, and reads them: configs, indexes and headers of checkpoints, GGUF files, chips, clusters, measurements,
+profiles, results of benchmarks, traces, lengths, tables, and the words that options take. Whatever ends otherwise than
+with a result or an InputError of one printable line of at most 160 characters, warns, takes more than a second or
+500 MB, or leaves a file anywhere, is a fault: it is listed, and the exit code is 1. It ends after so many inputs, or so
+many minutes. Large files are in `hostile.py`.
 """
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -16,8 +18,10 @@ import random
 import re
 import resource
 import signal
+import sqlite3
 import sys
 import tempfile
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -26,7 +30,7 @@ from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 from shutil import rmtree
-from time import process_time
+from time import monotonic, process_time
 from types import FrameType
 from typing import Any
 from warnings import catch_warnings, simplefilter
@@ -36,6 +40,7 @@ import numpy as np
 from roofline.declared.errors import InputError, error_line
 from roofline.declared.spelling import seconds_named
 from roofline.doors.compat.llm_para import read_csv
+from roofline.doors.web.gguf_model import dropped
 from roofline.engines.engine import engine_named
 from roofline.hardware.cluster import cluster_named
 from roofline.hardware.grids import grid_named
@@ -43,6 +48,7 @@ from roofline.hardware.named_chip import chip_named
 from roofline.inference.bill import price_named
 from roofline.layout.layout import layout_named
 from roofline.measured.accuracy.accuracy import SAMPLE, accuracy
+from roofline.measured.compare.read import bench_rows, compare, profiled_kernels
 from roofline.model.load import catalog_config, load
 from roofline.programs.estimate import estimate
 from roofline.serving.simulate.arrivals import arrivals_named
@@ -136,6 +142,77 @@ def _header() -> bytes:
     return len(text).to_bytes(8, "little") + text + bytes(end)
 
 
+EVENTS = [
+    {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "tid": 1, "ts": 10 * i, "dur": 8,
+     "args": {"External id": i, "Input Dims": [[16, 64], [64, 256]]}} for i in range(1, 9)
+] + [
+    {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "tid": 1, "ts": 10 * i + 1, "dur": 2,
+     "args": {"correlation": 100 + i}} for i in range(1, 9)
+] + [
+    {"ph": "X", "cat": "kernel", "name": f"gemm{i}", "tid": 7, "ts": 10 * i + 5, "dur": 3.5,
+     "args": {"correlation": 100 + i, "External id": i}} for i in range(1, 9)
+]  # fmt: skip
+PROFILE = json.dumps({"schemaVersion": 1, "deviceProperties": [{"id": 0}], "traceEvents": EVENTS, "traceName": "t"})
+NCU = '"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"\n' + "".join(
+    f'"{i}","gemm","gpu__time_duration.sum","usecond","1,{i:03}.5"\n"{i}","gemm","dram__bytes.sum","Mbyte","3"\n'
+    for i in range(9)
+)
+NCU_RAW = '"ID","Kernel Name","gpu__time_duration.sum"\n"","","us"\n' + "".join(f'"{i}","k","{i}"\n' for i in range(9))
+LLAMA_BENCH = [{"model_type": "llama", "n_prompt": 512, "n_gen": 0, "n_depth": 8, "avg_ts": 5e3}] * 3
+SERVED = {"model_id": "m", "max_concurrency": 8, "request_rate": "inf", "completed": 10,
+          "total_input_tokens": 10240, "total_output_tokens": 1280,
+          "mean_ttft_ms": 50.0, "mean_tpot_ms": 8.0, "output_throughput": 900.0}  # fmt: skip
+GENAI = {"input_config": {"perf_analyzer": {"stimulus": {"concurrency": 4}}},
+         "time_to_first_token": {"unit": "ms", "avg": 40.0}, "inter_token_latency": {"unit": "ms", "avg": 7.0},
+         "input_sequence_length": {"unit": "tokens", "avg": 1000.2}, "request_latency": {"unit": "ms", "avg": 940.0},
+         "output_sequence_length": {"unit": "tokens", "avg": 128.0}}  # fmt: skip
+
+
+@cache
+def _nsys() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "a.sqlite")
+        base = sqlite3.connect(path)
+        base.execute("CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT)")
+        base.execute("CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, shortName INTEGER)")
+        base.executemany("INSERT INTO StringIds VALUES (?, ?)", [(i, f"gemm{i}") for i in range(50)])
+        rows = [(i, i + 5, i % 50) for i in range(400)]
+        base.executemany("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?, ?)", rows)
+        base.commit()
+        base.close()
+        return path.read_bytes()
+
+
+@cache
+def _gguf() -> bytes:
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+    from small_gguf import write_gguf
+
+    with tempfile.TemporaryDirectory() as folder:
+        write_gguf(Path(folder, "a.gguf"))
+        return Path(folder, "a.gguf").read_bytes()
+
+
+def _zipped(content: str, read: Callable[[Path], Any]) -> Fill:
+    """A reader of a packed file: what is packed is changed, or, every fourth time, the file."""
+
+    def fill(folder: Path, change: Callable[[bytes], bytes]) -> Any:
+        plain = content.encode()
+        packed = gzip.compress(change(plain), 1, mtime=0)
+        (folder / "profile.json.gz").write_bytes(
+            packed if len(packed) % 4 else change(gzip.compress(plain, 1, mtime=0))
+        )
+        return read(folder / "profile.json.gz")
+
+    return fill
+
+
+def _dropped(folder: Path, change: Callable[[bytes], bytes]) -> Any:
+    """The head of a GGUF file as the page sends it."""
+    head = change(_gguf()[:8192])
+    return dropped(b64encode(head).decode(), 2**30)
+
+
 def _written(name: str, content: str | bytes, read: Callable[[Path], Any]) -> Fill:
     """A reader of one file of that name."""
     valid = content.encode() if isinstance(content, str) else content
@@ -174,6 +251,11 @@ def _asked(path: Path) -> Any:
 def _timed(path: Path) -> Any:
     """So is a step on a machine that is read."""
     return estimate("openai-community/gpt2", decode(1, 64), on=path).span.expected
+
+
+def _compared(path: Path) -> Any:
+    """A profile is also compared with a step."""
+    return compare("openai-community/gpt2", path, on="h100-sxm", batch=1, context=64)
 
 
 def _drained(path: Path) -> int:
@@ -276,6 +358,17 @@ def readers() -> Mapping[str, Fill]:
         "lengths": _written("lengths.csv", ROWS, lambda path: lengths_named(f"file({path},input)")),
         "table": _written("table.csv", TABLE, read_csv),
         "resumed sweep": _log, "resumed simulation": _checkpointed,
+        "profile torch": _written("profile.json", PROFILE, profiled_kernels),
+        "profile torch compared": _written("profile.json", PROFILE, _compared),
+        "profile torch packed": _zipped(PROFILE, profiled_kernels),
+        "profile nsys": _written("profile.sqlite", _nsys(), profiled_kernels),
+        "profile ncu": _written("profile.csv", NCU, profiled_kernels),
+        "profile ncu raw": _written("profile.csv", NCU_RAW, profiled_kernels),
+        "results llama-bench": _written("results.json", json.dumps(LLAMA_BENCH), bench_rows),
+        "results csv": _written("results.csv", "n_prompt,n_gen,avg_ts\n" + 9 * "512,0,900.5\n", bench_rows),
+        "results vllm": _written("results.jsonl", f"{json.dumps(SERVED)}\n" * 3, bench_rows),
+        "results genai": _written("results.json", json.dumps(GENAI), bench_rows),
+        "gguf": _written("model.gguf", _gguf(), load), "gguf dropped": _dropped,
         "condition": _said("fits and 1ms < tpot <= 30ms or not (batch * 2 >= 16Ki)", _met),
         "requirements": _said("tpot <= 30ms and fits and time < against", _limits),
         "axis": _said("1,2,8..64:x2", partial(numbers_named, "--batch")),
@@ -454,14 +547,18 @@ def _read(reader: str, number: int, folder: Path, fill: Fill, change: Callable[[
     return FuzzTrial(reader, number, outcome, said, seconds)
 
 
-def main(count: int = 10_000, seed: int = 1) -> int:
+def main(count: int = 10_000, seed: int = 1, minutes: int = 10**6) -> int:
     """Runs the trials, prints how they ended and lists the faults; 1 where there are any."""
+    until = monotonic() + 60 * minutes
     ended, faults, slowest = Counter[tuple[str, str]](), list[FuzzTrial](), 0.0
     for trial in trials(count, seed):
         ended[trial.reader.split(" ", 1)[0], trial.outcome] += 1
         slowest = max(slowest, trial.seconds)
         if trial.outcome not in ("read", "refused"):
             faults.append(trial)
+        if monotonic() > until:
+            break
+    print(f"{sum(ended.values())} inputs of seed {seed}, {len(faults)} faults")
     for (reader, outcome), number in sorted(ended.items()):
         print(f"{reader:10} {outcome:20} {number}")
     print(f"slowest {slowest:.2f} s, most memory {_peak() / 1e6:.0f} MB")
@@ -471,4 +568,4 @@ def main(count: int = 10_000, seed: int = 1) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*map(int, sys.argv[1:3])))
+    sys.exit(main(*map(int, sys.argv[1:4])))

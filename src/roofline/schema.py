@@ -10,7 +10,7 @@ import inspect
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from importlib import import_module
 from itertools import pairwise
 from json import dumps
@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, Union, get_args, get_origi
 from roofline.declared.maths import Count
 from roofline.declared.question import Hint
 from roofline.declared.result import Figured, Flag, Result, Word
+from roofline.views.files.atomic import whole_file
 
 RESULTS = {
     "views.text.inference.analysis": "Steps",
@@ -220,7 +221,7 @@ def write_schemas(folder: Path) -> None:
         if path.name not in texts:
             path.unlink()
     for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8")
+        whole_file(folder / name, partial(Path.write_text, data=text, encoding="utf-8"), force=True)
 
 
 if __name__ == "__main__":

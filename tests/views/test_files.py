@@ -65,11 +65,49 @@ def test_a_file_that_breaks_off_leaves_what_was_there(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["there.txt"]
 
 
-def test_what_a_link_points_to_is_written(tmp_path: Path) -> None:
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize("there", [False, True])
+def test_no_link_is_followed(tmp_path: Path, force: bool, there: bool) -> None:
+    """Neither where its file is there nor where it is not: somebody else may have put it."""
     (tmp_path / "link").symlink_to("file")
-    whole_file(tmp_path / "link", lambda beside: beside.write_text("new"), force=True)
+    if there:
+        (tmp_path / "file").write_text("mine")
+    for write in (
+        lambda: whole_file(tmp_path / "link", lambda beside: beside.write_text("new"), force=force),
+        lambda: check_file(tmp_path / "link", force),
+    ):
+        assert refused(write) == ("output", "a name that is no link")
     assert (tmp_path / "link").is_symlink()
-    assert (tmp_path / "file").read_text() == "new"
+    assert [p.read_text() for p in tmp_path.glob("file")] == ["mine"] * there
+    assert len(list(tmp_path.iterdir())) == 1 + there
+
+
+def test_no_link_to_a_folder_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "link").symlink_to("other")
+    said = ("folder", "a name that is no link")
+    assert refused(lambda: whole_folder(tmp_path / "link", lambda f: (f / "a").write_text("x"), force=True)) == said
+    assert list((tmp_path / "other").iterdir()) == []
+
+
+def test_a_link_within_a_folder_is_replaced_by_the_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "page").mkdir()
+    (tmp_path / "page" / "index.html").symlink_to("../file")
+    whole_folder(tmp_path / "page", lambda f: (f / "index.html").write_text("page"), force=True)
+    assert (tmp_path / "page" / "index.html").read_text() == "page"
+    assert not (tmp_path / "page" / "index.html").is_symlink()
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize("ending", [".part", ".part.log"])
+def test_what_a_sweep_keeps_is_not_written_through_a_link(tmp_path: Path, ending: str) -> None:
+    (tmp_path / "victim").write_text("mine")
+    (tmp_path / f"rows.csv{ending}").symlink_to("victim")
+    words = f"sweep openai-community/gpt2 --on h100-sxm --batch 1 --context 1..9 --force -o {tmp_path / 'rows.csv'}"
+    with pytest.raises(SystemExit):
+        main(words.split())
+    assert (tmp_path / "victim").read_text() == "mine"
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes of POSIX")
@@ -121,12 +159,12 @@ def test_a_file_is_exclusive_without_hard_links_too(tmp_path: Path, monkeypatch:
     assert [p.name for p in tmp_path.iterdir()] == ["one.txt"]
 
 
-def test_a_picture_goes_through_a_link_of_another_ending(tmp_path: Path) -> None:
+def test_a_picture_does_not_go_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "plain.txt").write_text("mine")
     (tmp_path / "link.svg").symlink_to("plain.txt")
-    plot("openai-community/gpt2", kind="parameters", output=tmp_path / "link.svg", force=True)
-    assert (tmp_path / "plain.txt").read_text().startswith("<?xml")
-    assert (tmp_path / "link.svg").is_symlink()
+    with pytest.raises(InputError, match="a name that is no link"):
+        plot("openai-community/gpt2", kind="parameters", output=tmp_path / "link.svg", force=True)
+    assert (tmp_path / "plain.txt").read_text() == "mine"
 
 
 def test_a_device_needs_no_force() -> None:

@@ -172,3 +172,9 @@ def test_what_only_solve_serves_is_refused_in_one_line() -> None:
             condition_of(text, {"time": "s"})
     with pytest.raises(InputError, match=r"bound: expected one of compute, .*nearest: compute"):
         condition_of("bound = compoot", {"bound": "word"})
+
+
+def test_a_limit_below_all_numbers_is_used_without_end() -> None:
+    """A ratio beyond the largest number is no warning of NumPy."""
+    limit = condition_of("tpot <= 1e-320ms", UNITS, sides=True)
+    assert limit.use(ROWS.__getitem__).tolist() == [float("inf")] * 4

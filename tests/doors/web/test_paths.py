@@ -5,7 +5,12 @@ from __future__ import annotations
 import builtins
 import io
 import os
+import re
+import sys
+import sysconfig
+import tempfile
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, get_args
 
@@ -123,6 +128,58 @@ def check(status: int, text: str, what: object) -> None:
     assert "\n" not in line, what
     assert SECRET not in line, what
     assert "AWS_SECRET" not in line, what
+
+
+OPENED: list[str] | None = None
+"""Paths that Python opened or listed, while somebody looks."""
+OWN = tuple(
+    os.path.realpath(path) + os.sep
+    for path in (Path(rl.__file__).parent, sys.prefix, sys.base_prefix, *sysconfig.get_paths().values())
+)
+"""What is installed: this package with its catalogs, Python and its libraries."""
+PICTURES = re.compile(re.escape(tempfile.gettempdir()) + r"/tmp[a-z0-9_]{8}(/|$)")
+"""Folders of Python's `tempfile`, in which a report is drawn."""
+
+
+def _heard(event: str, arguments: tuple[Any, ...]) -> None:
+    if OPENED is not None and event in ("open", "os.listdir", "os.scandir", "glob.glob", "sqlite3.connect"):
+        path = arguments[0]
+        if isinstance(path, (str, bytes, os.PathLike)):
+            OPENED.append(os.fsdecode(path))
+
+
+sys.addaudithook(_heard)  # it stays until the process ends, and is silent but in the test below
+
+
+@contextmanager
+def heard() -> Iterator[list[str]]:
+    global OPENED
+    OPENED = []
+    try:
+        yield OPENED
+    finally:
+        OPENED = None
+
+
+def absolute(folder: Path) -> Sequence[str]:
+    """Texts that name a file wherever the server runs."""
+    return (
+        f"{folder}/marked.toml", f"like={folder}/marked.toml", f"file({folder}/marked.csv)", f"file://{folder}/marked",
+        "/etc/passwd", "~/marked.toml", "/proc/self/environ", "/dev/stdin", "8x/etc/passwd", "..", "/", "",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_whatever_a_body_says_only_what_is_installed_is_opened(name: str, client: TestClient, folder: Path) -> None:
+    """By Python's own record of what it opens, so that no way to open a file is left out."""
+    texts, apart = absolute(folder), by_day(3, 1)
+    answered(name, BASES[name], Allowed())  # loads what it needs, from wherever libraries keep it
+    for i, place in enumerate(texts_of(QUESTIONS[name].body, BASES[name])):
+        for text in texts[i % apart :: apart]:
+            with heard() as opened, suppress(InputError, ValidationError):
+                answered(name, changed(BASES[name], place, text), Allowed())
+            outside = [path for path in opened if not (os.path.realpath(path).startswith(OWN) or PICTURES.match(path))]
+            assert outside == [], (place, text)
 
 
 @pytest.mark.parametrize("name", BASES)

@@ -132,12 +132,12 @@ NCU = """==PROF== Connected to process 1
 
 
 def test_nsight_compute() -> None:
-    first, second = compute_kernels(NCU, "ncu.csv")
+    first, second = compute_kernels((NCU,), "ncu.csv")
     assert (first.name, first.moved) == ("nvjet_tst_gemm", 33.5e6)
     assert first.seconds == pytest.approx(12.345e-6)
     assert second.seconds == pytest.approx(2.5e-6)
     raw = '"ID","Kernel Name","gpu__time_duration.sum"\n"","","us"\n"0","gemm","7"\n'
-    assert compute_kernels(raw, "raw.csv")[0].seconds == pytest.approx(7e-6)
+    assert compute_kernels((raw,), "raw.csv")[0].seconds == pytest.approx(7e-6)
 
 
 LLAMA_BENCH = [
@@ -216,7 +216,7 @@ def test_what_is_no_profile_is_one_line(name: str, tmp_path: Path, capsys: pytes
 
 
 def test_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("roofline.measured.compare.torch_trace.LARGEST_PROFILE", 10**6)
+    monkeypatch.setattr("roofline.measured.compare.read.LARGEST_PROFILE", 10**6)
     path = tmp_path / "bomb.json.gz"
     path.write_bytes(gzip.compress(b"0" * 2_000_000))
     with pytest.raises(InputError, match="unpacked"):

@@ -17,7 +17,8 @@ from roofline.doors.compat.llm_para_table import COLUMNS, Layer, Operation, para
 from roofline.doors.compat.numbers import number, whole_number
 from roofline.model.config import LARGEST_SIZE, MOST_LAYERS
 from roofline.model.model import Model
-from roofline.model.sources.untrusted import LARGEST_TABLE, read_text
+from roofline.model.sources.pieces import csv_file
+from roofline.model.sources.untrusted import LARGEST_TABLE, printable
 from roofline.work.analysis import Analysis, analyze
 from roofline.work.step import decode, prefill
 
@@ -197,28 +198,26 @@ def table_roofline(csv_path: str | os.PathLike[str], chips: Sequence[Chip], fmt:
     return replace(drawn[0], title=path.stem, panels=tuple(panel for plot in drawn for panel in plot.panels))
 
 
+MOST_ROWS = 100_000
+"""Most rows of a CSV of such a table."""
+
+
 def read_csv(path: str | os.PathLike[str]) -> list[CsvRow]:
     """Rows of such a CSV that do work on bytes. Quantization passes in our own CSV files have only times and are left
     out.
 
     Raises InputError naming the line and the column at fault.
     """
-    from csv import Error, reader
-    from io import StringIO
-
-    read = reader(StringIO(read_text(Path(path), LARGEST_TABLE), newline=""))
-    try:
-        filled = [(read.line_num, cells) for cells in read if any(cells)]
-    except Error as error:
-        raise InputError("csv_path", str(path), f"a CSV file that can be read ({error})") from None
+    rows = csv_file(Path(path), printable(str(path)), LARGEST_TABLE, MOST_ROWS)
+    filled = [(i, cells) for i, cells in rows if any(cells)]
     names = filled[0][1] if filled else []
     needed = next((n for n in NEEDED if set(n) <= set(names)), None)
     if needed is None:
         missing = min(([n for n in columns if n not in names] for columns in NEEDED), key=len)
         raise InputError("csv_path", str(path), f"a CSV with the columns {', '.join(missing)}")
     phase, operation, flops, total = needed
-    empty = dict.fromkeys(names, "")
-    lines = [(i, {**empty, **dict(zip(names, cells, strict=False))}) for i, cells in filled[1:]]
+    wanted = {names.index(name): name for name in (*needed, "kind") if name in names}
+    lines = [(i, {n: cells[at] if at < len(cells) else "" for at, n in wanted.items()}) for i, cells in filled[1:]]
     operations = [
         CsvRow(line[phase], line[operation], _number(i, line, flops), _number(i, line, total), _group(line, operation))
         for i, line in lines

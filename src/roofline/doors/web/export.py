@@ -18,7 +18,7 @@ from roofline.doors.web.files import FORM, STATIC, plotly_file
 from roofline.doors.web.page_form import form_text
 from roofline.doors.web.questions import answered
 from roofline.doors.web.scenario import INSTEAD, Scenario, SettingValue
-from roofline.views.files.atomic import check_folder
+from roofline.views.files.atomic import check_folder, whole_folder
 
 VIEWS = ("overview", "roofline", "memory", "serving", "sweep", "structure", "compare", "away")
 """Views of an exported page: those whose questions are computed for every grid point."""
@@ -61,7 +61,6 @@ def export_page(folder: Path, grid: ExportGrid, force: bool = False) -> int:
     """
     check_folder(folder, force)
     data = _data(grid)
-    folder.mkdir(exist_ok=True)
     page = (STATIC / "index.html").read_text(encoding="utf-8")
     scripts = '<script src="data.js" defer></script>\n<script src="page.js" defer></script>'
     for old, new in (
@@ -78,11 +77,15 @@ def export_page(folder: Path, grid: ExportGrid, force: bool = False) -> int:
         "page.js": bundled(STATIC, "app"),
         "data.js": f"globalThis.ROOFLINE_EXPORT = {data};\n",
     }
-    for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8")
-    for name in ("style.css", "icon.svg", "theme.js"):
-        shutil.copyfile(STATIC / name, folder / name)
-    shutil.copyfile(plotly_file(), folder / "plotly.js")
+
+    def fill(beside: Path) -> None:
+        for name, text in texts.items():
+            (beside / name).write_text(text, encoding="utf-8")
+        for name in ("style.css", "icon.svg", "theme.js"):
+            shutil.copyfile(STATIC / name, beside / name)
+        shutil.copyfile(plotly_file(), beside / "plotly.js")
+
+    whole_folder(folder, fill, force)
     return data.count('"schema":')
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import ClassVar, TypeAlias
 
@@ -49,13 +50,20 @@ class Accuracy(Result):
         return tuple(f"{s.system}, {s.slice}" for s in self.scores if s.outside)
 
 
+AT_ONCE = 2**13
+"""Rows that are predicted, and in memory, at the same time."""
+
+
 def accuracy(path: str | Path) -> Accuracy:
     """Score a CSV file in the format of docs/accuracy.md. Raises InputError for a file in another format."""
     file = Path(path)
     groups: Groups = {}
-    rows = list(documented(file))
-    problems = score_rows(file.name, rows, lambda r: (measurement(r),), groups, str, fitted_table(file))
-    counted = tally(file.name, len(rows), len(rows) - len(problems), (p.why for p in problems))
+    rows, count, fitted = documented(file), 0, fitted_table(file)
+    problems: list[Problem] = []
+    while some := list(islice(rows, AT_ONCE)):
+        problems += score_rows(file.name, some, lambda r: (measurement(r),), groups, str, fitted)
+        count += len(some)
+    counted = tally(file.name, count, count - len(problems), (p.why for p in problems))
     return Accuracy(counted, tuple(pooled(groups)), tuple(problems))
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from io import StringIO
+from dataclasses import dataclass
+from itertools import chain
 from math import isfinite
 from pathlib import Path
 
@@ -14,7 +13,8 @@ from roofline.declared.errors import InputError, nearest, not_one_of
 from roofline.declared.kinds import Given
 from roofline.declared.question import OLD_NAMES, Setting
 from roofline.measured.accuracy.measurements import ALL_SETTINGS, QUANTITIES, SIZES, MeasuredRun, checked, measured_run
-from roofline.model.sources.untrusted import LARGEST_TABLE, printable, read_text
+from roofline.model.sources.pieces import csv_file
+from roofline.model.sources.untrusted import LARGEST_TABLE, printable
 
 COLUMNS: Mapping[str, str] = {
     "quantity": f"what was measured: {', '.join(f'`{q}`' for q in QUANTITIES)}",
@@ -62,35 +62,39 @@ class TableRow:
         return int(value)
 
 
+MOST_ROWS = 100_000
+"""Most rows of a table of measurements."""
+
+
 def cells(path: Path) -> Iterator[TableRow]:
     """Rows of a CSV file, numbered from 0. Raises InputError for anything else."""
-    name = printable(str(path))
-    yield from _rows(name, read_text(path, LARGEST_TABLE, name))
+    yield from _rows(_lines(path))
 
 
-def _rows(name: str, text: str) -> Iterator[TableRow]:
-    try:
-        for row, values in enumerate(csv.DictReader(StringIO(text, newline=""))):
-            yield TableRow(row, {k: v for k, v in values.items() if isinstance(k, str) and isinstance(v, str)})
-    except csv.Error as error:
-        raise InputError(name, str(error), "a CSV file") from error
+def _lines(path: Path) -> Iterator[list[str]]:
+    return (cells for _, cells in csv_file(path, printable(str(path)), LARGEST_TABLE, MOST_ROWS + 1))
+
+
+def _rows(lines: Iterator[list[str]]) -> Iterator[TableRow]:
+    columns = next(lines, [])
+    for row, values in enumerate(lines):
+        yield TableRow(row, dict(zip(columns, values, strict=False)))
 
 
 def documented(path: Path) -> Iterator[TableRow]:
     """Rows of a table in the documented format. Raises InputError for missing or unknown columns."""
-    name = printable(str(path))
-    text = read_text(path, LARGEST_TABLE, name)  # once: what is piped in cannot be read again
-    rows = [replace(r, values={_column(k): v for k, v in r.values.items()}) for r in _rows(name, text)]
-    columns = [_column(c) for c in next(csv.reader(StringIO(text, newline="")), [])]
+    lines = _lines(path)
+    columns = [_column(c) for c in next(lines, [])]
     for column in columns:
         if column not in COLUMNS:
             raise InputError("column", column, "a column of docs/accuracy.md", nearest(column, COLUMNS))
     for column in NEEDED:
         if column not in columns:
             raise InputError("columns", ",".join(columns), f"one named {column}")
-    if not rows:
-        raise InputError(name, "no rows", "at least one measurement")
-    yield from rows
+    first = next(lines, None)
+    if first is None:
+        raise InputError(printable(str(path)), "no rows", "at least one measurement")
+    yield from _rows(chain((columns, first), lines))
 
 
 def _column(name: str) -> str:

@@ -3,16 +3,57 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from time import thread_time
 from typing import TypeAlias
 
+from roofline.declared.errors import InputError
+
 Shapes: TypeAlias = tuple[tuple[int, ...], ...]
-MOST_KERNELS = 2_000_000
+MOST_KERNELS = 1_000_000
 """Most kernels of a file; more are refused."""
 LARGEST_PROFILE = 512 * 2**20
 """Largest profile after decompression, bytes."""
+LONGEST_NAMES = 2**25
+"""Most characters and numbers of all different names and shapes of a profile."""
+SLOWEST_PROFILE = 8.0
+"""Seconds of a processor within which the events of a profile must be read."""
 
 
-@dataclass(frozen=True)
+class SharedNames:
+    """Names and shapes of a profile, each kept once. Raises InputError for too many, and after too long a time."""
+
+    def __init__(self, file: str) -> None:
+        self.file, self._size = file, 0
+        self._names: dict[str, str] = {}
+        self._shapes: dict[Shapes, Shapes] = {}
+        self._until = thread_time() + SLOWEST_PROFILE
+
+    def name(self, text: str) -> str:
+        """The same text, as one object for all."""
+        kept = self._names.setdefault(text, text)
+        if kept is text:
+            self._grow(len(text))
+        return kept
+
+    def shapes(self, sizes: Shapes) -> Shapes:
+        """The same shapes, as one object for all."""
+        kept = self._shapes.setdefault(sizes, sizes)
+        if kept is sizes:
+            self._grow(8 * sum(map(len, sizes)))
+        return kept
+
+    def _grow(self, size: int) -> None:
+        self._size += size + 8
+        if self._size > LONGEST_NAMES:
+            raise InputError(self.file, "more", f"names and shapes of at most {LONGEST_NAMES} characters in all")
+
+    def in_time(self) -> None:
+        """Raise InputError if reading has taken too long."""
+        if thread_time() > self._until:
+            raise InputError(self.file, "a longer one", f"a profile that is read within {SLOWEST_PROFILE:g} s")
+
+
+@dataclass(frozen=True, slots=True)
 class ProfiledKernel:
     """A GPU kernel, or a CPU operator.
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -13,12 +17,14 @@ from roofline.declared.question import group
 from roofline.inference.settings import question
 from roofline.measured.compare.benchmarks import ComparedResults, compared_results
 from roofline.measured.compare.comparison import Comparison, compared, step_of_kernels
-from roofline.measured.compare.kernels import ProfiledKernel
+from roofline.measured.compare.kernels import LARGEST_PROFILE, ProfiledKernel
 from roofline.measured.compare.nsight import compute_kernels, systems_kernels
-from roofline.measured.compare.results import Measured, measured_rows
-from roofline.measured.compare.torch_trace import torch_kernels, unpacked
+from roofline.measured.compare.results import LARGEST_RESULTS, Measured, measured_rows
+from roofline.measured.compare.torch_trace import torch_kernels
 from roofline.model.load import Source, model_of
 from roofline.model.model import Model
+from roofline.model.sources.pieces import GZIP, file_pieces, inflated, text_pieces
+from roofline.model.sources.untrusted import STDIN, check_bytes
 from roofline.programs.estimate import estimate
 from roofline.work.step import Step, decode, prefill
 
@@ -56,43 +62,66 @@ def compare(
     Raises InputError for a file of an unknown tool, a broken file, and a profile whose step is not determined.
     """
     built, path = model_of(model), Path(measured)
-    content = unpacked(path)
-    kernels = _kernels(content, path)
-    if kernels is None:
-        return compared_results(built, measured_rows(_text(content, path.name), path.name), where)
+    read = _read(path)
+    if isinstance(read, Results):
+        return compared_results(built, read.rows, where)
+    kernels = read
     predicted = estimate(built, _step(kernels, step), where, within=False)
     return compared(predicted, kernels)
 
 
+@dataclass(frozen=True)
+class Results:
+    """What a file that is no profile says: measurements of a benchmark."""
+
+    rows: tuple[Measured, ...]
+
+
 def bench_rows(path: Path) -> tuple[Measured, ...]:
     """Measurements of a benchmark's result file. Raises InputError for anything else."""
-    return measured_rows(_text(unpacked(path), path.name), path.name)
+    with closing(file_pieces(path, LARGEST_PROFILE, path.name)) as packed:
+        return _results(inflated(packed, LARGEST_PROFILE, path.name), path.name)
 
 
 def profiled_kernels(path: Path) -> tuple[ProfiledKernel, ...]:
     """Kernels of a profile. Raises InputError for anything else."""
-    kernels = _kernels(unpacked(path), path)
-    if kernels is None:
+    read = _read(path, benchmarks=False)
+    if isinstance(read, Results):
         raise InputError(path.name, "no kernels", "a profile of PyTorch or Nsight")
-    return kernels
+    return read
 
 
-def _kernels(content: bytes, path: Path) -> tuple[ProfiledKernel, ...] | None:
-    """Kernels of a profile, None if the file is not a profile."""
-    if content.startswith(_SQLITE):
-        return systems_kernels(path)
-    if b'"traceEvents"' in content:
-        return torch_kernels(content, path.name)
-    if b"Kernel Name" in content and not content.lstrip().startswith((b"{", b"[")):
-        return compute_kernels(_text(content, path.name), path.name)
-    return None
+def _read(path: Path, benchmarks: bool = True) -> tuple[ProfiledKernel, ...] | Results:
+    """Kernels of a profile, or the measurements of a file that is none, by its content; it is read piece by piece."""
+    name = path.name
+    with closing(file_pieces(path, LARGEST_PROFILE, name)) as packed:
+        plain = inflated(packed, LARGEST_PROFILE, name)
+        first = next(plain, b"")
+        if first.startswith(_SQLITE):
+            if str(path) == STDIN or next(file_pieces(path, LARGEST_PROFILE, name))[:2] == GZIP:
+                raise InputError(name, "SQLite that is packed or piped in", "the file itself")
+            return systems_kernels(path)
+        tree = first.removeprefix(BOM_UTF8).lstrip()[:1] in (b"{", b"[")
+        mark, begun, read = b'"traceEvents"' if tree else b"Kernel Name", [first], len(first)
+        while mark not in b"".join(begun[-2:]):
+            piece = next(plain, None)
+            if piece is None:
+                return Results(_results(iter(begun), name) if benchmarks else ())
+            read += len(piece)
+            check_bytes(name, read, LARGEST_RESULTS)
+            begun.append(piece)
+        text = text_pieces(chain(begun, plain), name)
+        return torch_kernels(text, name) if tree else compute_kernels(text, name)
 
 
-def _text(content: bytes, name: str) -> str:
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(name, "bytes that are no UTF-8", "a result file or a profile") from error
+def _results(plain: Iterator[bytes], name: str) -> tuple[Measured, ...]:
+    """Measurements of a result file, which is read whole."""
+    whole, read = list[bytes](), 0
+    for piece in plain:
+        read += len(piece)
+        check_bytes(name, read, LARGEST_RESULTS)
+        whole.append(piece)
+    return measured_rows("".join(text_pieces(whole, name)), name)
 
 
 def _step(kernels: tuple[ProfiledKernel, ...], asked: ProfiledStep) -> Step:

@@ -5,19 +5,25 @@ All give rows of one type; what a file does not contain (a rate, a concurrency) 
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from io import StringIO
+from itertools import islice
 
 from roofline.declared.checks import FASTEST, LARGEST, RAREST
 from roofline.declared.errors import InputError
 from roofline.declared.groups import Load, RequestFlow
 from roofline.declared.question import ungrouped
 from roofline.declared.trees import JsonObject, JsonValue
+from roofline.model.sources.pieces import PIECE, rows_of_csv, text_lines
+from roofline.model.sources.untrusted import check_tree
 
 MOST_ROWS = 10_000
+MOST_LINES = 4 * MOST_ROWS
+LARGEST_RESULTS = 64 * 2**20
+"""Largest result file of a benchmark, bytes."""
 
 
 @dataclass(frozen=True)
@@ -81,12 +87,13 @@ def _rows(text: str, name: str) -> Iterator[Measured]:
 
 def _trees(text: str, name: str) -> Iterator[JsonValue]:
     """The text as one JSON value, or one per line."""
+    check_tree(text.encode(), name)
     try:
         try:
             yield json.loads(text)
         except json.JSONDecodeError:
-            lines = [line for line in text.splitlines() if line.strip()][: MOST_ROWS + 1]
-            yield from [json.loads(line) for line in lines]
+            for line in islice((line for line in StringIO(text) if line.strip()), MOST_ROWS + 1):
+                yield json.loads(line)
     except (ValueError, RecursionError) as error:
         raise InputError(name, "broken JSON", f"a result file of {TOOLS}") from error
 
@@ -101,14 +108,16 @@ def _llama(row: JsonObject) -> Iterator[Measured]:
 
 
 def _llama_csv(text: str, name: str) -> Iterator[Measured]:
-    try:
-        reader = csv.DictReader(text.splitlines()[: MOST_ROWS + 2])
-        if "avg_ts" not in (reader.fieldnames or ()):
-            raise InputError(name, "no column avg_ts", f"a result file of {TOOLS}")
-        for row in reader:
-            yield from _llama(row)
-    except csv.Error as error:
-        raise InputError(name, "broken CSV", f"a result file of {TOOLS}") from error
+    rows = (row for _, row in rows_of_csv(text_lines(_pieces(text), name, MOST_LINES), name, MOST_ROWS + 2))
+    columns = next(rows, [])
+    if "avg_ts" not in columns:
+        raise InputError(name, "no column avg_ts", f"a result file of {TOOLS}")
+    for row in rows:
+        yield from _llama(dict(zip(columns, row, strict=False)))
+
+
+def _pieces(text: str) -> Iterator[str]:
+    return (text[start : start + PIECE] for start in range(0, len(text), PIECE))
 
 
 _MILLI = {"ttft": "mean_ttft_ms", "tpot": "mean_tpot_ms", "latency": "mean_e2el_ms"}
@@ -116,7 +125,7 @@ _MILLI = {"ttft": "mean_ttft_ms", "tpot": "mean_tpot_ms", "latency": "mean_e2el_
 
 def _server(row: JsonObject) -> Iterator[Measured]:
     """A result of `vllm bench serve --save-result` or of sglang.bench_serving: means in milliseconds."""
-    count = _number(row.get("completed"))
+    count = _whole(row.get("completed"))
     tokens = [_number(row.get(key)) for key in ("total_input_tokens", "total_output_tokens")]
     if not count or not all(tokens):
         return

@@ -9,7 +9,14 @@ from pathlib import Path
 
 from roofline.declared.errors import InputError
 from roofline.declared.trees import JsonObject
-from roofline.model.checkpoints.headers import LARGEST_INDEX, Tensor, check_index, header_tensors, index_files
+from roofline.model.checkpoints.headers import (
+    LARGEST_INDEX,
+    HeaderBytes,
+    Tensor,
+    check_index,
+    header_tensors,
+    index_files,
+)
 from roofline.model.sources.hub import hub_file_if_any, hub_ranges, in_cache, local_range
 from roofline.model.sources.origin import Origin
 from roofline.model.sources.untrusted import printable, read_config
@@ -36,7 +43,8 @@ def _of_folder(folder: Path) -> tuple[Tensor, ...]:
     place = printable(str(folder))
 
     def headers(names: Iterable[str]) -> list[tuple[Tensor, ...]]:
-        return [header_tensors(f"{place}/{name}", partial(local_range, folder / name)) for name in names]
+        read = HeaderBytes(place)
+        return [header_tensors(f"{place}/{name}", read.counted(partial(local_range, folder / name))) for name in names]
 
     if os.path.lexists(folder / INDEX):
         return _of_index(read_config(folder / INDEX, f"{place}/{INDEX}", LARGEST_INDEX), f"{place}/{INDEX}", headers)
@@ -49,7 +57,10 @@ def _of_repository(origin: Origin) -> tuple[Tensor, ...]:
     model, commit = origin.repository, origin.commit
 
     def headers(names: Iterable[str]) -> list[tuple[Tensor, ...]]:
-        return hub_ranges(model, names, commit, lambda name, read: header_tensors(f"{model}/{name}", read))
+        all_read = HeaderBytes(model)
+        return hub_ranges(
+            model, names, commit, lambda name, read: header_tensors(f"{model}/{name}", all_read.counted(read))
+        )
 
     whole = in_cache(model, SINGLE, commit) and not in_cache(model, INDEX, commit)
     index = None if whole else hub_file_if_any(model, INDEX, commit, LARGEST_INDEX)

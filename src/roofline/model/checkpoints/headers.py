@@ -8,7 +8,9 @@ invalid ones are refused.
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
@@ -22,6 +24,10 @@ LARGEST_HEADER = 100_000_000
 LARGEST_INDEX = 128 * 2**20
 """Largest index in bytes: a line per tensor, and a model with 400 experts in 61 layers has 200,000 tensors."""
 MOST_FILES = 10_000
+LARGEST_HEADERS = 2**27
+"""Most bytes of the headers of all files of a checkpoint."""
+MOST_TENSORS = 400_000
+"""Most tensors of a checkpoint."""
 LARGEST_TENSOR = 2**60
 """Most elements of a tensor."""
 _FIRST = 64 * 1024
@@ -32,13 +38,16 @@ _BITS = {
     "C64": 64, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6,
 }  # fmt: skip
 """Bits per element of each dtype."""
+_ONE_AT_A_TIME = threading.Lock()
+"""Held while a header is parsed, and while one is read that is longer than `_SHORT`: they may be many, and long."""
+_SHORT = 2**22
 _FILE = re.compile(r"\w[\w.-]{0,200}\.safetensors", re.ASCII)
 
 Read: TypeAlias = Callable[[int, int], tuple[bytes, int]]
 """Reads a file: (offset, length) → at most `length` bytes, and the size of the file."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Tensor:
     """A tensor of a checkpoint, as described in its file's header. `bytes`: its size in the file."""
 
@@ -66,18 +75,46 @@ def header_tensors(file: str, read: Read) -> tuple[Tensor, ...]:
     length = int.from_bytes(start[:8], "little")
     if length > LARGEST_HEADER or length > size - 8:
         raise InputError(file, f"{length} bytes", f"a header of at most {min(LARGEST_HEADER, max(0, size - 8))} bytes")
-    content = start[8 : 8 + length]
-    if len(content) < length:
-        content += read(8 + len(content), length - len(content))[0]
-    if len(content) < length:
-        raise InputError(file, f"{len(content)} bytes", f"a header of {length} bytes")
+    with _ONE_AT_A_TIME if length > _SHORT else nullcontext():
+        content = start[8 : 8 + length]
+        if len(content) < length:
+            content += read(8 + len(content), length - len(content))[0]
+        if len(content) < length:
+            raise InputError(file, f"{len(content)} bytes", f"a header of {length} bytes")
+        with nullcontext() if length > _SHORT else _ONE_AT_A_TIME:
+            return _parsed(file, content, size - 8 - length)
+
+
+def _parsed(file: str, content: bytes, size: int) -> tuple[Tensor, ...]:
+    """Tensors of a header, which take `size` bytes behind it."""
     if content[:1] != b"{":
         raise InputError(file, "something else", "a header that is a JSON object")
     header = parse_json(content, file)
     _check_metadata(file, header.pop("__metadata__", {}))
+    if len(header) > MOST_TENSORS:
+        raise InputError(file, f"{len(header)} tensors", f"at most {MOST_TENSORS}")
     placed = [_tensor(file, name, entry) for name, entry in header.items()]
-    _check_places(file, placed, size - 8 - length)
+    _check_places(file, placed, size)
     return tuple(tensor for tensor, _ in placed)
+
+
+class HeaderBytes:
+    """Counts the headers of a checkpoint's files as they are read. Raises InputError for too many bytes in all."""
+
+    def __init__(self, field: str) -> None:
+        self.field, self.read, self._lock = field, 0, threading.Lock()
+
+    def counted(self, read: Read) -> Read:
+        """The same reader, counted."""
+
+        def also(offset: int, length: int) -> tuple[bytes, int]:
+            with self._lock:
+                self.read += length if offset else 0  # what is read of every file first is its length and little more
+                if self.read > LARGEST_HEADERS:
+                    raise InputError(self.field, "longer ones", f"headers of at most {LARGEST_HEADERS} bytes in all")
+            return read(offset, length)
+
+        return also
 
 
 def index_files(index: JsonObject, field: str) -> dict[str, str]:
@@ -88,6 +125,8 @@ def index_files(index: JsonObject, field: str) -> dict[str, str]:
     files = index.get("weight_map")
     if not isinstance(files, dict) or not files:
         raise InputError(f"{field}: weight_map", files, "the file of each tensor, by its name")
+    if len(files) > MOST_TENSORS:
+        raise InputError(f"{field}: weight_map", f"{len(files)} tensors", f"at most {MOST_TENSORS}")
     for tensor, file in files.items():
         if not isinstance(file, str) or not _FILE.fullmatch(file):
             raise InputError(f"{field}: {_short(tensor)}", file, "the name of a .safetensors file beside the index")
@@ -98,6 +137,8 @@ def index_files(index: JsonObject, field: str) -> dict[str, str]:
 
 def check_index(field: str, files: Mapping[str, str], headers: Mapping[str, tuple[Tensor, ...]]) -> None:
     """Raise an InputError where headers and index differ: a tensor in two files, or missing from its file."""
+    if (count := sum(map(len, headers.values()))) > MOST_TENSORS:
+        raise InputError(field, f"{count} tensors", f"at most {MOST_TENSORS}")
     holders: dict[str, str] = {}
     for file, tensors in headers.items():
         for tensor in tensors:

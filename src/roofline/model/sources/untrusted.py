@@ -1,7 +1,7 @@
 """Read untrusted files (JSON, TOML and text) with limits; they are parsed as data, and nothing in them is executed.
 
-Every file that a user names is read here, except tables of requests, which are read in parts (`simulate/tables.py`),
-and headers of checkpoints, of which only the first bytes are read.
+Every file that a user names is opened here, except tables of requests, which are read in parts (`simulate/tables`), and
+headers of checkpoints, of which only the first bytes are read. `pieces.py` reads long files in parts.
 """
 
 from __future__ import annotations
@@ -11,15 +11,20 @@ import os
 import re
 import stat
 import sys
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from roofline.declared.errors import InputError, nearest
 from roofline.declared.trees import JsonValue, TomlTable
 
 LARGEST_FILE = 16 * 2**20
 """Largest config or quantisation file, bytes."""
+LARGEST_TREE = 3 * 2**29
+"""Most bytes of memory that the values of a JSON file may take, counted before it is parsed."""
 DEEPEST = 64
 LONGEST_NUMBER = 100
 LARGEST_INTEGER = 332
@@ -51,28 +56,50 @@ def read_bytes(path: Path, largest: int, field: str = "") -> bytes:
     Raises InputError for anything but a regular, readable file of at most `largest` bytes: folders, devices, pipes.
     """
     field = field or printable(str(path))
+    with opened(path, largest, field) as file:
+        content = file.read(largest + 1)
+    check_bytes(field, len(content), largest)
+    return content
+
+
+@contextmanager
+def opened(path: Path, largest: int, field: str) -> Iterator[BinaryIO]:
+    """A file that a user named, or standard input as `/dev/stdin`; `field` names it in errors.
+
+    Raises InputError for anything but a regular, readable file of at most `largest` bytes, and where reading fails.
+    What is piped in may be longer, and what grows while it is read: readers count with `check_bytes`.
+    """
     try:
         if str(path) == STDIN:
-            content = sys.stdin.buffer.read(largest + 1)
-            if len(content) > largest:
-                raise InputError(field, f"more than {largest} bytes", f"at most {largest} bytes")
-            return content
-        info = path.stat()
-        if not stat.S_ISREG(info.st_mode):
-            raise InputError(field, "a folder or a device", "a regular file")
-        size, content = info.st_size, b""
-        if size <= largest:
-            with path.open("rb") as file:
-                content = file.read(largest + 1)
+            yield sys.stdin.buffer
+            return
+        _check_regular(path.stat(), largest, field)
+        with open(path, "rb", opener=_without_waiting) as file:
+            _check_regular(os.fstat(file.fileno()), largest, field)  # another file may have come to its place
+            yield file
     except (OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
         near = _siblings(path) if isinstance(error, FileNotFoundError) else ()
         said = getattr(error, "strerror", None) or str(error)
         raise InputError(field, said, "a file that can be read", near) from error
-    if max(size, len(content)) > largest:
-        raise InputError(field, f"{max(size, len(content))} bytes", f"at most {largest} bytes")
-    return content
+
+
+def _without_waiting(name: str, flags: int) -> int:
+    """Open a file, and a pipe without waiting for its writer."""
+    return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _check_regular(info: os.stat_result, largest: int, field: str) -> None:
+    if not stat.S_ISREG(info.st_mode):
+        raise InputError(field, "a folder or a device", "a regular file")
+    check_bytes(field, info.st_size, largest)
+
+
+def check_bytes(field: str, size: int, largest: int) -> None:
+    """Raise InputError for more bytes than a file may have."""
+    if size > largest:
+        raise InputError(field, f"{size} bytes", f"at most {largest} bytes")
 
 
 def _siblings(path: Path) -> list[str]:
@@ -139,30 +166,46 @@ def _short_float(text: str) -> float:
     return float(text)
 
 
+_TAKES = {b"{": 240, b"[": 96, b":": 176, b",": 42, b'"': 28}
+"""Sign of JSON → most bytes of memory of what it begins or parts: a dict, a list, a member, a value, half a string."""
+
+
+def check_tree(content: bytes, field: str, largest: int = LARGEST_TREE) -> None:
+    """Raise InputError for JSON whose values could take more than `largest` bytes of memory; parses nothing."""
+    taken = sum(content.count(sign) * size for sign, size in _TAKES.items())
+    taken += len(content) * (2 if content.isascii() else 8)  # as text, and once more in strings
+    if taken > largest:
+        raise InputError(field, f"values that may take {taken} bytes", f"at most {largest} bytes of memory")
+
+
 def parse_json(content: bytes, field: str) -> dict[str, JsonValue]:
     """Parse a JSON object; `field` names it in errors. Raises InputError as described in `read_config`."""
 
     def members(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
-        values: dict[str, JsonValue] = {}
-        for key, value in pairs:
-            if key in values:
-                raise InputError(field, f"{key!r} twice", "each key once")
-            if not key.isprintable():
-                raise InputError(field, key, "keys of printable characters")
-            values[key] = value
+        values = dict(pairs)
+        if len(values) < len(pairs):
+            seen = Counter(key for key, _ in pairs)
+            raise InputError(field, f"{next(key for key in seen if seen[key] > 1)!r} twice", "each key once")
+        if not all(map(str.isprintable, values)):
+            raise InputError(field, next(k for k in values if not k.isprintable()), "keys of printable characters")
         return values
 
-    def number(text: str) -> str:
-        if len(text) > LONGEST_NUMBER:
-            raise InputError(field, f"one of {len(text)}", f"numbers of at most {LONGEST_NUMBER} characters")
-        return text
+    def whole(text: str) -> int:
+        return int(text if len(text) <= LONGEST_NUMBER else refused(text))
 
+    def real(text: str) -> float:
+        return float(text if len(text) <= LONGEST_NUMBER else refused(text))
+
+    def refused(text: str) -> str:
+        raise InputError(field, f"one of {len(text)}", f"numbers of at most {LONGEST_NUMBER} characters")
+
+    check_tree(content, field)
     try:
         raw = json.loads(
             content.decode("utf-8-sig"),
             object_pairs_hook=members,
-            parse_int=lambda text: int(number(text)),
-            parse_float=lambda text: float(number(text)),
+            parse_int=whole,
+            parse_float=real,
         )
     except UnicodeDecodeError as error:
         wrong = f"byte 0x{content[error.start]:02x} at offset {error.start}"
@@ -180,14 +223,18 @@ def parse_json(content: bytes, field: str) -> dict[str, JsonValue]:
     return raw
 
 
+_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_STEPS = {ord(sign): step for signs, step in (("[{", 1), ("]}", -1)) for sign in signs}
+
+
 def _opens_deeper(text: str, levels: int) -> bool:
     """Whether JSON brackets, outside strings, nest in more than `levels` levels."""
-    depth = 0
-    for match in re.finditer(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', text):
-        depth += (match[0] in "[{") - (match[0] in "]}")
-        if depth > levels:
-            return True
-    return False
+    outside = _STRING.sub("", text).encode("utf-8", "replace")
+    steps = map(_STEPS.__getitem__, outside.translate(None, _NO_BRACKETS))
+    return any(depth > levels for depth in accumulate(steps))
+
+
+_NO_BRACKETS = bytes(set(range(256)) - set(_STEPS))
 
 
 def _deeper(value: Any, levels: int) -> bool:

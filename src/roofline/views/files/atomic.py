@@ -1,4 +1,4 @@
-"""Output files: checked before any work starts, and written whole or not at all."""
+"""Output files and folders: checked before any work starts, written whole or not at all, and never through a link."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from secrets import token_hex
 from shutil import rmtree
+from typing import BinaryIO, Literal
 
 from roofline.declared.errors import InputError, nearest
 from roofline.extras import check_frames
@@ -36,8 +37,15 @@ def pours(path: Path) -> bool:
     return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
 
+def check_no_link(path: Path, field: str) -> None:
+    """Raise InputError for a link, unless it leads to a stream: to `/dev/stdout` as it is, or to a pipe."""
+    if path.is_symlink() and not pours(path):
+        raise InputError(field, str(path), "a name that is no link")
+
+
 def check_new(path: Path, force: bool, field: str = "output") -> None:
-    """Raise InputError for a folder, and for an existing file without `force`."""
+    """Raise InputError for a folder, a link, and for an existing file without `force`."""
+    check_no_link(path, field)
     if path.is_dir():
         raise InputError(field, str(path), "a file, not a folder")
     if path.exists() and not force and not pours(path):
@@ -53,6 +61,7 @@ def check_file(path: Path, force: bool, field: str = "output") -> None:
 
 def check_folder(path: Path, force: bool) -> None:
     """Raise InputError for a folder that cannot be created or written, and for one with files in it without `force`."""
+    check_no_link(path, "folder")
     there = path.exists()
     folder = path if there else path.parent
     if not folder.is_dir() or not os.access(folder, os.W_OK):
@@ -65,11 +74,12 @@ def whole_file(path: Path, fill: Callable[[Path], object], field: str = "output"
     """Write a file atomically: to a temporary file beside it, then renamed; a device or pipe is written directly.
 
     Without `force`, a file that appears in the meantime is kept: of several writers one succeeds. Raises InputError if
-    the file cannot be written.
+    the file cannot be written, and for a link.
     """
     device = path.exists() and not path.is_file()
-    target = path if device else Path(os.path.realpath(path))
-    beside = path if device else _beside(target, path.suffix)
+    check_no_link(path, field)
+    target = Path(os.path.realpath(path.parent), path.name)
+    beside = path if device else _beside(target)
     try:
         fill(beside)
         if not device:
@@ -83,9 +93,18 @@ def whole_file(path: Path, fill: Callable[[Path], object], field: str = "output"
             beside.unlink(missing_ok=True)
 
 
-def _beside(target: Path, ending: str) -> Path:
+def _beside(target: Path) -> Path:
     """A new name in the same folder, unique to this process and thread."""
-    return target.with_name(f".{target.stem[:32]}.{token_hex(6)}{ending}")
+    return target.with_name(f".{target.stem[:32]}.{token_hex(6)}{target.suffix}")
+
+
+def own_file(path: Path, mode: Literal["ab", "r+b", "w+b", "wb", "xb"]) -> BinaryIO:
+    """Open a file of this run's own. Raises OSError for a link, which somebody may have put in its place."""
+    return open(path, mode, opener=_no_link)
+
+
+def _no_link(name: str, flags: int) -> int:
+    return os.open(name, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
 
 def _place(beside: Path, target: Path, force: bool) -> None:
@@ -109,7 +128,7 @@ def whole_folder(folder: Path, fill: Callable[[Path], object], force: bool, fiel
     if the folder cannot be written.
     """
     check_folder(folder, force)
-    beside = _beside(Path(os.path.realpath(folder)), "")
+    beside = _beside(folder)
     try:
         beside.mkdir()
         fill(beside)
@@ -117,7 +136,7 @@ def whole_folder(folder: Path, fill: Callable[[Path], object], force: bool, fiel
             for file in sorted(beside.iterdir()):
                 file.replace(folder / file.name)
         else:
-            beside.replace(os.path.realpath(folder))
+            beside.replace(folder)
     except OSError as error:
         raise InputError(field, str(folder), f"a folder that can be written ({error.strerror})") from None
     finally:

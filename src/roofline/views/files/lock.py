@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from roofline.declared.errors import InputError
+from roofline.views.files.atomic import own_file
 
 try:
     import fcntl
@@ -40,8 +41,8 @@ class FileLock:
     def _opened(self) -> BinaryIO | None:
         """The locked file; None if its last owner removed it in the meantime."""
         if fcntl is None:
-            return self.path.open("xb")
-        file = self.path.open("ab")
+            return own_file(self.path, "xb")
+        file = own_file(self.path, "ab")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.path.samestat(os.fstat(file.fileno()), self.path.stat()):

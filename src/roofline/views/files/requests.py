@@ -15,7 +15,7 @@ from roofline.declared.trees import JsonValue
 from roofline.model.sources.untrusted import parse_json, read_bytes
 from roofline.serving.simulate.checkpoint import Ledger, Saved
 from roofline.serving.simulate.recorder import ROW, Row
-from roofline.views.files.atomic import check_ending, check_file, whole_file
+from roofline.views.files.atomic import check_ending, check_file, check_no_link, own_file, whole_file
 from roofline.views.files.csv_columns import csv_header, csv_lines
 from roofline.views.files.lock import FileLock
 
@@ -43,6 +43,7 @@ class RequestFile(Ledger):
     def __init__(self, path: Path, force: bool = False, field: str = "out") -> None:
         check_ending(path, ENDINGS, field)
         check_file(path, force, field)
+        check_no_link(path.with_name(f"{path.name}.part"), field)
         self.path, self.force, self.field = path, force, field
         self.csv = path.suffix.lower() == ".csv"
         self.folder = path.with_name(f"{path.name}.part")
@@ -156,7 +157,7 @@ class RequestFile(Ledger):
         self.lock.release()
 
     def _join_csv(self, path: Path) -> None:
-        with path.open("wb") as file:
+        with own_file(path, "wb") as file:
             file.write(csv_header(ROW))
             for number in range(self.parts):
                 part = self._part(number)

@@ -21,7 +21,7 @@ from roofline.declared.trees import JsonObject
 from roofline.model.sources.untrusted import parse_json, read_bytes
 from roofline.serving.simulate.tables.parquet import MAGIC
 from roofline.views.files.append_parquet import group_part, whole_footer
-from roofline.views.files.atomic import check_ending, check_file
+from roofline.views.files.atomic import check_ending, check_file, own_file
 from roofline.views.files.csv_columns import csv_bytes
 from roofline.whatif.query.columns import Rows, frame_of
 
@@ -117,8 +117,8 @@ class SweepFile:
         size = self.part.stat().st_size if self.part.exists() else 0
         kept = [line for line in kept if line["end"] <= size]
         try:
-            self.file: BinaryIO = self.part.open("r+b" if kept else "w+b")
-            self.lines: BinaryIO = self.log.open("wb")
+            self.file: BinaryIO = own_file(self.part, "r+b" if kept else "w+b")
+            self.lines: BinaryIO = own_file(self.log, "wb")
         except OSError as error:
             raise InputError(self.field, str(self.part), f"a file that can be written ({error.strerror})") from None
         self._line({"fingerprint": self.fingerprint})

@@ -295,7 +295,7 @@ class Compared(Clause):
         if not self.of_order:
             return super().use(look)
         left, right = _numbers(self.left, look), _numbers(self.right, look)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(all="ignore"):
             share = left / right if self.sign in ("<", "<=") else right / left
         kept = _COMPARISONS[self.sign](left, right)
         share = np.where(np.isnan(share), inf, share)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from fnmatch import translate
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from time import thread_time
 
 from roofline.declared.errors import InputError
 from roofline.model.checkpoints.tensor_names import MIXERS, NETWORKS, SHARED, STEMS, Piece, pieces
@@ -39,6 +40,13 @@ _LONGEST_PATTERN, _MOST_PATTERNS = 2000, 200_000
 _BROAD = re.compile(r"(?:\.|\\[wWSD]|\])(?:[*+]|\{)")
 """A repeat of a class that matches nearly everything; with n of them, matching takes time of the order of lengthⁿ."""
 _MOST_REPEATS, _MOST_OPTIONS = 4, 24
+_ONE_LAYER = re.compile(
+    r"re:(?:\^|\.\*|model\\?\.)*(?:layers|h|blocks|block)\\?\.(\d+)\\\.(?:[\w.\\*$]|(?<!\\)\([\w.\\|:?]*(?<!\\)\))*",
+    re.ASCII,
+)
+"""A regular expression that names one layer by its number: `re:.*layers\\.17\\..*`."""
+SLOWEST_RULES = 5.0
+"""Seconds of a processor within which the rules of a checkpoint must be matched."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +96,8 @@ class _Pattern:
     regex: re.Pattern[str] | None = None
     beside: bool = False
     """Whether it names another part of the model: a vision tower, draft layers."""
+    only: str | None = None
+    """The one layer within which a regular expression can match, where that is plain from its text."""
 
     def may(self, layer: int) -> bool:
         """Whether the pattern can match something in a layer."""
@@ -125,7 +135,8 @@ def _parsed(text: str) -> _Pattern:
     if len(text) > _LONGEST_PATTERN:
         raise InputError("quantization_config", text[:40] + "…", f"patterns of at most {_LONGEST_PATTERN} characters")
     if text.startswith("re:"):
-        return _Pattern(text, regex=_compiled(text))
+        one = _ONE_LAYER.fullmatch(text)
+        return _Pattern(text, regex=_compiled(text), only=one and one[1])
     place = _LAYERS.fullmatch(text.removesuffix(".weight"))
     if place is not None:
         number, rest, star, _ = place.groups()
@@ -175,13 +186,20 @@ class Matcher:
         self.rules = tuple((_parsed(rule.pattern), rule.format) for rule in scheme.rules)
         self.used: set[str] = set()
         self._of_layer: dict[str, list[int]] = {}
-        self._of_any: list[int] = []
+        self._everywhere: list[int] = []
+        self._starred: list[int] = []
         self._blocks: dict[object, tuple[Block, list[int]]] = {}
+        self._relevant: dict[int | None, tuple[int, ...]] = {}
+        self._until = thread_time() + SLOWEST_RULES
         for i, (pattern, _) in enumerate(self.rules):
             if pattern.beside:
                 continue
-            single = pattern.layer is not None and not pattern.layer.endswith("*")
-            (self._of_layer.setdefault(str(pattern.layer), []) if single else self._of_any).append(i)
+            if pattern.only is not None or (pattern.layer is not None and not pattern.layer.endswith("*")):
+                self._of_layer.setdefault(str(pattern.only or pattern.layer), []).append(i)
+            else:
+                (self._everywhere if pattern.layer is None else self._starred).append(i)
+        self._common = tuple(self._everywhere)
+        self._numbered = any(_by_number(self.rules[i][0]) for i in self._common)
 
     @cached_property
     def words(self) -> frozenset[str] | None:
@@ -199,26 +217,38 @@ class Matcher:
     def relevant(self, layer: int | None) -> tuple[int, ...]:
         """Indices of the rules that can match something in a layer (None: outside the layers), in order."""
         if layer is None:
-            return tuple(i for i in self._of_any if self.rules[i][0].layer is None)
-        own = self._of_layer.get(str(layer), [])
-        return tuple(sorted([*own, *(i for i in self._of_any if self.rules[i][0].may(layer))]))
+            return self._common
+        if layer not in self._relevant:
+            own = [*self._of_layer.get(str(layer), []), *(i for i in self._starred if self.rules[i][0].may(layer))]
+            self._relevant[layer] = tuple(sorted([*own, *self._common])) if own else self._common
+        return self._relevant[layer]
 
     def _alike(self, layer: int) -> tuple[object, ...]:
         """Key of a layer under the rules; equal blocks with equal keys have the same formats."""
-        rules = ((i, *self.rules[i]) for i in self.relevant(layer))
+        relevant = self.relevant(layer)
+        if relevant is self._common:
+            return (layer if self._numbered else None,)
+        rules = ((i, *self.rules[i]) for i in relevant)
         return tuple(
-            (p.rest, fmt) if p.layer is not None else (i, layer if _by_number(p.text) else None) for i, p, fmt in rules
+            (p.rest, fmt) if p.layer is not None else (i, layer if _by_number(p) else None) for i, p, fmt in rules
         )
 
     def formatted(self, block: Block, layer: int, stored: Precision) -> Block:
         """A layer with the formats of its modules set."""
-        key, texts = (block, self._alike(layer)), [self.rules[i][0].text for i in self.relevant(layer)]
+        self._in_time()
+        key, relevant = (block, self._alike(layer)), self.relevant(layer)
         if key not in self._blocks:
             done = replace(block, modules=self.modules(block.modules, layer, stored))
-            self._blocks[key] = done, [n for n, text in enumerate(texts) if text in self.used]
+            self._blocks[key] = done, [n for n, i in enumerate(relevant) if self.rules[i][0].text in self.used]
         done, used = self._blocks[key]
-        self.used.update(texts[n] for n in used)
+        self.used.update(self.rules[relevant[n]][0].text for n in used)
         return done
+
+    def _in_time(self) -> None:
+        """Raise InputError where matching takes longer than any published checkpoint's by orders of magnitude."""
+        if thread_time() > self._until:
+            expected = f"patterns that are matched within {SLOWEST_RULES:g} s, not so many for so many layers"
+            raise InputError(self.scheme.source, f"{len(self.rules)} patterns", expected)
 
     def modules(self, modules: Modules, layer: int | None, stored: Precision) -> Modules:
         """The modules with their formats set."""
@@ -256,8 +286,12 @@ class Matcher:
 
     def _format_of(self, layer: int | None, names: Sequence[str], part: Part, stored: Format) -> Format:
         """Format of a matrix by its possible names; `stored`: format of the checkpoint's dtype."""
-        rules = [self.rules[i] for i in self.relevant(layer)]
-        naming = [(pattern, fmt) for pattern, fmt in rules if any(pattern.names(layer, name) for name in names)]
+        naming = []
+        for i in self.relevant(layer):
+            pattern, fmt = self.rules[i]
+            self._in_time()
+            if any(pattern.names(layer, name) for name in names):
+                naming.append((pattern, fmt))
         self.used.update(pattern.text for pattern, _ in naming)
         default = self.scheme.default if part in self.scheme.covers else None
         return (naming[0][1] if naming else default) or stored
@@ -280,9 +314,9 @@ class Matcher:
         return pattern.layer is None or not pattern.layer.isdigit() or int(pattern.layer) < layers
 
 
-def _by_number(text: str) -> bool:
-    """Whether a pattern for all layers may distinguish them by number."""
-    return bool(re.search(r"\\d|[0-9]", text))
+def _by_number(pattern: _Pattern) -> bool:
+    """Whether a pattern for all layers may distinguish them by number: one that is matched with the layer's name."""
+    return pattern.regex is not None and pattern.rest is None and bool(re.search(r"\\d|[0-9]", pattern.text))
 
 
 # -- formats of a model --------------------------------------------------------------------------------------------

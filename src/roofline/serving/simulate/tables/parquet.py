@@ -86,6 +86,8 @@ class Compact:
             case 8:
                 return self.take(self.varint())
             case 9 | 10:
+                if depth > DEEPEST:
+                    raise MalformedError("too deep")
                 head = self.byte()
                 size = head >> 4 if head >> 4 < 15 else self.varint()
                 if size > len(self.data) - self.at:

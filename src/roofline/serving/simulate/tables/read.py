@@ -8,11 +8,11 @@ import json
 import stat
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from json.scanner import make_scanner
 from pathlib import Path
 from typing import Any
 
 from roofline.declared.errors import InputError
+from roofline.model.sources.pieces import SCAN
 from roofline.model.sources.untrusted import printable
 from roofline.serving.simulate.tables.parts import ChooseColumns, TablePart, checked_names
 
@@ -151,7 +151,6 @@ def _csv_rows(path: str, number: int, lines: list[str]) -> list[list[str]]:
 
 
 def _json_parts(path: str, blocks: Lines, choose: ChooseColumns) -> Iterator[TablePart]:
-    scan = make_scanner(_plain)  # type: ignore[arg-type]
     chosen: tuple[str, ...] | None = None
     keys: set[str] = set()
     for number, raw in blocks:
@@ -163,7 +162,7 @@ def _json_parts(path: str, blocks: Lines, choose: ChooseColumns) -> Iterator[Tab
         rows: list[dict[str, Any]] = []
         for i, line in zip(numbers, lines, strict=True):
             try:
-                row, end = scan(line, 0)
+                row, end = SCAN(line, 0)
                 if end != len(line) or line.count(":") != len(row):  # otherwise each colon belongs to a key
                     row = _careful.decode(line)
             except (ValueError, TypeError, RecursionError, StopIteration):
@@ -198,5 +197,4 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-_plain = json.JSONDecoder()
 _careful = json.JSONDecoder(object_pairs_hook=_members)
