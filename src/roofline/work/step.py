@@ -437,8 +437,13 @@ def inputs_alone(step: AnyStep) -> AnyStep:
 
 @cache
 def in_stream(stream: str, view: View[Step]) -> View[Step]:
-    """The view of a module of another stream: `view` of the step of that stream."""
-    return lambda step: view(step.of(stream))
+    """The view of a module of another stream: `view` of the step of that stream; no queries where it has none."""
+
+    def seen(step: Step) -> Step:
+        part = step.of(stream)
+        return view(part) if part.queries else part
+
+    return seen
 
 
 def whole_step(step: AnyStep) -> AnyStep:

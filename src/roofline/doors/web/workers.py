@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing as mp
-import os
 import sys
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
+from os import PRIO_PROCESS, nice, setpriority
 
 from roofline.declared.errors import InputError
 from roofline.doors.memory_limit import limit_memory
@@ -62,7 +62,7 @@ class Worker:
         """Let other workers go first from now on."""
         if sys.platform != "win32" and self.process.pid is not None:
             with suppress(OSError):  # it may have ended
-                os.setpriority(os.PRIO_PROCESS, self.process.pid, NICENESS)
+                setpriority(PRIO_PROCESS, self.process.pid, NICENESS)
 
     def end(self) -> None:
         """Kill the process."""
@@ -74,7 +74,7 @@ class Worker:
 def _work(pipe: Connection, niceness: int) -> None:
     """Main loop of a worker: answer questions until the pipe closes."""
     if niceness and sys.platform != "win32":
-        os.nice(niceness)
+        nice(niceness)
     limit_memory(WORKER_MEMORY)
     pipe.send(READY)
     while True:

@@ -137,7 +137,7 @@ def text_model(c: Config, words: TextPart, head: Modules = ()) -> Model:
     return replace(model, context=words.context)
 
 
-def compared(name: str, inputs: int, outputs: int, bias: bool = False) -> Linear:
+def shared_projection(name: str, inputs: int, outputs: int, bias: bool = False) -> Linear:
     """A product that puts a vector in the space where images and text are compared."""
     return Linear(name=name, inputs=inputs, outputs=outputs, bias=bias, part="other")
 
@@ -160,8 +160,8 @@ def clip(c: Config) -> Model:
         return image_model(c, sight, classifier(c, sight.width))
     words = clip_words(text)
     return contrastive_model(
-        c, words, sight, text=(compared("text_projection", words.width, size),),
-        image=(compared("visual_projection", sight.width, size),),
+        c, words, sight, text=(shared_projection("text_projection", words.width, size),),
+        image=(shared_projection("visual_projection", sight.width, size),),
     )  # fmt: skip
 
 
@@ -184,7 +184,7 @@ def align(c: Config) -> Model:
     _task(c)
     c.mark_read("temperature_init_value")
     return contrastive_model(
-        c, words, sight, text=(compared("text_projection", words.width, c.size("projection_dim", 640), True),)
+        c, words, sight, text=(shared_projection("text_projection", words.width, c.size("projection_dim", 640), True),)
     )
 
 
@@ -195,15 +195,15 @@ def altclip(c: Config) -> Model:
     sight, between = clip_sight(read_part(c, "vision_config")), _outputs(words.last)
     _task(c)
     return contrastive_model(
-        c, words, sight, text=(compared("text_projection", between, size),),
-        image=(compared("visual_projection", sight.width, size),),
+        c, words, sight, text=(shared_projection("text_projection", between, size),),
+        image=(shared_projection("visual_projection", sight.width, size),),
     )  # fmt: skip
 
 
 def altclip_words(c: Config) -> TextPart:
     """AltCLIP's text: a norm and a product of every position behind the layers."""
     words, between = bert_words(c, 1), c.size("project_dim", 768)
-    last = (layer_norm("last_norm", words.width), compared("transformation", words.width, between, True))
+    last = (layer_norm("last_norm", words.width), shared_projection("transformation", words.width, between, True))
     return replace(words, last=last)
 
 
@@ -218,8 +218,8 @@ def chinese_clip(c: Config) -> Model:
     sight = clip_sight(read_part(c, "vision_config"))
     _task(c)
     return contrastive_model(
-        c, words, sight, text=(compared("text_projection", words.width, size),),
-        image=(compared("visual_projection", sight.width, size),),
+        c, words, sight, text=(shared_projection("text_projection", words.width, size),),
+        image=(shared_projection("visual_projection", sight.width, size),),
     )  # fmt: skip
 
 
@@ -231,7 +231,7 @@ def chinese_clip(c: Config) -> Model:
 def clip_text_model(c: Config) -> Model:
     """The text of CLIP and SigLIP."""
     words = clip_words(c, "gelu_pytorch_tanh" if c.kind.startswith("siglip") else "quick_gelu")
-    projected = (compared("text_projection", words.width, c.size("projection_dim", 512)),)
+    projected = (shared_projection("text_projection", words.width, c.size("projection_dim", 512)),)
     return text_model(c, words, at_one(projected) if c.architecture.endswith("WithProjection") else ())
 
 
@@ -250,7 +250,7 @@ def bert_text_model(c: Config) -> Model:
 def clip_vision_model(c: Config) -> Model:
     """The images of CLIP."""
     sight = clip_sight(c)
-    projected = (compared("visual_projection", sight.width, c.size("projection_dim", 512)),)
+    projected = (shared_projection("visual_projection", sight.width, c.size("projection_dim", 512)),)
     return image_model(c, sight, at_one(projected) if c.architecture.endswith("WithProjection") else ())
 
 

@@ -33,7 +33,7 @@ from roofline.model.families.blocks.sight import (
     vision_layer,
 )
 from roofline.model.families.blocks.sizes import Dims
-from roofline.model.families.contrastive import clip_sight, clip_words, compared, contrastive_model
+from roofline.model.families.contrastive import clip_sight, clip_words, contrastive_model, shared_projection
 from roofline.model.families.registry import complete
 from roofline.model.heads import label_count
 from roofline.model.model import Block, Model
@@ -392,8 +392,8 @@ def owl(c: Config) -> Model:
     words, sight, size = clip_words(text), clip_sight(vision), c.size("projection_dim", 512)
     task, width, n = head_of(c, DETECTS), sight.width, sight.patches
     model = contrastive_model(
-        c, words, sight, text=(compared("text_projection", words.width, size),),
-        image=(compared("visual_projection", width, size),),
+        c, words, sight, text=(shared_projection("text_projection", words.width, size),),
+        image=(shared_projection("visual_projection", width, size),),
     )  # fmt: skip
     if not task:
         return model

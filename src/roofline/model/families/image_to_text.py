@@ -26,7 +26,7 @@ from roofline.model.families.blocks.sight import (
     vision_layer,
 )
 from roofline.model.families.blocks.sizes import Dims
-from roofline.model.families.contrastive import bert_words, compared, contrastive_model
+from roofline.model.families.contrastive import bert_words, contrastive_model, shared_projection
 from roofline.model.families.registry import WHOLES, complete
 from roofline.model.model import Block, Model, Tower
 from roofline.model.modules import Activation, Add, Embedding, Linear, Modules
@@ -197,8 +197,8 @@ def blip(c: Config) -> Model:
         c,
         replace(words, layers=stack, last=pool.modules),
         sight,
-        text=(compared("text_projection", d.width, size),),
-        image=(compared("visual_projection", sight.width, size),),
+        text=(shared_projection("text_projection", d.width, size),),
+        image=(shared_projection("visual_projection", sight.width, size),),
     )
 
 

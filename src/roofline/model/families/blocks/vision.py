@@ -57,6 +57,7 @@ def streamed(parts: Iterable[TowerStage], stream: str) -> Iterator[Tower]:
 def by_itself(c: Config, parts: Iterable[TowerStage]) -> Model:
     """The parts as an encoder: a tower whose config stands alone."""
     every = list(parts)
+    c.mark_read("vocab_size", "max_position_embeddings", "rope_parameters")
     blocks = [block for part in every for block in part.blocks]
     model = encoder(c, every[0].width, blocks, embedding=(), positions=every[0].positions or c.inputs.patches)
     return replace(model, context=None)
