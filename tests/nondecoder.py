@@ -45,10 +45,10 @@ class Score:
         return self.parameters == 0 and all(difference == 0 for _, difference in self.flops)
 
 
-def inputs_of(shapes: Mapping[str, Any]) -> Inputs:
-    """The sizes of an input by the shapes of its tensors."""
-    sizes: dict[str, int] = {}
-    pixels = shapes.get("pixel_values") or shapes.get("pixel_values_videos") or shapes.get("x") or shapes.get("sample")
+def inputs_of(shapes: Mapping[str, Any], channels: object = None) -> Inputs:
+    """The sizes of an input by the shapes of its tensors; `channels` of a denoiser tell them from frames."""
+    sizes: dict[str, Any] = {}
+    pixels = shapes.get("pixel_values") or shapes.get("pixel_values_videos") or shapes.get("x")
     if pixels is not None and len(pixels) >= 4:
         sizes |= {"height": pixels[-2], "width": pixels[-1]}
         if len(pixels) == 5:
@@ -64,8 +64,11 @@ def inputs_of(shapes: Mapping[str, Any]) -> Inputs:
     hidden = shapes.get("hidden_states")
     if hidden is not None and len(hidden) == 3:
         sizes["patches"] = hidden[1]
-    if hidden is not None and len(hidden) >= 4:  # latents
-        sizes |= {"height": hidden[-2], "width": hidden[-1]} | ({"frames": hidden[2]} if len(hidden) == 5 else {})
+    given = next((v for v in (shapes.get("sample"), shapes.get("z"), hidden) if v is not None and len(v) >= 4), None)
+    if given is not None:
+        # [batch, channels, height, width], or a video, whose frames some classes have before the channels
+        frames = given[1] if given[1] != channels and given[2] == channels else given[2]
+        sizes["latents"] = (frames if len(given) == 5 else 1, *given[-2:])
     return Inputs(**sizes)
 
 
@@ -120,7 +123,7 @@ def score(case: Mapping[str, Any]) -> Score:
     """One case."""
     sizes = Inputs()
     for step in case["steps"]:
-        given = inputs_of(step["inputs"] | step["inputs"].get("cross", {}))
+        given = inputs_of(step["inputs"] | step["inputs"].get("cross", {}), case["config"].get("in_channels"))
         sizes = Inputs(**{k: getattr(sizes, k) or v for k, v in vars(given).items()})
     try:
         model = rl.load(case["config"], inputs=sizes)

@@ -32,6 +32,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     mistral_large,
     multimodal,
     open_science,
+    prompted,
     qwen,
     recurrent,
     remote_dense,
