@@ -24,6 +24,8 @@ SAMPLES = ("input_values", "audio_values")
 SPECTRA = ("input_features", "audio_features")
 IMAGES = ("pixel_values", "flattened_patches", "pixel_values_videos")
 STREAMS = (("images", IMAGES), ("sound", (*SAMPLES, *SPECTRA)))
+CODED = {"x": "images", "z": "latents"}
+"""What the two halves of an autoencoder read."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,9 @@ def part_of(model: rl.Model, what: str, of: str | None, shapes: Mapping[str, Any
     """The model that a case runs, or the towers of it that it runs alone, and the step."""
     alone = what == "image" or (of or "").startswith(("get_image", "get_audio", "audio"))
     read = {tower.stream: tower.positions for tower in reversed(model.towers)}
+    for name, stream in CODED.items():
+        if name in shapes and stream in read:
+            return model.alone(stream), read_whole(shapes[name][0], read[stream])
     for stream, names in STREAMS:
         name = next((name for name in names if name in shapes), None)
         if alone and stream in read and name is not None:

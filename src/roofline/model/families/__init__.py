@@ -12,6 +12,7 @@ from roofline.model.adapters import drafts_note
 from roofline.model.checkpoints.quantization import quantised, scheme_of
 from roofline.model.config import Config, Inputs
 from roofline.model.families import (  # noqa: F401  (importing a lineage registers its families)
+    autoencoders,
     captions,
     classic,
     convolved,
@@ -40,6 +41,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     seeing,
     sparse,
     step,
+    unets,
     variations,
     zamba,
 )

@@ -1,0 +1,139 @@
+"""Residual convolutions over images and videos, attention between them, and the sides of what they read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from math import prod
+
+from roofline.model.families.blocks.denoisers import Stream, function, product
+from roofline.model.families.blocks.encoders import at, at_one
+from roofline.model.families.blocks.norms import layer_norm
+from roofline.model.modules import Add, Attention, Convolution, Module, Modules, Norm
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Frames, height and width of what a stage reads."""
+
+    frames: int
+    height: int
+    width: int
+
+    @property
+    def positions(self) -> int:
+        """Number of positions."""
+        return self.frames * self.height * self.width
+
+    def halved(self, *, up: bool = False) -> Sides:
+        """Half the height and width, rounded down, or up where a convolution pads both sides."""
+        more = 1 if up else 0
+        return replace(self, height=(self.height + more) // 2, width=(self.width + more) // 2)
+
+    def doubled(self, space: int = 2, time: int = 1) -> Sides:
+        """Sides multiplied by so many."""
+        return Sides(self.frames * time, self.height * space, self.width * space)
+
+
+def group_norm(name: str, width: int) -> Norm:
+    """GroupNorm: weight and bias of each channel."""
+    return Norm(name=name, width=width, center=True, bias=True)
+
+
+def convolution(
+    name: str, inputs: int, outputs: int, taps: int | tuple[int, ...] = 9, *, stride: int = 1, bias: bool = True
+) -> Convolution:
+    """A convolution of so many taps."""
+    kernel = taps if isinstance(taps, int) else prod(taps)
+    return Convolution(name=name, inputs=inputs, outputs=outputs, kernel=kernel, stride=stride, bias=bias)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Residual:
+    """What residual convolutions of a model have in common.
+
+    `taps` of each convolution; `time`: width of the embedded time step, none without one; `shifts`: vectors that it
+    gives; `norm` of the channels; `act`.
+    """
+
+    taps: int = 9
+    time: int | None = None
+    shifts: int = 1
+    act: str = "silu"
+
+    def block(self, name: str, inputs: int, outputs: int, positions: int) -> Modules:
+        """Two convolutions with norms before them, and the sum with the input."""
+        timed: Modules = ()
+        if self.time is not None:
+            timed = at_one((
+                function(f"{name}_time_act", self.time, self.act),
+                product(f"{name}_time_proj", self.time, self.shifts * outputs),
+            ))  # fmt: skip
+        shortcut = (convolution(f"{name}_shortcut", inputs, outputs, 1),) if inputs != outputs else ()
+        return (
+            *at(positions, (
+                group_norm(f"{name}_norm1", inputs), function(f"{name}_act1", inputs, self.act),
+                convolution(f"{name}_conv1", inputs, outputs, self.taps),
+            )), *timed,
+            *at(positions, (
+                group_norm(f"{name}_norm2", outputs), function(f"{name}_act2", outputs, self.act),
+                convolution(f"{name}_conv2", outputs, outputs, self.taps), *shortcut,
+                Add(name=f"{name}_residual", width=outputs),
+            )),
+        )  # fmt: skip
+
+
+def plain_attention(name: str, width: int, heads: int, positions: int, *, runs: int = 1) -> Modules:
+    """Attention of an image's positions with a group norm before it."""
+    return at(positions, (
+        group_norm(f"{name}_norm", width), product(f"{name}_qkv_proj", width, 3 * width),
+        Attention(
+            name=f"{name}_attention", heads=heads, kv_heads=heads, head_dim=width // heads, v_head_dim=width // heads,
+            causal=False,
+        ),
+        product(f"{name}_o_proj", width, width), Add(name=f"{name}_residual", width=width),
+    ), runs)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transformer:
+    """Transformer blocks between convolutions, which read a prompt.
+
+    `text`: its tokens, each of `read` values (none: no cross-attention); `blocks`: how many; `alone`: whether the first
+    attention too reads the prompt.
+    """
+
+    heads: int
+    blocks: int
+    text: int
+    read: int | None
+    alone: bool = False
+    act: str = "geglu"
+
+    def over(self, name: str, width: int, positions: int, *, runs: int = 1) -> Modules:
+        """The blocks over an image of `width` channels."""
+        s = Stream(
+            width=width, heads=self.heads, head=width // self.heads, inner=4 * width, act=self.act, qk="",
+            rotated=False, biases=(False, True, True), norm=layer_norm,
+        )  # fmt: skip
+        modules: list[Module] = [group_norm("norm", width), product("in_proj", width, width)]
+        for i in range(self.blocks):
+            own = (*s.projected(), *s.attention(), *s.output(gated=False))
+            if self.alone and self.read is not None:
+                own = (layer_norm("norm", width), *s.crossed(self.text, self.read, prefix="own_", bias=False))
+            crossed: Modules = ()
+            if self.read is not None:
+                crossed = (layer_norm("cross_norm", width), *s.crossed(self.text, self.read, bias=False))
+            each = (*own, *crossed, *s.fed(gated=False))
+            modules += [replace(m, name=f"{i}_{m.name}") for m in each]
+        modules += [product("proj", width, width), Add(name="residual", width=width)]
+        return tuple(
+            replace(m, name=f"{name}_{m.name}") if m.positions is not None
+            else replace(m, name=f"{name}_{m.name}", positions=positions, runs=runs)
+            for m in modules
+        )  # fmt: skip
+
+
+def joined(parts: Iterable[Modules]) -> Modules:
+    """Modules one after another."""
+    return tuple(m for part in parts for m in part)
