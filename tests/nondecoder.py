@@ -69,7 +69,8 @@ def inputs_of(shapes: Mapping[str, Any], channels: object = None) -> Inputs:
     given = next((v for v in (shapes.get("sample"), shapes.get("z"), hidden) if v is not None and len(v) >= 4), None)
     if given is not None:
         # [batch, channels, height, width], or a video, whose frames some classes have before the channels
-        frames = given[1] if given[1] != channels and given[2] == channels else given[2]
+        before = given[1] != channels and given[2] == channels and "z" not in shapes
+        frames = given[1] if before else given[2]
         sizes["latents"] = (frames if len(given) == 5 else 1, *given[-2:])
     return Inputs(**sizes)
 

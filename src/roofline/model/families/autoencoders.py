@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from roofline.model.config import Config
-from roofline.model.families.blocks.denoisers import function
+from roofline.model.families.blocks.denoisers import function, product
 from roofline.model.families.blocks.encoders import at, encoder, tower
-from roofline.model.families.blocks.resnets import Residual, Sides, convolution, group_norm, plain_attention
+from roofline.model.families.blocks.norms import rms
+from roofline.model.families.blocks.resnets import Residual, Sides, convolution, plain_attention
 from roofline.model.families.diffusion import bare
+from roofline.model.families.prompted import linear_attention
 from roofline.model.families.registry import complete
 from roofline.model.model import Block, Model
-from roofline.model.modules import Modules
+from roofline.model.modules import Add, Convolution, Module, Modules, Norm
 
 PIXELS, LATENTS = "images", "latents"
 """What the two towers of an autoencoder read."""
@@ -48,18 +50,289 @@ def pixels_of(c: Config, default: int, *, frames: int = 1, space: int = 8, time:
     return pixels, Sides((pixels.frames - 1) // time + 1, -(-pixels.height // space), -(-pixels.width // space))
 
 
-def middle(r: Residual, width: int, sides: Sides, attention: bool) -> Block:
-    """Two residual convolutions with an attention of one head between them."""
+def middle(r: Residual, width: int, sides: Sides, attention: bool, *, framed: bool = False) -> Block:
+    """Two residual convolutions with an attention of one head between them, of each frame alone where `framed`."""
     first, last = (r.block(name, width, width, sides.positions) for name in ("first", "last"))
-    part = plain_attention("attend", width, 1, sides.positions) if attention else ()
+    size, runs = (sides.height * sides.width, sides.frames) if framed else (sides.positions, 1)
+    part = plain_attention("attend", width, 1, size, runs=runs, norm=r.norm) if attention else ()
     return Block("middle", (*first, *part, *last))
 
 
-def last_modules(width: int, outputs: int, sides: Sides, *more: Modules, taps: int = 9) -> Block:
+def last_modules(width: int, outputs: int, sides: Sides, *more: Modules, r: Residual | None = None) -> Block:
     """The last norm and convolution."""
+    r = r or Residual()
     return Block("out", (*at(sides.positions, (
-        group_norm("final_norm", width), function("final_act", width), convolution("conv_out", width, outputs, taps),
+        *r.normed("final_norm", width), function("final_act", width), convolution("conv_out", width, outputs, r.taps),
     )), *(m for part in more for m in part)))  # fmt: skip
+
+
+Change = Callable[[int, int, Sides], tuple[Modules, Sides]]
+"""(stage, channels, sides) → what changes the resolution after it, and the sides then."""
+
+
+def falling(
+    r: Residual, widths: list[int], layers: int, sides: Sides, change: Change, *, first: int | None = None
+) -> tuple[list[Block], Sides]:
+    """Residual blocks of one resolution after another; `first`: channels before them, where they are others."""
+    blocks, width = [], first or widths[0]
+    for i, wide in enumerate(widths):
+        for _ in range(layers):
+            blocks.append(Block(f"down {i}", r.block("residual", width, wide, sides.positions)))
+            width = wide
+        modules, sides = change(i, width, sides)
+        if modules:
+            blocks.append(Block(f"down {i} to {i + 1}", modules))
+    return blocks, sides
+
+
+def sizes_of(c: Config, key: str, own: list[int]) -> list[int]:
+    """A list of sizes, as long as it is."""
+    given = c.raw.get(key)
+    c.mark_read(key)
+    return c.per_layer_size(key, len(given), 1) if isinstance(given, list) and given else own
+
+
+def later(frames: int) -> int:
+    """Frames after the time is doubled, the first frame apart."""
+    return 2 * frames - 1 if frames % 2 else 2 * frames
+
+
+def earlier(frames: int) -> int:
+    """Frames after the time is halved, the first frame apart."""
+    return (frames - 1) // 2 + 1 if frames % 2 else frames // 2
+
+
+@complete("AutoencoderKLHunyuanVideo")
+def hunyuan_video_vae(c: Config) -> Model:
+    """HunyuanVideo's autoencoder (arXiv:2412.03603 §4.1): causal convolutions over time and space."""
+    widths, layers = sizes_of(c, "block_out_channels", [128, 256, 512, 512]), c.size("layers_per_block", 2)
+    channels, attention, r = c.size("latent_channels", 16), c.flag("mid_block_add_attention", True), Residual(taps=27)
+    space, time = c.size("spatial_compression_ratio", 8), c.size("temporal_compression_ratio", 4)
+    if time != 4:
+        raise c.error("temporal_compression_ratio", "4")
+    c.mark_read("down_block_types", "up_block_types")
+    pixels, latents = pixels_of(c, 512, frames=33, space=space, time=time)
+    last = len(widths) - 1
+
+    def down(i: int, width: int, sides: Sides) -> tuple[Modules, Sides]:
+        shrinks, slows = i < space.bit_length() - 1, last - 2 <= i < last
+        sides = replace(sides.halved(up=True) if shrinks else sides, frames=(sides.frames - 1) // (1 + slows) + 1)
+        modules = at(sides.positions, (convolution("downsample", width, width, 27, stride=4 * (1 + slows)),))
+        return (modules if shrinks or slows else ()), sides
+
+    quant = convolution("quant", 2 * channels, 2 * channels, 1)
+    falls, sides = falling(r, widths, layers, pixels, down)
+    first = Block("in", at(pixels.positions, (convolution("conv_in", c.size("in_channels", 3), widths[0], 27),)))
+    seen = [
+        first, *falls, middle(r, widths[-1], sides, attention),
+        last_modules(widths[-1], 2 * channels, sides, at(sides.positions, (quant,)), r=r),
+    ]  # fmt: skip
+
+    def up(i: int, width: int, sides: Sides) -> tuple[Modules, Sides]:
+        grows, quickens = i < space.bit_length() - 1, last - 2 <= i < last
+        sides = replace(sides.doubled() if grows else sides, frames=sides.frames * (1 + quickens) - quickens)
+        return (at(sides.positions, (convolution("upsample", width, width, 27),)) if grows or quickens else ()), sides
+
+    made = [
+        Block("in", at(latents.positions, (
+            convolution("post_quant", channels, channels, 1), convolution("conv_in", channels, widths[-1], 27),
+        ))), middle(r, widths[-1], latents, attention),
+    ]  # fmt: skip
+    rises, sides = falling(r, widths[::-1], layers + 1, latents, up)
+    made += [*rises, last_modules(widths[0], c.size("out_channels", 3), sides, r=r)]
+    return autoencoder(c, (seen, pixels), (made, latents), widths[0])
+
+
+@complete("AutoencoderKLCogVideoX")
+def cogvideox_vae(c: Config) -> Model:
+    """CogVideoX's autoencoder (arXiv:2408.06072 §2.1): norms of the decoder are conditioned on the latents."""
+    widths, layers = sizes_of(c, "block_out_channels", [128, 256, 256, 512]), c.size("layers_per_block", 3)
+    channels, time = c.size("latent_channels", 16), c.size("temporal_compression_ratio", 4)
+    c.mark_read(
+        "down_block_types", "up_block_types", "norm_eps", "sample_height", "sample_width", "invert_scale_latents"
+    )
+    space, last, levels = 2 ** (len(widths) - 1), len(widths) - 1, time.bit_length() - 1
+    pixels, latents = pixels_of(c, 512, frames=49, space=space, time=time)
+    r, r2 = Residual(taps=27), Residual(taps=27, conditioned=channels)
+
+    def down(i: int, width: int, sides: Sides) -> tuple[Modules, Sides]:
+        if i == last:
+            return (), sides
+        sides = sides.halved()
+        sides = replace(sides, frames=earlier(sides.frames) if i < levels else sides.frames)
+        return at(sides.positions, (convolution("downsample", width, width, stride=4),)), sides
+
+    def up(i: int, width: int, sides: Sides) -> tuple[Modules, Sides]:
+        if i == last:
+            return (), sides
+        sides = sides.doubled()
+        sides = replace(sides, frames=later(sides.frames) if i < levels and sides.frames > 1 else sides.frames)
+        return at(sides.positions, (convolution("upsample", width, width),)), sides
+
+    falls, sides = falling(r, widths, layers, pixels, down)
+    quant = (convolution("quant", 2 * channels, 2 * channels, 1),) if c.flag("use_quant_conv") else ()
+    seen = [
+        Block("in", at(pixels.positions, (convolution("conv_in", c.size("in_channels", 3), widths[0], 27),))), *falls,
+        middle(r, widths[-1], sides, False),
+        last_modules(widths[-1], 2 * channels, sides, at(sides.positions, quant), r=r),
+    ]  # fmt: skip
+    rises, sides = falling(r2, widths[::-1], layers + 1, latents, up)
+    post = (convolution("post_quant", channels, channels, 1),) if c.flag("use_post_quant_conv") else ()
+    made = [
+        Block("in", at(latents.positions, (*post, convolution("conv_in", channels, widths[-1], 27)))),
+        middle(r2, widths[-1], latents, False), *rises, last_modules(widths[0], c.size("out_channels", 3), sides, r=r2),
+    ]  # fmt: skip
+    return autoencoder(c, (seen, pixels), (made, latents), widths[0])
+
+
+@complete("AutoencoderKLWan", "AutoencoderKLQwenImage")
+def wan_vae(c: Config) -> Model:
+    """Wan's autoencoder (arXiv:2503.20314 §4.1), which Qwen-Image shares: one group of four frames after another."""
+    base, channels = c.size("base_dim", 96), c.size("z_dim", 16)
+    mult, layers = sizes_of(c, "dim_mult", [1, 2, 4, 4]), c.size("num_res_blocks", 2)
+    given = c.value("temperal_downsample", [False, True, True])[1]
+    slows = [bool(v) for v in given] if isinstance(given, list) else [False, True, True]
+    patch, residual = c.size("patch_size", 1), c.flag("is_residual")
+    if c.value("attn_scales", [])[1]:
+        raise c.error("attn_scales", "an empty list (attention at other scales is not covered yet)")
+    c.mark_read("scale_factor_temporal", "scale_factor_spatial", "input_channels")
+    widths, last = [base * m for m in mult], len(mult) - 1
+    space, time = 2**last * patch, 2 ** sum(slows)
+    pixels, latents = pixels_of(c, 480, frames=81, space=space, time=time)
+    inner = replace(pixels, height=pixels.height // patch, width=pixels.width // patch)
+    r = Residual(taps=27, norm=rms)
+
+    def down(i: int, width: int, sides: Sides) -> tuple[Modules, Sides]:
+        if i == last:
+            return (), sides
+        sides = sides.halved()
+        conv = at(sides.positions, (convolution("downsample", width, width, stride=4),))
+        if not slows[i]:
+            return conv, sides
+        sides = replace(sides, frames=(sides.frames - 1) // 2 + 1)
+        # The first frame is not convolved over time.
+        rest = replace(sides, frames=sides.frames - 1)
+        more = at(rest.positions, (convolution("slow", width, width, 3, stride=2),))
+        return (*conv, *more), sides
+
+    falls, sides = falling(r, widths, layers, inner, down, first=base)
+    quant = at(sides.positions, (convolution("quant", 2 * channels, 2 * channels, 1),))
+    seen = [
+        Block("in", at(inner.positions, (convolution("conv_in", c.size("in_channels|input_channels", 3), base, 27),))),
+        *falls, middle(r, widths[-1], sides, True, framed=True),
+        last_modules(widths[-1], 2 * channels, sides, quant, r=r),
+    ]  # fmt: skip
+    wide = [(c.size("decoder_base_dim", None) or base) * m for m in mult][::-1]
+    quickens = slows[::-1]
+    made = [
+        Block("in", at(latents.positions, (
+            convolution("post_quant", channels, channels, 1), convolution("conv_in", channels, wide[0], 27),
+        ))), middle(r, wide[0], latents, True, framed=True),
+    ]  # fmt: skip
+    sides, width = latents, wide[0]
+    for i, outputs in enumerate(wide):
+        for _ in range(layers + 1):
+            made.append(Block(f"up {i}", r.block("residual", width, outputs, sides.positions)))
+            width = outputs
+        if i < last:
+            more: Modules = ()
+            if quickens[i]:
+                rest = replace(sides, frames=sides.frames - 1)
+                more = at(rest.positions, (convolution("quick", width, 2 * width, 3),))
+                sides = replace(sides, frames=2 * sides.frames - 1)
+            sides, narrow = sides.doubled(), width if residual else width // 2
+            conv = at(sides.positions, (convolution("upsample", width, narrow),))
+            made.append(Block(f"up {i} to {i + 1}", (*more, *conv)))
+            width = narrow
+    made.append(last_modules(width, c.size("out_channels|input_channels", 3), sides, r=r))
+    return autoencoder(c, (seen, pixels), (made, latents), base)
+
+
+# -- deep compression ----------------------------------------------------------------------------------------------
+def _deep_block(kind: str, width: int, head: int, scales: list[int], positions: int) -> Modules:
+    """A residual block of two convolutions, or linear attention at several scales with a gated convolution."""
+    norm = Norm(name="norm", width=width, bias=True)
+    if kind == "ResBlock":
+        return at(positions, (
+            convolution("conv1", width, width), function("act", width),
+            convolution("conv2", width, width, bias=False), norm, Add(name="residual", width=width),
+        ))  # fmt: skip
+    heads, wide = width // head, 3 * width
+    seen: list[Module] = [product("qkv_proj", width, wide, False)]
+    for i, side in enumerate(scales):
+        seen += [
+            Convolution(name=f"scale_{i}", inputs=wide, outputs=wide, kernel=side * side, groups=wide),
+            Convolution(name=f"scale_{i}_proj", inputs=wide, outputs=wide, kernel=1, groups=3 * heads),
+        ]
+    many = 1 + len(scales)
+    inner = 4 * width
+    return at(positions, (
+        *seen, *linear_attention(many * heads, head), product("o_proj", many * width, width, False), norm,
+        Add(name="residual", width=width), product("up_proj", width, 2 * inner), function("up_act", 2 * inner),
+        Convolution(name="ffn_conv", inputs=2 * inner, outputs=2 * inner, kernel=9, groups=2 * inner, bias=True),
+        function("ffn_act", inner, gated=True), product("down_proj", inner, width, False),
+        Norm(name="ffn_norm", width=width, bias=True), Add(name="ffn_residual", width=width),
+    ))  # fmt: skip
+
+
+@complete("AutoencoderDC")
+def deep_autoencoder(c: Config) -> Model:
+    """DC-AE (arXiv:2410.10733), Sana's autoencoder: a latent for 32² pixels."""
+    own = [128, 256, 512, 512, 1024, 1024]
+    channels, head, colours = c.size("latent_channels", 32), c.size("attention_head_dim", 32), c.size("in_channels", 3)
+    c.mark_read(
+        "encoder_out_shortcut", "decoder_in_shortcut", "decoder_conv_act_fn", "decoder_act_fns", "decoder_norm_types"
+    )  # fmt: skip
+    falls, rises = sizes_of(c, "encoder_block_out_channels", own), sizes_of(c, "decoder_block_out_channels", own)
+    pixels, latents = pixels_of(c, 1024, space=2 ** (len(falls) - 1), time=1)
+    folded = (
+        c.text("downsample_block_type", "pixel_unshuffle", ["pixel_unshuffle", "conv", "Conv"]) == "pixel_unshuffle"
+    )
+    spread = c.text("upsample_block_type", "pixel_shuffle", ["pixel_shuffle", "interpolate"]) == "pixel_shuffle"
+
+    def part(side: str, widths: list[int], layers: list[int]) -> list[tuple[int, str, int, list[int]]]:
+        kinds = c.value(f"{side}_block_types", "ResBlock")[1]
+        names = [str(k) for k in kinds] if isinstance(kinds, list) else [str(kinds)] * len(widths)
+        scales = c.value(f"{side}_qkv_multiscales", [[]] * len(widths))[1]
+        sizes = (
+            [[int(str(n)) for n in s] if isinstance(s, list) else [] for s in scales]
+            if isinstance(scales, list)
+            else []
+        )
+        counts = (
+            c.per_layer_size(f"{side}_layers_per_block", len(widths), 1)
+            if c.has(f"{side}_layers_per_block")
+            else layers
+        )
+        return list(zip(widths, names, counts, sizes or [[]] * len(widths), strict=True))
+
+    def shrinks(inputs: int, outputs: int, sides: Sides) -> tuple[Modules, Sides]:
+        half = sides.halved(up=not folded)
+        if folded:
+            return at(sides.positions, (convolution("downsample", inputs, outputs // 4),)), half
+        return at(half.positions, (convolution("downsample", inputs, outputs, stride=4),)), half
+
+    seen, sides = [Block("in", at(pixels.positions, (convolution("conv_in", colours, falls[0]),)))], pixels
+    stages = part("encoder", falls, [2, 2, 2, 3, 3, 3])
+    for i, (width, kind, count, scales) in enumerate(stages):
+        seen += [Block(f"down {i}", _deep_block(kind, width, head, scales, sides.positions))] * count
+        if i < len(stages) - 1:
+            modules, sides = shrinks(width, falls[i + 1], sides)
+            seen.append(Block(f"down {i} to {i + 1}", modules))
+    seen.append(Block("out", at(sides.positions, (convolution("conv_out", falls[-1], channels),))))
+    made, sides = [Block("in", at(latents.positions, (convolution("conv_in", channels, rises[-1]),)))], latents
+    for i, (width, kind, count, scales) in reversed(list(enumerate(part("decoder", rises, [3] * 6)))):
+        if i < len(rises) - 1:
+            here = sides.positions
+            sides = sides.doubled()
+            conv = convolution("upsample", rises[i + 1], width * (4 if spread else 1))
+            made.append(Block(f"up {i + 1} to {i}", at(here if spread else sides.positions, (conv,))))
+        made += [Block(f"up {i}", _deep_block(kind, width, head, scales, sides.positions))] * count
+    made.append(Block("out", at(sides.positions, (
+        Norm(name="final_norm", width=rises[0], bias=True), function("final_act", rises[0], "relu"),
+        convolution("conv_out", rises[0], colours),
+    ))))  # fmt: skip
+    return autoencoder(c, (seen, pixels), (made, latents), falls[0])
 
 
 @complete("AutoencoderKL", "AutoencoderKLFlux2")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from math import prod
 
 from roofline.model.families.blocks.denoisers import Stream, function, product
 from roofline.model.families.blocks.encoders import at, at_one
 from roofline.model.families.blocks.norms import layer_norm
-from roofline.model.modules import Add, Attention, Convolution, Module, Modules, Norm
+from roofline.model.modules import Add, Attention, Convolution, Gate, Module, Modules, Norm
 
 
 @dataclass(frozen=True)
@@ -53,13 +53,26 @@ class Residual:
     """What residual convolutions of a model have in common.
 
     `taps` of each convolution; `time`: width of the embedded time step, none without one; `shifts`: vectors that it
-    gives; `norm` of the channels; `act`.
+    gives; `norm` of the channels; `conditioned`: channels of latents from
+    which each norm gets a scale and a shift at every position (arXiv:2209.09002).
     """
 
     taps: int = 9
     time: int | None = None
     shifts: int = 1
     act: str = "silu"
+    norm: Callable[[str, int], Norm] = group_norm
+    conditioned: int | None = None
+
+    def normed(self, name: str, width: int) -> Modules:
+        """The norm of `width` channels, with what conditions it."""
+        if self.conditioned is None:
+            return (self.norm(name, width),)
+        return (
+            self.norm(name, width), convolution(f"{name}_scale", self.conditioned, width, 1),
+            convolution(f"{name}_shift", self.conditioned, width, 1),
+            Gate(name=f"{name}_scaled", width=width, gates=width, sigmoid=False),
+        )  # fmt: skip
 
     def block(self, name: str, inputs: int, outputs: int, positions: int) -> Modules:
         """Two convolutions with norms before them, and the sum with the input."""
@@ -72,21 +85,23 @@ class Residual:
         shortcut = (convolution(f"{name}_shortcut", inputs, outputs, 1),) if inputs != outputs else ()
         return (
             *at(positions, (
-                group_norm(f"{name}_norm1", inputs), function(f"{name}_act1", inputs, self.act),
+                *self.normed(f"{name}_norm1", inputs), function(f"{name}_act1", inputs, self.act),
                 convolution(f"{name}_conv1", inputs, outputs, self.taps),
             )), *timed,
             *at(positions, (
-                group_norm(f"{name}_norm2", outputs), function(f"{name}_act2", outputs, self.act),
+                *self.normed(f"{name}_norm2", outputs), function(f"{name}_act2", outputs, self.act),
                 convolution(f"{name}_conv2", outputs, outputs, self.taps), *shortcut,
                 Add(name=f"{name}_residual", width=outputs),
             )),
         )  # fmt: skip
 
 
-def plain_attention(name: str, width: int, heads: int, positions: int, *, runs: int = 1) -> Modules:
-    """Attention of an image's positions with a group norm before it."""
+def plain_attention(
+    name: str, width: int, heads: int, positions: int, *, runs: int = 1, norm: Callable[[str, int], Norm] = group_norm
+) -> Modules:
+    """Attention of an image's positions with a norm before it, in each of `runs` frames."""
     return at(positions, (
-        group_norm(f"{name}_norm", width), product(f"{name}_qkv_proj", width, 3 * width),
+        norm(f"{name}_norm", width), product(f"{name}_qkv_proj", width, 3 * width),
         Attention(
             name=f"{name}_attention", heads=heads, kv_heads=heads, head_dim=width // heads, v_head_dim=width // heads,
             causal=False,
