@@ -127,7 +127,7 @@ def _time(op: o.Op, target: Target) -> Timing:
     if work == "products" and matrix_format(op.origin, target) in WIDE:
         work = "wide"
     grade = worse(constants.grade, target.engine.grade(generation, work))
-    factor = target.engine.factor(generation, work)
+    factor = target.engine.factor(generation, work) * target.engine.unfused.get(op.kind, 1.0)
     seconds = where(runs, seconds * factor, 0.0)
     expected = most(seconds, floor)
     if factor < 1:  # an engine is never faster than its ops' bytes
