@@ -78,7 +78,7 @@ PIPELINES: dict[str, dict[str, Any]] = {
     "SANA1.5_4.8B_1024px_diffusers": {"transformer": {**SANA, "num_layers": 60}, "vae": DEEP},
 }  # fmt: skip
 UNGUIDED = ("HunyuanVideo",)
-CHIPS = {"H100": "h100-sxm", "B200": "b200"}
+MACHINES = {"H100": ("h100-sxm", "dgx-h100"), "B200": ("b200", "dgx-b200")}
 
 
 @dataclass(frozen=True)
@@ -97,29 +97,24 @@ class Row:
     @property
     def place(self) -> tuple[str, str, str]:
         """What the row is summed under."""
-        return "one GPU" if self.gpus == 1 else "sequence parallel", self.model, self.chip
+        how = f"{self.gpus} GPUs" if self.gpus > 1 else "one GPU"
+        return how, self.model, self.chip
 
 
 def predicted(row: dict[str, str]) -> Row | None:
-    """A row with its prediction; None for models of other runtimes and for layouts of both kinds at once."""
+    """A row with its prediction; None for models of other runtimes."""
     name = row["model"].split("/")[1]
-    if name not in PIPELINES or row["gpu"] not in CHIPS:
+    if name not in PIPELINES or row["gpu"] not in MACHINES:
         return None
-    gpus, ulysses, ring = (int(row[key]) for key in ("num_gpus", "ulysses_degree", "ring_degree"))
-    if ulysses > 1 and ring > 1:
-        return None
-    # xDiT splits guidance or the batch over GPUs that sequence parallelism leaves.
-    rest = gpus // (ulysses * ring)
-    batch, guided = int(row["batch_size"]), name not in UNGUIDED
-    if rest > 1:
-        return None
-    layout = f"cp={ulysses * ring}" + (" exchange=ulysses" if ulysses > 1 else "")
-    chip = CHIPS[row["gpu"]]
-    machine = chip if gpus == 1 else f"{chip} x{gpus}"
+    gpus, ulysses, ring, batch = (
+        int(row[key]) for key in ("num_gpus", "ulysses_degree", "ring_degree", "batch_size")
+    )  # fmt: skip
+    chip, node = MACHINES[row["gpu"]]
     answer = rl.encode(
-        {"_class_name": "Pipeline", **PIPELINES[name]}, on=machine, layout=layout if gpus > 1 else None, batch=batch,
+        {"_class_name": "Pipeline", **PIPELINES[name]}, on=chip if gpus == 1 else node,
+        layout=layout_of(name, gpus, ulysses) if gpus > 1 else None, batch=batch,
         size=f"{row['width_px']}x{row['height_px']}", frames=int(row["frames"]) if row["frames"] else None,
-        passes=int(row["denoising_steps"]), guidance=guided, engine=ENGINE,
+        passes=int(row["denoising_steps"]), guidance=name not in UNGUIDED, engine="diffusers",
     )  # fmt: skip
     return Row(
         name, row["gpu"], gpus, batch, ulysses, ring, (float(row["batch_latency_s"]), answer.latency.expected),
@@ -127,7 +122,10 @@ def predicted(row: dict[str, str]) -> Row | None:
     )  # fmt: skip
 
 
-ENGINE = "diffusers"
+def layout_of(name: str, gpus: int, ulysses: int) -> str:
+    """Sequence parallelism over all GPUs: Ulysses where it is a part of the degree and divides the heads, else a ring."""
+    heads = PIPELINES[name]["transformer"].get("num_attention_heads", 24)
+    return f"cp={gpus}" + (",exchange=ulysses" if ulysses > 1 and heads % gpus == 0 else "")
 
 
 def error(pair: tuple[float, float]) -> float:
@@ -149,7 +147,7 @@ def main(file: str, *words: str) -> None:
                     f"{row.model} {row.chip} x{row.gpus} u{row.ulysses} r{row.ring} b{row.batch}: measured "
                     f"{row.seconds[0]:.3g} s, {row.joules[0]:.4g} J; predicted {row.seconds[1]:.3g} s, {row.joules[1]:.4g} J"
                 )
-    for place in ("one GPU", "sequence parallel"):
+    for place in ("one GPU", "2 GPUs", "4 GPUs", "8 GPUs"):
         kept = [(key, rows) for key, rows in sorted(sums.items()) if key[0] == place]
         for (_, model, chip), rows in kept:
             late, used = ([error(pair) for pair in pairs] for pairs in ([r.seconds for r in rows], [r.joules for r in rows]))
