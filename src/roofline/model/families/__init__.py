@@ -26,6 +26,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     gpt,
     hybrid,
     latent,
+    later_denoisers,
     llama,
     longcat,
     memory,
