@@ -14,7 +14,7 @@ from roofline.model.families.diffusion import bare
 from roofline.model.families.prompted import linear_attention
 from roofline.model.families.registry import complete
 from roofline.model.model import Block, Model
-from roofline.model.modules import Add, Convolution, Module, Modules, Norm
+from roofline.model.modules import Add, Convolution, Learned, Module, Modules, Norm
 
 PIXELS, LATENTS = "images", "latents"
 """What the two towers of an autoencoder read."""
@@ -140,6 +140,104 @@ def hunyuan_video_vae(c: Config) -> Model:
     ]  # fmt: skip
     rises, sides = falling(r, widths[::-1], layers + 1, latents, up)
     made += [*rises, last_modules(widths[0], c.size("out_channels", 3), sides, r=r)]
+    return autoencoder(c, (seen, pixels), (made, latents), widths[0])
+
+
+@complete("AutoencoderKLHunyuanVideo15", "AutoencoderKLHunyuanImageRefiner")
+def hunyuan_video_15_vae(c: Config) -> Model:
+    """HunyuanVideo 1.5's autoencoder: positions are folded into channels instead of being skipped."""
+    widths, layers = sizes_of(c, "block_out_channels", [128, 256, 512, 1024, 1024]), c.size("layers_per_block", 2)
+    channels, r = c.size("latent_channels", 32), Residual(taps=27, norm=rms)
+    space, time = c.size("spatial_compression_ratio", 16), c.size("temporal_compression_ratio", 4)
+    matched, spread = c.flag("downsample_match_channel", True), c.flag("upsample_match_channel", True)
+    pixels, latents = pixels_of(c, 512, frames=33, space=space, time=time)
+    falls, slow = space.bit_length() - 1, (space // time).bit_length() - 1
+    seen = [Block("in", at(pixels.positions, (convolution("conv_in", c.size("in_channels", 3), widths[0], 27),)))]
+    sides, width = pixels, widths[0]
+    for i, wide in enumerate(widths):
+        for _ in range(layers):
+            seen.append(Block(f"down {i}", r.block("residual", width, wide, sides.positions)))
+            width = wide
+        if i < falls:
+            to = widths[i + 1] if matched else wide
+            folded = 8 if i >= slow else 4
+            conv = at(sides.positions, (convolution("downsample", width, to // folded, 27),))
+            sides, width = sides.halved(), to
+            sides = replace(sides, frames=(sides.frames - 1) // 2 + 1) if i >= slow else sides
+            seen.append(Block(f"down {i} to {i + 1}", conv))
+    seen += [middle(r, width, sides, True), last_modules(width, 2 * channels, sides, r=r)]
+    wide = widths[::-1]
+    made = [
+        Block("in", at(latents.positions, (convolution("conv_in", channels, wide[0], 27),))),
+        middle(r, wide[0], latents, True),
+    ]  # fmt: skip
+    sides, width = latents, wide[0]
+    for i, outputs in enumerate(wide):
+        for _ in range(layers + 1):
+            made.append(Block(f"up {i}", r.block("residual", width, outputs, sides.positions)))
+            width = outputs
+        if i < falls:
+            quick = i < time.bit_length() - 1
+            to = wide[i + 1] if spread else outputs
+            conv = at(sides.positions, (convolution("upsample", width, to * (8 if quick else 4), 27),))
+            sides, width = sides.doubled(), to
+            sides = replace(sides, frames=2 * sides.frames - 1) if quick else sides
+            made.append(Block(f"up {i} to {i + 1}", conv))
+    made.append(last_modules(width, c.size("out_channels", 3), sides, r=r))
+    return autoencoder(c, (seen, pixels), (made, latents), widths[0])
+
+
+@complete("AutoencoderKLTemporalDecoder")
+def temporal_decoder(c: Config) -> Model:
+    """Stable Video Diffusion's autoencoder (arXiv:2311.15127): frames by themselves, decoded with a view of the others."""
+    widths, layers = sizes_of(c, "block_out_channels", [64]), c.size("layers_per_block", 1)
+    channels, space = c.size("latent_channels", 4), 2 ** (len(widths) - 1)
+    c.mark_read("down_block_types")
+    pixels, latents = pixels_of(c, c.size("sample_size", 512), space=space, time=1)
+    r, over = Residual(), Residual(taps=3)
+    last = len(widths) - 1
+
+    def down(i: int, width: int, sides: Sides) -> tuple[Modules, Sides]:
+        if i == last:
+            return (), sides
+        sides = sides.halved()
+        return at(sides.positions, (convolution("downsample", width, width, stride=4),)), sides
+
+    falls, sides = falling(r, widths, layers, pixels, down)
+    quant = (convolution("quant", 2 * channels, 2 * channels, 1),)
+    seen = [
+        Block("in", at(pixels.positions, (convolution("conv_in", c.size("in_channels", 3), widths[0]),))), *falls,
+        middle(r, widths[-1], sides, True), last_modules(widths[-1], 2 * channels, sides, at(sides.positions, quant)),
+    ]  # fmt: skip
+
+    def both(name: str, width: int, wide: int, sides: Sides) -> Modules:
+        """A residual convolution of each frame, one over frames, and their mean with a learned weight."""
+        return (
+            *r.block(f"{name}", width, wide, sides.positions), *over.block(f"{name}_frames", wide, wide, sides.positions),
+            Learned(name=f"{name}_mix", width=1, applied=False),
+        )  # fmt: skip
+
+    width, sides = widths[-1], latents
+    size, runs = sides.height * sides.width, sides.frames
+    between: list[Module] = [*both("first", width, width, sides)]
+    for i in range(layers):
+        if i == 0:
+            between += plain_attention("attend", width, 1, size, runs=runs)
+        if i:
+            between += both(f"next_{i}", width, width, sides)
+    if layers > 1:
+        pass
+    made = [Block("in", at(sides.positions, (convolution("conv_in", channels, width),))), Block("middle", tuple(between))]
+    for i, wide in enumerate(widths[::-1]):
+        for _ in range(layers + 1):
+            made.append(Block(f"up {i}", both("residual", width, wide, sides)))
+            width = wide
+        if i < last:
+            sides = sides.doubled()
+            made.append(Block(f"up {i} to {i + 1}", at(sides.positions, (convolution("upsample", width, width),))))
+    colours = c.size("out_channels", 3)
+    frames = at(sides.positions, (convolution("time_conv_out", colours, colours, 3),))
+    made.append(last_modules(width, colours, sides, frames))
     return autoencoder(c, (seen, pixels), (made, latents), widths[0])
 
 

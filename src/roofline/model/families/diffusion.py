@@ -535,10 +535,13 @@ def mochi(c: Config) -> Model:
     return denoiser(c, width, blocks, embedding, head_modules, positions=image)
 
 
-@complete("CogVideoXTransformer3DModel")
+@complete("CogVideoXTransformer3DModel", "ConsisIDTransformer3DModel")
 def cogvideox(c: Config) -> Model:
     """CogVideoX (arXiv:2408.06072): one stream of text and video, with modulations of each before both sublayers."""
     heads, head, width = heads_of(c, 30, 64)
+    if c.flag("is_train_face"):
+        raise c.error("is_train_face", "false (what reads a face is not covered yet)")
+    c.mark_read(*(key for key in c.raw if key.startswith(("LFE_", "cross_attn_"))), "is_kps", "local_face_scale")
     time, thick = c.size("time_embed_dim", 512), c.size("patch_size_t", 1)
     patch, channels, shrinks = (
         c.size("patch_size", 2),

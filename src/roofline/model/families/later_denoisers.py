@@ -25,8 +25,8 @@ from roofline.model.families.blocks.denoisers import (
 from roofline.model.families.blocks.encoders import at, at_one
 from roofline.model.families.blocks.feed_forward import mlp
 from roofline.model.families.blocks.norms import layer_norm, plain_layer_norm, rms
-from roofline.model.families.diffusion import denoiser, doubles, heads_of, layers, video_patches
-from roofline.model.families.prompted import plane, shared_final, sides_of, table
+from roofline.model.families.diffusion import denoiser, doubles, heads_of, layers, singles, video_patches
+from roofline.model.families.prompted import plane, sides_of, table, wan
 from roofline.model.families.registry import complete
 from roofline.model.model import Block, Model
 from roofline.model.modules import (
@@ -36,7 +36,6 @@ from roofline.model.modules import (
     Experts,
     Gate,
     Learned,
-    Linear,
     Module,
     Modules,
     Norm,
@@ -82,8 +81,6 @@ def flux_control_net(c: Config) -> Model:
         *at(image, (product("image_proj", channels, width), product("condition_proj", channels, width))),
     )  # fmt: skip
     pair = (*double(s, s, image, text), *left("left", width, image))
-    from roofline.model.families.diffusion import singles  # the last of its names here
-
     one = [Block(b.name, (*b.modules, *left("left", width, image))) for b in singles(c, s, image + text)]
     blocks = [*doubles(c, pair, "num_layers", 19), *one]
     return denoiser(c, width, blocks, embedding, (), positions=image)
@@ -556,4 +553,115 @@ def ltx2(c: Config) -> Model:
     return denoiser(c, width, [Block("dense", block)] * layers(c, "num_layers", 48), embedding, head_modules, positions=image)
 
 
-_ = (Linear, shared_final)
+@complete("WanAnimate2Transformer3DModel")
+def wan_animate_2(c: Config) -> Model:
+    """Wan-Animate 2: Wan's blocks under other names, with an image beside the prompt."""
+    width, heads = c.size("dim", 5120), c.size("num_heads", 40)
+    given = c.per_layer_size("patch_size", 3, 1) if isinstance(c.get("patch_size"), list) else [1, 2, 2]
+    inner = c.with_values(
+        num_attention_heads=heads, attention_head_dim=width // heads, in_channels=c.size("in_dim", 36),
+        out_channels=c.size("out_dim", 16), added_kv_proj_dim=width, image_dim=1280, patch_size=given,
+    )  # fmt: skip
+    c.flag("use_img_emb", True)
+    c.mark_read("text_len", "refer_offset_t", "refer_offset_h", "refer_offset_w", "refer_stride", "patch_size")
+    model = wan(replace(inner, kind="WanTransformer3DModel"))
+    return replace(model, model_type="WanAnimate2Transformer3DModel")
+
+
+@complete("MiniMaxMusic3Transformer1DModel")
+def minimax_music(c: Config) -> Model:
+    """MiniMax Music 3: one stream of sound with its condition in the same channels."""
+    heads, head, width = heads_of(c, 32, 64)
+    channels, known, time = c.size("in_channels", 128), c.size("condition_dim", 2048), c.size("fourier_embedding_dim", 256)
+    wide, sound = 2 * channels + known, sequence(c, 1024)
+    s = Stream(
+        width=width, heads=heads, head=head, inner=c.size("ff_inner_dim", 8192), act="swiglu", qk="", vectors=0,
+        biases=(False, False, True), norm=layer_norm,
+    )  # fmt: skip
+    c.mark_read("rotary_dim")
+    block = at(sound + 1, (*s.projected(), *s.attention(), *s.output(gated=False), *s.fed(gated=False)))
+    embedding = (
+        Learned(name="time_frequencies", width=time // 2, applied=False), *at_one(two_products("time", time, width, width)),
+        *at(sound, (product("before", wide, wide, False), product("sound_proj", wide, width, False))),
+    )  # fmt: skip
+    head_modules = (product("out_proj", width, channels, False), product("after", channels, channels, False))
+    blocks = [Block("dense", block)] * layers(c, "num_layers", 36)
+    return denoiser(c, width, blocks, embedding, head_modules, positions=sound)
+
+
+@complete("PriorTransformer")
+def prior(c: Config) -> Model:
+    """The prior of unCLIP (arXiv:2204.06125 §2.2): the prompt's words, its vector, the time step and the image's vector."""
+    heads, head, width = heads_of(c, 32, 64)
+    wide, words, more = c.size("embedding_dim", 768), c.size("num_embeddings", 77), c.size("additional_embeddings", 4)
+    time, known, made = c.size("time_embed_dim", width), c.size("embedding_proj_dim", wide), c.size("clip_embed_dim", wide)
+    for key in ("norm_in_type", "embedding_proj_norm_type"):
+        if c.has(key):
+            raise c.error(key, "null (others are not covered yet)")
+    c.text("encoder_hid_proj_type", "linear", ["linear"])
+    extra = c.text("added_emb_type", "prd", ["prd"])
+    c.mark_read("time_embed_act_fn", "norm_in_type", "embedding_proj_norm_type")
+    both = words + more
+    s = Stream(
+        width=width, heads=heads, head=head, inner=4 * width, act="gelu", qk="", rotated=False, vectors=0, norm=layer_norm
+    )  # fmt: skip
+    block = Block("dense", (*s.projected(), *s.attention(), *s.output(gated=False), *s.fed(gated=False)))
+    embedding = (
+        *at(both, (Learned(name="position_embedding", width=width, rows=both),)),
+        *(Learned(name=name, width=n, applied=False) for name, n in (("last_position", width), ("mean", made), ("deviation", made))
+          if extra),
+        *at_one((
+            *two_products("time", width, time, width), product("image_proj", wide, width),
+            product("pooled_text", known, width),
+        )),
+        *at(words, (product("text_proj", wide, width),)),
+    )  # fmt: skip
+    head_modules = (layer_norm("final_norm", width), product("out_proj", width, made))
+    model = denoiser(c, width, [block] * layers(c, "num_layers", 20), embedding, head_modules, positions=both)
+    return replace(model, head=(replace(model.head[0], positions=both), *at_one(model.head[1:])))
+
+
+@complete("CosmosControlNetModel")
+def cosmos_control_net(c: Config) -> Model:
+    """ControlNet of Cosmos-Transfer: blocks of the denoiser's width; it embeds its condition and latents by itself."""
+    heads, head, width = heads_of(c, 32, 128)
+    narrow, rank, patch = c.size("model_channels", 2048), c.size("adaln_lora_dim", 256), sides_of(c, (1, 2, 2))
+    image, text, wide = video_patches(c, (16, 88, 160), patch), prompt(c), c.size("text_embed_dim", 1024)
+    for key in ("img_context_dim_in", "extra_pos_embed_type"):
+        if c.has(key):
+            raise c.error(key, "null (others are not covered yet)")
+    if c.flag("use_crossattn_projection"):
+        raise c.error("use_crossattn_projection", "false (true is not covered yet)")
+    c.mark_read(
+        "max_size", "rope_scale", "img_context_dim_in", "img_context_dim_out", "extra_pos_embed_type",
+        "crossattn_proj_in_channels", "encoder_hidden_states_channels",
+    )  # fmt: skip
+    s = Stream(
+        width=width, heads=heads, head=head, inner=int(width * c.number("mlp_ratio", 4.0)), act="gelu", vectors=0,
+        biases=NONE,
+    )  # fmt: skip
+
+    def modulated(name: str) -> Modules:
+        return at_one((
+            function(f"{name}_act", width), product(f"{name}_in", width, rank, False),
+            product(f"{name}_out", rank, 3 * width, False),
+        ))  # fmt: skip
+
+    embedding = (
+        *at(image, (
+            product("condition_proj", c.size("in_channels", 130) * prod(patch), narrow, False),
+            product("image_proj", c.size("latent_channels", 18) * prod(patch), narrow, False),
+        )),
+        *at_one((
+            product("time_in", narrow, narrow, False), function("time_act", narrow),
+            product("time_out", narrow, 3 * narrow, False), rms("time_norm", narrow),
+        )),
+    )  # fmt: skip
+    block = (
+        *modulated("modulation"), *s.projected(), *s.attention(), *s.output(), *modulated("cross_modulation"),
+        plain_layer_norm("cross_norm", width), *s.crossed(text, wide, bias=False), *modulated("ffn_modulation"), *s.fed(),
+        product("left", width, width),
+    )  # fmt: skip
+    count = layers(c, "n_controlnet_blocks", 4)
+    first = Block("first", (product("before", width, width), *block))
+    return denoiser(c, width, [first, *[Block("dense", block)] * (count - 1)], embedding, (), positions=image)

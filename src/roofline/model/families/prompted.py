@@ -195,42 +195,64 @@ def linear_attention(heads: int, head: int) -> Modules:
     )  # fmt: skip
 
 
-@complete("SanaTransformer2DModel")
+SANA = ("SanaTransformer2DModel", "SanaVideoTransformer3DModel", "SanaControlNetModel")
+
+
+@complete(*SANA)
 def sana(c: Config) -> Model:
-    """Sana (arXiv:2410.10629): linear attention, and a feed-forward network with a depthwise convolution."""
-    heads, head, width = heads_of(c, 70, 32)
-    patch, channels = c.size("patch_size", 1), c.size("in_channels", 32)
-    image, text, weights = plane(c, 32, patch, 32), prompt(c, 300), c.flag("norm_elementwise_affine")
-    qk = "across" if c.has("qk_norm") else ""
+    """Sana (arXiv:2410.10629): linear attention, and a feed-forward network with a depthwise convolution.
+
+    SANA-Video convolves over time as well; the ControlNet is the first blocks, each with a product of what it leaves.
+    """
+    film, steers = c.kind == SANA[1], c.kind == SANA[2]
+    heads, head, width = heads_of(c, 20 if film else 70, 112 if film else 32)
+    channels = c.size("in_channels", 16 if film else 32)
+    if film:
+        sides = sides_of(c, (1, 2, 2))
+        image, taps = video_patches(c, (21, 60, 104), sides), prod(sides)
+    else:
+        patch = c.size("patch_size", 1)
+        image, taps = plane(c, 32, patch, 32), patch * patch
+    text, weights = prompt(c, 300), c.flag("norm_elementwise_affine")
+    qk = "across" if c.has("qk_norm") or (film and "qk_norm" not in c.raw) else ""
     s = Stream(
-        width=width, heads=heads, head=head, inner=1, qk=qk, rotated=False,
-        biases=(c.flag("attention_bias"), True, True),
+        width=width, heads=heads, head=head, inner=1, qk=qk, rotated=film, biases=(c.flag("attention_bias"), True, True)
     )  # fmt: skip
     crossing = replace(
         s, heads=c.size("num_cross_attention_heads", 20), head=c.size("cross_attention_head_dim", 112)
     )  # fmt: skip
-    c.mark_read("qk_norm", "guidance_embeds_scale", "timestep_scale")
+    c.mark_read("qk_norm", "guidance_embeds_scale", "timestep_scale", "rope_max_seq_len", "out_channels")
     inner = int(width * c.number("mlp_ratio", 2.5))
     mixed: Modules = (
         product("ffn_up_proj", width, 2 * inner), function("ffn_up_act", 2 * inner),
         Convolution(name="ffn_conv", inputs=2 * inner, outputs=2 * inner, kernel=9, groups=2 * inner, bias=True),
         function("ffn_act", inner, gated=True), product("ffn_down_proj", inner, width, False),
+        *((Convolution(name="ffn_time_conv", inputs=width, outputs=width, kernel=3),) if film else ()),
         Gate(name="ffn_gate", width=width, gates=width, sigmoid=False), Add(name="ffn_residual", width=width),
     )  # fmt: skip
     guided = embedded("guidance", 256, width) if c.flag("guidance_embeds") else ()
     embedding = (
-        *at(image, (product("image_proj", channels * patch * patch, width),)), *shared_time(width), *guided,
+        *at(image, (product("image_proj", channels * taps, width),)), *shared_time(width), *guided,
         *at(text, (
             *two_products("text", c.size("caption_channels", 2304), width, width, "gelu_pytorch_tanh"),
             rms("text_norm", width),
         )),
+        *(at(image, (product("condition_proj", channels * taps, width),)) if steers else ()),
+        *(at(image, (product("condition_in", width, width),)) if steers else ()),
     )  # fmt: skip
-    block = Block("dense", (
-        *table("modulation_table", width, 6), *s.projected(), *linear_attention(heads, head), *s.output(),
+    if steers:
+        embedding = tuple(replace(m, tied=True, bias=False) if m.name == "condition_proj" else m for m in embedding)
+    mixer = linear_attention(heads, head)
+    rope = s.attention()[:1] if film else ()
+    block = (
+        *table("modulation_table", width, 6), *s.projected(), *rope, *mixer, *s.output(),
         *crossing.crossed(text, c.size("cross_attention_dim", 2240)), affine("ffn_norm", width, weights), *mixed,
-    ))  # fmt: skip
-    head_modules = shared_final(width, patch * patch * c.size("out_channels", 32))
-    return denoiser(c, width, [block] * layers(c, "num_layers", 20), embedding, head_modules, positions=image)
+    )  # fmt: skip
+    if steers:
+        blocks = [Block("dense", (*block, product("left", width, width)))] * layers(c, "num_layers", 7)
+        return denoiser(c, width, blocks, embedding, (), positions=image)
+    head_modules = shared_final(width, taps * c.size("out_channels", channels))
+    return denoiser(c, width, [Block("dense", block)] * layers(c, "num_layers", 20), embedding, head_modules, positions=image)
 
 
 # -- Wan -----------------------------------------------------------------------------------------------------------
