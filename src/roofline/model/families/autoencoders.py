@@ -145,12 +145,16 @@ def hunyuan_video_vae(c: Config) -> Model:
 
 @complete("AutoencoderKLHunyuanVideo15", "AutoencoderKLHunyuanImageRefiner")
 def hunyuan_video_15_vae(c: Config) -> Model:
-    """HunyuanVideo 1.5's autoencoder: positions are folded into channels instead of being skipped."""
+    """HunyuanVideo 1.5's autoencoder: positions are folded into channels instead of being skipped.
+
+    HunyuanImage's refiner keeps all frames.
+    """
+    still = c.kind == "AutoencoderKLHunyuanImageRefiner"
     widths, layers = sizes_of(c, "block_out_channels", [128, 256, 512, 1024, 1024]), c.size("layers_per_block", 2)
     channels, r = c.size("latent_channels", 32), Residual(taps=27, norm=rms)
     space, time = c.size("spatial_compression_ratio", 16), c.size("temporal_compression_ratio", 4)
     matched, spread = c.flag("downsample_match_channel", True), c.flag("upsample_match_channel", True)
-    pixels, latents = pixels_of(c, 512, frames=33, space=space, time=time)
+    pixels, latents = pixels_of(c, 512, frames=33, space=space, time=1 if still else time)
     falls, slow = space.bit_length() - 1, (space // time).bit_length() - 1
     seen = [Block("in", at(pixels.positions, (convolution("conv_in", c.size("in_channels", 3), widths[0], 27),)))]
     sides, width = pixels, widths[0]
@@ -163,7 +167,7 @@ def hunyuan_video_15_vae(c: Config) -> Model:
             folded = 8 if i >= slow else 4
             conv = at(sides.positions, (convolution("downsample", width, to // folded, 27),))
             sides, width = sides.halved(), to
-            sides = replace(sides, frames=(sides.frames - 1) // 2 + 1) if i >= slow else sides
+            sides = replace(sides, frames=(sides.frames - 1) // 2 + 1) if i >= slow and not still else sides
             seen.append(Block(f"down {i} to {i + 1}", conv))
     seen += [middle(r, width, sides, True), last_modules(width, 2 * channels, sides, r=r)]
     wide = widths[::-1]
@@ -181,7 +185,7 @@ def hunyuan_video_15_vae(c: Config) -> Model:
             to = wide[i + 1] if spread else outputs
             conv = at(sides.positions, (convolution("upsample", width, to * (8 if quick else 4), 27),))
             sides, width = sides.doubled(), to
-            sides = replace(sides, frames=2 * sides.frames - 1) if quick else sides
+            sides = replace(sides, frames=2 * sides.frames - 1) if quick and not still else sides
             made.append(Block(f"up {i} to {i + 1}", conv))
     made.append(last_modules(width, c.size("out_channels", 3), sides, r=r))
     return autoencoder(c, (seen, pixels), (made, latents), widths[0])
@@ -225,8 +229,6 @@ def temporal_decoder(c: Config) -> Model:
             between += plain_attention("attend", width, 1, size, runs=runs)
         if i:
             between += both(f"next_{i}", width, width, sides)
-    if layers > 1:
-        pass
     made = [Block("in", at(sides.positions, (convolution("conv_in", channels, width),))), Block("middle", tuple(between))]
     for i, wide in enumerate(widths[::-1]):
         for _ in range(layers + 1):

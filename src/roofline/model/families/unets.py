@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from roofline.model.config import Config
-from roofline.model.families.blocks.denoisers import function, latents, product, prompt, two_products
+from roofline.model.families.blocks.denoisers import feed_forward, function, latents, product, prompt, two_products
 from roofline.model.families.blocks.encoders import at, at_one
+from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.blocks.resnets import (
     Residual,
     Sides,
@@ -18,7 +19,7 @@ from roofline.model.families.blocks.resnets import (
 from roofline.model.families.diffusion import denoiser
 from roofline.model.families.registry import complete
 from roofline.model.model import Block, Model
-from roofline.model.modules import Embedding, Learned, Module, Modules
+from roofline.model.modules import Add, Attention, Embedding, Learned, Module, Modules
 
 UNREAD = (
     "center_input_sample", "flip_sin_to_cos", "freq_shift", "downsample_padding", "mid_block_scale_factor",
@@ -79,17 +80,20 @@ class Stages:
             return some.over(name, width, positions)
         return plain_attention(name, width, self.heads[i], positions) if kind in PLAIN else ()
 
+    def step(self, i: int, kind: str, inputs: int, sides: Sides) -> Modules:
+        """A residual block of stage `i`, and what attends after it."""
+        part = self.residual.block("residual", inputs, self.channels[i], sides.positions)
+        return (*part, *self.attends("text", kind, i, sides.positions))
+
     def falling(self, sides: Sides) -> tuple[list[Block], list[tuple[int, Sides]]]:
         """Blocks of falling resolution, and channels and sides of what each leaves for the rise."""
         blocks, kept = [], [(self.channels[0], sides)]
         width = self.channels[0]
         for i, kind in enumerate(self.down):
-            for j in range(self.layers[i]):
-                part = self.residual.block("residual", width, self.channels[i], sides.positions)
+            for _ in range(self.layers[i]):
+                blocks.append(Block(f"down {i}", self.step(i, kind, width, sides)))
                 width = self.channels[i]
-                blocks.append(Block(f"down {i}", (*part, *self.attends("text", kind, i, sides.positions))))
                 kept.append((width, sides))
-                del j
             if i < len(self.down) - 1:
                 sides = sides.halved(up=True)
                 conv = convolution("downsample", width, width, stride=4)
@@ -115,9 +119,8 @@ class Stages:
             i = last - place
             for _ in range(self.layers[i] + 1):
                 beside, sides = left.pop()
-                part = self.residual.block("residual", width + beside, self.channels[i], sides.positions)
+                blocks.append(Block(f"up {i}", self.step(i, kind, width + beside, sides)))
                 width = self.channels[i]
-                blocks.append(Block(f"up {i}", (*part, *self.attends("text", kind, i, sides.positions))))
             if i:
                 sides = left[-1][1]
                 blocks.append(
@@ -309,3 +312,178 @@ def condition(c: Config, first: int, sides: Sides) -> Modules:
         pixels = pixels.halved()
         modules += at(pixels.positions, (convolution(f"seen_{i}_down", narrow, wide, stride=4),))
     return (*modules, *at(pixels.positions, (convolution("seen_out", widths[-1], first),)))
+
+
+# -- video ---------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, kw_only=True)
+class FilmStages(Stages):
+    """The stages of a U-Net over a video: frames by themselves, then every place over all frames.
+
+    `way`: how frames are joined: by convolutions and attention (`3D`), by attention alone (`Motion`), or by residual
+    convolutions and attention that are mixed in with a learned weight (`SpatioTemporal`).
+    """
+
+    way: str
+    moving: int = 8
+
+    def step(self, i: int, kind: str, inputs: int, sides: Sides) -> Modules:
+        """A residual block of stage `i` over frames and places, and what attends after it."""
+        crossed = kind.startswith("CrossAttn")
+        return (
+            *self.convolved("residual", inputs, self.channels[i], sides), *(self.attended(i, sides) if crossed else ()),
+            *(self.moved(i, sides) if self.way == "Motion" else ()),
+        )  # fmt: skip
+
+    def convolved(self, name: str, inputs: int, outputs: int, sides: Sides) -> Modules:
+        """Residual convolutions of every frame, and over frames."""
+        frame = self.residual.block(name, inputs, outputs, sides.positions)
+        if self.way == "Motion":
+            return frame
+        if self.way == "SpatioTemporal":
+            over = replace(self.residual, taps=3).block(f"{name}_frames", outputs, outputs, sides.positions)
+            return (*_each_frame(frame, sides), *_each_frame(over, sides), Learned(name=f"{name}_mix", width=1, applied=False))
+        over = tuple(
+            m for j in range(4) for m in at(sides.positions, (
+                group_norm(f"{name}_time_{j}_norm", outputs), function(f"{name}_time_{j}_act", outputs),
+                convolution(f"{name}_time_{j}", outputs, outputs, 3),
+            ))
+        )  # fmt: skip
+        return (*_each_frame(frame, sides), *over)
+
+    def attended(self, i: int, sides: Sides) -> Modules:
+        """Attention of each frame to itself and the prompt, and of each place over frames."""
+        width, place, frames = self.channels[i], sides.height * sides.width, sides.frames
+        still = Transformer(heads=self.heads[i], blocks=self.blocks[i], text=self.text, read=self.read[i])
+        if self.way == "Motion":
+            return still.over("text", width, place, runs=frames)
+        if self.way == "3D":
+            return (
+                *still.over("text", width, place, runs=frames),
+                *replace(still, twice=True, read=None).over("time", width, frames, runs=place),
+            )  # fmt: skip
+        return self._mixed(still, i, sides)
+
+    def _mixed(self, still: Transformer, i: int, sides: Sides) -> Modules:
+        width, place, frames = self.channels[i], sides.height * sides.width, sides.frames
+        moving: list[Module] = []
+        for j in range(self.blocks[i]):
+            block = replace(still, blocks=1).over(f"time_{j}", width, frames, runs=place)[2:-2]
+            first = (layer_norm("norm_in", width), *feed_forward("in", width, 4 * width, "geglu"), Add(name="in", width=width))
+            moving += [*(replace(m, name=f"time_{j}_{m.name}") for m in at(frames, first, place)), *block]
+        return (
+            *still.over("text", width, place, runs=frames), *moving,
+            *at(1, two_products("frame", width, 4 * width, width), frames), Learned(name="time_mix", width=1, applied=False),
+        )  # fmt: skip
+
+    def moved(self, i: int, sides: Sides) -> Modules:
+        """A motion module: attention of each place over frames, twice (arXiv:2307.04725)."""
+        place, width = sides.height * sides.width, self.channels[i]
+        return Transformer(heads=self.moving, blocks=1, text=0, read=None, twice=True).over(
+            "motion", width, sides.frames, runs=place
+        )
+
+    def between(self, sides: Sides, attention: bool = True) -> list[Block]:
+        """The blocks of the lowest resolution."""
+        i, width = len(self.channels) - 1, self.channels[-1]
+        first, last = (self.convolved(name, width, width, sides) for name in ("first", "last"))
+        moved = self.moved(i, sides) if self.way == "Motion" and attention else ()
+        return [Block("middle", (*first, *self.attended(i, sides), *moved, *last))]
+
+
+def _each_frame(modules: Modules, sides: Sides) -> Modules:
+    """The modules with a time step for every frame."""
+    return tuple(replace(m, runs=sides.frames) if m.positions == 1 else m for m in modules)
+
+
+FILMS = {
+    "UNet3DConditionModel": "3D", "I2VGenXLUNet": "3D", "UNetMotionModel": "Motion",
+    "UNetSpatioTemporalConditionModel": "SpatioTemporal",
+}  # fmt: skip
+
+
+@complete(*FILMS)
+def unet_of_video(c: Config) -> Model:
+    """U-Nets over videos: ModelScope's, I2VGen-XL, AnimateDiff, Stable Video Diffusion."""
+    way = FILMS[c.kind]
+    down = [*[f"CrossAttnDownBlock{way}"] * 3, f"DownBlock{way}"]
+    kinds = kinds_of(c, "down_block_types", (down[0], down[-1]), down)
+    up = [f"UpBlock{way}", *[f"CrossAttnUpBlock{way}"] * 3]
+    ups = kinds_of(c, "up_block_types", (up[0], up[-1]), up)
+    given = c.value("block_out_channels", [320, 640, 1280, 1280])[1]
+    widths = c.per_layer_size("block_out_channels", len(kinds), 1) if "block_out_channels" in c.raw else [320, 640, 1280, 1280]
+    del given
+    frames, text, count, first = c.size("num_frames", 16), prompt(c, 77), len(kinds), widths[0]
+    side = c.size("sample_size", 32)
+    sides = Sides(*latents(c, side=side, frames=frames))
+    time = 4 * first
+    key = "attention_head_dim" if way == "3D" else "num_attention_heads"
+    default = {"3D": 64, "Motion": 8}.get(way)
+    heads = per_stage(c, key, count, default) if default else [5, 10, 20, 20]
+    if way == "SpatioTemporal" and c.has(key):
+        heads = per_stage(c, key, count, 8)
+    for name in ("time_cond_proj_dim", "encoder_hid_dim", "reverse_transformer_layers_per_block", "addition_embed_type"):
+        if c.has(name):
+            raise c.error(name, "null (others are not covered yet)")
+    c.mark_read(
+        *UNREAD, "act_fn", "num_frames", "motion_max_seq_length", "use_linear_projection", "time_cond_proj_dim",
+        "encoder_hid_dim", "encoder_hid_dim_type", "reverse_transformer_layers_per_block", "addition_embed_type",
+        "reverse_temporal_transformer_layers_per_block", "temporal_transformer_layers_per_block",
+        "transformer_layers_per_mid_block", "temporal_transformer_layers_per_mid_block", "mid_block_layers",
+        "reverse_motion_num_attention_heads", "num_attention_heads",
+    )  # fmt: skip
+    s = FilmStages(
+        channels=widths, layers=per_stage(c, "layers_per_block", count, 2), down=kinds, up=ups, middle="", heads=heads,
+        blocks=per_stage(c, "transformer_layers_per_block", count, 1),
+        read=per_stage(c, "cross_attention_dim", count, 1280 if way == "Motion" else 1024), only=[False] * count, text=text,
+        residual=Residual(time=time), way=way, moving=c.size("motion_num_attention_heads", 8),
+    )  # fmt: skip
+    falls, kept = s.falling(sides)
+    channels = c.size("in_channels", 8 if way == "SpatioTemporal" else 4)
+    pair = c.kind == "I2VGenXLUNet"
+    before = (
+        *at(sides.positions, (convolution("conv_in", channels * (2 if pair else 1), first),)),
+        *at_one(two_products("time", first, time, time)),
+    )  # fmt: skip
+    if way == "3D":
+        head = heads[0]
+        s8 = replace(Transformer(heads=8, blocks=1, text=0, read=None, twice=True).stream(8 * head), head=head)
+        own = (layer_norm("in_norm1", 8 * head), product("in_qkv_proj", 8 * head, 24 * head, False), *s8.attention("in_"),
+               *s8.output("in_", gated=False))
+        again = tuple(replace(m, name=f"again_{m.name}") for m in own)
+        before += at(sides.frames, (
+            group_norm("in_norm", first), product("in_proj", first, 8 * head), *own, *again,
+            *(replace(m, name=f"in_{m.name}") for m in s8.fed(gated=False)), product("in_out", 8 * head, first),
+        ), sides.height * sides.width)  # fmt: skip
+    if way == "SpatioTemporal":
+        before += at_one(two_products("added", c.size("projection_class_embeddings_input_dim", 768), time, time))
+    if pair:
+        before += _seen_image(c, channels, s.read[0], first, time, sides)
+    moved = c.flag("use_motion_mid_block", True)
+    blocks = [*falls, *s.between(kept[-1][1], moved), *s.rising(kept)]
+    after = (
+        function("final_act", first), group_norm("final_norm", first), convolution("conv_out", first, c.size("out_channels", 4)),
+    )  # fmt: skip
+    return _model(c, first, blocks, before, after, sides)
+
+
+def _seen_image(c: Config, channels: int, read: int, first: int, time: int, sides: Sides) -> Modules:
+    """What I2VGen-XL makes of the image that it begins with."""
+    wide, place = 4 * channels, sides.height * sides.width
+    pooled = sides.positions // (place or 1)
+    small = 2 * channels
+    c.mark_read("num_attention_heads")
+    return (
+        *at(sides.positions, (
+            convolution("seen_1", channels, wide), convolution("seen_2", wide, wide), convolution("seen_3", wide, channels),
+        )),
+        *at(sides.frames, (
+            layer_norm("seen_norm", channels), product("seen_qkv_proj", channels, 3 * small, False),
+            Attention(name="seen_attention", heads=2, kv_heads=2, head_dim=channels, v_head_dim=channels, causal=False),
+            product("seen_o_proj", small, channels), *feed_forward("seen_ffn", channels, 4 * channels, "gelu"),
+        ), place),
+        *at(place, (convolution("view_1", channels, 8 * channels),)),
+        *at(32 * 32, (convolution("view_2", 8 * channels, 16 * channels),)),
+        *at(16 * 16, (convolution("view_3", 16 * channels, read),)),
+        *at_one((*two_products("context", read, time, 4 * read), *two_products("rate", first, time, time))),
+        *([] if pooled else []),
+    )  # fmt: skip

@@ -115,7 +115,7 @@ class Transformer:
     """Transformer blocks between convolutions, which read a prompt.
 
     `text`: its tokens, each of `read` values (none: no cross-attention); `blocks`: how many; `alone`: whether the first
-    attention too reads the prompt.
+    attention too reads the prompt; `twice`: attention to all positions again in its place.
     """
 
     heads: int
@@ -123,14 +123,19 @@ class Transformer:
     text: int
     read: int | None
     alone: bool = False
+    twice: bool = False
     act: str = "geglu"
 
-    def over(self, name: str, width: int, positions: int, *, runs: int = 1) -> Modules:
-        """The blocks over an image of `width` channels."""
-        s = Stream(
+    def stream(self, width: int) -> Stream:
+        """The sizes of a block."""
+        return Stream(
             width=width, heads=self.heads, head=width // self.heads, inner=4 * width, act=self.act, qk="",
             rotated=False, biases=(False, True, True), norm=layer_norm,
         )  # fmt: skip
+
+    def over(self, name: str, width: int, positions: int, *, runs: int = 1) -> Modules:
+        """The blocks over an image of `width` channels."""
+        s = self.stream(width)
         modules: list[Module] = [group_norm("norm", width), product("in_proj", width, width)]
         for i in range(self.blocks):
             own = (*s.projected(), *s.attention(), *s.output(gated=False))
@@ -139,11 +144,15 @@ class Transformer:
             crossed: Modules = ()
             if self.read is not None:
                 crossed = (layer_norm("cross_norm", width), *s.crossed(self.text, self.read, bias=False))
-            each = (*own, *crossed, *s.fed(gated=False))
+            again = (
+                layer_norm("again_norm", width), product("again_qkv_proj", width, 3 * width, False),
+                *s.attention("again_"), *s.output("again_", gated=False),
+            )  # fmt: skip
+            each = (*own, *(again if self.twice else crossed), *s.fed(gated=False))
             modules += [replace(m, name=f"{i}_{m.name}") for m in each]
         modules += [product("proj", width, width), Add(name="residual", width=width)]
         return tuple(
-            replace(m, name=f"{name}_{m.name}") if m.positions is not None
+            replace(m, name=f"{name}_{m.name}", runs=runs) if m.positions is not None
             else replace(m, name=f"{name}_{m.name}", positions=positions, runs=runs)
             for m in modules
         )  # fmt: skip
