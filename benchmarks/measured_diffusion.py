@@ -78,7 +78,7 @@ PIPELINES: dict[str, dict[str, Any]] = {
     "SANA1.5_4.8B_1024px_diffusers": {"transformer": {**SANA, "num_layers": 60}, "vae": DEEP},
 }  # fmt: skip
 UNGUIDED = ("HunyuanVideo",)
-MACHINES = {"H100": ("h100-sxm", "dgx-h100"), "B200": ("b200", "dgx-b200")}
+MACHINES = {"H100": ("h100-sxm", "1xdgx-h100"), "B200": ("b200", "1xdgx-b200")}
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def predicted(row: dict[str, str]) -> Row | None:
 
 
 def layout_of(name: str, gpus: int, ulysses: int) -> str:
-    """Sequence parallelism over all GPUs: Ulysses where it is a part of the degree and divides the heads, else a ring."""
+    """Sequence parallelism over all GPUs: Ulysses where it is a part and divides the heads, else a ring."""
     heads = PIPELINES[name]["transformer"].get("num_attention_heads", 24)
     return f"cp={gpus}" + (",exchange=ulysses" if ulysses > 1 and heads % gpus == 0 else "")
 
@@ -143,23 +143,26 @@ def main(file: str, *words: str) -> None:
                 continue
             sums[row.place].append(row)
             if any(word in row.model for word in words):
-                print(
-                    f"{row.model} {row.chip} x{row.gpus} u{row.ulysses} r{row.ring} b{row.batch}: measured "
-                    f"{row.seconds[0]:.3g} s, {row.joules[0]:.4g} J; predicted {row.seconds[1]:.3g} s, {row.joules[1]:.4g} J"
-                )
+                place = f"{row.model} {row.chip} x{row.gpus} u{row.ulysses} r{row.ring} b{row.batch}"
+                sides = (f"{row.seconds[i]:.3g} s, {row.joules[i]:.4g} J" for i in (0, 1))
+                print(f"{place}: measured {next(sides)}; predicted {next(sides)}")
     for place in ("one GPU", "2 GPUs", "4 GPUs", "8 GPUs"):
         kept = [(key, rows) for key, rows in sorted(sums.items()) if key[0] == place]
         for (_, model, chip), rows in kept:
-            late, used = ([error(pair) for pair in pairs] for pairs in ([r.seconds for r in rows], [r.joules for r in rows]))
+            late, used = (
+                [error(pair) for pair in pairs] for pairs in ([r.seconds for r in rows], [r.joules for r in rows])
+            )
             print(
                 f"{place:18} {model:30} {chip:5} {len(rows):4} rows: latency {median(map(abs, late)):5.0%} "
                 f"({median(late):+.0%}), joules {median(map(abs, used)):5.0%} ({median(used):+.0%})"
             )
         everything = [row for _, rows in kept for row in rows]
         if everything:
-            late = median(abs(error(row.seconds)) for row in everything)
-            used = median(abs(error(row.joules)) for row in everything)
-            print(f"{place:18} {'all':30} {'':5} {len(everything):4} rows: latency {late:5.0%}, joules {used:5.0%}")
+            print(
+                f"{place:18} {'all':30} {'':5} {len(everything):4} rows: "
+                f"latency {median(abs(error(row.seconds)) for row in everything):5.0%}, "
+                f"joules {median(abs(error(row.joules)) for row in everything):5.0%}"
+            )
 
 
 if __name__ == "__main__":

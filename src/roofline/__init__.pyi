@@ -237,7 +237,7 @@ def encode(
     dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
     precision: _Formats | None = None, law: _LawName = 'calibrated', batch: _Sequences = 1,
     input: _Tokens | None = None, size: _ImageSize | None = None, frames: _Whole | None = None,
-    seconds: _Seconds | None = None, tower: _Word | None = None, passes: _Whole | None = None, guidance: bool = False,
+    seconds: _Seconds | None = None, tower: _Text | None = None, passes: _Whole | None = None, guidance: bool = False,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
     pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Encoding: ...
@@ -248,7 +248,7 @@ def encode(
     dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
     precision: _Formats | None = None, law: _LawName = 'calibrated', batch: _Sequences = 1,
     input: _Tokens | None = None, size: _ImageSize | None = None, frames: _Whole | None = None,
-    seconds: _Seconds | None = None, tower: _Word | None = None, passes: _Whole | None = None, guidance: bool = False,
+    seconds: _Seconds | None = None, tower: _Text | None = None, passes: _Whole | None = None, guidance: bool = False,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
     pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Encoding: ...
@@ -260,9 +260,9 @@ def encode(
     ep: _RankCount | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
     precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
     batch: _Sequences = 1, input: _Tokens | None = None, size: _ImageSize | None = None, frames: _Whole | None = None,
-    seconds: _Seconds | None = None, tower: _Word | Sequence[_Word] | None = None, passes: _Whole | None = None,
-    guidance: bool = False, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    seconds: _Seconds | None = None, tower: _Text | None = None, passes: _Whole | None = None, guidance: bool = False,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def encode(
@@ -272,7 +272,7 @@ def encode(
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', batch: _Sequences = 1, input: _Tokens | None = None,
     size: _ImageSize | None = None, frames: _Whole | None = None, seconds: _Seconds | None = None,
-    tower: _Word | Sequence[_Word] | None = None, passes: _Whole | None = None, guidance: bool = False,
+    tower: _Text | None = None, passes: _Whole | None = None, guidance: bool = False,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
     pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...

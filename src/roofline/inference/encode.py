@@ -14,9 +14,11 @@ from roofline.declared.maths import Count, least
 from roofline.declared.question import group
 from roofline.declared.result import Flag, Units, Word
 from roofline.declared.spelling import pixels_named
+from roofline.engines.engine import engine_named
 from roofline.inference.bill import Bill
 from roofline.inference.busy import busy_of, ranks_of
 from roofline.inference.cost import MILLION, Cost, tariff
+from roofline.inference.deployment import machine_chip
 from roofline.inference.generate import of_total
 from roofline.inference.memory import Memory
 from roofline.inference.settings import Deployed, Setup, question, setup
@@ -58,7 +60,7 @@ class WholeInputs:
     guidance: Annotated[
         Switch,
         "Denoise with and without the prompt and combine both (classifier-free guidance): every pass takes each input "
-        "twice."
+        "twice.",
     ] = False
 
     @property
@@ -259,7 +261,8 @@ def encode(
     """
     built = _sized(model_of(model), read)
     if "denoise" in built.steps and where.engine is None:
-        where = replace(where, engine="none")
+        served = engine_named("diffusers").runs_on(machine_chip(where.on))
+        where = replace(where, engine="diffusers" if served else "none")
     return Encoding(setup(built, where, bill), read, _beside(built, where, read))
 
 

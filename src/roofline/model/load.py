@@ -222,12 +222,12 @@ def _from_path(source: str) -> Origin:
     return Origin(printable(path.absolute().parent.name), raw, folder=path.parent)
 
 
-def _with_parts(index: JsonObject, found: Callable[[str], Path | None]) -> dict[str, JsonValue]:
+def _with_parts(index: JsonObject, path_of: Callable[[str], Path | None]) -> dict[str, JsonValue]:
     """A pipeline's index with the config of each component under its name, instead of its library and class."""
     raw = dict(index)
     for name, value in index.items():
         if isinstance(value, (list, tuple)) and len(value) == 2 and isinstance(value[1], str) and _PART.fullmatch(name):
-            path = found(f"{name}/{CONFIG_NAME}")
+            path = path_of(f"{name}/{CONFIG_NAME}")
             if path is not None:
                 raw[name] = {"_class_name": value[1], **read_config(path, f"{name}/{CONFIG_NAME}")}
                 if "model_type" in raw[name]:

@@ -48,7 +48,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
 )
 from roofline.model.families.blocks.layers import MOST_DRAFTS, draft_blocks
 from roofline.model.families.deepseek_reference import named_as_published
-from roofline.model.families.pipelines import is_pipeline, pipeline
+from roofline.model.families.pipelines import diffusion_pipeline, is_pipeline
 from roofline.model.families.refused import COVERED, NOT_COVERED_YET, REFUSED
 from roofline.model.families.registry import FAMILIES, TOWERS, WHOLES, complete, family, towers
 from roofline.model.families.wholes import SAME, WRAPPERS, language_model
@@ -69,14 +69,14 @@ def build(raw: JsonObject, name: str = "", inputs: Inputs | None = None) -> Mode
 
     A multimodal config gives its language model with the towers beside it; `not_counted` names parts that are not
     counted. A pipeline of diffusers, its components' configs under their names, gives its denoiser with the text
-    encoders and the autoencoder beside it. Missing keys have the defaults of the transformers class for the type, which a note lists. `inputs`: sizes
-    of an image, a video or sound that replace those of the config. Raises InputError for an unknown model_type, for
-    invalid values, and where only the type is given.
+    encoders and the autoencoder beside it. Missing keys have the defaults of the transformers class for the type, which
+    a note lists. `inputs`: sizes of an image, a video or sound that replace those of the config. Raises InputError for
+    an unknown model_type, for invalid values, and where only the type is given.
     """
     if not isinstance(raw, Mapping):
         raise InputError("config", raw, "an object with the keys of a config.json")
     if is_pipeline(raw):
-        return pipeline(raw, name, inputs, build)
+        return diffusion_pipeline(raw, name, inputs, build)
     if raw.get("model_type") not in (*FAMILIES, *SAME):
         import_module("roofline.model.families.beyond")
     if "model_type" not in raw and raw.get("_class_name") in WHOLES:

@@ -26,13 +26,13 @@ UNREAD = (
 
 
 def autoencoder(
-    c: Config, seen: tuple[Iterable[Block], Sides], made: tuple[Iterable[Block], Sides], width: int
+    c: Config, seen: tuple[Iterable[Block], Sides], shown: tuple[Iterable[Block], Sides], width: int
 ) -> Model:
     """An autoencoder: blocks and input sides of its encoder, and of its decoder."""
     c.mark_read(*UNREAD)
     towers = tuple(
         tower(name, stream, width, blocks, sides.positions, quantised=True)
-        for name, stream, (blocks, sides) in (("encoder", PIXELS, seen), ("decoder", LATENTS, made))
+        for name, stream, (blocks, sides) in (("encoder", PIXELS, seen), ("decoder", LATENTS, shown))
     )
     return replace(encoder(bare(c), width, (), embedding=(), positions=seen[1].positions), towers=towers)
 
@@ -66,12 +66,12 @@ def last_modules(width: int, outputs: int, sides: Sides, *more: Modules, r: Resi
     )), *(m for part in more for m in part)))  # fmt: skip
 
 
-Change = Callable[[int, int, Sides], tuple[Modules, Sides]]
+Rescale = Callable[[int, int, Sides], tuple[Modules, Sides]]
 """(stage, channels, sides) → what changes the resolution after it, and the sides then."""
 
 
 def falling(
-    r: Residual, widths: list[int], layers: int, sides: Sides, change: Change, *, first: int | None = None
+    r: Residual, widths: list[int], layers: int, sides: Sides, change: Rescale, *, first: int | None = None
 ) -> tuple[list[Block], Sides]:
     """Residual blocks of one resolution after another; `first`: channels before them, where they are others."""
     blocks, width = [], first or widths[0]
@@ -85,7 +85,7 @@ def falling(
     return blocks, sides
 
 
-def sizes_of(c: Config, key: str, own: list[int]) -> list[int]:
+def widths_of(c: Config, key: str, own: list[int]) -> list[int]:
     """A list of sizes, as long as it is."""
     given = c.raw.get(key)
     c.mark_read(key)
@@ -105,7 +105,7 @@ def earlier(frames: int) -> int:
 @complete("AutoencoderKLHunyuanVideo")
 def hunyuan_video_vae(c: Config) -> Model:
     """HunyuanVideo's autoencoder (arXiv:2412.03603 §4.1): causal convolutions over time and space."""
-    widths, layers = sizes_of(c, "block_out_channels", [128, 256, 512, 512]), c.size("layers_per_block", 2)
+    widths, layers = widths_of(c, "block_out_channels", [128, 256, 512, 512]), c.size("layers_per_block", 2)
     channels, attention, r = c.size("latent_channels", 16), c.flag("mid_block_add_attention", True), Residual(taps=27)
     space, time = c.size("spatial_compression_ratio", 8), c.size("temporal_compression_ratio", 4)
     if time != 4:
@@ -133,14 +133,14 @@ def hunyuan_video_vae(c: Config) -> Model:
         sides = replace(sides.doubled() if grows else sides, frames=sides.frames * (1 + quickens) - quickens)
         return (at(sides.positions, (convolution("upsample", width, width, 27),)) if grows or quickens else ()), sides
 
-    made = [
+    shown = [
         Block("in", at(latents.positions, (
             convolution("post_quant", channels, channels, 1), convolution("conv_in", channels, widths[-1], 27),
         ))), middle(r, widths[-1], latents, attention),
     ]  # fmt: skip
     rises, sides = falling(r, widths[::-1], layers + 1, latents, up)
-    made += [*rises, last_modules(widths[0], c.size("out_channels", 3), sides, r=r)]
-    return autoencoder(c, (seen, pixels), (made, latents), widths[0])
+    shown += [*rises, last_modules(widths[0], c.size("out_channels", 3), sides, r=r)]
+    return autoencoder(c, (seen, pixels), (shown, latents), widths[0])
 
 
 @complete("AutoencoderKLHunyuanVideo15", "AutoencoderKLHunyuanImageRefiner")
@@ -150,7 +150,7 @@ def hunyuan_video_15_vae(c: Config) -> Model:
     HunyuanImage's refiner keeps all frames.
     """
     still = c.kind == "AutoencoderKLHunyuanImageRefiner"
-    widths, layers = sizes_of(c, "block_out_channels", [128, 256, 512, 1024, 1024]), c.size("layers_per_block", 2)
+    widths, layers = widths_of(c, "block_out_channels", [128, 256, 512, 1024, 1024]), c.size("layers_per_block", 2)
     channels, r = c.size("latent_channels", 32), Residual(taps=27, norm=rms)
     space, time = c.size("spatial_compression_ratio", 16), c.size("temporal_compression_ratio", 4)
     matched, spread = c.flag("downsample_match_channel", True), c.flag("upsample_match_channel", True)
@@ -171,14 +171,14 @@ def hunyuan_video_15_vae(c: Config) -> Model:
             seen.append(Block(f"down {i} to {i + 1}", conv))
     seen += [middle(r, width, sides, True), last_modules(width, 2 * channels, sides, r=r)]
     wide = widths[::-1]
-    made = [
+    shown = [
         Block("in", at(latents.positions, (convolution("conv_in", channels, wide[0], 27),))),
         middle(r, wide[0], latents, True),
     ]  # fmt: skip
     sides, width = latents, wide[0]
     for i, outputs in enumerate(wide):
         for _ in range(layers + 1):
-            made.append(Block(f"up {i}", r.block("residual", width, outputs, sides.positions)))
+            shown.append(Block(f"up {i}", r.block("residual", width, outputs, sides.positions)))
             width = outputs
         if i < falls:
             quick = i < time.bit_length() - 1
@@ -186,15 +186,15 @@ def hunyuan_video_15_vae(c: Config) -> Model:
             conv = at(sides.positions, (convolution("upsample", width, to * (8 if quick else 4), 27),))
             sides, width = sides.doubled(), to
             sides = replace(sides, frames=2 * sides.frames - 1) if quick and not still else sides
-            made.append(Block(f"up {i} to {i + 1}", conv))
-    made.append(last_modules(width, c.size("out_channels", 3), sides, r=r))
-    return autoencoder(c, (seen, pixels), (made, latents), widths[0])
+            shown.append(Block(f"up {i} to {i + 1}", conv))
+    shown.append(last_modules(width, c.size("out_channels", 3), sides, r=r))
+    return autoencoder(c, (seen, pixels), (shown, latents), widths[0])
 
 
 @complete("AutoencoderKLTemporalDecoder")
 def temporal_decoder(c: Config) -> Model:
-    """Stable Video Diffusion's autoencoder (arXiv:2311.15127): frames by themselves, decoded with a view of the others."""
-    widths, layers = sizes_of(c, "block_out_channels", [64]), c.size("layers_per_block", 1)
+    """Stable Video Diffusion's autoencoder (arXiv:2311.15127): the decoder of a frame sees the others."""
+    widths, layers = widths_of(c, "block_out_channels", [64]), c.size("layers_per_block", 1)
     channels, space = c.size("latent_channels", 4), 2 ** (len(widths) - 1)
     c.mark_read("down_block_types")
     pixels, latents = pixels_of(c, c.size("sample_size", 512), space=space, time=1)
@@ -217,9 +217,10 @@ def temporal_decoder(c: Config) -> Model:
     def both(name: str, width: int, wide: int, sides: Sides) -> Modules:
         """A residual convolution of each frame, one over frames, and their mean with a learned weight."""
         return (
-            *r.block(f"{name}", width, wide, sides.positions), *over.block(f"{name}_frames", wide, wide, sides.positions),
+            *r.block(f"{name}", width, wide, sides.positions),
+            *over.block(f"{name}_frames", wide, wide, sides.positions),
             Learned(name=f"{name}_mix", width=1, applied=False),
-        )  # fmt: skip
+        )
 
     width, sides = widths[-1], latents
     size, runs = sides.height * sides.width, sides.frames
@@ -229,24 +230,27 @@ def temporal_decoder(c: Config) -> Model:
             between += plain_attention("attend", width, 1, size, runs=runs)
         if i:
             between += both(f"next_{i}", width, width, sides)
-    made = [Block("in", at(sides.positions, (convolution("conv_in", channels, width),))), Block("middle", tuple(between))]
+    shown = [
+        Block("in", at(sides.positions, (convolution("conv_in", channels, width),))),
+        Block("middle", tuple(between)),
+    ]
     for i, wide in enumerate(widths[::-1]):
         for _ in range(layers + 1):
-            made.append(Block(f"up {i}", both("residual", width, wide, sides)))
+            shown.append(Block(f"up {i}", both("residual", width, wide, sides)))
             width = wide
         if i < last:
             sides = sides.doubled()
-            made.append(Block(f"up {i} to {i + 1}", at(sides.positions, (convolution("upsample", width, width),))))
+            shown.append(Block(f"up {i} to {i + 1}", at(sides.positions, (convolution("upsample", width, width),))))
     colours = c.size("out_channels", 3)
     frames = at(sides.positions, (convolution("time_conv_out", colours, colours, 3),))
-    made.append(last_modules(width, colours, sides, frames))
-    return autoencoder(c, (seen, pixels), (made, latents), widths[0])
+    shown.append(last_modules(width, colours, sides, frames))
+    return autoencoder(c, (seen, pixels), (shown, latents), widths[0])
 
 
 @complete("AutoencoderKLCogVideoX")
 def cogvideox_vae(c: Config) -> Model:
     """CogVideoX's autoencoder (arXiv:2408.06072 §2.1): norms of the decoder are conditioned on the latents."""
-    widths, layers = sizes_of(c, "block_out_channels", [128, 256, 256, 512]), c.size("layers_per_block", 3)
+    widths, layers = widths_of(c, "block_out_channels", [128, 256, 256, 512]), c.size("layers_per_block", 3)
     channels, time = c.size("latent_channels", 16), c.size("temporal_compression_ratio", 4)
     c.mark_read(
         "down_block_types", "up_block_types", "norm_eps", "sample_height", "sample_width", "invert_scale_latents"
@@ -278,18 +282,18 @@ def cogvideox_vae(c: Config) -> Model:
     ]  # fmt: skip
     rises, sides = falling(r2, widths[::-1], layers + 1, latents, up)
     post = (convolution("post_quant", channels, channels, 1),) if c.flag("use_post_quant_conv") else ()
-    made = [
+    shown = [
         Block("in", at(latents.positions, (*post, convolution("conv_in", channels, widths[-1], 27)))),
         middle(r2, widths[-1], latents, False), *rises, last_modules(widths[0], c.size("out_channels", 3), sides, r=r2),
     ]  # fmt: skip
-    return autoencoder(c, (seen, pixels), (made, latents), widths[0])
+    return autoencoder(c, (seen, pixels), (shown, latents), widths[0])
 
 
 @complete("AutoencoderKLWan", "AutoencoderKLQwenImage")
 def wan_vae(c: Config) -> Model:
     """Wan's autoencoder (arXiv:2503.20314 §4.1), which Qwen-Image shares: one group of four frames after another."""
     base, channels = c.size("base_dim", 96), c.size("z_dim", 16)
-    mult, layers = sizes_of(c, "dim_mult", [1, 2, 4, 4]), c.size("num_res_blocks", 2)
+    mult, layers = widths_of(c, "dim_mult", [1, 2, 4, 4]), c.size("num_res_blocks", 2)
     given = c.value("temperal_downsample", [False, True, True])[1]
     slows = [bool(v) for v in given] if isinstance(given, list) else [False, True, True]
     patch, residual = c.size("patch_size", 1), c.flag("is_residual")
@@ -324,7 +328,7 @@ def wan_vae(c: Config) -> Model:
     ]  # fmt: skip
     wide = [(c.size("decoder_base_dim", None) or base) * m for m in mult][::-1]
     quickens = slows[::-1]
-    made = [
+    shown = [
         Block("in", at(latents.positions, (
             convolution("post_quant", channels, channels, 1), convolution("conv_in", channels, wide[0], 27),
         ))), middle(r, wide[0], latents, True, framed=True),
@@ -332,7 +336,7 @@ def wan_vae(c: Config) -> Model:
     sides, width = latents, wide[0]
     for i, outputs in enumerate(wide):
         for _ in range(layers + 1):
-            made.append(Block(f"up {i}", r.block("residual", width, outputs, sides.positions)))
+            shown.append(Block(f"up {i}", r.block("residual", width, outputs, sides.positions)))
             width = outputs
         if i < last:
             more: Modules = ()
@@ -342,10 +346,10 @@ def wan_vae(c: Config) -> Model:
                 sides = replace(sides, frames=2 * sides.frames - 1)
             sides, narrow = sides.doubled(), width if residual else width // 2
             conv = at(sides.positions, (convolution("upsample", width, narrow),))
-            made.append(Block(f"up {i} to {i + 1}", (*more, *conv)))
+            shown.append(Block(f"up {i} to {i + 1}", (*more, *conv)))
             width = narrow
-    made.append(last_modules(width, c.size("out_channels|input_channels", 3), sides, r=r))
-    return autoencoder(c, (seen, pixels), (made, latents), base)
+    shown.append(last_modules(width, c.size("out_channels|input_channels", 3), sides, r=r))
+    return autoencoder(c, (seen, pixels), (shown, latents), base)
 
 
 # -- deep compression ----------------------------------------------------------------------------------------------
@@ -383,7 +387,7 @@ def deep_autoencoder(c: Config) -> Model:
     c.mark_read(
         "encoder_out_shortcut", "decoder_in_shortcut", "decoder_conv_act_fn", "decoder_act_fns", "decoder_norm_types"
     )  # fmt: skip
-    falls, rises = sizes_of(c, "encoder_block_out_channels", own), sizes_of(c, "decoder_block_out_channels", own)
+    falls, rises = widths_of(c, "encoder_block_out_channels", own), widths_of(c, "decoder_block_out_channels", own)
     pixels, latents = pixels_of(c, 1024, space=2 ** (len(falls) - 1), time=1)
     folded = (
         c.text("downsample_block_type", "pixel_unshuffle", ["pixel_unshuffle", "conv", "Conv"]) == "pixel_unshuffle"
@@ -420,19 +424,19 @@ def deep_autoencoder(c: Config) -> Model:
             modules, sides = shrinks(width, falls[i + 1], sides)
             seen.append(Block(f"down {i} to {i + 1}", modules))
     seen.append(Block("out", at(sides.positions, (convolution("conv_out", falls[-1], channels),))))
-    made, sides = [Block("in", at(latents.positions, (convolution("conv_in", channels, rises[-1]),)))], latents
+    shown, sides = [Block("in", at(latents.positions, (convolution("conv_in", channels, rises[-1]),)))], latents
     for i, (width, kind, count, scales) in reversed(list(enumerate(part("decoder", rises, [3] * 6)))):
         if i < len(rises) - 1:
-            here = sides.positions
+            positions = sides.positions
             sides = sides.doubled()
             conv = convolution("upsample", rises[i + 1], width * (4 if spread else 1))
-            made.append(Block(f"up {i + 1} to {i}", at(here if spread else sides.positions, (conv,))))
-        made += [Block(f"up {i}", _deep_block(kind, width, head, scales, sides.positions))] * count
-    made.append(Block("out", at(sides.positions, (
+            shown.append(Block(f"up {i + 1} to {i}", at(positions if spread else sides.positions, (conv,))))
+        shown += [Block(f"up {i}", _deep_block(kind, width, head, scales, sides.positions))] * count
+    shown.append(Block("out", at(sides.positions, (
         Norm(name="final_norm", width=rises[0], bias=True), function("final_act", rises[0], "relu"),
         convolution("conv_out", rises[0], colours),
     ))))  # fmt: skip
-    return autoencoder(c, (seen, pixels), (made, latents), falls[0])
+    return autoencoder(c, (seen, pixels), (shown, latents), falls[0])
 
 
 @complete("AutoencoderKL", "AutoencoderKLFlux2")
@@ -479,16 +483,16 @@ def autoencoder_kl(c: Config) -> Model:
         widths = c.per_layer_size("decoder_block_out_channels", len(widths), 1)
     sides, width = latents, widths[-1]
     post = (convolution("post_quant", channels, channels, one),) if c.flag("use_post_quant_conv", True) else ()
-    made = [
+    shown = [
         Block("in", at(sides.positions, (*post, convolution("conv_in", channels, width)))),
         middle(r, width, sides, attention),
     ]  # fmt: skip
     for i in reversed(range(len(widths))):
         for _ in range(layers + 1):
-            made.append(Block(f"up {i}", r.block("residual", width, widths[i], sides.positions)))
+            shown.append(Block(f"up {i}", r.block("residual", width, widths[i], sides.positions)))
             width = widths[i]
         if i:
             sides = sides.doubled()
-            made.append(Block(f"up {i} to {i - 1}", at(sides.positions, (convolution("upsample", width, width),))))
-    made.append(last_modules(width, c.size("out_channels", 3), sides))
-    return autoencoder(c, (seen, pixels), (made, latents), widths[0])
+            shown.append(Block(f"up {i} to {i - 1}", at(sides.positions, (convolution("upsample", width, width),))))
+    shown.append(last_modules(width, c.size("out_channels", 3), sides))
+    return autoencoder(c, (seen, pixels), (shown, latents), widths[0])

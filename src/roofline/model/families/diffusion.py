@@ -8,7 +8,7 @@ from math import prod
 
 from roofline.model.config import MOST_LAYERS, Config
 from roofline.model.families.blocks.denoisers import (
-    Stream,
+    StreamSizes,
     act_of,
     double,
     embedded,
@@ -64,12 +64,14 @@ def doubles(c: Config, block: Modules, key: str, default: int) -> list[Block]:
     return [Block("double", block)] * layers(c, key, default)
 
 
-def singles(c: Config, s: Stream, positions: int, *, key: str = "num_single_layers", default: int = 38) -> list[Block]:
+def singles(
+    c: Config, s: StreamSizes, positions: int, *, key: str = "num_single_layers", default: int = 38
+) -> list[Block]:
     """Blocks of both streams together, attention and feed-forward network side by side."""
     return [Block("single", _both(s, positions))] * layers(c, key, default)
 
 
-def _both(s: Stream, positions: int, vectors: int = 3) -> Modules:
+def _both(s: StreamSizes, positions: int, vectors: int = 3) -> Modules:
     return tuple(
         m if m.positions is not None else replace(m, positions=positions) for m in parallel(s, vectors=vectors)
     )
@@ -82,15 +84,15 @@ def heads_of(c: Config, heads: int, head: int) -> tuple[int, int, int]:
 
 
 # -- FLUX.1 and its kin --------------------------------------------------------------------------------------------
-def _flux_sizes(c: Config, text: int = 512, act: str = "gelu-approximate") -> tuple[Stream, int, int]:
+def _flux_sizes(c: Config, text: int = 512, act: str = "gelu-approximate") -> tuple[StreamSizes, int, int]:
     """The stream of FLUX.1, and the positions of image and text."""
     heads, head, width = heads_of(c, 24, 128)
     rows, columns = latents(c, side=128)[1:]
     image = sequence(c, (rows // 2) * (columns // 2))
-    return Stream(width=width, heads=heads, head=head, inner=4 * width, act=act), image, prompt(c, text)
+    return StreamSizes(width=width, heads=heads, head=head, inner=4 * width, act=act), image, prompt(c, text)
 
 
-def _flux(c: Config, s: Stream, image: int, text: int, embedding: Modules, counts: tuple[int, int]) -> Model:
+def _flux(c: Config, s: StreamSizes, image: int, text: int, embedding: Modules, counts: tuple[int, int]) -> Model:
     """FLUX.1 with what embeds its conditions."""
     channels = c.size("in_channels", 64)
     blocks = [
@@ -190,7 +192,7 @@ def flux2(c: Config) -> Model:
     """FLUX.2: one modulation for all blocks of a kind, gated feed-forward networks, no biases."""
     heads, head, width = heads_of(c, 48, 128)
     inner = int(width * c.number("mlp_ratio", 3.0))
-    s = Stream(
+    s = StreamSizes(
         width=width, heads=heads, head=head, inner=inner, act="swiglu", vectors=0, biases=(False, False, False)
     )  # fmt: skip
     rows, columns = latents(c, side=128)[1:]
@@ -221,7 +223,7 @@ def stable_diffusion_3(c: Config) -> Model:
     patch, channels = c.size("patch_size", 2), c.size("in_channels", 16)
     _, rows, columns = latents(c, side=c.size("sample_size", 128))
     image, text = (rows // patch) * (columns // patch), prompt(c, 333)
-    s = Stream(
+    s = StreamSizes(
         width=width, heads=heads, head=head, inner=4 * width, qk="heads" if c.has("qk_norm") else "", rotated=False
     )  # fmt: skip
     c.mark_read("qk_norm")
@@ -251,7 +253,7 @@ def stable_diffusion_3(c: Config) -> Model:
 def qwen_image(c: Config) -> Model:
     """Qwen-Image (arXiv:2508.02324): streams of image and text in every block."""
     heads, head, width = heads_of(c, 24, 128)
-    s = Stream(width=width, heads=heads, head=head, inner=4 * width)
+    s = StreamSizes(width=width, heads=heads, head=head, inner=4 * width)
     rows, columns = latents(c, side=128)[1:]
     image, text, wide = sequence(c, (rows // 2) * (columns // 2)), prompt(c), c.size("joint_attention_dim", 3584)
     c.mark_read("guidance_embeds", "zero_cond_t", "use_layer3d_rope")
@@ -271,7 +273,7 @@ def aura_flow(c: Config) -> Model:
     """AuraFlow: a few blocks with two streams, then blocks of both; eight registers beside the prompt, no biases."""
     heads, head, width = heads_of(c, 12, 256)
     inner = -(-(2 * 4 * width // 3) // 256) * 256
-    s = Stream(
+    s = StreamSizes(
         width=width, heads=heads, head=head, inner=inner, act="swiglu", qk="plain", rotated=False,
         biases=(False, False, False),
     )  # fmt: skip
@@ -301,7 +303,7 @@ def _unbiased(modules: Modules) -> Modules:
     return tuple(replace(m, bias=False) if isinstance(m, Linear) else m for m in modules)
 
 
-def _sequential(s: Stream, positions: int) -> Modules:
+def _sequential(s: StreamSizes, positions: int) -> Modules:
     """A block of one stream: modulated attention, then its feed-forward network."""
     return (*s.modulated(), *at(positions, (*s.projected(), *s.attention(), *s.output(), *s.fed())))
 
@@ -313,7 +315,7 @@ def video_patches(c: Config, own: tuple[int, int, int], patch: tuple[int, int, i
     return prod(side // size for side, size in zip(sides, patch, strict=True))
 
 
-def refiner(c: Config, s: Stream, inputs: int, text: int, *, default: int = 2) -> list[Block]:
+def refiner(c: Config, s: StreamSizes, inputs: int, text: int, *, default: int = 2) -> list[Block]:
     """Blocks of full attention that refine a prompt, gated by its mean and the time step (HunyuanVideo)."""
     own = replace(s, act="linear-silu", qk="", norm=layer_norm, rotated=False, vectors=2)
     first = Block("refiner_in", (
@@ -330,7 +332,7 @@ def hunyuan_video(c: Config) -> Model:
     heads, head, width = heads_of(c, 24, 128)
     patch = (c.size("patch_size_t", 1), c.size("patch_size", 2), c.size("patch_size", 2))
     image, text = video_patches(c, (33, 90, 160), patch), prompt(c, 256)
-    s = Stream(
+    s = StreamSizes(
         width=width, heads=heads, head=head, inner=int(width * c.number("mlp_ratio", 4.0)),
         qk="heads" if c.text("qk_norm", "rms_norm") else "",
     )  # fmt: skip
@@ -373,7 +375,7 @@ def hunyuan_video_15(c: Config) -> Model:
     patch = (c.size("patch_size_t", 1), c.size("patch_size", 1), c.size("patch_size", 1))
     words, letters, seen = prompt(c, 1000), 256, 729
     image, text = video_patches(c, (31, 30, 53), patch, space=16), words + letters + seen
-    s = Stream(
+    s = StreamSizes(
         width=width, heads=heads, head=head, inner=int(width * c.number("mlp_ratio", 4.0)),
         qk="heads" if c.text("qk_norm", "rms_norm") else "",
     )  # fmt: skip
@@ -410,7 +412,7 @@ def hunyuan_image(c: Config) -> Model:
     letters = c.size("text_embed_2_dim", None)
     beside = 0 if letters is None else 128
     image, words = prod(sides) // patch, prompt(c, 1000)
-    s = Stream(width=width, heads=heads, head=head, inner=int(width * c.number("mlp_ratio", 4.0)))
+    s = StreamSizes(width=width, heads=heads, head=head, inner=int(width * c.number("mlp_ratio", 4.0)))
     c.mark_read("qk_norm")
     guided = embedded("guidance", 256, width) if c.flag("guidance_embeds") else ()
     again = embedded("other_time", 256, width) if c.flag("use_meanflow") else ()
@@ -445,7 +447,7 @@ def motif_video(c: Config) -> Model:
         raise c.error("image_embed_dim", "null, with no decoder layers (others are not covered yet)")
     if c.flag("enable_text_cross_attention_single"):
         raise c.error("enable_text_cross_attention_single", "false (true is not covered yet)")
-    s = Stream(width=width, heads=heads, head=head, inner=int(width * c.number("mlp_ratio", 4.0)))
+    s = StreamSizes(width=width, heads=heads, head=head, inner=int(width * c.number("mlp_ratio", 4.0)))
     c.mark_read("qk_norm", "norm_type", "image_embed_dim")
     embedding = (
         *at(image, (product("image_proj", c.size("in_channels", 33) * prod(patch), width),)),
@@ -466,7 +468,7 @@ def joy_image(c: Config) -> Model:
     width, heads = c.size("hidden_size", 3072), c.size("num_attention_heads", 24)
     patch = tuple(c.per_layer_size("patch_size", 3, 2)) if c.has("patch_size") else (1, 2, 2)
     image, text = video_patches(c, (1, 128, 128), patch), prompt(c)  # type: ignore[arg-type]
-    s = Stream(
+    s = StreamSizes(
         width=width, heads=heads, head=width // heads, inner=int(width * c.number("mlp_width_ratio", 4.0)), vectors=0
     )  # fmt: skip
     channels = c.size("in_channels", 16)
@@ -501,8 +503,8 @@ def mochi(c: Config) -> Model:
     biases, act = (False, True, False), act_of(c, "swiglu")
     c.mark_read("qk_norm")
 
-    def stream(size: int) -> Stream:
-        return Stream(
+    def stream(size: int) -> StreamSizes:
+        return StreamSizes(
             width=size, heads=heads, head=head, inner=(8 * size) // 3, act=act, vectors=4, time=width, biases=biases,
             norm=plain_rms,
         )  # fmt: skip
@@ -552,7 +554,7 @@ def cogvideox(c: Config) -> Model:
     own = (-(-frames // thick) * thick, c.size("sample_height", 60), c.size("sample_width", 90))
     image, text = video_patches(c, own, (thick, patch, patch)), prompt(c, c.size("max_text_seq_length", 226))
     weights = c.flag("norm_elementwise_affine", True)
-    s = Stream(
+    s = StreamSizes(
         width=width, heads=heads, head=head, inner=4 * width, act=act_of(c), qk="layer", vectors=6, time=time,
         biases=(c.flag("attention_bias", True), True, True), norm=layer_norm if weights else plain_layer_norm,
         rotated=c.flag("use_rotary_positional_embeddings"),
@@ -591,7 +593,7 @@ def cogview(c: Config) -> Model:
     time, patch, channels = c.size("time_embed_dim", 512), c.size("patch_size", 2), c.size("in_channels", 16)
     _, rows, columns = latents(c, side=c.size("sample_size", 128))
     image, text = (rows // patch) * (columns // patch), prompt(c, 224)
-    s = Stream(
+    s = StreamSizes(
         width=width, heads=heads, head=head, inner=4 * width, qk="plain", vectors=12, time=time,
         rotated=c.kind == "CogView4Transformer2DModel",
     )  # fmt: skip

@@ -7,7 +7,7 @@ from math import prod
 
 from roofline.model.config import Config
 from roofline.model.families.blocks.denoisers import (
-    Stream,
+    StreamSizes,
     act_of,
     double,
     embedded,
@@ -15,7 +15,7 @@ from roofline.model.families.blocks.denoisers import (
     function,
     latents,
     modulation,
-    placed,
+    placed_at,
     prefixed,
     product,
     prompt,
@@ -26,7 +26,7 @@ from roofline.model.families.blocks.encoders import at, at_one
 from roofline.model.families.blocks.feed_forward import mlp
 from roofline.model.families.blocks.norms import layer_norm, plain_layer_norm, rms
 from roofline.model.families.diffusion import denoiser, doubles, heads_of, layers, singles, video_patches
-from roofline.model.families.prompted import plane, sides_of, table, wan
+from roofline.model.families.prompted import modulation_table, plane, sides_of, wan
 from roofline.model.families.registry import complete
 from roofline.model.model import Block, Model
 from roofline.model.modules import (
@@ -45,13 +45,13 @@ from roofline.model.modules import (
 NONE = (False, False, False)
 
 
-def packed(c: Config, side: int = 64) -> int:
+def packed_patches(c: Config, side: int = 64) -> int:
     """Patches of an image that is given as a sequence of patches of two latents' sides."""
     rows, columns = latents(c, side=2 * side)[1:]
     return sequence(c, (rows // 2) * (columns // 2))
 
 
-def swiglu(s: Stream, prefix: str = "") -> Modules:
+def swiglu(s: StreamSizes, prefix: str = "") -> Modules:
     """A gated feed-forward network without biases."""
     return mlp(s.width, s.inner, "silu", prefix=f"{prefix}ffn_")
 
@@ -66,8 +66,8 @@ def left(name: str, width: int, positions: int) -> Modules:
 def flux_control_net(c: Config) -> Model:
     """ControlNet of FLUX.1: its blocks, each with a product of what it leaves for the denoiser."""
     heads, head, width = heads_of(c, 24, 128)
-    s = Stream(width=width, heads=heads, head=head, inner=4 * width)
-    image, text, channels = packed(c), prompt(c), c.size("in_channels", 64)
+    s = StreamSizes(width=width, heads=heads, head=head, inner=4 * width)
+    image, text, channels = packed_patches(c), prompt(c), c.size("in_channels", 64)
     if c.has("conditioning_embedding_channels"):
         raise c.error("conditioning_embedding_channels", "null (convolutions of the condition are not covered yet)")
     c.mark_read("conditioning_embedding_channels")
@@ -90,8 +90,8 @@ def flux_control_net(c: Config) -> Model:
 def qwen_image_control_net(c: Config) -> Model:
     """ControlNet of Qwen-Image."""
     heads, head, width = heads_of(c, 24, 128)
-    s = Stream(width=width, heads=heads, head=head, inner=4 * width)
-    image, text, wide = packed(c), prompt(c), c.size("joint_attention_dim", 3584)
+    s = StreamSizes(width=width, heads=heads, head=head, inner=4 * width)
+    image, text, wide = packed_patches(c), prompt(c), c.size("joint_attention_dim", 3584)
     channels = c.size("in_channels", 64)
     c.mark_read("out_channels")
     more = c.size("extra_condition_channels", 0, least=0)
@@ -111,10 +111,12 @@ def stable_diffusion_3_control_net(c: Config) -> Model:
     image, wide = plane(c, 128, patch), c.size("joint_attention_dim", 4096)
     if c.value("dual_attention_layers", [])[1] or not c.flag("use_pos_embed", True):
         raise c.error("dual_attention_layers", "an empty list, with use_pos_embed (others are not covered yet)")
-    s = Stream(
+    s = StreamSizes(
         width=width, heads=heads, head=head, inner=4 * width, qk="heads" if c.has("qk_norm") else "", rotated=False
     )  # fmt: skip
-    c.mark_read("qk_norm", "pos_embed_type", "force_zeros_for_pooled_projection", "out_channels", "caption_projection_dim")
+    c.mark_read(
+        "qk_norm", "pos_embed_type", "force_zeros_for_pooled_projection", "out_channels", "caption_projection_dim"
+    )
     more = c.size("extra_conditioning_channels", 0, least=0)
     embedding = (
         *at(image, (
@@ -134,8 +136,8 @@ def qwen_image_21(c: Config) -> Model:
     """Qwen-Image 2.1: one stream, one modulation for all blocks, no biases."""
     heads, head, width = heads_of(c, 32, 128)
     wide, inner = c.size("context_in_dim", 4096), int(width * c.number("mlp_ratio", 3))
-    s = Stream(width=width, heads=heads, head=head, inner=inner, vectors=0, biases=NONE)
-    image, text, channels = packed(c), prompt(c), c.size("in_channels", 64)
+    s = StreamSizes(width=width, heads=heads, head=head, inner=inner, vectors=0, biases=NONE)
+    image, text, channels = packed_patches(c), prompt(c), c.size("in_channels", 64)
     twice = 2 if c.flag("causal_condition", True) else 1
     embedding = (
         *at(twice, (
@@ -156,11 +158,11 @@ def qwen_image_21(c: Config) -> Model:
 
 @complete("Flux3Transformer2DModel")
 def flux3(c: Config) -> Model:
-    """FLUX.3: blocks of each kind of positions alone, then of all together; attention beside the feed-forward network."""
+    """FLUX.3: blocks of each kind of positions alone, then of all together, both sublayers side by side."""
     heads, head, width = heads_of(c, 24, 128)
     inner, time = int(width * c.number("mlp_ratio", 3.0)), c.size("timestep_channels", 256)
-    s = Stream(width=width, heads=heads, head=head, inner=inner, act="swiglu", vectors=0, biases=NONE)
-    image, text, channels = packed(c), prompt(c), c.size("in_channels", 128)
+    s = StreamSizes(width=width, heads=heads, head=head, inner=inner, act="swiglu", vectors=0, biases=NONE)
+    image, text, channels = packed_patches(c), prompt(c), c.size("in_channels", 128)
     given = c.size("cond_in_channels", 128)
     if c.flag("flow_map"):
         raise c.error("flow_map", "false (true is not covered yet)")
@@ -193,7 +195,7 @@ def flux3(c: Config) -> Model:
 def ernie_image(c: Config) -> Model:
     """ERNIE-Image: one stream, one modulation for all blocks."""
     width, heads = c.size("hidden_size", 3072), c.size("num_attention_heads", 24)
-    s = Stream(
+    s = StreamSizes(
         width=width, heads=heads, head=width // heads, inner=c.size("ffn_hidden_size", 8192), vectors=0, biases=NONE,
         norm=rms, qk="heads" if c.flag("qk_layernorm", True) else "",
     )  # fmt: skip
@@ -221,17 +223,23 @@ def krea2(c: Config) -> Model:
     """Krea 2: gated attention in one stream; the prompt comes from several layers of its encoder, fused by blocks."""
     heads, head, width = heads_of(c, 48, 128)
     time, wide, many = c.size("timestep_embed_dim", 256), c.size("text_hidden_dim", 2560), c.size("num_text_layers", 12)
-    image, text, channels = packed(c), prompt(c), c.size("in_channels", 64)
+    image, text, channels = packed_patches(c), prompt(c), c.size("in_channels", 64)
     few, own = c.size("text_num_attention_heads", 20), c.size("text_num_key_value_heads", 20)
-    s = Stream(
+    s = StreamSizes(
         width=width, heads=heads, head=head, kv_heads=c.size("num_key_value_heads", 12), vectors=0, biases=NONE,
         inner=c.size("intermediate_size", 16384), norm=rms,
     )  # fmt: skip
     t = replace(
-        s, width=wide, heads=few, head=wide // few, kv_heads=own, inner=c.size("text_intermediate_size", 6912), rotated=False
-    )  # fmt: skip
+        s,
+        width=wide,
+        heads=few,
+        head=wide // few,
+        kv_heads=own,
+        inner=c.size("text_intermediate_size", 6912),
+        rotated=False,
+    )
 
-    def block(each: Stream, prefix: str, *, gated: bool) -> Modules:
+    def block(each: StreamSizes, prefix: str, *, gated: bool) -> Modules:
         gate = (Gate(name="gate", width=each.width, gates=each.width, sigmoid=False),) if gated else ()
         inner = each.heads * each.head
         return prefixed(prefix, (
@@ -246,15 +254,25 @@ def krea2(c: Config) -> Model:
         *[Block("text layers", layerwise)] * layers(c, "num_layerwise_text_blocks", 2),
         Block("text fused", at(text, (product("fuse", many, 1, False),), wide)),
         *[Block("text refiner", at(text, block(t, "", gated=False)))] * layers(c, "num_refiner_text_blocks", 2),
-        Block("text", at(text, (rms("text_norm", wide), *two_products("text", wide, width, width, "gelu_pytorch_tanh")))),
-        *[Block("dense", (*table("modulation_table", width, 6), *at(image + text, block(s, "", gated=True))))]
+        Block(
+            "text", at(text, (rms("text_norm", wide), *two_products("text", wide, width, width, "gelu_pytorch_tanh")))
+        ),
+        *[
+            Block(
+                "dense", (*modulation_table("modulation_table", width, 6), *at(image + text, block(s, "", gated=True)))
+            )
+        ]
         * layers(c, "num_layers", 28),
     ]
     embedding = (
         *embedded("time", time, width), *modulation("modulation", width, 6),
         *at(image, (product("image_proj", channels, width),)),
     )  # fmt: skip
-    head_modules = (*table("final_table", width, 2), rms("final_norm", width), product("out_proj", width, channels))
+    head_modules = (
+        *modulation_table("final_table", width, 2),
+        rms("final_norm", width),
+        product("out_proj", width, channels),
+    )
     return denoiser(c, width, blocks, embedding, head_modules, positions=image)
 
 
@@ -268,7 +286,7 @@ def kandinsky5(c: Config) -> Model:
     seen = 2 * channels + 1 if c.flag("visual_cond") else channels
     image = video_patches(c, (31, 64, 96), patch)
     c.mark_read(*(key for key in c.raw if key.startswith("attention_")))
-    s = Stream(
+    s = StreamSizes(
         width=width, heads=width // head, head=head, inner=inner, act="gelu", vectors=6, time=time,
         biases=(True, True, False),
     )  # fmt: skip
@@ -286,8 +304,9 @@ def kandinsky5(c: Config) -> Model:
         *at(image, (product("image_proj", seen * prod(patch), width),)),
     )  # fmt: skip
     blocks = [
-        *[Block("text", read)] * layers(c, "num_text_blocks", 2), *[Block("dense", shown)] * layers(c, "num_visual_blocks", 32)
-    ]  # fmt: skip
+        *[Block("text", read)] * layers(c, "num_text_blocks", 2),
+        *[Block("dense", shown)] * layers(c, "num_visual_blocks", 32),
+    ]
     head_modules = final(width, prod(patch) * c.size("out_visual_dim", 4), of=time)
     return denoiser(c, width, blocks, embedding, head_modules, positions=image)
 
@@ -297,7 +316,12 @@ def lumina_next(c: Config) -> Model:
     """Lumina-Next (arXiv:2406.18583): attention to the prompt beside that of the image, with a gate for each head."""
     width, heads, few = c.size("hidden_size", 2304), c.size("num_attention_heads", 32), c.size("num_kv_heads", None)
     few = heads if few is None else few
-    patch, channels, wide, time = c.size("patch_size", 2), c.size("in_channels", 4), c.size("cross_attention_dim", 2048), min(width, 1024)
+    patch, channels, wide, time = (
+        c.size("patch_size", 2),
+        c.size("in_channels", 4),
+        c.size("cross_attention_dim", 2048),
+        min(width, 1024),
+    )
     head, image, text, scale = width // heads, plane(c, 128, patch), prompt(c), c.number("ffn_dim_multiplier", None)
     inner = int(int(4 * width * 2 / 3) * (1.0 if scale is None else scale))
     multiple = c.size("multiple_of", 256)
@@ -312,9 +336,18 @@ def lumina_next(c: Config) -> Model:
             image if not prefix else text, (layer_norm(f"{prefix}k_norm", few * head),)
         )  # fmt: skip
 
-    s = Stream(
-        width=width, heads=heads, head=head, kv_heads=few, inner=inner, vectors=4, time=time, qk="", biases=NONE, norm=rms
-    )  # fmt: skip
+    s = StreamSizes(
+        width=width,
+        heads=heads,
+        head=head,
+        kv_heads=few,
+        inner=inner,
+        vectors=4,
+        time=time,
+        qk="",
+        biases=NONE,
+        norm=rms,
+    )
     cross = Attention(
         name="text_attention", heads=heads, kv_heads=few, head_dim=head, v_head_dim=head, causal=False, keys=text
     )  # fmt: skip
@@ -329,34 +362,55 @@ def lumina_next(c: Config) -> Model:
     embedding = (
         Learned(name="padding", width=width, applied=False),
         *at(image, (product("image_proj", channels * patch * patch, width),)),
-        *at_one((*two_products("time", 256, time, time), layer_norm("pooled_norm", wide), product("pooled_text", wide, time))),
-    )  # fmt: skip
+        *at_one(
+            (
+                *two_products("time", 256, time, time),
+                layer_norm("pooled_norm", wide),
+                product("pooled_text", wide, time),
+            )
+        ),
+    )
     outputs = patch * patch * channels * (2 if c.flag("learn_sigma", True) else 1)
     head_modules = final(width, outputs, of=time, vectors=1)
-    return denoiser(c, width, [Block("dense", block)] * layers(c, "num_layers", 24), embedding, head_modules, positions=image)
+    return denoiser(
+        c, width, [Block("dense", block)] * layers(c, "num_layers", 24), embedding, head_modules, positions=image
+    )
 
 
 @complete("PRXTransformer2DModel")
 def prx(c: Config) -> Model:
     """PRX: queries of the image alone, keys of image and prompt."""
     width, heads = c.size("hidden_size", 1792), c.size("num_heads", 28)
-    patch, channels, wide, head = c.size("patch_size", 2), c.size("in_channels", 16), c.size("context_in_dim", 2304), width // heads
+    patch, channels, wide, head = (
+        c.size("patch_size", 2),
+        c.size("in_channels", 16),
+        c.size("context_in_dim", 2304),
+        width // heads,
+    )
     _, rows, columns = latents(c, side=128)
     image, text = (rows // patch) * (columns // patch), prompt(c, 256)
     if c.has("bottleneck_size") or c.flag("resolution_embeds"):
         raise c.error("bottleneck_size", "null, without resolution_embeds (others are not covered yet)")
     c.mark_read("axes_dim", "theta", "time_max_period", "bottleneck_size")
-    s = Stream(width=width, heads=heads, head=head, inner=int(width * c.number("mlp_ratio", 3.5)), biases=NONE)
+    s = StreamSizes(width=width, heads=heads, head=head, inner=int(width * c.number("mlp_ratio", 3.5)), biases=NONE)
     joint = Attention(
         name="attention", heads=heads, kv_heads=heads, head_dim=head, v_head_dim=head, causal=False, keys=image + text
     )  # fmt: skip
     block = (
-        *modulation("modulation", width, 6), *s.projected(),
-        *at(text, (product("text_kv_proj", width, 2 * width, False), Norm(name="text_k_norm", width=head, repeats=heads))),
-        s.attention()[0], joint, *s.output(), plain_layer_norm("ffn_norm", width),
+        *modulation("modulation", width, 6),
+        *s.projected(),
+        *at(
+            text,
+            (product("text_kv_proj", width, 2 * width, False), Norm(name="text_k_norm", width=head, repeats=heads)),
+        ),
+        s.attention()[0],
+        joint,
+        *s.output(),
+        plain_layer_norm("ffn_norm", width),
         *mlp(width, s.inner, "gelu_pytorch_tanh", prefix="ffn_"),
-        Gate(name="ffn_gate", width=width, gates=width, sigmoid=False), Add(name="ffn_residual", width=width),
-    )  # fmt: skip
+        Gate(name="ffn_gate", width=width, gates=width, sigmoid=False),
+        Add(name="ffn_residual", width=width),
+    )
     embedding = (
         *at(image, (product("image_proj", channels * patch * patch, width),)), *embedded("time", 256, width),
         *at(text, (product("text_proj", wide, width),)),
@@ -370,7 +424,7 @@ def ideogram4(c: Config) -> Model:
     """Ideogram 4: one stream of prompt and image, modulations of low rank."""
     heads, head, width = heads_of(c, 18, 256)
     rank, wide, channels = c.size("adaln_dim", 512), c.size("llm_features_dim", 53248), c.size("in_channels", 128)
-    s = Stream(
+    s = StreamSizes(
         width=width, heads=heads, head=head, inner=c.size("intermediate_size", 12288), vectors=4, time=rank, norm=rms,
         biases=NONE,
     )  # fmt: skip
@@ -382,11 +436,19 @@ def ideogram4(c: Config) -> Model:
         Embedding(name="kind_embedding", rows=2, width=width),
     )  # fmt: skip
     block = (
-        *s.modulated(), *s.projected(), *s.attention(), product("o_proj", width, width, False), rms("after_norm", width),
-        Gate(name="gate", width=width, gates=width, sigmoid=False), Add(name="residual", width=width),
-        rms("ffn_norm", width), *swiglu(s), rms("ffn_after_norm", width),
-        Gate(name="ffn_gate", width=width, gates=width, sigmoid=False), Add(name="ffn_residual", width=width),
-    )  # fmt: skip
+        *s.modulated(),
+        *s.projected(),
+        *s.attention(),
+        product("o_proj", width, width, False),
+        rms("after_norm", width),
+        Gate(name="gate", width=width, gates=width, sigmoid=False),
+        Add(name="residual", width=width),
+        rms("ffn_norm", width),
+        *swiglu(s),
+        rms("ffn_after_norm", width),
+        Gate(name="ffn_gate", width=width, gates=width, sigmoid=False),
+        Add(name="ffn_residual", width=width),
+    )
     blocks = [Block("dense", block)] * layers(c, "num_layers", 34)
     head_modules = (
         *at_one((product("final_modulation_proj", rank, width),)), plain_layer_norm("final_norm", width),
@@ -402,7 +464,7 @@ def glm_image(c: Config) -> Model:
     time, patch, channels = c.size("time_embed_dim", 512), c.size("patch_size", 2), c.size("in_channels", 16)
     rows, columns = latents(c, side=128)[1:]
     image, text, known = (rows // patch) * (columns // patch), prompt(c, 224), c.size("condition_dim", 256)
-    s = Stream(width=width, heads=heads, head=head, inner=4 * width, qk="plain", vectors=12, time=time)
+    s = StreamSizes(width=width, heads=heads, head=head, inner=4 * width, qk="plain", vectors=12, time=time)
     block = Block("dense", (
         *modulation("modulation", width, 12, of=time),
         *at(image + text, (*s.projected(), *s.attention(), *s.output(), *s.fed())),
@@ -425,12 +487,16 @@ def nucleus(c: Config) -> Model:
     """Nucleus-Image: experts that choose positions, each `capacity` of them on the mean."""
     heads, head, width = heads_of(c, 16, 128)
     few = c.size("num_key_value_heads", None) or heads
-    image, text, wide = packed(c), prompt(c), c.size("joint_attention_dim", 3584)
-    count, experts, inner = layers(c, "num_layers", 24), c.size("num_experts", 128), c.size("moe_intermediate_dim", 1344)
+    image, text, wide = packed_patches(c), prompt(c), c.size("joint_attention_dim", 3584)
+    count, experts, inner = (
+        layers(c, "num_layers", 24),
+        c.size("num_experts", 128),
+        c.size("moe_intermediate_dim", 1344),
+    )
     given = c.value("capacity_factors", 8.0)[1]
     factors = [float(str(v)) for v in given] if isinstance(given, list) else [float(str(given))] * count
     c.mark_read("use_sigmoid", "route_scale", "use_grouped_mm")
-    s = Stream(
+    s = StreamSizes(
         width=width, heads=heads, head=head, kv_heads=few, vectors=0, biases=NONE, act="swiglu",
         inner=int(width * c.number("mlp_ratio", 4.0) * 2 / 3) // 128 * 128,
     )  # fmt: skip
@@ -497,7 +563,13 @@ def ltx2(c: Config) -> Model:
     width, narrow = v[0] * v[1], a[0] * a[1]
     image = sequence(c, prod(latents(c, side=(16, 24), frames=16, space=32, time=8)))
     text, act, weights = prompt(c, 1024), act_of(c), c.flag("norm_elementwise_affine")
-    for key in ("gated_attn", "audio_gated_attn", "cross_attn_mod", "audio_cross_attn_mod", "use_keyframes_abs_pos_embedding"):
+    for key in (
+        "gated_attn",
+        "audio_gated_attn",
+        "cross_attn_mod",
+        "audio_cross_attn_mod",
+        "use_keyframes_abs_pos_embedding",
+    ):
         if c.flag(key):
             raise c.error(key, "false (true is not covered yet)")
     for key in ("use_prompt_embeddings",):
@@ -510,26 +582,32 @@ def ltx2(c: Config) -> Model:
     )  # fmt: skip
     biases = (c.flag("attention_bias", True), c.flag("attention_out_bias", True), c.flag("ff_bias", True))
 
-    def stream(size: int, shape: tuple[int, int], ff: bool) -> Stream:
-        return Stream(
+    def stream(size: int, shape: tuple[int, int], ff: bool) -> StreamSizes:
+        return StreamSizes(
             width=size, heads=shape[0], head=shape[1], inner=4 * size, act=act, qk="across", vectors=0,
             biases=(biases[0], biases[1], ff), norm=lambda name, n: Norm(name=name, width=n, weight=weights),
         )  # fmt: skip
 
     seen, heard = stream(width, v, biases[2]), stream(narrow, a, c.flag("audio_ff_bias", True))
 
-    def part(s: Stream, prefix: str, positions: int, crossing: int) -> Modules:
+    def part(s: StreamSizes, prefix: str, positions: int, crossing: int) -> Modules:
         own = (
-            *table("modulation_table", s.width, 6), *s.projected(), *s.attention(), *s.output(),
+            *modulation_table("modulation_table", s.width, 6), *s.projected(), *s.attention(), *s.output(),
             *s.crossed(text, crossing, bias=biases[0]), *s.fed(),
         )  # fmt: skip
-        return placed(positions, prefixed(prefix, own))
+        return placed_at(positions, prefixed(prefix, own))
 
     between = replace(heard, qk="across")
-    to_video = placed(image, (
-        *table("video_table", width, 5), *replace(between, width=width).crossed(SOUND, narrow, prefix="heard_")
-    ))  # fmt: skip
-    to_sound = placed(SOUND, (*table("sound_table", narrow, 5), *between.crossed(image, width, prefix="seen_")))
+    to_video = placed_at(
+        image,
+        (
+            *modulation_table("video_table", width, 5),
+            *replace(between, width=width).crossed(SOUND, narrow, prefix="heard_"),
+        ),
+    )
+    to_sound = placed_at(
+        SOUND, (*modulation_table("sound_table", narrow, 5), *between.crossed(image, width, prefix="seen_"))
+    )
     block = (
         *part(seen, "video_", image, c.size("cross_attention_dim", 4096)),
         *part(heard, "sound_", SOUND, c.size("audio_cross_attention_dim", 2048)), *to_video, *to_sound,
@@ -546,11 +624,21 @@ def ltx2(c: Config) -> Model:
         ) for m in (*embedded(name, 256, size), *modulation(f"{name}_modulation", size, vectors))),
     )  # fmt: skip
     head_modules = (
-        *table("final_table", width, 2), *table("sound_final_table", narrow, 2),
-        *at(SOUND, (plain_layer_norm("sound_final_norm", narrow), product("sound_out", narrow, c.size("audio_out_channels", 128)))),
-        plain_layer_norm("final_norm", width), product("out_proj", width, c.size("out_channels", 128)),
-    )  # fmt: skip
-    return denoiser(c, width, [Block("dense", block)] * layers(c, "num_layers", 48), embedding, head_modules, positions=image)
+        *modulation_table("final_table", width, 2),
+        *modulation_table("sound_final_table", narrow, 2),
+        *at(
+            SOUND,
+            (
+                plain_layer_norm("sound_final_norm", narrow),
+                product("sound_out", narrow, c.size("audio_out_channels", 128)),
+            ),
+        ),
+        plain_layer_norm("final_norm", width),
+        product("out_proj", width, c.size("out_channels", 128)),
+    )
+    return denoiser(
+        c, width, [Block("dense", block)] * layers(c, "num_layers", 48), embedding, head_modules, positions=image
+    )
 
 
 @complete("WanAnimate2Transformer3DModel")
@@ -572,18 +660,23 @@ def wan_animate_2(c: Config) -> Model:
 def minimax_music(c: Config) -> Model:
     """MiniMax Music 3: one stream of sound with its condition in the same channels."""
     heads, head, width = heads_of(c, 32, 64)
-    channels, known, time = c.size("in_channels", 128), c.size("condition_dim", 2048), c.size("fourier_embedding_dim", 256)
+    channels, known, time = (
+        c.size("in_channels", 128),
+        c.size("condition_dim", 2048),
+        c.size("fourier_embedding_dim", 256),
+    )
     wide, sound = 2 * channels + known, sequence(c, 1024)
-    s = Stream(
+    s = StreamSizes(
         width=width, heads=heads, head=head, inner=c.size("ff_inner_dim", 8192), act="swiglu", qk="", vectors=0,
         biases=(False, False, True), norm=layer_norm,
     )  # fmt: skip
     c.mark_read("rotary_dim")
     block = at(sound + 1, (*s.projected(), *s.attention(), *s.output(gated=False), *s.fed(gated=False)))
     embedding = (
-        Learned(name="time_frequencies", width=time // 2, applied=False), *at_one(two_products("time", time, width, width)),
+        Learned(name="time_frequencies", width=time // 2, applied=False),
+        *at_one(two_products("time", time, width, width)),
         *at(sound, (product("before", wide, wide, False), product("sound_proj", wide, width, False))),
-    )  # fmt: skip
+    )
     head_modules = (product("out_proj", width, channels, False), product("after", channels, channels, False))
     blocks = [Block("dense", block)] * layers(c, "num_layers", 36)
     return denoiser(c, width, blocks, embedding, head_modules, positions=sound)
@@ -591,10 +684,14 @@ def minimax_music(c: Config) -> Model:
 
 @complete("PriorTransformer")
 def prior(c: Config) -> Model:
-    """The prior of unCLIP (arXiv:2204.06125 §2.2): the prompt's words, its vector, the time step and the image's vector."""
+    """The prior of unCLIP (arXiv:2204.06125 §2.2): the prompt's words and vector, the time step, the image's vector."""
     heads, head, width = heads_of(c, 32, 64)
     wide, words, more = c.size("embedding_dim", 768), c.size("num_embeddings", 77), c.size("additional_embeddings", 4)
-    time, known, made = c.size("time_embed_dim", width), c.size("embedding_proj_dim", wide), c.size("clip_embed_dim", wide)
+    time, known, image_width = (
+        c.size("time_embed_dim", width),
+        c.size("embedding_proj_dim", wide),
+        c.size("clip_embed_dim", wide),
+    )
     for key in ("norm_in_type", "embedding_proj_norm_type"):
         if c.has(key):
             raise c.error(key, "null (others are not covered yet)")
@@ -602,21 +699,35 @@ def prior(c: Config) -> Model:
     extra = c.text("added_emb_type", "prd", ["prd"])
     c.mark_read("time_embed_act_fn", "norm_in_type", "embedding_proj_norm_type")
     both = words + more
-    s = Stream(
-        width=width, heads=heads, head=head, inner=4 * width, act="gelu", qk="", rotated=False, vectors=0, norm=layer_norm
-    )  # fmt: skip
+    s = StreamSizes(
+        width=width,
+        heads=heads,
+        head=head,
+        inner=4 * width,
+        act="gelu",
+        qk="",
+        rotated=False,
+        vectors=0,
+        norm=layer_norm,
+    )
     block = Block("dense", (*s.projected(), *s.attention(), *s.output(gated=False), *s.fed(gated=False)))
     embedding = (
         *at(both, (Learned(name="position_embedding", width=width, rows=both),)),
-        *(Learned(name=name, width=n, applied=False) for name, n in (("last_position", width), ("mean", made), ("deviation", made))
-          if extra),
-        *at_one((
-            *two_products("time", width, time, width), product("image_proj", wide, width),
-            product("pooled_text", known, width),
-        )),
+        *(
+            Learned(name=name, width=n, applied=False)
+            for name, n in (("last_position", width), ("mean", image_width), ("deviation", image_width))
+            if extra
+        ),
+        *at_one(
+            (
+                *two_products("time", width, time, width),
+                product("image_proj", wide, width),
+                product("pooled_text", known, width),
+            )
+        ),
         *at(words, (product("text_proj", wide, width),)),
-    )  # fmt: skip
-    head_modules = (layer_norm("final_norm", width), product("out_proj", width, made))
+    )
+    head_modules = (layer_norm("final_norm", width), product("out_proj", width, image_width))
     model = denoiser(c, width, [block] * layers(c, "num_layers", 20), embedding, head_modules, positions=both)
     return replace(model, head=(replace(model.head[0], positions=both), *at_one(model.head[1:])))
 
@@ -636,7 +747,7 @@ def cosmos_control_net(c: Config) -> Model:
         "max_size", "rope_scale", "img_context_dim_in", "img_context_dim_out", "extra_pos_embed_type",
         "crossattn_proj_in_channels", "encoder_hidden_states_channels",
     )  # fmt: skip
-    s = Stream(
+    s = StreamSizes(
         width=width, heads=heads, head=head, inner=int(width * c.number("mlp_ratio", 4.0)), act="gelu", vectors=0,
         biases=NONE,
     )  # fmt: skip
@@ -658,10 +769,17 @@ def cosmos_control_net(c: Config) -> Model:
         )),
     )  # fmt: skip
     block = (
-        *modulated("modulation"), *s.projected(), *s.attention(), *s.output(), *modulated("cross_modulation"),
-        plain_layer_norm("cross_norm", width), *s.crossed(text, wide, bias=False), *modulated("ffn_modulation"), *s.fed(),
+        *modulated("modulation"),
+        *s.projected(),
+        *s.attention(),
+        *s.output(),
+        *modulated("cross_modulation"),
+        plain_layer_norm("cross_norm", width),
+        *s.crossed(text, wide, bias=False),
+        *modulated("ffn_modulation"),
+        *s.fed(),
         product("left", width, width),
-    )  # fmt: skip
+    )
     count = layers(c, "n_controlnet_blocks", 4)
     first = Block("first", (product("before", width, width), *block))
     return denoiser(c, width, [first, *[Block("dense", block)] * (count - 1)], embedding, (), positions=image)

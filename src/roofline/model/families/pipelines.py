@@ -22,7 +22,7 @@ TOKENS = {"clip_text_model": 77, "clip": 77}
 
 
 @dataclass(frozen=True)
-class Sizes:
+class Produced:
     """What a pipeline makes where nobody says: width and height in pixels, frames, and tokens of the prompt."""
 
     width: int = 1024
@@ -32,14 +32,20 @@ class Sizes:
 
 
 OWN = {
-    "WanTransformer3DModel": Sizes(832, 480, 81), "WanVACETransformer3DModel": Sizes(832, 480, 81),
-    "HunyuanVideoTransformer3DModel": Sizes(1280, 720, 129, 256),
-    "CogVideoXTransformer3DModel": Sizes(720, 480, 49, 226), "LTXVideoTransformer3DModel": Sizes(704, 512, 161, 128),
-    "MochiTransformer3DModel": Sizes(848, 480, 19, 256), "AllegroTransformer3DModel": Sizes(1280, 720, 88),
-    "PixArtTransformer2DModel": Sizes(tokens=300), "SanaTransformer2DModel": Sizes(tokens=300),
-    "SD3Transformer2DModel": Sizes(tokens=333), "HunyuanDiT2DModel": Sizes(tokens=256),
-    "UNet2DConditionModel": Sizes(512, 512, tokens=77), "UNet2DModel": Sizes(256, 256, tokens=77),
-}  # fmt: skip
+    "WanTransformer3DModel": Produced(832, 480, 81),
+    "WanVACETransformer3DModel": Produced(832, 480, 81),
+    "HunyuanVideoTransformer3DModel": Produced(1280, 720, 129, 256),
+    "CogVideoXTransformer3DModel": Produced(720, 480, 49, 226),
+    "LTXVideoTransformer3DModel": Produced(704, 512, 161, 128),
+    "MochiTransformer3DModel": Produced(848, 480, 19, 256),
+    "AllegroTransformer3DModel": Produced(1280, 720, 88),
+    "PixArtTransformer2DModel": Produced(tokens=300),
+    "SanaTransformer2DModel": Produced(tokens=300),
+    "SD3Transformer2DModel": Produced(tokens=333),
+    "HunyuanDiT2DModel": Produced(tokens=256),
+    "UNet2DConditionModel": Produced(512, 512, tokens=77),
+    "UNet2DModel": Produced(256, 256, tokens=77),
+}
 """Defaults of the pipelines of diffusers 0.42, by the class of the denoiser."""
 
 
@@ -49,7 +55,7 @@ def is_pipeline(raw: JsonObject) -> bool:
     return isinstance(name, str) and any(isinstance(raw.get(key), Mapping) for key in DENOISERS)
 
 
-def pipeline(raw: JsonObject, name: str, inputs: Inputs | None, build: Build) -> Model:
+def diffusion_pipeline(raw: JsonObject, name: str, inputs: Inputs | None, build: Build) -> Model:
     """The denoiser of a pipeline, with towers for its text encoders and the decoder of its latents.
 
     `build`: of the config of a component. Raises InputError for a component that is not understood, naming it.
@@ -65,7 +71,9 @@ def pipeline(raw: JsonObject, name: str, inputs: Inputs | None, build: Build) ->
     tokens = given.tokens or default.tokens
     denoiser = _component(raw, key, replace(sizes, tokens=given.tokens or _own_tokens(own, default)), build)
     towers, warnings = [], list(denoiser.warnings)
-    for place, part in enumerate(k for k in sorted(raw) if k.startswith("text_encoder") and isinstance(raw[k], Mapping)):
+    for place, part in enumerate(
+        k for k in sorted(raw) if k.startswith("text_encoder") and isinstance(raw[k], Mapping)
+    ):
         model = _component(raw, part, Inputs(), build)
         length = TOKENS.get(model.model_type, tokens)
         towers.append(as_tower(model, part, PROMPT if not place else f"{PROMPT} {place + 1}", length))
@@ -122,14 +130,14 @@ def _object(raw: JsonObject, key: str) -> dict[str, JsonValue]:
     return dict(value)
 
 
-def _own_sizes(own: JsonObject) -> Sizes:
+def _own_sizes(own: JsonObject) -> Produced:
     """What a pipeline makes by its denoiser's class and latents."""
-    kind = OWN.get(str(own.get("_class_name")), Sizes())
+    kind = OWN.get(str(own.get("_class_name")), Produced())
     side, scale = own.get("sample_size"), 32 if own.get("_class_name") == "SanaTransformer2DModel" else 8
     return replace(kind, width=side * scale, height=side * scale) if isinstance(side, int) else kind
 
 
-def _own_tokens(own: JsonObject, default: Sizes) -> int:
+def _own_tokens(own: JsonObject, default: Produced) -> int:
     words = own.get("max_text_seq_length")
     return words if isinstance(words, int) else default.tokens
 

@@ -7,7 +7,7 @@ from math import prod
 
 from roofline.model.config import Config
 from roofline.model.families.blocks.denoisers import (
-    Stream,
+    StreamSizes,
     act_of,
     affine,
     embedded,
@@ -41,7 +41,7 @@ from roofline.model.modules import (
 )
 
 
-def table(name: str, width: int, rows: int) -> Modules:
+def modulation_table(name: str, width: int, rows: int) -> Modules:
     """Vectors that a block adds to the modulation that all blocks share (arXiv:2310.00426 §2.2)."""
     return at_one((Learned(name=name, width=width, rows=rows),))
 
@@ -53,7 +53,11 @@ def shared_time(width: int, vectors: int = 6, *, inputs: int = 256) -> Modules:
 
 def shared_final(width: int, outputs: int) -> Modules:
     """The last norm with a table of its own, and the product to the patches."""
-    return (*table("final_table", width, 2), plain_layer_norm("final_norm", width), product("out_proj", width, outputs))
+    return (
+        *modulation_table("final_table", width, 2),
+        plain_layer_norm("final_norm", width),
+        product("out_proj", width, outputs),
+    )
 
 
 def plane(c: Config, side: int = 128, patch: int = 2, space: int = 8) -> int:
@@ -81,7 +85,7 @@ def pixart(c: Config) -> Model:
     weights = c.flag("norm_elementwise_affine")
     c.text("attention_type", "default", ["default"])
     c.mark_read("upcast_attention", "norm_type")
-    s = Stream(
+    s = StreamSizes(
         width=width, heads=heads, head=head, inner=4 * width, act=act_of(c), qk="", rotated=False,
         biases=(c.flag("attention_bias", True), True, True), norm=lambda name, size: affine(name, size, weights),
     )  # fmt: skip
@@ -98,7 +102,7 @@ def pixart(c: Config) -> Model:
         *(sizes if sized else ()), *read,
     )  # fmt: skip
     block = Block("dense", (
-        *table("modulation_table", width, 6), *s.projected(), *s.attention(), *s.output(),
+        *modulation_table("modulation_table", width, 6), *s.projected(), *s.attention(), *s.output(),
         *s.crossed(text, crossing, bias=s.biases[0]), *s.fed(),
     ))  # fmt: skip
     head_modules = shared_final(width, patch * patch * c.size("out_channels", 8))
@@ -112,7 +116,7 @@ def allegro(c: Config) -> Model:
     thick, patch, channels = c.size("patch_size_t", 1), c.size("patch_size", 2), c.size("in_channels", 4)
     own = (c.size("sample_frames", 22), c.size("sample_height", 90), c.size("sample_width", 160))
     image, text, weights = video_patches(c, own, (thick, patch, patch)), prompt(c), c.flag("norm_elementwise_affine")
-    s = Stream(
+    s = StreamSizes(
         width=width, heads=heads, head=head, inner=4 * width, act=act_of(c), qk="",
         biases=(c.flag("attention_bias", True), True, True), norm=lambda name, size: affine(name, size, weights),
     )  # fmt: skip
@@ -122,7 +126,7 @@ def allegro(c: Config) -> Model:
         *at(text, two_products("text", c.size("caption_channels", 4096), width, width, "gelu_pytorch_tanh")),
     )  # fmt: skip
     block = Block("dense", (
-        *table("modulation_table", width, 6), *s.projected(), *s.attention(), *s.output(),
+        *modulation_table("modulation_table", width, 6), *s.projected(), *s.attention(), *s.output(),
         *s.crossed(text, c.size("cross_attention_dim", 2304), bias=s.biases[0]), *s.fed(),
     ))  # fmt: skip
     head_modules = shared_final(width, thick * patch * patch * c.size("out_channels", 4))
@@ -135,7 +139,7 @@ def ltx_video(c: Config) -> Model:
     heads, head, width = heads_of(c, 32, 64)
     sizes = latents(c, side=(16, 22), frames=21, space=32, time=8)
     image, text, weights = sequence(c, prod(sizes)), prompt(c, 128), c.flag("norm_elementwise_affine")
-    s = Stream(
+    s = StreamSizes(
         width=width, heads=heads, head=head, inner=4 * width, act=act_of(c), qk="across",
         biases=(c.flag("attention_bias", True), c.flag("attention_out_bias", True), True),
         norm=lambda name, size: Norm(name=name, width=size, weight=weights),
@@ -146,7 +150,7 @@ def ltx_video(c: Config) -> Model:
         *at(text, two_products("text", c.size("caption_channels", 4096), width, width, "gelu_pytorch_tanh")),
     )  # fmt: skip
     block = Block("dense", (
-        *table("modulation_table", width, 6), *s.projected(), *s.attention(), *s.output(),
+        *modulation_table("modulation_table", width, 6), *s.projected(), *s.attention(), *s.output(),
         *s.crossed(text, c.size("cross_attention_dim", 2048), bias=s.biases[0]), *s.fed(),
     ))  # fmt: skip
     head_modules = shared_final(width, c.size("out_channels", 128))
@@ -159,7 +163,7 @@ def dit(c: Config) -> Model:
     heads, head, width = heads_of(c, 16, 72)
     patch, channels, classes = c.size("patch_size", 2), c.size("in_channels", 4), c.size("num_embeds_ada_norm", 1000)
     image = plane(c, 32, patch)
-    s = Stream(
+    s = StreamSizes(
         width=width, heads=heads, head=head, inner=4 * width, act=act_of(c), qk="", rotated=False,
         biases=(c.flag("attention_bias", True), True, True), norm=plain_layer_norm,
     )  # fmt: skip
@@ -180,13 +184,14 @@ def dit(c: Config) -> Model:
 
 
 # -- Sana ----------------------------------------------------------------------------------------------------------
-def linear_attention(heads: int, head: int) -> Modules:
+def linear_attention(heads: int, head: int, *, apart: bool = False) -> Modules:
     """Attention without a softmax: the sum of keys and values over all positions, then its product with each query.
 
-    With a row of ones beside the values for the sum of keys (arXiv:2410.10629 §2.2); no weights of its own.
+    With a row of ones beside the values for the sum of keys (arXiv:2410.10629 §2.2), which has no product where it is
+    summed `apart`; no weights of its own.
     """
     summed = Linear(
-        name="keys_and_values", inputs=heads * head, outputs=heads * (head + 1), groups=heads, tied=True,
+        name="keys_and_values", inputs=heads * head, outputs=heads * (head + (not apart)), groups=heads, tied=True,
         part="attention",
     )  # fmt: skip
     return (
@@ -215,7 +220,7 @@ def sana(c: Config) -> Model:
         image, taps = plane(c, 32, patch, 32), patch * patch
     text, weights = prompt(c, 300), c.flag("norm_elementwise_affine")
     qk = "across" if c.has("qk_norm") or (film and "qk_norm" not in c.raw) else ""
-    s = Stream(
+    s = StreamSizes(
         width=width, heads=heads, head=head, inner=1, qk=qk, rotated=film, biases=(c.flag("attention_bias"), True, True)
     )  # fmt: skip
     crossing = replace(
@@ -242,17 +247,19 @@ def sana(c: Config) -> Model:
     )  # fmt: skip
     if steers:
         embedding = tuple(replace(m, tied=True, bias=False) if m.name == "condition_proj" else m for m in embedding)
-    mixer = linear_attention(heads, head)
+    mixer = linear_attention(heads, head, apart=film)
     rope = s.attention()[:1] if film else ()
     block = (
-        *table("modulation_table", width, 6), *s.projected(), *rope, *mixer, *s.output(),
+        *modulation_table("modulation_table", width, 6), *s.projected(), *rope, *mixer, *s.output(),
         *crossing.crossed(text, c.size("cross_attention_dim", 2240)), affine("ffn_norm", width, weights), *mixed,
     )  # fmt: skip
     if steers:
         blocks = [Block("dense", (*block, product("left", width, width)))] * layers(c, "num_layers", 7)
         return denoiser(c, width, blocks, embedding, (), positions=image)
     head_modules = shared_final(width, taps * c.size("out_channels", channels))
-    return denoiser(c, width, [Block("dense", block)] * layers(c, "num_layers", 20), embedding, head_modules, positions=image)
+    return denoiser(
+        c, width, [Block("dense", block)] * layers(c, "num_layers", 20), embedding, head_modules, positions=image
+    )
 
 
 # -- Wan -----------------------------------------------------------------------------------------------------------
@@ -266,26 +273,40 @@ SEEN = 257
 """Positions of CLIP ViT-H/14's view of an image, which Wan attends to beside the prompt."""
 
 
-def wan_block(c: Config, s: Stream, text: int, *, seen: int = 0) -> Modules:
+def wan_block(c: Config, s: StreamSizes, text: int, *, seen: int = 0) -> Modules:
     """A block of Wan: attention, cross-attention to the prompt and to an image, feed-forward network."""
     width = s.width
     crossing = s.crossed(text, width)
     if seen:
         *asked, out, add = crossing
         looked = (
-            *at(seen, (product("seen_kv_proj", c.size("added_kv_proj_dim", width), 2 * width), rms("seen_k_norm", width))),
+            *at(
+                seen,
+                (product("seen_kv_proj", c.size("added_kv_proj_dim", width), 2 * width), rms("seen_k_norm", width)),
+            ),
             Attention(
-                name="seen_attention", heads=s.heads, kv_heads=s.heads, head_dim=s.head, v_head_dim=s.head,
-                causal=False, keys=seen,
+                name="seen_attention",
+                heads=s.heads,
+                kv_heads=s.heads,
+                head_dim=s.head,
+                v_head_dim=s.head,
+                causal=False,
+                keys=seen,
             ),
             Add(name="seen_residual", width=width),
-        )  # fmt: skip
+        )
         crossing = (*asked, *looked, out, add)
     weights = c.flag("cross_attn_norm", True)
     normed = (layer_norm("cross_norm", width),) if weights else ()
     return (
-        *table("modulation_table", width, 6), *s.projected(), *s.attention(), *s.output(), *normed, *crossing, *s.fed()
-    )  # fmt: skip
+        *modulation_table("modulation_table", width, 6),
+        *s.projected(),
+        *s.attention(),
+        *s.output(),
+        *normed,
+        *crossing,
+        *s.fed(),
+    )
 
 
 @complete(*WAN, "WanVACETransformer3DModel")
@@ -295,7 +316,7 @@ def wan(c: Config) -> Model:
     heads, head, width = heads_of(c, 16 if small else 40, 128)
     patch, channels = sides_of(c, (1, 2, 2)), c.size("in_channels", 16)
     image, text = video_patches(c, (21, 60, 104), patch, space=16 if channels == 48 else 8), prompt(c)
-    s = Stream(
+    s = StreamSizes(
         width=width, heads=heads, head=head, inner=c.size("ffn_dim", 8192 if small else 13824), act="gelu-approximate",
         qk="across",
     )  # fmt: skip
@@ -347,7 +368,7 @@ def hunyuan_dit(c: Config) -> Model:
     image, count = plane(c, 128, patch), layers(c, "num_layers", 40)
     words, spelt = c.size("text_len", 77), c.size("text_len_t5", 256)
     text, narrow, wide = words + spelt, c.size("cross_attention_dim", 1024), c.size("cross_attention_dim_t5", 2048)
-    s = Stream(
+    s = StreamSizes(
         width=width, heads=heads, head=head, inner=int(width * c.number("mlp_ratio", 4.0)),
         act=act_of(c), qk="layer", vectors=1, norm=layer_norm,
     )  # fmt: skip
@@ -395,7 +416,7 @@ def cosmos(c: Config) -> Model:
     image, text = video_patches(c, (16, 88, 160), patch), prompt(c)
     if c.has("img_context_dim_in"):
         raise c.error("img_context_dim_in", "null (an image as context is not covered yet)")
-    s = Stream(
+    s = StreamSizes(
         width=width, heads=heads, head=head, inner=int(width * c.number("mlp_ratio", 4.0)), act="gelu", vectors=0,
         biases=(False, False, False),
     )  # fmt: skip
@@ -442,21 +463,21 @@ def cosmos(c: Config) -> Model:
 
 
 # -- Lumina --------------------------------------------------------------------------------------------------------
-def rounded(inner: float, multiple: int) -> int:
+def rounded_up(inner: float, multiple: int) -> int:
     """The inner width, rounded up to a multiple."""
     return -(-int(inner) // multiple) * multiple
 
 
 def _lumina_inner(c: Config, width: int, ratio: float) -> int:
     scale = c.number("ffn_dim_multiplier", None)
-    return rounded(int(ratio * width) * (1.0 if scale is None else scale), c.size("multiple_of", 256))
+    return rounded_up(int(ratio * width) * (1.0 if scale is None else scale), c.size("multiple_of", 256))
 
 
 @complete("Lumina2Transformer2DModel")
 def lumina2(c: Config) -> Model:
     """Lumina-Image 2.0 (arXiv:2503.21758): refiners of text and image, then one stream of both; norms after, too."""
     width, heads = c.size("hidden_size", 2304), c.size("num_attention_heads", 24)
-    s = Stream(
+    s = StreamSizes(
         width=width, heads=heads, head=width // heads, kv_heads=c.size("num_kv_heads", 8),
         inner=_lumina_inner(c, width, 4), act="swiglu", vectors=4, time=min(width, 1024), norm=rms,
         biases=(False, False, False),
@@ -466,9 +487,10 @@ def lumina2(c: Config) -> Model:
     c.mark_read("scaling_factor", "axes_dim_rope")
     time = min(width, 1024)
     embedding = (
-        *at(image, (product("image_proj", channels * patch * patch, width),)), *at_one(two_products("time", 256, time, time)),
+        *at(image, (product("image_proj", channels * patch * patch, width),)),
+        *at_one(two_products("time", 256, time, time)),
         *at(text, (rms("text_norm", wide), product("text_proj", wide, width))),
-    )  # fmt: skip
+    )
     refined = layers(c, "num_refiner_layers", 2)
     blocks = [
         *[Block("image refiner", between_norms(s, image))] * refined,
@@ -485,16 +507,29 @@ def lumina2(c: Config) -> Model:
     )
 
 
-def between_norms(s: Stream, positions: int) -> Modules:
+def between_norms(s: StreamSizes, positions: int) -> Modules:
     """A block with norms before and after both sublayers."""
     *out, add = s.output(gated=s.vectors > 0)
     *fed, last = s.fed(gated=s.vectors > 0)
-    return (*s.modulated(), *at(positions, (
-        *s.projected(), *s.attention(), *out, rms("after_norm", s.width), add, *fed, rms("ffn_after_norm", s.width), last,
-    )))  # fmt: skip
+    return (
+        *s.modulated(),
+        *at(
+            positions,
+            (
+                *s.projected(),
+                *s.attention(),
+                *out,
+                rms("after_norm", s.width),
+                add,
+                *fed,
+                rms("ffn_after_norm", s.width),
+                last,
+            ),
+        ),
+    )
 
 
-def _low_final(s: Stream, outputs: int, positions: int) -> Modules:
+def _low_final(s: StreamSizes, outputs: int, positions: int) -> Modules:
     """The last modulation of one vector, and the product to the patches, over all positions."""
     assert s.time is not None
     return (
@@ -508,7 +543,7 @@ def z_image(c: Config) -> Model:
     """Z-Image (arXiv:2511.22699): Lumina 2.0's shape; text and image are padded to 32 positions."""
     width, heads = c.size("dim", 3840), c.size("n_heads", 30)
     time = min(width, 256)
-    s = Stream(
+    s = StreamSizes(
         width=width, heads=heads, head=width // heads, inner=int(width / 3 * 8), act="swiglu", vectors=4, time=time,
         norm=rms, qk="heads" if c.flag("qk_norm", True) else "", biases=(False, False, False),
     )  # fmt: skip
@@ -516,13 +551,14 @@ def z_image(c: Config) -> Model:
     if c.has("siglip_feat_dim"):
         raise c.error("siglip_feat_dim", "null (an image beside the prompt is not covered yet)")
     c.mark_read("all_patch_size", "all_f_patch_size", "n_kv_heads", "t_scale", "siglip_feat_dim")
-    image, text = rounded(plane(c, 128, patch), 32), rounded(prompt(c), 32)
+    image, text = rounded_up(plane(c, 128, patch), 32), rounded_up(prompt(c), 32)
     embedding = (
-        Learned(name="image_padding", width=width, applied=False), Learned(name="text_padding", width=width, applied=False),
+        Learned(name="image_padding", width=width, applied=False),
+        Learned(name="text_padding", width=width, applied=False),
         *at(image, (product("image_proj", channels * patch * patch, width),)),
         *at_one(two_products("time", 256, 1024, time)),
         *at(text, (rms("text_norm", wide), product("text_proj", wide, width))),
-    )  # fmt: skip
+    )
     refined = layers(c, "n_refiner_layers", 2)
     timed = tuple(replace(m, name=m.name) for m in between_norms(s, image) if not m.name.endswith("modulation_act"))
     whole = tuple(m for m in between_norms(s, image + text) if not m.name.endswith("modulation_act"))
@@ -544,7 +580,7 @@ def stable_audio(c: Config) -> Model:
     )  # fmt: skip
     sound, text = sequence(c, c.size("sample_size", 1024)), prompt(c, 130)
     read = c.size("cross_attention_input_dim", 768)
-    s = Stream(
+    s = StreamSizes(
         width=width, heads=heads, head=head, inner=4 * width, act="swiglu", vectors=0, qk="",
         biases=(False, False, True), norm=layer_norm,
     )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from roofline.model.config import Config
 from roofline.model.families.blocks.denoisers import feed_forward, function, latents, product, prompt, two_products
@@ -22,12 +23,29 @@ from roofline.model.model import Block, Model
 from roofline.model.modules import Add, Attention, Embedding, Learned, Module, Modules
 
 UNREAD = (
-    "center_input_sample", "flip_sin_to_cos", "freq_shift", "downsample_padding", "mid_block_scale_factor",
-    "attn_norm_num_groups", "num_train_timesteps", "upcast_attention", "resnet_skip_time_act",
-    "resnet_out_scale_factor", "addition_time_embed_dim", "timestep_post_act", "addition_embed_type_num_heads",
-    "time_embedding_act_fn", "class_embeddings_concat", "controlnet_conditioning_channel_order", "global_pool_conditions",
-    "num_attention_heads", "conv_in_kernel", "conv_out_kernel", "upsample_type", "downsample_type",
-)  # fmt: skip
+    "center_input_sample",
+    "flip_sin_to_cos",
+    "freq_shift",
+    "downsample_padding",
+    "mid_block_scale_factor",
+    "attn_norm_num_groups",
+    "num_train_timesteps",
+    "upcast_attention",
+    "resnet_skip_time_act",
+    "resnet_out_scale_factor",
+    "addition_time_embed_dim",
+    "timestep_post_act",
+    "addition_embed_type_num_heads",
+    "time_embedding_act_fn",
+    "class_embeddings_concat",
+    "controlnet_conditioning_channel_order",
+    "global_pool_conditions",
+    "num_attention_heads",
+    "conv_in_kernel",
+    "conv_out_kernel",
+    "upsample_type",
+    "downsample_type",
+)
 """Keys that change neither weights nor products, or are checked elsewhere."""
 CROSSED = ("CrossAttnDownBlock2D", "CrossAttnUpBlock2D", "UNetMidBlock2DCrossAttn")
 PLAIN = ("AttnDownBlock2D", "AttnUpBlock2D")
@@ -55,7 +73,7 @@ def kinds_of(c: Config, key: str, known: tuple[str, ...], default: list[str]) ->
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stages:
+class UnetLevels:
     """The stages of a U-Net: channels, residual blocks, and attention of each resolution."""
 
     channels: list[int]
@@ -105,10 +123,10 @@ class Stages:
         """The blocks of the lowest resolution."""
         if not self.middle:
             return []
-        width, here = self.channels[-1], sides.positions
+        width, positions = self.channels[-1], sides.positions
         kind = "AttnDownBlock2D" if self.middle == "UNetMidBlock2D" else self.middle
-        part = self.attends("text", kind, len(self.channels) - 1, here) if attention else ()
-        first, last = (self.residual.block(name, width, width, here) for name in ("first", "last"))
+        part = self.attends("text", kind, len(self.channels) - 1, positions) if attention else ()
+        first, last = (self.residual.block(name, width, width, positions) for name in ("first", "last"))
         return [Block("middle", (*first, *part, *last))]
 
     def rising(self, kept: list[tuple[int, Sides]]) -> list[Block]:
@@ -157,7 +175,7 @@ def class_embedding(c: Config, time: int, first: int) -> Modules:
     return ()
 
 
-def stages_of(c: Config, own: tuple[list[str], list[str]], channels: list[int], text: int, time: int) -> Stages:
+def levels_of(c: Config, own: tuple[list[str], list[str]], channels: list[int], text: int, time: int) -> UnetLevels:
     """The stages that a config describes; `own`: kinds of the class's own."""
     down = kinds_of(c, "down_block_types", DOWN, own[0])
     widths = c.per_layer_size("block_out_channels", len(down), 1) if c.has("block_out_channels") else channels
@@ -190,7 +208,7 @@ def stages_of(c: Config, own: tuple[list[str], list[str]], channels: list[int], 
     else:
         middle = c.text("mid_block_type", middle, MIDDLE)
     c.mark_read("act_fn")
-    return Stages(
+    return UnetLevels(
         channels=widths, layers=per_stage(c, "layers_per_block", count, 2), down=down, up=up, middle=middle,
         heads=heads, blocks=per_stage(c, "transformer_layers_per_block", count, 1),
         read=per_stage(c, "cross_attention_dim", count, 1280), only=alone, text=text,
@@ -228,7 +246,7 @@ def unet(c: Config) -> Model:
     given = c.value("block_out_channels", [224, 448, 672, 896])[1]
     first = given[0] if isinstance(given, list) and isinstance(given[0], int) else 224
     embedded, time = time_embedding(c, first)
-    s = stages_of(c, own, [224, 448, 672, 896], 0, time)
+    s = levels_of(c, own, [224, 448, 672, 896], 0, time)
     falls, kept = s.falling(sides)
     before, after = ends(c, first, sides)
     blocks = [*falls, *s.between(kept[-1][1], c.flag("add_attention", True)), *s.rising(kept)]
@@ -250,7 +268,7 @@ def unet_with_prompt(c: Config) -> Model:
     given = c.value("block_out_channels", [320, 640, 1280, 1280])[1]
     first = given[0] if isinstance(given, list) and isinstance(given[0], int) else 320
     embedded, time = time_embedding(c, first)
-    s = stages_of(c, own, [320, 640, 1280, 1280], text, time)
+    s = levels_of(c, own, [320, 640, 1280, 1280], text, time)
     falls, kept = s.falling(sides)
     before, after = ends(c, first, sides)
     blocks = [*falls, *s.between(kept[-1][1]), *s.rising(kept)]
@@ -278,13 +296,13 @@ def projected(c: Config, width: int, text: int) -> Modules:
 
 @complete("ControlNetModel")
 def control_net(c: Config) -> Model:
-    """ControlNet (arXiv:2302.05543): the falling half of a U-Net, an image as condition, and a product for each skip."""
+    """ControlNet (arXiv:2302.05543): the falling half of a U-Net, a condition, and a product for each skip."""
     sides, text = sides_of_sample(c, 64), prompt(c, 77)
     own = ([*["CrossAttnDownBlock2D"] * 3, "DownBlock2D"], ["UpBlock2D", *["CrossAttnUpBlock2D"] * 3])
     given = c.value("block_out_channels", [320, 640, 1280, 1280])[1]
     first = given[0] if isinstance(given, list) and isinstance(given[0], int) else 320
     embedded, time = time_embedding(c, first)
-    s = stages_of(c, own, [320, 640, 1280, 1280], text, time)
+    s = levels_of(c, own, [320, 640, 1280, 1280], text, time)
     falls, kept = s.falling(sides)
     before, _ = ends(c, first, sides)
     outputs: list[Module] = []
@@ -307,7 +325,7 @@ def condition(c: Config, first: int, sides: Sides) -> Modules:
     scale = 2 ** (len(widths) - 1)
     pixels = sides.doubled(scale)
     modules = [*at(pixels.positions, (convolution("seen_in", c.size("conditioning_channels", 3), widths[0]),))]
-    for i, (narrow, wide) in enumerate(zip(widths, widths[1:], strict=False)):
+    for i, (narrow, wide) in enumerate(pairwise(widths)):
         modules += at(pixels.positions, (convolution(f"seen_{i}", narrow, narrow),))
         pixels = pixels.halved()
         modules += at(pixels.positions, (convolution(f"seen_{i}_down", narrow, wide, stride=4),))
@@ -316,7 +334,7 @@ def condition(c: Config, first: int, sides: Sides) -> Modules:
 
 # -- video ---------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, kw_only=True)
-class FilmStages(Stages):
+class FilmLevels(UnetLevels):
     """The stages of a U-Net over a video: frames by themselves, then every place over all frames.
 
     `way`: how frames are joined: by convolutions and attention (`3D`), by attention alone (`Motion`), or by residual
@@ -341,7 +359,11 @@ class FilmStages(Stages):
             return frame
         if self.way == "SpatioTemporal":
             over = replace(self.residual, taps=3).block(f"{name}_frames", outputs, outputs, sides.positions)
-            return (*_each_frame(frame, sides), *_each_frame(over, sides), Learned(name=f"{name}_mix", width=1, applied=False))
+            return (
+                *_each_frame(frame, sides),
+                *_each_frame(over, sides),
+                Learned(name=f"{name}_mix", width=1, applied=False),
+            )
         over = tuple(
             m for j in range(4) for m in at(sides.positions, (
                 group_norm(f"{name}_time_{j}_norm", outputs), function(f"{name}_time_{j}_act", outputs),
@@ -368,12 +390,18 @@ class FilmStages(Stages):
         moving: list[Module] = []
         for j in range(self.blocks[i]):
             block = replace(still, blocks=1).over(f"time_{j}", width, frames, runs=place)[2:-2]
-            first = (layer_norm("norm_in", width), *feed_forward("in", width, 4 * width, "geglu"), Add(name="in", width=width))
+            first = (
+                layer_norm("norm_in", width),
+                *feed_forward("in", width, 4 * width, "geglu"),
+                Add(name="in", width=width),
+            )
             moving += [*(replace(m, name=f"time_{j}_{m.name}") for m in at(frames, first, place)), *block]
         return (
-            *still.over("text", width, place, runs=frames), *moving,
-            *at(1, two_products("frame", width, 4 * width, width), frames), Learned(name="time_mix", width=1, applied=False),
-        )  # fmt: skip
+            *still.over("text", width, place, runs=frames),
+            *moving,
+            *at(1, two_products("frame", width, 4 * width, width), frames),
+            Learned(name="time_mix", width=1, applied=False),
+        )
 
     def moved(self, i: int, sides: Sides) -> Modules:
         """A motion module: attention of each place over frames, twice (arXiv:2307.04725)."""
@@ -409,9 +437,11 @@ def unet_of_video(c: Config) -> Model:
     kinds = kinds_of(c, "down_block_types", (down[0], down[-1]), down)
     up = [f"UpBlock{way}", *[f"CrossAttnUpBlock{way}"] * 3]
     ups = kinds_of(c, "up_block_types", (up[0], up[-1]), up)
-    given = c.value("block_out_channels", [320, 640, 1280, 1280])[1]
-    widths = c.per_layer_size("block_out_channels", len(kinds), 1) if "block_out_channels" in c.raw else [320, 640, 1280, 1280]
-    del given
+    widths = (
+        c.per_layer_size("block_out_channels", len(kinds), 1)
+        if "block_out_channels" in c.raw
+        else [320, 640, 1280, 1280]
+    )
     frames, text, count, first = c.size("num_frames", 16), prompt(c, 77), len(kinds), widths[0]
     side = c.size("sample_size", 32)
     sides = Sides(*latents(c, side=side, frames=frames))
@@ -421,7 +451,12 @@ def unet_of_video(c: Config) -> Model:
     heads = per_stage(c, key, count, default) if default else [5, 10, 20, 20]
     if way == "SpatioTemporal" and c.has(key):
         heads = per_stage(c, key, count, 8)
-    for name in ("time_cond_proj_dim", "encoder_hid_dim", "reverse_transformer_layers_per_block", "addition_embed_type"):
+    for name in (
+        "time_cond_proj_dim",
+        "encoder_hid_dim",
+        "reverse_transformer_layers_per_block",
+        "addition_embed_type",
+    ):
         if c.has(name):
             raise c.error(name, "null (others are not covered yet)")
     c.mark_read(
@@ -431,12 +466,21 @@ def unet_of_video(c: Config) -> Model:
         "transformer_layers_per_mid_block", "temporal_transformer_layers_per_mid_block", "mid_block_layers",
         "reverse_motion_num_attention_heads", "num_attention_heads",
     )  # fmt: skip
-    s = FilmStages(
-        channels=widths, layers=per_stage(c, "layers_per_block", count, 2), down=kinds, up=ups, middle="", heads=heads,
+    s = FilmLevels(
+        channels=widths,
+        layers=per_stage(c, "layers_per_block", count, 2),
+        down=kinds,
+        up=ups,
+        middle="",
+        heads=heads,
         blocks=per_stage(c, "transformer_layers_per_block", count, 1),
-        read=per_stage(c, "cross_attention_dim", count, 1280 if way == "Motion" else 1024), only=[False] * count, text=text,
-        residual=Residual(time=time), way=way, moving=c.size("motion_num_attention_heads", 8),
-    )  # fmt: skip
+        read=per_stage(c, "cross_attention_dim", count, 1280 if way == "Motion" else 1024),
+        only=[False] * count,
+        text=text,
+        residual=Residual(time=time),
+        way=way,
+        moving=c.size("motion_num_attention_heads", 8),
+    )
     falls, kept = s.falling(sides)
     channels = c.size("in_channels", 8 if way == "SpatioTemporal" else 4)
     pair = c.kind == "I2VGenXLUNet"
@@ -447,8 +491,12 @@ def unet_of_video(c: Config) -> Model:
     if way == "3D":
         head = heads[0]
         s8 = replace(Transformer(heads=8, blocks=1, text=0, read=None, twice=True).stream(8 * head), head=head)
-        own = (layer_norm("in_norm1", 8 * head), product("in_qkv_proj", 8 * head, 24 * head, False), *s8.attention("in_"),
-               *s8.output("in_", gated=False))
+        own = (
+            layer_norm("in_norm1", 8 * head),
+            product("in_qkv_proj", 8 * head, 24 * head, False),
+            *s8.attention("in_"),
+            *s8.output("in_", gated=False),
+        )
         again = tuple(replace(m, name=f"again_{m.name}") for m in own)
         before += at(sides.frames, (
             group_norm("in_norm", first), product("in_proj", first, 8 * head), *own, *again,
@@ -461,29 +509,42 @@ def unet_of_video(c: Config) -> Model:
     moved = c.flag("use_motion_mid_block", True)
     blocks = [*falls, *s.between(kept[-1][1], moved), *s.rising(kept)]
     after = (
-        function("final_act", first), group_norm("final_norm", first), convolution("conv_out", first, c.size("out_channels", 4)),
-    )  # fmt: skip
+        function("final_act", first),
+        group_norm("final_norm", first),
+        convolution("conv_out", first, c.size("out_channels", 4)),
+    )
     return _model(c, first, blocks, before, after, sides)
 
 
 def _seen_image(c: Config, channels: int, read: int, first: int, time: int, sides: Sides) -> Modules:
     """What I2VGen-XL makes of the image that it begins with."""
     wide, place = 4 * channels, sides.height * sides.width
-    pooled = sides.positions // (place or 1)
     small = 2 * channels
     c.mark_read("num_attention_heads")
     return (
-        *at(sides.positions, (
-            convolution("seen_1", channels, wide), convolution("seen_2", wide, wide), convolution("seen_3", wide, channels),
-        )),
-        *at(sides.frames, (
-            layer_norm("seen_norm", channels), product("seen_qkv_proj", channels, 3 * small, False),
-            Attention(name="seen_attention", heads=2, kv_heads=2, head_dim=channels, v_head_dim=channels, causal=False),
-            product("seen_o_proj", small, channels), *feed_forward("seen_ffn", channels, 4 * channels, "gelu"),
-        ), place),
+        *at(
+            sides.positions,
+            (
+                convolution("seen_1", channels, wide),
+                convolution("seen_2", wide, wide),
+                convolution("seen_3", wide, channels),
+            ),
+        ),
+        *at(
+            sides.frames,
+            (
+                layer_norm("seen_norm", channels),
+                product("seen_qkv_proj", channels, 3 * small, False),
+                Attention(
+                    name="seen_attention", heads=2, kv_heads=2, head_dim=channels, v_head_dim=channels, causal=False
+                ),
+                product("seen_o_proj", small, channels),
+                *feed_forward("seen_ffn", channels, 4 * channels, "gelu"),
+            ),
+            place,
+        ),
         *at(place, (convolution("view_1", channels, 8 * channels),)),
         *at(32 * 32, (convolution("view_2", 8 * channels, 16 * channels),)),
         *at(16 * 16, (convolution("view_3", 16 * channels, read),)),
         *at_one((*two_products("context", read, time, 4 * read), *two_products("rate", first, time, time))),
-        *([] if pooled else []),
-    )  # fmt: skip
+    )

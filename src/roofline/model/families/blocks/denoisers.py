@@ -17,7 +17,7 @@ from roofline.model.families.blocks.norms import (
 from roofline.model.modules import Activation, Add, Attention, Gate, Linear, Module, Modules, Norm, Rope
 
 QK = {"": None, "heads": per_head, "across": across_heads, "layer": layer_norm_per_head, "plain": plain_per_head}
-"""Norms of queries and keys: none, RMSNorm of each head or across all of them, LayerNorm of each head, and without weights."""
+"""Norms of queries and keys: none, RMSNorm of each head or across all of them, LayerNorm of each head, no weights."""
 TEXT, PIXELS = 512, 1024
 """Tokens of a prompt, and sides of an image, where neither config nor caller says."""
 
@@ -89,7 +89,7 @@ def affine(name: str, width: int, weights: bool) -> Norm:
     return Norm(name=name, width=width, center=True, weight=weights, bias=weights)
 
 
-def placed(positions: int, modules: Iterable[Module]) -> Modules:
+def placed_at(positions: int, modules: Iterable[Module]) -> Modules:
     """The modules over a number of positions, but those that have one of their own."""
     return tuple(m if m.positions is not None else replace(m, positions=positions) for m in modules)
 
@@ -124,7 +124,7 @@ def act_of(c: Config, default: str = "gelu-approximate") -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stream:
+class StreamSizes:
     """Sizes of one stream of a block: its width, heads and inner width, and what its parts have.
 
     `vectors`: of its modulation, made from an embedding of `time` values; none where one modulation serves all blocks.
@@ -216,7 +216,9 @@ class Stream:
         )  # fmt: skip
 
 
-def double(seen: Stream, read: Stream, image: int, text: int, *, last: bool = False, more: Modules = ()) -> Modules:
+def double(
+    seen: StreamSizes, read: StreamSizes, image: int, text: int, *, last: bool = False, more: Modules = ()
+) -> Modules:
     """A block with streams of image and text, which attend to both together (MM-DiT, arXiv:2403.03206 §4).
 
     `last`: the text is not used after it, and has two vectors of modulation and no output. `more`: of the image, before
@@ -232,7 +234,7 @@ def double(seen: Stream, read: Stream, image: int, text: int, *, last: bool = Fa
     )  # fmt: skip
 
 
-def parallel(s: Stream, *, vectors: int = 3, out_bias: bool = True) -> Modules:
+def parallel(s: StreamSizes, *, vectors: int = 3, out_bias: bool = True) -> Modules:
     """A block whose attention and feed-forward network read the same norm and share their output projection."""
     kind, gated = ACTS[s.act]
     bias = s.biases[0]

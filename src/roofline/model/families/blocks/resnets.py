@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import prod
 
-from roofline.model.families.blocks.denoisers import Stream, function, product
+from roofline.model.families.blocks.denoisers import StreamSizes, function, product
 from roofline.model.families.blocks.encoders import at, at_one
 from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.modules import Add, Attention, Convolution, Gate, Module, Modules, Norm
@@ -126,9 +126,9 @@ class Transformer:
     twice: bool = False
     act: str = "geglu"
 
-    def stream(self, width: int) -> Stream:
+    def stream(self, width: int) -> StreamSizes:
         """The sizes of a block."""
-        return Stream(
+        return StreamSizes(
             width=width, heads=self.heads, head=width // self.heads, inner=4 * width, act=self.act, qk="",
             rotated=False, biases=(False, True, True), norm=layer_norm,
         )  # fmt: skip
@@ -156,8 +156,3 @@ class Transformer:
             else replace(m, name=f"{name}_{m.name}", positions=positions, runs=runs)
             for m in modules
         )  # fmt: skip
-
-
-def joined(parts: Iterable[Modules]) -> Modules:
-    """Modules one after another."""
-    return tuple(m for part in parts for m in part)
