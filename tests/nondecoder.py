@@ -65,7 +65,7 @@ def inputs_of(shapes: Mapping[str, Any], channels: object = None) -> Inputs:
         sizes["tokens"] = shapes["encoder_hidden_states"][1]
     hidden = shapes.get("hidden_states")
     if hidden is not None and len(hidden) == 3:
-        sizes["patches"] = hidden[1]
+        sizes["patches"] = hidden[2] if hidden[1] == channels != hidden[2] else hidden[1]
     given = next((v for v in (shapes.get("sample"), shapes.get("z"), hidden) if v is not None and len(v) >= 4), None)
     if given is not None:
         # [batch, channels, height, width], or a video, whose frames some classes have before the channels

@@ -229,10 +229,9 @@ def _with_parts(index: JsonObject, path_of: Callable[[str], Path | None]) -> dic
         if isinstance(value, (list, tuple)) and len(value) == 2 and isinstance(value[1], str) and _PART.fullmatch(name):
             path = path_of(f"{name}/{CONFIG_NAME}")
             if path is not None:
-                raw[name] = {"_class_name": value[1], **read_config(path, f"{name}/{CONFIG_NAME}")}
-                if "model_type" in raw[name]:
-                    del raw[name]["_class_name"]
-                    raw[name].setdefault("architectures", [value[1]])
+                own = read_config(path, f"{name}/{CONFIG_NAME}")
+                kind = {"architectures": [value[1]]} if "model_type" in own else {"_class_name": value[1]}
+                raw[name] = {**kind, **own}
     return raw
 
 

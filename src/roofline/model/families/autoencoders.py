@@ -170,19 +170,19 @@ def hunyuan_video_15_vae(c: Config) -> Model:
             sides = replace(sides, frames=(sides.frames - 1) // 2 + 1) if i >= slow and not still else sides
             seen.append(Block(f"down {i} to {i + 1}", conv))
     seen += [middle(r, width, sides, True), last_modules(width, 2 * channels, sides, r=r)]
-    wide = widths[::-1]
+    rising = widths[::-1]
     shown = [
-        Block("in", at(latents.positions, (convolution("conv_in", channels, wide[0], 27),))),
-        middle(r, wide[0], latents, True),
+        Block("in", at(latents.positions, (convolution("conv_in", channels, rising[0], 27),))),
+        middle(r, rising[0], latents, True),
     ]  # fmt: skip
-    sides, width = latents, wide[0]
-    for i, outputs in enumerate(wide):
+    sides, width = latents, rising[0]
+    for i, outputs in enumerate(rising):
         for _ in range(layers + 1):
             shown.append(Block(f"up {i}", r.block("residual", width, outputs, sides.positions)))
             width = outputs
         if i < falls:
             quick = i < time.bit_length() - 1
-            to = wide[i + 1] if spread else outputs
+            to = rising[i + 1] if spread else outputs
             conv = at(sides.positions, (convolution("upsample", width, to * (8 if quick else 4), 27),))
             sides, width = sides.doubled(), to
             sides = replace(sides, frames=2 * sides.frames - 1) if quick and not still else sides

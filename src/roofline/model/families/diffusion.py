@@ -17,6 +17,7 @@ from roofline.model.families.blocks.denoisers import (
     latents,
     modulation,
     parallel,
+    placed_at,
     product,
     prompt,
     sequence,
@@ -41,10 +42,9 @@ def denoiser(
 ) -> Model:
     """A denoiser: what embeds latents, prompt and time, the blocks, and the product to the latents."""
     c.mark_read(*SAMPLED)
+    head = (*head[:-2], *placed_at(positions, head[-2:]))
     return encoder(
-        bare(c), width, blocks, embedding=embedding, head=at(positions, head[-2:]) if len(head) < 3 else (
-            *head[:-2], *at(positions, head[-2:])
-        ), positions=positions, steps=("denoise",),
+        bare(c), width, blocks, embedding=embedding, head=head, positions=positions, steps=("denoise",)
     )  # fmt: skip
 
 

@@ -242,11 +242,11 @@ def sana(c: Config) -> Model:
             *two_products("text", c.size("caption_channels", 2304), width, width, "gelu_pytorch_tanh"),
             rms("text_norm", width),
         )),
-        *(at(image, (product("condition_proj", channels * taps, width),)) if steers else ()),
-        *(at(image, (product("condition_in", width, width),)) if steers else ()),
+        *(at(image, (
+            Linear(name="condition_proj", inputs=channels * taps, outputs=width, tied=True),
+            product("condition_in", width, width),
+        )) if steers else ()),
     )  # fmt: skip
-    if steers:
-        embedding = tuple(replace(m, tied=True, bias=False) if m.name == "condition_proj" else m for m in embedding)
     mixer = linear_attention(heads, head, apart=film)
     rope = s.attention()[:1] if film else ()
     block = (
@@ -587,7 +587,7 @@ def stable_audio(c: Config) -> Model:
     crossing = replace(s, kv_heads=few)
     time = c.size("time_proj_dim", 256)
     embedding = (
-        Learned(name="time_frequencies", width=time // 2, applied=False),
+        *at_one((product("time_frequencies", 1, time // 2, False),)),
         *at_one(two_products("time", time, width, width)),
         *at_one(two_products("global", c.size("global_states_input_dim", 1536), width, width, bias=False)),
         *at(text, two_products("text", read, wide, wide, bias=False)),

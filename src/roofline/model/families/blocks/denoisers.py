@@ -33,7 +33,8 @@ def latents(
     """
     sizes, (height, width) = c.inputs, side if isinstance(side, tuple) else (side, side)
     if sizes.latents is not None:
-        return (1, *sizes.latents)[-3:] if len(sizes.latents) < 3 else sizes.latents
+        count, rows, columns = (1, *sizes.latents)[-3:]
+        return count, rows, columns
     return (
         frames if sizes.frames is None else (sizes.frames - 1) // time + 1,
         height if sizes.height is None else -(-sizes.height // space),
