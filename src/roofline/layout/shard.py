@@ -521,8 +521,9 @@ class Mixes:
     def _exchanged(self, name: str, mixer: Any, rank: _Rank) -> Iterator[m.Module]:
         """A rank's mixer, preceded by the exchange of context parallelism (for Ulysses also followed by one)."""
         layout = rank.layout
-        if not rank.several(layout.cp) or self.keys is None or getattr(mixer, "keys", None) is not None:
-            yield mixer  # keys of its own, such as a prompt, are on every rank
+        own = isinstance(mixer, m.Attention) and mixer.keys is not None and not mixer.reads
+        if not rank.several(layout.cp) or self.keys is None or own:
+            yield mixer  # keys of its own, such as those of a prompt, are on every rank
             return
         keys = self.keys(mixer)
         place: Settings = {

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from math import prod
 
 from roofline.model.config import Config
 from roofline.model.families.blocks.denoisers import function, product
 from roofline.model.families.blocks.encoders import at, encoder, tower
 from roofline.model.families.blocks.norms import rms
-from roofline.model.families.blocks.resnets import Residual, Sides, convolution, plain_attention
+from roofline.model.families.blocks.resnets import Residual, Sides, convolution, group_norm, plain_attention
 from roofline.model.families.diffusion import bare
 from roofline.model.families.prompted import linear_attention
 from roofline.model.families.registry import complete
 from roofline.model.model import Block, Model
-from roofline.model.modules import Add, Convolution, Learned, Module, Modules, Norm
+from roofline.model.modules import Add, Attention, Convolution, Learned, Module, Modules, Norm
 
 PIXELS, LATENTS = "images", "latents"
 """What the two towers of an autoencoder read."""
@@ -289,22 +290,31 @@ def cogvideox_vae(c: Config) -> Model:
     return autoencoder(c, (seen, pixels), (shown, latents), widths[0])
 
 
-@complete("AutoencoderKLWan", "AutoencoderKLQwenImage")
+@complete("AutoencoderKLWan", "AutoencoderKLQwenImage", "AutoencoderKLQwenImage21")
 def wan_vae(c: Config) -> Model:
-    """Wan's autoencoder (arXiv:2503.20314 §4.1), which Qwen-Image shares: one group of four frames after another."""
-    base, channels = c.size("base_dim", 96), c.size("z_dim", 16)
-    mult, layers = widths_of(c, "dim_mult", [1, 2, 4, 4]), c.size("num_res_blocks", 2)
-    given = c.value("temperal_downsample", [False, True, True])[1]
-    slows = [bool(v) for v in given] if isinstance(given, list) else [False, True, True]
-    patch, residual = c.size("patch_size", 1), c.flag("is_residual")
+    """Wan's autoencoder (arXiv:2503.20314 §4.1), which Qwen-Image shares: one group of four frames after another.
+
+    Qwen-Image 2.1 convolves each frame by itself.
+    """
+    flat = c.kind == "AutoencoderKLQwenImage21"
+    base, channels = c.size("base_dim", 96), c.size("z_dim", 64 if flat else 16)
+    mult, layers = widths_of(c, "dim_mult", [1, 2, 4, 8, 8] if flat else [1, 2, 4, 4]), c.size("num_res_blocks", 2)
+    given = c.value("temperal_downsample", [False, *[True] * (len(mult) - 2)])[1]
+    slows = [bool(v) for v in given] if isinstance(given, list) else [False, *[True] * (len(mult) - 2)]
+    patch, residual, taps, colours = (
+        c.size("patch_size", 1),
+        c.flag("is_residual", flat),
+        9 if flat else 27,
+        4 if flat else 3,
+    )
     if c.value("attn_scales", [])[1]:
         raise c.error("attn_scales", "an empty list (attention at other scales is not covered yet)")
     c.mark_read("scale_factor_temporal", "scale_factor_spatial", "input_channels")
     widths, last = [base * m for m in mult], len(mult) - 1
     space, time = 2**last * patch, 2 ** sum(slows)
-    pixels, latents = pixels_of(c, 480, frames=81, space=space, time=time)
+    pixels, latents = pixels_of(c, 480, frames=1 if flat else 81, space=space, time=time)
     inner = replace(pixels, height=pixels.height // patch, width=pixels.width // patch)
-    r = Residual(taps=27, norm=rms)
+    r, over = Residual(taps=taps, norm=rms), 1 if flat else 3
 
     def down(i: int, width: int, sides: Sides) -> tuple[Modules, Sides]:
         if i == last:
@@ -316,21 +326,25 @@ def wan_vae(c: Config) -> Model:
         sides = replace(sides, frames=(sides.frames - 1) // 2 + 1)
         # The first frame is not convolved over time.
         rest = replace(sides, frames=sides.frames - 1)
-        more = at(rest.positions, (convolution("slow", width, width, 3, stride=2),))
+        more = at(rest.positions, (convolution("slow", width, width, over, stride=2),))
         return (*conv, *more), sides
 
     falls, sides = falling(r, widths, layers, inner, down, first=base)
     quant = at(sides.positions, (convolution("quant", 2 * channels, 2 * channels, 1),))
     seen = [
-        Block("in", at(inner.positions, (convolution("conv_in", c.size("in_channels|input_channels", 3), base, 27),))),
-        *falls, middle(r, widths[-1], sides, True, framed=True),
+        Block(
+            "in",
+            at(inner.positions, (convolution("conv_in", c.size("in_channels|input_channels", colours), base, taps),)),
+        ),
+        *falls,
+        middle(r, widths[-1], sides, True, framed=True),
         last_modules(widths[-1], 2 * channels, sides, quant, r=r),
-    ]  # fmt: skip
-    wide = [(c.size("decoder_base_dim", None) or base) * m for m in mult][::-1]
+    ]
+    wide = [(c.size("decoder_base_dim", 144 if flat else None) or base) * m for m in mult][::-1]
     quickens = slows[::-1]
     shown = [
         Block("in", at(latents.positions, (
-            convolution("post_quant", channels, channels, 1), convolution("conv_in", channels, wide[0], 27),
+            convolution("post_quant", channels, channels, 1), convolution("conv_in", channels, wide[0], taps),
         ))), middle(r, wide[0], latents, True, framed=True),
     ]  # fmt: skip
     sides, width = latents, wide[0]
@@ -342,14 +356,108 @@ def wan_vae(c: Config) -> Model:
             more: Modules = ()
             if quickens[i]:
                 rest = replace(sides, frames=sides.frames - 1)
-                more = at(rest.positions, (convolution("quick", width, 2 * width, 3),))
+                more = at(rest.positions, (convolution("quick", width, 2 * width, over),))
                 sides = replace(sides, frames=2 * sides.frames - 1)
             sides, narrow = sides.doubled(), width if residual else width // 2
             conv = at(sides.positions, (convolution("upsample", width, narrow),))
             shown.append(Block(f"up {i} to {i + 1}", (*more, *conv)))
             width = narrow
-    shown.append(last_modules(width, c.size("out_channels|input_channels", 3), sides, r=r))
+    shown.append(last_modules(width, c.size("out_channels|input_channels", colours), sides, r=r))
     return autoencoder(c, (seen, pixels), (shown, latents), base)
+
+
+@complete("AutoencoderTiny")
+def tiny_autoencoder(c: Config) -> Model:
+    """TAESD: blocks of three convolutions without norms."""
+    own, channels = [64] * 4, c.size("latent_channels", 4)
+    falls, rises = widths_of(c, "encoder_block_out_channels", own), widths_of(c, "decoder_block_out_channels", own)
+    down, up = widths_of(c, "num_encoder_blocks", [1, 3, 3, 3]), widths_of(c, "num_decoder_blocks", [3, 3, 3, 1])
+    pixels, latents = pixels_of(c, 512, space=2 ** (len(falls) - 1), time=1)
+    c.mark_read(
+        "upsample_fn", "upsampling_scaling_factor", "latent_magnitude", "latent_shift", "block_out_channels", "act_fn"
+    )  # fmt: skip
+
+    def block(width: int, sides: Sides) -> Block:
+        return Block("block", at(sides.positions, (
+            *(m for i in range(3) for m in (convolution(f"conv{i}", width, width), function(f"act{i}", width, "relu"))),
+            Add(name="residual", width=width),
+        )))  # fmt: skip
+
+    seen, sides = (
+        [Block("in", at(pixels.positions, (convolution("conv_in", c.size("in_channels", 3), falls[0]),)))],
+        pixels,
+    )
+    for i, (width, count) in enumerate(zip(falls, down, strict=True)):
+        if i:
+            sides = sides.halved(up=True)
+            conv = convolution("downsample", falls[i - 1], width, stride=4, bias=False)
+            seen.append(Block(f"down {i}", at(sides.positions, (conv,))))
+        seen += [block(width, sides)] * count
+    seen.append(Block("out", at(sides.positions, (convolution("conv_out", falls[-1], channels),))))
+    shown, sides = [Block("in", at(latents.positions, (convolution("conv_in", channels, rises[0]),)))], latents
+    for i, (width, count) in enumerate(zip(rises, up, strict=True)):
+        shown += [block(width, sides)] * count
+        if i < len(rises) - 1:
+            sides = sides.doubled()
+            conv = convolution("upsample", width, rises[i + 1], bias=False)
+            shown.append(Block(f"up {i}", at(sides.positions, (conv,))))
+    shown.append(Block("out", at(sides.positions, (convolution("conv_out", rises[-1], c.size("out_channels", 3)),))))
+    return autoencoder(c, (seen, pixels), (shown, latents), falls[0])
+
+
+@complete("AutoencoderKLMochi")
+def mochi_vae(c: Config) -> Model:
+    """Mochi 1's autoencoder: positions are folded into channels; the encoder attends over the frames of each place."""
+    falls, rises = (
+        widths_of(c, f"{side}_block_out_channels", own)
+        for side, own in (("encoder", [64, 128, 256, 384]), ("decoder", [128, 256, 512, 768]))
+    )
+    layers, channels = widths_of(c, "layers_per_block", [3, 3, 4, 6, 3]), c.size("latent_channels", 12)
+    times, spaces = widths_of(c, "temporal_expansions", [1, 2, 3]), widths_of(c, "spatial_expansions", [2, 2, 2])
+    given = c.value("add_attention_block", [False, True, True, True, True])[1]
+    attends = [bool(v) for v in given] if isinstance(given, list) else [True] * len(layers)
+    time, space = prod(times), prod(spaces)
+    pixels, latents = pixels_of(c, 480, frames=79, space=space, time=time)
+    latents = latents if c.inputs.latents is not None else replace(latents, frames=-(-pixels.frames // time))
+    r = Residual(taps=27)
+
+    def over_frames(width: int, sides: Sides) -> Modules:
+        heads = width // 32
+        return at(sides.frames, (
+            group_norm("frame_norm", width), product("qkv_proj", width, 3 * width, False),
+            Attention(name="attention", heads=heads, kv_heads=heads, head_dim=32, v_head_dim=32, causal=False),
+            product("o_proj", width, width), Add(name="frame_residual", width=width),
+        ), sides.height * sides.width)  # fmt: skip
+
+    def several(name: str, count: int, width: int, sides: Sides, *, attention: bool = False) -> list[Block]:
+        part = over_frames(width, sides) if attention else ()
+        return [Block(name, (*r.block("residual", width, width, sides.positions), *part))] * count
+
+    seen = [Block("in", at(pixels.positions, (product("proj_in", c.size("in_channels", 15), falls[0]),)))]
+    seen += several("first", layers[0], falls[0], pixels, attention=attends[0])
+    sides = pixels
+    for i, (width, slow, shrink) in enumerate(zip(falls[1:], times, spaces, strict=True)):
+        sides = Sides(-(-sides.frames // slow), sides.height // shrink, sides.width // shrink)
+        taps = slow * shrink * shrink
+        seen.append(
+            Block(f"down {i}", at(sides.positions, (convolution("downsample", falls[i], width, taps, stride=taps),)))
+        )
+        seen += several(f"down {i}", layers[i + 1], width, sides, attention=attends[i + 1])
+    seen += several("last", layers[-1], falls[-1], sides, attention=attends[-1])
+    seen.append(Block("out", at(sides.positions, (
+        group_norm("final_norm", falls[-1]), product("proj_out", falls[-1], 2 * channels, False),
+    ))))  # fmt: skip
+    shown = [Block("in", at(latents.positions, (convolution("conv_in", channels, rises[-1], 1),)))]
+    shown += several("first", layers[-1], rises[-1], latents)
+    sides = latents
+    for i in range(len(rises) - 1):
+        width, to, quick, grow = rises[-i - 1], rises[-i - 2], times[-i - 1], spaces[-i - 1]
+        shown += several(f"up {i}", layers[-i - 2], width, sides)
+        shown.append(Block(f"up {i}", at(sides.positions, (product("upsample", width, to * quick * grow * grow),))))
+        sides = sides.doubled(grow, quick)
+    shown += several("last", layers[0], rises[0], sides)
+    shown.append(Block("out", at(sides.positions, (product("proj_out", rises[0], c.size("out_channels", 3)),))))
+    return autoencoder(c, (seen, pixels), (shown, latents), falls[0])
 
 
 # -- deep compression ----------------------------------------------------------------------------------------------
