@@ -75,6 +75,12 @@ def inputs_of(shapes: Mapping[str, Any], channels: object = None) -> Inputs:
     return Inputs(**sizes)
 
 
+def shapes_of(step: Mapping[str, Any]) -> dict[str, Any]:
+    """The shapes of a step's tensors; what a decoder of latents reads is `z`, whatever its class calls it."""
+    shapes = dict(step["inputs"])
+    return {"z": shapes["x"]} if step["what"] == "decode" and "x" in shapes else shapes
+
+
 def step_of(model: rl.Model, what: str, of: str | None, shapes: Mapping[str, Any]) -> Step:
     """The step of a case, in our words."""
     tokens = shapes.get("decoder_input_ids") or shapes.get("input_ids")
@@ -129,7 +135,7 @@ def score(case: Mapping[str, Any]) -> Score:
     """One case."""
     sizes = Inputs()
     for step in case["steps"]:
-        given = inputs_of(step["inputs"] | step["inputs"].get("cross", {}), case["config"].get("in_channels"))
+        given = inputs_of(shapes_of(step) | step["inputs"].get("cross", {}), case["config"].get("in_channels"))
         sizes = Inputs(**{k: getattr(sizes, k) or v for k, v in vars(given).items()})
     try:
         model = rl.load(case["config"], inputs=sizes)
@@ -139,7 +145,7 @@ def score(case: Mapping[str, Any]) -> Score:
     for step in case["steps"]:
         name = step.get("of") or step["what"]
         try:
-            part, asked = part_of(model, step["what"], step.get("of"), step["inputs"])
+            part, asked = part_of(model, step["what"], step.get("of"), shapes_of(step))
             ours = rl.analyze(part, asked, counting="torch").flops
         except rl.InputError as error:
             return Score(case["id"], case["kind"], None, (), " ".join(str(error).split())[:150])
