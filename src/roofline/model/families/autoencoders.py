@@ -252,6 +252,7 @@ def temporal_decoder(c: Config) -> Model:
 def cogvideox_vae(c: Config) -> Model:
     """CogVideoX's autoencoder (arXiv:2408.06072 §2.1): norms of the decoder are conditioned on the latents."""
     widths, layers = widths_of(c, "block_out_channels", [128, 256, 256, 512]), c.size("layers_per_block", 3)
+    colours = c.size("out_channels", 3)
     channels, time = c.size("latent_channels", 16), c.size("temporal_compression_ratio", 4)
     c.mark_read(
         "down_block_types", "up_block_types", "norm_eps", "sample_height", "sample_width", "invert_scale_latents"
@@ -275,17 +276,17 @@ def cogvideox_vae(c: Config) -> Model:
         return at(sides.positions, (convolution("upsample", width, width),)), sides
 
     falls, sides = falling(r, widths, layers, pixels, down)
-    quant = (convolution("quant", 2 * channels, 2 * channels, 1),) if c.flag("use_quant_conv") else ()
+    quant = (convolution("quant", 2 * colours, 2 * colours, 1),) if c.flag("use_quant_conv") else ()
     seen = [
         Block("in", at(pixels.positions, (convolution("conv_in", c.size("in_channels", 3), widths[0], 27),))), *falls,
         middle(r, widths[-1], sides, False),
         last_modules(widths[-1], 2 * channels, sides, at(sides.positions, quant), r=r),
     ]  # fmt: skip
     rises, sides = falling(r2, widths[::-1], layers + 1, latents, up)
-    post = (convolution("post_quant", channels, channels, 1),) if c.flag("use_post_quant_conv") else ()
+    post = (convolution("post_quant", colours, colours, 1),) if c.flag("use_post_quant_conv") else ()
     shown = [
         Block("in", at(latents.positions, (*post, convolution("conv_in", channels, widths[-1], 27)))),
-        middle(r2, widths[-1], latents, False), *rises, last_modules(widths[0], c.size("out_channels", 3), sides, r=r2),
+        middle(r2, widths[-1], latents, False), *rises, last_modules(widths[0], colours, sides, r=r2),
     ]  # fmt: skip
     return autoencoder(c, (seen, pixels), (shown, latents), widths[0])
 

@@ -161,7 +161,7 @@ def chroma(c: Config) -> Model:
         *([Block("double", double(s, s, image, text))] * doubled),
         *([Block("single", _both(s, image + text, 0))] * single),
     ]
-    head = final(s.width, c.size("out_channels", c.size("in_channels", 64)), vectors=0)
+    head = final(s.width, c.size("patch_size", 1) ** 2 * c.size("out_channels", c.size("in_channels", 64)), vectors=0)
     return denoiser(c, s.width, blocks, embedding, head, positions=image)
 
 
@@ -287,9 +287,10 @@ def aura_flow(c: Config) -> Model:
             Learned(name="position_embedding", width=width, rows=c.size("pos_embed_max_size", 1024)),
         )),
         *embedded("time", 256, width),
-        *at(text - 8, (product("text_proj", c.size("joint_attention_dim", 2048), width, False),)),
+        *at(text - 8, (
+            product("text_proj", c.size("joint_attention_dim", 2048), c.size("caption_projection_dim", 3072), False),
+        )),
     )  # fmt: skip
-    c.mark_read("caption_projection_dim")
     single = _sequential(s, image + text)
     blocks = [
         *doubles(c, _unbiased(double(s, s, image, text)), "num_mmdit_layers", 4),
@@ -317,7 +318,7 @@ def video_patches(c: Config, own: tuple[int, int, int], patch: tuple[int, int, i
 
 def refiner(c: Config, s: StreamSizes, inputs: int, text: int, *, default: int = 2) -> list[Block]:
     """Blocks of full attention that refine a prompt, gated by its mean and the time step (HunyuanVideo)."""
-    own = replace(s, act="linear-silu", qk="", norm=layer_norm, rotated=False, vectors=2)
+    own = replace(s, inner=4 * s.width, act="linear-silu", qk="", norm=layer_norm, rotated=False, vectors=2)
     first = Block("refiner_in", (
         *embedded("refiner_time", 256, s.width), *embedded("refiner_text", inputs, s.width),
         *at(text, (product("refiner_proj", inputs, s.width),)),

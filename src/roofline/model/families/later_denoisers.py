@@ -151,7 +151,7 @@ def qwen_image_21(c: Config) -> Model:
         *s.projected(), *s.attention(), *s.output(), plain_layer_norm("ffn_norm", width), *swiglu(s),
         Gate(name="ffn_gate", width=width, gates=width, sigmoid=False), Add(name="ffn_residual", width=width),
     ))  # fmt: skip
-    head_modules = final(width, c.size("out_channels", 64), vectors=1, bias=False)
+    head_modules = final(width, c.size("patch_size", 1) ** 2 * c.size("out_channels", 64), vectors=1, bias=False)
     blocks = [Block("dense", block)] * layers(c, "num_layers", 32)
     return denoiser(c, width, blocks, embedding, head_modules, positions=image)
 
@@ -593,7 +593,8 @@ def ltx2(c: Config) -> Model:
     def part(s: StreamSizes, prefix: str, positions: int, crossing: int) -> Modules:
         own = (
             *modulation_table("modulation_table", s.width, 6), *s.projected(), *s.attention(), *s.output(),
-            *s.crossed(text, crossing, bias=biases[0]), *s.fed(),
+            s.norm("cross_norm", s.width), *s.crossed(text, crossing, bias=biases[0]),
+            s.norm("between_norm", s.width), *s.fed(),
         )  # fmt: skip
         return placed_at(positions, prefixed(prefix, own))
 
@@ -602,11 +603,12 @@ def ltx2(c: Config) -> Model:
         image,
         (
             *modulation_table("video_table", width, 5),
-            *replace(between, width=width).crossed(SOUND, narrow, prefix="heard_"),
+            *replace(between, width=width).crossed(SOUND, narrow, prefix="heard_", bias=biases[0]),
         ),
     )
     to_sound = placed_at(
-        SOUND, (*modulation_table("sound_table", narrow, 5), *between.crossed(image, width, prefix="seen_"))
+        SOUND,
+        (*modulation_table("sound_table", narrow, 5), *between.crossed(image, width, prefix="seen_", bias=biases[0])),
     )
     block = (
         *part(seen, "video_", image, c.size("cross_attention_dim", 4096)),

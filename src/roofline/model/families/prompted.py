@@ -128,8 +128,9 @@ def allegro(c: Config) -> Model:
     block = Block("dense", (
         *modulation_table("modulation_table", width, 6), *s.projected(), *s.attention(), *s.output(),
         *s.crossed(text, c.size("cross_attention_dim", 2304), bias=s.biases[0]), *s.fed(),
+        replace(affine("unused_norm", width, weights), idle=True),
     ))  # fmt: skip
-    head_modules = shared_final(width, thick * patch * patch * c.size("out_channels", 4))
+    head_modules = shared_final(width, patch * patch * c.size("out_channels", 4))
     return denoiser(c, width, [block] * layers(c, "num_layers", 32), embedding, head_modules, positions=image)
 
 
@@ -167,10 +168,12 @@ def dit(c: Config) -> Model:
         width=width, heads=heads, head=head, inner=4 * width, act=act_of(c), qk="", rotated=False,
         biases=(c.flag("attention_bias", True), True, True), norm=plain_layer_norm,
     )  # fmt: skip
-    c.mark_read("upcast_attention", "norm_type", "norm_elementwise_affine")
+    weights = c.flag("norm_elementwise_affine")
+    c.mark_read("upcast_attention", "norm_type")
     known = at_one((Embedding(name="class_embedding", rows=classes + 1, width=width),))
     timed = (*embedded("time", 256, width), *known, *s.modulated())
-    block = Block("dense", (*timed, *s.projected(), *s.attention(), *s.output(), *s.fed()))
+    fed = replace(s, norm=lambda name, size: affine(name, size, weights)).fed()
+    block = Block("dense", (*timed, *s.projected(), *s.attention(), *s.output(), *fed))
     embedding = at(image, (product("image_proj", channels * patch * patch, width),))
     # The first block's embedding of the time step is used once more.
     again = (
@@ -219,14 +222,15 @@ def sana(c: Config) -> Model:
         patch = c.size("patch_size", 1)
         image, taps = plane(c, 32, patch, 32), patch * patch
     text, weights = prompt(c, 300), c.flag("norm_elementwise_affine")
-    qk = "across" if c.has("qk_norm") or (film and "qk_norm" not in c.raw) else ""
+    norms = c.text("qk_norm", "rms_norm_across_heads" if film and "qk_norm" not in c.raw else "")
+    qk = "" if not norms else "across" if norms.endswith("across_heads") else "heads"
     s = StreamSizes(
         width=width, heads=heads, head=head, inner=1, qk=qk, rotated=film, biases=(c.flag("attention_bias"), True, True)
     )  # fmt: skip
     crossing = replace(
         s, heads=c.size("num_cross_attention_heads", 20), head=c.size("cross_attention_head_dim", 112)
     )  # fmt: skip
-    c.mark_read("qk_norm", "guidance_embeds_scale", "timestep_scale", "rope_max_seq_len", "out_channels")
+    c.mark_read("guidance_embeds_scale", "timestep_scale", "rope_max_seq_len", "out_channels")
     inner = int(width * c.number("mlp_ratio", 2.5))
     mixed: Modules = (
         product("ffn_up_proj", width, 2 * inner), function("ffn_up_act", 2 * inner),
@@ -550,7 +554,9 @@ def z_image(c: Config) -> Model:
     patch, channels, wide = 2, c.size("in_channels", 16), c.size("cap_feat_dim", 2560)
     if c.has("siglip_feat_dim"):
         raise c.error("siglip_feat_dim", "null (an image beside the prompt is not covered yet)")
-    c.mark_read("all_patch_size", "all_f_patch_size", "n_kv_heads", "t_scale", "siglip_feat_dim")
+    if c.value("all_patch_size", [2])[1] != [2] or c.value("all_f_patch_size", [1])[1] != [1]:
+        raise c.error("all_patch_size", "[2], with all_f_patch_size [1] (others are not covered yet)")
+    c.mark_read("n_kv_heads", "t_scale", "siglip_feat_dim")
     image, text = rounded_up(plane(c, 128, patch), 32), rounded_up(prompt(c), 32)
     embedding = (
         Learned(name="image_padding", width=width, applied=False),

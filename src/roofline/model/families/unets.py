@@ -37,7 +37,6 @@ UNREAD = (
     "timestep_post_act",
     "addition_embed_type_num_heads",
     "time_embedding_act_fn",
-    "class_embeddings_concat",
     "controlnet_conditioning_channel_order",
     "global_pool_conditions",
     "num_attention_heads",
@@ -190,6 +189,8 @@ def levels_of(c: Config, own: tuple[list[str], list[str]], channels: list[int], 
         heads = per_stage(c, "num_attention_heads", count, 8)
     only = c.value("only_cross_attention", False)[1]
     alone = [bool(v) for v in only] if isinstance(only, list) else [bool(only)] * count
+    if c.flag("class_embeddings_concat"):
+        raise c.error("class_embeddings_concat", "false (a class beside the time step is not covered yet)")
     if c.flag("dual_cross_attention"):
         raise c.error("dual_cross_attention", "false (two attentions to the prompt are not covered yet)")
     for key in ("reverse_transformer_layers_per_block", "cross_attention_norm", "time_cond_proj_dim"):
@@ -337,12 +338,13 @@ def condition(c: Config, first: int, sides: Sides) -> Modules:
 class FilmLevels(UnetLevels):
     """The stages of a U-Net over a video: frames by themselves, then every place over all frames.
 
-    `way`: how frames are joined: by convolutions and attention (`3D`), by attention alone (`Motion`), or by residual
+    `deep`: blocks of a motion module. `way`: how frames are joined: by convolutions and attention (`3D`), by attention alone (`Motion`), or by residual
     convolutions and attention that are mixed in with a learned weight (`SpatioTemporal`).
     """
 
     way: str
     moving: int = 8
+    deep: int = 1
 
     def step(self, i: int, kind: str, inputs: int, sides: Sides) -> Modules:
         """A residual block of stage `i` over frames and places, and what attends after it."""
@@ -406,7 +408,7 @@ class FilmLevels(UnetLevels):
     def moved(self, i: int, sides: Sides) -> Modules:
         """A motion module: attention of each place over frames, twice (arXiv:2307.04725)."""
         place, width = sides.height * sides.width, self.channels[i]
-        return Transformer(heads=self.moving, blocks=1, text=0, read=None, twice=True).over(
+        return Transformer(heads=self.moving, blocks=self.deep, text=0, read=None, twice=True).over(
             "motion", width, sides.frames, runs=place
         )
 
@@ -480,6 +482,7 @@ def unet_of_video(c: Config) -> Model:
         residual=Residual(time=time),
         way=way,
         moving=c.size("motion_num_attention_heads", 8),
+        deep=c.size("temporal_transformer_layers_per_block", 1),
     )
     falls, kept = s.falling(sides)
     channels = c.size("in_channels", 8 if way == "SpatioTemporal" else 4)
