@@ -145,7 +145,7 @@ def qwen_image_21(c: Config) -> Model:
             product("modulation_proj", width, 4 * width, False),
         )),
         *at(text, (rms("text_norm", wide), *two_products("text", wide, width, width, bias=False))),
-        *at(image, (product("image_proj", channels, width, False),)),
+        *at(image, (product("image_proj", c.size("patch_size", 1) ** 2 * channels, width, False),)),
     )  # fmt: skip
     block = at(image + text, (
         *s.projected(), *s.attention(), *s.output(), plain_layer_norm("ffn_norm", width), *swiglu(s),

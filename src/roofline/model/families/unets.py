@@ -338,8 +338,9 @@ def condition(c: Config, first: int, sides: Sides) -> Modules:
 class FilmLevels(UnetLevels):
     """The stages of a U-Net over a video: frames by themselves, then every place over all frames.
 
-    `deep`: blocks of a motion module. `way`: how frames are joined: by convolutions and attention (`3D`), by attention alone (`Motion`), or by residual
-    convolutions and attention that are mixed in with a learned weight (`SpatioTemporal`).
+    `way`: how frames are joined: by convolutions and attention (`3D`), by attention alone (`Motion`), or by residual
+    convolutions and attention that are mixed in with a learned weight (`SpatioTemporal`). `moving`, `deep`: heads and
+    blocks of a motion module.
     """
 
     way: str
@@ -454,13 +455,14 @@ def unet_of_video(c: Config) -> Model:
     if way == "SpatioTemporal" and c.has(key):
         heads = per_stage(c, key, count, 8)
     for name in (
-        "time_cond_proj_dim",
-        "encoder_hid_dim",
-        "reverse_transformer_layers_per_block",
-        "addition_embed_type",
-    ):
+        "time_cond_proj_dim", "encoder_hid_dim", "reverse_transformer_layers_per_block", "addition_embed_type",
+        "reverse_temporal_transformer_layers_per_block", "transformer_layers_per_mid_block",
+    ):  # fmt: skip
         if c.has(name):
             raise c.error(name, "null (others are not covered yet)")
+    deep = c.size("temporal_transformer_layers_per_block", 1)
+    if c.size("temporal_transformer_layers_per_mid_block", 1) != deep or c.size("mid_block_layers", 1) != 1:
+        raise c.error("mid_block_layers", "1, and as many temporal layers as in other blocks")
     c.mark_read(
         *UNREAD, "act_fn", "num_frames", "motion_max_seq_length", "use_linear_projection", "time_cond_proj_dim",
         "encoder_hid_dim", "encoder_hid_dim_type", "reverse_transformer_layers_per_block", "addition_embed_type",
@@ -482,7 +484,7 @@ def unet_of_video(c: Config) -> Model:
         residual=Residual(time=time),
         way=way,
         moving=c.size("motion_num_attention_heads", 8),
-        deep=c.size("temporal_transformer_layers_per_block", 1),
+        deep=deep,
     )
     falls, kept = s.falling(sides)
     channels = c.size("in_channels", 8 if way == "SpatioTemporal" else 4)
