@@ -174,11 +174,15 @@ def flux3(c: Config) -> Model:
         )  # fmt: skip
         return tuple(replace(m, idle=idle) for m in prefixed(prefix, at(positions, both)))
 
-    kinds = ("image", "condition", "text")
+    kinds = (("image", image), ("condition", 0), ("text", text))  # time and its vectors are those of each position
     embedding = (
         *embedded("time", time, width, bias=False),
-        *(m for side in ("early", "single") for kind in kinds
-          for m in modulation(f"{side}_{kind}_modulation", width, 3, bias=False)),
+        *(
+            replace(m, positions=max(1, positions), idle=not positions)
+            for side in ("early", "single")
+            for kind, positions in kinds
+            for m in modulation(f"{side}_{kind}_modulation", width, 3, bias=False)
+        ),
         *at(image, (product("image_proj", channels, width, False),)),
         replace(product("condition_proj", given, width, False), idle=True),
         *at(text, (product("text_proj", c.size("joint_attention_dim", 20480), width, False),)),
@@ -188,7 +192,7 @@ def flux3(c: Config) -> Model:
         *[apart] * layers(c, "num_layers", 5),
         *[Block("single", block(image + text))] * layers(c, "num_single_layers", 28),
     ]  # fmt: skip
-    return denoiser(c, width, blocks, embedding, final(width, channels, bias=False), positions=image)
+    return denoiser(c, width, blocks, embedding, at(image, final(width, channels, bias=False)), positions=image)
 
 
 @complete("ErnieImageTransformer2DModel")
@@ -675,7 +679,7 @@ def minimax_music(c: Config) -> Model:
     c.mark_read("rotary_dim")
     block = at(sound + 1, (*s.projected(), *s.attention(), *s.output(gated=False), *s.fed(gated=False)))
     embedding = (
-        Learned(name="time_frequencies", width=time // 2, applied=False),
+        *at_one((product("time_frequencies", 1, time // 2, False),)),
         *at_one(two_products("time", time, width, width)),
         *at(sound, (product("before", wide, wide, False), product("sound_proj", wide, width, False))),
     )
