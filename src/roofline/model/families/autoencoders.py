@@ -9,7 +9,7 @@ from math import prod
 from roofline.model.config import Config
 from roofline.model.families.blocks.denoisers import function, product
 from roofline.model.families.blocks.encoders import at, encoder, tower
-from roofline.model.families.blocks.norms import rms
+from roofline.model.families.blocks.norms import plain_rms, rms
 from roofline.model.families.blocks.resnets import Residual, Sides, convolution, group_norm, plain_attention
 from roofline.model.families.diffusion import bare
 from roofline.model.families.prompted import linear_attention
@@ -365,6 +365,63 @@ def wan_vae(c: Config) -> Model:
             width = narrow
     shown.append(last_modules(width, c.size("out_channels|input_channels", colours), sides, r=r))
     return autoencoder(c, (seen, pixels), (shown, latents), base)
+
+
+@complete("AutoencoderKLLTXVideo")
+def ltx_video_vae(c: Config) -> Model:
+    """LTX-Video's autoencoder (arXiv:2501.00103 §2.1): patches of 4² pixels, norms without weights."""
+    falls = widths_of(c, "block_out_channels", [128, 256, 512, 512])
+    rises = widths_of(c, "decoder_block_out_channels", [128, 256, 512, 512])[::-1]
+    down, up = (widths_of(c, f"{side}layers_per_block", [4, 3, 3, 3, 4]) for side in ("", "decoder_"))
+    patch, channels = c.size("patch_size", 4), c.size("latent_channels", 128)
+    kinds = c.value("down_block_types", ["LTXVideoDownBlock3D"])[1]
+    noise = c.value("decoder_inject_noise", [])[1]
+    if c.flag("timestep_conditioning") or (isinstance(noise, list) and any(noise)) or c.size("patch_size_t", 1) != 1:
+        raise c.error("timestep_conditioning", "false, without noise (a decoder that denoises is not covered yet)")
+    if isinstance(kinds, list) and any(kind != "LTXVideoDownBlock3D" for kind in kinds):
+        raise c.error("down_block_types", "a list of LTXVideoDownBlock3D (others are not covered yet)")
+
+    def flags(key: str) -> list[bool]:
+        given = c.value(key, [True, True, True, False])[1]
+        return [bool(v) for v in given] if isinstance(given, list) else [True, True, True, False]
+
+    shrinks, grows = flags("spatio_temporal_scaling"), flags("decoder_spatio_temporal_scaling")[::-1]
+    factors = widths_of(c, "upsample_factor", [1] * len(rises))[::-1]
+    c.mark_read(
+        "downsample_type", "upsample_residual", "resnet_norm_eps", "encoder_causal", "decoder_causal",
+        "spatial_compression_ratio", "temporal_compression_ratio",
+    )  # fmt: skip
+    steps = sum(shrinks)
+    pixels, latents = pixels_of(c, 512, frames=161, space=patch * 2**steps, time=2**steps)
+    r = Residual(taps=27, norm=plain_rms, shortcut_norm=True)
+    sides = replace(pixels, height=pixels.height // patch, width=pixels.width // patch)
+    inputs = c.size("in_channels", 3) * patch * patch
+    seen = [Block("in", at(sides.positions, (convolution("conv_in", inputs, falls[0], 27),)))]
+    for i, width in enumerate(falls):
+        seen += [Block(f"down {i}", r.block("residual", width, width, sides.positions))] * down[i]
+        if shrinks[i]:
+            half = sides.halved(up=True)
+            sides = replace(half, frames=(sides.frames - 1) // 2 + 1)
+            conv = convolution("downsample", width, width, 27, stride=8)
+            seen.append(Block(f"down {i} to {i + 1}", at(sides.positions, (conv,))))
+        if i + 1 < len(falls) and falls[i + 1] != width:
+            seen.append(Block(f"wider {i}", r.block("residual", width, falls[i + 1], sides.positions)))
+    seen += [Block("middle", r.block("residual", falls[-1], falls[-1], sides.positions))] * down[-1]
+    seen.append(last_modules(falls[-1], channels + 1, sides, r=r))
+    shown = [Block("in", at(latents.positions, (convolution("conv_in", channels, rises[0], 27),)))]
+    shown += [Block("middle", r.block("residual", rises[0], rises[0], latents.positions))] * up[-1]
+    sides, width = latents, rises[0]
+    for i, (full, factor) in enumerate(zip(rises, factors, strict=True)):
+        before, width = width // factor, full // factor
+        if before != width:
+            shown.append(Block(f"narrower {i}", r.block("residual", before, width, sides.positions)))
+        if grows[i]:
+            conv = convolution("upsample", width * factor, 8 * width, 27)
+            shown.append(Block(f"up {i}", at(sides.positions, (conv,))))
+            sides = replace(sides.doubled(), frames=2 * sides.frames - 1)
+        shown += [Block(f"up {i}", r.block("residual", width, width, sides.positions))] * up[-2 - i]
+    shown.append(last_modules(width, c.size("out_channels", 3) * patch * patch, sides, r=r))
+    return autoencoder(c, (seen, pixels), (shown, latents), falls[0])
 
 
 @complete("AutoencoderTiny")

@@ -176,7 +176,7 @@ def flux3(c: Config) -> Model:
 
     kinds = (("image", image), ("condition", 0), ("text", text))  # time and its vectors are those of each position
     embedding = (
-        *embedded("time", time, width, bias=False),
+        *at(2, two_products("time", time, width, width, bias=False)),
         *(
             replace(m, positions=max(1, positions), idle=not positions)
             for side in ("early", "single")

@@ -54,7 +54,8 @@ class Residual:
 
     `taps` of each convolution; `time`: width of the embedded time step, none without one; `shifts`: vectors that it
     gives; `norm` of the channels; `conditioned`: channels of latents from
-    which each norm gets a scale and a shift at every position (arXiv:2209.09002).
+    which each norm gets a scale and a shift at every position (arXiv:2209.09002). `shortcut_norm`: a norm before a
+    shortcut.
     """
 
     taps: int = 9
@@ -63,6 +64,7 @@ class Residual:
     act: str = "silu"
     norm: Callable[[str, int], Norm] = group_norm
     conditioned: int | None = None
+    shortcut_norm: bool = False
 
     def normed(self, name: str, width: int) -> Modules:
         """The norm of `width` channels, with what conditions it."""
@@ -82,7 +84,9 @@ class Residual:
                 function(f"{name}_time_act", self.time, self.act),
                 product(f"{name}_time_proj", self.time, self.shifts * outputs),
             ))  # fmt: skip
-        shortcut = (convolution(f"{name}_shortcut", inputs, outputs, 1),) if inputs != outputs else ()
+        shortcut: Modules = (convolution(f"{name}_shortcut", inputs, outputs, 1),) if inputs != outputs else ()
+        if shortcut and self.shortcut_norm:
+            shortcut = (layer_norm(f"{name}_shortcut_norm", inputs), *shortcut)
         return (
             *at(positions, (
                 *self.normed(f"{name}_norm1", inputs), function(f"{name}_act1", inputs, self.act),
