@@ -11,6 +11,7 @@ from tests.nondecoder import score
 
 import roofline as rl
 from roofline.model.config import Inputs
+from roofline.model.load import catalog_config
 
 FILE = Path(__file__).with_name("nondecoder") / "diffusion.json"
 CASES = json.loads(FILE.read_text("utf-8"))["cases"]
@@ -92,3 +93,16 @@ def test_guidance_takes_every_input_twice() -> None:
     plain, guided = (rl.encode(PIXART, on="h100-sxm", guidance=g, batch=8) for g in (False, True))
     assert guided.passes == plain.passes
     assert 1.5 < guided.latency.expected / plain.latency.expected < 2.1
+
+
+def test_each_half_of_an_autoencoder_runs_alone() -> None:
+    halves = [rl.encode(VAE, on="h100-sxm", size="512x512", tower=tower) for tower in ("images", "latents")]
+    assert [half.positions for half in halves] == [512 * 512, 64 * 64]
+    with pytest.raises(rl.InputError, match="images or latents"):
+        rl.encode(VAE, on="h100-sxm", size="512x512")
+
+
+def test_a_text_encoder_is_a_decoder_without_its_head() -> None:
+    model = rl.load({**PIPELINE, "text_encoder": catalog_config("Qwen/Qwen3-0.6B")})
+    assert model.parameters_by_tower()["text_encoder"] > 500_000_000
+    assert "text_encoder" in rl.encode(model, on="h100-sxm", size="512x512").parts

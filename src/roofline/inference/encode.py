@@ -301,5 +301,8 @@ def _sized(model: Model, read: WholeInputs) -> Model:
     if sizes is not None:
         model = model.sized(sizes)
     if read.tower is not None:
-        model = model.alone(read.tower)
+        return model.alone(read.tower)
+    if not model.layers and model.towers:
+        streams = " or ".join(dict.fromkeys(tower.stream for tower in model.towers))
+        raise InputError("tower", None, f"{streams}: which half of {model.name} runs")
     return model
