@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import prod
+from math import ceil, prod
 
 from roofline.model.config import Config
 from roofline.model.families.blocks.denoisers import (
@@ -552,6 +552,91 @@ def nucleus(c: Config) -> Model:
         product("out_proj", width, outputs, False),
     )  # fmt: skip
     return denoiser(c, width, [block(i) for i in range(count)], embedding, head_modules, positions=image)
+
+
+@complete("BriaFibo2Transformer2DModel")
+def bria_fibo_2(c: Config) -> Model:
+    """FIBO 2: a Perceiver makes a gist of the prompt; some blocks read other layers of its encoder, too."""
+    width, heads, wide = c.size("dim", 3584), c.size("n_heads", 28), c.size("cap_feat_dim", 7680)
+    patch, channels, text = c.size("patch_size", 2), c.size("in_channels", 32), prompt(c)
+    rows, columns = latents(c, side=64, space=16)[1:]
+    image, count = (rows // patch) * (columns // patch), layers(c, "n_layers", 44)
+    fewest, most = c.size("min_num_gist_tokens", 256), c.size("max_num_gist_tokens", 512)
+    step, short, long = c.size("gist_step", 64), c.size("gist_min_text_len", 256), c.size("gist_max_text_len", 2048)
+    share = min(1.0, max(0.0, (text - short) / (long - short)))
+    gist = max(fewest, min(most, ceil((fewest + share * (most - fewest)) / step) * step))
+    injected = c.layer_set("injection_layer_ids", count)
+    injected = [6, 14, 22, 30, 38] if injected is None else injected
+    c.mark_read("t_scale")
+    inner = int(width * 8 / 3) // 64 * 64
+    s = StreamSizes(
+        width=width,
+        heads=heads,
+        head=width // heads,
+        inner=inner,
+        vectors=4,
+        time=min(width, 256),
+        norm=rms,
+        biases=NONE,
+    )
+
+    def sandwiched(positions: int, *more: Module) -> Modules:
+        """A block with norms before and after both sublayers, and the vectors of the noisy and of the clean."""
+        vectors = at(2, (product("modulation_proj", 256, 4 * width),))
+        *out, add = s.output()
+        return (
+            *vectors,
+            *at(positions, (*s.projected(), *s.attention(), *out, rms("after_norm", width), add)),
+            *more,
+            *at(
+                positions,
+                (
+                    rms("ffn_norm", width),
+                    *swiglu(s),
+                    rms("ffn_after_norm", width),
+                    Gate(name="ffn_gate", width=width, gates=width, sigmoid=False),
+                    Add(name="ffn_residual", width=width),
+                ),
+            ),
+        )
+
+    def reads(prefix: str) -> Modules:
+        return s.crossed(text, wide, prefix=prefix, bias=False)
+
+    both = image + gist
+    crossed = placed_at(
+        both,
+        (
+            rms("cross_norm", width),
+            *reads("cross_"),
+            rms("cross_after_norm", width),
+            Learned(name="cross_gate", width=1),
+        ),
+    )
+    own = replace(s, rotated=False, vectors=0)
+    perceiver = at(gist, (
+        *(m for m in own.projected("gist_")), *own.attention("gist_"), *own.output("gist_", gated=False),
+        rms("gist_ffn_norm", width), *swiglu(own, "gist_"), Add(name="gist_ffn_residual", width=width),
+    ))  # fmt: skip
+    reader = (*placed_at(gist, (rms("read_norm", width), *reads("read_"))), *perceiver)
+    embedding = (
+        *at(image, (product("image_proj", channels * patch * patch, width),)),
+        *at(2, two_products("time", 256, 1024, 256)),
+        Learned(name="gist_queries", width=width, rows=most, applied=False),
+    )
+    blocks = [
+        *[Block("refiner", sandwiched(image))] * layers(c, "n_refiner_layers", 2),
+        *[Block("perceiver", reader)] * layers(c, "perceiver_num_layers", 2),
+        Block("gist", at(gist, (rms("gist_out_norm", width),))),
+        *(Block("injected", sandwiched(both, *crossed)) if i in injected else Block("dense", sandwiched(both))
+          for i in range(count)),
+    ]  # fmt: skip
+    outputs = patch * patch * channels
+    head_modules = (
+        *at_one((function("final_modulation_act", 256), product("final_modulation_proj", 256, width))),
+        plain_layer_norm("final_norm", width), product("out_proj", width, outputs),
+    )  # fmt: skip
+    return denoiser(c, width, blocks, embedding, head_modules, positions=image)
 
 
 # -- video with sound ----------------------------------------------------------------------------------------------

@@ -340,12 +340,13 @@ class FilmLevels(UnetLevels):
 
     `way`: how frames are joined: by convolutions and attention (`3D`), by attention alone (`Motion`), or by residual
     convolutions and attention that are mixed in with a learned weight (`SpatioTemporal`). `moving`, `deep`: heads and
-    blocks of a motion module.
+    blocks of a motion module; `again`: it attends twice.
     """
 
     way: str
     moving: int = 8
     deep: int = 1
+    again: bool = True
 
     def step(self, i: int, kind: str, inputs: int, sides: Sides) -> Modules:
         """A residual block of stage `i` over frames and places, and what attends after it."""
@@ -407,9 +408,9 @@ class FilmLevels(UnetLevels):
         )
 
     def moved(self, i: int, sides: Sides) -> Modules:
-        """A motion module: attention of each place over frames, twice (arXiv:2307.04725)."""
+        """A motion module: attention of each place over frames (arXiv:2307.04725)."""
         place, width = sides.height * sides.width, self.channels[i]
-        return Transformer(heads=self.moving, blocks=self.deep, text=0, read=None, twice=True).over(
+        return Transformer(heads=self.moving, blocks=self.deep, text=0, read=None, twice=self.again).over(
             "motion", width, sides.frames, runs=place
         )
 
@@ -553,3 +554,52 @@ def _seen_image(c: Config, channels: int, read: int, first: int, time: int, side
         *at(16 * 16, (convolution("view_3", 16 * channels, read),)),
         *at_one((*two_products("context", read, time, 4 * read), *two_products("rate", first, time, time))),
     )
+
+
+@complete("SparseControlNetModel")
+def sparse_control_net(c: Config) -> Model:
+    """SparseCtrl (arXiv:2311.16933): the falling half of AnimateDiff's U-Net, with a few frames as condition."""
+    down = [*["CrossAttnDownBlockMotion"] * 3, "DownBlockMotion"]
+    kinds = kinds_of(c, "down_block_types", (down[0], down[-1]), down)
+    own = [320, 640, 1280, 1280]
+    widths = c.per_layer_size("block_out_channels", len(kinds), 1) if "block_out_channels" in c.raw else own
+    count, text, first = len(kinds), prompt(c, 77), widths[0]
+    sides = Sides(*latents(c, side=64, frames=16))
+    time = 4 * first
+    if not c.flag("use_simplified_condition_embedding", True) or c.has("transformer_layers_per_mid_block"):
+        raise c.error("use_simplified_condition_embedding", "true, without transformer_layers_per_mid_block")
+    c.text("resnet_time_scale_shift", "default", ["default"])
+    c.mark_read(
+        *UNREAD, "act_fn", "motion_max_seq_length", "use_linear_projection", "transformer_layers_per_mid_block",
+        "conditioning_embedding_out_channels", "only_cross_attention", "block_out_channels",
+    )  # fmt: skip
+    s = FilmLevels(
+        channels=widths,
+        layers=per_stage(c, "layers_per_block", count, 2),
+        down=kinds,
+        up=[],
+        middle="",
+        heads=per_stage(c, "attention_head_dim", count, 8),
+        blocks=per_stage(c, "transformer_layers_per_block", count, 1),
+        read=per_stage(c, "cross_attention_dim", count, 768),
+        only=[False] * count,
+        text=text,
+        residual=Residual(time=time),
+        way="Motion",
+        again=False,
+        moving=c.size("motion_num_attention_heads", 8),
+        deep=c.size("temporal_transformer_layers_per_block", 1),
+    )
+    falls, kept = s.falling(sides)
+    seen = c.size("conditioning_channels", 4) + c.flag("concat_conditioning_mask", True)
+    embedding = (
+        *at(sides.positions, (
+            convolution("conv_in", c.size("in_channels", 4), first), convolution("seen", seen, first),
+        )),
+        *at_one(two_products("time", first, time, time)),
+    )  # fmt: skip
+    outputs: list[Module] = []
+    for i, (width, where) in enumerate((*kept, (widths[-1], kept[-1][1]))):
+        outputs += at(where.positions, (convolution(f"left_{i}", width, width, 1),))
+    model = _model(c, first, [*falls, *s.between(kept[-1][1], False)], embedding, (), sides)
+    return replace(model, head=tuple(outputs))
