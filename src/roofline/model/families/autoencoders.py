@@ -424,6 +424,68 @@ def ltx_video_vae(c: Config) -> Model:
     return autoencoder(c, (seen, pixels), (shown, latents), falls[0])
 
 
+@complete("AutoencoderVidTok")
+def vid_tok(c: Config) -> Model:
+    """VidTok (arXiv:2412.13061): convolutions over space and over time take turns."""
+    base, mult, count = c.size("ch", 128), widths_of(c, "ch_mult", [1, 2, 4, 4]), c.size("num_res_blocks", 2)
+    channels = c.size("z_channels", 4)
+    c.text("regularizer", "kl", ["kl"])
+    for key in ("spatial_ds", "spatial_us", "tempo_ds", "tempo_us"):
+        if c.has(key):
+            raise c.error(key, "null (others are not covered yet)")
+        c.mark_read(key)
+    if not c.flag("is_causal", True):
+        raise c.error("is_causal", "true (false is not covered yet)")
+    c.mark_read("codebook_size")
+    last, widths = len(mult) - 1, [base * n for n in mult]
+    pixels, latents = pixels_of(c, 256, frames=17, space=2**last, time=4)
+    flat, over, whole = Residual(), Residual(taps=3), Residual(taps=27)
+
+    def both(width: int, wide: int, sides: Sides) -> Modules:
+        return (
+            *flat.block("residual", width, wide, sides.positions), *over.block("frames", wide, wide, sides.positions)
+        )  # fmt: skip
+
+    def between(sides: Sides) -> Block:
+        return middle(whole, widths[-1], sides, True, framed=True)
+
+    sides = pixels
+    seen = [Block("in", at(sides.positions, (convolution("conv_in", c.size("in_channels", 3), base, 27),)))]
+    width = base
+    for i, wide in enumerate(widths):
+        for _ in range(count):
+            seen.append(Block(f"down {i}", both(width, wide, sides)))
+            width = wide
+        if i < last:
+            sides = sides.halved()
+            modules: Modules = at(sides.positions, (convolution("downsample", width, width, stride=4),))
+            if i in (last - 1, last - 2):
+                sides = replace(sides, frames=(sides.frames - 1) // 2 + 1)
+                slow = convolution("slow", width, width, 27, stride=2)
+                modules += (*at(sides.positions, (slow,)), Learned(name="mix", width=1, applied=False))
+            seen.append(Block(f"down {i} to {i + 1}", modules))
+    outputs = channels * (2 if c.flag("double_z", True) else 1)
+    seen += [between(sides), last_modules(width, outputs, sides, r=whole)]
+    sides = latents
+    shown = [Block("in", at(sides.positions, (convolution("conv_in", channels, width, 27),))), between(sides)]
+    for i in reversed(range(len(widths))):
+        for _ in range(count + 1):
+            shown.append(Block(f"up {i}", both(width, widths[i], sides)))
+            width = widths[i]
+        if i:
+            sides = sides.doubled()
+            modules = at(sides.positions, (convolution("upsample", width, width),))
+            if i in (1, 2):
+                sides = replace(sides, frames=2 * sides.frames)
+                modules += (
+                    *at(sides.positions, (convolution("quick", width, width, 27),)),
+                    Learned(name="mix", width=1, applied=False),
+                )  # fmt: skip
+            shown.append(Block(f"up {i} to {i - 1}", modules))
+    shown.append(last_modules(width, c.size("out_channels", 3), sides, r=whole))
+    return autoencoder(c, (seen, pixels), (shown, latents), base)
+
+
 @complete("AutoencoderTiny")
 def tiny_autoencoder(c: Config) -> Model:
     """TAESD: blocks of three convolutions without norms."""
