@@ -460,7 +460,7 @@ def vid_tok(c: Config) -> Model:
             sides = sides.halved()
             modules: Modules = at(sides.positions, (convolution("downsample", width, width, stride=4),))
             if i in (last - 1, last - 2):
-                sides = replace(sides, frames=(sides.frames - 1) // 2 + 1)
+                sides = replace(sides, frames=sides.frames // 2)
                 slow = convolution("slow", width, width, 27, stride=2)
                 modules += (*at(sides.positions, (slow,)), Learned(name="mix", width=1, applied=False))
             seen.append(Block(f"down {i} to {i + 1}", modules))
