@@ -26,6 +26,8 @@ SAMPLES = ("input_values", "audio_values")
 SPECTRA = ("input_features", "audio_features")
 IMAGES = ("pixel_values", "flattened_patches", "pixel_values_videos")
 STREAMS = (("images", IMAGES), ("sound", (*SAMPLES, *SPECTRA)))
+CODED = {"x": "images", "z": "latents"}
+"""What the two halves of an autoencoder read."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +49,13 @@ class Score:
         return self.parameters == 0 and all(difference == 0 for _, difference in self.flops)
 
 
-def inputs_of(shapes: Mapping[str, Any]) -> Inputs:
-    """The sizes of an input by the shapes of its tensors."""
-    sizes: dict[str, int] = {}
+def inputs_of(shapes: Mapping[str, Any], channels: object = None) -> Inputs:
+    """The sizes of an input by the shapes of its tensors; `channels` of a denoiser tell them from frames."""
+    sizes: dict[str, Any] = {}
     packed = _packed(shapes)
     if packed is not None:
         return Inputs(patches=packed)
-    pixels = shapes.get("pixel_values") or shapes.get("pixel_values_videos") or shapes.get("x") or shapes.get("sample")
+    pixels = shapes.get("pixel_values") or shapes.get("pixel_values_videos") or shapes.get("x")
     if pixels is not None and len(pixels) >= 4:
         sizes |= {"height": pixels[-2], "width": pixels[-1]}
         if len(pixels) == 5:
@@ -68,9 +70,13 @@ def inputs_of(shapes: Mapping[str, Any]) -> Inputs:
         sizes["tokens"] = shapes["encoder_hidden_states"][1]
     hidden = shapes.get("hidden_states")
     if hidden is not None and len(hidden) == 3:
-        sizes["patches"] = hidden[1]
-    if hidden is not None and len(hidden) >= 4:  # latents
-        sizes |= {"height": hidden[-2], "width": hidden[-1]} | ({"frames": hidden[2]} if len(hidden) == 5 else {})
+        sizes["patches"] = hidden[2] if hidden[1] == channels != hidden[2] else hidden[1]
+    given = next((v for v in (shapes.get("sample"), shapes.get("z"), hidden) if v is not None and len(v) >= 4), None)
+    if given is not None:
+        # [batch, channels, height, width], or a video, whose frames some classes have before the channels
+        before = given[1] != channels and given[2] == channels and "z" not in shapes
+        frames = given[1] if before else given[2]
+        sizes["latents"] = (frames if len(given) == 5 else 1, *given[-2:])
     return Inputs(**sizes)
 
 
@@ -80,6 +86,12 @@ def _packed(shapes: Mapping[str, Any]) -> int | None:
         return None
     rows = shapes.get("pixel_values") or shapes.get("hidden_states")
     return rows[0] if rows else None
+
+
+def shapes_of(step: Mapping[str, Any]) -> dict[str, Any]:
+    """The shapes of a step's tensors; what a decoder of latents reads is `z`, whatever its class calls it."""
+    shapes = dict(step["inputs"])
+    return {"z": shapes["x"]} if step["what"] == "decode" and "x" in shapes else shapes
 
 
 def step_of(model: rl.Model, what: str, of: str | None, shapes: Mapping[str, Any]) -> Step:
@@ -109,6 +121,9 @@ def part_of(model: rl.Model, what: str, of: str | None, shapes: Mapping[str, Any
     """The model that a case runs, or the towers of it that it runs alone, and the step."""
     alone = what == "image" or (of or "").startswith(("get_image", "get_audio", "audio"))
     read = {tower.stream: tower.positions for tower in reversed(model.towers)}
+    for name, stream in CODED.items():
+        if name in shapes and stream in read:
+            return model.alone(stream), read_whole(shapes[name][0], read[stream])
     for stream, names in STREAMS:
         name = next((name for name in names if name in shapes), None)
         if alone and stream in read and name is not None:
@@ -137,7 +152,7 @@ def score(case: Mapping[str, Any]) -> Score:
     """One case."""
     sizes = Inputs()
     for step in case["steps"]:
-        given = inputs_of(step["inputs"] | step["inputs"].get("cross", {}))
+        given = inputs_of(shapes_of(step) | step["inputs"].get("cross", {}), case["config"].get("in_channels"))
         sizes = Inputs(**{k: getattr(sizes, k) or v for k, v in vars(given).items()})
     try:
         model = rl.load(case["config"], inputs=sizes)
@@ -147,7 +162,7 @@ def score(case: Mapping[str, Any]) -> Score:
     for step in case["steps"]:
         name = step.get("of") or step["what"]
         try:
-            part, asked = part_of(model, step["what"], step.get("of"), step["inputs"])
+            part, asked = part_of(model, step["what"], step.get("of"), shapes_of(step))
             analysis = rl.analyze(part, asked, counting="torch")
             ours = analysis.flops + (grouped(analysis) if case.get("experts") == "batched_mm" else 0)
         except rl.InputError as error:

@@ -140,7 +140,7 @@ def test_the_new_op_of_the_page_is_the_one_that_is_tested() -> None:
 def test_what_the_page_quotes_stands_in_the_package() -> None:
     package = [path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py")]
     quotes = re.findall(r"^```py\n(.*?)^```", ARCHITECTURE, re.MULTILINE | re.DOTALL)
-    assert len(quotes) == 4
+    assert len(quotes) == 5
     for quote in quotes:
         assert any(quote in text for text in package), quote
 

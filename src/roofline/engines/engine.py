@@ -143,6 +143,7 @@ class Engine:
     rereads: float = 0.0
     launch_s: float = 0.0
     slower: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    unfused: Mapping[str, float] = field(default_factory=dict)
     assumes: tuple[str, ...] = ()
     fuses: tuple[str, ...] = ()
     widens: bool = False

@@ -12,7 +12,7 @@ from roofline.work.step import Queries, decode, replace
 
 def busy_of(t: Total) -> Busy:
     """Work of one chip for a step's ops: expected seconds, and seconds of each unit at its peak."""
-    return Busy(t.expected, t.compute, t.memory, t.network)
+    return Busy(t.expected, t.compute + t.more_compute, t.memory + t.more_memory, t.network)
 
 
 def least_busy(work: Busy) -> Busy:

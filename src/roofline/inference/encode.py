@@ -14,15 +14,19 @@ from roofline.declared.maths import Count, least
 from roofline.declared.question import group
 from roofline.declared.result import Flag, Units, Word
 from roofline.declared.spelling import pixels_named
+from roofline.engines.engine import engine_named
 from roofline.inference.bill import Bill
 from roofline.inference.busy import busy_of, ranks_of
 from roofline.inference.cost import MILLION, Cost, tariff
+from roofline.inference.deployment import machine_chip
 from roofline.inference.generate import of_total
 from roofline.inference.memory import Memory
 from roofline.inference.settings import Deployed, Setup, question, setup
-from roofline.inference.span import Span
+from roofline.inference.span import Span, total
 from roofline.inference.step import Estimate, step_estimate
+from roofline.layout.layout import Layout
 from roofline.model.config import Inputs
+from roofline.model.families.pipelines import PROMPT
 from roofline.model.load import Source, model_of
 from roofline.model.model import Model
 from roofline.work.step import Step, read_whole
@@ -54,7 +58,9 @@ class WholeInputs:
     ] = None
     passes: Annotated[Whole | None, "Denoising steps of an image or a video (28)."] = None
     guidance: Annotated[
-        Switch, "Denoise with and without the prompt and combine both (classifier-free guidance): twice the passes."
+        Switch,
+        "Denoise with and without the prompt and combine both (classifier-free guidance): every pass takes each input "
+        "twice.",
     ] = False
 
     @property
@@ -75,8 +81,9 @@ class WholeInputs:
 class Encoding(Deployed):
     """A batch of inputs that a model reads as a whole, in one pass or, where it denoises, in many.
 
-    `positions`: of each input, as the model sees them: tokens, patches, columns. `passes`: forward passes of the batch,
-    guidance included. `latency`: seconds of the batch, kernels and host.
+    `positions`: of each input, as the model sees them: tokens, patches, columns. `passes`: forward passes of the batch.
+    `latency`: seconds of the batch, kernels and host. `parts`: seconds of each part of a pipeline: its text encoders
+    and the decoder of its latents run once, on every chip, its denoiser in every pass.
     """
 
     SCHEMA: ClassVar[str] = "roofline.encode/1"
@@ -84,11 +91,12 @@ class Encoding(Deployed):
         **Deployed.PLACE, "batch": "", "batch_per_replica": "", "positions": "", "passes": "", "latency": "s",
         "memory": "B", "inputs_per_second": "inputs/s", "inputs_per_second_per_chip": "inputs/s",
         "positions_per_second": "tokens/s", "usd_per_hour": "USD", "usd_per_million_inputs": "USD", "power": "W",
-        "joules_per_input": "J", "bound": "", "grade": "", "shares": "share", "cost_assumptions": "",
+        "joules_per_input": "J", "bound": "", "grade": "", "shares": "share", "parts": "s", "cost_assumptions": "",
     }  # fmt: skip
 
     asked: Setup
     read: WholeInputs
+    beside: tuple[tuple[str, Setup, Step], ...] = ()
 
     @property
     def batch(self) -> Count:
@@ -107,17 +115,17 @@ class Encoding(Deployed):
 
     @property
     def passes(self) -> int:
-        """Forward passes of a batch: 1, or the denoising steps, twice with guidance."""
+        """Forward passes of a batch: 1, or the denoising steps."""
         if "denoise" not in self.model.steps:
             return 1
-        return (PASSES if self.read.passes is None else self.read.passes) * (2 if self.read.guidance else 1)
+        return PASSES if self.read.passes is None else self.read.passes
 
     @cached_property
     def step(self) -> Step:
         """One pass over the batch."""
         fixed = self.model.positions
         if fixed is not None:
-            return read_whole(self.batch, fixed)
+            return read_whole(self.batch * (2 if self.read.guidance else 1), fixed)
         return read_whole(self.batch, _tokens(self.model) if self.read.input is None else self.read.input)
 
     @cached_property
@@ -126,12 +134,28 @@ class Encoding(Deployed):
         return step_estimate(self.asked, self.step)
 
     @cached_property
+    def once(self) -> dict[str, Estimate]:
+        """Estimates of the parts of a pipeline that run once, by their names."""
+        return {name: step_estimate(asked, step) for name, asked, step in self.beside}
+
+    @cached_property
     def latency(self) -> Span:
-        """Seconds of the batch: every pass with its launches and the engine's host time."""
-        engine, size = self.engine, self.batch_per_replica
-        host = engine.prefill_s + engine.host(size, self.one.share.new_tokens)
-        one = of_total(self.one.total, self.one.plan, host).wider(self.one.plan.unexplained)
-        return one.times(self.passes).shaped(self.one.shape)
+        """Seconds of the batch: every pass with its launches and the engine's host time, and the parts beside them."""
+        spans = [self._span(self.one).times(self.passes), *map(self._span, self.once.values())]
+        return total(spans).shaped(self.one.shape)
+
+    def _span(self, one: Estimate) -> Span:
+        """Seconds of one pass of a part, with the engine's host time."""
+        host = self.engine.prefill_s + self.engine.host(self.batch_per_replica, one.share.new_tokens)
+        return of_total(one.total, one.plan, host).wider(one.plan.unexplained)
+
+    @property
+    def parts(self) -> Mapping[str, Count]:
+        """Expected seconds of each part of a pipeline; empty for a model by itself."""
+        if not self.once:
+            return {}
+        parts = {name: self._span(one).expected for name, one in self.once.items()}
+        return {**parts, "denoiser": self._span(self.one).times(self.passes).expected}
 
     @property
     def memory(self) -> Memory:
@@ -162,9 +186,12 @@ class Encoding(Deployed):
     def cost(self) -> Cost:
         """What the chips take for the batch; replicas without inputs idle."""
         layout = self.asked.layout
-        ranks = least(self.batch, layout.dp) * ranks_of(self.asked) * self.passes
+        ranks = least(self.batch, layout.dp) * ranks_of(self.asked)
         paid = tariff(self.chip, self.asked.bill)
-        return Cost(layout.chips, self.latency.expected, paid, busy=busy_of(self.one.total).times(ranks))
+        busy = busy_of(self.one.total).times(ranks * self.passes)
+        for one in self.once.values():
+            busy = busy + busy_of(one.total).times(ranks)
+        return Cost(layout.chips, self.latency.expected, paid, busy=busy)
 
     @property
     def usd_per_hour(self) -> Count | None:
@@ -234,8 +261,30 @@ def encode(
     """
     built = _sized(model_of(model), read)
     if "denoise" in built.steps and where.engine is None:
-        where = replace(where, engine="none")
-    return Encoding(setup(built, where, bill), read)
+        served = engine_named("diffusers").runs_on(machine_chip(where.on))
+        where = replace(where, engine="diffusers" if served else "none")
+    return Encoding(setup(built, where, bill), read, _beside(built, where, read))
+
+
+def _beside(model: Model, where: Where, read: WholeInputs) -> tuple[tuple[str, Setup, Step], ...]:
+    """The parts of a pipeline that run once for a batch, each on a chip by itself: text encoders, then the decoder.
+
+    With guidance the text encoders read an empty prompt beside each prompt. Every replica has its share of the batch.
+    """
+    if "denoise" not in model.steps or not isinstance(read.batch, int):
+        return ()
+    parts = []
+    layout = where.layout
+    chips = layout.dp if isinstance(layout, Layout) and isinstance(layout.dp, int) else 1
+    alone = replace(where, layout=Layout())
+    for tower in model.towers:
+        if tower.positions is None or tower.stream == "images":
+            continue
+        times = 2 if read.guidance and tower.stream.startswith(PROMPT) else 1
+        one = replace(model.alone(tower.stream), positions=tower.positions)
+        step = read_whole(-(-read.batch // chips) * times, tower.positions)
+        parts.append((tower.name, setup(one, alone), step))
+    return tuple(parts)
 
 
 def _sized(model: Model, read: WholeInputs) -> Model:
@@ -252,5 +301,8 @@ def _sized(model: Model, read: WholeInputs) -> Model:
     if sizes is not None:
         model = model.sized(sizes)
     if read.tower is not None:
-        model = model.alone(read.tower)
+        return model.alone(read.tower)
+    if not model.layers and model.towers:
+        streams = " or ".join(dict.fromkeys(tower.stream for tower in model.towers))
+        raise InputError("tower", None, f"{streams}: which half of {model.name} runs")
     return model

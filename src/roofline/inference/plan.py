@@ -66,6 +66,8 @@ class Total:
     floor: Count = 0.0
     communication: Count = 0.0
     launches: Count = 0
+    more_compute: Count = 0.0
+    more_memory: Count = 0.0
     common_below: Count = 0.0
     common_above: Count = 0.0
     own_below: Count = 0.0

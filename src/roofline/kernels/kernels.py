@@ -293,7 +293,7 @@ def one_pass(op: o.Op, target: Target) -> Seconds:
     constants = target.constants(wide_key(target.precision.activations.compute), "stream")
     width = float(target.precision.activations.stored_bits) / 8
     roof = target.roof(next(iter(target.chip.peaks)))
-    if op.rides:
+    if op.rides and not target.engine.unfused:
         extra = (op.input - op.output) * width if isinstance(op, o.Sum) and not op.weighted else 0.0 * op.input
         return law.stream(2 * extra, roof, constants.record) - constants.launch, constants
     size = (op.input + op.output + op.weight + op.vector) * width

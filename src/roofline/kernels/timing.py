@@ -41,6 +41,8 @@ class Timing:
 
     `error`: deviations from `expected` that hold 80 % of measurements. `grade`: A fitted on this chip, B on its
     generation, C on others. `launches`: kernels launched, 0 if the op has no work or is fused into another kernel.
+    `more_compute`, `more_memory`: seconds for which the units draw power beyond these, where each elementary step is a
+    kernel of its own: bytes of activations, and products on instructions that are slower.
     """
 
     compute: Count
@@ -51,6 +53,8 @@ class Timing:
     grade: Grade
     network: Count = 0.0
     launches: Count = 1
+    more_compute: Count = 0.0
+    more_memory: Count = 0.0
 
     @property
     def low(self) -> Count:
@@ -68,7 +72,7 @@ class Timing:
         return most(most(self.compute, self.memory), self.network)
 
 
-SUMMED = ("compute", "memory", "expected", "fixed", "network", "launches")
+SUMMED = ("compute", "memory", "expected", "fixed", "network", "launches", "more_compute", "more_memory")
 """Fields of a timing that are added up over ops; its error is combined separately."""
 
 
@@ -116,7 +120,8 @@ def _time(op: o.Op, target: Target) -> Timing:
     compute, memory = ideal(op, target)
     floor, mode = most(compute, memory), target.mode
     runs = UNFUSED.elements(op).total > 0  # an element of a sweep may not run this op at all
-    launches = 0 if op.rides else runs * 1
+    rides = op.rides and not target.engine.unfused
+    launches = 0 if rides else runs * 1
     if mode.name == "ideal":
         return Timing(compute, memory, floor, EXACT, 0.0, "-", launches=launches)
     if mode.name == "fixed":
@@ -127,19 +132,34 @@ def _time(op: o.Op, target: Target) -> Timing:
     if work == "products" and matrix_format(op.origin, target) in WIDE:
         work = "wide"
     grade = worse(constants.grade, target.engine.grade(generation, work))
-    factor = target.engine.factor(generation, work)
+    factor = target.engine.factor(generation, work) * target.engine.unfused.get(op.kind, 1.0)
     seconds = where(runs, seconds * factor, 0.0)
     expected = most(seconds, floor)
     if factor < 1:  # an engine is never faster than its ops' bytes
         expected = most(expected, runs * FUSED.bytes(op, target.precision).total / target.chip.bandwidth)
-    fixed = 0.0 if op.rides else launch_of(op, constants) * (seconds > 0)
+    fixed = 0.0 if rides else launch_of(op, constants) * (seconds > 0)
     within = target.engine.within(generation, work)
     error = constants.deviation(expected) if within is None else deviation_within(expected, within)
     if target.engine.grade(generation, work) == "C":  # an assumed factor f may really be 1 to f²
         error = error.beside(deviation_within(expected, abs(math.log(factor))))
     if isinstance(op, o.ExpertMatMul):
         error = error.of_a_part(share_of(op))
-    return Timing(compute, memory, expected, error, fixed, grade, launches=launches)
+    more_compute, more_memory = _beyond(op, target, compute, memory)
+    return Timing(
+        compute, memory, expected, error, fixed, grade, launches=launches, more_compute=more_compute,
+        more_memory=more_memory,
+    )  # fmt: skip
+
+
+def _beyond(op: o.Op, target: Target, compute: Count, memory: Count) -> tuple[Count, Count]:
+    """Seconds of the units beyond the least, under an engine that runs each elementary step as a kernel of its own."""
+    engine = target.engine
+    if not engine.unfused:
+        return 0.0, 0.0
+    if is_matrix(op):
+        return compute * (engine.factor(target.chip.generation, work_of(op)) - 1), 0.0
+    moved = UNFUSED.bytes(op, target.precision).total / target.chip.bandwidth
+    return 0.0, most(0.0, moved * engine.unfused.get(op.kind, 1.0) - memory)
 
 
 def time_quantise(op: o.Op, target: Target) -> Timing | None:

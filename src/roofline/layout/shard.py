@@ -525,11 +525,15 @@ class Mixes:
     def _exchanged(self, name: str, mixer: Any, rank: _Rank) -> Iterator[m.Module]:
         """A rank's mixer, preceded by the exchange of context parallelism (for Ulysses also followed by one)."""
         layout = rank.layout
-        if not rank.several(layout.cp) or self.keys is None:
-            yield mixer
+        own = isinstance(mixer, m.Attention) and mixer.keys is not None and not mixer.reads
+        if not rank.several(layout.cp) or self.keys is None or own:
+            yield mixer  # keys of its own, such as those of a prompt, are on every rank
             return
         keys = self.keys(mixer)
-        place: Settings = {"stride": layout.tp, "axis": "cp", "split": layout.cp, "ranks": layout.cp}
+        place: Settings = {
+            "stride": layout.tp, "axis": "cp", "split": layout.cp, "ranks": layout.cp, "positions": mixer.positions,
+            "runs": mixer.runs, "stream": mixer.stream,
+        }  # fmt: skip
         if layout.exchange == "ulysses" and isinstance(mixer, m.Attention):
             check_divides("cp", layout.cp, "the attention heads of a tensor-parallel rank", mixer.heads)
             queries, values = mixer.heads * mixer.head_dim, mixer.heads * mixer.v_head_dim

@@ -43,7 +43,8 @@ class Inputs:
 
     `width`, `height`: of an image or a video in pixels. `frames`: of a video. `samples`: values of a recording.
     `spectra`: columns of its spectrogram. `tokens`: of the text beside these. `patches`: of an image, a video or sound
-    that is given as patches already.
+    that is given as patches already. `latents`: frames, height and width of what a denoiser or a decoder of latents
+    gets, where it is given instead of the pixels that it stands for.
     """
 
     width: int | None = None
@@ -53,6 +54,7 @@ class Inputs:
     spectra: int | None = None
     tokens: int | None = None
     patches: int | None = None
+    latents: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from pathlib import Path
@@ -26,9 +26,12 @@ from roofline.model.sources.origin import Origin, is_gguf
 from roofline.model.sources.untrusted import printable, read_config
 
 CATALOG = Path(__file__).with_name("catalog")
+PIPELINE = "model_index.json"
+"""File that names the components of a pipeline of diffusers, each of which has a folder with its config.json."""
 _QUANTIZATION = "hf_quant_config.json"
 """File in which TensorRT Model Optimizer states a checkpoint's formats."""
 _HUB_ID = re.compile(r"(?:\w[\w.-]{0,95}/)?\w[\w.-]{0,95}", re.ASCII)
+_PART = re.compile(r"[a-z]\w{0,40}", re.ASCII)
 _REVISION = re.compile(r"\w[\w.+-]*(?:/\w[\w.+-]*)*", re.ASCII)
 
 
@@ -64,6 +67,9 @@ def load(
     inputs: Inputs | None = None,
 ) -> Model:
     """Load the model of a config.json: a dict, a file, a folder that holds one, a name in the catalog, or a Hub id.
+
+    A folder, dict or repository of a diffusers pipeline (`model_index.json`) gives its denoiser, with the text encoders
+    and the autoencoder beside it.
 
     A GGUF file works as well, `model.gguf` or `owner/repo/model.gguf` on the Hub. Only its header is read, and sizes,
     types and bytes are those of its tensors; one part of a split file stands for all.
@@ -201,6 +207,10 @@ def _is_path(source: str) -> bool:
 def _from_path(source: str) -> Origin:
     path, field = Path(os.path.expanduser(source)), printable(source) or "."
     if os.path.isdir(path):
+        if not os.path.lexists(path / CONFIG_NAME) and os.path.lexists(path / PIPELINE):
+            index = read_config(path / PIPELINE, f"{field.rstrip('/')}/{PIPELINE}")
+            raw = _with_parts(index, lambda part: path / part if os.path.lexists(path / part) else None)
+            return Origin(printable(path.absolute().name), raw)
         if not os.path.lexists(path / CONFIG_NAME):
             raise InputError(field, "a folder without one", f"a folder with a {CONFIG_NAME}")
         path, field = path / CONFIG_NAME, f"{field.rstrip('/')}/{CONFIG_NAME}"
@@ -215,6 +225,19 @@ def _from_path(source: str) -> Origin:
     if _states_elsewhere(raw) and os.path.lexists(beside):
         raw = {**raw, "hf_quant_config": read_config(beside)}
     return Origin(printable(path.absolute().parent.name), raw, folder=path.parent)
+
+
+def _with_parts(index: JsonObject, path_of: Callable[[str], Path | None]) -> dict[str, JsonValue]:
+    """A pipeline's index with the config of each component under its name, instead of its library and class."""
+    raw = dict(index)
+    for name, value in index.items():
+        if isinstance(value, (list, tuple)) and len(value) == 2 and isinstance(value[1], str) and _PART.fullmatch(name):
+            path = path_of(f"{name}/{CONFIG_NAME}")
+            if path is not None:
+                own = read_config(path, f"{name}/{CONFIG_NAME}")
+                kind = {"architectures": [value[1]]} if "model_type" in own else {"_class_name": value[1]}
+                raw[name] = {**kind, **own}
+    return raw
 
 
 def _states_elsewhere(raw: JsonObject) -> bool:
@@ -233,6 +256,10 @@ def _from_name(name: str, revision: str | None) -> Origin:
     if not _HUB_ID.fullmatch(name) or name.endswith(("-", ".", ".git")) or "--" in name or ".." in name:
         raise InputError("model", name, SOURCES, _near(name))
     path = _fetch(name, revision)
+    if path.name == PIPELINE:
+        commit = commit_of(path)
+        raw = _with_parts(read_config(path, f"{name}/{PIPELINE}"), lambda part: hub_file_if_any(name, part, commit))
+        return Origin(name, raw, repository=name, commit=commit)
     raw, commit = read_config(path, f"{name}/{CONFIG_NAME}"), commit_of(path)
     notes: tuple[str, ...] = ()
     if _states_elsewhere(raw):
@@ -250,6 +277,11 @@ def _fetch(name: str, revision: str | None) -> Path:
     try:
         return hub_file(name, CONFIG_NAME, revision)
     except HubError as error:
+        if error.absent:
+            try:
+                return hub_file(name, PIPELINE, revision)
+            except HubError:
+                pass
         if not error.lost:
             raise
         raise HubError(name, error.trouble, error.expected, _near(name)) from error

@@ -175,12 +175,12 @@ TYPOS = [
     (
         "analyse gpt2",
         'Unknown command "analyse". Did you mean "analyze"? Available commands: answer, machines, analyze, '
-        "explain, fit, generate, offload, train, ...",
+        "explain, fit, generate, encode, offload, ...",
     ),
     (
         "generat gpt2",
         'Unknown command "generat". Did you mean "generate"? Available commands: answer, machines, analyze, '
-        "explain, fit, generate, offload, train, ...",
+        "explain, fit, generate, encode, offload, ...",
     ),
     (
         "analyze gpt2 --bach 3",

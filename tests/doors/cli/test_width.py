@@ -30,6 +30,7 @@ OF_EVERY_COMMAND = {
     "explain": f"explain {MODEL} attention",
     "fit": f"fit {MODEL} --on rtx-4090",
     "generate": f"generate {MODEL} --on h100-sxm --input 64 --output-tokens 64",
+    "encode": "encode BAAI/bge-m3 --on l4 --batch 64 --input 512",
     "offload": "offload openai/gpt-oss-120b --on rtx-4090 --host ryzen-9-7950x",
     "train": f"train {MODEL} --on dgx-h100 --batch 64 --tokens 8192 --layout tp=2,pp=2,dp=2,zero=1 --breakdown ops "
     "--timeline --run-tokens 1T",

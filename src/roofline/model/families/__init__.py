@@ -46,6 +46,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
 )
 from roofline.model.families.blocks.layers import MOST_DRAFTS, draft_blocks
 from roofline.model.families.deepseek_reference import named_as_published
+from roofline.model.families.pipelines import diffusion_pipeline, is_pipeline
 from roofline.model.families.refused import COVERED, NOT_COVERED_YET, REFUSED
 from roofline.model.families.registry import FAMILIES, TOWERS, WHOLES, complete, family, towers
 from roofline.model.families.wholes import BESIDE, SAME, WRAPPERS, language_model, sections_beside
@@ -63,14 +64,17 @@ def build(raw: JsonObject, name: str = "", inputs: Inputs | None = None, *, text
     """Build the model that a config.json describes.
 
     A multimodal config gives its language model with the towers beside it whose sections it has, as a checkpoint whose
-    config leaves a section out holds none of its weights; `not_counted` names parts that are not counted. Missing keys
-    have the defaults of the transformers class for the type, which a note lists. `inputs`: sizes of an image, a video
-    or sound that replace those of the config. `text_only`: the language model alone. Raises
+    config leaves a section out holds none of its weights; `not_counted` names parts that are not counted. A pipeline of
+    diffusers, its components' configs under their names, gives its denoiser with the text encoders and the autoencoder
+    beside it. Missing keys have the defaults of the transformers class for the type, which a note lists. `inputs`:
+    sizes of an image, a video or sound that replace those of the config. `text_only`: the language model alone. Raises
     InputError for an unknown model_type, for invalid values, and where only the type is given.
     """
     if not isinstance(raw, Mapping):
         raise InputError("config", raw, "an object with the keys of a config.json")
-    if raw.get("model_type") not in (*FAMILIES, *SAME):
+    if is_pipeline(raw):
+        return diffusion_pipeline(raw, name, inputs, build)
+    if raw.get("model_type") not in (*FAMILIES, *SAME) or sections_beside(Config(raw)):
         import_module("roofline.model.families.beyond")
     if "model_type" not in raw and str(raw.get("_class_name")) in WHOLES:
         raw = {**raw, "model_type": raw["_class_name"]}

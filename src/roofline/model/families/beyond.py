@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from roofline.model.families import (  # noqa: F401  (importing a lineage registers its families)
     audio_towers,
+    autoencoders,
     backbones,
     bert_variants,
     clap,
@@ -24,10 +25,13 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     idefics,
     image_to_text,
     image_towers,
+    later_denoisers,
     levit,
     masks,
     modernbert,
     native_towers,
+    pipelines,
+    prompted,
     pyramids,
     resampled_towers,
     rf_detr,
@@ -40,6 +44,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     swin,
     t5,
     t5gemma,
+    unets,
     vision_towers,
     vit,
 )
