@@ -77,7 +77,7 @@ def _both(s: StreamSizes, positions: int, vectors: int = 3) -> Modules:
     )
 
 
-def heads_of(c: Config, heads: int, head: int) -> tuple[int, int, int]:
+def head_sizes(c: Config, heads: int, head: int) -> tuple[int, int, int]:
     """Heads, their size, and the width of both together."""
     heads, head = c.size("num_attention_heads", heads), c.size("attention_head_dim", head)
     return heads, head, heads * head
@@ -86,7 +86,7 @@ def heads_of(c: Config, heads: int, head: int) -> tuple[int, int, int]:
 # -- FLUX.1 and its kin --------------------------------------------------------------------------------------------
 def _flux_sizes(c: Config, text: int = 512, act: str = "gelu-approximate") -> tuple[StreamSizes, int, int]:
     """The stream of FLUX.1, and the positions of image and text."""
-    heads, head, width = heads_of(c, 24, 128)
+    heads, head, width = head_sizes(c, 24, 128)
     rows, columns = latents(c, side=128)[1:]
     image = sequence(c, (rows // 2) * (columns // 2))
     return StreamSizes(width=width, heads=heads, head=head, inner=4 * width, act=act), image, prompt(c, text)
@@ -190,7 +190,7 @@ def longcat_image(c: Config) -> Model:
 @complete("Flux2Transformer2DModel")
 def flux2(c: Config) -> Model:
     """FLUX.2: one modulation for all blocks of a kind, gated feed-forward networks, no biases."""
-    heads, head, width = heads_of(c, 48, 128)
+    heads, head, width = head_sizes(c, 48, 128)
     inner = int(width * c.number("mlp_ratio", 3.0))
     s = StreamSizes(
         width=width, heads=heads, head=head, inner=inner, act="swiglu", vectors=0, biases=(False, False, False)
@@ -219,7 +219,7 @@ def flux2(c: Config) -> Model:
 @complete("SD3Transformer2DModel")
 def stable_diffusion_3(c: Config) -> Model:
     """Stable Diffusion 3 and 3.5 (arXiv:2403.03206); some layers of 3.5 have a second attention of the image alone."""
-    heads, head, width = heads_of(c, 18, 64)
+    heads, head, width = head_sizes(c, 18, 64)
     patch, channels = c.size("patch_size", 2), c.size("in_channels", 16)
     _, rows, columns = latents(c, side=c.size("sample_size", 128))
     image, text = (rows // patch) * (columns // patch), prompt(c, 333)
@@ -252,7 +252,7 @@ def stable_diffusion_3(c: Config) -> Model:
 @complete("QwenImageTransformer2DModel")
 def qwen_image(c: Config) -> Model:
     """Qwen-Image (arXiv:2508.02324): streams of image and text in every block."""
-    heads, head, width = heads_of(c, 24, 128)
+    heads, head, width = head_sizes(c, 24, 128)
     s = StreamSizes(width=width, heads=heads, head=head, inner=4 * width)
     rows, columns = latents(c, side=128)[1:]
     image, text, wide = sequence(c, (rows // 2) * (columns // 2)), prompt(c), c.size("joint_attention_dim", 3584)
@@ -271,7 +271,7 @@ def qwen_image(c: Config) -> Model:
 @complete("AuraFlowTransformer2DModel")
 def aura_flow(c: Config) -> Model:
     """AuraFlow: a few blocks with two streams, then blocks of both; eight registers beside the prompt, no biases."""
-    heads, head, width = heads_of(c, 12, 256)
+    heads, head, width = head_sizes(c, 12, 256)
     inner = -(-(2 * 4 * width // 3) // 256) * 256
     s = StreamSizes(
         width=width, heads=heads, head=head, inner=inner, act="swiglu", qk="plain", rotated=False,
@@ -330,7 +330,7 @@ def refiner(c: Config, s: StreamSizes, inputs: int, text: int, *, default: int =
 @complete("HunyuanVideoTransformer3DModel", "HunyuanVideoFramepackTransformer3DModel")
 def hunyuan_video(c: Config) -> Model:
     """HunyuanVideo (arXiv:2412.03603): FLUX.1's blocks over a video, and a prompt that two blocks refine."""
-    heads, head, width = heads_of(c, 24, 128)
+    heads, head, width = head_sizes(c, 24, 128)
     patch = (c.size("patch_size_t", 1), c.size("patch_size", 2), c.size("patch_size", 2))
     image, text = video_patches(c, (33, 90, 160), patch), prompt(c, 256)
     s = StreamSizes(
@@ -372,7 +372,7 @@ def hunyuan_video(c: Config) -> Model:
 @complete("HunyuanVideo15Transformer3DModel")
 def hunyuan_video_15(c: Config) -> Model:
     """HunyuanVideo 1.5: two streams in every block; the prompt in words, in letters, and an image's patches."""
-    heads, head, width = heads_of(c, 16, 128)
+    heads, head, width = head_sizes(c, 16, 128)
     patch = (c.size("patch_size_t", 1), c.size("patch_size", 1), c.size("patch_size", 1))
     words, letters, seen = prompt(c, 1000), 256, 729
     image, text = video_patches(c, (31, 30, 53), patch, space=16), words + letters + seen
@@ -406,7 +406,7 @@ def hunyuan_video_15(c: Config) -> Model:
 @complete("HunyuanImageTransformer2DModel")
 def hunyuan_image(c: Config) -> Model:
     """HunyuanImage 2.1: HunyuanVideo's blocks over an image."""
-    heads, head, width = heads_of(c, 28, 128)
+    heads, head, width = head_sizes(c, 28, 128)
     given = c.value("patch_size", [1, 1])[1]
     patch = prod(given) if isinstance(given, list) and all(isinstance(n, int) for n in given) else int(str(given)) ** 2
     sides = latents(c, side=64, space=32)
@@ -437,7 +437,7 @@ def hunyuan_image(c: Config) -> Model:
 @complete("MotifVideoTransformer3DModel")
 def motif_video(c: Config) -> Model:
     """Motif-Video: FLUX.1's blocks over a video, the prompt embedded by two products."""
-    heads, head, width = heads_of(c, 24, 128)
+    heads, head, width = head_sizes(c, 24, 128)
     patch = (c.size("patch_size_t", 1), c.size("patch_size", 2), c.size("patch_size", 2))
     image, text = video_patches(c, (31, 90, 160), patch), prompt(c)
     if (
@@ -498,7 +498,7 @@ def _second(modules: Modules) -> int:
 @complete("MochiTransformer3DModel")
 def mochi(c: Config) -> Model:
     """Mochi 1: two streams of different widths; the prompt is pooled by an attention of one query."""
-    heads, head, width = heads_of(c, 24, 128)
+    heads, head, width = head_sizes(c, 24, 128)
     narrow, wide, patch = c.size("pooled_projection_dim", 1536), c.size("text_embed_dim", 4096), c.size("patch_size", 2)
     image, text = video_patches(c, (28, 60, 106), (1, patch, patch)), prompt(c, c.size("max_sequence_length", 256))
     biases, act = (False, True, False), act_of(c, "swiglu")
@@ -541,7 +541,7 @@ def mochi(c: Config) -> Model:
 @complete("CogVideoXTransformer3DModel", "ConsisIDTransformer3DModel")
 def cogvideox(c: Config) -> Model:
     """CogVideoX (arXiv:2408.06072): one stream of text and video, with modulations of each before both sublayers."""
-    heads, head, width = heads_of(c, 30, 64)
+    heads, head, width = head_sizes(c, 30, 64)
     if c.flag("is_train_face"):
         raise c.error("is_train_face", "false (what reads a face is not covered yet)")
     c.mark_read(*(key for key in c.raw if key.startswith(("LFE_", "cross_attn_"))), "is_kps", "local_face_scale")
@@ -590,7 +590,7 @@ def cogvideox(c: Config) -> Model:
 @complete("CogView3PlusTransformer2DModel", "CogView4Transformer2DModel")
 def cogview(c: Config) -> Model:
     """CogView3-Plus and CogView4: one stream of text and image, with a modulation of each."""
-    heads, head, width = heads_of(c, 64, 40)
+    heads, head, width = head_sizes(c, 64, 40)
     time, patch, channels = c.size("time_embed_dim", 512), c.size("patch_size", 2), c.size("in_channels", 16)
     _, rows, columns = latents(c, side=c.size("sample_size", 128))
     image, text = (rows // patch) * (columns // patch), prompt(c, 224)

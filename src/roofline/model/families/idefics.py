@@ -14,7 +14,7 @@ from roofline.model.families.blocks.sizes import Dims, dims
 from roofline.model.families.blocks.vision import TowerStage, Vit, section_of, streamed
 from roofline.model.families.image_towers import square_vision
 from roofline.model.families.registry import complete
-from roofline.model.families.resampled_towers import latents, unapplied
+from roofline.model.families.resampled_towers import resampled, unapplied
 from roofline.model.images import IMAGES
 from roofline.model.model import Block, Model
 from roofline.model.modules import Activation, Add, Linear, Modules
@@ -68,7 +68,7 @@ def _resampler(p: Config, part: TowerStage, queries: int) -> TowerStage:
         *at(queries, (replace(layer_norm("q_norm", dim), repeats=heads),)),
         *at(count + queries, (replace(layer_norm("k_norm", dim), repeats=heads),)),
     )
-    attends = latents("perceiver", d, queries, count + queries)
+    attends = resampled("perceiver", d, queries, count + queries)
     block = Block("perceiver", (
         *at(count, (layer_norm("context_norm", width),)), *at(queries, (layer_norm("latents_norm", width),)),
         *(with_before(attends, "perceiver_attention", *normed) if norms else attends),

@@ -25,7 +25,7 @@ from roofline.model.families.blocks.denoisers import (
 from roofline.model.families.blocks.encoders import at, at_one
 from roofline.model.families.blocks.feed_forward import mlp
 from roofline.model.families.blocks.norms import layer_norm, plain_layer_norm, rms
-from roofline.model.families.diffusion import denoiser, doubles, heads_of, layers, singles, video_patches
+from roofline.model.families.diffusion import denoiser, doubles, head_sizes, layers, singles, video_patches
 from roofline.model.families.prompted import modulation_table, plane, sides_of, wan
 from roofline.model.families.registry import complete
 from roofline.model.model import Block, Model
@@ -65,7 +65,7 @@ def left(name: str, width: int, positions: int) -> Modules:
 @complete("FluxControlNetModel")
 def flux_control_net(c: Config) -> Model:
     """ControlNet of FLUX.1: its blocks, each with a product of what it leaves for the denoiser."""
-    heads, head, width = heads_of(c, 24, 128)
+    heads, head, width = head_sizes(c, 24, 128)
     s = StreamSizes(width=width, heads=heads, head=head, inner=4 * width)
     image, text, channels = packed_patches(c), prompt(c), c.size("in_channels", 64)
     if c.has("conditioning_embedding_channels"):
@@ -89,7 +89,7 @@ def flux_control_net(c: Config) -> Model:
 @complete("QwenImageControlNetModel")
 def qwen_image_control_net(c: Config) -> Model:
     """ControlNet of Qwen-Image."""
-    heads, head, width = heads_of(c, 24, 128)
+    heads, head, width = head_sizes(c, 24, 128)
     s = StreamSizes(width=width, heads=heads, head=head, inner=4 * width)
     image, text, wide = packed_patches(c), prompt(c), c.size("joint_attention_dim", 3584)
     channels = c.size("in_channels", 64)
@@ -106,7 +106,7 @@ def qwen_image_control_net(c: Config) -> Model:
 @complete("SD3ControlNetModel")
 def stable_diffusion_3_control_net(c: Config) -> Model:
     """ControlNet of Stable Diffusion 3: all of its blocks keep both streams."""
-    heads, head, width = heads_of(c, 18, 64)
+    heads, head, width = head_sizes(c, 18, 64)
     patch, channels, text = c.size("patch_size", 2), c.size("in_channels", 16), prompt(c, 333)
     image, wide = plane(c, 128, patch), c.size("joint_attention_dim", 4096)
     if c.value("dual_attention_layers", [])[1] or not c.flag("use_pos_embed", True):
@@ -134,7 +134,7 @@ def stable_diffusion_3_control_net(c: Config) -> Model:
 @complete("QwenImage21Transformer2DModel")
 def qwen_image_21(c: Config) -> Model:
     """Qwen-Image 2.1: one stream, one modulation for all blocks, no biases."""
-    heads, head, width = heads_of(c, 32, 128)
+    heads, head, width = head_sizes(c, 32, 128)
     wide, inner = c.size("context_in_dim", 4096), int(width * c.number("mlp_ratio", 3))
     s = StreamSizes(width=width, heads=heads, head=head, inner=inner, vectors=0, biases=NONE)
     image, text, channels = packed_patches(c), prompt(c), c.size("in_channels", 64)
@@ -159,7 +159,7 @@ def qwen_image_21(c: Config) -> Model:
 @complete("Flux3Transformer2DModel")
 def flux3(c: Config) -> Model:
     """FLUX.3: blocks of each kind of positions alone, then of all together, both sublayers side by side."""
-    heads, head, width = heads_of(c, 24, 128)
+    heads, head, width = head_sizes(c, 24, 128)
     inner, time = int(width * c.number("mlp_ratio", 3.0)), c.size("timestep_channels", 256)
     s = StreamSizes(width=width, heads=heads, head=head, inner=inner, act="swiglu", vectors=0, biases=NONE)
     image, text, channels = packed_patches(c), prompt(c), c.size("in_channels", 128)
@@ -225,7 +225,7 @@ def ernie_image(c: Config) -> Model:
 @complete("Krea2Transformer2DModel")
 def krea2(c: Config) -> Model:
     """Krea 2: gated attention in one stream; the prompt comes from several layers of its encoder, fused by blocks."""
-    heads, head, width = heads_of(c, 48, 128)
+    heads, head, width = head_sizes(c, 48, 128)
     time, wide, many = c.size("timestep_embed_dim", 256), c.size("text_hidden_dim", 2560), c.size("num_text_layers", 12)
     image, text, channels = packed_patches(c), prompt(c), c.size("in_channels", 64)
     few, own = c.size("text_num_attention_heads", 20), c.size("text_num_key_value_heads", 20)
@@ -426,7 +426,7 @@ def prx(c: Config) -> Model:
 @complete("Ideogram4Transformer2DModel")
 def ideogram4(c: Config) -> Model:
     """Ideogram 4: one stream of prompt and image, modulations of low rank."""
-    heads, head, width = heads_of(c, 18, 256)
+    heads, head, width = head_sizes(c, 18, 256)
     rank, wide, channels = c.size("adaln_dim", 512), c.size("llm_features_dim", 53248), c.size("in_channels", 128)
     s = StreamSizes(
         width=width, heads=heads, head=head, inner=c.size("intermediate_size", 12288), vectors=4, time=rank, norm=rms,
@@ -464,7 +464,7 @@ def ideogram4(c: Config) -> Model:
 @complete("GlmImageTransformer2DModel")
 def glm_image(c: Config) -> Model:
     """GLM-Image: CogView4's blocks, with tokens that a language model wrote beside the latents."""
-    heads, head, width = heads_of(c, 64, 40)
+    heads, head, width = head_sizes(c, 64, 40)
     time, patch, channels = c.size("time_embed_dim", 512), c.size("patch_size", 2), c.size("in_channels", 16)
     rows, columns = latents(c, side=128)[1:]
     image, text, known = (rows // patch) * (columns // patch), prompt(c, 224), c.size("condition_dim", 256)
@@ -489,7 +489,7 @@ def glm_image(c: Config) -> Model:
 @complete("NucleusMoEImageTransformer2DModel")
 def nucleus(c: Config) -> Model:
     """Nucleus-Image: experts that choose positions, each `capacity` of them on the mean."""
-    heads, head, width = heads_of(c, 16, 128)
+    heads, head, width = head_sizes(c, 16, 128)
     few = c.size("num_key_value_heads", None) or heads
     image, text, wide = packed_patches(c), prompt(c), c.size("joint_attention_dim", 3584)
     count, experts, inner = (
@@ -750,7 +750,7 @@ def wan_animate_2(c: Config) -> Model:
 @complete("MiniMaxMusic3Transformer1DModel")
 def minimax_music(c: Config) -> Model:
     """MiniMax Music 3: one stream of sound with its condition in the same channels."""
-    heads, head, width = heads_of(c, 32, 64)
+    heads, head, width = head_sizes(c, 32, 64)
     channels, known, time = (
         c.size("in_channels", 128),
         c.size("condition_dim", 2048),
@@ -776,7 +776,7 @@ def minimax_music(c: Config) -> Model:
 @complete("PriorTransformer")
 def prior(c: Config) -> Model:
     """The prior of unCLIP (arXiv:2204.06125 §2.2): the prompt's words and vector, the time step, the image's vector."""
-    heads, head, width = heads_of(c, 32, 64)
+    heads, head, width = head_sizes(c, 32, 64)
     wide, words, more = c.size("embedding_dim", 768), c.size("num_embeddings", 77), c.size("additional_embeddings", 4)
     time, known, image_width = (
         c.size("time_embed_dim", width),
@@ -826,7 +826,7 @@ def prior(c: Config) -> Model:
 @complete("CosmosControlNetModel")
 def cosmos_control_net(c: Config) -> Model:
     """ControlNet of Cosmos-Transfer: blocks of the denoiser's width; it embeds its condition and latents by itself."""
-    heads, head, width = heads_of(c, 32, 128)
+    heads, head, width = head_sizes(c, 32, 128)
     narrow, rank, patch = c.size("model_channels", 2048), c.size("adaln_lora_dim", 256), sides_of(c, (1, 2, 2))
     image, text, wide = video_patches(c, (16, 88, 160), patch), prompt(c), c.size("text_embed_dim", 1024)
     for key in ("img_context_dim_in", "extra_pos_embed_type"):

@@ -24,7 +24,7 @@ from roofline.model.families.blocks.denoisers import (
 )
 from roofline.model.families.blocks.encoders import at, at_one
 from roofline.model.families.blocks.norms import layer_norm, plain_layer_norm, rms
-from roofline.model.families.diffusion import denoiser, heads_of, layers, video_patches
+from roofline.model.families.diffusion import denoiser, head_sizes, layers, video_patches
 from roofline.model.families.registry import complete
 from roofline.model.model import Block, Model
 from roofline.model.modules import (
@@ -78,7 +78,7 @@ def sides_of(c: Config, default: tuple[int, int, int]) -> tuple[int, int, int]:
 @complete("PixArtTransformer2DModel")
 def pixart(c: Config) -> Model:
     """PixArt-α and -Σ (arXiv:2310.00426, 2403.04692): one modulation for all blocks, a table for each."""
-    heads, head, width = heads_of(c, 16, 72)
+    heads, head, width = head_sizes(c, 16, 72)
     patch, side, channels = c.size("patch_size", 2), c.size("sample_size", 128), c.size("in_channels", 4)
     image, text = plane(c, 128, patch), prompt(c, 300)
     sized = c.flag("use_additional_conditions", side == 128)
@@ -112,7 +112,7 @@ def pixart(c: Config) -> Model:
 @complete("AllegroTransformer3DModel")
 def allegro(c: Config) -> Model:
     """Allegro (arXiv:2410.15458): PixArt's blocks over a video, with rotary positions."""
-    heads, head, width = heads_of(c, 24, 96)
+    heads, head, width = head_sizes(c, 24, 96)
     thick, patch, channels = c.size("patch_size_t", 1), c.size("patch_size", 2), c.size("in_channels", 4)
     own = (c.size("sample_frames", 22), c.size("sample_height", 90), c.size("sample_width", 160))
     image, text, weights = video_patches(c, own, (thick, patch, patch)), prompt(c), c.flag("norm_elementwise_affine")
@@ -137,7 +137,7 @@ def allegro(c: Config) -> Model:
 @complete("LTXVideoTransformer3DModel")
 def ltx_video(c: Config) -> Model:
     """LTX-Video (arXiv:2501.00103): PixArt's modulation, norms of queries and keys across all heads."""
-    heads, head, width = heads_of(c, 32, 64)
+    heads, head, width = head_sizes(c, 32, 64)
     sizes = latents(c, side=(16, 22), frames=21, space=32, time=8)
     image, text, weights = sequence(c, prod(sizes)), prompt(c, 128), c.flag("norm_elementwise_affine")
     s = StreamSizes(
@@ -161,7 +161,7 @@ def ltx_video(c: Config) -> Model:
 @complete("DiTTransformer2DModel")
 def dit(c: Config) -> Model:
     """DiT (arXiv:2212.09748): every block embeds the time step and the class itself; no prompt."""
-    heads, head, width = heads_of(c, 16, 72)
+    heads, head, width = head_sizes(c, 16, 72)
     patch, channels, classes = c.size("patch_size", 2), c.size("in_channels", 4), c.size("num_embeds_ada_norm", 1000)
     image = plane(c, 32, patch)
     s = StreamSizes(
@@ -213,7 +213,7 @@ def sana(c: Config) -> Model:
     SANA-Video convolves over time as well; the ControlNet is the first blocks, each with a product of what it leaves.
     """
     film, steers = c.kind == SANA[1], c.kind == SANA[2]
-    heads, head, width = heads_of(c, 20 if film else 70, 112 if film else 32)
+    heads, head, width = head_sizes(c, 20 if film else 70, 112 if film else 32)
     channels = c.size("in_channels", 16 if film else 32)
     if film:
         sides = sides_of(c, (1, 2, 2))
@@ -317,7 +317,7 @@ def wan_block(c: Config, s: StreamSizes, text: int, *, seen: int = 0) -> Modules
 def wan(c: Config) -> Model:
     """Wan 2.1 and 2.2 (arXiv:2503.20314); VACE adds blocks that read a condition beside some of the layers."""
     small = c.kind == "SkyReelsV2Transformer3DModel"
-    heads, head, width = heads_of(c, 16 if small else 40, 128)
+    heads, head, width = head_sizes(c, 16 if small else 40, 128)
     patch, channels = sides_of(c, (1, 2, 2)), c.size("in_channels", 16)
     image, text = video_patches(c, (21, 60, 104), patch, space=16 if channels == 48 else 8), prompt(c)
     s = StreamSizes(
@@ -414,7 +414,7 @@ def hunyuan_dit(c: Config) -> Model:
 @complete("CosmosTransformer3DModel")
 def cosmos(c: Config) -> Model:
     """Cosmos-Predict (arXiv:2501.03575): modulations of low rank beside one that all blocks share, no biases."""
-    heads, head, width = heads_of(c, 32, 128)
+    heads, head, width = head_sizes(c, 32, 128)
     patch, rank = sides_of(c, (1, 2, 2)), c.size("adaln_lora_dim", 256)
     channels = c.size("in_channels", 16) + c.flag("concat_padding_mask", True)
     image, text = video_patches(c, (16, 88, 160), patch), prompt(c)
@@ -580,7 +580,7 @@ def z_image(c: Config) -> Model:
 @complete("StableAudioDiTModel")
 def stable_audio(c: Config) -> Model:
     """Stable Audio Open (arXiv:2407.14358): a global vector before the latents, queries over fewer keys."""
-    heads, head, width = heads_of(c, 24, 64)
+    heads, head, width = head_sizes(c, 24, 64)
     few, channels, wide = c.size("num_key_value_attention_heads", 12), c.size("in_channels", 64), c.size(
         "cross_attention_dim", 768
     )  # fmt: skip

@@ -47,7 +47,7 @@ from roofline.model.modules import (
 )
 
 
-def latents(
+def resampled(
     name: str, d: Dims, queries: int, keys: int, *, source: int | None = None, bias: bool = False, runs: int = 1,
     same: bool = False,
 ) -> Modules:  # fmt: skip
@@ -92,7 +92,7 @@ def idefics2(outer: Config, text: Model) -> Iterator[Tower]:
     )
     perceiver = Block("perceiver", (
         *at(queries, (rms("latents_norm", own),)), *at(count, (rms("context_norm", own),)),
-        *latents("perceiver", d, queries, count + queries),
+        *resampled("perceiver", d, queries, count + queries),
         *at(queries, (
             Add(name="attn_residual", width=own), rms("ffn_norm", own), *mlp(own, 4 * own, activation(p)),
             Add(name="ffn_residual", width=own),
@@ -121,7 +121,7 @@ def aria_towers(outer: Config, text: Model) -> Iterator[Tower]:
         unapplied("query", width, rows),
         *at(queries, (layer_norm("query_norm", width), Linear(name="query_proj", inputs=width, outputs=width))),
         *at(count, (layer_norm("kv_norm", width), Linear(name="key_value_proj", inputs=width, outputs=2 * width))),
-        *latents("cross", replace(d, kv_heads=heads), queries, count, bias=True),
+        *resampled("cross", replace(d, kv_heads=heads), queries, count, bias=True),
     )
     wide, out = text.hidden, text.hidden
     rest = at(queries, (
@@ -167,7 +167,7 @@ def qformer(
         seen: Modules = ()
         if cross:
             seen = (
-                *latents("cross", d, queries, keys, source=source, bias=True, runs=runs, same=first),
+                *resampled("cross", d, queries, keys, source=source, bias=True, runs=runs, same=first),
                 *at(queries, (Add(name="cross_residual", width=width), layer_norm("cross_norm", width)), runs),
             )
         return Block(
@@ -205,7 +205,7 @@ def _latent_projector(text: Config, hidden: int, inputs: int, count: int, querie
     modules = (
         *at(count, (Linear(name="projector", inputs=inputs, outputs=hidden, bias=True),)),
         unapplied("queries", hidden, queries),
-        *latents("latent", d, queries, count + queries, bias=True),
+        *resampled("latent", d, queries, count + queries, bias=True),
     )
     return TowerStage("projector", hidden, (Block("projector", modules),))
 

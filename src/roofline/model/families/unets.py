@@ -174,7 +174,7 @@ def class_embedding(c: Config, time: int, first: int) -> Modules:
     return ()
 
 
-def levels_of(c: Config, own: tuple[list[str], list[str]], channels: list[int], text: int, time: int) -> UnetLevels:
+def unet_levels(c: Config, own: tuple[list[str], list[str]], channels: list[int], text: int, time: int) -> UnetLevels:
     """The stages that a config describes; `own`: kinds of the class's own."""
     down = kinds_of(c, "down_block_types", DOWN, own[0])
     widths = c.per_layer_size("block_out_channels", len(down), 1) if c.has("block_out_channels") else channels
@@ -247,7 +247,7 @@ def unet(c: Config) -> Model:
     given = c.value("block_out_channels", [224, 448, 672, 896])[1]
     first = given[0] if isinstance(given, list) and isinstance(given[0], int) else 224
     embedded, time = time_embedding(c, first)
-    s = levels_of(c, own, [224, 448, 672, 896], 0, time)
+    s = unet_levels(c, own, [224, 448, 672, 896], 0, time)
     falls, kept = s.falling(sides)
     before, after = ends(c, first, sides)
     blocks = [*falls, *s.between(kept[-1][1], c.flag("add_attention", True)), *s.rising(kept)]
@@ -269,7 +269,7 @@ def unet_with_prompt(c: Config) -> Model:
     given = c.value("block_out_channels", [320, 640, 1280, 1280])[1]
     first = given[0] if isinstance(given, list) and isinstance(given[0], int) else 320
     embedded, time = time_embedding(c, first)
-    s = levels_of(c, own, [320, 640, 1280, 1280], text, time)
+    s = unet_levels(c, own, [320, 640, 1280, 1280], text, time)
     falls, kept = s.falling(sides)
     before, after = ends(c, first, sides)
     blocks = [*falls, *s.between(kept[-1][1]), *s.rising(kept)]
@@ -303,7 +303,7 @@ def control_net(c: Config) -> Model:
     given = c.value("block_out_channels", [320, 640, 1280, 1280])[1]
     first = given[0] if isinstance(given, list) and isinstance(given[0], int) else 320
     embedded, time = time_embedding(c, first)
-    s = levels_of(c, own, [320, 640, 1280, 1280], text, time)
+    s = unet_levels(c, own, [320, 640, 1280, 1280], text, time)
     falls, kept = s.falling(sides)
     before, _ = ends(c, first, sides)
     outputs: list[Module] = []

@@ -172,7 +172,7 @@ class ConfigChecks(Result):
 def catalog_table(c: Catalog) -> Table:
     """One line for each published model."""
     columns = (
-        Column("Model", long=52), Column("Family", drop=3), Column("Parameters", "count"),
+        Column("Model", long=41), Column("Family", drop=3, long=14), Column("Parameters", "count"),
         Column("Active", "count", drop=1),
         Column("Published", drop=4), Column("Scope", drop=2, long=12),
     )  # fmt: skip
