@@ -102,9 +102,10 @@ def models(
     result: Result
     tables: tuple[Table, ...]
     if types:
-        from roofline.model.families.registry import FAMILIES
+        import roofline.model.families.beyond  # noqa: F401  (registers families that are not decoders)
+        from roofline.model.families.registry import FAMILIES, WHOLES
 
-        result = views.ModelTypes(tuple(sorted(FAMILIES)))
+        result = views.ModelTypes(tuple(sorted({*FAMILIES, *WHOLES})))
         tables = (views.types_table(result),)
     elif check is not None:
         from roofline.model.sources.survey import checked_configs
