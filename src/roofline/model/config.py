@@ -247,11 +247,11 @@ class Config:
             if key in self.raw:
                 self.size(key, None, least=least)
 
-    def per_layer_size(self, keys: str, layers: int, default: int) -> list[int]:
-        """One size for every layer, or a list with one for each."""
+    def per_layer_size(self, keys: str, layers: int, default: int | list[int]) -> list[int]:
+        """One size for every layer, or a list with one for each, as the default may be."""
         name, value = self.value(keys, default)
         if not isinstance(value, list):
-            return [self.size(keys, default)] * layers
+            return [self.size(keys, None if isinstance(default, list) else default)] * layers
         if len(value) != layers:
             raise InputError(self.field(name), f"{len(value)} entries", f"{layers}, as num_hidden_layers says")
         for i, entry in enumerate(value):

@@ -78,7 +78,7 @@ def paddleocr_vl(c: Config) -> Model:
 def ernie4_5_vl_moe(c: Config) -> Model:
     """ERNIE 4.5 VL (Baidu, 2025): separate experts for text and images; text uses only its own."""
     d, bias = dims(c), c.flag("use_bias")
-    inner, seeing = c.per_layer_size("moe_intermediate_size", 2, 1536)
+    inner, seeing = c.per_layer_size("moe_intermediate_size", 2, [1536, 512])
     mixer = attention(d, rotary=rotary(c, d.head_dim), bias=bias)
     dense = mlp(d.width, c.size("intermediate_size"), activation(c), bias=bias)
     count, shared = c.size("moe_num_experts"), inner * c.size("moe_num_shared_experts", 0, least=0)
