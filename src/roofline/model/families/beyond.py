@@ -11,6 +11,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     conformers,
     contrastive,
     convnets,
+    d_fine,
     depth,
     detection,
     diffusion,
