@@ -33,17 +33,17 @@ _KINDS = {
     "a vision model, or the part of a whole that sees": """
         aimv2_vision_model blip_2_vision_model bridgetower_vision_model chameleon_vqgan chinese_clip_vision_model
         chmv2 cohere_compass_vision cosmos3_edge_vision cvt deepseek_ocr2_encoder
-        deepseek_ocr2_sam_vision_model deepseek_ocr2_vision depth_pro dinat dots3_note_vision_encoder
+        deepseek_ocr2_sam_vision_model deepseek_ocr2_vision dinat dots3_note_vision_encoder
         edgetam edgetam_mask_decoder edgetam_prompt_encoder edgetam_video edgetam_video_mask_decoder
         edgetam_video_prompt_encoder edgetam_vision_model efficientloftr emu3_vqgan ernie4_5_vl_moe_vision
         exaone4_5_vision flava_image_codebook flava_image_model focalnet gemma3n_vision gemma4_unified_vision
         gemma4_vision git_vision_model glm4v_moe_vision glm4v_vision glm5_next_vision glm_image_vision
-        glm_image_vqmodel glm_ocr_vision got_ocr2_vision granite_docling_vision groupvit_vision_model hiera
+        glm_image_vqmodel glm_ocr_vision got_ocr2_vision granite_docling_vision groupvit_vision_model
         hunyuan_vl_vision idefics2_vision idefics3_vision idefics_vision inkling2_vision inkling_vision
         instructblip_vision_model instructblipvideo_vision_model internvl_vision janus_vision_model janus_vqgan
         kimi_k25_vision kosmos_2_5_vision_model kosmos_2_vision_model lfm3_vl_vision lightglue
         llama4_vision_model maskformer mgp-str minicpm_ocr_vision minicpmv4_6_vision
-        minicpmv4_7_vision minimax_m3_vl_vision mllama_vision_model mobilevit mobilevitv2 molmo2_vision
+        minicpmv4_7_vision minimax_m3_vl_vision mllama_vision_model molmo2_vision
         muse_glimmer_vision muse_spark_vision omdet-turbo oneformer ovis2_vision paddleocr_vl_vision
         pe_audio_video_encoder pe_video_encoder phi4_multimodal_vision pix2struct_vision_model pixtral
         pp_chart2table_vision pp_doclayout_v2 pp_doclayout_v3 pp_formulanet_vision pp_lcnet_v3
