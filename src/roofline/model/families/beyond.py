@@ -23,6 +23,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     heard,
     hiera,
     image_to_text,
+    joint,
     levit,
     masks,
     mobilevit,

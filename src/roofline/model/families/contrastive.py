@@ -246,6 +246,7 @@ def bert_text_model(c: Config) -> Model:
 
 @complete(
     "clip_vision_model", "metaclip_2_vision_model", "altclip_vision_model", "clipseg_vision_model",
+    "chinese_clip_vision_model",
     "owlvit_vision_model", "owlv2_vision_model",
 )  # fmt: skip
 def clip_vision_model(c: Config) -> Model:

@@ -15,10 +15,10 @@ NOT_COVERED_YET = "a decoder with layers that are not covered yet"
 
 _KINDS = {
     "an encoder, which reads text and writes none": """
-        aimv2_text_model blip_text_model bridgetower_text_model bros canine clap_text_model clvp_encoder
+        aimv2_text_model blip_text_model bros canine clap_text_model clvp_encoder
         colmodernvbert colpali colqwen2 embedding_gemma2 embedding_gemma2_text flava_text_model funnel
-        groupvit_text_model layoutlmv2 layoutxlm openai_privacy_filter sam3_lite_text_text_model
-        videoprism_text_model xclip_text_model
+        layoutlmv2 layoutxlm openai_privacy_filter sam3_lite_text_text_model
+        videoprism_text_model
     """,
     "an encoder-decoder, or half of one, whose decoder attends to what an encoder read": """
         canary canary_decoder cohere_asr dia dia_decoder longt5 moonshine_streaming nougat pegasus_x pix2struct
@@ -26,19 +26,19 @@ _KINDS = {
         t5gemma2_decoder t5gemma2_encoder t5gemma2_text trocr udop
     """,
     "an encoder of text together with images or sound, which writes no text": """
-        aimv2 bridgetower clipseg flava flava_multimodal_model groupvit lxmert modernvbert neomme pe_audio
-        pe_audio_video pe_video perceiver tipsv2 tvp ultravbert videoprism vilt vision-text-dual-encoder
+        aimv2 flava flava_multimodal_model lxmert modernvbert neomme pe_audio
+        pe_audio_video pe_video perceiver tipsv2 tvp ultravbert videoprism vision-text-dual-encoder
         visual_bert xclip
     """,
     "a vision model, or the part of a whole that sees": """
-        aimv2_vision_model blip_2_vision_model bridgetower_vision_model chameleon_vqgan chinese_clip_vision_model
+        aimv2_vision_model blip_2_vision_model chameleon_vqgan
         chmv2 cohere_compass_vision cosmos3_edge_vision cvt deepseek_ocr2_encoder
         deepseek_ocr2_sam_vision_model deepseek_ocr2_vision dinat dots3_note_vision_encoder
         edgetam edgetam_mask_decoder edgetam_prompt_encoder edgetam_video edgetam_video_mask_decoder
         edgetam_video_prompt_encoder edgetam_vision_model efficientloftr emu3_vqgan ernie4_5_vl_moe_vision
         exaone4_5_vision flava_image_codebook flava_image_model focalnet gemma3n_vision gemma4_unified_vision
         gemma4_vision git_vision_model glm4v_moe_vision glm4v_vision glm5_next_vision glm_image_vision
-        glm_image_vqmodel glm_ocr_vision got_ocr2_vision granite_docling_vision groupvit_vision_model
+        glm_image_vqmodel glm_ocr_vision got_ocr2_vision granite_docling_vision
         hunyuan_vl_vision idefics2_vision idefics3_vision idefics_vision inkling2_vision inkling_vision
         instructblip_vision_model instructblipvideo_vision_model internvl_vision janus_vision_model janus_vqgan
         kimi_k25_vision kosmos_2_5_vision_model kosmos_2_vision_model lfm3_vl_vision lightglue
