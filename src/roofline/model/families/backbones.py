@@ -19,7 +19,7 @@ from roofline.model.families.convnets import (
     resnet_sight,
 )
 from roofline.model.families.swin import map_norms, swin_last_norm, swin_sight
-from roofline.model.families.vit import dinov2_sight, dinov3_sight
+from roofline.model.families.vit import dinov2_sight, dinov3_sight, vitdet_sight, vitpose_sight
 from roofline.model.model import Block
 from roofline.model.modules import Modules, Norm
 
@@ -77,7 +77,9 @@ BACKBONES: Mapping[str, Callable[[Config], SeenMaps]] = MappingProxyType({
     **dict.fromkeys(("resnet", "rt_detr_resnet"), lambda c: _stages(c, resnet_sight(c))),
     **dict.fromkeys(("swin", "swinv2", "maskformer-swin"), _swin),
     **dict.fromkeys(("convnext", "convnextv2", "dinov3_convnext"), _convnext),
-    **dict.fromkeys(("dinov2", "dinov2_with_registers"), lambda c: _layers(c, dinov2_sight(c))),
+    **dict.fromkeys(("dinov2", "dinov2_with_registers", "tipsv2_vision_model"), lambda c: _layers(c, dinov2_sight(c))),
+    "vitdet": lambda c: _layers(c, vitdet_sight(c)),
+    "vitpose_backbone": lambda c: _layers(c, vitpose_sight(c)),
     "dinov3_vit": lambda c: _layers(c, dinov3_sight(c)),
     "pp_lcnet": lambda c: _stages(c, pp_lcnet_sight(c)),
     "bit": lambda c: _stages(c, bit_sight(c)),

@@ -35,13 +35,13 @@ from roofline.model.modules import Activation, Add, Linear, Modules
 DEPTH, SEGMENTS = "ForDepthEstimation", "ForSemanticSegmentation"
 
 
-def factors_of(c: Config) -> list[float]:
+def factors_of(c: Config, key: str = "reassemble_factors") -> list[float]:
     """How much each map grows (4, 2, 1) or shrinks (0.5)."""
-    factors = c.value("reassemble_factors", [4, 2, 1, 0.5])[1]
+    factors = c.value(key, [4, 2, 1, 0.5])[1]
     if not isinstance(factors, (list, tuple)) or any(
         isinstance(f, bool) or not isinstance(f, (int, float)) or not 0.01 <= f <= LARGEST_SIZE for f in factors
     ):
-        raise InputError(c.field("reassemble_factors"), factors, "a list of numbers above 0")
+        raise InputError(c.field(key), factors, "a list of numbers above 0")
     return [float(f) for f in factors]
 
 
@@ -65,11 +65,12 @@ def reassembled(c: Config, x: Map, read: Modules = ()) -> tuple[Modules, list[Ma
 
 
 def fused(
-    c: Config, maps: Sequence[Map], *, doubled: bool, bias: bool = True, norm: bool = False
+    c: Config, maps: Sequence[Map], *, doubled: bool, bias: bool = True, norm: bool = False, spare: bool = True
 ) -> tuple[Modules, Map]:
     """Maps of one width, added from the smallest to the largest (arXiv:2103.13413, §3.2).
 
-    `doubled`: each sum is twice as large as its map; otherwise as large as the next map.
+    `doubled`: each sum is twice as large as its map; otherwise as large as the next map. `spare`: the smallest map has
+    the weights of a sum, which are not used.
     """
     wide = c.size("fusion_hidden_size", 256)
     modules: Modules = ()
@@ -96,7 +97,7 @@ def fused(
         below = levels[-2 - i] if not last else y
         z = Map(wide, 2 * y.rows, 2 * y.columns) if doubled or last else Map(wide, below.rows, below.columns)
         product, y = chain(y, resized(z.rows, z.columns), conv(f"fuse{i}_proj", wide, 1, bias=True, norm=None))
-        modules = (*modules, *(not_used(beside) if i == 0 else beside), *own, *product)
+        modules = (*modules, *(beside if i else not_used(beside) if spare else ()), *own, *product)
     return modules, y
 
 
@@ -180,3 +181,28 @@ def _segments(c: Config, y: Map, name: str) -> Modules:
     return chain(
         y, conv(f"{name}1", y.channels, act="relu"), conv(f"{name}2", label_count(c), 1, bias=True, norm=None)
     )[0]
+
+
+# -- TIPS ----------------------------------------------------------------------------------------------------------
+@complete("tipsv2_dpt")
+def tipsv2_dpt(c: Config) -> Model:
+    """TIPS v2 with DPT's head for depth, normals or labels, or one for each of them."""
+    every = "ForDensePrediction"
+    task, c = head_of(c, DEPTH, SEGMENTS, "ForNormalEstimation", every), shown(c, 448, 448)
+    sight, _ = backbone_of(c)
+    act = activation(c, "readout_activation", "gelu_pytorch_tanh")
+    bins, labels = c.size("num_depth_bins", 256), label_count(c)
+    outputs = {DEPTH: (bins,), SEGMENTS: (labels,), "ForNormalEstimation": (3,), every: (bins, 3, labels)}
+    read = (
+        Linear(name="read_proj", inputs=2 * sight.width, outputs=sight.width, bias=True, part="other"),
+        Activation(name="read_act", width=sight.width, function=act, gated=False),
+    )
+    built, maps = reassembled(c, Map(sight.width, sight.rows, sight.columns), read)
+    fuse, y = fused(c, maps, doubled=True, bias=False, spare=False)
+    blocks = []
+    for count in outputs.get(task, (labels,)):
+        scores = Linear(name="scores", inputs=y.channels, outputs=count, bias=True, part="head")
+        head, _ = chain(y, conv("project", y.channels, bias=True, norm=None), everywhere(scores))
+        blocks += [Block("reassemble", built), Block("fuse", fuse), Block("decoder", head)]
+    c.mark_read("depth_decoder_activation", "min_depth", "max_depth", "num_depth_bins", "semantic_loss_ignore_index")
+    return image_model(c, replace(sight, blocks=(*sight.blocks, *blocks)))

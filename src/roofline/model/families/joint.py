@@ -150,7 +150,7 @@ def bridgetower(c: Config) -> Model:
     if t.width != width or count > min(len(words.layers), len(sight.blocks)):
         raise c.error("hidden_size", "the width of the text, with no more layers than the text has")
     act, split = activation(text, default="gelu"), len(words.layers) - count
-    shared, scaled = c.flag("share_cross_modal_transformer_layers", True), c.text("link_tower_type", "add") != "add"
+    same, scaled = c.flag("share_cross_modal_transformer_layers", True), c.text("link_tower_type", "add") != "add"
     to_words, to_image = dense("word_transform", words.width, width), dense("transform", sight.width, width)
     norms = (layer_norm("link_norm", width), *((Learned(name="link_scale", width=1, rows=1),) if scaled else ()))
     post, linked = layer_norm("post_norm", sight.width), c.flag("share_link_tower_layers")
@@ -163,8 +163,8 @@ def bridgetower(c: Config) -> Model:
         transforms = ((to_words,), (post, to_image))
         if not first:
             transforms = (
-                again((to_words,)) if shared else (to_words,),
-                again((post, to_image)) if shared else (*again((post,)), to_image),
+                again((to_words,)) if same else (to_words,),
+                again((post, to_image)) if same else (*again((post,)), to_image),
             )
         link = (layer_norm("word_start_norm", width),) if first else tuple(
             replace(m, name=f"word_{m.name}") for m in (again(norms) if again_link else norms)
@@ -179,7 +179,10 @@ def bridgetower(c: Config) -> Model:
     spare = (*(replace(m, name=f"unused_{m.name}") for m in not_used(pooler(words.width))), *unread)
     head: Modules = (*ends, *spare)
     if task == "ForMaskedLM":
-        head += masked_words(text, width, act=activation(c, default="gelu"), twice=False)
+        shared = c.flag("tie_word_embeddings")
+        head += masked_words(
+            text.with_values(tie_word_embeddings=shared), width, act=activation(c, default="gelu"), twice=False
+        )
     elif task == "ForImageAndTextRetrieval":
         head += at_one((dense("matches", 2 * width, 2),))
     elif task:

@@ -42,7 +42,7 @@ _KINDS = {
         hunyuan_vl_vision idefics2_vision idefics3_vision idefics_vision inkling2_vision inkling_vision
         instructblip_vision_model instructblipvideo_vision_model internvl_vision janus_vision_model janus_vqgan
         kimi_k25_vision kosmos_2_5_vision_model kosmos_2_vision_model lfm3_vl_vision lightglue
-        llama4_vision_model maskformer mgp-str minicpm_ocr_vision minicpmv4_6_vision
+        llama4_vision_model maskformer minicpm_ocr_vision minicpmv4_6_vision
         minicpmv4_7_vision minimax_m3_vl_vision mllama_vision_model molmo2_vision
         muse_glimmer_vision muse_spark_vision omdet-turbo oneformer ovis2_vision paddleocr_vl_vision
         pe_audio_video_encoder pe_video_encoder phi4_multimodal_vision pix2struct_vision_model pixtral
@@ -54,13 +54,13 @@ _KINDS = {
         rf_detr_dinov2 sam2_mask_decoder sam2_prompt_encoder sam2_video_mask_decoder sam2_video_prompt_encoder
         sam3 sam3_detr_decoder sam3_detr_encoder sam3_geometry_encoder sam3_lite_text sam3_lite_text_detr_decoder
         sam3_lite_text_detr_encoder sam3_lite_text_geometry_encoder sam3_lite_text_mask_decoder sam3_mask_decoder
-        sam3_tracker sam3_tracker_mask_decoder sam3_tracker_prompt_encoder sam3_tracker_video
-        sam3_tracker_video_mask_decoder sam3_tracker_video_prompt_encoder sam3_video sam3_vision_model
-        sam3_vit_model sam_hq_mask_decoder sam_hq_prompt_encoder sam_mask_decoder sam_prompt_encoder sapiens2
+        sam3_tracker_mask_decoder sam3_tracker_prompt_encoder
+        sam3_tracker_video_mask_decoder sam3_tracker_video_prompt_encoder
+        sam_hq_mask_decoder sam_hq_prompt_encoder sam_mask_decoder sam_prompt_encoder sapiens2
         sapiens2_head seggpt slanet slanext slanext_vision smolvlm_vision step3p5_vision superglue swiftformer
-        swin2sr textnet timm_backbone tipsv2_dpt tipsv2_vision_model unlimited_ocr_sam_vision_model
+        swin2sr textnet timm_backbone unlimited_ocr_sam_vision_model
         unlimited_ocr_vision unlimited_ocr_vision_encoder uvdoc uvdoc_backbone video_llama_3_vision videomt
-        videoprism_vision_model vitmatte vitpose vitpose_backbone xclip_vision_model zoedepth
+        videoprism_vision_model xclip_vision_model zoedepth
     """,
     "an audio model, or the part of a whole that hears or speaks": """
         bark clvp csm dac dia_encoder dots3_note_audio_encoder fastspeech2_conformer
