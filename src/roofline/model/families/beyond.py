@@ -24,6 +24,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     hiera,
     image_to_text,
     joint,
+    lcnets,
     levit,
     masks,
     mobilevit,

@@ -46,8 +46,8 @@ _KINDS = {
         minicpmv4_7_vision minimax_m3_vl_vision mllama_vision_model molmo2_vision
         muse_glimmer_vision muse_spark_vision omdet-turbo oneformer ovis2_vision paddleocr_vl_vision
         pe_audio_video_encoder pe_video_encoder phi4_multimodal_vision pix2struct_vision_model pixtral
-        pp_chart2table_vision pp_doclayout_v2 pp_doclayout_v3 pp_formulanet_vision pp_lcnet_v3
-        pp_lcnet_v4 pp_ocrv5_mobile_det pp_ocrv5_mobile_rec pp_ocrv5_server_det pp_ocrv5_server_rec
+        pp_chart2table_vision pp_doclayout_v2 pp_doclayout_v3 pp_formulanet_vision
+        pp_ocrv5_mobile_det pp_ocrv5_mobile_rec pp_ocrv5_server_det pp_ocrv5_server_rec
         pp_ocrv6_medium_det pp_ocrv6_small_det pp_ocrv6_small_rec pp_ocrv6_tiny_rec prompt_depth_anything
         qianfan_ocr_vision qwen2_5_omni_vision_encoder qwen2_5_vl_vision qwen2_vl_vision qwen3_5_moe_vision
         qwen3_5_vision qwen3_omni_moe_vision_encoder qwen3_vl_moe_vision qwen3_vl_vision qwen4_exp_vision radio
