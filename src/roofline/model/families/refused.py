@@ -47,8 +47,8 @@ _KINDS = {
         muse_glimmer_vision muse_spark_vision omdet-turbo oneformer ovis2_vision paddleocr_vl_vision
         pe_audio_video_encoder pe_video_encoder phi4_multimodal_vision pix2struct_vision_model pixtral
         pp_chart2table_vision pp_doclayout_v2 pp_doclayout_v3 pp_formulanet_vision
-        pp_ocrv5_mobile_det pp_ocrv5_mobile_rec pp_ocrv5_server_det pp_ocrv5_server_rec
-        pp_ocrv6_medium_det pp_ocrv6_small_det pp_ocrv6_small_rec pp_ocrv6_tiny_rec prompt_depth_anything
+
+        prompt_depth_anything
         qianfan_ocr_vision qwen2_5_omni_vision_encoder qwen2_5_vl_vision qwen2_vl_vision qwen3_5_moe_vision
         qwen3_5_vision qwen3_omni_moe_vision_encoder qwen3_vl_moe_vision qwen3_vl_vision qwen4_exp_vision radio
         rf_detr_dinov2 sam2_mask_decoder sam2_prompt_encoder sam2_video_mask_decoder sam2_video_prompt_encoder
@@ -57,9 +57,9 @@ _KINDS = {
         sam3_tracker_mask_decoder sam3_tracker_prompt_encoder
         sam3_tracker_video_mask_decoder sam3_tracker_video_prompt_encoder
         sam_hq_mask_decoder sam_hq_prompt_encoder sam_mask_decoder sam_prompt_encoder sapiens2
-        sapiens2_head seggpt slanet slanext slanext_vision smolvlm_vision step3p5_vision superglue swiftformer
+        sapiens2_head seggpt slanext slanext_vision smolvlm_vision step3p5_vision superglue swiftformer
         swin2sr textnet timm_backbone unlimited_ocr_sam_vision_model
-        unlimited_ocr_vision unlimited_ocr_vision_encoder uvdoc uvdoc_backbone video_llama_3_vision videomt
+        unlimited_ocr_vision unlimited_ocr_vision_encoder video_llama_3_vision videomt
         videoprism_vision_model xclip_vision_model zoedepth
     """,
     "an audio model, or the part of a whole that hears or speaks": """
