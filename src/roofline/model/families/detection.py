@@ -98,7 +98,7 @@ def detr(c: Config) -> Model:
     ffn = mlp(e.width, c.size("encoder_ffn_dim"), act, gated=False, bias=True)
     other = mlp(d.width, c.size("decoder_ffn_dim"), act, gated=False, bias=True)
     encodes = layer("encoder", e.width, sees_all(e), ffn, norm=layer_norm, before=before, after=not before)
-    finds = _decoder(d, looks, other, before=before)
+    finds = queries_see(d, looks, other, before=before)
     table = Learned(name="queries", width=d.width, rows=queries, applied=False)
     ends = [Block("encoder norm", at(n, (layer_norm("encoder_norm", e.width),)))] if before else []
     blocks = [
@@ -113,7 +113,7 @@ def _class(width: int, labels: int) -> Modules:
     return (Linear(name="class", inputs=width, outputs=labels, bias=True, part="other"),)
 
 
-def _decoder(d: Dims, looks: Modules, ffn: Modules, *, before: bool = False, mixer: Modules | None = None) -> Block:
+def queries_see(d: Dims, looks: Modules, ffn: Modules, *, before: bool = False, mixer: Modules | None = None) -> Block:
     """A layer of queries: they see one another, then the image."""
     own = layer(
         "decoder", d.width, sees_all(d) if mixer is None else mixer, norm=layer_norm, before=before, after=not before
@@ -142,7 +142,7 @@ def conditional_detr(c: Config) -> Model:
         return (*transform, *_content_and_place(d, n, first=i == 0))
 
     mixer = _five_products(d)
-    finds = [over(queries, _decoder(d, looks(i), other, mixer=mixer)) for i in range(d.layers)]
+    finds = [over(queries, queries_see(d, looks(i), other, mixer=mixer)) for i in range(d.layers)]
     places = (
         Learned(name="queries", width=width, rows=queries, applied=False),
         *heads_of("reference", width, width, 2),
@@ -186,7 +186,7 @@ def dab_detr(c: Config) -> Model:
     for i in range(d.layers):
         moved = () if i == 0 else scale if i == 1 else again(scale)
         looks = (*moved, *_content_and_place(d, n, first=i == 0 or kept))
-        block = _decoder(d, looks, other, mixer=_five_products(d))
+        block = queries_see(d, looks, other, mixer=_five_products(d))
         before = (*place, *anchor) if i == 0 else again((*place, *anchor))
         refines = (boxes if i == 0 else again(boxes)) if task else ()
         blocks.append(over(queries, Block("decoder", (
@@ -301,7 +301,7 @@ def deformable_detr(c: Config) -> Model:
             *at(queries, (Linear(name="reference", inputs=width, outputs=2, bias=True),)),
         )
     front = Block("levels", (*levels, Learned(name="level_embedding", width=width, rows=count, applied=False), *table))
-    finds = over(asked, _decoder(d, looks, other))
+    finds = over(asked, queries_see(d, looks, other))
     blocks = [front, *[over(n, encodes)] * e.layers, Block("queries", places)]
     for i in range(d.layers):
         heads: Modules = ()
@@ -366,7 +366,7 @@ def rt_detr(c: Config) -> Model:
     )
     place = heads_of("place", 4, 2 * width, width)
     for i in range(d.layers):
-        own = _decoder(d, looks, other)
+        own = queries_see(d, looks, other)
         end = (*_class(width, labels), *boxes) if task else ()
         blocks.append(over(queries, Block("decoder", (*(place if i == 0 else again(place)), *own.modules, *end))))
     model = _detected(c, "", sight, blocks, (), queries)

@@ -42,7 +42,7 @@ _KINDS = {
         hunyuan_vl_vision idefics2_vision idefics3_vision idefics_vision inkling2_vision inkling_vision
         instructblip_vision_model instructblipvideo_vision_model internvl_vision janus_vision_model janus_vqgan
         kimi_k25_vision kosmos_2_5_vision_model kosmos_2_vision_model lfm3_vl_vision lightglue
-        llama4_vision_model maskformer minicpm_ocr_vision minicpmv4_6_vision
+        llama4_vision_model minicpm_ocr_vision minicpmv4_6_vision
         minicpmv4_7_vision minimax_m3_vl_vision mllama_vision_model molmo2_vision
         muse_glimmer_vision muse_spark_vision omdet-turbo oneformer ovis2_vision paddleocr_vl_vision
         pe_audio_video_encoder pe_video_encoder phi4_multimodal_vision pix2struct_vision_model pixtral

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from roofline.declared.errors import InputError, nearest
@@ -23,19 +24,21 @@ from roofline.model.families.blocks.sight import (
     looks_at,
     over,
     patched,
+    read_part,
     sees_all,
     stage_sizes,
     vision_dims,
     vision_layer,
 )
 from roofline.model.families.blocks.sizes import Dims
-from roofline.model.families.convnets import image_map
-from roofline.model.families.detection import heads_of, samples
+from roofline.model.families.convnets import BACKBONE, image_map
+from roofline.model.families.depth import SEGMENTS
+from roofline.model.families.detection import heads_of, queries_see, samples
 from roofline.model.families.registry import complete
-from roofline.model.families.vit import dinov3_sight
+from roofline.model.families.vit import CLASSIFIES, MASKED, beit_sight, dinov3_sight
 from roofline.model.heads import label_count
 from roofline.model.model import Block, Model
-from roofline.model.modules import Add, Learned, Linear, Modules
+from roofline.model.modules import Activation, Add, Learned, Linear, Modules
 
 
 # -- EoMT ----------------------------------------------------------------------------------------------------------
@@ -92,34 +95,77 @@ def upernet(c: Config) -> Model:
     head_of(c, "ForSemanticSegmentation")
     c = shown(c, 512, 512)
     sight, maps = backbone_of(c)
-    wide, scales = c.size("hidden_size", 512), stage_sizes(c, "pool_scales")
-    last = maps[-1]
+    third = maps[min(2, len(maps) - 1)]
+    given = c.size("auxiliary_in_channels", None) or third.channels
+    aside = auxiliary(c, Map(given, third.rows, third.columns))
+    c.mark_read("loss_ignore_index", "backbone_config", "hidden_size")
+    return image_model(c, sight, (*pooled_pyramid(c, maps, c.size("hidden_size", 512)), *aside))
+
+
+def pooled_pyramid(c: Config, maps: Sequence[Map], wide: int) -> Modules:
+    """UperNet's head: the last map pooled at several scales, then a pyramid of all maps, and labels."""
+    last, scales = maps[-1], stage_sizes(c, "pool_scales")
     modules: Modules = ()
     for i, scale in enumerate(scales):
         modules += chain(Map(last.channels, scale, scale), conv(f"pool{i}", wide, 1, act="relu"))[0]
-    modules += chain(
-        Map(last.channels + len(scales) * wide, last.rows, last.columns), conv("bottleneck", wide, act="relu")
-    )[0]
+    both = Map(last.channels + len(scales) * wide, last.rows, last.columns)
+    modules += chain(both, conv("bottleneck", wide, act="relu"))[0]
     for i, x in enumerate(maps[:-1]):
         modules += chain(x, conv(f"lateral{i}", wide, 1, act="relu"), conv(f"pyramid{i}", wide, act="relu"))[0]
-    first = maps[0]
-    every = Map(len(maps) * wide, first.rows, first.columns)
-    modules += chain(
-        every, conv("fuse", wide, act="relu"), conv("classifier", label_count(c), 1, bias=True, norm=None)
-    )[0]
-    aside: Modules = ()
-    if c.flag("use_auxiliary_head", True):
-        inner, count = c.size("auxiliary_channels", 256), c.size("auxiliary_num_convs", 1, least=0)
-        given = c.size("auxiliary_in_channels", None) or maps[min(2, len(maps) - 1)].channels
-        beside = Map(given, maps[min(2, len(maps) - 1)].rows, maps[min(2, len(maps) - 1)].columns)
-        steps: list[MapStep] = [conv(f"auxiliary{i}", inner, act="relu") for i in range(count)]
-        inside, y = chain(beside, *steps)
-        both = Map(y.channels + given, y.rows, y.columns)
-        more = chain(both, conv("auxiliary_cat", inner, act="relu"))[0] if c.flag("auxiliary_concat_input") else ()
-        end = Map(inner if count or more else given, y.rows, y.columns)
-        aside = (*inside, *more, *chain(end, conv("auxiliary_classifier", label_count(c), 1, bias=True, norm=None))[0])
-    c.mark_read("loss_ignore_index", "backbone_config", "hidden_size")
-    return image_model(c, sight, (*modules, *aside))
+    every = Map(len(maps) * wide, maps[0].rows, maps[0].columns)
+    labels = conv("classifier", label_count(c), 1, bias=True, norm=None)
+    return (*modules, *chain(every, conv("fuse", wide, act="relu"), labels)[0])
+
+
+def auxiliary(c: Config, x: Map) -> Modules:
+    """A second head of convolutions of one map, where the config has it."""
+    if not c.flag("use_auxiliary_head", True):
+        return ()
+    inner, count = c.size("auxiliary_channels", 256), c.size("auxiliary_num_convs", 1, least=0)
+    steps: list[MapStep] = [conv(f"auxiliary{i}", inner, act="relu") for i in range(count)]
+    inside, y = chain(x, *steps)
+    both = Map(y.channels + x.channels, y.rows, y.columns)
+    more = chain(both, conv("auxiliary_cat", inner, act="relu"))[0] if c.flag("auxiliary_concat_input") else ()
+    end = Map(inner if count or more else x.channels, y.rows, y.columns)
+    labels = conv("auxiliary_classifier", label_count(c), 1, bias=True, norm=None)
+    return (*inside, *more, *chain(end, labels)[0])
+
+
+# -- BEiT ----------------------------------------------------------------------------------------------------------
+def _four_sizes(x: Map) -> tuple[Modules, list[Map]]:
+    """One map four times and twice as large, as it is, and half as large."""
+    act = everywhere(
+        layer_norm("grow_norm", x.channels),
+        Activation(name="grow_act", width=x.channels, function="gelu", gated=False),
+    )
+    first, four = chain(x, transposed("grow1", x.channels, 2, 2), act, transposed("grow2", x.channels, 2, 2))
+    second, two = chain(x, transposed("grow", x.channels, 2, 2))
+    return (*first, *second), [four, two, x, Map(x.channels, x.rows // 2, x.columns // 2)]
+
+
+@complete("beit", "data2vec-vision")
+def beit(c: Config) -> Model:
+    """BEiT (arXiv:2106.08254) and data2vec's vision model (arXiv:2202.03555)."""
+    task = head_of(c, CLASSIFIES, MASKED, SEGMENTS, BACKBONE)
+    mean = c.flag("use_mean_pooling", True)
+    pools = task == CLASSIFIES or (c.kind == "beit" and not task)
+    sight = beit_sight(c, norm=pools or not mean)
+    x = Map(sight.width, sight.rows, sight.columns)
+    if task in (SEGMENTS, BACKBONE):
+        larger, maps = _four_sizes(x)
+        grows = task == SEGMENTS or c.flag("add_fpn")
+        sight = replace(sight, blocks=(*sight.blocks, *([Block("sizes", larger)] if grows else [])))
+        c.mark_read("out_features", "out_indices", "stage_names", "auxiliary_loss_weight", "add_fpn", "vocab_size")
+        c.mark_read("reshape_hidden_states", *(k for k in c.raw if k.startswith(("auxiliary", "pool_", "use_aux"))))
+        pyramid = () if task == BACKBONE else (*pooled_pyramid(c, maps, x.channels), *auxiliary(c, x))
+        return image_model(c, sight, pyramid)
+    c.mark_read("pool_scales", "auxiliary_channels", "auxiliary_concat_input", "auxiliary_loss_weight")
+    c.mark_read("auxiliary_num_convs", "use_auxiliary_head", "add_fpn", "reshape_hidden_states", "vocab_size")
+    if task == MASKED:
+        words = Linear(name="lm_head", inputs=sight.width, outputs=c.size("vocab_size"), bias=True, part="head")
+        norm = at(sight.positions, (layer_norm("head_norm", sight.width),))
+        return image_model(c, sight, (*norm, *at(sight.patches, (words,))))
+    return image_model(c, sight, classifier(c, sight.width) if task else ())
 
 
 # -- others --------------------------------------------------------------------------------------------------------
@@ -233,3 +279,41 @@ def mask2former(c: Config) -> Model:
     c.mark_read("oversample_ratio", "importance_sample_ratio", "use_auxiliary_loss", "output_auxiliary_logits")
     c.mark_read("ignore_value", "init_xavier_std", "backbone", "use_timm_backbone")
     return image_model(c, replace(sight, blocks=(*sight.blocks, *blocks)))
+
+
+# -- MaskFormer ----------------------------------------------------------------------------------------------------
+@complete("maskformer")
+def maskformer(c: Config) -> Model:
+    """MaskFormer (arXiv:2107.06278): DETR's queries see the smallest map, and are masks of the largest."""
+    task = head_of(c, "ForInstanceSegmentation")
+    sight, maps = backbone_of(shown(c, 384, 384))
+    part = read_part(c, "decoder_config", "detr")
+    act, width = activation(part, "activation_function", "relu"), part.size("d_model", 256)
+    queries = part.size("num_queries", 100)
+    wide, deep = c.size("fpn_feature_size", 256), c.size("mask_feature_size", 256)
+    last = maps[-1]
+    modules, _ = chain(last, conv("smallest", wide, act="relu"))
+    for i, x in enumerate(reversed(maps[:-1])):
+        lateral, y = chain(x, conv(f"lateral{i}", wide, 1))
+        modules += (*lateral, *chain(y, conv(f"pyramid{i}", wide, act="relu"))[0])
+    masked, y = chain(Map(wide, maps[0].rows, maps[0].columns), conv("mask_proj", deep, bias=True, norm=None))
+    project = chain(last, conv("input_proj", width, 1, bias=True, norm=None))[0] if last.channels != width else ()
+    heads = part.size("decoder_attention_heads", 8)
+    d = Dims(part.size("decoder_layers", 6), width, heads, heads, width // heads)
+    ffn = mlp(width, part.size("decoder_ffn_dim", 2048), act, gated=False, bias=True)
+    finds = over(queries, queries_see(d, looks_at(d, last.positions), ffn))
+    ends = (Learned(name="queries", width=width, rows=queries, applied=False), layer_norm("decoder_norm", width))
+    blocks = [
+        Block("pixels", (*modules, *masked)), Block("input", project), *[finds] * d.layers,
+        Block("queries", at(queries, ends)),
+    ]  # fmt: skip
+    head = (
+        Linear(name="class", inputs=width, outputs=label_count(c) + 1, bias=True, part="other"),
+        *heads_of("mask", width, width, width, deep),
+        Linear(name="masks", inputs=deep, outputs=y.positions, tied=True, part="other"),
+    )
+    part.mark_read(*part.raw)
+    c.mark_read("no_object_weight", "use_auxiliary_loss", "dice_weight", "cross_entropy_weight", "mask_weight")
+    c.mark_read("init_xavier_std", "init_std", "output_auxiliary_logits", "num_attention_heads", "num_hidden_layers")
+    kept = [b for b in blocks if b.modules]
+    return image_model(c, replace(sight, blocks=(*sight.blocks, *kept)), at(queries, head) if task else ())

@@ -182,22 +182,6 @@ def beit_sight(c: Config, norm: bool) -> Sight:
     )
 
 
-@complete("beit", "data2vec-vision")
-def beit(c: Config) -> Model:
-    """BEiT (arXiv:2106.08254) and data2vec's vision model (arXiv:2202.03555)."""
-    task = head_of(c, CLASSIFIES, MASKED)
-    mean = c.flag("use_mean_pooling", True)
-    pools = task == CLASSIFIES or (c.kind == "beit" and task != MASKED)
-    sight = beit_sight(c, norm=pools or not mean)
-    c.mark_read("pool_scales", "auxiliary_channels", "auxiliary_concat_input", "auxiliary_loss_weight")
-    c.mark_read("auxiliary_num_convs", "use_auxiliary_head", "add_fpn", "reshape_hidden_states", "vocab_size")
-    if task == MASKED:
-        words = Linear(name="lm_head", inputs=sight.width, outputs=c.size("vocab_size"), bias=True, part="head")
-        norm = at(sight.positions, (layer_norm("head_norm", sight.width),))
-        return image_model(c, sight, (*norm, *at(sight.patches, (words,))))
-    return image_model(c, sight, classifier(c, sight.width) if task else ())
-
-
 # -- others of one resolution --------------------------------------------------------------------------------------
 @complete("mlcd", "mlcd_vision_model")
 def mlcd(c: Config) -> Model:
