@@ -45,4 +45,5 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     t5gemma,
     vision_towers,
     vit,
+    zoe_depth,
 )

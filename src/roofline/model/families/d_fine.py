@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -327,4 +328,60 @@ def pp_doclayout_v4(c: Config) -> Model:
     )
     mark_detector(c)
     c.mark_read("s2r_damping", "s2r_closure_weight_init", "gp_dropout_value")
+    return image_model(c, replace(sight, blocks=(*sight.blocks, *blocks)))
+
+
+def _mask_map(c: Config, fine: Map, levels: Sequence[Map]) -> tuple[Modules, Map]:
+    """A map of masks at a quarter of the image: those of the pyramid added, then the backbone's first."""
+    first, second = stage_sizes(c, "mask_feature_channels")
+    strides = stage_sizes(c, "feat_strides")
+    if len(strides) != len(levels) or list(strides) != sorted(strides):
+        raise c.error("feat_strides", "rising, one for each map")
+    modules: Modules = ()
+    for i, (x, stride) in enumerate(zip(levels, strides, strict=True)):
+        y = x
+        for j in range(max(1, int(math.log2(stride) - math.log2(strides[0])))):
+            built, y = chain(y, conv(f"scale{i}_{j}", first, act="silu"))
+            modules += built
+            y = Map(y.channels, 2 * y.rows, 2 * y.columns) if stride != strides[0] else y
+    out, y = chain(Map(first, levels[0].rows, levels[0].columns), conv("mask_out", second, act="silu"))
+    beside, y = chain(fine, conv("mask_lateral", second, act="silu"))
+    count = c.size("num_prototypes", 32)
+    last, y = chain(y, conv("mask_base", second, act="silu"), conv("prototypes", count, 1, bias=True, norm=None))
+    return (*modules, *out, *beside, *last), y
+
+
+@complete("pp_doclayout_v3")
+def pp_doclayout_v3(c: Config) -> Model:
+    """PP-DocLayout v3: masks of layout elements, and their order from each layer's queries."""
+    head_of(c, DETECTS)
+    c = shown(c, 640, 640)
+    act, width, queries = activation(c, "activation_function"), c.size("d_model", 256), c.size("num_queries", 300)
+    sight, (fine, *maps) = _backbone(c)
+    blocks, levels = smallest_attends(c, maps)
+    blocks += pyramid(c, levels, c.size("encoder_hidden_dim", 256), act)
+    masks, y = _mask_map(c, fine, levels)
+    mixed, every = levels_of(c, levels, width, c.size("num_feature_levels", 3), bias=False, name="decoder_input")
+    n, labels, pointer = sum(x.positions for x in every), label_count(c), c.size("global_pointer_head_size", 64)
+    boxes, count = heads_of("box", width, width, width, 4), c.size("num_prototypes", 32)
+    product = Linear(name="masks", inputs=count, outputs=y.positions, tied=True, part="other")
+    asks = (layer_norm("decoder_norm", width), *heads_of("mask_query", width, width, width, count))
+    blocks += [
+        Block("masks", masks), Block("queries", (*mixed, *proposes(c, n, labels, boxes, denoised=labels))),
+        Block("first masks", at(queries, (*asks, *((product,) if c.flag("mask_enhanced", True) else ())))),
+    ]  # fmt: skip
+    block, d = _decodes(c, width, n)
+    place = heads_of("place", 4, 2 * width, width)
+    score = (Linear(name="class", inputs=width, outputs=labels, bias=True, part="other"),)
+    points = (Linear(name="pointer", inputs=width, outputs=2 * pointer, bias=True),)
+    for i in range(d.layers):
+        first = i == 0
+        blocks.append(over(queries, Block("decoder", (
+            *(place if first else again(place)), *block.modules, *again(boxes), *again(asks), product,
+            *again(score), Linear(name="order", inputs=width, outputs=width, bias=True),
+            *(points if first else again(points)),
+            Linear(name="order_products", inputs=pointer, outputs=queries, tied=True, part="other"),
+        ))))  # fmt: skip
+    mark_detector(c)
+    c.mark_read("gp_dropout_value", "x4_feat_dim", "disable_custom_kernels")
     return image_model(c, replace(sight, blocks=(*sight.blocks, *blocks)))

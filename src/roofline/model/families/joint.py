@@ -36,6 +36,7 @@ from roofline.model.families.blocks.sight import (
 from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.blocks.text_heads import acted, dense, masked_words
 from roofline.model.families.contrastive import (
+    TextPart,
     bert_words,
     clip_sight,
     clip_words,
@@ -197,6 +198,67 @@ def bridgetower(c: Config) -> Model:
     c.mark_read("contrastive_hidden_size", "tie_word_embeddings")
     model = encoder(c, words.width, blocks, embedding=words.tables, head=head, vocab=words.vocab)
     seeing = tower("vision", "images", sight.width, images, n, quantised=True)
+    return replace(model, towers=(seeing,), context=words.context)
+
+
+# -- FLAVA ---------------------------------------------------------------------------------------------------------
+def _flava_layers(c: Config) -> tuple[Dims, Block]:
+    d, bias = vision_dims(c), c.flag("qkv_bias", True)
+    ffn = plain_mlp(c, d.width, activation(c, default="gelu"))
+    return d, vision_layer(d.width, sees_all(d, (bias, bias, bias)), ffn)
+
+
+def flava_words(c: Config) -> TextPart:
+    """FLAVA's text: BERT's tables, norms before sublayers."""
+    d, block = _flava_layers(c)
+    own = bert_words(c)
+    return replace(own, layers=(block,) * d.layers, last=(layer_norm("final_norm", d.width), *pooler(d.width)))
+
+
+def flava_sight(c: Config) -> Sight:
+    """FLAVA's images: a vision transformer."""
+    d, block = _flava_layers(c)
+    c.mark_read("vocab_size", "mask_token")
+    masks = int(c.flag("mask_token", True))
+    return patched(c, d, block, TokensBeside(masks=masks), after=(layer_norm("final_norm", d.width),))
+
+
+@complete("flava_text_model")
+def flava_text_model(c: Config) -> Model:
+    """The text of FLAVA."""
+    return text_model(c, flava_words(c))
+
+
+@complete("flava_image_model")
+def flava_image_model(c: Config) -> Model:
+    """The images of FLAVA."""
+    sight = flava_sight(c)
+    return image_model(c, sight, pooler(sight.width))
+
+
+@complete("flava")
+def flava(c: Config) -> Model:
+    """FLAVA (arXiv:2112.04482): an encoder of words, one of images, and one of both in one sequence."""
+    head_of(c)
+    words, sight = flava_words(read_part(c, "text_config")), flava_sight(read_part(c, "image_config"))
+    part, size = read_part(c, "multimodal_config"), c.size("projection_dim", 768)
+    d, block = _flava_layers(part)
+    extra = int(part.flag("use_cls_token", True))
+    n = sight.positions + extra
+    token = (Learned(name="both_token", width=d.width, applied=False),) if extra else ()
+    norm = layer_norm("both_norm", d.width)
+    front = Block("both", (
+        *token, dense("words_to_both", words.width, d.width),
+        *of_images(sight.positions, (dense("to_both", sight.width, d.width),)),
+    ))  # fmt: skip
+    spare = not_used((dense("text_projection", words.width, size), dense("image_projection", sight.width, size)))
+    both = tuple(replace(m, name=f"both_{m.name}") for m in pooler(d.width))
+    head = (norm, *of_images(n, again((norm,))), *both, Learned(name="logit_scale", width=1, applied=False), *spare)
+    layers = [*words.layers, Block("words", words.last), front, *[one_sequence(block, n)] * d.layers]
+    model = encoder(c, words.width, layers, embedding=words.tables, head=head, vocab=words.vocab)
+    images = [*sight.every, Block("pooled", pooler(sight.width))]
+    seeing = tower("vision", "images", sight.width, images, sight.positions, quantised=True)
+    c.mark_read(*c.raw)
     return replace(model, towers=(seeing,), context=words.context)
 
 

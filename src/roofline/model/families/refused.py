@@ -16,7 +16,7 @@ NOT_COVERED_YET = "a decoder with layers that are not covered yet"
 _KINDS = {
     "an encoder, which reads text and writes none": """
         aimv2_text_model blip_text_model bros canine clap_text_model clvp_encoder
-        colmodernvbert colpali colqwen2 embedding_gemma2 embedding_gemma2_text flava_text_model funnel
+        colmodernvbert colpali colqwen2 embedding_gemma2 embedding_gemma2_text funnel
         layoutlmv2 layoutxlm openai_privacy_filter sam3_lite_text_text_model
         videoprism_text_model
     """,
@@ -26,7 +26,7 @@ _KINDS = {
         t5gemma2_decoder t5gemma2_encoder t5gemma2_text trocr udop
     """,
     "an encoder of text together with images or sound, which writes no text": """
-        aimv2 flava flava_multimodal_model lxmert modernvbert neomme pe_audio
+        aimv2 flava_multimodal_model lxmert modernvbert neomme pe_audio
         pe_audio_video pe_video perceiver tipsv2 tvp ultravbert videoprism vision-text-dual-encoder
         visual_bert xclip
     """,
@@ -36,7 +36,7 @@ _KINDS = {
         deepseek_ocr2_sam_vision_model deepseek_ocr2_vision dinat dots3_note_vision_encoder
         edgetam edgetam_mask_decoder edgetam_prompt_encoder edgetam_video edgetam_video_mask_decoder
         edgetam_video_prompt_encoder edgetam_vision_model efficientloftr emu3_vqgan ernie4_5_vl_moe_vision
-        exaone4_5_vision flava_image_codebook flava_image_model focalnet gemma3n_vision gemma4_unified_vision
+        exaone4_5_vision flava_image_codebook focalnet gemma3n_vision gemma4_unified_vision
         gemma4_vision git_vision_model glm4v_moe_vision glm4v_vision glm5_next_vision glm_image_vision
         glm_image_vqmodel glm_ocr_vision got_ocr2_vision granite_docling_vision
         hunyuan_vl_vision idefics2_vision idefics3_vision idefics_vision inkling2_vision inkling_vision
@@ -46,7 +46,7 @@ _KINDS = {
         minicpmv4_7_vision minimax_m3_vl_vision mllama_vision_model molmo2_vision
         muse_glimmer_vision muse_spark_vision omdet-turbo oneformer ovis2_vision paddleocr_vl_vision
         pe_audio_video_encoder pe_video_encoder phi4_multimodal_vision pix2struct_vision_model pixtral
-        pp_chart2table_vision pp_doclayout_v2 pp_doclayout_v3 pp_formulanet_vision
+        pp_chart2table_vision pp_doclayout_v2 pp_formulanet_vision
 
         prompt_depth_anything
         qianfan_ocr_vision qwen2_5_omni_vision_encoder qwen2_5_vl_vision qwen2_vl_vision qwen3_5_moe_vision
@@ -60,7 +60,7 @@ _KINDS = {
         sapiens2_head seggpt slanext slanext_vision smolvlm_vision step3p5_vision superglue swiftformer
         swin2sr textnet timm_backbone unlimited_ocr_sam_vision_model
         unlimited_ocr_vision unlimited_ocr_vision_encoder video_llama_3_vision videomt
-        videoprism_vision_model xclip_vision_model zoedepth
+        videoprism_vision_model xclip_vision_model
     """,
     "an audio model, or the part of a whole that hears or speaks": """
         bark clvp csm dac dia_encoder dots3_note_audio_encoder fastspeech2_conformer
