@@ -500,7 +500,7 @@ def _strides(c: Config, key: str) -> list[int | tuple[int, int]]:
     sides = [tuple(e) if isinstance(e, (list, tuple)) else (e, e) for e in entries]
     if not sides or any(len(s) != 2 or any(type(v) is not int or not 1 <= v <= 8 for v in s) for s in sides):
         raise c.error(key, "a whole number for each stage, or two")
-    return [s[0] if s[0] == s[1] else (s[0], s[1]) for s in sides]  # type: ignore[misc]
+    return [s[0] if s[0] == s[1] else (s[0], s[1]) for s in sides]
 
 
 def _flags(c: Config, key: str) -> list[int]:

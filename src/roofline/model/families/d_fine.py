@@ -41,7 +41,7 @@ from roofline.model.heads import label_count
 from roofline.model.model import Block, Model
 from roofline.model.modules import Activation, Add, Gate, Learned, Linear, Modules
 
-Stage = Callable[[str, Map], Modules]
+MapStage = Callable[[str, Map], Modules]
 """Name and map → the modules of a stage of the pyramid, which keeps the size of the map."""
 
 
@@ -83,7 +83,7 @@ def _joined_csp(x: Map, outputs: int, count: int, act: str, name: str, last: boo
     return (*parts, *at(y.positions, (Add(name=f"{name}_sum", width=outputs),)), *end)
 
 
-def _elan(c: Config) -> Stage:
+def _elan(c: Config) -> MapStage:
     """D-FINE's stage: both halves of a product and two CSP layers, each with a convolution, gathered."""
     wide, act, count = c.size("encoder_hidden_dim", 256), activation(c, "activation_function"), _depth(c)
     inner = round(c.number("hidden_expansion", 1.0) * wide // 2)
@@ -101,7 +101,7 @@ def _elan(c: Config) -> Stage:
     return stage
 
 
-def _light_elan(c: Config) -> Stage:
+def _light_elan(c: Config) -> MapStage:
     """DEIMv2's stage."""
     wide, act, count = c.size("encoder_hidden_dim", 256), activation(c, "activation_function"), _depth(c)
     inner, last = round(c.number("hidden_expansion", 1.0) * wide // 2), c.flag("encoder_has_trailing_conv", True)
@@ -118,10 +118,10 @@ def _light_elan(c: Config) -> Stage:
 
 
 def _depth(c: Config) -> int:
-    return round(3 * c.number("depth_mult", 1.0))
+    return round(3 * float(c.number("depth_mult", 1.0)))
 
 
-def _both_ways(levels: Sequence[Map], stage: Stage) -> list[Block]:
+def _both_ways(levels: Sequence[Map], stage: MapStage) -> list[Block]:
     """From the smallest map to the largest, and back."""
     blocks = []
     for i in range(len(levels) - 1, 0, -1):
@@ -157,7 +157,7 @@ def _refined(
 
     Each layer has a head of boxes of its own unless `share_bbox_head`, and one of classes, of which the last is used.
     """
-    task, width, queries = head_of(c, DETECTS), c.size("d_model", 256), c.size("num_queries", 300)
+    task, width, queries = head_of(c, DETECTS), c.size("d_model|hidden_size", 256), c.size("num_queries", 300)
     labels, count, second = label_count(c), c.size("num_feature_levels", 3), c.kind == "deimv2"
     heads, layers = c.size("decoder_attention_heads", 8), c.size("decoder_layers", 6)
     if c.get("eval_idx") not in (None, -1, layers - 1):
@@ -208,7 +208,7 @@ def d_fine(c: Config) -> Model:
     blocks, levels = smallest_attends(c, maps)
     blocks += _both_ways(levels, _elan(c))
     act = activation(c, "decoder_activation_function", "relu")
-    ffn = mlp(c.size("d_model", 256), c.size("decoder_ffn_dim", 1024), act, gated=False, bias=True)
+    ffn = mlp(c.size("d_model|hidden_size", 256), c.size("decoder_ffn_dim", 1024), act, gated=False, bias=True)
     return _refined(c, sight, blocks, levels, ffn, layer_norm)
 
 
@@ -222,7 +222,7 @@ def _tuned(c: Config) -> tuple[Sight, list[Block], list[Map]]:
     )
     image = Map(3, sight.rows * part.size("patch_size"), sight.columns * part.size("patch_size"))
     modules, x = chain(image, conv("tune1", thin, 3, 2, act="gelu"), pool(3, 2, 1))
-    levels = []
+    levels: list[Map] = []
     for i, times in enumerate((2, 4, 4)):
         built, x = chain(x, conv(f"tune{i + 2}", times * thin, 3, 2, act="" if i == 2 else "gelu"))
         both = Map(sight.width + x.channels, x.rows, x.columns)
@@ -233,7 +233,7 @@ def _tuned(c: Config) -> tuple[Sight, list[Block], list[Map]]:
     return sight, [Block("tuning", modules)], levels
 
 
-def _lite(c: Config, maps: Sequence[Map], stage: Stage) -> tuple[list[Block], list[Map]]:
+def _lite(c: Config, maps: Sequence[Map], stage: MapStage) -> tuple[list[Block], list[Map]]:
     """The pyramid of the smallest DEIMv2: two maps, without attention."""
     wide, act = c.size("encoder_hidden_dim", 256), activation(c, "activation_function")
     inputs: Modules = ()
@@ -266,7 +266,7 @@ def deimv2(c: Config) -> Model:
     else:
         blocks, levels = smallest_attends(c, maps, projects=not tuned)
         blocks += _both_ways(levels, stage)
-    width = c.size("d_model", 256)
+    width = c.size("d_model|hidden_size", 256)
     c.mark_read("decoder_activation_function", "spatial_tuning_adapter_inplanes")
     ffn = mlp(width, c.size("decoder_ffn_dim", 1024) // 2, "silu", bias=True)
     return _refined(c, sight, [*tuned, *blocks], levels, ffn, rms)
@@ -291,7 +291,11 @@ def pp_doclayout_v4(c: Config) -> Model:
     """PP-DocLayout v4: boxes of four corners, and which of two comes first on a page."""
     head_of(c, DETECTS)
     c = shown(c, 640, 640)
-    act, width, queries = activation(c, "activation_function"), c.size("d_model", 256), c.size("num_queries", 300)
+    act, width, queries = (
+        activation(c, "activation_function"),
+        c.size("d_model|hidden_size", 256),
+        c.size("num_queries", 300),
+    )
     sight, maps = _backbone(c)
     blocks, levels = smallest_attends(c, maps)
     blocks += pyramid(c, levels, c.size("encoder_hidden_dim", 256), act)
@@ -356,7 +360,11 @@ def pp_doclayout_v3(c: Config) -> Model:
     """PP-DocLayout v3: masks of layout elements, and their order from each layer's queries."""
     head_of(c, DETECTS)
     c = shown(c, 640, 640)
-    act, width, queries = activation(c, "activation_function"), c.size("d_model", 256), c.size("num_queries", 300)
+    act, width, queries = (
+        activation(c, "activation_function"),
+        c.size("d_model|hidden_size", 256),
+        c.size("num_queries", 300),
+    )
     sight, (fine, *maps) = _backbone(c)
     blocks, levels = smallest_attends(c, maps)
     blocks += pyramid(c, levels, c.size("encoder_hidden_dim", 256), act)

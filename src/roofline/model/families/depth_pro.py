@@ -97,7 +97,7 @@ def depth_pro(c: Config) -> Model:
     halves = 2 ** int(math.log2(width / whole.columns))
     small = Map(whole.width, height // halves, width // halves)
     modules, image = chain(small, transposed("image_grow", scaled[0], 2, 2))
-    maps = []
+    maps: list[Map] = []
     for i, dims in enumerate(scaled):
         x = Map(patch.width, small.rows * 2**i, small.columns * 2**i)
         built, y = _enlarged(f"scale{i}", x, dims, dims, 1)

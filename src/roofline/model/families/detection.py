@@ -341,7 +341,7 @@ def rt_detr(c: Config) -> Model:
     """RT-DETR (arXiv:2304.08069) and v2 (arXiv:2407.17140): attention on the smallest map, then a pyramid."""
     c = shown(c, 640, 640)
     task, act = head_of(c, DETECTS), activation(c, "activation_function", "silu")
-    width, queries = c.size("d_model", 256), c.size("num_queries", 300)
+    width, queries = c.size("d_model|hidden_size", 256), c.size("num_queries", 300)
     sight, maps = backbone_of(c)
     sight = frozen_norms(sight) if c.flag("freeze_backbone_batch_norms", True) else sight
     count, wide = c.size("num_feature_levels", 3), c.size("encoder_hidden_dim", 256)
@@ -379,7 +379,15 @@ def mark_detector(c: Config) -> None:
     mark_costs(c)
     c.mark_read("feat_strides", "encoder_in_channels", "decoder_in_channels", "positional_encoding_temperature")
     c.mark_read("eval_size", "anchor_image_size", "label_noise_ratio", "box_noise_scale", "with_box_refine")
-    c.mark_read("batch_norm_eps", "decoder_offset_scale", "decoder_method", "use_focal_loss", "normalize_before")
+    c.mark_read(
+        "head_dim",
+        "layer_types",
+        "batch_norm_eps",
+        "decoder_offset_scale",
+        "decoder_method",
+        "use_focal_loss",
+        "normalize_before",
+    )
     c.mark_read(*(key for key in c.raw if key.startswith(("weight_loss_", "matcher_"))))
 
 
@@ -404,7 +412,7 @@ def smallest_attends(c: Config, maps: Sequence[Map], *, projects: bool = True) -
 
 def proposes(c: Config, n: int, labels: int, boxes: Modules, *, denoised: int) -> Modules:
     """Class and box of each of `n` positions, the best of which become queries; vectors of training alone."""
-    width, queries = c.size("d_model", 256), c.size("num_queries", 300)
+    width, queries = c.size("d_model|hidden_size", 256), c.size("num_queries", 300)
     noise = (
         (Embedding(name="denoising", rows=denoised, width=width, idle=True),)
         if c.size("num_denoising", 100, least=0)

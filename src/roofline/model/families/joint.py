@@ -161,7 +161,7 @@ def bridgetower(c: Config) -> Model:
     images: list[Block] = [*sight.every[: split + 1]]
     for i in range(count):
         first, again_link = i == 0, linked and i > 1
-        transforms = ((to_words,), (post, to_image))
+        transforms: tuple[Modules, Modules] = ((to_words,), (post, to_image))
         if not first:
             transforms = (
                 again((to_words,)) if same else (to_words,),

@@ -38,7 +38,7 @@ def lc_blocks(c: Config) -> list[list[LcBlock]]:
             sizes = (kernel, inputs, outputs, *both)
             if len(both) != 2 or any(type(v) is not int or not 1 <= v <= 2**16 for v in sizes):
                 raise error
-            blocks.append((kernel, inputs, outputs, both[0] if both[0] == both[1] else both, bool(excited)))  # type: ignore[arg-type]
+            blocks.append((kernel, inputs, outputs, both[0] if both[0] == both[1] else both, bool(excited)))
         stages.append(blocks)
     return stages
 

@@ -104,7 +104,7 @@ def _kernel(c: Config, key: str) -> tuple[int, int]:
     both = tuple(kernel) if isinstance(kernel, (list, tuple)) else (kernel, kernel)
     if len(both) != 2 or any(type(v) is not int or not 1 <= v <= 64 for v in both):
         raise c.error(key, "kernel, stride and padding")
-    return both  # type: ignore[return-value]
+    return both
 
 
 def _long_and_flat(c: Config, x: Map, name: str) -> Modules:
@@ -195,9 +195,9 @@ def _rows(c: Config, key: str, count: int) -> list[list[int]]:
     rows = value if isinstance(value, (list, tuple)) else []
     if not rows or any(not isinstance(r, (list, tuple)) or len(r) != count for r in rows):
         raise c.error(key, f"rows of {count} entries")
-    if any(not isinstance(v, int) or not 0 <= v <= 2**16 for r in rows for v in r):  # type: ignore[union-attr]
+    if any(not isinstance(v, int) or not 0 <= v <= 2**16 for r in rows for v in r):
         raise c.error(key, "whole numbers and flags")
-    return [[int(v) for v in r] for r in rows]  # type: ignore[union-attr, arg-type]
+    return [[int(v) for v in r] for r in rows]
 
 
 def _groups(c: Config, key: str, count: int) -> list[list[list[int]]]:

@@ -39,6 +39,7 @@ def vitpose(c: Config) -> Model:
 def vitmatte(c: Config) -> Model:
     """ViTMatte (arXiv:2305.15272): convolutions of the image beside ViTDet, fused up to the size of the image."""
     head_of(c, "ForImageMatting")
+    c.mark_read("batch_norm_eps")
     c = shown(c, 512, 512)
     sight, maps = backbone_of(c)
     streams, fusions = stage_sizes(c, "convstream_hidden_sizes"), stage_sizes(c, "fusion_hidden_sizes")

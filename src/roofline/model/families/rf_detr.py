@@ -87,7 +87,7 @@ def rf_detr(c: Config) -> Model:
 
 def gathered(c: Config, x: Map, name: str = "") -> tuple[Modules, Map]:
     """A map from several side by side: a product whose halves and convolutions of one of them are gathered (C2f)."""
-    act, width = activation(c, "activation_function", "silu"), c.size("d_model", 256)
+    act, width = activation(c, "activation_function", "silu"), c.size("d_model|hidden_size", 256)
     inner, blocks_of = int(width * c.number("hidden_expansion", 0.5)), c.size("c2f_num_blocks", 3)
     first, y = chain(x, conv(f"{name}project1", 2 * inner, 1, act=act))
     y = Map(inner, y.rows, y.columns)
@@ -102,7 +102,7 @@ def gathered(c: Config, x: Map, name: str = "") -> tuple[Modules, Map]:
 
 def grouped_queries(c: Config, n: int, levels: int) -> tuple[list[Block], Modules]:
     """The decoder of queries over `n` positions of so many maps, one group of those of training; and its heads."""
-    width, queries, groups = c.size("d_model", 256), c.size("num_queries", 300), c.size("group_detr", 13)
+    width, queries, groups = c.size("d_model|hidden_size", 256), c.size("num_queries", 300), c.size("group_detr", 13)
     labels = label_count(c)
     boxes = heads_of("box", width, width, width, 4)
     proposes: Modules = (
@@ -194,12 +194,12 @@ def lw_detr(c: Config) -> Model:
     if not isinstance(factors, (list, tuple)) or not factors or any(f not in (0.5, 1, 2) for f in factors):
         raise c.error("projector_scale_factors", "a list of 0.5, 1 and 2")
     modules: Modules = ()
-    positions = []
+    positions: list[int] = []
     for i, factor in enumerate(factors):
         built, y = _scaled(c, Map(sight.width, sight.rows, sight.columns), float(factor), count, f"map{i}_")
         modules, positions = (*modules, *built), [*positions, y.positions]
     blocks, head = grouped_queries(c, sum(positions), len(factors))
-    c.mark_read("num_feature_levels", "projector_in_channels", "projector_out_channels", "init_std", "cae_init_values")
+    c.mark_read("num_feature_levels", "projector_in_channels", "projector_out_channels", "init_std", "batch_norm_eps")
     return image_model(
         c, replace(sight, blocks=(*sight.blocks, Block("projector", modules), *blocks)), head if task else ()
     )

@@ -67,7 +67,7 @@ def sam3_sight(c: Config) -> Sight:
     inside = sam3_vit_sight(read_part(c, "backbone_config", "sam3_vit_model"))
     wide, x = c.size("fpn_hidden_size", 256), Map(inside.width, inside.rows, inside.columns)
     neck: Modules = ()
-    maps = []
+    maps: list[Map] = []
     for i, factor in enumerate(factors_of(c, "scale_factors")):
         if factor not in (4, 2, 1, 0.5):
             raise c.error("scale_factors", "a list of 4, 2, 1 and 0.5")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 from roofline.declared.errors import InputError, nearest
+from roofline.declared.trees import JsonValue
 from roofline.model.config import Config
 from roofline.model.families.backbones import RESNETS, backbone_of, shown, timm_resnet
 from roofline.model.families.blocks.convolutions import MapStep, chain, conv, everywhere, in_groups, pool, transposed
@@ -34,7 +36,7 @@ from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.convnets import BACKBONE, image_map
 from roofline.model.families.depth import SEGMENTS
 from roofline.model.families.detection import heads_of, queries_see, samples
-from roofline.model.families.registry import complete
+from roofline.model.families.registry import WHOLES, complete
 from roofline.model.families.vit import CLASSIFIES, MASKED, beit_sight, dinov3_sight
 from roofline.model.heads import label_count
 from roofline.model.model import Block, Model
@@ -169,25 +171,78 @@ def beit(c: Config) -> Model:
 
 
 # -- others --------------------------------------------------------------------------------------------------------
+VITS = {"tiny": (192, 12, 3), "small": (384, 12, 6), "base": (768, 12, 12), "large": (1024, 24, 16)}
+"""timm's vision transformers: width, layers and heads (arXiv:2010.11929, 2012.12877)."""
+CONVNEXTS = {
+    "tiny": ([3, 3, 9, 3], 96), "small": ([3, 3, 27, 3], 96), "base": ([3, 3, 27, 3], 128),
+    "large": ([3, 3, 27, 3], 192), "xlarge": ([3, 3, 27, 3], 256),
+}  # fmt: skip
+"""timm's ConvNeXts: layers of each stage, and the width of the first (arXiv:2201.03545)."""
+SWINS = {
+    "tiny": ([2, 2, 6, 2], 96, [3, 6, 12, 24]), "small": ([2, 2, 18, 2], 96, [3, 6, 12, 24]),
+    "base": ([2, 2, 18, 2], 128, [4, 8, 16, 32]), "large": ([2, 2, 18, 2], 192, [6, 12, 24, 48]),
+}  # fmt: skip
+"""timm's Swins: layers of each stage, width of the first, heads (arXiv:2103.14030)."""
+NAMED = re.compile(
+    r"(?P<kind>vit|deit|convnext|swin)_(?P<size>tiny|small|base|large|xlarge)"
+    r"(_patch(?P<patch>\d+)(_window(?P<window>\d+))?_(?P<side>\d+))?"
+)
+
+
+def timm_config(name: str) -> dict[str, JsonValue] | None:
+    """The config of the same network in transformers, for a name of timm; None for one that has none here."""
+    match = NAMED.fullmatch(name)
+    if match is None:
+        return None
+    kind, size = match["kind"], match["size"]
+    if kind in ("vit", "deit") and size in VITS and match["patch"] and not match["window"]:
+        width, layers, heads = VITS[size]
+        return {
+            "model_type": "vit", "hidden_size": width, "num_hidden_layers": layers, "num_attention_heads": heads,
+            "intermediate_size": 4 * width, "patch_size": int(match["patch"]), "image_size": int(match["side"]),
+        }  # fmt: skip
+    if kind == "convnext" and not match["patch"]:
+        depths, first = CONVNEXTS[size]
+        return {"model_type": "convnext", "depths": list(depths), "hidden_sizes": [first * 2**i for i in range(4)]}
+    if kind == "swin" and size in SWINS and match["window"]:
+        depths, first, several = SWINS[size]
+        return {
+            "model_type": "swin", "embed_dim": first, "depths": list(depths), "num_heads": list(several),
+            "window_size": int(match["window"]), "patch_size": int(match["patch"]), "image_size": int(match["side"]),
+        }  # fmt: skip
+    return None
+
+
 @complete("timm_wrapper")
 def timm_wrapper(c: Config) -> Model:
-    """A network of timm by its name: ResNets. Raises InputError for a name that is not covered."""
+    """A network of timm by its name: ResNets, vision transformers, ConvNeXts, Swins.
+
+    Raises InputError for a name that is not covered.
+    """
     named = c.text("architecture").partition(".")[0]
-    if named not in RESNETS:
-        raise InputError(
-            c.field("architecture"),
-            named,
-            f"a network of timm that is covered: {', '.join(RESNETS)}",
-            nearest(named, RESNETS),
-        )
-    task = head_of(c, "ForImageClassification")
+    task, same = head_of(c, "ForImageClassification"), timm_config(named)
     if c.get("model_args"):
         raise c.error("model_args", "none, as settings of timm are not covered")
-    sight = timm_resnet(c, named)
     c.mark_read(
         "do_pooling", "label_names", "num_classes", "pretrained_cfg", "num_features", "global_pool", "model_args"
     )
     labels = c.size("num_classes", None, least=0)
+    if same is not None:
+        kind = str(same["model_type"])
+        classes = {"vit": "ViT", "convnext": "ConvNext", "swin": "Swin"}[kind]
+        count = (label_count(c) if labels is None else labels) if task else 0
+        made_of = {**same, "architectures": [f"{classes}ForImageClassification"], "num_labels": count or 1}
+        model = WHOLES[kind](Config(made_of, c.path, c).of_kind(kind))
+        kept = model.head if count else tuple(m for m in model.head if not isinstance(m, Linear))
+        return replace(model, head=kept, model_type=c.text("model_type", "timm_wrapper"))
+    if named not in RESNETS:
+        raise InputError(
+            c.field("architecture"),
+            named,
+            f"a network of timm that is covered: {', '.join(RESNETS)}, vit, deit, convnext and swin of usual sizes",
+            nearest(named, RESNETS),
+        )
+    sight = timm_resnet(c, named)
     head = classifier(c, sight.width)
     if labels is not None:
         head = tuple(replace(m, outputs=labels) if isinstance(m, Linear) else m for m in head) if labels else ()

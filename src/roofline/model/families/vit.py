@@ -255,7 +255,7 @@ def mgp_str(c: Config) -> Model:
             Convolution(name=f"{name}_values", inputs=width, outputs=width, kernel=1, groups=8),
         ))  # fmt: skip
         head += at(length, (chosen, layer_norm(f"{name}_last_norm", width), labels))
-    c.mark_read("output_a3_attentions")
+    c.mark_read("output_a3_attentions", "attn_drop_rate", "drop_rate")
     return image_model(c, sight, head if task else ())
 
 

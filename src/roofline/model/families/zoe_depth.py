@@ -104,5 +104,9 @@ def zoedepth(c: Config) -> Model:
         shared, own = _refined(c, smallest, grown, last, count, several)
         blocks.append(Block("bins", (*shared, *own) if i == 0 else not_used(own)))
     c.mark_read("attractor_alpha", "attractor_gamma", "attractor_kind", "max_temp", "min_temp", "head_in_index")
-    c.mark_read("batch_norm_eps", *(key for key in c.raw if key.startswith(("patch_transformer", "num_patch_"))))
+    c.mark_read(
+        "backbone_hidden_size",
+        "batch_norm_eps",
+        *(key for key in c.raw if key.startswith(("patch_transformer", "num_patch_"))),
+    )
     return image_model(c, replace(sight, blocks=(*sight.blocks, *blocks)))
