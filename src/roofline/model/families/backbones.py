@@ -46,7 +46,7 @@ def frozen_norms(sight: Sight) -> Sight:
 
 def _stages(c: Config, sight: Sight) -> SeenMaps:
     """A network of stages."""
-    return sight, [sight.maps[i] for i in stages_out(c, stage_names(sight.maps[1:]))]  # type: ignore[arg-type]
+    return sight, [sight.maps[i] for i in stages_out(c, stage_names(range(len(sight.maps) - 1)))]
 
 
 def _layers(c: Config, sight: Sight) -> SeenMaps:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from roofline.declared.errors import InputError
+from roofline.declared.trees import JsonValue
 from roofline.model.config import Config
 from roofline.model.families.blocks.convolutions import (
     MapStep,
@@ -163,7 +165,7 @@ def convnext_sight(c: Config) -> Sight:
 
 def convnext_maps(c: Config, sight: Sight) -> Modules:
     """Norms of the feature maps that a backbone gives."""
-    given = stages_out(c, stage_names(sight.maps[1:]))  # type: ignore[arg-type]
+    given = stages_out(c, stage_names(range(len(sight.maps) - 1)))
     return tuple(
         m for i in given for m in at(sight.maps[i].positions, (layer_norm(f"map_norm{i}", sight.maps[i].channels),))
     )
@@ -371,11 +373,12 @@ def pp_lcnet_sight(c: Config) -> Sight:
     return network(front, blocks, maps)
 
 
-def _stride(value: object) -> int | tuple[int, int]:
-    """A stride of both both_sides, or of each."""
-    if isinstance(value, (list, tuple)):
-        return int(value[0]), int(value[1])
-    return int(value)  # type: ignore[call-overload, no-any-return]
+def _stride(value: JsonValue) -> int | tuple[int, int]:
+    """A stride of both sides, or of each."""
+    high, wide = value if isinstance(value, (list, tuple)) and len(value) == 2 else (value, value)
+    if not isinstance(high, int) or not isinstance(wide, int):
+        raise InputError("block_configs", value, "a stride, or one for each side")
+    return high if high == wide else (high, wide)
 
 
 @complete("poolformer")
@@ -522,7 +525,8 @@ def hgnet_v2(c: Config) -> Model:
 def bit_sight(c: Config) -> Sight:
     """BiT (arXiv:1912.11370): ResNet v2 with GroupNorm and standardised weights."""
     act, early = activation(c, default="relu"), c.text("layer_type", "preactivation") == "preactivation"
-    depths, widths = stage_sizes(c, "depths"), stage_sizes(c, "hidden_sizes")
+    depths = stage_sizes(c, "depths")
+    widths = stage_sizes(c, "hidden_sizes")[: len(depths)]
     same_length(c, "depths", depths, widths)
     same = str(c.get("global_padding") or "").upper() == "SAME"
     dynamic, most = c.flag("embedding_dynamic_padding"), c.size("output_stride", 32)

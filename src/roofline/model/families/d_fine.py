@@ -39,7 +39,7 @@ from roofline.model.families.detection import (
 from roofline.model.families.registry import complete
 from roofline.model.heads import label_count
 from roofline.model.model import Block, Model
-from roofline.model.modules import Activation, Add, Gate, Learned, Linear, Modules
+from roofline.model.modules import Activation, Add, Embedding, Gate, Learned, Linear, Modules
 
 MapStage = Callable[[str, Map], Modules]
 """Name and map → the modules of a stage of the pyramid, which keeps the size of the map."""
@@ -392,4 +392,70 @@ def pp_doclayout_v3(c: Config) -> Model:
         ))))  # fmt: skip
     mark_detector(c)
     c.mark_read("gp_dropout_value", "x4_feat_dim", "disable_custom_kernels")
+    return image_model(c, replace(sight, blocks=(*sight.blocks, *blocks)))
+
+
+def _reading_order(c: Config, count: int) -> list[Block]:
+    """An encoder of boxes and their kinds that says which of two is read first, for `count` boxes and two ends."""
+    width, heads, n = c.size("hidden_size", 512), c.size("num_attention_heads", 8), count + 2
+    act, places, sizes = activation(c, default="gelu"), c.size("coordinate_size", 171), c.size("shape_size", 170)
+    grid, rank = c.size("max_2d_position_embeddings", 1024), c.size("global_pointer_head_size", 64)
+
+    def table(name: str, rows: int, wide: int) -> Embedding:
+        return Embedding(name=name, rows=rows, width=wide)
+
+    front = at(n, (
+        table("words", c.size("vocab_size", 4), width), table("types", c.size("type_vocab_size", 1), width),
+        table("positions", c.size("max_position_embeddings", 514), width), table("x", grid, places),
+        table("y", grid, places), table("heights", grid, sizes), table("widths", grid, sizes),
+        Linear(name="box_proj", inputs=4 * places + 2 * sizes, outputs=width, bias=True), layer_norm("norm", width),
+    ))  # fmt: skip
+    labels = at(count, (
+        table("kinds", c.size("num_classes", 20), width),
+        Linear(name="kind_proj", inputs=width, outputs=width, bias=True),
+    ))  # fmt: skip
+    biases: Modules = ()
+    if c.flag("has_relative_attention_bias"):
+        biases += not_used((Linear(name="distances", inputs=c.size("rel_pos_bins", 32), outputs=heads),))
+    if c.flag("has_spatial_attention_bias", True):
+        bins = c.size("rel_2d_pos_bins", 64)
+        biases += not_used(Linear(name=f"distances_{side}", inputs=bins, outputs=heads) for side in "xy")
+    wide = 4 * c.size("relation_bias_embed_dim", 16)
+    relation = at(n * n, (Linear(name="relation", inputs=wide, outputs=heads, bias=True, part="other"),))
+    if not c.flag("has_spatial_attention_bias", True):
+        relation = not_used(relation)
+    ffn = mlp(width, c.size("intermediate_size", 2048), act, gated=False, bias=True)
+    d = Dims(c.size("num_hidden_layers", 6), width, heads, heads, width // heads)
+    block = over(n, layer("order", width, sees_all(d), ffn, norm=layer_norm, before=False, after=True))
+    points = at(count, (
+        Linear(name="pointer", inputs=width, outputs=2 * rank, bias=True),
+        Linear(name="order_products", inputs=rank, outputs=count, tied=True, part="other"),
+    ))  # fmt: skip
+    c.mark_read(*c.raw)
+    return [Block("order front", (*front, *labels, *biases, *relation)), *[block] * d.layers, Block("order", points)]
+
+
+@complete("pp_doclayout_v2")
+def pp_doclayout_v2(c: Config) -> Model:
+    """PP-DocLayout v2: RT-DETR, and an encoder of all boxes that orders them."""
+    task, c = head_of(c, DETECTS), shown(c, 640, 640)
+    act, width = activation(c, "activation_function"), c.size("d_model|hidden_size", 256)
+    queries = c.size("num_queries", 300)
+    sight, maps = _backbone(c)
+    blocks, levels = smallest_attends(c, maps)
+    blocks += pyramid(c, levels, c.size("encoder_hidden_dim", 256), act)
+    mixed, every = levels_of(c, levels, width, c.size("num_feature_levels", 3), bias=False, name="decoder_input")
+    n, labels = sum(x.positions for x in every), label_count(c)
+    boxes = heads_of("box", width, width, width, 4)
+    blocks.append(Block("queries", (*mixed, *proposes(c, n, labels, boxes, denoised=labels))))
+    block, d = _decodes(c, width, n)
+    place = heads_of("place", 4, 2 * width, width)
+    score = Linear(name="class", inputs=width, outputs=labels, bias=True, part="other")
+    for i in range(d.layers):
+        ends = (*boxes, score) if task else ()
+        blocks.append(over(queries, Block("decoder", (*(place if i == 0 else again(place)), *block.modules, *ends))))
+    if task:
+        blocks += _reading_order(c.section("reading_order_config"), queries)
+    mark_detector(c)
+    c.mark_read("class_order", "class_thresholds", "reading_order_config")
     return image_model(c, replace(sight, blocks=(*sight.blocks, *blocks)))

@@ -39,8 +39,8 @@ def hiera_pyramid(c: Config) -> Sight:
         stage_sizes(c, "patch_padding", 0),
     )
     units = c.value("masked_unit_attention", [True, True, False, False])[1]
-    same_length(c, "depths", depths, heads, units if isinstance(units, (list, tuple)) else ())
-    masks = [bool(u) for u in units]  # type: ignore[union-attr]
+    masks = [bool(u) for u in units] if isinstance(units, (list, tuple)) else []
+    same_length(c, "depths", depths, heads, masks)
     area, pooled = prod(stage_sizes(c, "masked_unit_size")), prod(stage_sizes(c, "query_stride"))
     own, (high, wide), pools = both_sides(c, IMAGE), pixels(c), c.size("num_query_pool", 3, least=0)
     rows = (high + 2 * padding[0] - kernel[0]) // stride[0] + 1
@@ -99,7 +99,7 @@ def hiera(c: Config) -> Model:
     """Hiera (arXiv:2306.00989)."""
     task, sight = head_of(c, CLASSIFIES, BACKBONE), hiera_pyramid(c)
     if task == BACKBONE:
-        given = stages_out(c, stage_names(sight.maps[1:]))  # type: ignore[arg-type]
+        given = stages_out(c, stage_names(range(len(sight.maps) - 1)))
         norms = tuple(
             m for i in given for m in at(sight.maps[i].positions, (layer_norm(f"map{i}_norm", sight.maps[i].channels),))
         )

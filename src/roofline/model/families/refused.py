@@ -15,7 +15,7 @@ NOT_COVERED_YET = "a decoder with layers that are not covered yet"
 
 _KINDS = {
     "an encoder, which reads text and writes none": """
-        aimv2_text_model blip_text_model bros canine clap_text_model clvp_encoder
+        blip_text_model bros canine clap_text_model clvp_encoder
         colmodernvbert colpali colqwen2 embedding_gemma2 embedding_gemma2_text funnel
         layoutlmv2 layoutxlm openai_privacy_filter sam3_lite_text_text_model
         videoprism_text_model
@@ -26,12 +26,12 @@ _KINDS = {
         t5gemma2_decoder t5gemma2_encoder t5gemma2_text trocr udop
     """,
     "an encoder of text together with images or sound, which writes no text": """
-        aimv2 flava_multimodal_model lxmert modernvbert neomme pe_audio
+        flava_multimodal_model lxmert modernvbert neomme pe_audio
         pe_audio_video pe_video perceiver tipsv2 tvp ultravbert videoprism vision-text-dual-encoder
         visual_bert xclip
     """,
     "a vision model, or the part of a whole that sees": """
-        aimv2_vision_model blip_2_vision_model chameleon_vqgan
+        blip_2_vision_model chameleon_vqgan
         chmv2 cohere_compass_vision cosmos3_edge_vision cvt deepseek_ocr2_encoder
         deepseek_ocr2_sam_vision_model deepseek_ocr2_vision dinat dots3_note_vision_encoder
         edgetam edgetam_mask_decoder edgetam_prompt_encoder edgetam_video edgetam_video_mask_decoder
@@ -46,9 +46,9 @@ _KINDS = {
         minicpmv4_7_vision minimax_m3_vl_vision mllama_vision_model molmo2_vision
         muse_glimmer_vision muse_spark_vision omdet-turbo oneformer ovis2_vision paddleocr_vl_vision
         pe_audio_video_encoder pe_video_encoder phi4_multimodal_vision pix2struct_vision_model pixtral
-        pp_chart2table_vision pp_doclayout_v2 pp_formulanet_vision
+        pp_chart2table_vision pp_formulanet_vision
 
-        prompt_depth_anything
+
         qianfan_ocr_vision qwen2_5_omni_vision_encoder qwen2_5_vl_vision qwen2_vl_vision qwen3_5_moe_vision
         qwen3_5_vision qwen3_omni_moe_vision_encoder qwen3_vl_moe_vision qwen3_vl_vision qwen4_exp_vision radio
         rf_detr_dinov2 sam2_mask_decoder sam2_prompt_encoder sam2_video_mask_decoder sam2_video_prompt_encoder

@@ -95,7 +95,7 @@ def _second(d: Dims, window: int, bias: bool) -> Modules:
 
 def map_norms(c: Config, sight: Sight, every: bool = False) -> Modules:
     """Norms of the feature maps that a backbone gives, or of `every` stage."""
-    names = stage_names(sight.maps[1:])  # type: ignore[arg-type]
+    names = stage_names(range(len(sight.maps) - 1))
     given = range(1, len(names)) if every else stages_out(c, names)
     return tuple(
         m for i in given for m in at(sight.maps[i].positions, (layer_norm(f"map_norm{i}", sight.maps[i].channels),))

@@ -10,7 +10,7 @@ from roofline.model.families.blocks.encoders import at, at_one
 from roofline.model.families.blocks.norms import MakeNorm, layer_norm
 from roofline.model.families.blocks.sight import Map
 from roofline.model.model import Block
-from roofline.model.modules import Activation, Add, Convolution, Gate, Modules
+from roofline.model.modules import Activation, Add, Convolution, Gate, Module, Modules
 
 MapStep: TypeAlias = Callable[[Map], tuple[Modules, Map]]
 """A step of a network: the feature map that it reads → its modules, and the map that it gives."""
@@ -42,7 +42,8 @@ def conv(
     def side(size: int, kernel: int, stride: int) -> int:
         if padding == "same":
             return -(-size // stride)
-        return strided(size, kernel, stride, 0 if padding == "valid" else padding)  # type: ignore[arg-type]
+        added = 0 if padding == "valid" else padding if isinstance(padding, int) else None
+        return strided(size, kernel, stride, added)
 
     def step(x: Map) -> tuple[Modules, Map]:
         y = Map(outputs, side(x.rows, high, down), side(x.columns, wide, right))
@@ -100,9 +101,9 @@ def resized(rows: int, columns: int) -> MapStep:
     return lambda x: ((), Map(x.channels, rows, columns))
 
 
-def everywhere(*modules: object) -> MapStep:
+def everywhere(*modules: Module) -> MapStep:
     """Modules at every position that leave the map as it is."""
-    return lambda x: (at(x.positions, modules), x)  # type: ignore[arg-type]
+    return lambda x: (at(x.positions, modules), x)
 
 
 def squeeze(name: str, inner: int, act: str = "relu", gate: str = "sigmoid", *, bias: bool = True) -> MapStep:
