@@ -19,6 +19,7 @@ from roofline.model.families.convnets import (
     resnet_sight,
 )
 from roofline.model.families.lcnets import pp_lcnet_v3_sight, pp_lcnet_v4_sight
+from roofline.model.families.modulated import focalnet_sight
 from roofline.model.families.swin import map_norms, swin_last_norm, swin_sight
 from roofline.model.families.vit import beit_sight, dinov2_sight, dinov3_sight, vitdet_sight, vitpose_sight
 from roofline.model.model import Block
@@ -88,6 +89,7 @@ BACKBONES: Mapping[str, Callable[[Config], SeenMaps]] = MappingProxyType({
     "vitdet": lambda c: _layers(c, vitdet_sight(c)),
     "vitpose_backbone": lambda c: _layers(c, vitpose_sight(c)),
     "dinov3_vit": lambda c: _layers(c, dinov3_sight(c)),
+    "focalnet": lambda c: _stages(c, focalnet_sight(c)),
     "pp_lcnet_v3": lambda c: _stages(c, pp_lcnet_v3_sight(c)),
     "pp_lcnet_v4": lambda c: _stages(c, pp_lcnet_v4_sight(c)),
     "pp_lcnet": lambda c: _stages(c, pp_lcnet_sight(c)),

@@ -29,6 +29,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     masks,
     mobilevit,
     modernbert,
+    modulated,
     paddle_ocr,
     poses,
     pyramids,

@@ -32,11 +32,11 @@ _KINDS = {
     """,
     "a vision model, or the part of a whole that sees": """
         blip_2_vision_model chameleon_vqgan
-        chmv2 cohere_compass_vision cosmos3_edge_vision cvt deepseek_ocr2_encoder
+        chmv2 cohere_compass_vision cosmos3_edge_vision deepseek_ocr2_encoder
         deepseek_ocr2_sam_vision_model deepseek_ocr2_vision dinat dots3_note_vision_encoder
         edgetam edgetam_mask_decoder edgetam_prompt_encoder edgetam_video edgetam_video_mask_decoder
         edgetam_video_prompt_encoder edgetam_vision_model efficientloftr emu3_vqgan ernie4_5_vl_moe_vision
-        exaone4_5_vision flava_image_codebook focalnet gemma3n_vision gemma4_unified_vision
+        exaone4_5_vision flava_image_codebook gemma3n_vision gemma4_unified_vision
         gemma4_vision git_vision_model glm4v_moe_vision glm4v_vision glm5_next_vision glm_image_vision
         glm_image_vqmodel glm_ocr_vision got_ocr2_vision granite_docling_vision
         hunyuan_vl_vision idefics2_vision idefics3_vision idefics_vision inkling2_vision inkling_vision
@@ -58,7 +58,7 @@ _KINDS = {
         sam3_tracker_video_mask_decoder sam3_tracker_video_prompt_encoder
         sam_hq_mask_decoder sam_hq_prompt_encoder sam_mask_decoder sam_prompt_encoder sapiens2
         sapiens2_head seggpt slanext slanext_vision smolvlm_vision step3p5_vision superglue swiftformer
-        swin2sr textnet timm_backbone unlimited_ocr_sam_vision_model
+        swin2sr timm_backbone unlimited_ocr_sam_vision_model
         unlimited_ocr_vision unlimited_ocr_vision_encoder video_llama_3_vision videomt
         videoprism_vision_model xclip_vision_model
     """,
