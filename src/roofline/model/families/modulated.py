@@ -1,4 +1,4 @@
-"""Pyramids between convolution and attention: FocalNet, CvT; TextNet, which is of convolutions alone."""
+"""Pyramids between convolution and attention: FocalNet, CvT, SwiftFormer; TextNet, which is of convolutions alone."""
 
 from __future__ import annotations
 
@@ -181,3 +181,53 @@ def textnet(c: Config) -> Model:
         maps.append(x)
     c.mark_read("depths", "out_features", "out_indices", "stage_names", "batch_norm_eps", "image_size", "num_channels")
     return image_model(c, network(front, blocks, maps), classifier(c, x.channels) if task == CLASSIFIES else ())
+
+
+# -- SwiftFormer ---------------------------------------------------------------------------------------------------
+def _convolves(x: Map, inner: int, name: str) -> Modules:
+    """A convolution of each channel and two products, added to the input after a scale."""
+    built, _ = chain(
+        x, in_groups(conv(f"{name}_depthwise", x.channels, bias=True)),
+        conv(f"{name}1", inner, 1, bias=True, norm=None, act="gelu"),
+        conv(f"{name}2", x.channels, 1, bias=True, norm=None),
+    )  # fmt: skip
+    scale = Learned(name=f"{name}_scale", width=x.channels)
+    return (*built, *at(x.positions, (scale, Add(name=f"{name}_sum", width=x.channels))))
+
+
+@complete("swiftformer")
+def swiftformer(c: Config) -> Model:
+    """SwiftFormer (arXiv:2303.15446): attention by one query for all positions, in the last layer of each stage."""
+    task, act = head_of(c, CLASSIFIES), activation(c, default="gelu")
+    widths, depths = stage_sizes(c, "embed_dims"), stage_sizes(c, "depths")
+    same_length(c, "embed_dims", widths, depths)
+    scaled, downs = c.flag("use_layer_scale", True), c.value("downsamples", [True] * len(depths))[1]
+    kernel, stride, pad = c.size("down_patch_size", 3), c.size("down_stride", 2), c.size("down_pad", 1, least=0)
+    first = conv("stem1", widths[0] // 2, 3, 2, bias=True, act="relu")
+    front, x = chain(image_map(c), first, conv("stem2", widths[0], 3, 2, bias=True, act="relu"))
+    blocks: list[Block] = []
+    for i, (width, depth) in enumerate(zip(widths, depths, strict=True)):
+        inner = inner_width(c, width)
+        blocks += [Block("convolution", _convolves(x, inner, "conv"))] * (depth - 1)
+        sees = (
+            Linear(name="q_proj", inputs=width, outputs=width, bias=True, part="attention"),
+            Linear(name="k_proj", inputs=width, outputs=width, bias=True, part="attention"),
+            Linear(name="query_weight", inputs=width, outputs=1, part="attention"),
+            Gate(name="global", width=width, gates=width, sigmoid=False),
+            Linear(name="proj", inputs=width, outputs=width, bias=True, part="attention"),
+            Linear(name="o_proj", inputs=width, outputs=width, bias=True, part="attention"),
+        )
+        ffn = (layer_norm("ffn_norm", width), *mlp(width, inner, act, gated=False, bias=True))
+        mixed = layer_scaled("attn_scale", (*sees, Add(name="attn_residual", width=width)), width, scaled)
+        fed = layer_scaled("ffn_scale", (*ffn, Add(name="ffn_residual", width=width)), width, scaled)
+        blocks.append(Block("attention", (*_convolves(x, width, "local"), *at(x.positions, (*mixed, *fed)))))
+        if i + 1 < len(widths):
+            asked = downs[i] if isinstance(downs, (list, tuple)) and i < len(downs) else True
+            if asked or widths[i + 1] != width:
+                modules, x = chain(x, conv("down", widths[i + 1], kernel, stride, bias=True, padding=pad))
+                blocks.append(Block("down", modules))
+    c.mark_read("drop_conv_encoder_rate", "drop_mlp_rate", "drop_path_rate", "layer_scale_init_value", "image_size")
+    c.mark_read("batch_norm_eps")
+    norm = at(x.positions, (layer_norm("final_norm", x.channels),))
+    ends = (*classifier(c, x.channels), *classifier(c, x.channels, "distillation_classifier"))
+    return image_model(c, network(front, blocks, [x]), (*norm, *ends) if task else ())

@@ -57,7 +57,7 @@ _KINDS = {
         sam3_tracker_mask_decoder sam3_tracker_prompt_encoder
         sam3_tracker_video_mask_decoder sam3_tracker_video_prompt_encoder
         sam_hq_mask_decoder sam_hq_prompt_encoder sam_mask_decoder sam_prompt_encoder sapiens2
-        sapiens2_head seggpt slanext slanext_vision smolvlm_vision step3p5_vision superglue swiftformer
+        sapiens2_head seggpt slanext slanext_vision smolvlm_vision step3p5_vision superglue
         swin2sr timm_backbone unlimited_ocr_sam_vision_model
         unlimited_ocr_vision unlimited_ocr_vision_encoder video_llama_3_vision videomt
         videoprism_vision_model xclip_vision_model
