@@ -107,9 +107,9 @@ def test_maps_of_convolutions() -> None:
     [
         ({"model_type": "timm_wrapper", "architecture": "tresnet_l"}, "a network of timm that is covered"),
         ({**VIT, "architectures": ["ViTForSomething"]}, "a class that is covered"),
-        ({"model_type": "dpt", "is_hybrid": True}, "is_hybrid"),
+        ({"model_type": "dpt", "neck_ignore_stages": [1], "architectures": ["DPTForDepthEstimation"]}, "neck_ignore"),
         (
-            {"model_type": "upernet", "backbone_config": {"model_type": "focalnet", "embed_dim": 96}},
+            {"model_type": "upernet", "backbone_config": {"model_type": "cvt", "depth": [1, 2, 10]}},
             "a backbone that is",
         ),
         ({**VIT, "image_size": [224, 224, 3]}, "one whole number or two"),

@@ -22,8 +22,8 @@ LLAMA = {"model_type": "llama", **TEXT}
     [
         ("funnel", "an encoder, which reads text and writes none"),
         ("longt5", "an encoder-decoder"),
-        ("flava", "an encoder of text together with images"),
-        ("vitmatte", "a vision model"),
+        ("lxmert", "an encoder of text together with images"),
+        ("superglue", "a vision model"),
         ("vits", "an audio model"),
         ("diffusion_gemma", "a diffusion model"),
         ("informer", "a forecaster of time series"),
@@ -40,7 +40,7 @@ def test_the_error_says_what_it_is_and_what_is_covered(model_type: str, words: s
 
 def test_a_whole_is_refused_by_what_it_is_before_its_parts_are_read() -> None:
     with pytest.raises(rl.InputError, match="an encoder of text together with images"):
-        rl.load({"model_type": "flava", "text_config": {"model_type": "llama"}})
+        rl.load({"model_type": "lxmert", "text_config": {"model_type": "llama"}})
 
 
 def test_the_text_part_of_a_whole_is_refused_by_its_own_type() -> None:

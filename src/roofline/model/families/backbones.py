@@ -18,8 +18,10 @@ from roofline.model.families.convnets import (
     pp_lcnet_sight,
     resnet_sight,
 )
+from roofline.model.families.lcnets import pp_lcnet_v3_sight, pp_lcnet_v4_sight
+from roofline.model.families.modulated import focalnet_sight
 from roofline.model.families.swin import map_norms, swin_last_norm, swin_sight
-from roofline.model.families.vit import dinov2_sight, dinov3_sight
+from roofline.model.families.vit import beit_sight, dinov2_sight, dinov3_sight, vitdet_sight, vitpose_sight
 from roofline.model.model import Block
 from roofline.model.modules import Modules, Norm
 
@@ -55,6 +57,11 @@ def _layers(c: Config, sight: Sight) -> SeenMaps:
     return sight, [Map(sight.width, sight.rows, sight.columns)] * len(given)
 
 
+def _normed(c: Config) -> bool:
+    """Whether BEiT has a norm behind its layers, which one that pools a mean has not."""
+    return not c.flag("use_mean_pooling", True)
+
+
 def _with(sight: Sight, modules: Modules) -> Sight:
     return replace(sight, blocks=(*sight.blocks, Block("maps", modules)))
 
@@ -77,8 +84,14 @@ BACKBONES: Mapping[str, Callable[[Config], SeenMaps]] = MappingProxyType({
     **dict.fromkeys(("resnet", "rt_detr_resnet"), lambda c: _stages(c, resnet_sight(c))),
     **dict.fromkeys(("swin", "swinv2", "maskformer-swin"), _swin),
     **dict.fromkeys(("convnext", "convnextv2", "dinov3_convnext"), _convnext),
-    **dict.fromkeys(("dinov2", "dinov2_with_registers"), lambda c: _layers(c, dinov2_sight(c))),
+    **dict.fromkeys(("dinov2", "dinov2_with_registers", "tipsv2_vision_model"), lambda c: _layers(c, dinov2_sight(c))),
+    **dict.fromkeys(("beit", "data2vec-vision"), lambda c: _layers(c, beit_sight(c, norm=_normed(c)))),
+    "vitdet": lambda c: _layers(c, vitdet_sight(c)),
+    "vitpose_backbone": lambda c: _layers(c, vitpose_sight(c)),
     "dinov3_vit": lambda c: _layers(c, dinov3_sight(c)),
+    "focalnet": lambda c: _stages(c, focalnet_sight(c)),
+    "pp_lcnet_v3": lambda c: _stages(c, pp_lcnet_v3_sight(c)),
+    "pp_lcnet_v4": lambda c: _stages(c, pp_lcnet_v4_sight(c)),
     "pp_lcnet": lambda c: _stages(c, pp_lcnet_sight(c)),
     "bit": lambda c: _stages(c, bit_sight(c)),
     "hgnet_v2": lambda c: _stages(c, hgnet_sight(c)),

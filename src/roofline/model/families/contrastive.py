@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 from roofline.model.config import Config
 from roofline.model.families.blocks.encoders import at_one, encoder, tower
-from roofline.model.families.blocks.feed_forward import activation
+from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.layers import layer, position_table
-from roofline.model.families.blocks.norms import layer_norm
+from roofline.model.families.blocks.norms import layer_norm, rms
 from roofline.model.families.blocks.sight import (
     Sight,
     TokensBeside,
@@ -245,7 +245,7 @@ def bert_text_model(c: Config) -> Model:
 
 @complete(
     "clip_vision_model", "metaclip_2_vision_model", "altclip_vision_model", "clipseg_vision_model",
-    "owlvit_vision_model", "owlv2_vision_model",
+    "chinese_clip_vision_model", "owlvit_vision_model", "owlv2_vision_model",
 )  # fmt: skip
 def clip_vision_model(c: Config) -> Model:
     """The images of CLIP."""
@@ -264,3 +264,58 @@ def siglip_vision_model(c: Config) -> Model:
 def align_vision_model(c: Config) -> Model:
     """The images of ALIGN."""
     return image_model(c, efficientnet_sight(c, top=False))
+
+
+# -- AIMv2 ---------------------------------------------------------------------------------------------------------
+def _aimv2_layer(c: Config) -> tuple[Dims, Block]:
+    d, bias = vision_dims(c), c.flag("qkv_bias")
+    ffn = mlp(d.width, c.size("intermediate_size"), activation(c, default="silu"), bias=c.flag("mlp_bias"))
+    return d, vision_layer(d.width, sees_all(d, (bias, bias, bias), out_bias=bias), ffn, norm=rms)
+
+
+def aimv2_words(c: Config) -> TextPart:
+    """AIMv2's text: gated networks and RMSNorm."""
+    d, block = _aimv2_layer(c)
+    vocab = c.size("vocab_size", most=2**28)
+    tables = (Embedding(name="embedding", rows=vocab, width=d.width), position_table(c, d.width))
+    last = (rms("final_norm", d.width),)
+    return TextPart(d.width, vocab, c.size("max_position_embeddings"), tables, (block,) * d.layers, last)
+
+
+def aimv2_sight(c: Config) -> Sight:
+    """AIMv2's images (arXiv:2411.14402): no class token, yet one that attends to all patches behind the layers."""
+    d, block = _aimv2_layer(c)
+    table, bias = -1 if c.flag("is_native") else None, c.flag("qkv_bias")
+    norm = (rms("patch_norm", d.width),)
+    sight = patched(c, d, block, TokensBeside(classes=0, table=table), before=norm, after=(rms("final_norm", d.width),))
+    if not c.flag("use_head", True):
+        return sight
+    asks = looks_at(d, sight.patches, bias=bias)[1:-1]
+    out = Linear(name="pooled_proj", inputs=d.width, outputs=d.width, bias=True, part="other")
+    token = Learned(name="pooled_token", width=d.width, applied=False)
+    return replace(sight, blocks=(*sight.blocks, over(1, Block("pooled", (token, *asks, out)))))
+
+
+@complete("aimv2")
+def aimv2(c: Config) -> Model:
+    """AIMv2 (arXiv:2411.14402) with text."""
+    _task(c)
+    words, sight = aimv2_words(read_part(c, "text_config")), aimv2_sight(read_part(c, "vision_config"))
+    size = c.size("projection_dim", 512)
+    c.mark_read("max_logit_scale")
+    return contrastive_model(
+        c, words, sight, text=(shared_projection("text_projection", words.width, size),),
+        image=(shared_projection("visual_projection", sight.width, size),),
+    )  # fmt: skip
+
+
+@complete("aimv2_text_model")
+def aimv2_text_model(c: Config) -> Model:
+    """The text of AIMv2."""
+    return text_model(c, aimv2_words(c))
+
+
+@complete("aimv2_vision_model")
+def aimv2_vision_model(c: Config) -> Model:
+    """The images of AIMv2."""
+    return image_model(c, aimv2_sight(c))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from roofline.declared.kinds import Given
+from roofline.declared.errors import InputError
+from roofline.declared.trees import JsonValue
 from roofline.model.config import Config
 from roofline.model.families.blocks.convolutions import (
     MapStep,
@@ -372,9 +373,12 @@ def pp_lcnet_sight(c: Config) -> Sight:
     return network(front, blocks, maps)
 
 
-def _stride(value: Given) -> int | tuple[int, int]:
+def _stride(value: JsonValue) -> int | tuple[int, int]:
     """A stride of both sides, or of each."""
-    return (int(value[0]), int(value[1])) if isinstance(value, (list, tuple)) else int(value)
+    high, wide = value if isinstance(value, (list, tuple)) and len(value) == 2 else (value, value)
+    if not isinstance(high, int) or not isinstance(wide, int):
+        raise InputError("block_configs", value, "a stride, or one for each side")
+    return high if high == wide else (high, wide)
 
 
 @complete("poolformer")
@@ -415,22 +419,22 @@ def hgnet_sight(c: Config) -> Sight:
         "mid_channels",
         "out_channels",
         "num_blocks",
-        "downsample_strides",
         "kernel_size",
         "numb_of_layers",
     )
     lists = [stage_sizes(c, f"stage_{key}") for key in keys]
+    shrinks = _strides(c, "stage_downsample_strides")
     downs, lights = _flags(c, "stage_downsample"), _flags(c, "stage_light_block")
     if len(channels) != 3 or len(strides) != 5:
         raise c.error("stem_channels", "three sizes, with five strides")
-    same_length(c, "stage_in_channels", *lists, downs, lights)
+    same_length(c, "stage_in_channels", *lists, downs, lights, shrinks)
     c.mark_read("embedding_size", "depths", "hidden_sizes")
 
     def unit(
         name: str,
         outputs: int,
         kernel: int = 3,
-        stride: int = 1,
+        stride: int | tuple[int, int] = 1,
         *,
         groups: int = 1,
         active: str = act,
@@ -462,10 +466,10 @@ def hgnet_sight(c: Config) -> Sight:
     both = Map(2 * channels[1], y.rows, y.columns)
     last, x = chain(both, unit("stem3", channels[1], 3, strides[3]), unit("stem4", channels[2], 1, strides[4]))
     blocks, maps = [], [x]
-    for i, (inputs, middle, outputs, count, stride, kernel, layers) in enumerate(zip(*lists, strict=True)):
+    for i, (inputs, middle, outputs, count, kernel, layers) in enumerate(zip(*lists, strict=True)):
         x = Map(inputs, x.rows, x.columns)
         if downs[i]:
-            modules, x = chain(x, unit("down", inputs, 3, stride, groups=0, active=""))
+            modules, x = chain(x, unit("down", inputs, 3, shrinks[i], groups=0, active=""))
             blocks.append(Block(f"down{i + 1}", modules))
         for j in range(count):
             parts: Modules = ()
@@ -492,6 +496,16 @@ def hgnet_sight(c: Config) -> Sight:
     return network((*first, *half, *again, *last), blocks, maps)
 
 
+def _strides(c: Config, key: str) -> list[int | tuple[int, int]]:
+    """A stride for each stage: one number for both sides, or a list of two."""
+    value = c.value(key)[1]
+    entries = value if isinstance(value, (list, tuple)) else []
+    sides = [tuple(e) if isinstance(e, (list, tuple)) else (e, e) for e in entries]
+    if not sides or any(len(s) != 2 or any(type(v) is not int or not 1 <= v <= 8 for v in s) for s in sides):
+        raise c.error(key, "a whole number for each stage, or two")
+    return [s[0] if s[0] == s[1] else (s[0], s[1]) for s in sides]
+
+
 def _flags(c: Config, key: str) -> list[int]:
     """A list of true and false, as 1 and 0."""
     value = c.value(key)[1]
@@ -511,7 +525,8 @@ def hgnet_v2(c: Config) -> Model:
 def bit_sight(c: Config) -> Sight:
     """BiT (arXiv:1912.11370): ResNet v2 with GroupNorm and standardised weights."""
     act, early = activation(c, default="relu"), c.text("layer_type", "preactivation") == "preactivation"
-    depths, widths = stage_sizes(c, "depths"), stage_sizes(c, "hidden_sizes")
+    depths = stage_sizes(c, "depths")
+    widths = stage_sizes(c, "hidden_sizes")[: len(depths)]
     same_length(c, "depths", depths, widths)
     same = str(c.get("global_padding") or "").upper() == "SAME"
     dynamic, most = c.flag("embedding_dynamic_padding"), c.size("output_stride", 32)

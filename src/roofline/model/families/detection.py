@@ -23,6 +23,7 @@ from roofline.model.families.blocks.sight import (
     image_model,
     indices,
     looks_at,
+    not_used,
     over,
     patched,
     plain_mlp,
@@ -97,7 +98,7 @@ def detr(c: Config) -> Model:
     ffn = mlp(e.width, c.size("encoder_ffn_dim"), act, gated=False, bias=True)
     other = mlp(d.width, c.size("decoder_ffn_dim"), act, gated=False, bias=True)
     encodes = layer("encoder", e.width, sees_all(e), ffn, norm=layer_norm, before=before, after=not before)
-    finds = _decoder(d, looks, other, before=before)
+    finds = queries_see(d, looks, other, before=before)
     table = Learned(name="queries", width=d.width, rows=queries, applied=False)
     ends = [Block("encoder norm", at(n, (layer_norm("encoder_norm", e.width),)))] if before else []
     blocks = [
@@ -112,7 +113,7 @@ def _class(width: int, labels: int) -> Modules:
     return (Linear(name="class", inputs=width, outputs=labels, bias=True, part="other"),)
 
 
-def _decoder(d: Dims, looks: Modules, ffn: Modules, *, before: bool = False, mixer: Modules | None = None) -> Block:
+def queries_see(d: Dims, looks: Modules, ffn: Modules, *, before: bool = False, mixer: Modules | None = None) -> Block:
     """A layer of queries: they see one another, then the image."""
     own = layer(
         "decoder", d.width, sees_all(d) if mixer is None else mixer, norm=layer_norm, before=before, after=not before
@@ -134,32 +135,14 @@ def conditional_detr(c: Config) -> Model:
     other = mlp(width, c.size("decoder_ffn_dim"), act, gated=False, bias=True)
     encodes = layer("encoder", e.width, sees_all(e), ffn, norm=layer_norm, before=False, after=True)
 
-    def product(name: str) -> Linear:
-        return column_product(name, width, width, True)
-
-    mixer = (
-        *map(product, ("q_content_proj", "q_place_proj", "k_content_proj", "k_place_proj", "v_proj")),
-        Attention(
-            name="attention", heads=d.heads, kv_heads=d.heads, head_dim=d.head_dim, v_head_dim=d.head_dim, causal=False
-        ),
-        row_product("o_proj", width, width, True),
-    )
     scale = heads_of("query_scale", width, width, width)
 
     def looks(i: int) -> Modules:
         transform = () if i == 0 else scale if i == 1 else again(scale)
-        first = (product("cross_q_place_proj"),) if i == 0 else ()
-        return (
-            *transform, product("cross_q_content_proj"), *first, product("cross_q_sine_proj"),
-            *at(n, map(product, ("cross_k_content_proj", "cross_k_place_proj", "cross_v_proj"))),
-            Attention(
-                name="cross_attention", heads=d.heads, kv_heads=d.heads, head_dim=2 * d.head_dim,
-                v_head_dim=d.head_dim, causal=False, keys=n,
-            ),
-            row_product("cross_o_proj", width, width, True),
-        )  # fmt: skip
+        return (*transform, *_content_and_place(d, n, first=i == 0))
 
-    finds = [over(queries, _decoder(d, looks(i), other, mixer=mixer)) for i in range(d.layers)]
+    mixer = _five_products(d)
+    finds = [over(queries, queries_see(d, looks(i), other, mixer=mixer)) for i in range(d.layers)]
     places = (
         Learned(name="queries", width=width, rows=queries, applied=False),
         *heads_of("reference", width, width, 2),
@@ -172,6 +155,77 @@ def conditional_detr(c: Config) -> Model:
     ]  # fmt: skip
     head = (*_class(width, label_count(c)), *heads_of("box", width, width, width, 4))
     return _detected(c, task, sight, blocks, head, queries)
+
+
+@complete("dab-detr")
+def dab_detr(c: Config) -> Model:
+    """DAB-DETR (arXiv:2201.12329): Conditional DETR whose queries are boxes, which each layer refines."""
+    task, act = head_of(c, DETECTS), activation(c, "activation_function", "prelu")
+    e, d, learned = detector_dims(c, "encoder"), detector_dims(c, "decoder"), int(act == "prelu")
+    own, patterns, dims = c.size("num_queries", 300), c.size("num_patterns", 0, least=0), c.size("query_dim", 4)
+    queries, width = own * max(1, patterns), d.width
+    sight, front, last = _detr_front(c, e.width)
+    n, kept = last.positions, c.flag("keep_query_pos")
+    ffn = mlp(width, c.size("encoder_ffn_dim"), act, gated=False, bias=True, learned=learned)
+    other = mlp(width, c.size("decoder_ffn_dim"), act, gated=False, bias=True, learned=learned)
+    encodes = layer("encoder", width, sees_all(e), ffn, norm=layer_norm, before=False, after=True)
+    scale, boxes = heads_of("scale", width, width, width), heads_of("box", width, width, width, 4)
+    place = heads_of("place", dims // 2 * width, width, width)
+    anchor = heads_of("anchor", width, width, 2)
+    blocks = [*front]
+    for i in range(e.layers):
+        scaled = _named(scale if i == 0 else again(scale), "encoder_")
+        blocks.append(over(n, Block("encoder", (*scaled, *encodes.modules))))
+    if c.flag("normalize_before"):
+        blocks.append(Block("encoder norm", at(n, (layer_norm("encoder_norm", width),))))
+    tables = (
+        Learned(name="queries", width=dims, rows=own, applied=False),
+        *((Learned(name="patterns", width=width, rows=patterns, applied=False),) if patterns else ()),
+    )
+    blocks.append(Block("queries", at(queries, (*tables, *(not_used(scale) if d.layers == 1 else ())))))
+    for i in range(d.layers):
+        moved = () if i == 0 else scale if i == 1 else again(scale)
+        looks = (*moved, *_content_and_place(d, n, first=i == 0 or kept))
+        block = queries_see(d, looks, other, mixer=_five_products(d))
+        before = (*place, *anchor) if i == 0 else again((*place, *anchor))
+        refines = (boxes if i == 0 else again(boxes)) if task else ()
+        blocks.append(over(queries, Block("decoder", (
+            *before, *block.modules, *refines, *(_named(again(boxes), "last_") if task else ()),
+        ))))  # fmt: skip
+    blocks.append(Block("decoder norm", at(queries, (layer_norm("decoder_norm", width),))))
+    c.mark_read("temperature_height", "temperature_width", "sine_position_embedding_scale", "random_refpoints_xy")
+    c.mark_read("init_std", "focal_alpha", "auxiliary_loss")
+    return _detected(c, task, sight, blocks, _class(width, label_count(c)), queries)
+
+
+def _five_products(d: Dims) -> Modules:
+    """Attention of queries to one another, whose content and place are projected apart (arXiv:2108.06152)."""
+    names = ("q_content_proj", "q_place_proj", "k_content_proj", "k_place_proj", "v_proj")
+    return (
+        *(column_product(name, d.width, d.width, True) for name in names),
+        Attention(
+            name="attention", heads=d.heads, kv_heads=d.heads, head_dim=d.head_dim, v_head_dim=d.head_dim, causal=False
+        ),
+        row_product("o_proj", d.width, d.width, True),
+    )
+
+
+def _content_and_place(d: Dims, n: int, *, first: bool) -> Modules:
+    """Attention of queries to `n` positions of the image, whose heads are content beside place."""
+
+    def product(name: str) -> Linear:
+        return column_product(name, d.width, d.width, True)
+
+    return (
+        product("cross_q_content_proj"), *((product("cross_q_place_proj"),) if first else ()),
+        product("cross_q_sine_proj"),
+        *at(n, map(product, ("cross_k_content_proj", "cross_k_place_proj", "cross_v_proj"))),
+        Attention(
+            name="cross_attention", heads=d.heads, kv_heads=d.heads, head_dim=2 * d.head_dim, v_head_dim=d.head_dim,
+            causal=False, keys=n,
+        ),
+        row_product("cross_o_proj", d.width, d.width, True),
+    )  # fmt: skip
 
 
 # -- deformable attention ------------------------------------------------------------------------------------------
@@ -247,7 +301,7 @@ def deformable_detr(c: Config) -> Model:
             *at(queries, (Linear(name="reference", inputs=width, outputs=2, bias=True),)),
         )
     front = Block("levels", (*levels, Learned(name="level_embedding", width=width, rows=count, applied=False), *table))
-    finds = over(asked, _decoder(d, looks, other))
+    finds = over(asked, queries_see(d, looks, other))
     blocks = [front, *[over(n, encodes)] * e.layers, Block("queries", places)]
     for i in range(d.layers):
         heads: Modules = ()
@@ -287,40 +341,18 @@ def rt_detr(c: Config) -> Model:
     """RT-DETR (arXiv:2304.08069) and v2 (arXiv:2407.17140): attention on the smallest map, then a pyramid."""
     c = shown(c, 640, 640)
     task, act = head_of(c, DETECTS), activation(c, "activation_function", "silu")
-    wide, width, queries = c.size("encoder_hidden_dim", 256), c.size("d_model", 256), c.size("num_queries", 300)
+    width, queries = c.size("d_model|hidden_size", 256), c.size("num_queries", 300)
     sight, maps = backbone_of(c)
     sight = frozen_norms(sight) if c.flag("freeze_backbone_batch_norms", True) else sight
-    heads, ffn_act = c.size("encoder_attention_heads", 8), activation(c, "encoder_activation_function", "gelu")
-    e = Dims(c.size("encoder_layers", 1, least=0), wide, heads, heads, wide // heads)
-    before, count = c.flag("normalize_before"), c.size("num_feature_levels", 3)
-    inputs: Modules = ()
-    for i, x in enumerate(maps):
-        inputs += chain(x, conv(f"input{i}", wide, 1))[0]
-    blocks = [Block("inputs", inputs)]
-    ffn = mlp(wide, c.size("encoder_ffn_dim", 1024), ffn_act, gated=False, bias=True)
-    encodes = layer("encoder", wide, sees_all(e), ffn, norm=layer_norm, before=before, after=not before)
-    levels = [Map(wide, x.rows, x.columns) for x in maps]
-    for i in indices(c, "encode_proj_layers"):
-        if i >= len(levels):
-            raise c.error("encode_proj_layers", f"indices of maps, below {len(levels)}")
-        blocks += [over(levels[i].positions, encodes)] * e.layers
-    blocks += _pyramid(c, levels, wide, act)
+    count, wide = c.size("num_feature_levels", 3), c.size("encoder_hidden_dim", 256)
+    blocks, levels = smallest_attends(c, maps)
+    blocks += pyramid(c, levels, wide, act)
     mixed, every = levels_of(c, levels, width, count, bias=False, name="decoder_input")
     n = sum(x.positions for x in every)
     labels = label_count(c)
     boxes = heads_of("box", width, width, width, 4)
-    noise = (
-        (Embedding(name="denoising", rows=labels + 1, width=width, idle=True),)
-        if c.size("num_denoising", 100, least=0)
-        else ()
-    )
-    learned = c.flag("learn_initial_query")
-    first = (Learned(name="queries", width=width, rows=queries, applied=False),) if learned else ()
-    propose = at(n, (
-        Linear(name="proposal", inputs=width, outputs=width, bias=True), layer_norm("proposal_norm", width),
-        *_named(_class(width, labels), "first_"), *_named(boxes, "first_"),
-    ))  # fmt: skip
-    blocks.append(Block("queries", (*mixed, *noise, *first, *propose)))
+    first = proposes(c, n, labels, boxes, denoised=labels + 1)
+    blocks.append(Block("queries", (*mixed, *first)))
     attends = c.size("decoder_attention_heads", 8)
     d = Dims(c.size("decoder_layers", 6), width, attends, attends, width // attends)
     points = c.size("decoder_n_levels|num_feature_levels", count) * c.size("decoder_n_points", 4)
@@ -334,18 +366,67 @@ def rt_detr(c: Config) -> Model:
     )
     place = heads_of("place", 4, 2 * width, width)
     for i in range(d.layers):
-        own = _decoder(d, looks, other)
+        own = queries_see(d, looks, other)
         end = (*_class(width, labels), *boxes) if task else ()
         blocks.append(over(queries, Block("decoder", (*(place if i == 0 else again(place)), *own.modules, *end))))
     model = _detected(c, "", sight, blocks, (), queries)
-    c.mark_read("feat_strides", "encoder_in_channels", "decoder_in_channels", "positional_encoding_temperature")
-    c.mark_read("eval_size", "anchor_image_size", "label_noise_ratio", "box_noise_scale", "with_box_refine")
-    c.mark_read("batch_norm_eps", "decoder_offset_scale", "decoder_method", "use_focal_loss")
-    c.mark_read(*(key for key in c.raw if key.startswith(("weight_loss_", "matcher_"))))
+    mark_detector(c)
     return model
 
 
-def _pyramid(c: Config, levels: list[Map], wide: int, act: str) -> list[Block]:
+def mark_detector(c: Config) -> None:
+    """Mark keys of RT-DETR and its kin that cannot change the work."""
+    mark_costs(c)
+    c.mark_read("feat_strides", "encoder_in_channels", "decoder_in_channels", "positional_encoding_temperature")
+    c.mark_read("eval_size", "anchor_image_size", "label_noise_ratio", "box_noise_scale", "with_box_refine")
+    c.mark_read(
+        "head_dim",
+        "layer_types",
+        "batch_norm_eps",
+        "decoder_offset_scale",
+        "decoder_method",
+        "use_focal_loss",
+        "normalize_before",
+    )
+    c.mark_read(*(key for key in c.raw if key.startswith(("weight_loss_", "matcher_"))))
+
+
+def smallest_attends(c: Config, maps: Sequence[Map], *, projects: bool = True) -> tuple[list[Block], list[Map]]:
+    """Maps of one width, some of which attend to themselves: the smallest alone in published models."""
+    wide, heads = c.size("encoder_hidden_dim", 256), c.size("encoder_attention_heads", 8)
+    act, before = activation(c, "encoder_activation_function", "gelu"), c.flag("normalize_before")
+    e = Dims(c.size("encoder_layers", 1, least=0), wide, heads, heads, wide // heads)
+    inputs: Modules = ()
+    for i, x in enumerate(maps if projects else ()):
+        inputs += chain(x, conv(f"input{i}", wide, 1))[0]
+    blocks = [Block("inputs", inputs)] if inputs else []
+    ffn = mlp(wide, c.size("encoder_ffn_dim", 1024), act, gated=False, bias=True)
+    encodes = layer("encoder", wide, sees_all(e), ffn, norm=layer_norm, before=before, after=not before)
+    levels = [Map(wide, x.rows, x.columns) for x in maps]
+    for i in indices(c, "encode_proj_layers"):
+        if i >= len(levels):
+            raise c.error("encode_proj_layers", f"indices of maps, below {len(levels)}")
+        blocks += [over(levels[i].positions, encodes)] * e.layers
+    return blocks, levels
+
+
+def proposes(c: Config, n: int, labels: int, boxes: Modules, *, denoised: int) -> Modules:
+    """Class and box of each of `n` positions, the best of which become queries; vectors of training alone."""
+    width, queries = c.size("d_model|hidden_size", 256), c.size("num_queries", 300)
+    noise = (
+        (Embedding(name="denoising", rows=denoised, width=width, idle=True),)
+        if c.size("num_denoising", 100, least=0)
+        else ()
+    )
+    learned = c.flag("learn_initial_query")
+    first = (Learned(name="queries", width=width, rows=queries, applied=False),) if learned else ()
+    return (*noise, *first, *at(n, (
+        Linear(name="proposal", inputs=width, outputs=width, bias=True), layer_norm("proposal_norm", width),
+        *_named(_class(width, labels), "first_"), *_named(boxes, "first_"),
+    )))  # fmt: skip
+
+
+def pyramid(c: Config, levels: list[Map], wide: int, act: str) -> list[Block]:
     """From the smallest map to the largest, and back."""
     blocks = []
     for i in range(len(levels) - 1, 0, -1):

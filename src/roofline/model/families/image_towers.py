@@ -148,7 +148,7 @@ BACKBONES: Mapping[str, Callable[[Config], TowerStages]] = MappingProxyType({
 })  # fmt: skip
 """Type of a vision config → the parts of its tower."""
 
-for _type in ("chinese_clip_vision_model", "idefics2_vision", "idefics3_vision", "smolvlm_vision", "internvl_vision",
+for _type in ("idefics2_vision", "idefics3_vision", "smolvlm_vision", "internvl_vision",
               "qianfan_ocr_vision", "pixtral", "git_vision_model", "kosmos_2_vision_model"):  # fmt: skip
     complete(_type)(lambda c: by_itself(c, BACKBONES[c.kind](c)))
 

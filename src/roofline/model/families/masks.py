@@ -324,8 +324,12 @@ def sam2(c: Config) -> Model:
         if c.architecture != "Sam2Model":
             raise refused_head(c, "Sam2Model, for the memory of earlier frames is not covered")
         c.mark_read(*c.raw)
-    vision, decoder = read_part(shown(c, 1024, 1024), "vision_config"), read_part(c, "mask_decoder_config")
-    sight = sam2_sight(vision)
+    return masks_of(c, sam2_sight(read_part(shown(c, 1024, 1024), "vision_config")))
+
+
+def masks_of(c: Config, sight: Sight) -> Model:
+    """Masks of an image without a prompt, from maps of three sizes."""
+    decoder = read_part(c, "mask_decoder_config")
     x = Map(sight.width, sight.rows, sight.columns)
     count, width = decoder.size("num_multimask_outputs", 3) + 1, x.channels
     own, points = 2 + count, 2

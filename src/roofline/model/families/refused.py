@@ -15,10 +15,10 @@ NOT_COVERED_YET = "a decoder with layers that are not covered yet"
 
 _KINDS = {
     "an encoder, which reads text and writes none": """
-        aimv2_text_model blip_text_model bridgetower_text_model bros canine clap_text_model clvp_encoder
-        colmodernvbert colpali colqwen2 embedding_gemma2 embedding_gemma2_text flava_text_model funnel
-        groupvit_text_model layoutlmv2 layoutxlm openai_privacy_filter sam3_lite_text_text_model
-        videoprism_text_model xclip_text_model
+        blip_text_model bros canine clap_text_model clvp_encoder
+        colmodernvbert colpali colqwen2 embedding_gemma2 embedding_gemma2_text funnel
+        layoutlmv2 layoutxlm openai_privacy_filter sam3_lite_text_text_model
+        videoprism_text_model
     """,
     "an encoder-decoder, or half of one, whose decoder attends to what an encoder read": """
         canary canary_decoder cohere_asr dia dia_decoder longt5 moonshine_streaming nougat pegasus_x pix2struct
@@ -26,8 +26,8 @@ _KINDS = {
         t5gemma2_decoder t5gemma2_encoder t5gemma2_text trocr udop
     """,
     "an encoder of text together with images or sound, which writes no text": """
-        aimv2 bridgetower clipseg flava flava_multimodal_model groupvit lxmert modernvbert neomme pe_audio
-        pe_audio_video pe_video perceiver tipsv2 tvp ultravbert videoprism vilt vision-text-dual-encoder
+        flava_multimodal_model lxmert modernvbert neomme pe_audio
+        pe_audio_video pe_video perceiver tipsv2 tvp ultravbert videoprism vision-text-dual-encoder
         visual_bert xclip
     """,
     "a vision model, or the part of a whole that sees": """

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 from roofline.declared.errors import InputError, nearest
+from roofline.declared.trees import JsonValue
 from roofline.model.config import Config
 from roofline.model.families.backbones import RESNETS, backbone_of, shown, timm_resnet
 from roofline.model.families.blocks.convolutions import MapStep, chain, conv, everywhere, in_groups, pool, transposed
@@ -23,19 +26,21 @@ from roofline.model.families.blocks.sight import (
     looks_at,
     over,
     patched,
+    read_part,
     sees_all,
     stage_sizes,
     vision_dims,
     vision_layer,
 )
 from roofline.model.families.blocks.sizes import Dims
-from roofline.model.families.convnets import image_map
-from roofline.model.families.detection import heads_of, samples
-from roofline.model.families.registry import complete
-from roofline.model.families.vit import dinov3_sight
+from roofline.model.families.convnets import BACKBONE, image_map
+from roofline.model.families.depth import SEGMENTS
+from roofline.model.families.detection import heads_of, queries_see, samples
+from roofline.model.families.registry import WHOLES, complete
+from roofline.model.families.vit import CLASSIFIES, MASKED, beit_sight, dinov3_sight
 from roofline.model.heads import label_count
 from roofline.model.model import Block, Model
-from roofline.model.modules import Add, Learned, Linear, Modules
+from roofline.model.modules import Activation, Add, Learned, Linear, Modules
 
 
 # -- EoMT ----------------------------------------------------------------------------------------------------------
@@ -92,56 +97,152 @@ def upernet(c: Config) -> Model:
     head_of(c, "ForSemanticSegmentation")
     c = shown(c, 512, 512)
     sight, maps = backbone_of(c)
-    wide, scales = c.size("hidden_size", 512), stage_sizes(c, "pool_scales")
-    last = maps[-1]
+    third = maps[min(2, len(maps) - 1)]
+    given = c.size("auxiliary_in_channels", None) or third.channels
+    aside = auxiliary(c, Map(given, third.rows, third.columns))
+    c.mark_read("loss_ignore_index", "backbone_config", "hidden_size")
+    return image_model(c, sight, (*pooled_pyramid(c, maps, c.size("hidden_size", 512)), *aside))
+
+
+def pooled_pyramid(c: Config, maps: Sequence[Map], wide: int) -> Modules:
+    """UperNet's head: the last map pooled at several scales, then a pyramid of all maps, and labels."""
+    last, scales = maps[-1], stage_sizes(c, "pool_scales")
     modules: Modules = ()
     for i, scale in enumerate(scales):
         modules += chain(Map(last.channels, scale, scale), conv(f"pool{i}", wide, 1, act="relu"))[0]
-    modules += chain(
-        Map(last.channels + len(scales) * wide, last.rows, last.columns), conv("bottleneck", wide, act="relu")
-    )[0]
+    both = Map(last.channels + len(scales) * wide, last.rows, last.columns)
+    modules += chain(both, conv("bottleneck", wide, act="relu"))[0]
     for i, x in enumerate(maps[:-1]):
         modules += chain(x, conv(f"lateral{i}", wide, 1, act="relu"), conv(f"pyramid{i}", wide, act="relu"))[0]
-    first = maps[0]
-    every = Map(len(maps) * wide, first.rows, first.columns)
-    modules += chain(
-        every, conv("fuse", wide, act="relu"), conv("classifier", label_count(c), 1, bias=True, norm=None)
-    )[0]
-    aside: Modules = ()
-    if c.flag("use_auxiliary_head", True):
-        inner, count = c.size("auxiliary_channels", 256), c.size("auxiliary_num_convs", 1, least=0)
-        given = c.size("auxiliary_in_channels", None) or maps[min(2, len(maps) - 1)].channels
-        beside = Map(given, maps[min(2, len(maps) - 1)].rows, maps[min(2, len(maps) - 1)].columns)
-        steps: list[MapStep] = [conv(f"auxiliary{i}", inner, act="relu") for i in range(count)]
-        inside, y = chain(beside, *steps)
-        both = Map(y.channels + given, y.rows, y.columns)
-        more = chain(both, conv("auxiliary_cat", inner, act="relu"))[0] if c.flag("auxiliary_concat_input") else ()
-        end = Map(inner if count or more else given, y.rows, y.columns)
-        aside = (*inside, *more, *chain(end, conv("auxiliary_classifier", label_count(c), 1, bias=True, norm=None))[0])
-    c.mark_read("loss_ignore_index", "backbone_config", "hidden_size")
-    return image_model(c, sight, (*modules, *aside))
+    every = Map(len(maps) * wide, maps[0].rows, maps[0].columns)
+    labels = conv("classifier", label_count(c), 1, bias=True, norm=None)
+    return (*modules, *chain(every, conv("fuse", wide, act="relu"), labels)[0])
+
+
+def auxiliary(c: Config, x: Map) -> Modules:
+    """A second head of convolutions of one map, where the config has it."""
+    if not c.flag("use_auxiliary_head", True):
+        return ()
+    inner, count = c.size("auxiliary_channels", 256), c.size("auxiliary_num_convs", 1, least=0)
+    steps: list[MapStep] = [conv(f"auxiliary{i}", inner, act="relu") for i in range(count)]
+    inside, y = chain(x, *steps)
+    both = Map(y.channels + x.channels, y.rows, y.columns)
+    more = chain(both, conv("auxiliary_cat", inner, act="relu"))[0] if c.flag("auxiliary_concat_input") else ()
+    end = Map(inner if count or more else x.channels, y.rows, y.columns)
+    labels = conv("auxiliary_classifier", label_count(c), 1, bias=True, norm=None)
+    return (*inside, *more, *chain(end, labels)[0])
+
+
+# -- BEiT ----------------------------------------------------------------------------------------------------------
+def _four_sizes(x: Map) -> tuple[Modules, list[Map]]:
+    """One map four times and twice as large, as it is, and half as large."""
+    act = everywhere(
+        layer_norm("grow_norm", x.channels),
+        Activation(name="grow_act", width=x.channels, function="gelu", gated=False),
+    )
+    first, four = chain(x, transposed("grow1", x.channels, 2, 2), act, transposed("grow2", x.channels, 2, 2))
+    second, two = chain(x, transposed("grow", x.channels, 2, 2))
+    return (*first, *second), [four, two, x, Map(x.channels, x.rows // 2, x.columns // 2)]
+
+
+@complete("beit", "data2vec-vision")
+def beit(c: Config) -> Model:
+    """BEiT (arXiv:2106.08254) and data2vec's vision model (arXiv:2202.03555)."""
+    task = head_of(c, CLASSIFIES, MASKED, SEGMENTS, BACKBONE)
+    mean = c.flag("use_mean_pooling", True)
+    pools = task == CLASSIFIES or (c.kind == "beit" and not task)
+    sight = beit_sight(c, norm=pools or not mean)
+    x = Map(sight.width, sight.rows, sight.columns)
+    if task in (SEGMENTS, BACKBONE):
+        larger, maps = _four_sizes(x)
+        grows = task == SEGMENTS or c.flag("add_fpn")
+        sight = replace(sight, blocks=(*sight.blocks, *([Block("sizes", larger)] if grows else [])))
+        c.mark_read("out_features", "out_indices", "stage_names", "auxiliary_loss_weight", "add_fpn", "vocab_size")
+        c.mark_read("reshape_hidden_states", *(k for k in c.raw if k.startswith(("auxiliary", "pool_", "use_aux"))))
+        pyramid = () if task == BACKBONE else (*pooled_pyramid(c, maps, x.channels), *auxiliary(c, x))
+        return image_model(c, sight, pyramid)
+    c.mark_read("pool_scales", "auxiliary_channels", "auxiliary_concat_input", "auxiliary_loss_weight")
+    c.mark_read("auxiliary_num_convs", "use_auxiliary_head", "add_fpn", "reshape_hidden_states", "vocab_size")
+    if task == MASKED:
+        words = Linear(name="lm_head", inputs=sight.width, outputs=c.size("vocab_size"), bias=True, part="head")
+        norm = at(sight.positions, (layer_norm("head_norm", sight.width),))
+        return image_model(c, sight, (*norm, *at(sight.patches, (words,))))
+    return image_model(c, sight, classifier(c, sight.width) if task else ())
 
 
 # -- others --------------------------------------------------------------------------------------------------------
+VITS = {"tiny": (192, 12, 3), "small": (384, 12, 6), "base": (768, 12, 12), "large": (1024, 24, 16)}
+"""timm's vision transformers: width, layers and heads (arXiv:2010.11929, 2012.12877)."""
+CONVNEXTS = {
+    "tiny": ([3, 3, 9, 3], 96), "small": ([3, 3, 27, 3], 96), "base": ([3, 3, 27, 3], 128),
+    "large": ([3, 3, 27, 3], 192), "xlarge": ([3, 3, 27, 3], 256),
+}  # fmt: skip
+"""timm's ConvNeXts: layers of each stage, and the width of the first (arXiv:2201.03545)."""
+SWINS = {
+    "tiny": ([2, 2, 6, 2], 96, [3, 6, 12, 24]), "small": ([2, 2, 18, 2], 96, [3, 6, 12, 24]),
+    "base": ([2, 2, 18, 2], 128, [4, 8, 16, 32]), "large": ([2, 2, 18, 2], 192, [6, 12, 24, 48]),
+}  # fmt: skip
+"""timm's Swins: layers of each stage, width of the first, heads (arXiv:2103.14030)."""
+NAMED = re.compile(
+    r"(?P<kind>vit|deit|convnext|swin)_(?P<size>tiny|small|base|large|xlarge)"
+    r"(_patch(?P<patch>\d+)(_window(?P<window>\d+))?_(?P<side>\d+))?"
+)
+
+
+def timm_config(name: str) -> dict[str, JsonValue] | None:
+    """The config of the same network in transformers, for a name of timm; None for one that has none here."""
+    match = NAMED.fullmatch(name)
+    if match is None:
+        return None
+    kind, size = match["kind"], match["size"]
+    if kind in ("vit", "deit") and size in VITS and match["patch"] and not match["window"]:
+        width, layers, heads = VITS[size]
+        return {
+            "model_type": "vit", "hidden_size": width, "num_hidden_layers": layers, "num_attention_heads": heads,
+            "intermediate_size": 4 * width, "patch_size": int(match["patch"]), "image_size": int(match["side"]),
+        }  # fmt: skip
+    if kind == "convnext" and not match["patch"]:
+        depths, first = CONVNEXTS[size]
+        return {"model_type": "convnext", "depths": list(depths), "hidden_sizes": [first * 2**i for i in range(4)]}
+    if kind == "swin" and size in SWINS and match["window"]:
+        depths, first, several = SWINS[size]
+        return {
+            "model_type": "swin", "embed_dim": first, "depths": list(depths), "num_heads": list(several),
+            "window_size": int(match["window"]), "patch_size": int(match["patch"]), "image_size": int(match["side"]),
+        }  # fmt: skip
+    return None
+
+
 @complete("timm_wrapper")
 def timm_wrapper(c: Config) -> Model:
-    """A network of timm by its name: ResNets. Raises InputError for a name that is not covered."""
+    """A network of timm by its name: ResNets, vision transformers, ConvNeXts, Swins.
+
+    Raises InputError for a name that is not covered.
+    """
     named = c.text("architecture").partition(".")[0]
-    if named not in RESNETS:
-        raise InputError(
-            c.field("architecture"),
-            named,
-            f"a network of timm that is covered: {', '.join(RESNETS)}",
-            nearest(named, RESNETS),
-        )
-    task = head_of(c, "ForImageClassification")
+    task, same = head_of(c, "ForImageClassification"), timm_config(named)
     if c.get("model_args"):
         raise c.error("model_args", "none, as settings of timm are not covered")
-    sight = timm_resnet(c, named)
     c.mark_read(
         "do_pooling", "label_names", "num_classes", "pretrained_cfg", "num_features", "global_pool", "model_args"
     )
     labels = c.size("num_classes", None, least=0)
+    if same is not None:
+        kind = str(same["model_type"])
+        classes = {"vit": "ViT", "convnext": "ConvNext", "swin": "Swin"}[kind]
+        count = (label_count(c) if labels is None else labels) if task else 0
+        made_of = {**same, "architectures": [f"{classes}ForImageClassification"], "num_labels": count or 1}
+        model = WHOLES[kind](Config(made_of, c.path, c).of_kind(kind))
+        kept = model.head if count else tuple(m for m in model.head if not isinstance(m, Linear))
+        return replace(model, head=kept, model_type=c.text("model_type", "timm_wrapper"))
+    if named not in RESNETS:
+        raise InputError(
+            c.field("architecture"),
+            named,
+            f"a network of timm that is covered: {', '.join(RESNETS)}, vit, deit, convnext and swin of usual sizes",
+            nearest(named, RESNETS),
+        )
+    sight = timm_resnet(c, named)
     head = classifier(c, sight.width)
     if labels is not None:
         head = tuple(replace(m, outputs=labels) if isinstance(m, Linear) else m for m in head) if labels else ()
@@ -233,3 +334,41 @@ def mask2former(c: Config) -> Model:
     c.mark_read("oversample_ratio", "importance_sample_ratio", "use_auxiliary_loss", "output_auxiliary_logits")
     c.mark_read("ignore_value", "init_xavier_std", "backbone", "use_timm_backbone")
     return image_model(c, replace(sight, blocks=(*sight.blocks, *blocks)))
+
+
+# -- MaskFormer ----------------------------------------------------------------------------------------------------
+@complete("maskformer")
+def maskformer(c: Config) -> Model:
+    """MaskFormer (arXiv:2107.06278): DETR's queries see the smallest map, and are masks of the largest."""
+    task = head_of(c, "ForInstanceSegmentation")
+    sight, maps = backbone_of(shown(c, 384, 384))
+    part = read_part(c, "decoder_config", "detr")
+    act, width = activation(part, "activation_function", "relu"), part.size("d_model", 256)
+    queries = part.size("num_queries", 100)
+    wide, deep = c.size("fpn_feature_size", 256), c.size("mask_feature_size", 256)
+    last = maps[-1]
+    modules, _ = chain(last, conv("smallest", wide, act="relu"))
+    for i, x in enumerate(reversed(maps[:-1])):
+        lateral, y = chain(x, conv(f"lateral{i}", wide, 1))
+        modules += (*lateral, *chain(y, conv(f"pyramid{i}", wide, act="relu"))[0])
+    masked, y = chain(Map(wide, maps[0].rows, maps[0].columns), conv("mask_proj", deep, bias=True, norm=None))
+    project = chain(last, conv("input_proj", width, 1, bias=True, norm=None))[0] if last.channels != width else ()
+    heads = part.size("decoder_attention_heads", 8)
+    d = Dims(part.size("decoder_layers", 6), width, heads, heads, width // heads)
+    ffn = mlp(width, part.size("decoder_ffn_dim", 2048), act, gated=False, bias=True)
+    finds = over(queries, queries_see(d, looks_at(d, last.positions), ffn))
+    ends = (Learned(name="queries", width=width, rows=queries, applied=False), layer_norm("decoder_norm", width))
+    blocks = [
+        Block("pixels", (*modules, *masked)), Block("input", project), *[finds] * d.layers,
+        Block("queries", at(queries, ends)),
+    ]  # fmt: skip
+    head = (
+        Linear(name="class", inputs=width, outputs=label_count(c) + 1, bias=True, part="other"),
+        *heads_of("mask", width, width, width, deep),
+        Linear(name="masks", inputs=deep, outputs=y.positions, tied=True, part="other"),
+    )
+    part.mark_read(*part.raw)
+    c.mark_read("no_object_weight", "use_auxiliary_loss", "dice_weight", "cross_entropy_weight", "mask_weight")
+    c.mark_read("init_xavier_std", "init_std", "output_auxiliary_logits", "num_attention_heads", "num_hidden_layers")
+    kept = [b for b in blocks if b.modules]
+    return image_model(c, replace(sight, blocks=(*sight.blocks, *kept)), at(queries, head) if task else ())

@@ -129,7 +129,7 @@ def dinov2_sight(c: Config) -> Sight:
     )
 
 
-@complete("dinov2", "dinov2_with_registers")
+@complete("dinov2", "dinov2_with_registers", "tipsv2_vision_model")
 def dinov2(c: Config) -> Model:
     """DINOv2: the classifier reads the class token beside the mean of all patches."""
     sight = dinov2_sight(c)
@@ -182,22 +182,6 @@ def beit_sight(c: Config, norm: bool) -> Sight:
     )
 
 
-@complete("beit", "data2vec-vision")
-def beit(c: Config) -> Model:
-    """BEiT (arXiv:2106.08254) and data2vec's vision model (arXiv:2202.03555)."""
-    task = head_of(c, CLASSIFIES, MASKED)
-    mean = c.flag("use_mean_pooling", True)
-    pools = task == CLASSIFIES or (c.kind == "beit" and task != MASKED)
-    sight = beit_sight(c, norm=pools or not mean)
-    c.mark_read("pool_scales", "auxiliary_channels", "auxiliary_concat_input", "auxiliary_loss_weight")
-    c.mark_read("auxiliary_num_convs", "use_auxiliary_head", "add_fpn", "reshape_hidden_states", "vocab_size")
-    if task == MASKED:
-        words = Linear(name="lm_head", inputs=sight.width, outputs=c.size("vocab_size"), bias=True, part="head")
-        norm = at(sight.positions, (layer_norm("head_norm", sight.width),))
-        return image_model(c, sight, (*norm, *at(sight.patches, (words,))))
-    return image_model(c, sight, classifier(c, sight.width) if task else ())
-
-
 # -- others of one resolution --------------------------------------------------------------------------------------
 @complete("mlcd", "mlcd_vision_model")
 def mlcd(c: Config) -> Model:
@@ -232,6 +216,49 @@ def pixio(c: Config) -> Model:
     return image_model(c, sight, maps)
 
 
+def vitpose_sight(c: Config) -> Sight:
+    """ViTPose (arXiv:2204.12484): no class token, yet its position; experts each make a part of the output."""
+    d, act, experts = vision_dims(c), activation(c, default="gelu"), c.size("num_experts", 1)
+    inner, part = inner_width(c, d.width), c.size("part_features", 256)
+    ffn = mlp(d.width, inner, act, gated=False, bias=True)
+    if experts > 1:
+        shared = Linear(name="down_proj", inputs=inner, outputs=d.width - part, bias=True)
+        parts = (Linear(name=f"expert{i}", inputs=inner, outputs=part, bias=True) for i in range(experts))
+        ffn = (*ffn[:-1], shared, *parts)
+    block = vision_layer(d.width, sees_all(d, _qkv(c)), ffn)
+    c.mark_read("part_features")
+    return patched(c, d, block, TokensBeside(classes=0, table=1), after=(layer_norm("final_norm", d.width),))
+
+
+@complete("vitpose_backbone")
+def vitpose_backbone(c: Config) -> Model:
+    """The vision transformer of ViTPose."""
+    head_of(c, "Backbone")
+    return image_model(c, vitpose_sight(c))
+
+
+@complete("mgp-str")
+def mgp_str(c: Config) -> Model:
+    """MGP-STR (arXiv:2209.03592): characters, pieces and words that each attend to the patches of a line of text."""
+    task, d, width = head_of(c, "ForSceneTextRecognition"), vision_dims(c), c.size("hidden_size")
+    block = vision_layer(width, sees_all(d, _qkv(c)), mlp(width, inner_width(c, width), "gelu", gated=False, bias=True))
+    sight = patched(c, d, block, TokensBeside(table=2 if c.flag("distilled") else 1))
+    n, length = sight.positions, c.size("max_token_length", 27)
+    head: Modules = ()
+    for name, key in (("char", "num_character_labels"), ("bpe", "num_bpe_labels"), ("word", "num_wordpiece_labels")):
+        labels = Linear(name=f"{name}_head", inputs=width, outputs=c.size(key), bias=True, part="head")
+        chosen = Linear(name=f"{name}_chosen", inputs=n, outputs=width, tied=True, part="other")
+        head += at(n, (
+            layer_norm(f"{name}_norm", width),
+            Convolution(name=f"{name}_tokens1", inputs=width, outputs=width, kernel=1, groups=8),
+            Convolution(name=f"{name}_tokens2", inputs=width, outputs=length, kernel=1),
+            Convolution(name=f"{name}_values", inputs=width, outputs=width, kernel=1, groups=8),
+        ))  # fmt: skip
+        head += at(length, (chosen, layer_norm(f"{name}_last_norm", width), labels))
+    c.mark_read("output_a3_attentions", "attn_drop_rate", "drop_rate")
+    return image_model(c, sight, head if task else ())
+
+
 # -- windows of attention ------------------------------------------------------------------------------------------
 def windowed_layer(
     c: Config, d: Dims, grid: tuple[int, int], window: int, ffn: Modules, *, own: tuple[int, int], relative: bool
@@ -257,8 +284,7 @@ def windowed_layer(
     return over(rows * columns, vision_layer(d.width, mixer, ffn, name="windowed" if window else "full"))
 
 
-@complete("vitdet")
-def vitdet(c: Config) -> Model:
+def vitdet_sight(c: Config) -> Sight:
     """ViTDet (arXiv:2203.16527): windows in most layers, convolutions behind some."""
     d, act = vision_dims(c), activation(c, default="gelu")
     (height, width), patch = pixels(c), both_sides(c, "patch_size")
@@ -267,7 +293,6 @@ def vitdet(c: Config) -> Model:
     windowed, convolved = set(indices(c, "window_block_indices")), set(indices(c, "residual_block_indices"))
     ffn = mlp(d.width, inner_width(c, d.width), act, gated=False, bias=True)
     relative, window = c.flag("use_relative_position_embeddings"), c.size("window_size", 0, least=0)
-    head_of(c, "Backbone")
 
     def block(i: int) -> Block:
         inner = windowed_layer(
@@ -290,14 +315,20 @@ def vitdet(c: Config) -> Model:
 
     places = (trained[0] // patch[0]) * (trained[1] // patch[1]) + 1
     table = (Learned(name="position_embedding", width=d.width, rows=places),)
-    sight = patched(
+    return patched(
         c,
         d,
         [block(i) for i in range(d.layers)],
         TokensBeside(classes=0, table=-1),
         before=table if c.flag("use_absolute_position_embeddings", True) else (),
     )
-    return image_model(c, sight)
+
+
+@complete("vitdet")
+def vitdet(c: Config) -> Model:
+    """ViTDet (arXiv:2203.16527)."""
+    head_of(c, "Backbone")
+    return image_model(c, vitdet_sight(c))
 
 
 # -- videos --------------------------------------------------------------------------------------------------------

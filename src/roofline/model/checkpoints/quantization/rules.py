@@ -144,7 +144,8 @@ def _parsed(text: str) -> _Pattern:
             return _Pattern(text, f"{number}*", "")
         rest = rest or ""
         return _Pattern(text, number, rest, _glob(rest) if _is_glob(rest) else None)
-    inner = text[_OUTER.match(text).end() :].removesuffix(".weight")  # type: ignore[union-attr]  # it matches nothing too
+    outer = _OUTER.match(text)
+    inner = text[outer.end() if outer else 0 :].removesuffix(".weight")
     first, dot, _ = inner.partition(".")
     beside = bool(dot) and not _is_glob(first) and first not in _INNER
     if _is_glob(text):

@@ -42,7 +42,8 @@ def conv(
     def side(size: int, kernel: int, stride: int) -> int:
         if padding == "same":
             return -(-size // stride)
-        return strided(size, kernel, stride, 0 if isinstance(padding, str) else padding)
+        added = 0 if padding == "valid" else padding if isinstance(padding, int) else None
+        return strided(size, kernel, stride, added)
 
     def step(x: Map) -> tuple[Modules, Map]:
         y = Map(outputs, side(x.rows, high, down), side(x.columns, wide, right))

@@ -57,7 +57,7 @@ def indices(c: Config, key: str) -> list[int]:
     return stage_sizes(c, key, least=0) if c.get(key) else []
 
 
-def same_length(c: Config, key: str, *others: Sequence[int]) -> None:
+def same_length(c: Config, key: str, *others: Sequence[int | tuple[int, int]]) -> None:
     """Raise an InputError where lists of stages do not have as many entries as the one under `key`."""
     if any(len(other) != len(others[0]) for other in others):
         raise c.error(key, "as many entries in every list of stages")
