@@ -37,7 +37,7 @@ class Module(Value):
     `stream`: the inputs that it runs over: "" for the tokens of a step, else those of a tower, such as `images`; a step
     without any skips it. `positions`: number of positions of each input, where it is not that of the input itself: a
     stage of a vision model at a lower resolution, a pooled output (1). `runs`: number of independent pieces of that
-    many positions in each input, such as the windows of an image.
+    many positions in each input, such as the windows of an image; without positions, how often it runs for each token.
     """
 
     name: str

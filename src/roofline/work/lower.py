@@ -79,7 +79,7 @@ def lower(module: m.Module, step: Step) -> tuple[o.Op, ...]:
         step = step.of(module.stream)
     if not step.queries:
         return ()
-    if module.positions is not None:
+    if module.positions is not None or module.runs > 1:
         step = step.at(module.positions, module.runs)
     ops = LOWERINGS[type(module)].ops(module, step.shared(module.split))
     return tuple(ops) if module.format is None else tuple(replace(op, format=module.format) for op in ops)

@@ -154,8 +154,13 @@ class Step:
         )
         return replace(self, queries, "all", beside=(), stream=stream)
 
-    def at(self, positions: int, runs: int = 1) -> Step:
-        """The step of a module that runs over `positions` positions in each of `runs` pieces of every new input."""
+    def at(self, positions: int | None, runs: int = 1) -> Step:
+        """The step of a module that runs over `positions` positions in each of `runs` pieces of every new input.
+
+        Without positions, every new token runs that many times.
+        """
+        if positions is None:
+            return replace(self, tuple(Queries(q.cached, q.new * runs, q.count) for q in self.queries))
         return replace(self, tuple(Queries(0, positions, q.count * runs * no_more(1, q.new)) for q in self.queries))
 
     def shared(self, parts: Count) -> Step:
