@@ -73,7 +73,7 @@ def step_of(model: rl.Model, what: str, of: str | None, shapes: Mapping[str, Any
     """The step of a case, in our words."""
     tokens = shapes.get("decoder_input_ids") or shapes.get("input_ids")
     source = shapes.get("input_ids") if "decoder_input_ids" in shapes else None
-    batch = (tokens or next(v for v in shapes.values() if isinstance(v, list)))[0]
+    batch = (source or tokens or next(v for v in shapes.values() if isinstance(v, list)))[0]  # rows may be codebooks
     if what == "decode" and "past" in shapes:
         step = rl.decode(batch, shapes["past"])
         cross = shapes.get("cross", {}).get("input_ids")
@@ -90,7 +90,9 @@ def step_of(model: rl.Model, what: str, of: str | None, shapes: Mapping[str, Any
     return step
 
 
-def part_of(model: rl.Model, what: str, of: str | None, shapes: Mapping[str, Any]) -> tuple[rl.Model, Step]:
+def part_of(
+    model: rl.Model, what: str, of: str | None, shapes: Mapping[str, Any], *, whole: bool = False
+) -> tuple[rl.Model, Step]:
     """The model that a case runs, or the towers of it that it runs alone, and the step."""
     alone = what == "image" or (of or "").startswith(("get_image", "get_audio", "audio"))
     read = {tower.stream: tower.positions for tower in reversed(model.towers)}
@@ -101,6 +103,8 @@ def part_of(model: rl.Model, what: str, of: str | None, shapes: Mapping[str, Any
             return model.alone(stream), read_whole(count, positions)
     if what == "encode" and "source" in read and "decoder_input_ids" not in shapes:
         batch, *rest = shapes.get("input_ids") or next(iter(shapes.values()))
+        if whole and read["source"] is None:  # the class itself begins with one token
+            return model, rl.prefill(batch, 1).reading("source", rest[0])
         return model.alone("source"), read_whole(batch, read["source"] or rest[0])
     return model, step_of(model, what, of, shapes)
 
@@ -130,7 +134,7 @@ def score(case: Mapping[str, Any]) -> Score:
     for step in case["steps"]:
         name = step.get("of") or step["what"]
         try:
-            part, asked = part_of(model, step["what"], step.get("of"), step["inputs"])
+            part, asked = part_of(model, step["what"], step.get("of"), step["inputs"], whole="whole" in step)
             ours = rl.analyze(part, asked, counting="torch").flops
         except rl.InputError as error:
             return Score(case["id"], case["kind"], None, (), " ".join(str(error).split())[:150])

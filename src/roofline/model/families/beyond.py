@@ -34,6 +34,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     swin,
     t5,
     t5gemma,
+    transcribing,
     transducers,
     vision_towers,
     vit,
