@@ -7,6 +7,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     bert_variants,
     clap,
     codecs,
+    codes,
     composite,
     conformers,
     contrastive,
