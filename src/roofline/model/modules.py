@@ -27,6 +27,17 @@ DISTANCES = "distances"
 
 
 @record(frozen=True, kw_only=True, eq=False)
+class Pace(Value):
+    """Positions that a module has of an input of any length: one of `every` tokens, rounded up; then to whole multiples
+    of `multiple`, to which the published code pads; and `extra` more.
+    """
+
+    every: int = 1
+    multiple: int = 1
+    extra: int = 0
+
+
+@record(frozen=True, kw_only=True, eq=False)
 class Module(Value):
     """A module of a layer. `name` is unique in its block.
 
@@ -38,12 +49,14 @@ class Module(Value):
     without any skips it. `positions`: number of positions of each input, where it is not that of the input itself: a
     stage of a vision model at a lower resolution, a pooled output (1). `runs`: number of independent pieces of that
     many positions in each input, such as the windows of an image; without positions, how often it runs for each token.
+    `pace`: positions that depend on the length of the input, where they are not as many.
     """
 
     name: str
     stream: str = ""
     positions: int | None = None
     runs: int = 1
+    pace: Pace | None = None
     split: Count = 1
     copies: Count = 1
     frozen: bool = False

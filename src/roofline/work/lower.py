@@ -79,6 +79,8 @@ def lower(module: m.Module, step: Step) -> tuple[o.Op, ...]:
         step = step.of(module.stream)
     if not step.queries:
         return ()
+    if module.pace is not None:
+        step = step.paced(module.pace)
     if module.positions is not None or module.runs > 1:
         step = step.at(module.positions, module.runs)
     ops = LOWERINGS[type(module)].ops(module, step.shared(module.split))
@@ -89,6 +91,8 @@ def view_of(module: m.Module) -> View[Step]:
     """The view of a step that determines how long a module takes: for the head the logits, else that of its kind."""
     if module.positions is not None:
         sees: View[Step] = inputs_alone
+    elif module.pace is not None and LOWERINGS[type(module)].sees is tokens_alone:
+        sees = lengths_alone
     elif isinstance(module, m.Linear) and module.part == "head":
         sees = logits_alone
     else:

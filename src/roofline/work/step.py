@@ -20,6 +20,7 @@ from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.kinds import NewTokens, PhaseName, QueryTokens, Sequences, Tokens, TokensOrNone
 from roofline.declared.maths import Count, ceil_div, half, is_array, least, most, no_more, where
 from roofline.declared.question import group
+from roofline.model.modules import Pace
 
 Logits: TypeAlias = Literal["last", "all"]
 Phase: TypeAlias = Literal["prefill", "decode"]
@@ -162,6 +163,14 @@ class Step:
         if positions is None:
             return replace(self, tuple(Queries(q.cached, q.new * runs, q.count) for q in self.queries))
         return replace(self, tuple(Queries(0, positions, q.count * runs * no_more(1, q.new)) for q in self.queries))
+
+    def paced(self, pace: Pace) -> Step:
+        """The step of a module whose positions follow from the length of each new input."""
+
+        def length(new: Count) -> Count:
+            return ceil_div(ceil_div(new, pace.every), pace.multiple) * pace.multiple + pace.extra
+
+        return replace(self, tuple(Queries(q.cached, length(q.new), q.count) for q in self.queries), "all")
 
     def shared(self, parts: Count) -> Step:
         """The share of one of `parts` ranks: its part of the new tokens, and all cached tokens."""

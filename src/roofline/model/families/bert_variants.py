@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from roofline.model.config import Config
-from roofline.model.families.blocks.attention import attention
+from roofline.model.families.blocks.attention import attention, in_bands
 from roofline.model.families.blocks.encoders import at, at_one, encoder, patch_embedding, word_embeddings
 from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.layers import layer, position_table, with_before
@@ -34,6 +34,7 @@ from roofline.model.modules import (
     Linear,
     Module,
     Modules,
+    Pace,
 )
 
 
@@ -519,9 +520,11 @@ def longformer(c: Config) -> Model:
     d = dims(c, kv_key=HEADS)
     windows = c.per_layer_size("attention_window", d.layers, 512)
     spare = unused(tuple(dense(f"global_{name}_proj", d.width, d.width) for name in "qkv"))
-    blocks = []
+    blocks, whole = [], Pace(multiple=max(windows))
     for window in windows:
-        mixer = attention(d, rotary=0, bias=True, causal=False, window=window)
-        blocks.append(post_norm(c, d, with_before(mixer, "attention", *spare)))
+        mixer = in_bands(attention(d, rotary=0, bias=True, causal=False), window, max(windows))
+        block = post_norm(c, d, with_before(mixer, "attention", *spare))
+        blocks.append(Block(block.name, tuple(m if m.pace else replace(m, pace=whole) for m in block.modules)))
     model = bert_like(c, roberta_head(c, d.width), block=blocks[0])
-    return replace(model, layers=tuple(blocks))
+    embedding = tuple(replace(m, pace=whole) for m in model.embedding)
+    return replace(model, embedding=embedding, layers=tuple(blocks))

@@ -74,7 +74,7 @@ def _residuals(c: Config, conv: Convolve, width: int, length: int, name: str) ->
 
 
 def shortening(c: Config, conv: Convolve, lengths: list[int]) -> list[Block]:
-    """SEANet's encoder before its last convolution: residual layers, and convolutions that halve the positions or more."""
+    """SEANet's encoder before its last convolution: residual layers, and strided convolutions."""
     ratios, filters, channels = size_list(c, "upsampling_ratios"), c.size("num_filters"), c.size("audio_channels", 1)
     blocks = [Block("begin", at(lengths[0], conv("conv", channels, filters, c.size("kernel_size", 7))))]
     for i, ratio in enumerate(reversed(ratios)):

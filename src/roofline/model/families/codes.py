@@ -90,7 +90,9 @@ def _tower(name: str, stream: str, model: Model) -> Tower:
     """A model as a tower of another."""
     ends = (("front", model.embedding), ("end", model.head))
     front, end = ([Block(label, modules)] if modules else [] for label, modules in ends)
-    return tower(name, stream, model.hidden, [*front, *model.layers, *end], model.positions, quantised=stream == "source")
+    return tower(
+        name, stream, model.hidden, [*front, *model.layers, *end], model.positions, quantised=stream == "source"
+    )
 
 
 def _part(c: Config, name: str) -> Config:
@@ -147,7 +149,10 @@ def dia_decoder(c: Config) -> Model:
 def dia(c: Config) -> Model:
     """Dia (model card nari-labs/Dia-1.6B): an encoder of bytes, and a decoder of nine channels of codes."""
     c.mark_read("model_type", "is_encoder_decoder", "delay_pattern", "norm_eps", "tie_word_embeddings")
-    inner, source = c.section("decoder_config").of_kind("dia_decoder"), c.section("encoder_config").of_kind("dia_encoder")
+    inner, source = (
+        c.section("decoder_config").of_kind("dia_decoder"),
+        c.section("encoder_config").of_kind("dia_encoder"),
+    )
     (blocks, width), model = _dia_encoder(source), _dia_decoder(inner)
     c.note(*inner.leftovers(), *source.leftovers())
     head = model.head[:-1] if c.architecture.endswith("Model") else model.head

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from roofline.model.config import Config
-from roofline.model.families.blocks.attention import attention, cross_attention
+from roofline.model.families.blocks.attention import attention, cross_attention, in_bands
+from roofline.model.families.blocks.encoders import paced
 from roofline.model.families.blocks.feed_forward import activation, mlp, moe
 from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.blocks.seq2seq import encoder_decoder, half_sizes, sublayers
 from roofline.model.families.blocks.text_heads import dense
 from roofline.model.families.registry import complete
 from roofline.model.model import Block, Model
-from roofline.model.modules import Attention, Embedding, Module, Modules
+from roofline.model.modules import Embedding, Module, Modules, Pace
 
 
 def bart_like(
@@ -164,10 +165,10 @@ def led(c: Config) -> Model:
     )
 
     def seen(block: Block, window: int) -> Block:
-        inside = tuple(replace(m, window=window) if isinstance(m, Attention) else m for m in block.modules)
-        return Block("windowed", (*inside, *spare))
+        return Block("windowed", (*in_bands(block.modules, window, max(windows)), *spare))
 
     encoder = (Block(front.name, table), *(seen(b, w) for b, w in zip(blocks, windows, strict=True)))
+    encoder = (Block(front.name, paced(table, Pace(multiple=max(windows)))), *encoder[1:])
     return replace(model, towers=(replace(read, layers=encoder),))
 
 

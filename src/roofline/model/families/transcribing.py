@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from roofline.declared.maths import ceil_div
-from roofline.model.config import MOST_LAYERS, Config
+from roofline.model.config import Config
 from roofline.model.families.blocks.attention import attention, cross_attention, rotary
 from roofline.model.families.blocks.encoders import at, encoder, tower
 from roofline.model.families.blocks.feed_forward import activation, mlp
@@ -116,9 +116,7 @@ def _streaming(c: Config) -> tuple[list[Block], int, int]:
     length, parts = frames, list[Module]()
     for i, (inputs, outputs) in enumerate(((d.width, 2 * d.width), (2 * d.width, d.width))):
         length = ceil_div(length, 2)
-        conv = Convolution(
-            name=f"conv{i}", inputs=inputs, outputs=outputs, kernel=5, stride=2, bias=True, part="other"
-        )
+        conv = Convolution(name=f"conv{i}", inputs=inputs, outputs=outputs, kernel=5, stride=2, bias=True, part="other")
         parts += at(length, (conv,))
     compress = Learned(name="compression", width=1, applied=False)
     begin = (compress, dense("frame_proj", frame, d.width, bias=False))
@@ -133,7 +131,7 @@ def _streaming(c: Config) -> tuple[list[Block], int, int]:
 
 @complete("moonshine_streaming")
 def moonshine_streaming(c: Config) -> Model:
-    """Moonshine Streaming (model card UsefulSensors/moonshine-streaming-tiny): an encoder in windows, and Moonshine's decoder."""
+    """Moonshine Streaming (model card UsefulSensors/moonshine-streaming-tiny): an encoder in windows."""
     c.mark_read("pad_head_dim_to_multiple_of", "is_encoder_decoder")
     inner = c.section("encoder_config").of_kind("moonshine_streaming_encoder")
     blocks, heard, length = _streaming(inner)
@@ -141,8 +139,11 @@ def moonshine_streaming(c: Config) -> Model:
     d, rows = dims(c), c.size("max_position_embeddings", 4096)
     mixer = attention(d, rotary=rotary(c, d.head_dim, 0.8), bias=c.flag("attention_bias", False), out_bias=False)
     ffn = mlp(d.width, c.size("intermediate_size"), activation(c, default="silu"), bias=True)
-    parts = (("attn", mixer), ("cross", _grouped(c.with_values(attention_bias=c.flag("attention_bias", False)), length,
-                                                 out_bias=False)), ("ffn", ffn))
+    parts = (
+        ("attn", mixer),
+        ("cross", _grouped(c.with_values(attention_bias=c.flag("attention_bias", False)), length, out_bias=False)),
+        ("ffn", ffn),
+    )
     block = sublayers("dense", d.width, parts, norm=layer_norm_no_bias)
     places: Modules = (Embedding(name="position_embedding", rows=rows, width=heard, stream="source"),)
     if heard != d.width:
