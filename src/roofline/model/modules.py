@@ -28,13 +28,15 @@ DISTANCES = "distances"
 
 @record(frozen=True, kw_only=True, eq=False)
 class Pace(Value):
-    """Positions that a module has of an input of any length: one of `every` tokens, rounded up; then to whole multiples
-    of `multiple`, to which the published code pads; and `extra` more.
+    """Positions that a module has of an input of any length: one of `every` tokens, rounded up unless `down`; then to
+    whole multiples of `multiple`, to which the published code pads; each `times`; and `extra` more.
     """
 
     every: int = 1
     multiple: int = 1
+    times: int = 1
     extra: int = 0
+    down: bool = False
 
 
 @record(frozen=True, kw_only=True, eq=False)
@@ -48,7 +50,7 @@ class Module(Value):
     `stream`: the inputs that it runs over: "" for the tokens of a step, else those of a tower, such as `images`; a step
     without any skips it. `positions`: number of positions of each input, where it is not that of the input itself: a
     stage of a vision model at a lower resolution, a pooled output (1). `runs`: number of independent pieces of that
-    many positions in each input, such as the windows of an image; without positions, how often it runs for each token.
+    many positions in each input, such as the windows of an image.
     `pace`: positions that depend on the length of the input, where they are not as many.
     """
 
@@ -182,6 +184,7 @@ class Attention(Module):
     its chunk, and nothing is cached. `keys`: number of keys that each input has of its own, where they are not those of
     the queries: latents of a resampler, text of an image generator. `reads`: the stream whose positions the keys are,
     as `source`, the encoder's output that a decoder attends to; they are cached.
+    `spaced`: the keys are positions of the input at this pace.
     """
 
     heads: int
@@ -199,6 +202,7 @@ class Attention(Module):
     causal: bool = True
     keys: int | None = None
     reads: str = ""
+    spaced: Pace | None = None
 
     @property
     def parameters(self) -> int:

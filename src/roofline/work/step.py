@@ -155,20 +155,16 @@ class Step:
         )
         return replace(self, queries, "all", beside=(), stream=stream)
 
-    def at(self, positions: int | None, runs: int = 1) -> Step:
-        """The step of a module that runs over `positions` positions in each of `runs` pieces of every new input.
-
-        Without positions, every new token runs that many times.
-        """
-        if positions is None:
-            return replace(self, tuple(Queries(q.cached, q.new * runs, q.count) for q in self.queries))
+    def at(self, positions: int, runs: int = 1) -> Step:
+        """The step of a module that runs over `positions` positions in each of `runs` pieces of every new input."""
         return replace(self, tuple(Queries(0, positions, q.count * runs * no_more(1, q.new)) for q in self.queries))
 
     def paced(self, pace: Pace) -> Step:
         """The step of a module whose positions follow from the length of each new input."""
 
         def length(new: Count) -> Count:
-            return ceil_div(ceil_div(new, pace.every), pace.multiple) * pace.multiple + pace.extra
+            kept = new // pace.every if pace.down else ceil_div(new, pace.every)
+            return ceil_div(kept, pace.multiple) * pace.multiple * pace.times + pace.extra
 
         return replace(self, tuple(Queries(q.cached, length(q.new), q.count) for q in self.queries), "all")
 

@@ -21,8 +21,8 @@ _KINDS = {
         videoprism_text_model xclip_text_model
     """,
     "an encoder-decoder, or half of one, whose decoder attends to what an encoder read": """
-        longt5 nougat pegasus_x pix2struct pix2struct_text_model pp_formulanet pp_formulanet_text prophetnet
-        rag t5_gemma_module t5gemma2 t5gemma2_decoder t5gemma2_encoder t5gemma2_text trocr udop
+        nougat pix2struct pix2struct_text_model pp_formulanet pp_formulanet_text prophetnet rag
+        t5_gemma_module t5gemma2 t5gemma2_decoder t5gemma2_encoder t5gemma2_text trocr udop
     """,
     "an encoder of text together with images or sound, which writes no text": """
         aimv2 bridgetower clipseg flava flava_multimodal_model groupvit lxmert modernvbert neomme pe_audio

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from roofline.model.config import Config
+from roofline.model.config import MOST_LAYERS, Config
 from roofline.model.families.blocks.attention import attention, cross_attention, in_bands
 from roofline.model.families.blocks.encoders import paced
 from roofline.model.families.blocks.feed_forward import activation, mlp, moe
+from roofline.model.families.blocks.layers import again
 from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.blocks.seq2seq import encoder_decoder, half_sizes, sublayers
 from roofline.model.families.blocks.text_heads import dense
 from roofline.model.families.registry import complete
 from roofline.model.model import Block, Model
-from roofline.model.modules import Embedding, Module, Modules, Pace
+from roofline.model.modules import Attention, Embedding, Module, Modules, Pace
 
 
 def bart_like(
@@ -238,3 +239,43 @@ def bigbird_pegasus(c: Config) -> Model:
     (read,) = model.towers
     head = tuple(m for m in model.head if m.name != "final_norm")
     return replace(model, towers=(replace(read, layers=read.layers[:-1]),), head=head)  # no norms behind the layers
+
+
+@complete("pegasus_x")
+def pegasus_x(c: Config) -> Model:
+    """PEGASUS-X (arXiv:2208.04347): an encoder of blocks, and global tokens that every token sees.
+
+    Every second layer moves its blocks by half of one, for which the published code adds a block.
+    """
+    c.mark_read("block_size", "num_global_tokens", "stagger_local_blocks", "max_position_embeddings")
+    model = bart_like(c, before=True, embedding_norm=False, table="made", bias=False)
+    width, block, tokens = model.hidden, c.size("block_size", 512), c.size("num_global_tokens", 32)
+    (read,), staggers = model.towers, c.flag("stagger_local_blocks", True)
+    layers = c.size("encoder_layers", most=MOST_LAYERS)
+    table = Embedding(name="global_embedding", rows=tokens, width=width, stream="source")
+    whole, moved = Pace(multiple=block), Pace(multiple=block, extra=block // 2 * 2)
+    first = next(i for i, b in enumerate(read.layers) if b.name == "dense")
+    plain = read.layers[first].modules
+    globals_ = tuple(
+        replace(m, name=f"global_{m.name}", positions=tokens)
+        for m in (replace(layer_norm("attn_norm", width), stream="source"), *again(plain[1:]))
+    )
+
+    def placed(staggered: bool) -> Block:
+        modules: list[Module] = []
+        for i, m in enumerate(plain):
+            inside = i and m.name != "attn_residual" and i < [x.name for x in plain].index("attn_residual")
+            pace = moved if staggered and inside else whole
+            if isinstance(m, Attention):
+                modules += [
+                    replace(m, keys=block + tokens, pace=pace),
+                    replace(m, name="by_globals", keys=tokens, pace=pace),
+                ]
+            else:
+                modules.append(replace(m, pace=pace))
+        return Block("staggered" if staggered else "blocks", (*modules, *globals_))
+
+    blocks = [placed(staggers and i % 2 == 1) for i in range(layers)]
+    return replace(
+        model, towers=(replace(read, layers=(*read.layers[:first], Block("globals", (table,)), *blocks, *read.layers[first + layers :])),)
+    )  # fmt: skip

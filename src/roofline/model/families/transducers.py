@@ -13,7 +13,7 @@ from roofline.model.families.codecs import recurrent
 from roofline.model.families.conformers import parakeet
 from roofline.model.families.registry import complete
 from roofline.model.model import Block, Model
-from roofline.model.modules import Activation, Embedding, Modules
+from roofline.model.modules import Activation, Embedding, Modules, Pace
 
 
 def transducer(c: Config, encoder: str, *, streams: bool = False, prompts: bool = False, more: int = 0) -> Model:
@@ -36,8 +36,9 @@ def transducer(c: Config, encoder: str, *, streams: bool = False, prompts: bool 
     joins = tuple(replace(m, stream="source") for m in joins)
     words = Embedding(name="embedding", rows=vocab, width=width)
     *state, _ = recurrent(width, c.size("num_decoder_layers", 2, most=MOST_LAYERS))
-    act = Activation(name="joint_act", width=width, function=activation(c, default="relu"), gated=False, runs=length)
-    scores = replace(dense("scores", width, vocab + more), runs=length)
+    pairs = Pace(times=length)
+    act = Activation(name="joint_act", width=width, function=activation(c, default="relu"), gated=False, pace=pairs)
+    scores = replace(dense("scores", width, vocab + more), pace=pairs)
     model = causal_lm(c, width, [Block("recurrent", (*state, dense("decoder_proj", width, width)))], norm=None)
     read = tower("encoder", "source", d.width, [Block("front", front), *blocks], length, quantised=True)
     return replace(
