@@ -24,6 +24,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     levit,
     masks,
     modernbert,
+    pooled,
     pyramids,
     rf_detr,
     rotary_encoders,

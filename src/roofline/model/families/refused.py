@@ -15,8 +15,8 @@ NOT_COVERED_YET = "a decoder with layers that are not covered yet"
 
 _KINDS = {
     "an encoder, which reads text and writes none": """
-        aimv2_text_model blip_text_model bridgetower_text_model bros canine clap_text_model clvp_encoder
-        colmodernvbert colpali colqwen2 embedding_gemma2 embedding_gemma2_text flava_text_model funnel
+        aimv2_text_model blip_text_model bridgetower_text_model bros clap_text_model clvp_encoder
+        colmodernvbert colpali colqwen2 embedding_gemma2 embedding_gemma2_text flava_text_model
         groupvit_text_model layoutlmv2 layoutxlm openai_privacy_filter sam3_lite_text_text_model
         videoprism_text_model xclip_text_model
     """,

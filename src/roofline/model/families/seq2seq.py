@@ -261,10 +261,12 @@ def pegasus_x(c: Config) -> Model:
         for m in (replace(layer_norm("attn_norm", width), stream="source"), *again(plain[1:]))
     )
 
+    ends = [m.name for m in plain].index("attn_residual")
+
     def placed(staggered: bool) -> Block:
         modules: list[Module] = []
         for i, m in enumerate(plain):
-            inside = i and m.name != "attn_residual" and i < [x.name for x in plain].index("attn_residual")
+            inside = 0 < i < ends
             pace = moved if staggered and inside else whole
             if isinstance(m, Attention):
                 modules += [
@@ -276,6 +278,6 @@ def pegasus_x(c: Config) -> Model:
         return Block("staggered" if staggered else "blocks", (*modules, *globals_))
 
     blocks = [placed(staggers and i % 2 == 1) for i in range(layers)]
-    return replace(
-        model, towers=(replace(read, layers=(*read.layers[:first], Block("globals", (table,)), *blocks, *read.layers[first + layers :])),)
-    )  # fmt: skip
+    before, behind = read.layers[:first], read.layers[first + layers :]
+    read = replace(read, layers=(*before, Block("globals", (table,)), *blocks, *behind))
+    return replace(model, towers=(read,))
