@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from roofline.model.config import Config
 from roofline.model.families.blocks.attention import attention, in_bands
-from roofline.model.families.blocks.encoders import at, at_one, encoder, patch_embedding, word_embeddings
+from roofline.model.families.blocks.encoders import at, at_one, encoder, paced, patch_embedding, word_embeddings
 from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.layers import layer, position_table, with_before
 from roofline.model.families.blocks.norms import layer_norm
@@ -485,11 +485,9 @@ def luke(c: Config) -> Model:
 
 @complete("layoutlmv3")
 def layoutlmv3(c: Config) -> Model:
-    """LayoutLMv3 (arXiv:2204.08387): words and the patches of their page in one sequence, which counts both.
-
-    The patches are made where the size of a page is given.
-    """
+    """LayoutLMv3 (arXiv:2204.08387): words and the patches of their page, where its size is given, in one sequence."""
     c.mark_read("max_rel_pos", "max_rel_2d_pos", "text_embed", "second_input_size")
+    c.mark_read("input_size", "patch_size", "num_channels", "rel_pos_bins", "rel_2d_pos_bins")
     d, rows, types = dims(c, kv_key=HEADS), c.size("max_2d_position_embeddings", 1024), list[Module]()
     for side, size in (("x", "coordinate"), ("y", "coordinate"), ("height", "shape"), ("width", "shape")):
         types.append(Embedding(name=f"{side}_embedding", rows=rows, width=c.size(f"{size}_size", 128)))
@@ -507,7 +505,13 @@ def layoutlmv3(c: Config) -> Model:
     read = acted("classes", d.width, d.width)
     few = c.architecture.endswith("ForTokenClassification") and label_count(c) < 10
     head = text_head(c, d.width, (), pooler=(), classes=at_one(read), read=() if few else read)
-    return bert_like(c, head, tables=tuple(types))
+    model = bert_like(c, head, tables=tuple(types))
+    if not (c.inputs.height and c.flag("visual_embed", True)):
+        return model
+    both = Pace(extra=patches + 1)  # words, patches and a class token
+    if c.architecture.endswith("ForQuestionAnswering"):
+        model = replace(model, head=paced(model.head, both))
+    return replace(model, layers=tuple(Block(b.name, paced(b.modules, both)) for b in model.layers))
 
 
 @complete("longformer")

@@ -28,6 +28,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     pyramids,
     rf_detr,
     rotary_encoders,
+    scene_text,
     segmentation,
     seq2seq,
     series,

@@ -21,8 +21,8 @@ _KINDS = {
         videoprism_text_model xclip_text_model
     """,
     "an encoder-decoder, or half of one, whose decoder attends to what an encoder read": """
-        nougat pix2struct pix2struct_text_model pp_formulanet pp_formulanet_text prophetnet rag
-        t5_gemma_module t5gemma2 t5gemma2_decoder t5gemma2_encoder t5gemma2_text trocr udop
+        nougat pix2struct pix2struct_text_model pp_formulanet pp_formulanet_text rag t5_gemma_module t5gemma2
+        t5gemma2_decoder t5gemma2_encoder t5gemma2_text trocr udop
     """,
     "an encoder of text together with images or sound, which writes no text": """
         aimv2 bridgetower clipseg flava flava_multimodal_model groupvit lxmert modernvbert neomme pe_audio
@@ -42,26 +42,26 @@ _KINDS = {
         inkling2_vision inkling_vision instructblip_vision_model instructblipvideo_vision_model
         internvl_vision janus_vision_model janus_vqgan kimi_k25_vision kosmos_2_5_vision_model
         kosmos_2_vision_model lfm3_vl_vision lightglue llama4_vision_model lw_detr lw_detr_vit maskformer
-        mgp-str minicpm_ocr_vision minicpmv4_6_vision minicpmv4_7_vision minimax_m3_vl_vision
-        mllama_vision_model mobilevit mobilevitv2 molmo2_vision muse_glimmer_vision muse_spark_vision
-        omdet-turbo oneformer ovis2_vision paddleocr_vl_vision pe_audio_video_encoder pe_video_encoder
-        phi4_multimodal_vision pix2struct_vision_model pixtral pp_chart2table_vision pp_doclayout_v2
-        pp_doclayout_v3 pp_doclayout_v4 pp_formulanet_vision pp_lcnet_v3 pp_lcnet_v4 pp_ocrv5_mobile_det
-        pp_ocrv5_mobile_rec pp_ocrv5_server_det pp_ocrv5_server_rec pp_ocrv6_medium_det pp_ocrv6_small_det
-        pp_ocrv6_small_rec pp_ocrv6_tiny_rec prompt_depth_anything qianfan_ocr_vision
-        qwen2_5_omni_vision_encoder qwen2_5_vl_vision qwen2_vl_vision qwen3_5_moe_vision qwen3_5_vision
-        qwen3_omni_moe_vision_encoder qwen3_vl_moe_vision qwen3_vl_vision qwen4_exp_vision radio
-        rf_detr_dinov2 sam2_mask_decoder sam2_prompt_encoder sam2_video_mask_decoder sam2_video_prompt_encoder
-        sam3 sam3_detr_decoder sam3_detr_encoder sam3_geometry_encoder sam3_lite_text
-        sam3_lite_text_detr_decoder sam3_lite_text_detr_encoder sam3_lite_text_geometry_encoder
-        sam3_lite_text_mask_decoder sam3_mask_decoder sam3_tracker sam3_tracker_mask_decoder
-        sam3_tracker_prompt_encoder sam3_tracker_video sam3_tracker_video_mask_decoder
-        sam3_tracker_video_prompt_encoder sam3_video sam3_vision_model sam3_vit_model sam_hq_mask_decoder
-        sam_hq_prompt_encoder sam_mask_decoder sam_prompt_encoder sapiens2 sapiens2_head seggpt slanet slanext
-        slanext_vision smolvlm_vision step3p5_vision superglue swiftformer swin2sr textnet timm_backbone
-        tipsv2_dpt tipsv2_vision_model unlimited_ocr_sam_vision_model unlimited_ocr_vision
-        unlimited_ocr_vision_encoder uvdoc uvdoc_backbone video_llama_3_vision videomt videoprism_vision_model
-        vitmatte vitpose vitpose_backbone xclip_vision_model zoedepth
+        minicpm_ocr_vision minicpmv4_6_vision minicpmv4_7_vision minimax_m3_vl_vision mllama_vision_model
+        mobilevit mobilevitv2 molmo2_vision muse_glimmer_vision muse_spark_vision omdet-turbo oneformer
+        ovis2_vision paddleocr_vl_vision pe_audio_video_encoder pe_video_encoder phi4_multimodal_vision
+        pix2struct_vision_model pixtral pp_chart2table_vision pp_doclayout_v2 pp_doclayout_v3 pp_doclayout_v4
+        pp_formulanet_vision pp_lcnet_v3 pp_lcnet_v4 pp_ocrv5_mobile_det pp_ocrv5_mobile_rec
+        pp_ocrv5_server_det pp_ocrv5_server_rec pp_ocrv6_medium_det pp_ocrv6_small_det pp_ocrv6_small_rec
+        pp_ocrv6_tiny_rec prompt_depth_anything qianfan_ocr_vision qwen2_5_omni_vision_encoder
+        qwen2_5_vl_vision qwen2_vl_vision qwen3_5_moe_vision qwen3_5_vision qwen3_omni_moe_vision_encoder
+        qwen3_vl_moe_vision qwen3_vl_vision qwen4_exp_vision radio rf_detr_dinov2 sam2_mask_decoder
+        sam2_prompt_encoder sam2_video_mask_decoder sam2_video_prompt_encoder sam3 sam3_detr_decoder
+        sam3_detr_encoder sam3_geometry_encoder sam3_lite_text sam3_lite_text_detr_decoder
+        sam3_lite_text_detr_encoder sam3_lite_text_geometry_encoder sam3_lite_text_mask_decoder
+        sam3_mask_decoder sam3_tracker sam3_tracker_mask_decoder sam3_tracker_prompt_encoder
+        sam3_tracker_video sam3_tracker_video_mask_decoder sam3_tracker_video_prompt_encoder sam3_video
+        sam3_vision_model sam3_vit_model sam_hq_mask_decoder sam_hq_prompt_encoder sam_mask_decoder
+        sam_prompt_encoder sapiens2 sapiens2_head seggpt slanet slanext slanext_vision smolvlm_vision
+        step3p5_vision superglue swiftformer swin2sr textnet timm_backbone tipsv2_dpt tipsv2_vision_model
+        unlimited_ocr_sam_vision_model unlimited_ocr_vision unlimited_ocr_vision_encoder uvdoc uvdoc_backbone
+        video_llama_3_vision videomt videoprism_vision_model vitmatte vitpose vitpose_backbone
+        xclip_vision_model zoedepth
     """,
     "an audio model, or the part of a whole that hears or speaks": """
         bark clvp csm dac dots3_note_audio_encoder fastspeech2_conformer fastspeech2_conformer_hifigan

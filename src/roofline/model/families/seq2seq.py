@@ -14,7 +14,7 @@ from roofline.model.families.blocks.seq2seq import encoder_decoder, half_sizes, 
 from roofline.model.families.blocks.text_heads import dense
 from roofline.model.families.registry import complete
 from roofline.model.model import Block, Model
-from roofline.model.modules import Attention, Embedding, Module, Modules, Pace
+from roofline.model.modules import Attention, Embedding, Linear, Module, Modules, Pace
 
 
 def bart_like(
@@ -281,3 +281,47 @@ def pegasus_x(c: Config) -> Model:
     before, behind = read.layers[:first], read.layers[first + layers :]
     read = replace(read, layers=(*before, Block("globals", (table,)), *blocks, *behind))
     return replace(model, towers=(read,))
+
+
+@complete("prophetnet")
+def prophetnet(c: Config) -> Model:
+    """ProphetNet (arXiv:2001.04063): a decoder with a stream of its own for each of the next tokens that it predicts."""
+    c.mark_read("num_hidden_layers", "num_attention_heads", "relative_max_distance", "disable_ngram_loss", "eps")
+    c.mark_read("is_decoder", "add_cross_attention")
+    if c.architecture.endswith(("ForCausalLM", "Encoder", "Decoder")):
+        raise c.error("architectures", "a class of the whole: half of it is not covered")
+    width, act, streams = c.size("hidden_size"), activation(c, "activation_function", "gelu"), c.size("ngram", 2)
+    names = {f"{side}_{key}": c.size(f"num_{side}_{key}") for side in ("encoder", "decoder")
+             for key in ("layers", "attention_heads")}  # fmt: skip
+    sized = c.with_values(**names)
+    e, d = half_sizes(sized, "encoder", width), half_sizes(sized, "decoder", width)
+    ffns = [mlp(width, c.size(f"{name}_ffn_dim"), act, gated=False, bias=True) for name in ("encoder", "decoder")]
+    parts = (("attn", attention(e, rotary=0, bias=True, causal=False)), ("ffn", ffns[0]))
+    listens = sublayers("dense", width, parts, norm=layer_norm, before=False)
+    (main,) = (m for m in attention(d, rotary=0, bias=True) if isinstance(m, Attention))
+    ahead = replace(main, heads=streams * d.heads, borrowed=True)
+    own = replace(ahead, name="own_attention", causal=False, spaced=Pace(), borrowed=False)
+    near = dense("distances", width, c.size("num_buckets", 32) * d.heads)
+    mixer = [m for m in attention(d, rotary=0, bias=True) if not isinstance(m, Attention)]
+    spoken = ("attn", (mixer[0], near, main, replace(ahead, name="ahead_attention"), own, mixer[1]))
+    parts = (spoken, ("cross", cross_attention(d, bias=True)), ("ffn", ffns[1]))
+    speaks = sublayers("dense", width, parts, norm=layer_norm, before=False)
+    every, kept = Pace(times=1 + streams), (main.name, ahead.name, own.name, "ahead_attention")
+    wide = (m if m.stream or m.name in kept else replace(m, pace=every) for m in speaks.modules)
+    front = embedded_positions(c, width, "learned", 0, norm=True)
+    tables = (*front, Embedding(name="stream_embedding", rows=streams, width=width))
+    source, unused = None, list[Module]()
+    if not c.flag("tie_word_embeddings", True):
+        source = Embedding(name="source_embedding", rows=c.size("vocab_size"), width=width)
+        unused.append(replace(source, name="unused_embedding", idle=True))
+    model = encoder_decoder(
+        sized, width, [Block("front", front), *[listens] * e.layers], [Block("dense", tuple(wide))] * d.layers, before=(*unused, *tables), source=source
+    )  # fmt: skip
+    more = tuple(
+        replace(m, name=f"lm_head{i}", tied=True)
+        for i in range(1, streams)
+        for m in model.head
+        if isinstance(m, Linear)
+    )
+    c.mark_read(*sized.read)
+    return replace(model, head=(*model.head, *more))
