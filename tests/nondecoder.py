@@ -71,7 +71,7 @@ def inputs_of(shapes: Mapping[str, Any]) -> Inputs:
 
 def step_of(model: rl.Model, what: str, of: str | None, shapes: Mapping[str, Any]) -> Step:
     """The step of a case, in our words."""
-    tokens = shapes.get("decoder_input_ids") or shapes.get("input_ids")
+    tokens = shapes.get("decoder_input_ids") or shapes.get("input_ids") or shapes.get("inputs")
     source = shapes.get("input_ids") if "decoder_input_ids" in shapes else None
     batch = (source or tokens or next(v for v in shapes.values() if isinstance(v, list)))[0]  # rows may be codebooks
     if what == "decode" and "past" in shapes:

@@ -29,7 +29,8 @@ DISTANCES = "distances"
 @record(frozen=True, kw_only=True, eq=False)
 class Pace(Value):
     """Positions that a module has of an input of any length: one of `every` tokens, rounded up unless `down`; then to
-    whole multiples of `multiple`, to which the published code pads; each `times`; and `extra` more.
+    whole multiples of `multiple`, to which the published code pads; each `times`; and `extra` more; `most`
+    at most.
     """
 
     every: int = 1
@@ -37,6 +38,7 @@ class Pace(Value):
     times: int = 1
     extra: int = 0
     down: bool = False
+    most: int | None = None
 
 
 @record(frozen=True, kw_only=True, eq=False)

@@ -21,6 +21,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     grounding,
     heard,
     image_to_text,
+    latents,
     levit,
     masks,
     modernbert,

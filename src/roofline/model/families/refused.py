@@ -26,8 +26,8 @@ _KINDS = {
     """,
     "an encoder of text together with images or sound, which writes no text": """
         aimv2 bridgetower clipseg flava flava_multimodal_model groupvit lxmert modernvbert neomme pe_audio
-        pe_audio_video pe_video perceiver tipsv2 tvp ultravbert videoprism vilt vision-text-dual-encoder
-        visual_bert xclip
+        pe_audio_video pe_video tipsv2 tvp ultravbert videoprism vilt vision-text-dual-encoder visual_bert
+        xclip
     """,
     "a vision model, or the part of a whole that sees": """
         aimv2_vision_model blip_2_vision_model bridgetower_vision_model chameleon_vqgan
@@ -92,7 +92,7 @@ _KINDS = {
         qwen3_omni_moe_talker_code_predictor qwen3_omni_moe_talker_text
     """,
     NOT_COVERED_YET: """
-        gemma4_assistant gemma4_unified_assistant idefics kyutai_speech_to_text qwen4_exp_text reformer
+        gemma4_assistant gemma4_unified_assistant idefics kyutai_speech_to_text qwen4_exp_text
         unlimited_ocr_text
     """,
     "a decoder of bytes in patches, whose number the text decides and no config says": """

@@ -18,8 +18,9 @@ from roofline.model.modules import Attention, Learned, Linear, Modules
 
 @complete("mgp-str")
 def mgp_str(c: Config) -> Model:
-    """MGP-STR (arXiv:2209.03592): a vision transformer, and learned means of its positions for each character or piece."""
-    c.mark_read("output_a3_attentions", "drop_rate", "attn_drop_rate")
+    """MGP-STR (arXiv:2209.03592): a vision transformer, and a learned mean of its positions for each character."""
+    c.mark_read("output_a3_attentions", "drop_rate", "attn_drop_rate", "max_token_length")
+    c.mark_read("num_character_labels", "num_bpe_labels", "num_wordpiece_labels")
     d, own = dims(c, kv_key=HEADS), 2 if c.flag("distilled") else 1
     rows, columns = size_list(c, "image_size", 2, [32, 128])
     high, *rest = size_list(c, "patch_size", None, [4])
@@ -55,7 +56,6 @@ def _means(c: Config, name: str, width: int, length: int) -> Modules:
     weighed = Attention(
         name=f"{name}_means", heads=1, kv_heads=1, head_dim=0, v_head_dim=width, causal=False, keys=length
     )
-    seen = (
-        layer_norm(f"{name}_norm", width), narrow("mixed", width, 8), narrow("weights", count), narrow("values", width, 8),
-    )  # fmt: skip
+    norm, mixed, weights = layer_norm(f"{name}_norm", width), narrow("mixed", width, 8), narrow("weights", count)
+    seen = (norm, mixed, weights, narrow("values", width, 8))
     return (*at(length, seen), *at(count, (weighed, layer_norm(f"{name}_out_norm", width))))

@@ -285,7 +285,7 @@ def pegasus_x(c: Config) -> Model:
 
 @complete("prophetnet")
 def prophetnet(c: Config) -> Model:
-    """ProphetNet (arXiv:2001.04063): a decoder with a stream of its own for each of the next tokens that it predicts."""
+    """ProphetNet (arXiv:2001.04063): a decoder with a stream for each of the next tokens that it predicts."""
     c.mark_read("num_hidden_layers", "num_attention_heads", "relative_max_distance", "disable_ngram_loss", "eps")
     c.mark_read("is_decoder", "add_cross_attention")
     if c.architecture.endswith(("ForCausalLM", "Encoder", "Decoder")):
@@ -315,7 +315,8 @@ def prophetnet(c: Config) -> Model:
         source = Embedding(name="source_embedding", rows=c.size("vocab_size"), width=width)
         unused.append(replace(source, name="unused_embedding", idle=True))
     model = encoder_decoder(
-        sized, width, [Block("front", front), *[listens] * e.layers], [Block("dense", tuple(wide))] * d.layers, before=(*unused, *tables), source=source
+        sized, width, [Block("front", front), *[listens] * e.layers], [Block("dense", tuple(wide))] * d.layers,
+        before=(*unused, *tables), source=source,
     )  # fmt: skip
     more = tuple(
         replace(m, name=f"lm_head{i}", tied=True)
