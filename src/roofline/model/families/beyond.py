@@ -42,4 +42,5 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     transducers,
     vision_towers,
     vit,
+    vocoders,
 )
