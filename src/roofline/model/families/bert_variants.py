@@ -28,6 +28,7 @@ from roofline.model.model import Block, Model
 from roofline.model.modules import (
     Activation,
     Add,
+    Attention,
     Convolution,
     Embedding,
     Learned,
@@ -532,3 +533,37 @@ def longformer(c: Config) -> Model:
     model = bert_like(c, roberta_head(c, d.width), block=blocks[0])
     embedding = tuple(replace(m, pace=whole) for m in model.embedding)
     return replace(model, embedding=embedding, layers=tuple(blocks))
+
+
+@complete("bros")
+def bros(c: Config) -> Model:
+    """BROS (arXiv:2108.04539): BERT with scores of where boxes are, of every pair of words, and heads that join words."""
+    c.mark_read("dim_bbox", "bbox_scale", "n_relations", "dim_bbox_sinusoid_emb_1d", "is_decoder")
+    c.mark_read("dim_bbox_sinusoid_emb_2d", "dim_bbox_projection", "classifier_dropout_prob")
+    d = dims(c, kv_key=HEADS)
+    places, out = c.size("dim_bbox_sinusoid_emb_2d", d.width // 4), c.size("dim_bbox_projection", d.head_dim)
+    mixer = attention(d, rotary=0, bias=True, causal=False)
+    core = next(m for m in mixer if isinstance(m, Attention))
+    scores = replace(core, name="box_scores", v_head_dim=0)
+    pairs = replace(scores, name="boxes", heads=out, kv_heads=out, head_dim=places)
+    front = (Learned(name="box_proj", width=places, rows=out, applied=False), pairs)
+    model = bert_like(c, _bros_head(c, d.width), block=post_norm(c, d, with_before(mixer, "attention", scores)))
+    return replace(model, embedding=(*model.embedding, *front))
+
+
+def _bros_head(c: Config, width: int) -> Modules:
+    """The pooler, and products of every pair of words where the class joins them."""
+    name, pooler = c.architecture, at_one(acted("pooler", width, width))
+    if "Spade" not in name:
+        return text_head(c, width, (), pooler=pooler, always=True)
+    count = c.size("n_relations", 1)
+    relations = Attention(
+        name="relations", heads=count, kv_heads=count, head_dim=width, v_head_dim=0, causal=False, spaced=Pace(extra=1)
+    )
+    joins: Modules = (
+        dense("relation_q", width, count * width), replace(dense("relation_k", width, count * width), pace=Pace(extra=1)),
+        Learned(name="no_word", width=width, applied=False), relations,
+    )  # fmt: skip
+    if "SpadeEL" in name:
+        return (*pooler, *joins)
+    return (*pooler, dense("first_in", width, width), dense("first_out", width, label_count(c)), *joins)
