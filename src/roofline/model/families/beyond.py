@@ -33,6 +33,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     segmentation,
     seq2seq,
     series,
+    speaking,
     speech,
     speech_encoders,
     swin,

@@ -64,13 +64,13 @@ _KINDS = {
         xclip_vision_model zoedepth
     """,
     "an audio model, or the part of a whole that hears or speaks": """
-        bark clvp csm dots3_note_audio_encoder fastspeech2_conformer fastspeech2_conformer_with_hifigan
-        fun_asr_nano_encoder gemma3n_audio gemma4_audio gemma4_unified_audio gradium_phonon_tts
-        granite_speech_encoder granite_speech_plus_encoder higgs_audio_v2 higgs_audio_v2_tokenizer
-        inkling_audio muse_spark_audio nemotron3_5_transcribe_asr_audio nemotron3_5_transcribe_audio
-        nemotron3_5_transcribe_word_timestamp nemotron3_diarization nemotron3_diarization_audio neucodec
-        pe_audio_encoder phi4_multimodal_audio pocket_tts qwen2_5_omni_audio_encoder qwen2_5_omni_bigvgan
-        qwen2_5_omni_token2wav qwen3_asr_encoder qwen3_omni_moe_audio_encoder vibevoice vits xcodec xcodec2
+        bark clvp csm dots3_note_audio_encoder fun_asr_nano_encoder gemma3n_audio gemma4_audio
+        gemma4_unified_audio gradium_phonon_tts granite_speech_encoder granite_speech_plus_encoder
+        higgs_audio_v2 higgs_audio_v2_tokenizer inkling_audio muse_spark_audio
+        nemotron3_5_transcribe_asr_audio nemotron3_5_transcribe_audio nemotron3_5_transcribe_word_timestamp
+        nemotron3_diarization nemotron3_diarization_audio neucodec pe_audio_encoder phi4_multimodal_audio
+        pocket_tts qwen2_5_omni_audio_encoder qwen2_5_omni_bigvgan qwen2_5_omni_token2wav qwen3_asr_encoder
+        qwen3_omni_moe_audio_encoder vibevoice vits xcodec xcodec2
     """,
     "a diffusion model, which writes by removing noise instead of token after token": """
         diffusion_gemma diffusion_gemma_text glm_image glm_image_text qwen2_5_omni_dit vibevoice_diffusion
