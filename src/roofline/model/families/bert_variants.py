@@ -537,7 +537,7 @@ def longformer(c: Config) -> Model:
 
 @complete("bros")
 def bros(c: Config) -> Model:
-    """BROS (arXiv:2108.04539): BERT with scores of where boxes are, of every pair of words, and heads that join words."""
+    """BROS (arXiv:2108.04539): BERT with scores of every pair of boxes, and heads that join words."""
     c.mark_read("dim_bbox", "bbox_scale", "n_relations", "dim_bbox_sinusoid_emb_1d", "is_decoder")
     c.mark_read("dim_bbox_sinusoid_emb_2d", "dim_bbox_projection", "classifier_dropout_prob")
     d = dims(c, kv_key=HEADS)
@@ -560,8 +560,9 @@ def _bros_head(c: Config, width: int) -> Modules:
     relations = Attention(
         name="relations", heads=count, kv_heads=count, head_dim=width, v_head_dim=0, causal=False, spaced=Pace(extra=1)
     )
+    keys = replace(dense("relation_k", width, count * width), pace=Pace(extra=1))
     joins: Modules = (
-        dense("relation_q", width, count * width), replace(dense("relation_k", width, count * width), pace=Pace(extra=1)),
+        dense("relation_q", width, count * width), keys,
         Learned(name="no_word", width=width, applied=False), relations,
     )  # fmt: skip
     if "SpadeEL" in name:

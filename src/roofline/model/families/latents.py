@@ -133,7 +133,7 @@ def reformer(c: Config) -> Model:
 
 
 def _chunked(c: Config, d: Dims, kind: str, length: int, whole: Pace) -> Modules:
-    """Attention of a chunk to itself and its neighbours; of chunks of one hash, `num_hashes` times, where it is `lsh`."""
+    """Attention of a chunk to itself and its neighbours; `lsh`: of chunks of one hash, `num_hashes` times."""
     near = 1 + c.size(f"{kind}_num_chunks_before", 1, least=0) + c.size(f"{kind}_num_chunks_after", 0, least=0)
     first, core, out = attention(d, rotary=0, causal=False)
     assert isinstance(first, Linear)

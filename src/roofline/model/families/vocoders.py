@@ -42,8 +42,11 @@ def lists_of(c: Config, key: str, count: int) -> list[list[int]]:
     return [[int(str(n)) for n in v] for v in listed]
 
 
-def hifigan(c: Config, mels: int, frames: int) -> list[Block]:
-    """HiFi-GAN (arXiv:2010.05646): convolutions that lengthen, each with means of residual blocks."""
+def hifigan(c: Config, mels: int, frames: int, *, bias: bool = True) -> list[Block]:
+    """HiFi-GAN (arXiv:2010.05646): convolutions that lengthen, each with means of residual blocks.
+
+    `bias`: of the last convolution.
+    """
     rates, width = size_list(c, "upsample_rates"), c.size("upsample_initial_channel", 512)
     kernels, sizes = size_list(c, "upsample_kernel_sizes", len(rates)), size_list(c, "resblock_kernel_sizes")
     dilations = lists_of(c, "resblock_dilation_sizes", len(sizes))
@@ -61,7 +64,7 @@ def hifigan(c: Config, mels: int, frames: int) -> list[Block]:
                     parts += [_leaky(f"{half}{k}_act", width), taps(f"{half}{k}", width, width, size)]
                 parts.append(Add(name=f"add{k}", width=width))
             blocks.append(Block(f"residual{i} {j}", at(length, parts)))
-    return [*blocks, Block("end", at(length, (_leaky("act", width), taps("conv", width, 1, 7))))]
+    return [*blocks, Block("end", at(length, (_leaky("act", width), taps("conv", width, 1, 7, bias=bias))))]
 
 
 @complete("fastspeech2_conformer_hifigan", "speecht5_hifigan")
@@ -112,10 +115,8 @@ def _snake(name: str, width: int) -> Modules:
 
 
 def _dac_units(name: str, width: int, length: int) -> list[Block]:
-    unit = (
-        *_snake("snake1", width), taps("conv1", width, width, 7), *_snake("snake2", width), taps("conv2", width, width, 1),
-        Add(name="add", width=width),
-    )  # fmt: skip
+    first = (*_snake("snake1", width), taps("conv1", width, width, 7))
+    unit = (*first, *_snake("snake2", width), taps("conv2", width, width, 1), Add(name="add", width=width))
     return [Block(f"{name} unit", at(length, unit))] * 3
 
 
