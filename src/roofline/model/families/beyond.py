@@ -27,6 +27,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     modernbert,
     pooled,
     pyramids,
+    retrieval,
     rf_detr,
     rotary_encoders,
     scene_text,

@@ -75,7 +75,7 @@ def _music(c: Config, kind: str) -> Model:
     joint: Modules = ()
     if read.hidden != written.hidden and inner.get("cross_attention_hidden_size") is None:
         joint = (replace(dense("joint_proj", read.hidden, written.hidden), stream="source"),)
-    towers = _tower("encoder", "source", read), _tower("codec", "sound", sound)
+    towers = as_tower("encoder", "source", read), as_tower("codec", "sound", sound)
     return replace(
         written, model_type=c.text("model_type"), name=c.text("_name_or_path", "") or c.text("model_type"),
         embedding=(*joint, *written.embedding), towers=towers, steps=("encode", "prefill", "decode"),
@@ -86,7 +86,7 @@ _ENCODERS = {"t5": "T5EncoderModel", "mt5": "MT5EncoderModel", "umt5": "UMT5Enco
 """Classes of encoders of text that are a half of a model."""
 
 
-def _tower(name: str, stream: str, model: Model) -> Tower:
+def as_tower(name: str, stream: str, model: Model) -> Tower:
     """A model as a tower of another."""
     ends = (("front", model.embedding), ("end", model.head))
     front, end = ([Block(label, modules)] if modules else [] for label, modules in ends)

@@ -15,10 +15,9 @@ NOT_COVERED_YET = "a decoder with layers that are not covered yet"
 
 _KINDS = {
     "an encoder, which reads text and writes none": """
-        aimv2_text_model blip_text_model bridgetower_text_model clap_text_model clvp_encoder colmodernvbert
-        colpali colqwen2 embedding_gemma2 embedding_gemma2_text flava_text_model groupvit_text_model
-        layoutlmv2 layoutxlm openai_privacy_filter sam3_lite_text_text_model videoprism_text_model
-        xclip_text_model
+        aimv2_text_model blip_text_model bridgetower_text_model clap_text_model clvp_encoder embedding_gemma2
+        embedding_gemma2_text flava_text_model groupvit_text_model layoutlmv2 layoutxlm openai_privacy_filter
+        sam3_lite_text_text_model videoprism_text_model xclip_text_model
     """,
     "an encoder-decoder, or half of one, whose decoder attends to what an encoder read": """
         nougat pix2struct pix2struct_text_model pp_formulanet pp_formulanet_text rag t5_gemma_module t5gemma2

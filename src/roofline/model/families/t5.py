@@ -57,7 +57,10 @@ def _with(block: Block, table: Learned, i: int, every: bool) -> Block:
 
 @complete("t5")
 def t5(c: Config) -> Model:
-    """T5 (arXiv:1910.10683), and v1.1 with gated GELU (arXiv:2002.05202)."""
+    """T5 (arXiv:1910.10683), v1.1 with gated GELU (arXiv:2002.05202), and Chronos of its own classes."""
+    c.mark_read("chronos_config")
+    if "Bolt" in c.architecture:
+        raise c.error("architectures", "a class of T5: patches of a series are not covered")
     return t5_like(c, t5_feed_forward(c, "relu"))
 
 
