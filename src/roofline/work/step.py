@@ -164,8 +164,8 @@ class Step:
 
         def length(new: Count) -> Count:
             kept = new // pace.every if pace.down else ceil_div(new, pace.every)
-            made = ceil_div(kept, pace.multiple) * pace.multiple * pace.times + pace.extra
-            return made if pace.most is None else least(made, pace.most)
+            spaced = ceil_div(kept, pace.multiple) * pace.multiple * pace.times + pace.extra
+            return spaced if pace.most is None else least(spaced, pace.most)
 
         return replace(self, tuple(Queries(q.cached, length(q.new), q.count) for q in self.queries), "all")
 

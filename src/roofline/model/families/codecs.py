@@ -22,7 +22,7 @@ from roofline.model.families.registry import complete
 from roofline.model.model import Block, Model
 from roofline.model.modules import Activation, Add, Convolution, Learned, Linear, Module, Modules
 
-Convolve: TypeAlias = Callable[..., Modules]
+MakeConvolution: TypeAlias = Callable[..., Modules]
 """Makes an activation and the convolution behind it: (name, inputs, outputs, taps, stride, transposed)."""
 
 
@@ -55,7 +55,7 @@ def _convolved(
     return (act, *(scaled_weights(layer, norm) if norm else (layer,)))
 
 
-def shortened(samples: int, ratios: list[int]) -> list[int]:
+def shortened_lengths(samples: int, ratios: list[int]) -> list[int]:
     """Positions before and after each convolution that shortens, the last ratio first."""
     lengths = [samples]
     for ratio in reversed(ratios):
@@ -63,7 +63,7 @@ def shortened(samples: int, ratios: list[int]) -> list[int]:
     return lengths
 
 
-def _residuals(c: Config, conv: Convolve, width: int, length: int, name: str) -> list[Block]:
+def _residuals(c: Config, conv: MakeConvolution, width: int, length: int, name: str) -> list[Block]:
     """SEANet's residual layers (arXiv:2009.02095): two convolutions, and a third beside them where the config says."""
     narrow, blocks = width // c.size("compress", 2), list[Block]()
     for i in range(c.size("num_residual_layers", 1)):
@@ -73,7 +73,7 @@ def _residuals(c: Config, conv: Convolve, width: int, length: int, name: str) ->
     return blocks
 
 
-def shortening(c: Config, conv: Convolve, lengths: list[int]) -> list[Block]:
+def shortening(c: Config, conv: MakeConvolution, lengths: list[int]) -> list[Block]:
     """SEANet's encoder before its last convolution: residual layers, and strided convolutions."""
     ratios, filters, channels = size_list(c, "upsampling_ratios"), c.size("num_filters"), c.size("audio_channels", 1)
     blocks = [Block("begin", at(lengths[0], conv("conv", channels, filters, c.size("kernel_size", 7))))]
@@ -84,7 +84,7 @@ def shortening(c: Config, conv: Convolve, lengths: list[int]) -> list[Block]:
     return blocks
 
 
-def lengthening(c: Config, conv: Convolve, lengths: list[int]) -> list[Block]:
+def lengthening(c: Config, conv: MakeConvolution, lengths: list[int]) -> list[Block]:
     """SEANet's decoder behind its first convolution: what `shortening` does, backwards."""
     ratios, filters, channels = size_list(c, "upsampling_ratios"), c.size("num_filters"), c.size("audio_channels", 1)
     blocks = list[Block]()
@@ -108,7 +108,11 @@ def encodec(c: Config) -> Model:
     )
     c.mark_read("dilation_growth_rate", "norm_type")
     ratios, norm = size_list(c, "upsampling_ratios", None, [8, 5, 4, 2]), c.text("norm_type", "weight_norm")
-    filters, hidden, lengths = c.size("num_filters", 32), c.size("hidden_size", 128), shortened(samples_of(c), ratios)
+    filters, hidden, lengths = (
+        c.size("num_filters", 32),
+        c.size("hidden_size", 128),
+        shortened_lengths(samples_of(c), ratios),
+    )
     kernel, last, layers = c.size("kernel_size", 7), c.size("last_kernel_size", 7), c.size("num_lstm_layers", 2)
     widest, conv = filters * 2 ** len(ratios), partial(_convolved, norm)
 
@@ -165,7 +169,7 @@ def _mimi_halves(c: Config) -> tuple[list[Block], list[Block], int]:
     """Blocks of Mimi's encoder and of its decoder, and the number of latents."""
     c.mark_read(*_MIMI)
     width, stride, ratios = c.size("hidden_size", 512), _latent_stride(c), size_list(c, "upsampling_ratios")
-    widest, lengths = c.size("num_filters", 64) * 2 ** len(ratios), shortened(samples_of(c), ratios)
+    widest, lengths = c.size("num_filters", 64) * 2 ** len(ratios), shortened_lengths(samples_of(c), ratios)
     latents, out = ceil_div(lengths[-1], stride), c.size("latent_dim", width)
     layers = [Block(b.name, at(lengths[-1], b.modules)) for b in _transformer(c)]
     last = Block("last", at(lengths[-1], _bare("conv", widest, width, c.size("last_kernel_size", 3))))

@@ -158,3 +158,22 @@ def dia(c: Config) -> Model:
     head = model.head[:-1] if c.architecture.endswith("Model") else model.head
     read = tower("encoder", "source", width, blocks, quantised=True)
     return replace(model, model_type="dia", head=head, towers=(read,), steps=("encode", "prefill", "decode"))
+
+
+# -- Kyutai --------------------------------------------------------------------------------------------------------
+@complete("kyutai_speech_to_text")
+def kyutai_speech_to_text(c: Config) -> Model:
+    """Kyutai's speech to text (arXiv:2509.08753): a decoder that reads Mimi's codes of a frame and writes a word piece."""
+    c.mark_read("frame_size", "codebook_vocab_size", "num_codebooks", "audio_pad_token_id", "audio_bos_token_id")
+    d, inner, window = dims(c), c.size("ffn_dim", 11_264) // 2, c.size("sliding_window", 375)
+    mixer = attention(d, rotary=rotary(c, d.head_dim), window=window)
+    ffn = mlp(d.width, inner, activation(c, default="silu"))
+    block = sublayers("sliding", d.width, (("attn", mixer), ("ffn", ffn)), norm=rms)
+    codes = c.size("codebook_vocab_size", 2049) * c.size("num_codebooks", 32)
+    model = causal_lm(c, d.width, [block] * d.layers, more_rows=codes + 1)
+    codec = _part(c, "codec_config")
+    sound = WHOLES[codec.kind](codec)
+    c.note(*codec.leftovers())
+    if c.architecture.endswith("Model"):
+        return replace(model, head=model.head[:-1])
+    return replace(model, towers=(as_tower("codec", "sound", sound),))

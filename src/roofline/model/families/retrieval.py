@@ -43,7 +43,7 @@ def _compares(c: Config, kind: str, text: str, towers: Callable[[Config, Model],
 def _siglip(*, join: int = 1, bias: bool) -> Callable[[Config, Model], list[Tower]]:
     """SigLIP's vision model, and a product of `join` patches at a time to the width of the text."""
 
-    def made(whole: Config, text: Model) -> list[Tower]:
+    def towers_of(whole: Config, text: Model) -> list[Tower]:
         seen = whole.section("vision_config").of_kind("siglip_vision_model")
         vision = WHOLES["siglip_vision_model"](seen)
         proj = dense("projector", vision.hidden * join, text.hidden, bias=bias)
@@ -51,7 +51,7 @@ def _siglip(*, join: int = 1, bias: bool) -> Callable[[Config, Model], list[Towe
         beside = tower("projector", "images", text.hidden, [Block("projector", (replace(proj, positions=places),))])
         return [as_tower("vision", "images", vision), replace(beside, positions=vision.positions)]
 
-    return made
+    return towers_of
 
 
 @complete("colpali")

@@ -39,8 +39,8 @@ def fastspeech2_conformer_with_hifigan(c: Config) -> Model:
     blocks, width, words = _fastspeech(spoken)
     sound = hifigan(vocoder, vocoder.size("model_in_dim", 80), spectra_of(spoken))
     c.note(*spoken.leftovers(), *vocoder.leftovers())
-    made = [Block(f"vocoder {block.name}", block.modules) for block in sound]
-    return encoder(c, width, [*blocks, *made], embedding=(words,), vocab=words.rows)
+    samples = [Block(f"vocoder {block.name}", block.modules) for block in sound]
+    return encoder(c, width, [*blocks, *samples], embedding=(words,), vocab=words.rows)
 
 
 def _fastspeech(c: Config) -> tuple[list[Block], int, Embedding]:

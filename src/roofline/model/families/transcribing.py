@@ -13,7 +13,7 @@ from roofline.model.families.blocks.layers import causal_lm, position_table
 from roofline.model.families.blocks.norms import layer_norm, layer_norm_no_bias
 from roofline.model.families.blocks.seq2seq import sublayers
 from roofline.model.families.blocks.sizes import dims
-from roofline.model.families.blocks.sound import samples_of
+from roofline.model.families.blocks.sound import lists_of, samples_of
 from roofline.model.families.blocks.text_heads import dense
 from roofline.model.families.conformers import parakeet
 from roofline.model.families.registry import complete
@@ -109,10 +109,8 @@ def _streaming(c: Config) -> tuple[list[Block], int, int]:
     d, act, rate = dims(c), activation(c, default="gelu"), c.size("sample_rate", 16_000)
     frame = round(rate * c.number("frame_ms", 5.0) / 1000)
     frames = samples_of(c) // max(frame, 1)
-    windows = c.value("sliding_windows", [[16, 4]] * d.layers)[1]
-    pairs = [sum(w) for w in windows if isinstance(w, list)] if isinstance(windows, list) else []  # type: ignore[arg-type]
-    if frame < 1 or len(pairs) != d.layers:
-        raise c.error("sliding_windows", "two sizes for each layer")
+    if frame < 1:
+        raise c.error("frame_ms", "a frame of at least a sample")
     length, parts = frames, list[Module]()
     for i, (inputs, outputs) in enumerate(((d.width, 2 * d.width), (2 * d.width, d.width))):
         length = ceil_div(length, 2)
@@ -122,7 +120,7 @@ def _streaming(c: Config) -> tuple[list[Block], int, int]:
     begin = (compress, dense("frame_proj", frame, d.width, bias=False))
     act_in = Activation(name="frame_act", width=d.width, function="silu", gated=False)
     blocks = [Block("front", (*at(frames, (*begin, act_in)), *parts))]
-    for window in pairs:
+    for window in map(sum, lists_of(c, "sliding_windows", d.layers)):
         mixer = attention(d, rotary=0, bias=c.flag("attention_bias", False), causal=False, window=window)
         ffn = mlp(d.width, c.size("intermediate_size"), act, gated=False, bias=True)
         blocks.append(sublayers("windowed", d.width, (("attn", mixer), ("ffn", ffn)), norm=layer_norm_no_bias))

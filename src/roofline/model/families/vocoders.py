@@ -5,7 +5,7 @@ from __future__ import annotations
 from roofline.declared.maths import ceil_div
 from roofline.model.config import Config
 from roofline.model.families.blocks.encoders import at, encoder
-from roofline.model.families.blocks.sound import samples_of, size_list, spectra_of
+from roofline.model.families.blocks.sound import lists_of, samples_of, size_list, spectra_of
 from roofline.model.families.blocks.text_heads import dense
 from roofline.model.families.registry import complete
 from roofline.model.model import Block, Model
@@ -33,15 +33,6 @@ def _leaky(name: str, width: int) -> Activation:
 
 
 # -- HiFi-GAN ------------------------------------------------------------------------------------------------------
-def lists_of(c: Config, key: str, count: int) -> list[list[int]]:
-    """A list of `count` lists of sizes."""
-    value = c.value(key, None)[1]
-    listed = [v for v in value if isinstance(v, list) and v] if isinstance(value, list) else []
-    if len(listed) != count:
-        raise c.error(key, f"{count} lists of sizes")
-    return [[int(str(n)) for n in v] for v in listed]
-
-
 def hifigan(c: Config, mels: int, frames: int, *, bias: bool = True) -> list[Block]:
     """HiFi-GAN (arXiv:2010.05646): convolutions that lengthen, each with means of residual blocks.
 
@@ -99,9 +90,9 @@ def univnet(c: Config) -> Model:
         length *= stride
         seen: list[Module] = []
         for j in range(layers):
-            made = Linear(name=f"made{j}", inputs=width * size, outputs=2 * width, tied=True, part="other")
+            product = Linear(name=f"made{j}", inputs=width * size, outputs=2 * width, tied=True, part="other")
             gate = Activation(name=f"made{j}_gate", width=width, function="sigmoid")
-            seen += [taps(f"conv{j}", width, width, size), _leaky(f"conv{j}_act", width), made, gate]
+            seen += [taps(f"conv{j}", width, width, size), _leaky(f"conv{j}_act", width), product, gate]
             seen.append(Add(name=f"add{j}", width=width))
         blocks.append(Block(f"lengthen{i}", (*at(frames, predicted), *longer, *at(length, seen))))
     blocks.append(Block("end", at(length, (_leaky("act", width), taps("conv", width, 1, 7)))))
