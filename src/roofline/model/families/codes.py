@@ -163,7 +163,7 @@ def dia(c: Config) -> Model:
 # -- Kyutai --------------------------------------------------------------------------------------------------------
 @complete("kyutai_speech_to_text")
 def kyutai_speech_to_text(c: Config) -> Model:
-    """Kyutai's speech to text (arXiv:2509.08753): a decoder that reads Mimi's codes of a frame and writes a word piece."""
+    """Kyutai's speech to text (arXiv:2509.08753): a decoder of words over Mimi's codes of each frame."""
     c.mark_read("frame_size", "codebook_vocab_size", "num_codebooks", "audio_pad_token_id", "audio_bos_token_id")
     d, inner, window = dims(c), c.size("ffn_dim", 11_264) // 2, c.size("sliding_window", 375)
     mixer = attention(d, rotary=rotary(c, d.head_dim), window=window)

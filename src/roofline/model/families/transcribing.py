@@ -105,7 +105,7 @@ def moonshine_streaming_encoder(c: Config) -> Model:
 
 def _streaming(c: Config) -> tuple[list[Block], int, int]:
     """Moonshine Streaming's encoder: frames of samples, two convolutions, layers in windows without positions."""
-    c.mark_read("max_position_embeddings", "sliding_windows")
+    c.mark_read("max_position_embeddings", "sliding_windows", "model_type")
     d, act, rate = dims(c), activation(c, default="gelu"), c.size("sample_rate", 16_000)
     frame = round(rate * c.number("frame_ms", 5.0) / 1000)
     frames = samples_of(c) // max(frame, 1)
