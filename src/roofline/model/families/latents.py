@@ -128,8 +128,8 @@ def reformer(c: Config) -> Model:
     norm = paced((layer_norm("final_norm", 2 * width),), whole)
     tied = c.flag("tie_word_embeddings", False)
     table = Embedding(name="embedding", rows=vocab, width=width)
-    head = _reformer_head(c, width, vocab, tied=tied)
-    return encoder(c, width, blocks, embedding=(table, places), head=(*norm, *head), vocab=vocab)
+    scores = _reformer_head(c, width, vocab, tied=tied)
+    return encoder(c, width, blocks, embedding=(table, places), head=(*norm, *scores), vocab=vocab)
 
 
 def _chunked(c: Config, d: Dims, kind: str, length: int, whole: Pace) -> Modules:

@@ -304,8 +304,8 @@ def prophetnet(c: Config) -> Model:
     near = dense("distances", width, c.size("num_buckets", 32) * d.heads)
     mixer = [m for m in attention(d, rotary=0, bias=True) if not isinstance(m, Attention)]
     spoken = ("attn", (mixer[0], near, main, replace(ahead, name="ahead_attention"), own, mixer[1]))
-    parts = (spoken, ("cross", cross_attention(d, bias=True)), ("ffn", ffns[1]))
-    speaks = sublayers("dense", width, parts, norm=layer_norm, before=False)
+    said = (spoken, ("cross", cross_attention(d, bias=True)), ("ffn", ffns[1]))
+    speaks = sublayers("dense", width, said, norm=layer_norm, before=False)
     every, kept = Pace(times=1 + streams), (main.name, ahead.name, own.name, "ahead_attention")
     wide = (m if m.stream or m.name in kept else replace(m, pace=every) for m in speaks.modules)
     front = embedded_positions(c, width, "learned", 0, norm=True)

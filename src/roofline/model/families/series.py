@@ -141,7 +141,8 @@ def patchtsmixer(c: Config) -> Model:
         ffn = mlp(across, factor * across, "gelu", gated=False, bias=True, prefix=f"{name}_")
         return at(rows, (*ffn, *(gate if gated else ())), runs)
 
-    every = Dims(1, width, *[c.size("self_attn_heads", 1)] * 2, width // c.size("self_attn_heads", 1))
+    heads = c.size("self_attn_heads", 1)
+    every = Dims(1, width, heads, heads, width // heads)
     parts: list[Module] = []
     if c.text("mode", "common_channel", ("common_channel", "mix_channel")) == "mix_channel":
         parts += [
