@@ -24,7 +24,7 @@ LLAMA = {"model_type": "llama", **TEXT}
         ("udop", "an encoder-decoder"),
         ("flava", "an encoder of text together with images"),
         ("vitmatte", "a vision model"),
-        ("xcodec2", "an audio model"),
+        ("xcodec", "an audio model"),
         ("diffusion_gemma", "a diffusion model"),
         ("informer", "a forecaster of time series"),
         ("qwen2_5_omni_talker", "a part of a whole"),

@@ -547,8 +547,8 @@ class Convolution(Module):
 
     W [outputs, inputs / groups, taps]; `kernel` is the product of its sides. `positions` of the module are those of
     its output. `stride`: positions of the input for each of the output. `transposed`: every position of the input,
-    which `positions` then counts, adds to `stride` of the output. Nothing is kept between steps (`Conv` is the causal
-    kind, with a state).
+    which `positions` then counts, adds to `stride` of the output. `fixed`: the taps are no parameters. Nothing is kept
+    between steps (`Conv` is the causal kind, with a state).
     """
 
     inputs: int
@@ -558,11 +558,12 @@ class Convolution(Module):
     stride: int = 1
     bias: bool = False
     transposed: bool = False
+    fixed: bool = False
     part: Part = "ffn"
 
     @property
     def matrix(self) -> int:
-        return self.inputs * self.outputs // self.groups * self.kernel
+        return 0 if self.fixed else self.inputs * self.outputs // self.groups * self.kernel
 
     @property
     def parameters(self) -> int:

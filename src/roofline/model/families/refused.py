@@ -69,7 +69,7 @@ _KINDS = {
         nemotron3_5_transcribe_asr_audio nemotron3_5_transcribe_audio nemotron3_5_transcribe_word_timestamp
         nemotron3_diarization nemotron3_diarization_audio neucodec pe_audio_encoder phi4_multimodal_audio
         pocket_tts qwen2_5_omni_audio_encoder qwen2_5_omni_bigvgan qwen2_5_omni_token2wav qwen3_asr_encoder
-        qwen3_omni_moe_audio_encoder vibevoice xcodec xcodec2
+        qwen3_omni_moe_audio_encoder vibevoice xcodec
     """,
     "a diffusion model, which writes by removing noise instead of token after token": """
         diffusion_gemma diffusion_gemma_text glm_image glm_image_text qwen2_5_omni_dit vibevoice_diffusion

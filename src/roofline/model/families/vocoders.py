@@ -1,13 +1,23 @@
-"""Vocoders and codecs of convolutions: HiFi-GAN, UnivNet, DAC."""
+"""Vocoders and codecs of convolutions: HiFi-GAN, UnivNet, DAC, X-Codec 2."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from math import prod
+from typing import TypeAlias
+
 from roofline.declared.maths import ceil_div
-from roofline.model.config import Config
+from roofline.model.config import Config, Inputs
+from roofline.model.families.blocks.attention import attention, rotary
 from roofline.model.families.blocks.encoders import at, encoder
-from roofline.model.families.blocks.sound import lists_of, samples_of, size_list, spectra_of
+from roofline.model.families.blocks.feed_forward import activation, mlp
+from roofline.model.families.blocks.norms import layer_norm, rms
+from roofline.model.families.blocks.seq2seq import sublayers
+from roofline.model.families.blocks.sizes import dims
+from roofline.model.families.blocks.sound import channel_norm, lists_of, samples_of, size_list, spectra_of
 from roofline.model.families.blocks.text_heads import dense
-from roofline.model.families.registry import complete
+from roofline.model.families.registry import WHOLES, complete
 from roofline.model.model import Block, Model
 from roofline.model.modules import Activation, Add, Convolution, Embedding, Learned, Linear, Module, Modules
 
@@ -100,30 +110,34 @@ def univnet(c: Config) -> Model:
 
 
 # -- DAC -----------------------------------------------------------------------------------------------------------
+Snake: TypeAlias = Callable[[str, int], Modules]
+"""Makes the activation of so many channels."""
+
+
 def _snake(name: str, width: int) -> Modules:
     """x + sin²(αx)/α with one α for each channel (arXiv:2006.08195)."""
     return (Learned(name=name, width=width),)
 
 
-def _dac_units(name: str, width: int, length: int) -> list[Block]:
-    first = (*_snake("snake1", width), taps("conv1", width, width, 7))
-    unit = (*first, *_snake("snake2", width), taps("conv2", width, width, 1), Add(name="add", width=width))
+def _dac_units(name: str, width: int, length: int, snake: Snake) -> list[Block]:
+    first = (*snake("snake1", width), taps("conv1", width, width, 7))
+    unit = (*first, *snake("snake2", width), taps("conv2", width, width, 1), Add(name="add", width=width))
     return [Block(f"{name} unit", at(length, unit))] * 3
 
 
-def dac_encoder(c: Config, length: int) -> tuple[list[Block], int, int]:
+def dac_encoder(c: Config, length: int, snake: Snake = _snake) -> tuple[list[Block], int, int]:
     """DAC's encoder: blocks, positions that it leaves, and the width of its latents."""
     width, ratios = c.size("encoder_hidden_size", 64), size_list(c, "downsampling_ratios", None, [2, 4, 8, 8])
     hidden = c.size("hidden_size", width * 2 ** len(ratios))
     blocks = [Block("begin", at(length, (taps("conv", 1, width, 7),)))]
     for i, ratio in enumerate(ratios):
-        blocks += _dac_units(f"down{i}", width, length)
+        blocks += _dac_units(f"down{i}", width, length, snake)
         shorter = (length + 2 * ceil_div(ratio, 2) - 2 * ratio) // ratio + 1
-        moved = (*_snake("snake", width), taps("conv", width, 2 * width, 2 * ratio, ratio))
+        moved = (*snake("snake", width), taps("conv", width, 2 * width, 2 * ratio, ratio))
         blocks.append(Block(f"shorten{i}", at(shorter, moved)))
         length, width = shorter, 2 * width
     return (
-        [*blocks, Block("last", at(length, (*_snake("snake", width), taps("conv", width, hidden, 3))))],
+        [*blocks, Block("last", at(length, (*snake("snake", width), taps("conv", width, hidden, 3))))],
         length,
         hidden,
     )
@@ -138,7 +152,7 @@ def dac_decoder(c: Config, length: int, hidden: int) -> list[Block]:
         moved = (*_snake("snake", width), taps("conv", width, width // 2, 2 * ratio, ratio, longer=True))
         blocks.append(Block(f"lengthen{i}", at(length, moved)))
         length, width = (length - 1) * ratio + 2 * ratio - 2 * ceil_div(ratio, 2), width // 2
-        blocks += _dac_units(f"up{i}", width, length)
+        blocks += _dac_units(f"up{i}", width, length, _snake)
     return [*blocks, Block("end", at(length, (*_snake("snake", width), taps("conv", width, 1, 7))))]
 
 
@@ -154,3 +168,53 @@ def dac(c: Config) -> Model:
         codes += [dense(f"codes{i}_in", hidden, few), book, table, dense(f"codes{i}_out", few, hidden)]
     blocks = [*read, Block("codes", at(length, codes)), *dac_decoder(c, length, hidden)]
     return encoder(c, hidden, blocks, embedding=(), positions=length)
+
+
+# -- X-Codec 2 -----------------------------------------------------------------------------------------------------
+def _smooth_snake(name: str, width: int) -> Modules:
+    """A snake with two values for each channel, at twice the rate between fixed filters (arXiv:2206.04658)."""
+    up = Convolution(
+        name=f"{name}_up", inputs=width, outputs=width, kernel=12, groups=width, stride=2, transposed=True, fixed=True
+    )
+    return (up, Learned(name=name, width=width, rows=2), replace(up, name=f"{name}_down", transposed=False))
+
+
+@complete("xcodec2")
+def xcodec2(c: Config) -> Model:
+    """X-Codec 2 (arXiv:2502.04128): w2v-BERT and convolutions read sound, a transformer writes a spectrum back."""
+    c.mark_read("semantic_model_config", "quantization_levels", "max_position_embeddings", "activation_dropout")
+    c.mark_read("sampling_rate", "model_type", "tie_word_embeddings")
+    d, ratios, samples = dims(c), size_list(c, "downsampling_ratios", None, [2, 2, 4, 4, 5]), samples_of(c)
+    hop = prod(ratios)
+    read, length, hidden = dac_encoder(c, samples, _smooth_snake)
+    inner = replace(c.section("semantic_model_config").of_kind("wav2vec2-bert"), own_inputs=Inputs(spectra=length))
+    inner.mark_read("model_type")
+    meaning = WHOLES["wav2vec2-bert"](inner.with_values(architectures=["Wav2Vec2BertModel"]))
+    c.note(*inner.leftovers())
+    seen = meaning.hidden
+    adapter = [
+        taps(f"adapt{i}", seen, seen, 3, bias=i in (1, 2)) for i in range(4)
+    ] + [Add(name="adapt_residual", width=seen)]  # fmt: skip
+    both, wide, levels = hidden + seen, c.size("quantization_dim", 2048), len(size_list(c, "quantization_levels"))
+    codes = (dense("joint", both, both), dense("codes_in", wide, levels), dense("codes_out", levels, wide))
+
+    def rest(name: str) -> list[Block]:
+        one = (channel_norm("norm1", d.width), taps("conv1", d.width, d.width, 3))
+        two = (channel_norm("norm2", d.width), taps("conv2", d.width, d.width, 3))
+        return [Block(name, (*one, *two, Add(name="add", width=d.width)))] * 2
+
+    bias, act = c.flag("attention_bias", False), activation(c, default="silu")
+    mixer = attention(d, rotary=rotary(c, d.head_dim), bias=bias, causal=False)
+    ffn = mlp(d.width, c.size("intermediate_size", 4096), act, gated=False)
+    layer = sublayers("dense", d.width, (("attn", mixer), ("ffn", ffn)), norm=rms)
+    front = Block("back", (dense("back", wide, d.width), taps("embed", d.width, d.width, 7)))
+    end = Block("spectrum", (layer_norm("final_norm", d.width), dense("spectrum", d.width, 4 * hop + 2)))
+    written = [front, *rest("before"), *[layer] * d.layers, *rest("behind"), end]
+    middle = [Block("adapter", tuple(adapter)), Block("codes", codes), *written]
+    heard = [
+        Block("meaning", meaning.embedding),
+        *meaning.layers,
+        *([Block("end", meaning.head)] if meaning.head else []),
+    ]
+    blocks = [*read, *heard, *(Block(b.name, at(length, b.modules)) for b in middle)]
+    return encoder(c, d.width, blocks, embedding=(), positions=length)
