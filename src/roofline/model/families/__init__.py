@@ -81,7 +81,7 @@ def build(raw: JsonObject, name: str = "", inputs: Inputs | None = None) -> Mode
     _refuse(outer)
     given, not_counted = language_model(outer)
     _refuse(given)
-    if given is not outer and given.raw.get("model_type") in WHOLES:
+    if given is not outer and str(given.raw.get("model_type")) in WHOLES:
         raise given.error("model_type", f"{COVERED} (this is a whole of its own, {given.raw['model_type']})")
     _refuse_bare(outer, given)
     c = given.of_kind(given.kind)
