@@ -96,9 +96,10 @@ def shapes_of(step: Mapping[str, Any]) -> dict[str, Any]:
 
 def step_of(model: rl.Model, what: str, of: str | None, shapes: Mapping[str, Any]) -> Step:
     """The step of a case, in our words."""
-    tokens = shapes.get("decoder_input_ids") or shapes.get("input_ids")
+    tokens = shapes.get("decoder_input_ids") or shapes.get("input_ids") or shapes.get("inputs")
     source = shapes.get("input_ids") if "decoder_input_ids" in shapes else None
-    batch = (tokens or next(v for v in shapes.values() if isinstance(v, list)))[0]
+    # rows of the decoder may be codebooks
+    batch = (source or tokens or next(v for v in shapes.values() if isinstance(v, list)))[0]
     if tokens is None and _packed(shapes) is not None:
         return read_whole(1, 1)
     if what == "decode" and "past" in shapes:
@@ -117,7 +118,9 @@ def step_of(model: rl.Model, what: str, of: str | None, shapes: Mapping[str, Any
     return step
 
 
-def part_of(model: rl.Model, what: str, of: str | None, shapes: Mapping[str, Any]) -> tuple[rl.Model, Step]:
+def part_of(
+    model: rl.Model, what: str, of: str | None, shapes: Mapping[str, Any], *, whole: bool = False
+) -> tuple[rl.Model, Step]:
     """The model that a case runs, or the towers of it that it runs alone, and the step."""
     alone = what == "image" or (of or "").startswith(("get_image", "get_audio", "audio"))
     read = {tower.stream: tower.positions for tower in reversed(model.towers)}
@@ -131,6 +134,8 @@ def part_of(model: rl.Model, what: str, of: str | None, shapes: Mapping[str, Any
             return model.alone(stream), read_whole(count, positions)
     if what == "encode" and "source" in read and "decoder_input_ids" not in shapes:
         batch, *rest = shapes.get("input_ids") or next(iter(shapes.values()))
+        if whole and read["source"] is None:  # the class itself begins with one token
+            return model, rl.prefill(batch, 1).reading("source", rest[0])
         return model.alone("source"), read_whole(batch, read["source"] or rest[0])
     return model, step_of(model, what, of, shapes)
 
@@ -162,7 +167,7 @@ def score(case: Mapping[str, Any]) -> Score:
     for step in case["steps"]:
         name = step.get("of") or step["what"]
         try:
-            part, asked = part_of(model, step["what"], step.get("of"), shapes_of(step))
+            part, asked = part_of(model, step["what"], step.get("of"), shapes_of(step), whole="whole" in step)
             analysis = rl.analyze(part, asked, counting="torch")
             ours = analysis.flops + (grouped(analysis) if case.get("experts") == "batched_mm" else 0)
         except rl.InputError as error:

@@ -171,3 +171,23 @@ def test_configs_as_their_makers_wrote_them(config: dict[str, Any], parameters: 
     model = rl.load(config)
     assert model.parameters == parameters
     assert not [text for text in model.warnings if "not understood" in text]
+
+
+def test_positions_at_a_pace_by_hand() -> None:
+    """Longformer pads 100 words to two windows of 64: scores of 3 pieces of a window, 3 half windows for each of 4."""
+    config = {"model_type": "longformer", **SMALL, "num_hidden_layers": 1, "attention_window": 64}
+    model = rl.load({**config, "architectures": ["LongformerModel"]})
+    ops = {op.name: op for m in model.layers[0].modules for op in lower(m, read_whole(1, 100))}
+    pairs = {name: op.pairs for name, op in ops.items() if isinstance(op, Attend)}
+    assert pairs == {"scores": 3 * 64 * 64, "attention": 4 * 32 * 96}
+
+
+def test_a_transducer_scores_every_pair() -> None:
+    """376 positions of 30 seconds, each with each of 32 tokens."""
+    config = next(c["config"] for c in CASES.values() if c["config"]["model_type"] == "nemotron3_5_asr")
+    few, many = (
+        rl.analyze(rl.load(config, inputs=Inputs(spectra=3000)), rl.prefill(1, n), counting="torch").flops
+        for n in (1, 33)
+    )
+    lstm, proj = 2 * 2 * 2 * 640 * 4 * 640, 2 * 640 * 640
+    assert many - few == 32 * (376 * 2 * 640 * config["vocab_size"] + lstm + proj)

@@ -20,11 +20,11 @@ LLAMA = {"model_type": "llama", **TEXT}
 @folded(
     ("model_type", "words"),
     [
-        ("funnel", "an encoder, which reads text and writes none"),
-        ("longt5", "an encoder-decoder"),
+        ("clap_text_model", "an encoder, which reads text and writes none"),
+        ("udop", "an encoder-decoder"),
         ("lxmert", "an encoder of text together with images"),
         ("superglue", "a vision model"),
-        ("vits", "an audio model"),
+        ("xcodec", "an audio model"),
         ("diffusion_gemma", "a diffusion model"),
         ("informer", "a forecaster of time series"),
         ("qwen2_5_omni_talker", "a part of a whole"),

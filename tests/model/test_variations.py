@@ -198,7 +198,7 @@ def test_image_gpt_answers_with_one_token_fewer_than_it_reads() -> None:
         ("blt", "a decoder of bytes in patches"),
         ("cpmant", "attend to those behind them"),
         ("xlnet", "attend to those behind them"),
-        ("musicgen", "an audio model"),
+        ("csm", "an audio model"),
     ],
 )
 def test_what_no_config_tells_or_no_decoder_is_is_refused_in_words(model_type: str, words: str) -> None:

@@ -27,6 +27,21 @@ DISTANCES = "distances"
 
 
 @record(frozen=True, kw_only=True, eq=False)
+class Pace(Value):
+    """Positions that a module has of an input of any length: one of `every` tokens, rounded up unless `down`; then to
+    whole multiples of `multiple`, to which the published code pads; each `times`; and `extra` more; `most`
+    at most.
+    """
+
+    every: int = 1
+    multiple: int = 1
+    times: int = 1
+    extra: int = 0
+    down: bool = False
+    most: int | None = None
+
+
+@record(frozen=True, kw_only=True, eq=False)
 class Module(Value):
     """A module of a layer. `name` is unique in its block.
 
@@ -38,12 +53,14 @@ class Module(Value):
     without any skips it. `positions`: number of positions of each input, where it is not that of the input itself: a
     stage of a vision model at a lower resolution, a pooled output (1). `runs`: number of independent pieces of that
     many positions in each input, such as the windows of an image.
+    `pace`: positions that depend on the length of the input, where they are not as many.
     """
 
     name: str
     stream: str = ""
     positions: int | None = None
     runs: int = 1
+    pace: Pace | None = None
     split: Count = 1
     copies: Count = 1
     frozen: bool = False
@@ -169,6 +186,7 @@ class Attention(Module):
     its chunk, and nothing is cached. `keys`: number of keys that each input has of its own, where they are not those of
     the queries: latents of a resampler, text of an image generator. `reads`: the stream whose positions the keys are,
     as `source`, the encoder's output that a decoder attends to; they are cached.
+    `spaced`: the keys are positions of the input at this pace.
     """
 
     heads: int
@@ -186,6 +204,7 @@ class Attention(Module):
     causal: bool = True
     keys: int | None = None
     reads: str = ""
+    spaced: Pace | None = None
 
     @property
     def parameters(self) -> int:
@@ -528,8 +547,8 @@ class Convolution(Module):
 
     W [outputs, inputs / groups, taps]; `kernel` is the product of its sides. `positions` of the module are those of
     its output. `stride`: positions of the input for each of the output. `transposed`: every position of the input,
-    which `positions` then counts, adds to `stride` of the output. Nothing is kept between steps (`Conv` is the causal
-    kind, with a state).
+    which `positions` then counts, adds to `stride` of the output. `fixed`: the taps are no parameters. Nothing is kept
+    between steps (`Conv` is the causal kind, with a state).
     """
 
     inputs: int
@@ -539,11 +558,12 @@ class Convolution(Module):
     stride: int = 1
     bias: bool = False
     transposed: bool = False
+    fixed: bool = False
     part: Part = "ffn"
 
     @property
     def matrix(self) -> int:
-        return self.inputs * self.outputs // self.groups * self.kernel
+        return 0 if self.fixed else self.inputs * self.outputs // self.groups * self.kernel
 
     @property
     def parameters(self) -> int:

@@ -66,6 +66,10 @@ def lowers(kind: type[m.Module], sees: View[Step]) -> Callable[[Ops], Ops]:
     return register
 
 
+SPACED = "spaced"
+"""The stream of keys at a pace of their own."""
+
+
 def lower(module: m.Module, step: Step) -> tuple[o.Op, ...]:
     """The ops of one module at a step, in the order they run; on a rank of a layout, of its share of the tokens.
 
@@ -77,6 +81,10 @@ def lower(module: m.Module, step: Step) -> tuple[o.Op, ...]:
         step = step.of(module.stream)
     if not step.queries:
         return ()
+    if isinstance(module, m.Attention) and module.spaced is not None:
+        step = changed(step, beside=(Beside(SPACED, step.paced(module.spaced).queries),))
+    if module.pace is not None:
+        step = step.paced(module.pace)
     if module.positions is not None:
         step = step.at(module.positions, module.runs)
     ops = LOWERINGS[type(module)].ops(module, step.shared(module.split))
@@ -87,6 +95,8 @@ def view_of(module: m.Module) -> View[Step]:
     """The view of a step that determines how long a module takes: for the head the logits, else that of its kind."""
     if module.positions is not None:
         sees: View[Step] = inputs_alone
+    elif module.pace is not None and LOWERINGS[type(module)].sees is tokens_alone:
+        sees = lengths_alone
     elif isinstance(module, m.Linear) and module.part == "head":
         sees = logits_alone
     else:
@@ -171,7 +181,7 @@ def _attention(a: m.Attention, step: Step) -> Iterator[o.Op]:
     Keys of another stream are all inputs in the step that reads it, and come from the cache afterwards.
     """
     t = step.tokens
-    if a.reads or a.keys is not None:
+    if a.reads or a.keys is not None or a.spaced is not None:
         yield _cross_attention(a, step)
         return
     square = step.square_pairs
@@ -201,7 +211,7 @@ def _reference_pairs(a: m.Attention, step: Step) -> Count:
 
 def _cross_attention(a: m.Attention, step: Step) -> o.Op:
     """Attention to keys that are not those of the queries: a fixed number, or the positions of another stream."""
-    t, read = step.tokens, step.read(a.reads)
+    t, read = step.tokens, step.read(SPACED if a.spaced else a.reads)
     if a.keys is not None:  # of every sequence, made in its first step
         begins = [no_more(q.cached, 0) if a.reads else 1 for q in step.queries]
         read = tuple(Queries((1 - b) * a.keys, b * a.keys, q.count) for q, b in zip(step.queries, begins, strict=True))

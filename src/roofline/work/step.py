@@ -20,6 +20,7 @@ from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.kinds import NewTokens, PhaseName, QueryTokens, Sequences, Tokens, TokensOrNone
 from roofline.declared.maths import Count, ceil_div, half, is_array, least, most, no_more, where
 from roofline.declared.question import group
+from roofline.model.modules import Pace
 
 Logits: TypeAlias = Literal["last", "all"]
 Phase: TypeAlias = Literal["prefill", "decode"]
@@ -157,6 +158,16 @@ class Step:
     def at(self, positions: int, runs: int = 1) -> Step:
         """The step of a module that runs over `positions` positions in each of `runs` pieces of every new input."""
         return replace(self, tuple(Queries(0, positions, q.count * runs * no_more(1, q.new)) for q in self.queries))
+
+    def paced(self, pace: Pace) -> Step:
+        """The step of a module whose positions follow from the length of each new input."""
+
+        def length(new: Count) -> Count:
+            kept = new // pace.every if pace.down else ceil_div(new, pace.every)
+            spaced = ceil_div(kept, pace.multiple) * pace.multiple * pace.times + pace.extra
+            return spaced if pace.most is None else least(spaced, pace.most)
+
+        return replace(self, tuple(Queries(q.cached, length(q.new), q.count) for q in self.queries), "all")
 
     def shared(self, parts: Count) -> Step:
         """The share of one of `parts` ranks: its part of the new tokens, and all cached tokens."""

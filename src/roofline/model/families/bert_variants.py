@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from roofline.model.config import Config
-from roofline.model.families.blocks.attention import attention
-from roofline.model.families.blocks.encoders import at, at_one, encoder, patch_embedding, word_embeddings
+from roofline.model.families.blocks.attention import attention, in_bands
+from roofline.model.families.blocks.encoders import at, at_one, encoder, paced, patch_embedding, word_embeddings
 from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.layers import layer, position_table, with_before
 from roofline.model.families.blocks.norms import layer_norm
@@ -28,12 +28,14 @@ from roofline.model.model import Block, Model
 from roofline.model.modules import (
     Activation,
     Add,
+    Attention,
     Convolution,
     Embedding,
     Learned,
     Linear,
     Module,
     Modules,
+    Pace,
 )
 
 
@@ -484,11 +486,9 @@ def luke(c: Config) -> Model:
 
 @complete("layoutlmv3")
 def layoutlmv3(c: Config) -> Model:
-    """LayoutLMv3 (arXiv:2204.08387): words and the patches of their page in one sequence, which counts both.
-
-    The patches are made where the size of a page is given.
-    """
+    """LayoutLMv3 (arXiv:2204.08387): words and the patches of their page, where its size is given, in one sequence."""
     c.mark_read("max_rel_pos", "max_rel_2d_pos", "text_embed", "second_input_size")
+    c.mark_read("input_size", "patch_size", "num_channels", "rel_pos_bins", "rel_2d_pos_bins")
     d, rows, types = dims(c, kv_key=HEADS), c.size("max_2d_position_embeddings", 1024), list[Module]()
     for side, size in (("x", "coordinate"), ("y", "coordinate"), ("height", "shape"), ("width", "shape")):
         types.append(Embedding(name=f"{side}_embedding", rows=rows, width=c.size(f"{size}_size", 128)))
@@ -506,7 +506,13 @@ def layoutlmv3(c: Config) -> Model:
     read = acted("classes", d.width, d.width)
     few = c.architecture.endswith("ForTokenClassification") and label_count(c) < 10
     head = text_head(c, d.width, (), pooler=(), classes=at_one(read), read=() if few else read)
-    return bert_like(c, head, tables=tuple(types))
+    model = bert_like(c, head, tables=tuple(types))
+    if not (c.inputs.height and c.flag("visual_embed", True)):
+        return model
+    both = Pace(extra=patches + 1)  # words, patches and a class token
+    if c.architecture.endswith("ForQuestionAnswering"):
+        model = replace(model, head=paced(model.head, both))
+    return replace(model, layers=tuple(Block(b.name, paced(b.modules, both)) for b in model.layers))
 
 
 @complete("longformer")
@@ -519,9 +525,46 @@ def longformer(c: Config) -> Model:
     d = dims(c, kv_key=HEADS)
     windows = c.per_layer_size("attention_window", d.layers, 512)
     spare = unused(tuple(dense(f"global_{name}_proj", d.width, d.width) for name in "qkv"))
-    blocks = []
+    blocks, whole = [], Pace(multiple=max(windows))
     for window in windows:
-        mixer = attention(d, rotary=0, bias=True, causal=False, window=window)
-        blocks.append(post_norm(c, d, with_before(mixer, "attention", *spare)))
+        mixer = in_bands(attention(d, rotary=0, bias=True, causal=False), window, max(windows))
+        block = post_norm(c, d, with_before(mixer, "attention", *spare))
+        blocks.append(Block(block.name, tuple(m if m.pace else replace(m, pace=whole) for m in block.modules)))
     model = bert_like(c, roberta_head(c, d.width), block=blocks[0])
-    return replace(model, layers=tuple(blocks))
+    embedding = tuple(replace(m, pace=whole) for m in model.embedding)
+    return replace(model, embedding=embedding, layers=tuple(blocks))
+
+
+@complete("bros")
+def bros(c: Config) -> Model:
+    """BROS (arXiv:2108.04539): BERT with scores of every pair of boxes, and heads that join words."""
+    c.mark_read("dim_bbox", "bbox_scale", "n_relations", "dim_bbox_sinusoid_emb_1d", "is_decoder")
+    c.mark_read("dim_bbox_sinusoid_emb_2d", "dim_bbox_projection", "classifier_dropout_prob")
+    d = dims(c, kv_key=HEADS)
+    places, out = c.size("dim_bbox_sinusoid_emb_2d", d.width // 4), c.size("dim_bbox_projection", d.head_dim)
+    mixer = attention(d, rotary=0, bias=True, causal=False)
+    core = next(m for m in mixer if isinstance(m, Attention))
+    scores = replace(core, name="box_scores", v_head_dim=0)
+    pairs = replace(scores, name="boxes", heads=out, kv_heads=out, head_dim=places)
+    front = (Learned(name="box_proj", width=places, rows=out, applied=False), pairs)
+    model = bert_like(c, _bros_head(c, d.width), block=post_norm(c, d, with_before(mixer, "attention", scores)))
+    return replace(model, embedding=(*model.embedding, *front))
+
+
+def _bros_head(c: Config, width: int) -> Modules:
+    """The pooler, and products of every pair of words where the class joins them."""
+    name, pooler = c.architecture, at_one(acted("pooler", width, width))
+    if "Spade" not in name:
+        return text_head(c, width, (), pooler=pooler, always=True)
+    count = c.size("n_relations", 1)
+    relations = Attention(
+        name="relations", heads=count, kv_heads=count, head_dim=width, v_head_dim=0, causal=False, spaced=Pace(extra=1)
+    )
+    keys = replace(dense("relation_k", width, count * width), pace=Pace(extra=1))
+    joins: Modules = (
+        dense("relation_q", width, count * width), keys,
+        Learned(name="no_word", width=width, applied=False), relations,
+    )  # fmt: skip
+    if "SpadeEL" in name:
+        return (*pooler, *joins)
+    return (*pooler, dense("first_in", width, width), dense("first_out", width, label_count(c)), *joins)

@@ -41,7 +41,7 @@ from roofline.model.families.contrastive import (
     clip_sight,
     clip_words,
     contrastive_model,
-    projection,
+    shared_projection,
     text_model,
 )
 from roofline.model.families.detection import heads_of
@@ -268,8 +268,8 @@ def clipseg(c: Config) -> Model:
     """CLIPSeg (arXiv:2112.10003): a small decoder over maps of CLIP, which words condition."""
     task, vision = head_of(c, "ForImageSegmentation"), read_part(c, "vision_config")
     words, sight, size = clip_words(read_part(c, "text_config")), clip_sight(vision), c.size("projection_dim", 512)
-    text = (projection("text_projection", words.width, size),)
-    image = (projection("visual_projection", sight.width, size),)
+    text = (shared_projection("text_projection", words.width, size),)
+    image = (shared_projection("visual_projection", sight.width, size),)
     c.mark_read("decoder_hidden_act", "decoder_attention_dropout", "conditional_layer")
     if not task:
         c.mark_read("extract_layers", "reduce_dim", "decoder_num_attention_heads", "decoder_intermediate_size")
@@ -360,9 +360,9 @@ def groupvit(c: Config) -> Model:
 
     def projected(name: str, width: int) -> Modules:
         return (
-            projection(f"{name}1", width, inner, True), layer_norm(f"{name}_norm", inner),
+            shared_projection(f"{name}1", width, inner, True), layer_norm(f"{name}_norm", inner),
             Activation(name=f"{name}_act", width=inner, function="relu", gated=False),
-            projection(f"{name}2", inner, size, True),
+            shared_projection(f"{name}2", inner, size, True),
         )  # fmt: skip
 
     return contrastive_model(

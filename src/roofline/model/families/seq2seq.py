@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from roofline.model.config import Config
-from roofline.model.families.blocks.attention import attention, cross_attention
+from roofline.model.config import MOST_LAYERS, Config
+from roofline.model.families.blocks.attention import attention, cross_attention, in_bands
+from roofline.model.families.blocks.encoders import paced
 from roofline.model.families.blocks.feed_forward import activation, mlp, moe
+from roofline.model.families.blocks.layers import again
 from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.blocks.seq2seq import encoder_decoder, half_sizes, sublayers
 from roofline.model.families.blocks.text_heads import dense
 from roofline.model.families.registry import complete
 from roofline.model.model import Block, Model
-from roofline.model.modules import Attention, Embedding, Module, Modules
+from roofline.model.modules import Attention, Embedding, Linear, Module, Modules, Pace
 
 
 def bart_like(
@@ -164,10 +166,10 @@ def led(c: Config) -> Model:
     )
 
     def seen(block: Block, window: int) -> Block:
-        inside = tuple(replace(m, window=window) if isinstance(m, Attention) else m for m in block.modules)
-        return Block("windowed", (*inside, *spare))
+        return Block("windowed", (*in_bands(block.modules, window, max(windows)), *spare))
 
     encoder = (Block(front.name, table), *(seen(b, w) for b, w in zip(blocks, windows, strict=True)))
+    encoder = (Block(front.name, paced(table, Pace(multiple=max(windows)))), *encoder[1:])
     return replace(model, towers=(replace(read, layers=encoder),))
 
 
@@ -237,3 +239,90 @@ def bigbird_pegasus(c: Config) -> Model:
     (read,) = model.towers
     head = tuple(m for m in model.head if m.name != "final_norm")
     return replace(model, towers=(replace(read, layers=read.layers[:-1]),), head=head)  # no norms behind the layers
+
+
+@complete("pegasus_x")
+def pegasus_x(c: Config) -> Model:
+    """PEGASUS-X (arXiv:2208.04347): an encoder of blocks, and global tokens that every token sees.
+
+    Every second layer moves its blocks by half of one, for which the published code adds a block.
+    """
+    c.mark_read("block_size", "num_global_tokens", "stagger_local_blocks", "max_position_embeddings")
+    model = bart_like(c, before=True, embedding_norm=False, table="made", bias=False)
+    width, block, tokens = model.hidden, c.size("block_size", 512), c.size("num_global_tokens", 32)
+    (read,), staggers = model.towers, c.flag("stagger_local_blocks", True)
+    layers = c.size("encoder_layers", most=MOST_LAYERS)
+    table = Embedding(name="global_embedding", rows=tokens, width=width, stream="source")
+    whole, moved = Pace(multiple=block), Pace(multiple=block, extra=block // 2 * 2)
+    first = next(i for i, b in enumerate(read.layers) if b.name == "dense")
+    plain = read.layers[first].modules
+    globals_ = tuple(
+        replace(m, name=f"global_{m.name}", positions=tokens)
+        for m in (replace(layer_norm("attn_norm", width), stream="source"), *again(plain[1:]))
+    )
+
+    ends = [m.name for m in plain].index("attn_residual")
+
+    def placed(staggered: bool) -> Block:
+        modules: list[Module] = []
+        for i, m in enumerate(plain):
+            inside = 0 < i < ends
+            pace = moved if staggered and inside else whole
+            if isinstance(m, Attention):
+                modules += [
+                    replace(m, keys=block + tokens, pace=pace),
+                    replace(m, name="by_globals", keys=tokens, pace=pace),
+                ]
+            else:
+                modules.append(replace(m, pace=pace))
+        return Block("staggered" if staggered else "blocks", (*modules, *globals_))
+
+    blocks = [placed(staggers and i % 2 == 1) for i in range(layers)]
+    before, behind = read.layers[:first], read.layers[first + layers :]
+    read = replace(read, layers=(*before, Block("globals", (table,)), *blocks, *behind))
+    return replace(model, towers=(read,))
+
+
+@complete("prophetnet")
+def prophetnet(c: Config) -> Model:
+    """ProphetNet (arXiv:2001.04063): a decoder with a stream for each of the next tokens that it predicts."""
+    c.mark_read("num_hidden_layers", "num_attention_heads", "relative_max_distance", "disable_ngram_loss", "eps")
+    c.mark_read("is_decoder", "add_cross_attention")
+    if c.architecture.endswith(("ForCausalLM", "Encoder", "Decoder")):
+        raise c.error("architectures", "a class of the whole: half of it is not covered")
+    width, act, streams = c.size("hidden_size"), activation(c, "activation_function", "gelu"), c.size("ngram", 2)
+    names = {f"{side}_{key}": c.size(f"num_{side}_{key}") for side in ("encoder", "decoder")
+             for key in ("layers", "attention_heads")}  # fmt: skip
+    sized = c.with_values(**names)
+    e, d = half_sizes(sized, "encoder", width), half_sizes(sized, "decoder", width)
+    ffns = [mlp(width, c.size(f"{name}_ffn_dim"), act, gated=False, bias=True) for name in ("encoder", "decoder")]
+    parts = (("attn", attention(e, rotary=0, bias=True, causal=False)), ("ffn", ffns[0]))
+    listens = sublayers("dense", width, parts, norm=layer_norm, before=False)
+    (main,) = (m for m in attention(d, rotary=0, bias=True) if isinstance(m, Attention))
+    ahead = replace(main, heads=streams * d.heads, borrowed=True)
+    own = replace(ahead, name="own_attention", causal=False, spaced=Pace(), borrowed=False)
+    near = dense("distances", width, c.size("num_buckets", 32) * d.heads)
+    mixer = [m for m in attention(d, rotary=0, bias=True) if not isinstance(m, Attention)]
+    spoken = ("attn", (mixer[0], near, main, replace(ahead, name="ahead_attention"), own, mixer[1]))
+    said = (spoken, ("cross", cross_attention(d, bias=True)), ("ffn", ffns[1]))
+    speaks = sublayers("dense", width, said, norm=layer_norm, before=False)
+    every, kept = Pace(times=1 + streams), (main.name, ahead.name, own.name, "ahead_attention")
+    wide = (m if m.stream or m.name in kept else replace(m, pace=every) for m in speaks.modules)
+    front = embedded_positions(c, width, "learned", 0, norm=True)
+    tables = (*front, Embedding(name="stream_embedding", rows=streams, width=width))
+    source, unused = None, list[Module]()
+    if not c.flag("tie_word_embeddings", True):
+        source = Embedding(name="source_embedding", rows=c.size("vocab_size"), width=width)
+        unused.append(replace(source, name="unused_embedding", idle=True))
+    model = encoder_decoder(
+        sized, width, [Block("front", front), *[listens] * e.layers], [Block("dense", tuple(wide))] * d.layers,
+        before=(*unused, *tables), source=source,
+    )  # fmt: skip
+    more = tuple(
+        replace(m, name=f"lm_head{i}", tied=True)
+        for i in range(1, streams)
+        for m in model.head
+        if isinstance(m, Linear)
+    )
+    c.mark_read(*sized.read)
+    return replace(model, head=(*model.head, *more))

@@ -1,22 +1,22 @@
-"""Forecasters of time series: PatchTST, TimesFM."""
+"""Forecasters of time series: PatchTST, PatchTSMixer, TimesFM."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from roofline.model.config import Config
+from roofline.model.config import MOST_LAYERS, Config
 from roofline.model.families.blocks.attention import attention, rope_section
 from roofline.model.families.blocks.encoders import at, encoder
 from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.layers import again, layer, with_before
 from roofline.model.families.blocks.norms import layer_norm, per_head, rms
 from roofline.model.families.blocks.seq2seq import sublayers
-from roofline.model.families.blocks.sizes import HEADS, dims
+from roofline.model.families.blocks.sizes import HEADS, Dims, dims
 from roofline.model.families.blocks.sound import channel_norm, strided_frames
 from roofline.model.families.blocks.text_heads import acted, dense
 from roofline.model.families.registry import complete
 from roofline.model.model import Block, Model
-from roofline.model.modules import Add, Embedding, Learned, Modules
+from roofline.model.modules import Add, Embedding, Gate, Learned, Module, Modules
 
 _STEERING = """
     distribution_output loss num_parallel_samples channel_consistent_masking do_mask_input mask_type mask_value
@@ -126,3 +126,63 @@ def timesfm2_5(c: Config) -> Model:
     blocks = [Block(block.name, at(length, block.modules, runs))] * d.layers
     embedding, head = at(length, embedding, runs), at(length, head, runs)
     return encoder(c, d.width, blocks, embedding=embedding, head=head, positions=length)
+
+
+@complete("patchtsmixer")
+def patchtsmixer(c: Config) -> Model:
+    """PatchTSMixer (arXiv:2306.09364): feed-forward networks across patches, values and, where they mix, channels."""
+    c.mark_read(*_STEERING, *_MIXING)
+    width, channels, factor = c.size("d_model", 8), c.size("num_input_channels", 1), c.size("expansion_factor", 2)
+    size, stride, context = c.size("patch_length", 8), c.size("patch_stride", 8), c.size("context_length", 32)
+    patches, gated = strided_frames(max(context, size), size, stride), c.flag("gated_attn", True)
+
+    def mixed(name: str, across: int, rows: int, runs: int) -> Modules:
+        gate = (dense(f"{name}_gate", across, across), Gate(name=f"{name}_weigh", width=across, gates=across))
+        ffn = mlp(across, factor * across, "gelu", gated=False, bias=True, prefix=f"{name}_")
+        return at(rows, (*ffn, *(gate if gated else ())), runs)
+
+    heads = c.size("self_attn_heads", 1)
+    every = Dims(1, width, heads, heads, width // heads)
+    parts: list[Module] = []
+    if c.text("mode", "common_channel", ("common_channel", "mix_channel")) == "mix_channel":
+        parts += [
+            *at(patches, (layer_norm("channel_norm", width),), channels),
+            *mixed("channels", channels, patches, width),
+        ]
+    parts += [*at(patches, (layer_norm("patch_norm", width),), channels), *mixed("patches", patches, width, channels)]
+    if c.flag("self_attn", False):
+        mixer = attention(every, rotary=0, bias=True, causal=False)
+        parts += at(patches, (*mixer, layer_norm("attn_norm", width)), channels)
+    parts += [*at(patches, (layer_norm("value_norm", width),), channels), *mixed("values", width, patches, channels)]
+    front: Modules = at(patches, (dense("patch_embedding", size, width),), channels)
+    if c.flag("use_positional_encoding", False):
+        front = (*front, Learned(name="position_embedding", width=width, rows=patches, applied=False))
+    blocks = [Block("mixer", tuple(parts))] * c.size("num_layers", 3, most=MOST_LAYERS)
+    return encoder(c, width, blocks, embedding=front, head=_mixer_head(c, width, patches, channels), positions=patches)
+
+
+def _mixer_head(c: Config, width: int, patches: int, channels: int) -> Modules:
+    """The head of a task, and statistics of the series joined to what classes read."""
+    name = c.architecture
+    if name.endswith("ForPretraining"):
+        return at(patches, (dense("patches", width, c.size("patch_length", 8)),), channels)
+    if name.endswith("ForPrediction"):
+        if c.text("loss", "mse") != "mse":
+            raise c.error("loss", "mse: heads of distributions are not covered")
+        return at(1, (dense("forecast", patches * width, c.size("prediction_length", 16)),), channels)
+    if name.endswith(("ForTimeSeriesClassification", "ForRegression")):
+        if name.endswith("ForRegression") and c.text("loss", "mse") != "mse":
+            raise c.error("loss", "mse: heads of distributions are not covered")
+        kept = patches if c.get("head_aggregation", "max_pool") is None else 1
+        head = at(1, (dense("classes", width * channels * kept, c.size("num_targets", 3)),))
+        if c.get("scaling", "std") not in ("std", "mean", True):
+            return head
+        wide = (dense("with_statistics", width + 2, 2 * width), dense("without_statistics", 2 * width, width))
+        few = (dense("statistics_in", 2, 4), dense("statistics_out", 4, 2))
+        return (*at(patches, (*few, *wide), channels), *head)
+    return ()
+
+
+_MIXING = """
+    loss scaling head_aggregation self_attn_heads norm_mlp masked_loss prediction_channel_indices num_patches patch_last
+""".split()

@@ -12,7 +12,7 @@ from roofline.model.families.blocks.seq2seq import encoder_decoder, sublayers
 from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.registry import complete
 from roofline.model.model import Block, Model
-from roofline.model.modules import Embedding, Learned, Modules
+from roofline.model.modules import Attention, Embedding, Learned, Linear, Modules, Pace
 
 
 def t5_feed_forward(c: Config, default: str) -> Modules:
@@ -57,7 +57,10 @@ def _with(block: Block, table: Learned, i: int, every: bool) -> Block:
 
 @complete("t5")
 def t5(c: Config) -> Model:
-    """T5 (arXiv:1910.10683), and v1.1 with gated GELU (arXiv:2002.05202)."""
+    """T5 (arXiv:1910.10683), v1.1 with gated GELU (arXiv:2002.05202), and Chronos of its own classes."""
+    c.mark_read("chronos_config")
+    if "Bolt" in c.architecture:
+        raise c.error("architectures", "a class of T5: patches of a series are not covered")
     return t5_like(c, t5_feed_forward(c, "relu"))
 
 
@@ -119,3 +122,39 @@ _ROUTING = """
     expert_capacity router_dtype router_ignore_padding_tokens router_z_loss_coef router_aux_loss_coef
     add_router_probs encoder_sparse_step decoder_sparse_step is_gated_act feed_forward_proj add_cross_attention
 """.split()
+
+
+@complete("longt5")
+def longt5(c: Config) -> Model:
+    """LongT5 (arXiv:2112.07916): T5 whose encoder sees three blocks, and means of all blocks where they are global."""
+    kind = c.text("encoder_attention_type", "local", ("local", "transient-global"))
+    length, every = c.size("local_radius", 127) + 1, c.size("global_block_size", 16)
+    model = t5_like(c, t5_feed_forward(c, "relu"))
+    whole, means = Pace(multiple=length), Pace(every=every, down=True)
+    layers = model.towers[0].layers if model.towers else model.layers
+    core = next(m for block in layers for m in block.modules if isinstance(m, Attention))
+    table = replace(relative_table(c, core.heads), name="global_bias", stream=core.stream)
+    values = core.heads * core.head_dim
+    sums = replace(core, name="sums", heads=1, kv_heads=1, head_dim=model.hidden, v_head_dim=0, spaced=means)
+    keys = Linear(
+        name="global_kv_proj", inputs=model.hidden, outputs=2 * values, tied=True, part="attention", pace=means
+    )
+    norm = replace(rms("global_norm", model.hidden), pace=means)
+    beside = tuple(replace(m, stream=core.stream) for m in (sums, norm, keys))
+
+    def seen(block: Block) -> Block:
+        if all(m.name != "attention" for m in block.modules):
+            return block
+        local = replace(core, keys=3 * length, pace=whole)
+        if kind == "local":
+            return Block(block.name, tuple(local if m.name == "attention" else m for m in block.modules))
+        joined = (*beside, local, replace(core, name="global_attention", spaced=means, pace=whole))
+        parts = tuple(x for m in block.modules for x in (joined if m.name == "attention" else (m,)))
+        return Block(block.name, (table, *parts) if block.name == "first" else parts)
+
+    layers = tuple(seen(block) for block in layers)
+    return (
+        replace(model, towers=(replace(model.towers[0], layers=layers),))
+        if model.towers
+        else replace(model, layers=layers)
+    )

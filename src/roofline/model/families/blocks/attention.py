@@ -10,7 +10,7 @@ from roofline.model.config import Config
 from roofline.model.families.blocks.norms import MakeHeadNorm, layer_norm, rms
 from roofline.model.families.blocks.projections import column_product, replicated_product, row_product
 from roofline.model.families.blocks.sizes import Dims
-from roofline.model.modules import Attention, Gate, Indexer, LatentAttention, Module, Modules, Rope
+from roofline.model.modules import Attention, Gate, Indexer, LatentAttention, Module, Modules, Pace, Rope
 
 
 # -- windows -------------------------------------------------------------------------------------------------------
@@ -160,6 +160,25 @@ def cross_attention(
         ),
         row_product("cross_o_proj", queries, d.width, bias),
     )  # fmt: skip
+
+
+def in_bands(mixer: Modules, window: int, multiple: int) -> Modules:
+    """Attention to half a window on either side as Longformer's code multiplies it (arXiv:2004.05150 appendix A).
+
+    Pieces of a window overlap by half in the scores, and three halves of values follow each half of a window. The text
+    is padded to whole multiples.
+    """
+    half = window // 2
+    parts: list[Module] = []
+    for m in mixer:
+        if not isinstance(m, Attention):
+            parts.append(replace(m, pace=Pace(multiple=multiple)))
+            continue
+        overlapping = Pace(multiple=multiple, extra=-half)
+        scores = replace(m, name="scores", v_head_dim=0, keys=4 * half, pace=overlapping, window=None)
+        values = replace(m, head_dim=0, keys=3 * half, pace=Pace(multiple=multiple), window=None)
+        parts += [scores, values]
+    return tuple(parts)
 
 
 def output_gate(width: int, values: int, gates: int) -> Modules:

@@ -9,7 +9,7 @@ from roofline.model.checkpoints.quantization.methods import stored_precision
 from roofline.model.config import Config
 from roofline.model.families.blocks.sizes import context_length
 from roofline.model.model import Block, Model, Tower
-from roofline.model.modules import Convolution, Embedding, Linear, Module, Modules
+from roofline.model.modules import Convolution, Embedding, Linear, Module, Modules, Pace
 
 
 def encoder(
@@ -70,6 +70,11 @@ def _streamed(block: Block, stream: str, quantised: bool) -> Block:
 def at(positions: int, modules: Iterable[Module], runs: int = 1) -> Modules:
     """The modules over a fixed number of positions of each input, in each of `runs` pieces."""
     return tuple(replace(m, positions=positions, runs=runs) for m in modules)
+
+
+def paced(modules: Iterable[Module], pace: Pace) -> Modules:
+    """The modules over positions that follow from the length of each input."""
+    return tuple(replace(m, pace=pace) for m in modules)
 
 
 def at_one(modules: Iterable[Module]) -> Modules:

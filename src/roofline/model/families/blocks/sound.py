@@ -36,6 +36,15 @@ def size_list(c: Config, key: str, count: int | None = None, default: list[int] 
     return [int(str(v)) for v in listed]
 
 
+def lists_of(c: Config, key: str, count: int) -> list[list[int]]:
+    """A list of `count` lists of sizes."""
+    value = c.value(key, None)[1]
+    listed = [v for v in value if isinstance(v, list) and v] if isinstance(value, list) else []
+    if len(listed) != count:
+        raise c.error(key, f"{count} lists of sizes")
+    return [[int(str(n)) for n in v] for v in listed]
+
+
 def channel_norm(name: str, width: int, *, weight: bool = True) -> Norm:
     """A norm of each channel over time, or of a batch: a weight and a bias for each channel."""
     return Norm(name=name, width=width, center=True, weight=weight, bias=weight)
