@@ -251,7 +251,7 @@ class Config:
         """One size for every layer, or a list with one for each, as the default may be."""
         name, value = self.value(keys, default)
         if not isinstance(value, list):
-            return [self.size(keys, None if isinstance(default, list) else default)] * layers
+            return [self.size(keys) if isinstance(default, list) else self.size(keys, default)] * layers
         if len(value) != layers:
             raise InputError(self.field(name), f"{len(value)} entries", f"{layers}, as num_hidden_layers says")
         for i, entry in enumerate(value):

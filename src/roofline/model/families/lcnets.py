@@ -43,7 +43,7 @@ def lc_blocks(c: Config) -> list[list[LcBlock]]:
     return stages
 
 
-def affine(name: str, wanted: bool = True) -> tuple[MapStep, ...]:
+def scale_and_shift(name: str, wanted: bool = True) -> tuple[MapStep, ...]:
     """One learned scale and one shift for all of a map."""
     return (everywhere(Learned(name=name, width=1, rows=2, applied=False)),) if wanted else ()
 
@@ -69,7 +69,7 @@ def _branches(
         modules += at(x.positions, (layer_norm(f"{name}_identity", x.channels),))
     own = everywhere(Activation(name=f"{name}_act", width=outputs, function=act, gated=False))
     last = (own,) if stride != 2 else ()
-    more, _ = chain(y, *affine(f"{name}_affine"), *last, *affine(f"{name}_act_affine"))
+    more, _ = chain(y, *scale_and_shift(f"{name}_affine"), *last, *scale_and_shift(f"{name}_act_affine"))
     return (*modules, *more), y
 
 
@@ -101,7 +101,9 @@ def gathered_stem(
     _, middle, last = channels
 
     def unit(name: str, outputs: int, kernel: int, stride: int, padding: int | None = None) -> tuple[MapStep, ...]:
-        return conv(name, outputs, kernel, stride, act=act, padding=padding), *affine(f"{name}_affine", learned)
+        return conv(name, outputs, kernel, stride, act=act, padding=padding), *scale_and_shift(
+            f"{name}_affine", learned
+        )
 
     first, x = chain(x, *unit("stem1", middle, 3, strides[0]))
     half, y = chain(Map(x.channels, x.rows + 1, x.columns + 1), *unit("stem2a", middle // 2, 2, strides[1], 0))

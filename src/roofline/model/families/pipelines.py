@@ -76,7 +76,7 @@ def diffusion_pipeline(raw: JsonObject, name: str, inputs: Inputs | None, build:
     ):
         model = _component(raw, part, Inputs(), build)
         length = TOKENS.get(model.model_type, tokens)
-        towers.append(as_tower(model, part, PROMPT if not place else f"{PROMPT} {place + 1}", length))
+        towers.append(encoder_as_tower(model, part, PROMPT if not place else f"{PROMPT} {place + 1}", length))
     decoder = next((key for key in DECODERS if isinstance(raw.get(key), Mapping)), None)
     if decoder is not None:
         model = _component(raw, decoder, replace(sizes, frames=_video(sizes.frames, raw, decoder)), build)
@@ -91,7 +91,7 @@ def diffusion_pipeline(raw: JsonObject, name: str, inputs: Inputs | None, build:
     )  # fmt: skip
 
 
-def as_tower(model: Model, name: str, stream: str, tokens: int) -> Tower:
+def encoder_as_tower(model: Model, name: str, stream: str, tokens: int) -> Tower:
     """A text encoder as a tower: what embeds its tokens and its layers, without a head over the vocabulary."""
     source = next((tower for tower in model.towers if tower.stream == "source"), None)
     if source is not None and "encode" in model.steps:
