@@ -1,8 +1,8 @@
 """MLPerf Inference, Whisper: `python benchmarks/measured_whisper.py DIR` with the folder of measured tables.
 
 Whisper large-v3 transcribes LibriSpeech, Offline: a server that is always full, one replica on every chip. A row says
-the mean tokens of an answer. The decoder's prompt is taken as 4 tokens, and a request as 30 s of sound, which its encoder
-always reads. Nothing is fitted on these rows.
+the mean tokens of an answer. The decoder's prompt is taken as 4 tokens, and a request as 30 s of sound, which its
+encoder always reads. Nothing is fitted on these rows.
 """
 
 from __future__ import annotations
