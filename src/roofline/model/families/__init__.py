@@ -93,7 +93,7 @@ def build(raw: JsonObject, name: str = "", inputs: Inputs | None = None, *, text
     model_type = SAME.get(model_type, model_type)
     build_family = FAMILIES.get(model_type)
     if build_family is None:
-        raise c.error("model_type", f"a known model_type{_TRACED}", nearest(model_type, FAMILIES))
+        raise c.error("model_type", f"a known model_type{_TRACED}", nearest(model_type, {**FAMILIES, **WHOLES}))
     draft = next((raw[key] for key in _DRAFTS if raw.get(key)), None) or _by_class(outer, *_DRAFTS)
     if draft:
         not_counted.append(drafts_note(draft))
@@ -143,7 +143,7 @@ _OTHER_LIBRARIES = (
 
 
 def _refuse(c: Config) -> None:
-    """Raise an InputError for a type known not to be a decoder of text tokens, naming what it is."""
+    """Raise an InputError for a type known but not counted, naming what it is."""
     for key, what in () if c.has("model_type") else _OTHER_LIBRARIES:
         if isinstance(c.raw.get(key), str):
             raise c.error(key, f"{COVERED}, with a model_type (this is {what})")

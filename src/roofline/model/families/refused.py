@@ -1,6 +1,6 @@
-"""Model types of transformers 5.23 that are not decoders of text tokens or are not covered yet, with a description.
+"""Model types of transformers 5.23 that are not covered yet, or never will be, with a description.
 
-Every type of its CONFIG_MAPPING is a family, a multimodal model that contains one (`wrappers`), or listed here.
+Every type of its CONFIG_MAPPING is a family, a model that contains one (`wrappers`), or listed here.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-COVERED = "a decoder of text tokens, or a multimodal whole with one inside"
+COVERED = "a model that is counted"
 """Description of the supported models, for errors."""
 NOT_COVERED_YET = "a decoder with layers that are not covered yet"
 """Description of models that can be counted by tracing their published code."""
