@@ -191,3 +191,11 @@ def test_a_transducer_scores_every_pair() -> None:
     )
     lstm, proj = 2 * 2 * 2 * 640 * 4 * 640, 2 * 640 * 640
     assert many - few == 32 * (376 * 2 * 640 * config["vocab_size"] + lstm + proj)
+
+
+def test_whisper_writes_at_most_its_positions() -> None:
+    """Its decoder has a learned position for each of 448 tokens, of the prompt and the answer together."""
+    whisper = rl.load("openai/whisper-small")
+    assert whisper.context == 448
+    with pytest.raises(rl.InputError, match="at most 448 tokens"):
+        rl.serve(whisper, input=400, output_tokens=50, concurrency=1, on="l4")

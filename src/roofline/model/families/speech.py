@@ -41,9 +41,10 @@ def whisper(c: Config) -> Model:
     block = layer("dense", width, attention_of_whisper(d), (), norm=layer_norm)
     rest = layer("dense", width, (), written, norm=layer_norm)
     blocks = [Block("dense", (*block.modules, *attends, *rest.modules))] * d.layers
-    table = Embedding(name="position_embedding", rows=c.size("max_target_positions", 448), width=width)
+    longest = c.size("max_target_positions", 448)
+    table = Embedding(name="position_embedding", rows=longest, width=width)
     model = causal_lm(c, width, blocks, norm=layer_norm, tied=True, before=(table,))
-    return replace(model, towers=(read,), steps=("encode", "prefill", "decode"))
+    return replace(model, towers=(read,), steps=("encode", "prefill", "decode"), context=longest)
 
 
 def whisper_encoder(e: Dims, inner: int, act: str, positions: int, mels: int) -> list[Block]:
