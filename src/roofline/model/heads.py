@@ -95,8 +95,15 @@ def _question(c: Config, width: int) -> tuple[Modules, str]:
     )
 
 
+def _image(c: Config, width: int) -> tuple[Modules, str]:
+    """A score for each class at the mean of all positions."""
+    modules, words = _sequence(c, width)
+    return tuple(replace(m, positions=1) for m in modules), words
+
+
 _TASKS: Mapping[str, MakeHead] = MappingProxyType({
     "ForSequenceClassification": _sequence, "ForTokenClassification": _token, "ForQuestionAnswering": _question,
+    "ForImageClassification": _image,
 })  # fmt: skip
 
 

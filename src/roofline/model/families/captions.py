@@ -44,7 +44,7 @@ def git(c: Config) -> Model:
 def imagegpt(c: Config) -> Model:
     """Image GPT (Chen et al. 2020): GPT-2 with norms that do not centre; tokens are colours, plus a start token."""
     d, colours = dims(c, kv_key=HEADS), c.size("vocab_size", least=2) - 1
-    if c.flag("tie_word_embeddings"):
+    if c.flag("tie_word_embeddings") and not c.architecture.endswith("ForImageClassification"):
         raise c.error("tie_word_embeddings", "false: the head answers with one token fewer than the embedding has")
     inner, act = c.size("n_inner", 4 * d.width), activation(c, "activation_function", "quick_gelu")
     ffn = mlp(d.width, inner, act, gated=False, bias=True)
