@@ -22,6 +22,8 @@ from functools import partial
 from pathlib import Path
 from time import process_time
 
+from machine_description import peak_bytes
+
 SLOWEST, LARGEST = 10.0, 2 * 10**9
 """Seconds of a processor and bytes of memory that a reader may take."""
 STOPPED_S, STOPPED_BYTES = 30, 6 * 10**9
@@ -397,15 +399,6 @@ CASES: Mapping[str, HostileFile] = dict(_cases())
 
 
 # -- measuring -----------------------------------------------------------------------------------------------------
-def peak() -> int:
-    """The most bytes that this process had in memory, without those of the one that started it."""
-    try:
-        status = Path("/proc/self/status").read_text()
-    except OSError:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return 1024 * int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")))
-
-
 def spent(name: str, folder: Path) -> Spent:
     """What a process takes that reads this file, which is written into the folder."""
     CASES[name].write(folder)
@@ -431,7 +424,7 @@ def _one(name: str, folder: Path) -> None:
         said, refused = error_line(error, 150), True
     except Exception as error:
         said, ended = f"{type(error).__name__}: {error}"[:200], False
-    took = {"seconds": process_time() - begin, "peak": peak()}
+    took = {"seconds": process_time() - begin, "peak": peak_bytes()}
     print(json.dumps({**took, "said": said, "refused": refused, "ended": ended}))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import resource
 import statistics
 import subprocess
 import sys
@@ -45,3 +46,15 @@ def peak_megabytes(command: Sequence[str]) -> float:
     )
     done = subprocess.run([sys.executable, "-c", program, *command], check=True, capture_output=True, text=True)
     return int(done.stdout) * 1024 / 1e6
+
+
+def peak_bytes() -> int:
+    """The most bytes that this process had in memory, without those of the one that started it.
+
+    `ru_maxrss` begins at what the process that forks had in memory.
+    """
+    try:
+        status = Path("/proc/self/status").read_text()
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return 1024 * int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")))

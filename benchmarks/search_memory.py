@@ -15,7 +15,7 @@ from time import process_time
 from typing import Any
 
 import roofline as rl
-from machine_description import describe
+from machine_description import describe, peak_bytes
 
 MOST = 2 * 2**30
 GPT2, DEEPSEEK, RACKS = "openai-community/gpt2", "deepseek-ai/DeepSeek-V3", "1024xgb200-nvl72"
@@ -46,8 +46,9 @@ def one(letter: str) -> None:
             said += f", {s.best.tokens_per_second_per_chip:,.1f} tokens/s per chip, {s.unseen:,} unseen ({gain})"
     except rl.InputError as error:
         said = f"refused: {error}"
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"{letter} {model} {demand} {options} {limits}: {said}; {process_time() - start:.1f} s, {peak:,.0f} MiB")
+    print(
+        f"{letter} {model} {demand} {options} {limits}: {said}; {process_time() - start:.1f} s, {peak_bytes() / 2**20:,.0f} MiB"
+    )
 
 
 def main(words: list[str]) -> int:
