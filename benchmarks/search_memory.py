@@ -46,9 +46,8 @@ def one(letter: str) -> None:
             said += f", {s.best.tokens_per_second_per_chip:,.1f} tokens/s per chip, {s.unseen:,} unseen ({gain})"
     except rl.InputError as error:
         said = f"refused: {error}"
-    print(
-        f"{letter} {model} {demand} {options} {limits}: {said}; {process_time() - start:.1f} s, {peak_bytes() / 2**20:,.0f} MiB"
-    )
+    took = f"{process_time() - start:.1f} s, {peak_bytes() / 2**20:,.0f} MiB"
+    print(f"{letter} {model} {demand} {options} {limits}: {said}; {took}")
 
 
 def main(words: list[str]) -> int:
