@@ -16,7 +16,6 @@ import json
 import os
 import random
 import re
-import resource
 import signal
 import sqlite3
 import sys
@@ -37,6 +36,7 @@ from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
+from machine_description import peak_bytes
 from roofline.declared.errors import InputError, error_line
 from roofline.declared.spelling import seconds_named
 from roofline.doors.compat.llm_para import read_csv
@@ -487,11 +487,6 @@ def _stopped(seconds: int) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _peak() -> int:
-    """The most bytes that this process had in memory so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
 def trials(count: int, seed: int) -> Iterator[FuzzTrial]:
     """So many inputs, over all readers in turn, each in a folder of its own that is looked at afterwards."""
     known = readers()
@@ -520,7 +515,7 @@ def tried(reader: str, place: Path, change: Callable[[bytes], bytes]) -> FuzzTri
 
 
 def _read(reader: str, number: int, folder: Path, fill: Fill, change: Callable[[bytes], bytes]) -> FuzzTrial:
-    before, start = _peak(), process_time()
+    before, start = peak_bytes(), process_time()
     try:
         with _stopped(STUCK), catch_warnings():
             simplefilter("error")
@@ -538,7 +533,7 @@ def _read(reader: str, number: int, folder: Path, fill: Fill, change: Callable[[
     if outcome in ("read", "refused"):
         if seconds > SLOWEST:
             outcome = "slow"
-        elif _peak() - before > LARGEST:
+        elif peak_bytes() - before > LARGEST:
             outcome = "large"
         elif {p.name for p in folder.parent.iterdir()} != {"in"} or any(p.is_dir() for p in folder.iterdir()):
             outcome = "files"
@@ -561,7 +556,7 @@ def main(count: int = 10_000, seed: int = 1, minutes: int = 10**6) -> int:
     print(f"{sum(ended.values())} inputs of seed {seed}, {len(faults)} faults")
     for (reader, outcome), number in sorted(ended.items()):
         print(f"{reader:10} {outcome:20} {number}")
-    print(f"slowest {slowest:.2f} s, most memory {_peak() / 1e6:.0f} MB")
+    print(f"slowest {slowest:.2f} s, most memory {peak_bytes() / 1e6:.0f} MB")
     for trial in faults[:40]:
         print(f"{trial.reader} {trial.number}: {trial.outcome}: {trial.said} ({trial.seconds:.2f} s)")
     return int(bool(faults))

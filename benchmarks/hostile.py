@@ -65,7 +65,7 @@ def _headers(folder: Path) -> object:
 
 
 def _hub_headers(folder: Path) -> object:
-    """The same from a Hub on this machine."""
+    """Parameters from the headers of a repository on a Hub, which is this machine."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
     from huggingface_hub import constants
 
@@ -186,6 +186,17 @@ def _many_tensors(folder: Path) -> None:
     header = f"{{{','.join(entries)}}}".encode()
     (folder / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(2 * count))
     _tiny(folder)
+
+
+def slow_config(groups: int) -> dict[str, object]:
+    """A config whose formats take long to work out."""
+    weights = {"num_bits": 8, "type": "float", "strategy": "channel"}
+    targets = {f"group_{i}": {"targets": [f"re:.*layers\\.{i}\\..*proj$"], "weights": weights} for i in range(groups)}
+    formats = {"quant_method": "compressed-tensors", "format": "naive-quantized", "config_groups": targets}
+    return {
+        "model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "vocab_size": 1000,
+        "num_hidden_layers": 800, "num_attention_heads": 4, "num_key_value_heads": 4, "quantization_config": formats,
+    }  # fmt: skip
 
 
 def _groups(pattern: str, count: int, layers: int, folder: Path) -> None:

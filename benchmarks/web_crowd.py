@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from hostile import slow_config
 from web_load import computed, family, resident, server
 
 TARGET_S, TARGET_BYTES = 3.0, 10**9
@@ -76,17 +77,6 @@ def fit_body(draw: random.Random) -> dict[str, Any]:
     """A `fit` that was hardly asked before."""
     model, on = draw.choice(PLACES)
     return {"model": model, "on": on, "batch": draw.randint(1, 64), "context": draw.randint(100, 8000)}
-
-
-def slow_config(groups: int) -> dict[str, Any]:
-    """A config whose formats take long to work out."""
-    weights = {"num_bits": 8, "type": "float", "strategy": "channel"}
-    targets = {f"group_{i}": {"targets": [f"re:.*layers\\.{i}\\..*proj$"], "weights": weights} for i in range(groups)}
-    formats = {"quant_method": "compressed-tensors", "format": "naive-quantized", "config_groups": targets}
-    return {
-        "model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "vocab_size": 1000,
-        "num_hidden_layers": 800, "num_attention_heads": 4, "num_key_value_heads": 4, "quantization_config": formats,
-    }  # fmt: skip
 
 
 # -- clients -------------------------------------------------------------------------------------------------------

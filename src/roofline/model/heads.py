@@ -61,8 +61,15 @@ def _last(model: Model) -> Linear:
 def _behind(model: Model, modules: Modules, note: str) -> tuple[Model, list[str]]:
     """The model with its head replaced by `modules`; its embedding is no longer shared, and it has no draft layers."""
     kept = tuple(m for m in model.head if m is not _last(model))
-    table = tuple(replace(m, shared=False) if isinstance(m, Embedding) else m for m in model.embedding)
-    return replace(model, embedding=table, head=(*kept, *modules), drafts=()), [note]
+    return unshared(replace(model, head=(*kept, *modules), drafts=())), [note]
+
+
+def unshared(model: Model) -> Model:
+    """The model with its tables looked up alone where no head multiplies by them, whatever the config ties."""
+    if any(isinstance(x, Linear) and x.part == "head" and x.tied for x in model.head):
+        return model
+    tables = (replace(x, shared=False) if isinstance(x, Embedding) else x for x in model.embedding)
+    return replace(model, embedding=tuple(tables))
 
 
 # -- classifiers ---------------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from unittest.mock import patch
 import httpx
 import pytest
 
+from hostile import slow_config
 from roofline.declared.errors import InputError
 from roofline.doors.web import app as web_app
 from roofline.doors.web import connections, dispatcher, middleware
@@ -93,17 +94,6 @@ def rest(connection: socket.socket) -> bytes:
         except ConnectionResetError:
             pass
     return b"".join(parts)
-
-
-def heavy_config(groups: int) -> dict[str, Any]:
-    """A config whose formats take long to work out."""
-    weights = {"num_bits": 8, "type": "float", "strategy": "channel"}
-    targets = {f"group_{i}": {"targets": [f"re:.*layers\\.{i}\\..*proj$"], "weights": weights} for i in range(groups)}
-    formats = {"quant_method": "compressed-tensors", "format": "naive-quantized", "config_groups": targets}
-    return {
-        "model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "vocab_size": 1000,
-        "num_hidden_layers": 800, "num_attention_heads": 4, "num_key_value_heads": 4, "quantization_config": formats,
-    }  # fmt: skip
 
 
 def kill_workers() -> set[int]:
@@ -264,7 +254,7 @@ def test_long_questions_of_a_client_leave_a_place_to_others_and_have_places(own_
 @elsewhere
 def test_six_slow_configs_of_a_client_do_not_hold_the_fit_of_another(own_workers: RunningServer) -> None:
     """They held it for 32 s."""
-    configs = [{"model": heavy_config(700 + i), "on": "h100-sxm"} for i in range(6)]
+    configs = [{"model": slow_config(700 + i), "on": "h100-sxm"} for i in range(6)]
     waiting = [sent(own_workers, "fit", body, ONE) for body in configs]
     sleep(0.3)
     assert asked(own_workers, "fit", {**PLACE, "batch": 3}, OTHER).status_code == 200

@@ -131,7 +131,7 @@ WHOLES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 @oracle
 @pytest.mark.parametrize("name", WHOLES)
 def test_one_call_of_a_whole_is_what_torch_counts(torch: Any, name: str) -> None:
-    """The same class on the meta device under torch's own counter, which shares no code with the trace."""
+    """FLOPs of a class on the meta device by torch's own counter, which shares no code with the trace."""
     config, shapes = WHOLES[name]
     transformers = pytest.importorskip("transformers")
     counter = pytest.importorskip("torch.utils.flop_counter").FlopCounterMode(display=False)

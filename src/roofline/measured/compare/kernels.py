@@ -29,14 +29,14 @@ class SharedNames:
         self._until = thread_time() + SLOWEST_PROFILE
 
     def name(self, text: str) -> str:
-        """The same text, as one object for all."""
+        """One object for every name that equals `text`."""
         kept = self._names.setdefault(text, text)
         if kept is text:
             self._grow(len(text))
         return kept
 
     def shapes(self, sizes: Shapes) -> Shapes:
-        """The same shapes, as one object for all."""
+        """One object for all shapes that equal `sizes`."""
         kept = self._shapes.setdefault(sizes, sizes)
         if kept is sizes:
             self._grow(8 * sum(map(len, sizes)))

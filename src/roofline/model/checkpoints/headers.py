@@ -105,7 +105,7 @@ class HeaderBytes:
         self.field, self.read, self._lock = field, 0, threading.Lock()
 
     def counted(self, read: Read) -> Read:
-        """The same reader, counted."""
+        """A reader that adds what it reads to the sum of all."""
 
         def also(offset: int, length: int) -> tuple[bytes, int]:
             with self._lock:

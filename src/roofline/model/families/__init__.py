@@ -51,9 +51,8 @@ from roofline.model.families.refused import COVERED, NOT_COVERED_YET, REFUSED
 from roofline.model.families.registry import FAMILIES, TOWERS, WHOLES, complete, family, towers
 from roofline.model.families.wholes import BESIDE, SAME, WRAPPERS, language_model, sections_beside
 from roofline.model.families.wrappers import SECTIONS
-from roofline.model.heads import headed
+from roofline.model.heads import headed, unshared
 from roofline.model.model import Model
-from roofline.model.modules import Embedding, Linear
 
 __all__ = ["FAMILIES", "SAME", "TOWERS", "WHOLES", "WRAPPERS", "build", "complete", "family", "towers"]
 
@@ -124,15 +123,7 @@ def _whole(outer: Config, name: str) -> Model:
         c.note(*unmatched)
     c.mark_read(*(key for key, other in c.same_keys if other in c.read))
     warnings = tuple(dict.fromkeys([*_assumed(c), *c.notes, *c.leftovers()]))
-    return replace(_unshared(model), name=name or model.name, warnings=warnings)
-
-
-def _unshared(model: Model) -> Model:
-    """The model with its tables looked up alone where no head multiplies by them, whatever the config ties."""
-    if any(isinstance(x, Linear) and x.part == "head" and x.tied for x in model.head):
-        return model
-    tables = (replace(x, shared=False) if isinstance(x, Embedding) else x for x in model.embedding)
-    return replace(model, embedding=tuple(tables))
+    return replace(unshared(model), name=name or model.name, warnings=warnings)
 
 
 _OTHER_LIBRARIES = (

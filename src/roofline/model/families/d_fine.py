@@ -73,7 +73,7 @@ def _csp(x: Map, outputs: int, count: int, act: str, name: str) -> Modules:
 
 
 def _joined_csp(x: Map, outputs: int, count: int, act: str, name: str, last: bool) -> Modules:
-    """The same with one product for both halves, and a convolution behind them."""
+    """A CSP stage of RepVGG blocks: one product for both halves, and a convolution behind them where `last`."""
     first, _ = chain(x, conv(f"{name}_conv1", 2 * outputs, 1, act=act))
     y, parts = Map(outputs, x.rows, x.columns), first
     for i in range(count):

@@ -174,11 +174,14 @@ def class_embedding(c: Config, time: int, first: int) -> Modules:
     return ()
 
 
-def unet_levels(c: Config, own: tuple[list[str], list[str]], channels: list[int], text: int, time: int) -> UnetLevels:
-    """The stages that a config describes; `own`: kinds of the class's own."""
+def unet_levels(
+    c: Config, own: tuple[list[str], list[str]], channels: list[int], text: int
+) -> tuple[UnetLevels, Modules, int]:
+    """Stages of a config, what embeds their time step, and its width; `own`: kinds of the class's own."""
     down = kinds_of(c, "down_block_types", DOWN, own[0])
     widths = c.per_layer_size("block_out_channels", len(down), 1) if c.has("block_out_channels") else channels
     c.mark_read("block_out_channels", *UNREAD)
+    embedded, time = time_embedding(c, widths[0])
     count = len(down)
     crossed = any(kind in CROSSED for kind in down) or own[0][0] in CROSSED
     up = kinds_of(c, "up_block_types", UP, own[1])
@@ -209,12 +212,13 @@ def unet_levels(c: Config, own: tuple[list[str], list[str]], channels: list[int]
     else:
         middle = c.text("mid_block_type", middle, MIDDLE)
     c.mark_read("act_fn")
-    return UnetLevels(
+    levels = UnetLevels(
         channels=widths, layers=per_stage(c, "layers_per_block", count, 2), down=down, up=up, middle=middle,
         heads=heads, blocks=per_stage(c, "transformer_layers_per_block", count, 1),
         read=per_stage(c, "cross_attention_dim", count, 1280), only=alone, text=text,
         residual=Residual(time=time, shifts=1 if scale == "default" else 2),
     )  # fmt: skip
+    return levels, embedded, time
 
 
 def sides_of_sample(c: Config, default: int) -> Sides:
@@ -244,10 +248,8 @@ def unet(c: Config) -> Model:
     if sizes.latents is None and sizes.height is not None:
         sides = Sides(1, sizes.height, sizes.width or sizes.height)
     own = (["DownBlock2D", *["AttnDownBlock2D"] * 3], [*["AttnUpBlock2D"] * 3, "UpBlock2D"])
-    given = c.value("block_out_channels", [224, 448, 672, 896])[1]
-    first = given[0] if isinstance(given, list) and isinstance(given[0], int) else 224
-    embedded, time = time_embedding(c, first)
-    s = unet_levels(c, own, [224, 448, 672, 896], 0, time)
+    s, embedded, time = unet_levels(c, own, [224, 448, 672, 896], 0)
+    first = s.channels[0]
     falls, kept = s.falling(sides)
     before, after = ends(c, first, sides)
     blocks = [*falls, *s.between(kept[-1][1], c.flag("add_attention", True)), *s.rising(kept)]
@@ -261,15 +263,16 @@ def _model(c: Config, width: int, blocks: list[Block], embedding: Modules, after
     )
 
 
+WITH_PROMPT = ([*["CrossAttnDownBlock2D"] * 3, "DownBlock2D"], ["UpBlock2D", *["CrossAttnUpBlock2D"] * 3])
+"""Kinds of the stages of a U-Net with a prompt, where a config names none."""
+
+
 @complete("UNet2DConditionModel")
 def unet_with_prompt(c: Config) -> Model:
     """The U-Net of Stable Diffusion 1, 2 and XL (arXiv:2112.10752, 2307.01952)."""
     sides, text = sides_of_sample(c, 64), prompt(c, 77)
-    own = ([*["CrossAttnDownBlock2D"] * 3, "DownBlock2D"], ["UpBlock2D", *["CrossAttnUpBlock2D"] * 3])
-    given = c.value("block_out_channels", [320, 640, 1280, 1280])[1]
-    first = given[0] if isinstance(given, list) and isinstance(given[0], int) else 320
-    embedded, time = time_embedding(c, first)
-    s = unet_levels(c, own, [320, 640, 1280, 1280], text, time)
+    s, embedded, time = unet_levels(c, WITH_PROMPT, [320, 640, 1280, 1280], text)
+    first = s.channels[0]
     falls, kept = s.falling(sides)
     before, after = ends(c, first, sides)
     blocks = [*falls, *s.between(kept[-1][1]), *s.rising(kept)]
@@ -299,11 +302,8 @@ def projected(c: Config, width: int, text: int) -> Modules:
 def control_net(c: Config) -> Model:
     """ControlNet (arXiv:2302.05543): the falling half of a U-Net, a condition, and a product for each skip."""
     sides, text = sides_of_sample(c, 64), prompt(c, 77)
-    own = ([*["CrossAttnDownBlock2D"] * 3, "DownBlock2D"], ["UpBlock2D", *["CrossAttnUpBlock2D"] * 3])
-    given = c.value("block_out_channels", [320, 640, 1280, 1280])[1]
-    first = given[0] if isinstance(given, list) and isinstance(given[0], int) else 320
-    embedded, time = time_embedding(c, first)
-    s = unet_levels(c, own, [320, 640, 1280, 1280], text, time)
+    s, embedded, time = unet_levels(c, WITH_PROMPT, [320, 640, 1280, 1280], text)
+    first = s.channels[0]
     falls, kept = s.falling(sides)
     before, _ = ends(c, first, sides)
     outputs: list[Module] = []
