@@ -16,6 +16,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from multiprocessing import active_children
+from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 from unittest.mock import patch
@@ -23,7 +24,6 @@ from unittest.mock import patch
 import httpx
 import pytest
 
-from hostile import slow_config
 from roofline.declared.errors import InputError
 from roofline.doors.web import app as web_app
 from roofline.doors.web import connections, dispatcher, middleware
@@ -34,6 +34,9 @@ from roofline.doors.web.fair_queue import Asker, BusyError, FairQueue, QueueLimi
 from roofline.doors.web.files import plotly_name
 from roofline.doors.web.workers import Workers, stays
 from served_page import RunningServer, shared_app, started
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
+from hostile import slow_config
 
 PLACE = {"model": "meta-llama/Llama-3.1-8B", "on": "h100-sxm"}
 SHORT = {**PLACE, "rate": 2.0, "requests": 20}
