@@ -6,13 +6,19 @@ import random
 import subprocess
 from collections.abc import Collection, Iterator
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from roofline.model.trace.installed import real_code
+
 if TYPE_CHECKING:
     from grimp import ImportGraph
+
+if find_spec("transformers") is not None:
+    real_code()  # before any test imports a part of it
 
 ROOT = Path(__file__).parents[2]
 PACKAGE, FAMILIES = "src/roofline/", "roofline.model.families."

@@ -10,6 +10,7 @@ import pytest
 
 import roofline as rl
 from roofline.model.trace import make
+from roofline.model.trace.installed import real_code
 
 oracle = pytest.mark.oracle
 
@@ -33,8 +34,9 @@ STEPS = rl.prefill(batch=2, tokens=50), rl.decode(batch=3, context=77), rl.prefi
 
 @pytest.fixture
 def torch() -> Any:
+    pytest.importorskip("torch")
     pytest.importorskip("transformers")
-    return pytest.importorskip("torch")
+    return real_code()[0]
 
 
 def _work(model: rl.Model, step: rl.Step) -> dict[str, tuple[Any, Any]]:
@@ -149,6 +151,17 @@ def test_one_call_of_a_whole_is_what_torch_counts(torch: Any, name: str) -> None
     assert rl.analyze(model, step, counting="torch").flops == counter.get_total_flops()
     assert rl.analyze(model, rl.prefill(3, 1), counting="torch").flops == 3 * counter.get_total_flops()
     assert rl.estimate(model, step, on="h100-sxm").time > 0
+
+
+@oracle
+def test_a_network_of_timm(torch: Any) -> None:
+    """ResNet-50 with two labels; timm imports torchvision, whose operators this torch may not be able to load."""
+    pytest.importorskip("timm")
+    config: dict[str, Any] = {"model_type": "timm_wrapper", "architecture": "resnet50"}
+    shapes = {"pixel_values": (1, 3, 224, 224)}
+    assert rl.trace(config, shapes=shapes).parameters == 25_557_032 - 1_000 * 2_049
+    config["architectures"] = ["TimmWrapperForImageClassification"]
+    assert rl.trace(config, shapes=shapes).parameters == 25_557_032 - 998 * 2_049
 
 
 @oracle

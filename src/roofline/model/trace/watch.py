@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 from roofline.declared.errors import InputError
 from roofline.declared.trees import JsonObject
 from roofline.model.modules import Attention, Embedding, Experts, Linear, Module
+from roofline.model.trace.installed import real_code
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -84,7 +85,7 @@ def passes(model_type: str, settings: JsonObject, shapes: Sequence[tuple[int, in
     Raises InputError where transformers has no causal language model of that type, where its code depends on values, or
     where the language model is only part of the class that `architectures` names.
     """
-    torch, transformers = import_module("torch"), import_module("transformers")
+    torch, transformers = real_code()
     with _ONE_AT_A_TIME, _quiet(torch, transformers):
         if model_type not in transformers.CONFIG_MAPPING:
             raise InputError("model_type", model_type, f"a type that transformers {transformers.__version__} has")

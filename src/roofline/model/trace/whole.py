@@ -22,6 +22,7 @@ from roofline.model.checkpoints.quantization.methods import stored_precision
 from roofline.model.config import Config
 from roofline.model.model import Block, Model
 from roofline.model.modules import Attention, Convolution, Embedding, Learned, Linear, Module
+from roofline.model.trace.installed import real_code
 from roofline.model.trace.watch import (
     _LAYER,
     _PRODUCTS,
@@ -200,7 +201,7 @@ def traced_call(name: str, raw: JsonObject, shapes: InputShapes | None = None, c
     `shapes`: argument → shape; without them those of one usual input. `call`: the method, such as `get_image_features`.
     Raises InputError where the class is not known, or its code does not run on shapes.
     """
-    torch, transformers = import_module("torch"), import_module("transformers")
+    torch, transformers = real_code()
     kind = str(raw.get("_class_name") or raw.get("model_type") or "")
     with _quiet(torch, transformers):
         for attempt, (dtype, device) in enumerate(WAYS):
