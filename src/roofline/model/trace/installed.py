@@ -11,6 +11,9 @@ from types import ModuleType
 _DECLARED_AT_IMPORT = ("nms", "qnms")
 """Operators of torchvision whose shapes its import declares whether or not they were loaded."""
 
+_KEPT: list[object] = []
+"""Libraries of declared names, which live as long as they do."""
+
 
 @cache
 def real_code() -> tuple[ModuleType, ModuleType]:
@@ -28,5 +31,5 @@ def real_code() -> tuple[ModuleType, ModuleType]:
             names = torch.library.Library("torchvision", "FRAGMENT")
             for name in _DECLARED_AT_IMPORT:
                 names.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-            torch.roofline_names_of_torchvision = names  # the names live as long as their library
+            _KEPT.append(names)
     return torch, import_module("transformers")
