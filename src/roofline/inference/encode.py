@@ -26,7 +26,7 @@ from roofline.inference.span import Span, total
 from roofline.inference.step import Estimate, step_estimate
 from roofline.layout.layout import Layout
 from roofline.model.config import Inputs
-from roofline.model.families.pipelines import PROMPT
+from roofline.model.families.diffusion.pipelines import PROMPT
 from roofline.model.load import Source, model_of
 from roofline.model.model import Model
 from roofline.work.step import Step, read_whole

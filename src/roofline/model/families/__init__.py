@@ -11,42 +11,48 @@ from roofline.declared.trees import JsonObject, JsonValue
 from roofline.model.adapters import drafts_note
 from roofline.model.checkpoints.quantization import quantised, scheme_of
 from roofline.model.config import Config, Inputs, ReadKeys
-from roofline.model.families import (  # noqa: F401  (importing a lineage registers its families)
+from roofline.model.families.blocks.layers import MOST_DRAFTS, draft_blocks
+
+# importing a lineage registers its families
+from roofline.model.families.decoders.dense import (  # noqa: F401
     captions,
     classic,
-    convolved,
-    cycles,
+    dense,
+    gemma,
+    gpt,
+    inside_multimodal,
+    llama,
+    looped,
+    multimodal_only,
+    open_science,
+    qwen,
+    remote_dense,
+    remote_older,
+    variations,
+)
+from roofline.model.families.decoders.experts import (  # noqa: F401
     deepseek,
     deepseek_moe,
     deepseek_v4,
-    dense,
-    gemma,
     glm5_next,
-    gpt,
-    hybrid,
     latent,
-    llama,
     longcat,
-    memory,
     minimax_m3,
     mistral_large,
-    multimodal,
-    open_science,
-    plamo,
-    qwen,
-    recurrent,
-    remote_dense,
-    remote_older,
     remote_sparse,
-    seeing,
     sparse,
     step,
-    variations,
+)
+from roofline.model.families.decoders.experts.deepseek_reference import named_as_published
+from roofline.model.families.decoders.recurrent import (  # noqa: F401
+    hybrid,
+    plamo,
+    rwkv_xlstm,
+    short_convolutions,
+    state_spaces,
     zamba,
 )
-from roofline.model.families.blocks.layers import MOST_DRAFTS, draft_blocks
-from roofline.model.families.deepseek_reference import named_as_published
-from roofline.model.families.pipelines import diffusion_pipeline, is_pipeline
+from roofline.model.families.diffusion.pipelines import diffusion_pipeline, is_pipeline
 from roofline.model.families.refused import COVERED, NOT_COVERED_YET, REFUSED
 from roofline.model.families.registry import FAMILIES, TOWERS, WHOLES, complete, family, towers
 from roofline.model.families.wholes import BESIDE, SAME, WRAPPERS, language_model, sections_beside

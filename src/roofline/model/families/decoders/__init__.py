@@ -1,0 +1,1 @@
+"""Decoders of text, one file for each lineage or maker."""

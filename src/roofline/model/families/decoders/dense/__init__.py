@@ -1,0 +1,1 @@
+"""Decoders whose layers are mostly dense: attention with a cache, and one feed-forward network."""

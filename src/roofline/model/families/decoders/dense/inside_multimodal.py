@@ -1,0 +1,131 @@
+"""Language models of multimodal models: known families under other names, or with one detail changed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from roofline.model.config import Config
+from roofline.model.families.blocks.attention import attention, rotary
+from roofline.model.families.blocks.feed_forward import activation, fine_moe, mlp, mlp_layer_types, moe
+from roofline.model.families.blocks.layers import causal_lm, layer, stack
+from roofline.model.families.blocks.norms import across_heads, biased_layer_norm_of_each_head, per_head
+from roofline.model.families.blocks.sizes import dims
+from roofline.model.families.decoders.dense.gpt import phi3
+from roofline.model.families.decoders.dense.open_science import granite
+from roofline.model.families.decoders.dense.qwen import qwen2, qwen3_moe
+from roofline.model.families.registry import family
+from roofline.model.model import Model
+from roofline.model.modules import Embedding
+
+family("phi4_multimodal")(phi3)
+family("granite4_vision_text")(granite)
+family("qwen2_5_omni_text")(qwen2)
+
+
+@family("granite_docling_text")
+def granite_docling(c: Config) -> Model:
+    """Granite Docling (arXiv:2408.09869): Granite with a tied head by default."""
+    return granite(c if c.has("tie_word_embeddings") else c.with_values(tie_word_embeddings=True))
+
+
+@family("qwen3_omni_moe_text")
+def qwen3_omni(c: Config) -> Model:
+    """Qwen3-Omni's language model (arXiv:2509.17765): Qwen3 with experts, head widths rounded down."""
+    if not c.has("head_dim"):
+        c = c.with_values(head_dim=max(1, c.size("hidden_size") // c.size("num_attention_heads")))
+    return qwen3_moe(c)
+
+
+@family("glm4v_text")
+def glm4v(c: Config) -> Model:
+    """GLM-4.1V (arXiv:2507.01006): GLM-4 0414 with heads of hidden_size / heads, always biased."""
+    return _glm4v(c, bias=True)
+
+
+@family("glm_ocr_text")
+def glm_ocr(c: Config) -> Model:
+    """GLM-OCR: GLM-4.1V without biases."""
+    return _glm4v(c, bias=False)
+
+
+def _glm4v(c: Config, *, bias: bool) -> Model:
+    d = dims(c)
+    mixer = attention(d, rotary=rotary(c, d.head_dim), bias=bias, out_bias=False)
+    ffn = mlp(d.width, c.size("intermediate_size"), activation(c))
+    return causal_lm(c, d.width, [layer("dense", d.width, mixer, ffn, after=True)] * d.layers)
+
+
+@family("glm4v_moe_text")
+def glm4v_moe(c: Config) -> Model:
+    """GLM-4.5V (arXiv:2507.01006): GLM-4.5 without q/k norms, with biases by default."""
+    d, bias, first = dims(c, uneven=True), c.flag("attention_bias", True), c.size("first_k_dense_replace", 1, least=0)
+    mixer = attention(d, rotary=rotary(c, d.head_dim, 0.5), bias=bias, out_bias=False)
+    dense, sparse = mlp(d.width, c.size("intermediate_size"), activation(c)), [i >= first for i in range(d.layers)]
+    blocks = stack(d.width, [("", mixer)] * d.layers, dense, experts=fine_moe(c, d.width), sparse=sparse)
+    return causal_lm(c, d.width, blocks)
+
+
+@family("paddleocr_vl_text")
+def paddleocr_vl(c: Config) -> Model:
+    """PaddleOCR-VL (arXiv:2510.14528): ERNIE 4.5, dense, whose head has no bias."""
+    d, bias = dims(c, head_dim=128), c.flag("use_bias")
+    mixer = attention(d, rotary=rotary(c, d.head_dim), bias=bias)
+    ffn = mlp(d.width, c.size("intermediate_size"), activation(c), bias=bias)
+    return causal_lm(c, d.width, [layer("dense", d.width, mixer, ffn)] * d.layers, tied=True)
+
+
+@family("ernie4_5_vl_moe_text")
+def ernie4_5_vl_moe(c: Config) -> Model:
+    """ERNIE 4.5 VL (Baidu, 2025): separate experts for text and images; text uses only its own."""
+    d, bias = dims(c), c.flag("use_bias")
+    inner, seeing = c.per_layer_size("moe_intermediate_size", 2, [1536, 512])
+    mixer = attention(d, rotary=rotary(c, d.head_dim), bias=bias)
+    dense = mlp(d.width, c.size("intermediate_size"), activation(c), bias=bias)
+    count, shared = c.size("moe_num_experts"), inner * c.size("moe_num_shared_experts", 0, least=0)
+    experts = moe(
+        c, d.width, count, c.size("moe_k"), inner, shared=shared, shared_bias=bias, correction=True,
+        top_k_key="moe_k",
+    )  # fmt: skip
+    seen = moe(c, d.width, count, c.size("moe_k"), seeing, correction=True, top_k_key="moe_k")
+    experts = (*(replace(m, name=f"image_{m.name}", idle=True) for m in seen), *experts)
+    sparse = mlp_layer_types(c, d.layers, 1)
+    blocks = stack(d.width, [("", mixer)] * d.layers, dense, experts=experts, sparse=sparse)
+    return causal_lm(c, d.width, blocks, tied=True)
+
+
+@family("hunyuan_vl_text")
+def hunyuan_vl(c: Config) -> Model:
+    """HunyuanOCR (arXiv:2511.19575): Hunyuan, dense, with q/k norms on each head."""
+    d = dims(c)
+    mixer = attention(d, rotary=rotary(c, d.head_dim), bias=c.flag("attention_bias"), qk_norm=per_head)
+    ffn = mlp(d.width, c.size("intermediate_size"), activation(c))
+    return causal_lm(c, d.width, [layer("dense", d.width, mixer, ffn)] * d.layers, tied=True)
+
+
+@family("molmo2_text")
+def molmo2(c: Config) -> Model:
+    """Molmo 2 (arXiv:2601.10611): q/k norms as in Qwen3 or OLMo; the embedding has more rows than the head."""
+    d, norms = dims(c, head_dim=128), {"qwen3": per_head, "olmo": across_heads}
+    norm, after, bias = norms[c.text("qk_norm_type", "qwen3", norms)], c.flag("norm_after"), c.flag("attention_bias")
+    mixer = attention(d, rotary=rotary(c, d.head_dim), bias=bias, out_bias=False, qk_norm=norm)
+    ffn = mlp(d.width, c.size("intermediate_size"), activation(c))
+    block = layer("dense", d.width, mixer, ffn, before=not after, after=after)
+    return with_more_rows(causal_lm(c, d.width, [block] * d.layers), c.size("additional_vocab_size", 128, least=0))
+
+
+def with_more_rows(model: Model, rows: int) -> Model:
+    """The model with `rows` more rows in its embedding than its head has outputs."""
+    table, *rest = model.embedding
+    assert isinstance(table, Embedding)
+    return replace(model, embedding=(replace(table, rows=table.rows + rows), *rest))
+
+
+@family("chameleon")
+def chameleon(c: Config) -> Model:
+    """Chameleon (arXiv:2405.09818): Llama with q/k norms per head; the 34B has norms after sublayers, not before."""
+    c.mark_read("vocabulary_map", "model_parallel_size")
+    d, after = dims(c), c.flag("swin_norm")
+    bias, norm = c.flag("attention_bias"), biased_layer_norm_of_each_head
+    mixer = attention(d, rotary=rotary(c, d.head_dim), bias=bias, qk_norm=norm)
+    ffn = mlp(d.width, c.size("intermediate_size"), activation(c), bias=c.flag("mlp_bias"))
+    return causal_lm(c, d.width, [layer("dense", d.width, mixer, ffn, before=not after, after=after)] * d.layers)

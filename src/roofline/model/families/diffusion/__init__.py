@@ -1,0 +1,1 @@
+"""Image and video generators, by the classes of diffusers."""

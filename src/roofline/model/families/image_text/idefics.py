@@ -1,0 +1,82 @@
+"""IDEFICS: a Llama that attends to images between its layers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from roofline.model.config import MOST_LAYERS, Config
+from roofline.model.families.blocks.attention import attention, cross_attention
+from roofline.model.families.blocks.encoders import at
+from roofline.model.families.blocks.feed_forward import activation, mlp
+from roofline.model.families.blocks.layers import causal_lm, layer, with_before
+from roofline.model.families.blocks.norms import layer_norm, per_head, rms
+from roofline.model.families.blocks.sizes import Dims, dims
+from roofline.model.families.blocks.vision import TowerStage, Vit, section_of, streamed
+from roofline.model.families.registry import complete
+from roofline.model.families.towers.fixed_resolution import square_vision
+from roofline.model.families.towers.resampled import resampled, unapplied
+from roofline.model.images import IMAGES
+from roofline.model.model import Block, Model
+from roofline.model.modules import Activation, Add, Linear, Modules
+
+_FROZEN = ("text_layers", "text_module_exceptions", "vision_layers", "vision_module_exceptions")
+
+
+@complete("idefics")
+def idefics(c: Config) -> Model:
+    """IDEFICS (arXiv:2306.16527): gated attention to CLIP's output, or to latents of it, before every n-th layer."""
+    d, part = dims(c), _clip_of_idefics(section_of(c, "vision_config"))
+    p = section_of(c, "perceiver_config")
+    latent = p.size("resampler_n_latents", 64) if c.flag("use_resampler") else None
+    blocks = (part,) if latent is None else (part, _resampler(p, part, latent))
+    act, inner, every = activation(c), c.size("intermediate_size"), c.size("cross_layer_interval", 1)
+    plain = layer("dense", d.width, attention(d, rotary=d.head_dim), mlp(d.width, inner, act))
+    scales = d.width if c.text("alpha_type", "float") == "vector" else 1
+    cross = cross_attention(d, source=part.width, stream=IMAGES, fixed=latent or part.positions)
+    if latent is not None:
+        cross = (*at(latent, cross[:2]), *cross[2:])
+    if c.flag("qk_layer_norms"):
+        q, k = per_head("cross_q_norm", d.heads, d.head_dim), per_head("cross_k_norm", d.heads, d.head_dim)
+        cross = with_before(cross, "cross_attention", q, replace(k, stream=IMAGES, positions=latent))
+    gated: Modules = (
+        rms("cross_norm", d.width), *cross, Add(name="cross_residual", width=d.width), unapplied("alphas", scales, 2),
+        rms("cross_ffn_norm", d.width), *mlp(d.width, inner, act, prefix="cross_"),
+        Add(name="cross_ffn_residual", width=d.width),
+    )  # fmt: skip
+    seeing = Block("cross dense", (*gated, *plain.modules))
+    rows = c.size("vocab_size", most=2**28) + c.size("additional_vocab_size", 0, least=0)
+    layers = [plain if i % every else seeing for i in range(d.layers)]
+    c.mark_read("rope_parameters", "alpha_initializer", "alphas_initializer_range", "dropout", "freeze_lm_head")
+    c.mark_read(*(f"freeze_{part}" for part in _FROZEN))
+    model = causal_lm(c.with_values(vocab_size=rows), d.width, layers)
+    return replace(model, towers=tuple(streamed(blocks, IMAGES)))
+
+
+def _clip_of_idefics(c: Config) -> TowerStage:
+    width, heads = c.size("embed_dim", 768), c.size("num_attention_heads", 16)
+    layers, inner = c.size("num_hidden_layers", 32, most=MOST_LAYERS), c.size("intermediate_size", 5120)
+    v = Vit(layers, width, heads, inner, activation(c, default="gelu"))
+    return square_vision(c, v, bias=False, before=layer_norm, token=True)
+
+
+def _resampler(p: Config, part: TowerStage, queries: int) -> TowerStage:
+    """A perceiver (arXiv:2204.14198 §3.1.1): latents attend to the image and to themselves."""
+    width, heads, dim = part.width, p.size("resampler_n_heads", 16), p.size("resampler_head_dim", 96)
+    depth, count = p.size("resampler_depth", 6), part.positions or 1
+    d, norms = Dims(depth, width, heads, heads, dim), p.flag("qk_layer_norms_perceiver")
+    normed: Modules = (
+        *at(queries, (replace(layer_norm("q_norm", dim), repeats=heads),)),
+        *at(count + queries, (replace(layer_norm("k_norm", dim), repeats=heads),)),
+    )
+    attends = resampled("perceiver", d, queries, count + queries)
+    block = Block("perceiver", (
+        *at(count, (layer_norm("context_norm", width),)), *at(queries, (layer_norm("latents_norm", width),)),
+        *(with_before(attends, "perceiver_attention", *normed) if norms else attends),
+        *at(queries, (
+            layer_norm("ffn_norm", width), Linear(name="up_proj", inputs=width, outputs=4 * width),
+            Activation(name="act", width=4 * width, function="relu", gated=False),
+            Linear(name="down_proj", inputs=4 * width, outputs=width), Add(name="residual", width=width),
+        )),
+    ))  # fmt: skip
+    last = Block("norm", (unapplied("latents", width, queries), *at(queries, (layer_norm("final_norm", width),))))
+    return TowerStage("projector", width, (*[block] * depth, last))

@@ -1,0 +1,1 @@
+"""Models of speech and sound: encoders, transcribers, voices, codecs."""

@@ -1,0 +1,1 @@
+"""Encoders and encoder-decoders of text."""

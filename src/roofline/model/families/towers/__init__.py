@@ -1,0 +1,1 @@
+"""Towers beside language models: encoders of images and sound, and their projectors."""

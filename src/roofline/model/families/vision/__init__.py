@@ -1,0 +1,1 @@
+"""Networks of images: what they see with, one room for each thing that is built on them."""

@@ -1,0 +1,1 @@
+"""What is where in an image: objects, lines of text, key points."""

@@ -1,0 +1,1 @@
+"""A value for each place of an image: depth, masks, segments."""
