@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import roofline.model.families.beyond  # noqa: F401  (registers all families)
-from roofline.model.families import FAMILIES, SAME, WHOLES, WRAPPERS
+from roofline.model.families import FAMILIES, SAME, TOWERS, WHOLES, WRAPPERS
 from roofline.model.families.refused import REFUSED
 
 FOLDER = Path(__file__).parent
@@ -34,7 +34,7 @@ def plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", CLASS.sub("", name).lower())
 
 
-KNOWN = {plain(name) for name in (*FAMILIES, *WHOLES, *WRAPPERS, *SAME, *REFUSED)} | {
+KNOWN = {plain(name) for name in (*FAMILIES, *WHOLES, *WRAPPERS, *TOWERS, *SAME, *REFUSED)} | {
     plain(name) for name in KEPT["same"]
 }
 
@@ -55,7 +55,7 @@ def test_reasons_are_of_what_is_absent() -> None:
 
 
 def test_what_means_a_type_means_one_of_this_package() -> None:
-    assert {*KEPT["same"].values()} <= {*FAMILIES, *WRAPPERS, *SAME}
+    assert {*KEPT["same"].values()} <= {*FAMILIES, *WRAPPERS, *TOWERS, *SAME}
 
 
 def test_the_lists_are_whole_and_dated() -> None:

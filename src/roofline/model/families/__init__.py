@@ -114,6 +114,8 @@ def build(raw: JsonObject, name: str = "", inputs: Inputs | None = None, *, text
     elif (beside := TOWERS.get(str(outer.raw.get("model_type")))) is not None and sections_beside(outer):
         own = replace(outer, record=ReadKeys())
         model = replace(model, towers=tuple(beside(own, model)))
+        if given.path == outer.path:  # the keys of the language model and of the towers stand side by side
+            given.mark_read(*own.read)
         not_counted = [text for text in not_counted if text.removesuffix(BESIDE) not in own.read]
     warnings = tuple(dict.fromkeys([*_assumed(c), *heads, *c.notes, *given.leftovers()]))
     return replace(model, name=name or model.name, warnings=warnings, not_counted=tuple(not_counted))

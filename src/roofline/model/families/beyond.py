@@ -54,6 +54,7 @@ from roofline.model.families.towers import (  # noqa: F401
     granite_speech,
     native_resolution,
     qwen_vl,
+    remote,
     resampled,
 )
 from roofline.model.families.vision import (  # noqa: F401

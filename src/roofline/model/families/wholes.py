@@ -30,6 +30,8 @@ WRAPPERS = {
 }  # fmt: skip
 # Types of a text part, or of a multimodal model with its text keys at top level, that equal another known type.
 SAME = {
+    "dots_ocr": "qwen2", "llava_llama": "llama", "llava_mistral": "mistral", "llava_mpt": "mpt", "llava_phi": "phi",
+    "llava_qwen": "qwen2",
     "emu3_text_model": "llama", "qwen2_vl": "qwen2", "qwen2_5_vl": "qwen2",
     "qwen2_vl_text": "qwen2", "qwen2_5_vl_text": "qwen2", "qwen3_vl_text": "qwen3", "qwen3_vl_moe_text": "qwen3_moe",
 }  # fmt: skip
@@ -120,12 +122,18 @@ def sections_beside(outer: Config) -> list[str]:
     """Sections of parts beside the language model that a config has, at whatever depth."""
     raw = outer.raw
     named = [k for k, v in raw.items() if v is not None and (k in _BESIDE or k.endswith("_config"))]
+    named += ["vision_config"] if raw.get("model_type") in UNNAMED_TOWERS else []
     inside = [outer.section(key) for key in SECTIONS if isinstance(raw.get(key), Mapping)]
     deeper = [k for c in inside for k in sections_beside(c)]
     return [k for k in named if k not in (*SECTIONS, *_OURS)] + deeper
 
 
+UNNAMED_TOWERS = frozenset(("molmo",))
+"""Types whose config has no key for their tower."""
 BESIDE = " (not part of the language model)"
 """End of a note on a part beside the language model."""
 _OURS = ("quantization_config", "compression_config", "generation_config")
-_BESIDE = ("vision_config", "audio_config", "vq_config", "img_processor", "embd_layer")
+_BESIDE = (
+    "vision_config", "audio_config", "vq_config", "img_processor", "embd_layer", "visual", "vision_encoder",
+    "mm_vision_tower",
+)  # fmt: skip

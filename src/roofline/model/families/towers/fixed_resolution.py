@@ -136,6 +136,12 @@ def siglip2_vision(c: Config) -> TowerStages:
     yield with_pool(c, v, part) if c.flag("vision_use_head", True) else part
 
 
+def intern_vit(c: Config) -> TowerStages:
+    """InternViT under the keys of its published code."""
+    norm, bias, qk_norm = c.text("norm_type", "rms_norm"), c.flag("qkv_bias"), c.flag("qk_normalization", True)
+    yield from internvl_vision(c.with_values(attention_bias=bias, use_qk_norm=qk_norm, norm_type=norm))
+
+
 BACKBONES: Mapping[str, Callable[[Config], TowerStages]] = MappingProxyType({
     **dict.fromkeys(("clip_vision_model", "kosmos_2_vision_model", "git_vision_model"), clip_vision),
     "chinese_clip_vision_model": clip_vision,
@@ -144,6 +150,7 @@ BACKBONES: Mapping[str, Callable[[Config], TowerStages]] = MappingProxyType({
     **dict.fromkeys(("idefics2_vision", "idefics3_vision", "smolvlm_vision"), seen_by_many),
     "janus_vision_model": janus_vision,
     **dict.fromkeys(("internvl_vision", "qianfan_ocr_vision", "pp_chart2table_vision_model"), internvl_vision),
+    "intern_vit_6b": intern_vit,
     "pixtral": pixtral_vision,
 })  # fmt: skip
 """Type of a vision config → the parts of its tower."""
@@ -258,7 +265,7 @@ def deepseek_vl(outer: Config, text: Model) -> Iterator[Tower]:
     yield from beside((part, fixed(block, part.positions or 1)))
 
 
-@towers("internvl", "qianfan_ocr")
+@towers("internvl", "qianfan_ocr", "internvl_chat", "h2ovl_chat", "skywork_chat")
 def internvl(outer: Config, text: Model) -> Iterator[Tower]:
     """InternVL (arXiv:2504.10479): pixels are unshuffled, then a norm and two products."""
     part = backbone(outer)

@@ -415,21 +415,35 @@ def molmo2_towers(outer: Config, text: Model) -> Iterator[Tower]:
     heads, kv, dim, width = (
         a.size(k) for k in ("num_attention_heads", "num_key_value_heads", "head_dim", "hidden_size")
     )
-    chosen, own_bias, left, four = a.get("vision_feature_layer"), a.flag("attention_bias", True), ceil_div(places, 4), 4
+    chosen = a.get("vision_feature_layer")
+    d = Dims(1, width, heads, kv, dim)
     wide = width * (len(chosen) if isinstance(chosen, list) else 2)
-    inner, out = a.size("intermediate_size"), a.size("text_hidden_size", text.hidden)
-    pool: Modules = (
-        *at(1, (Linear(name="pool_q_proj", inputs=wide, outputs=heads * dim, bias=own_bias),), left),
-        *at(four, (Linear(name="pool_kv_proj", inputs=wide, outputs=2 * kv * dim, bias=own_bias),), left),
+    pool = pooled_squares(
+        d, wide, a.size("intermediate_size"), a.size("text_hidden_size", text.hidden), ceil_div(places, 4),
+        activation(a), bias=a.flag("attention_bias", True), mlp_bias=a.flag("mlp_bias"),
+    )  # fmt: skip
+    yield from streamed((vision, TowerStage("projector", text.hidden, (Block("projector", pool),))), IMAGES)
+
+
+def pooled_squares(
+    d: Dims, wide: int, inner: int, out: int, left: int, act: str, *, bias: bool = True, mlp_bias: bool = False
+) -> Modules:
+    """Molmo's projector: the mean of four neighbours attends to them, then a gated network; `left` positions stay."""
+    own, kv = d.heads * d.head_dim, 2 * d.kv_heads * d.head_dim
+    return (
+        *at(1, (Linear(name="pool_q_proj", inputs=wide, outputs=own, bias=bias),), left),
+        *at(4, (Linear(name="pool_kv_proj", inputs=wide, outputs=kv, bias=bias),), left),
         *at(1, (
-            Attention(name="pool", heads=heads, kv_heads=kv, head_dim=dim, v_head_dim=dim, keys=four, causal=False),
-            Linear(name="pool_o_proj", inputs=heads * dim, outputs=width, bias=own_bias),
-            Linear(name="gate_up_proj", inputs=width, outputs=2 * inner, gated=True, bias=a.flag("mlp_bias")),
-            Activation(name="act", width=inner, function=activation(a)),
+            Attention(
+                name="pool", heads=d.heads, kv_heads=d.kv_heads, head_dim=d.head_dim, v_head_dim=d.head_dim, keys=4,
+                causal=False,
+            ),
+            Linear(name="pool_o_proj", inputs=own, outputs=d.width, bias=bias),
+            Linear(name="gate_up_proj", inputs=d.width, outputs=2 * inner, gated=True, bias=mlp_bias),
+            Activation(name="act", width=inner, function=act),
             Linear(name="down_proj", inputs=inner, outputs=out),
         ), left),
     )  # fmt: skip
-    yield from streamed((vision, TowerStage("projector", out, (Block("projector", pool),))), IMAGES)
 
 
 # -- SAM's encoder -------------------------------------------------------------------------------------------------

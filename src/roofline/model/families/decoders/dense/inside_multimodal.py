@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from roofline.declared.errors import not_one_of
 from roofline.model.config import Config
 from roofline.model.families.blocks.attention import attention, rotary
 from roofline.model.families.blocks.feed_forward import activation, fine_moe, mlp, mlp_layer_types, moe
@@ -11,8 +12,10 @@ from roofline.model.families.blocks.layers import causal_lm, layer, stack
 from roofline.model.families.blocks.norms import across_heads, biased_layer_norm_of_each_head, per_head
 from roofline.model.families.blocks.sizes import dims
 from roofline.model.families.decoders.dense.gpt import phi3
+from roofline.model.families.decoders.dense.llama import llama
 from roofline.model.families.decoders.dense.open_science import granite
-from roofline.model.families.decoders.dense.qwen import qwen2, qwen3_moe
+from roofline.model.families.decoders.dense.qwen import qwen2, qwen3, qwen3_moe
+from roofline.model.families.decoders.dense.remote_dense import minicpm
 from roofline.model.families.registry import family
 from roofline.model.model import Model
 from roofline.model.modules import Embedding
@@ -102,6 +105,20 @@ def hunyuan_vl(c: Config) -> Model:
     return causal_lm(c, d.width, [layer("dense", d.width, mixer, ffn)] * d.layers, tied=True)
 
 
+@family("molmo")
+def molmo(c: Config) -> Model:
+    """Molmo (arXiv:2409.17146): OLMo's plan or Qwen2's, with 128 more rows in its embedding than its head."""
+    rows, tied = c.size("embedding_size", None) or c.size("vocab_size"), c.flag("weight_tying")
+    c.mark_read("use_position_ids", "layer_norm_type", "clip_qkv", "vocab_size")
+    c = c.with_values(vocab_size=rows, tie_word_embeddings=tied)
+    d, after = dims(c), c.flag("norm_after")
+    norm = across_heads if c.flag("attention_layer_norm") else None
+    mixer = attention(d, rotary=rotary(c, d.head_dim), bias=c.flag("qkv_bias"), out_bias=False, qk_norm=norm)
+    ffn = mlp(d.width, c.size("intermediate_size") // 2, activation(c, default="silu"))
+    block = layer("dense", d.width, mixer, ffn, before=not after, after=after)
+    return with_more_rows(causal_lm(c, d.width, [block] * d.layers), 128)
+
+
 @family("molmo2_text")
 def molmo2(c: Config) -> Model:
     """Molmo 2 (arXiv:2601.10611): q/k norms as in Qwen3 or OLMo; the embedding has more rows than the head."""
@@ -118,6 +135,17 @@ def with_more_rows(model: Model, rows: int) -> Model:
     table, *rest = model.embedding
     assert isinstance(table, Embedding)
     return replace(model, embedding=(replace(table, rows=table.rows + rows), *rest))
+
+
+@family("minicpmv", "minicpmo")
+def minicpm_v(c: Config) -> Model:
+    """MiniCPM-V and -o (arXiv:2408.01800): each version has another language model."""
+    old = "2.0" if c.get("vision_config") is None else "2.5"
+    version = str(c.value("version", old)[1])
+    decoders = {"2.0": minicpm, "2.5": llama, "2.6": qwen2, "4.0": llama, "4.5": qwen3}
+    if version not in decoders:
+        raise not_one_of(c.field("version"), version, decoders)
+    return decoders[version](c)
 
 
 @family("chameleon")

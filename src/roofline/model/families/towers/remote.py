@@ -1,0 +1,319 @@
+"""Towers of models whose code comes with the checkpoint: MiniCPM-V, Qwen-VL, DeepSeek-OCR, dots.ocr and others.
+
+Sizes follow the published modeling code; what a config leaves out has the value of that code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from roofline.declared.trees import JsonValue
+from roofline.model.config import Config
+from roofline.model.families.blocks.attention import attention
+from roofline.model.families.blocks.encoders import at
+from roofline.model.families.blocks.feed_forward import activation, mlp
+from roofline.model.families.blocks.layers import layer
+from roofline.model.families.blocks.norms import layer_norm, rms
+from roofline.model.families.blocks.sizes import Dims
+from roofline.model.families.blocks.vision import (
+    SOUND,
+    TowerStage,
+    Vit,
+    listed_sizes,
+    patch_grid,
+    patches,
+    position_rows,
+    projection,
+    section_of,
+    sides,
+    streamed,
+    vit,
+)
+from roofline.model.families.registry import towers
+from roofline.model.families.towers.audio import whisper_kin
+from roofline.model.families.towers.fixed_resolution import (
+    backbone,
+    beside,
+    clip_vision,
+    fixed,
+    square_vision,
+    with_pool,
+)
+from roofline.model.families.towers.qwen_vl import kimi_k25_vision
+from roofline.model.families.towers.resampled import halved_sides, pooled_squares, resampled, sam_tower, unapplied
+from roofline.model.images import IMAGES
+from roofline.model.model import Block, Model, Tower
+from roofline.model.modules import Activation, Convolution, Linear, Norm
+
+_CLIP_L: Mapping[str, JsonValue] = MappingProxyType({
+    "hidden_size": 1024, "num_attention_heads": 16, "num_hidden_layers": 24, "intermediate_size": 4096,
+    "patch_size": 14, "image_size": 336, "model_type": "clip_vision_model",
+})  # fmt: skip
+_SIGLIP: Mapping[str, JsonValue] = MappingProxyType({
+    "hidden_size": 1152, "num_attention_heads": 16, "num_hidden_layers": 27, "intermediate_size": 4304,
+    "patch_size": 14, "image_size": 384, "model_type": "siglip_vision_model",
+})  # fmt: skip
+NAMED: Mapping[str, Mapping[str, JsonValue]] = MappingProxyType({
+    "openai/clip-vit-large-patch14": {**_CLIP_L, "image_size": 224},
+    "openai/clip-vit-large-patch14-336": _CLIP_L,
+    "google/siglip-so400m-patch14-384": _SIGLIP,
+    "vit_so400m_patch14_siglip_384.webli": _SIGLIP,
+    "siglip_so400m_patch14_384": _SIGLIP,
+})  # fmt: skip
+"""Name of a published tower → its config."""
+
+
+def named_tower(outer: Config, key: str) -> Config:
+    """The config of the published tower that a key names. Raises InputError for a name that is not known."""
+    return Config(NAMED[outer.text(key, choices=NAMED)], outer.field(key), outer)
+
+
+def seen_in_patches(c: Config, v: Vit, rows: int) -> TowerStage:
+    """A vision transformer over the patches of an image of any size, with a table of `rows` positions."""
+    (down, across), front = patch_grid(c), patches(c, v.width, after=(position_rows(v.width, rows),))
+    blocks = (front, *v.blocks, Block("norm", (layer_norm("final_norm", v.width),)))
+    return TowerStage("vision", v.width, blocks, down * across)
+
+
+def merged(width: int, four: int, outputs: int) -> TowerStage:
+    """A norm, and two products of `four` neighbours side by side."""
+    norm = layer_norm("projector_norm", width)
+    block = projection("projector", (four * width, four * width, outputs), norm=norm, split=four)
+    return TowerStage("projector", width, (block,))
+
+
+# -- InternViT, MoonViT --------------------------------------------------------------------------------------------
+@towers("NVLM_D")
+def nvlm_d_towers(outer: Config, text: Model) -> Iterator[Tower]:
+    """NVLM (arXiv:2409.11402): InternViT, and a projector as wide as the language model's networks."""
+    part, inner = backbone(outer), section_of(outer, "llm_config").size("intermediate_size")
+    wide = part.width * int(1 / outer.number("downsample_ratio", 0.5)) ** 2
+    norm = layer_norm("projector_norm", wide)
+    block = projection("projector", (wide, inner, text.hidden), bias=False, norm=norm)
+    yield from beside((part, fixed(block, ((part.positions or 1) - 1) * part.width // wide)))
+
+
+@towers("kimi_vl")
+def kimi_vl_towers(outer: Config, text: Model) -> Iterator[Tower]:
+    """Kimi-VL (arXiv:2504.07491): MoonViT and a projector of four neighbours."""
+    c = section_of(outer, "vision_config")
+    high, wide = sides(c, "merge_kernel_size", 2)
+    (vision,) = kimi_k25_vision(c)
+    yield from streamed((vision, merged(vision.width, high * wide, text.hidden)), IMAGES)
+
+
+# -- MiniCPM-V, Qwen-VL: queries that attend to an image --------------------------------------------------------------
+def queried(width: int, queries: int, keys: int, source: int, *, stored: bool) -> Block:
+    """Qwen-VL's and MiniCPM-V's projector: learned queries attend to all patches, in heads of 128.
+
+    `stored`: the checkpoint holds their positions, which others compute.
+    """
+    d = Dims(1, width, width // 128, width // 128, 128)
+    return Block("resampler", (
+        unapplied("queries", width, queries),
+        *((unapplied("query_positions", width, queries),) if stored else ()),
+        *at(keys, (Linear(name="kv_proj", inputs=source, outputs=width), layer_norm("kv_norm", width))),
+        *at(queries, (layer_norm("query_norm", width),)),
+        *resampled("resampler", d, queries, keys, bias=True),
+        *at(queries, (layer_norm("out_norm", width), Linear(name="projector", inputs=width, outputs=width))),
+    ))  # fmt: skip
+
+
+@towers("minicpmv")
+def minicpm_v_towers(outer: Config, text: Model) -> Iterator[Tower]:
+    """MiniCPM-V 2 to 4.5 (arXiv:2408.01800): SigLIP over slices of an image."""
+    named = not outer.has("vision_config")
+    c = named_tower(outer, "vision_encoder") if named else section_of(outer, "vision_config")
+    v, rows = vit(c, default_act="gelu_pytorch_tanh"), (c.size("image_size") // c.size("patch_size", 14)) ** 2
+    if outer.flag("drop_vision_last_layer", True):
+        v = replace(v, layers=v.layers - 1)
+    outer.mark_read("slice_mode", "use_image_id", "vision_batch_size", "batch_vision_input", "patch_size", "image_size")
+    slices = outer.section("slice_config").size("scale_resolution", 448)
+    part = seen_in_patches(c.with_values(image_size=slices), v, rows)
+    block = queried(text.hidden, outer.size("query_num", 64), part.positions or 1, v.width, stored=named)
+    yield from beside((part, TowerStage("projector", text.hidden, (block,))))
+
+
+@towers("minicpmo")
+def minicpm_o_towers(outer: Config, text: Model) -> Iterator[Tower]:
+    """MiniCPM-o 2.6 (OpenBMB, 2025): MiniCPM-V, and Whisper's encoder with two products after it."""
+    yield from minicpm_v_towers(outer, text)
+    outer.mark_read("audio_pool_step", "audio_chunk_length", "init_audio", "init_vision", "init_tts")
+    c = section_of(outer, "audio_config")
+    part = next(whisper_kin(c, pooled=False))
+    block = projection("projector", (c.size("encoder_ffn_dim") // 4, text.hidden, text.hidden), act="relu")
+    yield from streamed((part, fixed(block, part.positions or 1)), SOUND)
+
+
+@towers("qwen")
+def qwen_vl_towers(outer: Config, text: Model) -> Iterator[Tower]:
+    """Qwen-VL (arXiv:2308.12966): OpenCLIP's ViT-bigG, and 256 queries."""
+    c = section_of(outer, "visual")
+    width, out = c.size("width"), c.size("output_dim")
+    v = Vit(c.size("layers"), width, c.size("heads"), int(width * c.number("mlp_ratio")), "gelu")
+    count, queries = (c.size("image_size") // c.size("patch_size")) ** 2, c.size("n_queries", 256)
+    front = Block("patches", at(count, (
+        *patches(c, width, bias=False, after=(position_rows(width, 256), layer_norm("embedding_norm", width))).modules,
+    )))  # fmt: skip
+    block = queried(out, queries, count, width, stored=True)
+    vision = TowerStage("vision", width, (front, *v.blocks), count)
+    yield from beside((vision, TowerStage("projector", out, (block,))))
+
+
+# -- DeepSeek-VL2, DeepSeek-OCR --------------------------------------------------------------------------------------
+@towers("DeepseekOCR", "deepseek_vl_v2")
+def deepseek_vl_v2(outer: Config, text: Model) -> Iterator[Tower]:
+    """DeepSeek-VL2 (arXiv:2412.10302): SigLIP over tiles, four neighbours in a projector; or DeepSeek-OCR."""
+    c, p = section_of(outer, "vision_config"), section_of(outer, "projector_config")
+    if isinstance(c.raw.get("width"), Mapping):
+        yield from deepseek_ocr(c, p, text)
+        return
+    c.mark_read("layers", "width", "mlp_ratio", "patch_size")
+    seen = named_tower(c, "model_name").with_values(image_size=c.size("image_size", 384))
+    part = square_vision(seen, vit(seen, default_act="gelu_pytorch_tanh"))
+    pool = with_pool(seen, vit(seen, default_act="gelu_pytorch_tanh"), part).blocks[-1]
+    part = replace(part, blocks=(*part.blocks, Block("pool", tuple(replace(m, idle=True) for m in pool.modules))))
+    four, out = p.size("downsample_ratio", 2) ** 2, p.size("n_embed", text.hidden)
+    wide = out * p.size("mlp_ratio", 1)
+    block = projection("projector", (four * part.width, *[wide] * (p.size("depth", 2) - 1), out))
+    lines = unapplied("separators", out, 2)
+    projector = Block("projector", (*at((part.positions or 1) // four, block.modules), lines))
+    yield from beside((part, TowerStage("projector", out, (projector,))))
+
+
+def deepseek_ocr(c: Config, p: Config, text: Model) -> Iterator[Tower]:
+    """DeepSeek-OCR (arXiv:2510.18234): SAM's encoder and two convolutions make the positions that CLIP's layers see."""
+    sizes = c.section("width")
+    sam, clip = sizes.section("sam_vit_b"), sizes.section("clip-l-14-224")
+    seen = sam.with_values(
+        hidden_size=sam.size("width", 768), num_hidden_layers=sam.size("layers", 12), patch_size=16,
+        num_attention_heads=sam.size("heads", 12), image_size=c.size("image_size", 1024),
+    )  # fmt: skip
+    first, (down, across) = sam_tower(seen), patch_grid(seen)
+    halves, left = halved_sides(down, across, (256, *listed_sizes(sam, "downsample_channels", (512, 1024))))
+    like = clip.with_values(
+        hidden_size=clip.size("width", 1024), num_hidden_layers=clip.size("layers", 24), intermediate_size=4096,
+        num_attention_heads=clip.size("heads", 16), image_size=clip.size("image_size", 224),
+    )  # fmt: skip
+    v = vit(like, default_act="quick_gelu")
+    second = square_vision(like, v, bias=False, before=layer_norm, token=True, last=())
+    own, *rest = second.blocks[0].modules  # patches of its own, which stand unused in the checkpoint
+    after = at(left + 1, (m for m in rest if isinstance(m, Norm)))
+    front = Block("patches", (replace(own, idle=True), *(m for m in rest if not isinstance(m, Norm)), *after))
+    second = replace(second, blocks=(front, *second.blocks[1:]), positions=left + 1)
+    out = p.size("n_embed", text.hidden)
+    project = Linear(name="projector", inputs=p.size("input_dim", 2048), outputs=out, bias=True)
+    block = Block("projector", (*at(left, (project,)), unapplied("separators", out, 2)))
+    yield from beside((replace(first, blocks=(*first.blocks, *halves)), second, TowerStage("projector", out, (block,))))
+
+
+# -- dots.ocr, Phi-3-vision, LLaVA -----------------------------------------------------------------------------------
+@towers("dots_ocr")
+def dots_ocr_towers(outer: Config, text: Model) -> Iterator[Tower]:
+    """dots.ocr (arXiv:2512.02498): RMSNorm, gated SiLU and rotary positions, at the resolution of the image."""
+    c = section_of(outer, "vision_config")
+    width, bias = c.size("embed_dim", 1536), c.flag("use_bias")
+    v = Vit(
+        c.size("num_hidden_layers", 42), width, c.size("num_attention_heads", 12), c.size("intermediate_size", 4224),
+        "silu", norm=rms, bias=bias, out_bias=bias, gated=True, mlp_bias=bias, rotary=True,
+    )  # fmt: skip
+    front = patches(c.with_values(patch_size=c.size("patch_size", 14)), width, after=(rms("embedding_norm", width),))
+    last = [Block("norm", (rms("final_norm", width),))] if c.flag("post_norm", True) else []
+    four = c.size("spatial_merge_size", 2) ** 2
+    vision = TowerStage("vision", width, (front, *v.blocks, *last))
+    yield from streamed((vision, merged(width, four, c.size("hidden_size", text.hidden))), IMAGES)
+
+
+@towers("phi3_v")
+def phi3_v_towers(outer: Config, text: Model) -> Iterator[Tower]:
+    """Phi-3-vision (arXiv:2404.14219): CLIP over tiles, neighbours side by side in two products."""
+    outer.mark_read("img_processor", "embd_layer")
+    c = Config(_CLIP_L, outer.field("img_processor"), outer)
+    (part,), wide = clip_vision(c), 4 * c.size("hidden_size")
+    block = projection("projector", (wide, text.hidden, text.hidden))
+    projector = Block(
+        "projector", (*at(((part.positions or 1) - 1) // 4, block.modules), unapplied("separators", wide, 2))
+    )
+    yield from beside((part, TowerStage("projector", text.hidden, (projector,))))
+
+
+@towers("llava_llama", "llava_mistral", "llava_qwen", "llava_phi", "llava_mpt")
+def llava_published(outer: Config, text: Model) -> Iterator[Tower]:
+    """LLaVA as published (arXiv:2310.03744): a tower that the config names, one product or more after it.
+
+    Of SigLIP it leaves out the last layer and the head.
+    """
+    outer.mark_read(
+        *(key for key in outer.raw if key.startswith(("mm_", "unfreeze_mm", "tune_mm", "use_mm", "image_")))
+    )
+    c = named_tower(outer, "mm_vision_tower")
+    is_clip = c.text("model_type") == "clip_vision_model"
+    siglip = vit(c, default_act="gelu_pytorch_tanh")
+    (part,) = clip_vision(c) if is_clip else (square_vision(c, replace(siglip, layers=siglip.layers - 1)),)
+    kind = outer.text("mm_projector_type", "linear")
+    deep = 1 if kind == "linear" else int(kind.removeprefix("mlp").removesuffix("x_gelu"))
+    count = (part.positions or 1) - is_clip
+    block = fixed(projection("projector", (part.width, *[text.hidden] * deep)), count).blocks[0]
+    lines = "unpad" in outer.text("mm_patch_merge_type", "flat")
+    newline = [Block("newline", (unapplied("newline", text.hidden),))] if lines else []
+    yield from beside((part, TowerStage("projector", text.hidden, (block, *newline))))
+
+
+# -- Molmo, Ovis, GLM-4V ---------------------------------------------------------------------------------------------
+@towers("molmo")
+def molmo_towers(outer: Config, text: Model) -> Iterator[Tower]:
+    """Molmo (arXiv:2409.17146): CLIP without its last layer, patches of two layers pooled in squares of four."""
+    c = Config(_CLIP_L, "vision", outer)
+    v, count = vit(c, default_act="quick_gelu"), 576
+    v = replace(v, layers=v.layers - 1)
+    part = square_vision(c, v, bias=False, before=layer_norm, token=True, last=())
+    inner, act = outer.size("intermediate_size") // 2, activation(outer, default="silu")
+    pool = pooled_squares(v.sizes, 2 * v.width, inner, text.hidden, count // 4, act)
+    padding = unapplied("padding", 2 * v.width, 2)
+    yield from beside((part, TowerStage("projector", text.hidden, (Block("projector", (padding, *pool)),))))
+
+
+@towers("ovis2_5")
+def ovis2_5_towers(outer: Config, text: Model) -> Iterator[Tower]:
+    """Ovis 2.5 (arXiv:2508.11737): SigLIP 2 at the resolution of the image, then probabilities of visual words."""
+    c, words = section_of(outer, "vit_config"), outer.size("visual_vocab_size", 65536)
+    v = replace(vit(c, default_act="gelu_pytorch_tanh"), rotary=c.flag("use_rope", True))
+    side, four = c.size("image_size", 512) // c.size("patch_size", 16), c.size("hidden_stride", 2) ** 2
+    rows = position_rows(v.width, side * side)
+    front = patches(c, v.width, after=(rows,) if c.flag("preserve_original_pe", True) else ())
+    vision = TowerStage("vision", v.width, (front, *v.blocks, Block("norm", (layer_norm("final_norm", v.width),))))
+    head = Block("words", (
+        Linear(name="word_proj", inputs=four * v.width, outputs=words - 4, split=four),
+        replace(layer_norm("word_norm", words - 4), split=four),
+        Linear(name="visual_embeddings", inputs=words, outputs=text.hidden, part="other", split=four),
+    ))  # fmt: skip
+    yield from streamed((vision, TowerStage("projector", words, (head,))), IMAGES)
+
+
+@towers("chatglm")
+def glm_4v_towers(outer: Config, text: Model) -> Iterator[Tower]:
+    """GLM-4V (arXiv:2406.12793): EVA-02-CLIP-E, a convolution over four neighbours, and a gated network."""
+    c, width = section_of(outer, "vision_config"), text.hidden
+    count, inner, v = c.size("num_positions"), outer.size("ffn_hidden_size"), vit(c)
+    front = Block("patches", (
+        *at(count - 1, patches(c, v.width).modules), unapplied("class_token", v.width), position_rows(v.width, count),
+    ))  # fmt: skip
+    mixer = attention(v.sizes, rotary=0, bias=True, causal=False)
+    block = layer(
+        "dense", v.width, mixer, mlp(v.width, v.inner, v.act, gated=False, bias=True), norm=layer_norm, before=False,
+        after=True,
+    )  # fmt: skip
+    vision = TowerStage("vision", v.width, (front, *[block] * v.layers), count)
+    projector = at((count - 1) // 4, (
+        Convolution(name="downsample", inputs=v.width, outputs=width, kernel=4, stride=4, bias=True),
+        Linear(name="linear_proj", inputs=width, outputs=width),
+        layer_norm("projector_norm", width),
+        Activation(name="norm_act", width=width, function="gelu", gated=False),
+        Linear(name="gate_up_proj", inputs=width, outputs=2 * inner, gated=True),
+        Activation(name="act", width=inner, function="silu"),
+        Linear(name="down_proj", inputs=inner, outputs=width),
+    ))  # fmt: skip
+    ends = unapplied("ends", width, 2)
+    yield from beside((vision, TowerStage("projector", width, (Block("projector", (*projector, ends)),))))
