@@ -24,6 +24,13 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "vision_config": {"model_type": "clip_vision_model", "patch_size": 14, "image_size": 336},
     },
     "Pixtral": {"model_type": "llava", "vision_config": {"model_type": "pixtral", "patch_size": 16}},
+    "InternVL": {
+        "model_type": "internvl_chat", "downsample_ratio": 0.5, "max_dynamic_patch": 12, "use_thumbnail": True,
+        "vision_config": {"patch_size": 14, "image_size": 448},
+    },
+    "SmolVLM": {"model_type": "smolvlm", "scale_factor": 4, "vision_config": {"patch_size": 16, "image_size": 512}},
+    "PaliGemma": {"model_type": "paligemma", "vision_config": {"patch_size": 14, "image_size": 448}},
+    "GLM-4V": {"model_type": "glm4v", "vision_config": {"patch_size": 14, "spatial_merge_size": 2}},
 }  # fmt: skip
 
 
@@ -37,6 +44,13 @@ CONFIGS: dict[str, dict[str, Any]] = {
     ("Pixtral", 1024, 768, 48 * (64 + 1)),
     ("Pixtral", 2048, 1000, 32 * (64 + 1)),  # scaled to 1,024 × 500: 31.25 rows
     ("Pixtral", 17, 16, 1 * (2 + 1)),
+    ("InternVL", 448, 448, 256 + 2),
+    ("InternVL", 1024, 768, 12 * 256 + 256 + 2),  # 4 × 3 tiles have its ratio exactly, and the whole image
+    ("InternVL", 2000, 400, 5 * 256 + 256 + 2),
+    ("SmolVLM", 512, 512, 4 * (4 * 66 + 1) + 64 + 3),  # scaled to 2,048 × 2,048: 4 × 4 tiles of 64 tokens and 2 marks
+    ("SmolVLM", 1024, 768, 3 * (4 * 66 + 1) + 64 + 3),
+    ("PaliGemma", 1024, 768, 32 * 32),
+    ("GLM-4V", 1024, 768, 37 * 27 + 2),
 ])  # fmt: skip
 def test_by_hand(name: str, width: int, height: int, tokens: int) -> None:
     rule = image_rule(CONFIGS[name])

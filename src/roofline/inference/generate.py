@@ -29,9 +29,10 @@ from roofline.inference.settings import Deployed, Setup, broadcast, question, se
 from roofline.inference.span import NOTHING, Span, exactly
 from roofline.inference.step import Estimate, check_context, check_formats, step_estimate
 from roofline.kernels.power import Busy
+from roofline.model.images import IMAGES, Images, ImageTokens, image_tokens
 from roofline.model.load import Source, decoder_of, model_of
 from roofline.model.model import Model
-from roofline.work.step import Step, decode, prefill
+from roofline.work.step import Beside, Queries, Step, decode, prefill
 from roofline.work.step import replace as changed
 
 DRAFT_LENGTH = 3
@@ -131,13 +132,14 @@ class Generation(Spent, Deployed):
         "waves": "", "first_wave": "", "ttft": "s", "tpot": "s", "latency": "s", "memory": "B",
         "tokens_per_second": "tokens/s", "tokens_per_second_per_user": "tokens/s",
         "tokens_per_second_per_chip": "tokens/s", **Spent.BILLED, "grade": "", "prefill_shares": "share",
-        "decode_shares": "share", "speculation": "",
+        "decode_shares": "share", "speculation": "", "images": "",
     }  # fmt: skip
     NAMES: ClassVar[Mapping[str, str]] = {"tpot": "between_tokens"}
 
     asked: Setup
     load: StaticBatch
     speculation: Speculation | None = None
+    images: ImageTokens | None = None
 
     # -- what and where --------------------------------------------------------------------------------------------
     @property
@@ -147,8 +149,8 @@ class Generation(Spent, Deployed):
 
     @property
     def input(self) -> Count:
-        """Prompt tokens of each sequence."""
-        return self.load.input
+        """Prompt tokens of each sequence, images included."""
+        return self.load.input + (0 if self.images is None else self.images.tokens)
 
     @property
     def output(self) -> Count:
@@ -204,9 +206,7 @@ class Generation(Spent, Deployed):
         """A wave of `size` sequences, split into one group for each pipeline stage, which follow one another."""
         engine, plan = self.engine, self.asked.plan
         group = pipeline_group(size, self.asked.layout.pp)
-        first = prompts_span(
-            self.asked, size, self.input, plan.total(changed_step(prefill(1, 1), 0, self.input, group))
-        )
+        first = prompts_span(self.asked, size, self.input, plan.total(self._prompts_of(group)))
         speculation, host = self.speculation, engine.host(size)
         draft = None if speculation is None else draft_plan(self.asked, speculation)
         if speculation is not None and draft is None:
@@ -216,6 +216,14 @@ class Generation(Spent, Deployed):
             first = first + of_total(draft.total(changed_step(prefill(1, 1), 0, self.input, size)), draft, 0.0)
             rest = rest + self._decoded(draft, size, engine.host(size), verified=1).times(speculation.length)
         return Wave(size, first, rest)
+
+    def _prompts_of(self, count: Count) -> Step:
+        """The step that prefills `count` prompts and encodes their images."""
+        step, images = changed_step(prefill(1, 1), 0, self.input, count), self.images
+        if images is None or not images.inputs:
+            return step
+        read = Queries(0, images.positions, count * images.inputs * images.number)
+        return changed(step, beside=(Beside(IMAGES, (read,)),))
 
     def _decoded(self, plan: Plan, batch: Count, host: Count, verified: int | None = None) -> Span:
         """All decode steps of a wave: from a context of `input` tokens to one token before the last."""
@@ -269,7 +277,7 @@ class Generation(Spent, Deployed):
     def prompts(self) -> Estimate:
         """The step that prefills the first wave."""
         batch = self.first_wave * self.asked.layout.dp
-        return step_estimate(self.asked, changed_step(prefill(1, 1), 0, self.input, batch), within=False)
+        return step_estimate(self.asked, self._prompts_of(batch), within=False)
 
     @cached_property
     def middle(self) -> Estimate:
@@ -293,7 +301,7 @@ class Generation(Spent, Deployed):
     def grade(self) -> Word:
         """The worse of the grades of prefill and decode."""
         plan, group = self.asked.plan, pipeline_group(self.first_wave, self.asked.layout.pp)
-        steps = (changed_step(prefill(1, 1), 0, self.input, group), changed_step(decode(1, 1), self.input, 1, group))
+        steps = (self._prompts_of(group), changed_step(decode(1, 1), self.input, 1, group))
         grades = [grade_of(t.graded, t.expected) for t in (plan.total(step) for step in steps)]
         worst = np.where(np.asarray(self.output) > 1, np.maximum(*map(_rank, grades)), _rank(grades[0]))
         letters = _LETTERS[worst]
@@ -341,7 +349,7 @@ class Generation(Spent, Deployed):
         if self.speculation is not None:
             yields, new = self.speculation.tokens_per_step, self.speculation.length + 1
         steps, context = np.ceil((self.output - 1) / yields), self.input + most(0, self.output - 2) // 2
-        prompts = busy_of(self.asked.plan.total(changed_step(prefill(1, 1), 0, self.input, group))).times(ranks)
+        prompts = busy_of(self.asked.plan.total(self._prompts_of(group))).times(ranks)
         answers = busy_of(self.asked.plan.total(decode_of(group, context, new))).times(steps * ranks)
         draft = None if self.speculation is None else draft_plan(self.asked, self.speculation)
         if self.speculation is not None and draft is not None:
@@ -504,6 +512,7 @@ def generate(
     load: StaticBatch,
     *,
     speculation: Speculation | None = None,
+    images: Images | None = None,
     bill: Bill | None = None,
 ) -> Generation:
     """Predict how long a static batch takes: TTFT, TPOT and latency in seconds, with every step timed by itself.
@@ -512,18 +521,24 @@ def generate(
     `batch` prompts, over all replicas, generate their tokens: the prefill yields the first and output − 1 decode steps
     the others. With `speculation` there are fewer steps, which verify drafts. With pipeline stages the batch is split
     into as many groups, which follow one another. An `engine` adds its host time and its memory rule: sequences that do
-    not fit run in a further wave. `model`: a Model, its name, path or config. Numbers may be arrays, which broadcast.
+    not fit run in a further wave. `images`: in every prompt; a vision tower encodes them first. `model`: a Model, its
+    name, path or config. Numbers may be arrays, which broadcast.
     Raises InputError for settings that are not understood, lengths beyond the model's context, a format that the chip
     lacks, and a degree that does not divide. Where the engine's memory holds not even one sequence, `fits` is false.
     """
-    return generation(setup(decoder_of(model), where, bill), load, speculation)
+    return generation(setup(decoder_of(model), where, bill), load, speculation, images)
 
 
-def generation(asked: Setup, load: StaticBatch, speculation: Speculation | None = None) -> Generation:
+def generation(
+    asked: Setup, load: StaticBatch, speculation: Speculation | None = None, images: Images | None = None
+) -> Generation:
     """`generate` with the model and its place already resolved."""
     broadcast(batch=load.batch, input=load.input, output=load.output_tokens, layout=asked.layout)
-    check_context(asked.model, prefill(1, load.input + load.output_tokens - 1))
+    model = asked.model
+    seen = None if images is None else image_tokens(model.images, model.name, images, model.reads(IMAGES))
+    answer = Generation(asked, load, speculation, seen)
+    check_context(model, prefill(1, answer.input + load.output_tokens - 1))
     check_formats(asked.plan)
     if speculation is not None:
         draft_plan(asked, speculation)  # raises if the model has no draft layers
-    return Generation(asked, load, speculation)
+    return answer

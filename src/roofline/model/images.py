@@ -152,18 +152,90 @@ class ImageTiles:
 
 
 @dataclass(frozen=True)
+class ClosestTiles:
+    """Tiles of `side` pixels on the grid, of `least` to `most` tiles, whose ratio of sides is closest to the image's.
+
+    With several tiles the whole image is one more. A tile has `each` tokens, `seen` by the tower as that many
+    positions; `around`: markers around the image, `between`: after each tile but the whole (InternVL, Aya Vision).
+    """
+
+    side: int
+    each: int
+    seen: int
+    most: int
+    least: int = 1
+    around: int = 2
+    between: int = 0
+    whole: bool = True
+
+    def grid(self, width: int, height: int) -> tuple[int, int]:
+        """Tiles across and down: of equally close grids the larger, while its tiles have at most twice the pixels."""
+        numbers = range(1, self.most + 1)
+        grids = [(a, d) for a in numbers for d in numbers if self.least <= a * d <= self.most]
+        best, off = (1, 1), float("inf")
+        for across, down in sorted(grids, key=prod):
+            away = abs(width / height - across / down)
+            if away < off or (away == off and 2 * width * height > self.side**2 * across * down):
+                best, off = (across, down), away
+        return best
+
+    def tiles(self, width: int, height: int) -> int:
+        """Tiles, the whole image among them."""
+        number = prod(self.grid(width, height))
+        return number + (self.whole and number > 1)
+
+    def tokens(self, width: int, height: int) -> int:
+        number = self.tiles(width, height)
+        return number * self.each + (number - 1) * self.between + self.around
+
+    def patches(self, width: int, height: int) -> tuple[int, int]:
+        return self.seen, self.tiles(width, height)
+
+
+@dataclass(frozen=True)
+class SplitRows:
+    """The image scaled until its longer side is `longest` pixels, in tiles of `side`, and the whole as one more.
+
+    A tile has `each` tokens and two markers, a row of tiles one, the whole image three (Idefics 3, SmolVLM).
+    """
+
+    side: int
+    longest: int
+    each: int
+    seen: int
+
+    def grid(self, width: int, height: int) -> tuple[int, int]:
+        """Tiles across and down. The shorter side is rounded up to an even number of pixels."""
+        longer, shorter = max(width, height), min(width, height)
+        other = self.longest * shorter / longer if height > width else self.longest / (width / height)
+        even = max(1, int(other)) + int(other) % 2
+        across, down = (-(-n // self.side) for n in (self.longest, even))
+        return (across, down) if width >= height else (down, across)
+
+    def tokens(self, width: int, height: int) -> int:
+        across, down = self.grid(width, height)
+        rows = down * ((self.each + 2) * across + 1) if across * down > 1 else 0
+        return rows + self.each + 3
+
+    def patches(self, width: int, height: int) -> tuple[int, int]:
+        number = prod(self.grid(width, height))
+        return self.seen, number + 1 if number > 1 else 1
+
+
+@dataclass(frozen=True)
 class AnyResolution:
     """Tiles of `side` pixels that fill the best of `sizes` (height, width), and the whole image as one more tile.
 
     The best size keeps most pixels of the image, and of those that keep as many wastes least. A tile has `edge` tokens
-    on a side; those of padding are left out, and a marker ends each row (LLaVA-NeXT). `seen`: positions of a tile in
-    the tower.
+    on a side; those of padding are left out, and a marker ends each row (LLaVA-NeXT). More than 1.21 × `most` tiles
+    are scaled down to it (LLaVA-OneVision). `seen`: positions of a tile in the tower.
     """
 
     side: int
     edge: int
     seen: int
     sizes: tuple[tuple[int, int], ...]
+    most: int | None = None
 
     def best(self, width: int, height: int) -> tuple[int, int]:
         """Height and width of the canvas."""
@@ -182,6 +254,9 @@ class AnyResolution:
             rows -= (rows - int(round(height * columns / width, 7))) // 2 * 2
         else:
             columns -= (columns - int(round(width * rows / height, 7))) // 2 * 2
+        ratio = 1.0 if self.most is None else sqrt(rows * columns / (self.most * self.edge**2))
+        if ratio > 1.1:
+            rows, columns = int(rows // ratio), int(columns // ratio)
         return rows * columns + rows + self.edge**2
 
     def patches(self, width: int, height: int) -> tuple[int, int]:
@@ -189,10 +264,24 @@ class AnyResolution:
         return self.seen, (high // self.side) * (wide // self.side) + 1
 
 
-MERGED = dict.fromkeys(("qwen2_vl", "qwen2_5_vl"), (4 * 28 * 28, 16384 * 28 * 28)) | dict.fromkeys(
-    ("qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe"), (256 * 256, 4096 * 4096)
+MERGED = (
+    dict.fromkeys(("qwen2_vl", "qwen2_5_vl"), (4 * 28 * 28, 16384 * 28 * 28))
+    | dict.fromkeys(("qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe"), (256 * 256, 4096 * 4096))
+    | dict.fromkeys(("glm4v", "glm4v_moe"), (112 * 112 // 2, 28 * 28 * 15000 // 2))  # an image is two frames
+    | {
+        "ernie4_5_vl_moe": (56 * 56, 28 * 28 * 6177),
+        "paddleocr_vl": (384 * 384, 1536 * 1536),
+        "dots_ocr": (56 * 56, 28 * 28 * 14400),
+    }
 )
-"""Fewest and most pixels of an image, by the published checkpoints' `preprocessor_config.json`."""
+"""Fewest and most pixels of an image, by the published checkpoints' `preprocessor_config.json`, or where the code of
+the processor has them."""
+SPLIT = 4
+"""Tiles along the longer side of an Idefics 3 or SmolVLM image."""
+DYNAMIC = 12
+"""Most tiles of an InternVL image where the config does not say."""
+ONEVISION = 9
+"""Most tiles of a LLaVA-OneVision image where the config does not say."""
 AROUND = 4
 """Tokens around an image of Gemma 3: begin, end, and an empty line before and after."""
 TILES = 16
@@ -201,7 +290,10 @@ PIXTRAL_LONGEST = 1024
 """Longest side of a Pixtral image in pixels, by its `preprocessor_config.json`."""
 PINPOINTS = ((336, 672), (672, 336), (672, 672), (1008, 336), (336, 1008))
 """Sizes that a LLaVA-NeXT image is fitted to, where the config does not say."""
-STATED = "Qwen-VL, Qwen3.5, Gemma 3, Llama 4, Mistral 3, Pixtral, LLaVA 1.5, LLaVA-NeXT"
+STATED = (
+    "Qwen-VL, Qwen3.5, Gemma 3 and 3n, PaliGemma, Llama 4, Mistral 3, Pixtral, LLaVA 1.5, LLaVA-NeXT, "
+    "LLaVA-OneVision, InternVL, Aya Vision, Idefics 3, SmolVLM, GLM-4.5V, ERNIE 4.5 VL, PaddleOCR-VL, dots.ocr"
+)
 """Models whose rules are known."""
 
 
@@ -214,10 +306,11 @@ def image_rule(raw: JsonObject) -> ImageRule | None:
     inner = vision.get("model_type")
     patch, side, merged = _size(vision, "patch_size"), _size(vision, "image_size"), _size(raw, "spatial_merge_size")
     if kind in MERGED:
-        merged = _size(vision, "spatial_merge_size")
+        merged = _size(vision, "spatial_merge_size") or _size(raw, "spatial_merge_size") or 2
         return MergedPatches(patch * merged, *MERGED[kind], merged) if patch and merged else None
-    if kind == "gemma3":
-        number = _size(raw, "mm_tokens_per_image")
+    soft = {"gemma3": "mm_tokens_per_image", "gemma3n": "vision_soft_tokens_per_image"}
+    if kind in soft:
+        number = _size(raw, soft[kind])
         return FixedImage(number + AROUND, (side // patch) ** 2 if patch and side else 0) if number else None
     if kind == "mistral3":
         return PatchRows(patch * merged, side, merged) if patch and side and merged else None
@@ -231,13 +324,38 @@ def image_rule(raw: JsonObject) -> ImageRule | None:
         return PatchRows(patch, PIXTRAL_LONGEST) if patch else None
     if kind == "llava" and inner == "clip_vision_model" and raw.get("vision_feature_select_strategy") == "default":
         return FixedImage((side // patch) ** 2, (side // patch) ** 2 + 1) if patch and side else None
-    if kind == "llava_next" and inner == "clip_vision_model" and patch and side:
-        given = raw.get("image_grid_pinpoints")
-        pairs = [p for p in given if isinstance(p, list) and len(p) == 2] if isinstance(given, list) else []
-        sizes = tuple((integer(p[0]) or 0, integer(p[1]) or 0) for p in pairs) or PINPOINTS
-        edge = side // patch
-        return AnyResolution(side, edge, edge**2 + 1, sizes) if all(min(size) >= side for size in sizes) else None
+    if not patch or not side:
+        return None
+    edge = side // patch
+    if kind == "paligemma":
+        return FixedImage(edge**2)
+    if kind == "llava_next" and inner == "clip_vision_model":
+        return _any_resolution(raw, side, edge, edge**2 + 1)
+    if kind == "llava_onevision":
+        stated = str(raw.get("vision_aspect_ratio", "")).removeprefix("anyres_max_")
+        return _any_resolution(raw, side, edge, edge**2, int(stated) if stated.isdecimal() else ONEVISION)
+    if kind in ("idefics3", "smolvlm"):
+        factor = _size(raw, "scale_factor") or 2
+        return SplitRows(side, SPLIT * side, edge**2 // factor**2, edge**2)
+    if kind == "aya_vision":
+        each = edge**2 // (_size(raw, "downsample_factor") or 2) ** 2
+        return ClosestTiles(side, each, edge**2, DYNAMIC, around=3, between=1)
+    if kind in ("internvl", "internvl_chat", "h2ovl_chat", "skywork_chat"):
+        ratio = raw.get("downsample_ratio", 0.5)
+        if not isinstance(ratio, float) or not 0 < ratio <= 1:
+            return None
+        tiled, most = raw.get("dynamic_image_size", True), _size(raw, "max_dynamic_patch") or DYNAMIC
+        whole = raw.get("use_thumbnail", True) is True
+        return ClosestTiles(side, edge**2 // round(1 / ratio**2), edge**2 + 1, most if tiled else 1, whole=whole)
     return None
+
+
+def _any_resolution(raw: JsonObject, side: int, edge: int, seen: int, most: int | None = None) -> AnyResolution | None:
+    """LLaVA's rule; None where a size that images are fitted to is smaller than a tile."""
+    given = raw.get("image_grid_pinpoints")
+    pairs = [p for p in given if isinstance(p, list) and len(p) == 2] if isinstance(given, list) else []
+    sizes = tuple((integer(p[0]) or 0, integer(p[1]) or 0) for p in pairs) or PINPOINTS
+    return AnyResolution(side, edge, seen, sizes, most) if all(min(size) >= side for size in sizes) else None
 
 
 def _size(raw: JsonObject, key: str) -> int:

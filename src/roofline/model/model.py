@@ -240,6 +240,16 @@ class Model:
             sums[tower.name] = sums.get(tower.name, 0) + tower.parameters
         return {**sums, "": self.parameters - sum(sums.values())}
 
+    @cached_property
+    def parts(self) -> dict[str, int]:
+        """Parameters of each tower by its name, and of what reads the tokens: `text`, or the `decoder` of an encoder.
+
+        Empty for a model without towers.
+        """
+        beside = "decoder" if any(tower.stream == SOURCE for tower in self.towers) else "text"
+        sums = self.parameters_by_tower()
+        return {beside: sums.pop(""), **sums} if self.towers else {}
+
     def parameters_by_part(self) -> dict[Part, int]:
         """Parameters of each part that has any; their sum is `parameters`."""
         sums = dict.fromkeys(PARTS, 0)

@@ -15,11 +15,12 @@ from roofline.declared.maths import Count, is_array
 from roofline.declared.question import question
 from roofline.declared.result import Figured, Result, Units
 from roofline.model.checkpoints.quantization.asked import formats_of
+from roofline.model.images import Images
 from roofline.model.load import Source, model_of
 from roofline.model.model import Model
 from roofline.model.precision import Precision
 from roofline.work.counting import Counting, counting_named
-from roofline.work.lower import fed
+from roofline.work.lower import fed, seeing
 from roofline.work.ops import Op
 from roofline.work.step import Queries, Step
 from roofline.work.traffic import Moved, Traffic, traffic_named
@@ -207,19 +208,21 @@ def analyze(
     counting: CountingText = "standard",
     traffic: TrafficText = "fused",
     precision: PrecisionText = None,
+    images: Images | None = None,
 ) -> Analysis:
     """The cost of `step` on `model`: a Model, its name, path or config.
 
     `counting`: standard, torch, original or llm-para. `traffic`: fused, unfused, floor, original or llm-para,
     optionally with factors (`fused(weights=0.5)`). `precision`: the checkpoint's, or changes to it (`"fp8"`,
-    `"weights=int4,kv=fp8"`, a mapping of roles, a Precision). Ints give exact ints. Arrays broadcast, and every figure
-    has their shape. Expected numbers of distinct experts are floats. Raises InputError for invalid arguments.
+    `"weights=int4,kv=fp8"`, a mapping of roles, a Precision). `images`: in every prompt that the step begins; a vision
+    tower encodes them. Ints give exact ints. Arrays broadcast, and every figure has their shape. Expected numbers of
+    distinct experts are floats. Raises InputError for invalid arguments.
     """
     built = model_of(model)
     how, what = counting_named(counting), traffic_named(traffic)
     base = step.precision if isinstance(step, Training) else built.precision
     built, formats = formats_of(built, precision, base)
-    step = fed(built, step)
+    step = fed(built, seeing(built, step, images))
     if how.all_logits:
         step = step.with_logits("all")
     if step.shape and not _fits(Analysis(built, step.largest(), how, what, formats)):

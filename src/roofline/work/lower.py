@@ -9,6 +9,7 @@ from typing import Any
 from roofline.declared.maths import Count, ceil_div, experts_visited, half, is_array, least, most, no_more, some
 from roofline.declared.question import Settings
 from roofline.model import modules as m
+from roofline.model.images import IMAGES, Images, image_tokens
 from roofline.model.kind_table import KindTable
 from roofline.model.model import SOURCE, Model, chosen
 from roofline.model.popularity import popular_visited
@@ -102,6 +103,24 @@ def view_of(module: m.Module) -> View[Step]:
     else:
         sees = LOWERINGS[type(module)].sees
     return in_stream(module.stream, sees) if module.stream else sees
+
+
+def seeing(model: Model, step: AnyStep, images: Images | None) -> AnyStep:
+    """The step with images in every prompt that it begins: their tokens, and the patches that a tower encodes.
+
+    Behind cached tokens the images of a prompt are in the cache. Raises InputError where the model does not state how
+    an image becomes tokens.
+    """
+    if images is None:
+        return step
+    seen = image_tokens(model.images, model.name, images, model.reads(IMAGES))
+    begun = [(q, no_more(q.cached, 0)) for q in step.queries]
+    queries = tuple(Queries(q.cached, q.new + begins * seen.tokens, q.count) for q, begins in begun)
+    if not seen.inputs:
+        return changed(step, queries)
+    inputs = seen.inputs * seen.number
+    read = tuple(Queries(0, begins * seen.positions, q.count * inputs) for q, begins in begun)
+    return changed(step, queries, beside=(*step.beside, Beside(IMAGES, read)))
 
 
 def fed(model: Model, step: AnyStep) -> AnyStep:

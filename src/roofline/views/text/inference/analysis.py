@@ -28,8 +28,9 @@ class ModelFacts(Figured):
     """Figures of a model: sizes, and bytes in the checkpoint's formats."""
 
     FIGURES: ClassVar[Units] = {
-        "name": "", "model_type": "", "parameters": "", "active_parameters": "", "layers": "", "hidden": "",
-        "vocab": "", "context": "", "weight_bytes": "B", "kv_bytes_per_token": "B", "state_bytes": "B", "formats": "",
+        "name": "", "model_type": "", "parameters": "", "parts": "", "active_parameters": "", "layers": "",
+        "hidden": "", "vocab": "", "context": "", "weight_bytes": "B", "kv_bytes_per_token": "B", "state_bytes": "B",
+        "formats": "",
     }  # fmt: skip
 
     of: Model
@@ -48,6 +49,11 @@ class ModelFacts(Figured):
     def parameters(self) -> int:
         """All parameters."""
         return self.of.parameters
+
+    @property
+    def parts(self) -> Mapping[str, int]:
+        """Parameters of each tower, projector and decoder by its name; empty for a model of one part."""
+        return self.of.parts
 
     @property
     def active_parameters(self) -> int:
@@ -154,7 +160,8 @@ class Steps(OfModel):
 def headline(model: Model, formats: Precision | None = None) -> str:
     """Name, parameters, stored size and cache in one line; by default in the checkpoint's formats."""
     chosen = formats or model.precision
-    parts = [model.name, model.model_type, f"{whole(model.parameters)} parameters"]
+    sizes = ", ".join(f"{name} {whole(number)}" for name, number in model.parts.items())
+    parts = [model.name, model.model_type, f"{whole(model.parameters)} parameters{f' ({sizes})' if sizes else ''}"]
     if model.active_parameters != model.parameters:
         parts.append(f"{whole(model.active_parameters)} active")
     parts.append(f"weights {si(model.weight_bytes(chosen), 'B')} ({chosen.text()})")

@@ -22,6 +22,7 @@ def generation_text(g: Generation) -> str:
     lines = [
         f"{g.batch} × ({g.input} in, {g.output} out){runs}",
         *([replicas] if replicas else []),
+        *([f"{g.images.tokens} of the input are {g.images.text}"] if g.images else []),
         *([drafts_text(g.speculation)] if g.speculation else []),
         "",
         f"TTFT     {span_text(g.ttft)}",
