@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import ceil
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -137,6 +138,27 @@ def test_images_are_a_longer_prompt_that_a_tower_encodes() -> None:
     assert lone[0].tpot.expected == pytest.approx(lone[1].tpot.expected, rel=1e-9)
     slower = rl.simulate(whole, input=100, rate=2, extent=rl.Extent(requests=200), **seen, **given_)
     assert slower.ttft.mean > runs[0].ttft.mean + 0.9 * (both - alone)
+
+
+def test_a_step_and_a_batch_read_images() -> None:
+    """The same ops as the step that names what the tower reads; behind cached tokens there is nothing to read."""
+    seen = {"images": Images(2, 1024, 768)}
+    by_hand = rl.prefill(3, 100 + 2 * 770).reading("images", 3072, 6)
+    assert rl.analyze(QWEN3, rl.prefill(3, 100), **seen).flops == rl.analyze(QWEN3, by_hand).flops
+    place = {"on": "h100-sxm", "engine": "none"}
+    assert rl.estimate(QWEN3, rl.prefill(3, 100), **seen, **place).time == rl.estimate(QWEN3, by_hand, **place).time
+    later = rl.decode(3, 1000)
+    assert rl.analyze(QWEN3, later, **seen).flops == rl.analyze(QWEN3, later).flops
+    arrays = rl.analyze(QWEN3, rl.prefill(np.array([1, 3]), 100), **seen).flops
+    assert arrays.tolist() == [rl.analyze(QWEN3, rl.prefill(n, 100), **seen).flops for n in (1, 3)]
+    batch = {"batch": 3, "output_tokens": 2, **place}
+    longer = rl.generate(rl.load(QWEN3, text_only=True), input=1640, **batch)
+    both = rl.generate(QWEN3, input=100, **seen, **batch)
+    assert (both.input, both.images.tokens, both.tpot.expected) == (1640, 1540, pytest.approx(longer.tpot.expected))
+    tower = rl.estimate(QWEN3, by_hand, **place).time - rl.estimate(QWEN3, rl.prefill(3, 1640), **place).time
+    assert both.ttft.expected - longer.ttft.expected == pytest.approx(tower, rel=0.02)
+    with pytest.raises(InputError, match="none in a training step"):
+        rl.estimate(QWEN3, rl.training(1, 100), on="8xh100-sxm", **seen)
 
 
 def test_a_trace_has_its_own_lengths(tmp_path: Any) -> None:

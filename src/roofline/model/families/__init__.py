@@ -84,6 +84,8 @@ def build(raw: JsonObject, name: str = "", inputs: Inputs | None = None, *, text
         import_module("roofline.model.families.beyond")
     if "model_type" not in raw and str(raw.get("_class_name")) in WHOLES:
         raw = {**raw, "model_type": raw["_class_name"]}
+    if raw.get("model_type") == "llava" and "mm_vision_tower" in raw:  # as its authors published it first
+        raw = {**raw, "model_type": "llava_llama"}
     outer = named_as_published(Config(raw, kind=str(raw.get("model_type")), own_inputs=inputs))
     if outer.kind in WHOLES:
         return _whole(outer, name)

@@ -31,7 +31,7 @@ WRAPPERS = {
 # Types of a text part, or of a multimodal model with its text keys at top level, that equal another known type.
 SAME = {
     "dots_ocr": "qwen2", "llava_llama": "llama", "llava_mistral": "mistral", "llava_mpt": "mpt", "llava_phi": "phi",
-    "llava_qwen": "qwen2",
+    "llava_qwen": "qwen2", "videollama3_qwen2": "qwen2",
     "emu3_text_model": "llama", "qwen2_vl": "qwen2", "qwen2_5_vl": "qwen2",
     "qwen2_vl_text": "qwen2", "qwen2_5_vl_text": "qwen2", "qwen3_vl_text": "qwen3", "qwen3_vl_moe_text": "qwen3_moe",
 }  # fmt: skip
@@ -94,7 +94,11 @@ def _left_out(outer: Config) -> str | None:
 
 def _whole(outer: Config) -> Config:
     """The config itself as that of the language model, for a model that keeps its text keys at top level."""
+    whole = str(outer.raw.get("model_type"))
     part = next((outer.defaults.parts[key] for key in SECTIONS if key in outer.defaults.parts), None)
+    if whole in WRAPPERS and whole not in {*FAMILIES, *SAME}:
+        text = WRAPPERS[whole]
+        return replace(outer.with_values(model_type=text), kind=part.type if part else text, parent=outer)
     return outer if part is None else replace(outer, kind=part.type)
 
 
@@ -135,5 +139,5 @@ BESIDE = " (not part of the language model)"
 _OURS = ("quantization_config", "compression_config", "generation_config")
 _BESIDE = (
     "vision_config", "audio_config", "vq_config", "img_processor", "embd_layer", "visual", "vision_encoder",
-    "mm_vision_tower",
+    "vision_encoder_config", "mm_vision_tower",
 )  # fmt: skip

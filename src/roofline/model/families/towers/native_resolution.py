@@ -89,10 +89,11 @@ def video_llama_3_vision(c: Config) -> TowerStages:
     yield TowerStage("vision", v.width, (patches(c, v.width), *v.blocks, _norm(v.width)))
 
 
-@towers("video_llama_3")
+@towers("video_llama_3", "videollama3_qwen2")
 def video_llama_3(outer: Config, text: Model) -> Iterator[Tower]:
     """VideoLLaMA 3: two products for every patch of an image; those of videos are averaged first."""
-    c = section_of(outer, "vision_config")
+    outer.mark_read("vision_encoder", "mm_projector_type", "use_token_compression")
+    c = section_of(outer, "vision_encoder_config" if outer.has("vision_encoder_config") else "vision_config")
     block = projection("projector", (c.size("hidden_size"), text.hidden, text.hidden))
     yield from streamed((*video_llama_3_vision(c), TowerStage("projector", text.hidden, (block,))), IMAGES)
 
@@ -142,10 +143,12 @@ def minimax_m3_vl(outer: Config, text: Model) -> Iterator[Tower]:
     yield from streamed((*minimax_m3_vision(c), TowerStage("projector", wide, (first, second))), IMAGES)
 
 
-@towers("ernie4_5_vl_moe")
+@towers("ernie4_5_vl_moe", "ernie4_5_moe_vl")
 def ernie4_5_vl(outer: Config, text: Model) -> Iterator[Tower]:
     """ERNIE 4.5 VL (Baidu, 2025): neighbours are joined in space, then in time; an image stands twice."""
     c = section_of(outer, "vision_config")
+    if "mlp_ratio" in c.raw:
+        c = c.with_values(intermediate_size=int(c.size("hidden_size") * c.number("mlp_ratio")))
     v, four = replace(vit(c, default_act="quick_gelu"), rotary=True), c.size("spatial_merge_size", 2) ** 2
     frames, space = c.size("temporal_merge_size", 2), v.width * four
     yield from streamed((

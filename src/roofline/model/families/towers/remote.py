@@ -184,29 +184,50 @@ def deepseek_vl_v2(outer: Config, text: Model) -> Iterator[Tower]:
 
 
 def deepseek_ocr(c: Config, p: Config, text: Model) -> Iterator[Tower]:
-    """DeepSeek-OCR (arXiv:2510.18234): SAM's encoder and two convolutions make the positions that CLIP's layers see."""
+    """DeepSeek-OCR (arXiv:2510.18234): SAM's encoder and two convolutions make the positions that CLIP's layers see.
+
+    DeepSeek-OCR 2 (arXiv:2601.20552): the layers of Qwen2-0.5B see them, and as many queries behind them.
+    """
     sizes = c.section("width")
-    sam, clip = sizes.section("sam_vit_b"), sizes.section("clip-l-14-224")
+    again = "qwen2-0-5b" in sizes.raw
+    sam = sizes.section("sam_vit_b")
     seen = sam.with_values(
         hidden_size=sam.size("width", 768), num_hidden_layers=sam.size("layers", 12), patch_size=16,
         num_attention_heads=sam.size("heads", 12), image_size=c.size("image_size", 1024),
     )  # fmt: skip
+    widths = listed_sizes(sam, "downsample_channels", (512, 1024))
+    if again:
+        widths = [*widths[:-1], sizes.section("qwen2-0-5b").size("dim", 896)]
     first, (down, across) = sam_tower(seen), patch_grid(seen)
-    halves, left = halved_sides(down, across, (256, *listed_sizes(sam, "downsample_channels", (512, 1024))))
-    like = clip.with_values(
+    halves, left = halved_sides(down, across, (256, *widths))
+    second = _queries_of_qwen(widths[-1], left) if again else _clip_of_positions(sizes.section("clip-l-14-224"), left)
+    out = p.size("n_embed", text.hidden)
+    project = Linear(name="projector", inputs=p.size("input_dim", 2048), outputs=out, bias=True)
+    block = Block("projector", (*at(left, (project,)), unapplied("separators", out, 1 if again else 2)))
+    yield from beside((replace(first, blocks=(*first.blocks, *halves)), second, TowerStage("projector", out, (block,))))
+
+
+def _clip_of_positions(clip: Config, left: int) -> TowerStage:
+    """CLIP's layers over positions that come from elsewhere; its own patches stand unused in the checkpoint."""
+    c = clip.with_values(
         hidden_size=clip.size("width", 1024), num_hidden_layers=clip.size("layers", 24), intermediate_size=4096,
         num_attention_heads=clip.size("heads", 16), image_size=clip.size("image_size", 224),
     )  # fmt: skip
-    v = vit(like, default_act="quick_gelu")
-    second = square_vision(like, v, bias=False, before=layer_norm, token=True, last=())
-    own, *rest = second.blocks[0].modules  # patches of its own, which stand unused in the checkpoint
+    part = square_vision(c, vit(c, default_act="quick_gelu"), bias=False, before=layer_norm, token=True, last=())
+    own, *rest = part.blocks[0].modules
     after = at(left + 1, (m for m in rest if isinstance(m, Norm)))
     front = Block("patches", (replace(own, idle=True), *(m for m in rest if not isinstance(m, Norm)), *after))
-    second = replace(second, blocks=(front, *second.blocks[1:]), positions=left + 1)
-    out = p.size("n_embed", text.hidden)
-    project = Linear(name="projector", inputs=p.size("input_dim", 2048), outputs=out, bias=True)
-    block = Block("projector", (*at(left, (project,)), unapplied("separators", out, 2)))
-    yield from beside((replace(first, blocks=(*first.blocks, *halves)), second, TowerStage("projector", out, (block,))))
+    return replace(part, blocks=(front, *part.blocks[1:]), positions=left + 1)
+
+
+def _queries_of_qwen(width: int, left: int) -> TowerStage:
+    """The layers of Qwen2-0.5B (arXiv:2407.10671) over `left` positions and as many queries; two numbers of these."""
+    v = Vit(
+        24, width, 14, 4864, "silu", kv_heads=2, norm=rms, out_bias=False, gated=True, mlp_bias=False, rotary=True,
+    )  # fmt: skip
+    queries = Block("queries", (unapplied("queries", width, 256), unapplied("fewer_queries", width, 144)))
+    blocks = [Block(b.name, at(2 * left, b.modules)) for b in (*v.blocks, Block("norm", (rms("final_norm", width),)))]
+    return TowerStage("vision", width, (queries, *blocks), 2 * left)
 
 
 # -- dots.ocr, Phi-3-vision, LLaVA -----------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from roofline.declared.errors import not_one_of
-from roofline.model.config import Config
+from roofline.model.config import MOST_LAYERS, Config
 from roofline.model.families.blocks.attention import attention, rotary
 from roofline.model.families.blocks.feed_forward import activation, fine_moe, mlp, mlp_layer_types, moe
 from roofline.model.families.blocks.layers import causal_lm, layer, stack
@@ -94,6 +94,19 @@ def ernie4_5_vl_moe(c: Config) -> Model:
     sparse = mlp_layer_types(c, d.layers, 1)
     blocks = stack(d.width, [("", mixer)] * d.layers, dense, experts=experts, sparse=sparse)
     return causal_lm(c, d.width, blocks, tied=True)
+
+
+@family("ernie4_5_moe_vl")
+def ernie4_5_published(c: Config) -> Model:
+    """ERNIE 4.5 VL under the keys of its published code, which counts experts of text and of images apart."""
+    c = c.of_kind("ernie4_5_vl_moe_text")
+    experts, images = c.per_layer_size("moe_num_experts", 2, [64, 64])
+    if experts != images:
+        raise c.error("moe_num_experts", "as many experts of images as of text")
+    layers, first = c.size("num_hidden_layers", most=MOST_LAYERS), c.size("moe_layer_start_index", 1, least=0)
+    kinds = ["dense" if i < first else "sparse" for i in range(layers)]
+    shared = c.raw.get("moe_num_shared_experts") or 0
+    return ernie4_5_vl_moe(c.with_values(moe_num_experts=experts, mlp_layer_types=kinds, moe_num_shared_experts=shared))
 
 
 @family("hunyuan_vl_text")
