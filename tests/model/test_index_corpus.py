@@ -64,7 +64,7 @@ def base(config: dict[str, Any]) -> str:
 def test_pairs_are_of_many_types_and_formats() -> None:
     configs = [pair["config"] for pair in (*PAIRS.values(), *BEFORE.values())]
     types = {config.get("_class_name", config.get("model_type")) for config in configs}
-    assert len({base(config) for config in configs}) >= 78
+    assert len({base(config) for config in configs}) >= 80
     assert len(types) >= 45
     assert sum("quantization_config" in config or "quantization" in config for config in configs) >= 12
 
