@@ -35,6 +35,24 @@ def test_published_sizes() -> None:
     assert rl.load({"_class_name": "AutoencoderKL", **VAE}).parameters == 83_653_863  # Stable Diffusion's
 
 
+def test_wan_under_the_keys_of_its_own_code() -> None:
+    """Wan 2.2's TI2V-5B as published and as converted for diffusers; an original `i2v` does not say which it is."""
+    own = {
+        "_class_name": "WanModel", "_diffusers_version": "0.33.0", "dim": 3072, "eps": 1e-06, "ffn_dim": 14336,
+        "freq_dim": 256, "in_dim": 48, "model_type": "ti2v", "num_heads": 24, "num_layers": 30, "out_dim": 48,
+        "text_len": 512,
+    }  # fmt: skip
+    converted = {
+        "_class_name": "WanTransformer3DModel", "num_attention_heads": 24, "attention_head_dim": 128,
+        "ffn_dim": 14336, "in_channels": 48, "out_channels": 48, "num_layers": 30,
+    }  # fmt: skip
+    model = rl.load(own)
+    assert model.parameters == rl.load(converted).parameters == 4_999_787_712
+    assert model.warnings == rl.load(converted).warnings
+    with pytest.raises(rl.InputError, match="model_type: expected one of t2v, ti2v, got 'i2v'"):
+        rl.load({**own, "model_type": "i2v"})
+
+
 def test_no_published_key_is_a_warning() -> None:
     assert [w for case in CASES for w in rl.load(case["config"]).warnings] == []
 

@@ -35,6 +35,17 @@ def test_a_norm_behind_attention_is_not_attention() -> None:
     assert model.warnings == ()
 
 
+def test_bitsandbytes_leaves_what_t5_keeps_in_32_bits() -> None:
+    """T5's class keeps `wo` in fp32, so that bitsandbytes does not quantise it: FLUX's second text encoder in NF4."""
+    sizes = {"d_model": 4096, "d_ff": 10240, "d_kv": 64, "num_heads": 64, "num_layers": 24, "vocab_size": 32128}
+    t5 = {"model_type": "t5", "architectures": ["T5EncoderModel"], "feed_forward_proj": "gated-gelu", **sizes}
+    nf4 = {"quant_method": "bitsandbytes", "load_in_4bit": True}
+    kept, quantised = 24 * 4096 * 10240, 24 * 4096 * (4 * 4096 + 2 * 10240)
+    rest = 32128 * 4096 + 32 * 64 + (2 * 24 + 1) * 4096
+    model = rl.load({**t5, "torch_dtype": "float16", "quantization_config": nf4})
+    assert model.weight_bytes() == 4 * kept + quantised * (4 + 32 / 64) / 8 + 2 * rest
+
+
 def test_patterns_of_experts_that_are_shared_leave_the_routed_ones() -> None:
     """Kimi-K2-Thinking and K2.5: int4 experts in groups of 32, everything else in 16 bits."""
     ignore = ["lm_head", "re:.*self_attn.*", "re:.*shared_experts.*", r"re:.*mlp\.(gate|up|gate_up|down)_proj.*"]

@@ -217,8 +217,8 @@ PUBLISHED: dict[str, list[Published]] = {
     "phi3_v": [
         Published(
             {"model_type": "phi3_v", "img_processor": {}, "embd_layer": {}, **_sizes(3072, 8192, 32, 32, 32, 32064)},
-            3_821_079_552,
-            "arXiv:2404.14219: that of Phi-3 mini; safetensors of hf.co/microsoft/Phi-3.5-mini-instruct",
+            4_146_621_440,
+            "arXiv:2404.14219; config.json and safetensors of hf.co/microsoft/Phi-3.5-vision-instruct",
         )
     ],
     "nemotron-nas": [

@@ -82,11 +82,13 @@ def build(raw: JsonObject, name: str = "", inputs: Inputs | None = None, *, text
         return diffusion_pipeline(raw, name, inputs, build)
     if raw.get("model_type") not in (*FAMILIES, *SAME) or sections_beside(Config(raw)):
         import_module("roofline.model.families.beyond")
-    if "model_type" not in raw and str(raw.get("_class_name")) in WHOLES:
-        raw = {**raw, "model_type": raw["_class_name"]}
     if raw.get("model_type") == "llava" and "mm_vision_tower" in raw:  # as its authors published it first
         raw = {**raw, "model_type": "llava_llama"}
-    outer = named_as_published(Config(raw, kind=str(raw.get("model_type")), own_inputs=inputs))
+    kind = raw.get("model_type")
+    if str(raw.get("_class_name")) in WHOLES and kind not in (*FAMILIES, *SAME, *WHOLES):
+        # diffusers names a class alone; Wan's own code names beside it what the model makes (`t2v`).
+        kind, raw = raw["_class_name"], {"model_type": raw["_class_name"], **raw}
+    outer = named_as_published(Config(raw, kind=str(kind), own_inputs=inputs))
     if outer.kind in WHOLES:
         return _whole(outer, name)
     _refuse(outer)

@@ -36,6 +36,10 @@ _SPARED = (
 )  # fmt: skip
 
 
+_KEPT_IN_32_BITS = dict.fromkeys(("t5", "mt5", "umt5", "pop2piano", "udop"), ("down_proj",))
+"""Type → modules that its class keeps in fp32 (`_keep_in_fp32_modules`), which bitsandbytes then does not quantise."""
+
+
 def method(*names: str) -> Callable[[Method], Method]:
     """Register the reader of a method under its names."""
 
@@ -77,7 +81,9 @@ def scheme_of(c: Config) -> Scheme | None:
     q = place[0].section(place[1])
     if place[1] == "hf_quant_config":
         q = q.section("quantization")
-    scheme = METHODS[_method(q)](q)
+    scheme, kept = METHODS[_method(q)](q), _KEPT_IN_32_BITS.get(c.kind, ())
+    if kept and _method(q) == "bitsandbytes":
+        scheme = replace(scheme, rules=(*(Rule(pattern, FORMATS["fp32"]) for pattern in kept), *scheme.rules))
     kv = _kv_format(q)
     if kv is None and place[1] != "hf_quant_config" and place[0].has("hf_quant_config"):
         kv = _kv_format(place[0].section("hf_quant_config").section("quantization"))

@@ -363,6 +363,18 @@ def wan(c: Config) -> Model:
     return denoiser(c, width, blocks, embedding, head_modules, positions=image)
 
 
+@complete("WanModel")
+def wan_original(c: Config) -> Model:
+    """Wan under the keys of its own code. Whether `i2v` has Wan 2.1's view of the image is not in its config."""
+    heads = c.size("num_heads")
+    c.text("model_type", "t2v", ["t2v", "ti2v"])
+    c.mark_read("text_len")
+    return wan(replace(c, kind="WanTransformer3DModel").with_values(
+        num_attention_heads=heads, attention_head_dim=c.size("dim") // heads,
+        in_channels=c.size("in_dim"), out_channels=c.size("out_dim"),
+    ))  # fmt: skip
+
+
 # -- HunyuanDiT ----------------------------------------------------------------------------------------------------
 @complete("HunyuanDiT2DModel")
 def hunyuan_dit(c: Config) -> Model:

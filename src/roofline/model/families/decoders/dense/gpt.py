@@ -194,6 +194,13 @@ def stablelm(c: Config) -> Model:
     return causal_lm(c, d.width, [block] * d.layers, norm=layer_norm)
 
 
+@family("stablelm_epoch")
+def stablelm_epoch(c: Config) -> Model:
+    """StableLM under the keys of its first code."""
+    c.mark_read("num_heads", "rotary_scaling_factor")
+    return stablelm(c.with_values(partial_rotary_factor=c.number("rope_pct", 0.25)))
+
+
 @family("starcoder2")
 def starcoder2(c: Config) -> Model:
     """StarCoder2 (arXiv:2402.19173). Its code does not read `activation_function`."""

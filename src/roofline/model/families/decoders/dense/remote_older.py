@@ -20,14 +20,20 @@ family("telechat3", "xverse")(llama)
 
 @family("telechat")
 def telechat(c: Config) -> Model:
-    """TeleChat 1 and 2 (arXiv:2401.03804): Llama with biases on the output projections alone and a tied head."""
-    d = dims(c)
-    c.mark_read("hidden_act", "intermediate_size", "training_seqlen", "logn", "embed_layernorm")
-    mixer = attention(d, rotary=rotary(c, d.head_dim), out_bias=True)
-    *ffn, down = mlp(d.width, c.size("ffn_hidden_size"), "silu")
+    """TeleChat 1 and 2 (arXiv:2401.03804): Llama with biases on the output projections alone and a tied head.
+
+    TeleChat-52B (arXiv:2404.16645) writes its keys as GPT-2 does and has neither.
+    """
+    d, bias = dims(c), c.flag("add_bias_linear", True)
+    c.mark_read("hidden_act", "intermediate_size", "training_seqlen", "logn", "embed_layernorm", *_OF_TELECHAT_52B)
+    mixer = attention(d, rotary=rotary(c, d.head_dim), out_bias=bias)
+    *ffn, down = mlp(d.width, c.size("ffn_hidden_size|n_inner"), "silu")
     assert isinstance(down, Linear)
-    block = layer("dense", d.width, mixer, (*ffn, replace(down, bias=True)))
+    block = layer("dense", d.width, mixer, (*ffn, replace(down, bias=bias)))
     return causal_lm(c, d.width, [block] * d.layers, tied=True)
+
+
+_OF_TELECHAT_52B = ("activation_function", "relative_encoding", "rotary_theta", "use_RMSNorm", "use_mup")
 
 
 @family("mixformer-sequential")
