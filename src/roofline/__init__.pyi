@@ -174,9 +174,10 @@ _WorkedShare: TypeAlias = float
 
 def analyze(
     model: Model | Source, step: Step = ..., *, counting: _CountingName = 'standard', traffic: _ImageSize = 'fused',
-    precision: _Formats | Sequence[_Formats] | None = None, phase: _PhaseName | None = None,
-    batch: _Sequences | None = None, input: _Tokens | None = None, context: _TokensOrNone | None = None,
-    cached: _QueryTokens | None = None, new: _NewTokens | None = None,
+    precision: _Formats | Sequence[_Formats] | None = None, images: Images | _Whole | None = None,
+    phase: _PhaseName | None = None, batch: _Sequences | None = None, input: _Tokens | None = None,
+    context: _TokensOrNone | None = None, cached: _QueryTokens | None = None, new: _NewTokens | None = None,
+    image_size: _ImageSize | None = None,
 ) -> Analysis: ...
 
 def answer(
@@ -281,98 +282,104 @@ def encode(
 @overload
 def estimate(
     model: Model | Source, *, on: _MachineName, counting: _CountingName = 'standard', traffic: _ImageSize = 'fused',
-    within: bool = True, bill: Bill | None = None, phase: _PhaseName | None = None, batch: _Sequences | None = None,
-    input: _Tokens | None = None, context: _TokensOrNone | None = None, cached: _QueryTokens | None = None,
-    new: _NewTokens | None = None, layout: _LayoutText | None = None, tp: _RankCount | None = None,
-    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
-    engine: _EngineName | None = None, precision: _Formats | None = None, law: _LawName = 'calibrated',
+    within: bool = True, images: Images | _Whole | None = None, bill: Bill | None = None,
+    phase: _PhaseName | None = None, batch: _Sequences | None = None, input: _Tokens | None = None,
+    context: _TokensOrNone | None = None, cached: _QueryTokens | None = None, new: _NewTokens | None = None,
+    layout: _LayoutText | None = None, tp: _RankCount | None = None, pp: _RankCount | None = None,
+    dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
+    precision: _Formats | None = None, law: _LawName = 'calibrated', image_size: _ImageSize | None = None,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
     pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Any: ...
 @overload
 def estimate(
     model: Model | Source, *, where: Where, counting: _CountingName = 'standard', traffic: _ImageSize = 'fused',
-    within: bool = True, bill: Bill | None = None, phase: _PhaseName | None = None, batch: _Sequences | None = None,
-    input: _Tokens | None = None, context: _TokensOrNone | None = None, cached: _QueryTokens | None = None,
-    new: _NewTokens | None = None, layout: _LayoutText | None = None, tp: _RankCount | None = None,
-    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
-    engine: _EngineName | None = None, precision: _Formats | None = None, law: _LawName = 'calibrated',
+    within: bool = True, images: Images | _Whole | None = None, bill: Bill | None = None,
+    phase: _PhaseName | None = None, batch: _Sequences | None = None, input: _Tokens | None = None,
+    context: _TokensOrNone | None = None, cached: _QueryTokens | None = None, new: _NewTokens | None = None,
+    layout: _LayoutText | None = None, tp: _RankCount | None = None, pp: _RankCount | None = None,
+    dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
+    precision: _Formats | None = None, law: _LawName = 'calibrated', image_size: _ImageSize | None = None,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
     pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Any: ...
 @overload
 def estimate(
     model: Model | Source, step: Step, *, on: _MachineName, counting: _CountingName = 'standard',
-    traffic: _ImageSize = 'fused', within: bool = True, bill: Bill | None = None, phase: _PhaseName | None = None,
-    batch: _Sequences | None = None, input: _Tokens | None = None, context: _TokensOrNone | None = None,
-    cached: _QueryTokens | None = None, new: _NewTokens | None = None, layout: _LayoutText | None = None,
-    tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
-    ep: _RankCount | None = None, engine: _EngineName | None = None, precision: _Formats | None = None,
-    law: _LawName = 'calibrated', price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    traffic: _ImageSize = 'fused', within: bool = True, images: Images | _Whole | None = None, bill: Bill | None = None,
+    phase: _PhaseName | None = None, batch: _Sequences | None = None, input: _Tokens | None = None,
+    context: _TokensOrNone | None = None, cached: _QueryTokens | None = None, new: _NewTokens | None = None,
+    layout: _LayoutText | None = None, tp: _RankCount | None = None, pp: _RankCount | None = None,
+    dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
+    precision: _Formats | None = None, law: _LawName = 'calibrated', image_size: _ImageSize | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Any: ...
 @overload
 def estimate(
     model: Model | Source, step: Step, where: Where, *, counting: _CountingName = 'standard',
-    traffic: _ImageSize = 'fused', within: bool = True, bill: Bill | None = None, phase: _PhaseName | None = None,
-    batch: _Sequences | None = None, input: _Tokens | None = None, context: _TokensOrNone | None = None,
-    cached: _QueryTokens | None = None, new: _NewTokens | None = None, layout: _LayoutText | None = None,
-    tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
-    ep: _RankCount | None = None, engine: _EngineName | None = None, precision: _Formats | None = None,
-    law: _LawName = 'calibrated', price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    traffic: _ImageSize = 'fused', within: bool = True, images: Images | _Whole | None = None, bill: Bill | None = None,
+    phase: _PhaseName | None = None, batch: _Sequences | None = None, input: _Tokens | None = None,
+    context: _TokensOrNone | None = None, cached: _QueryTokens | None = None, new: _NewTokens | None = None,
+    layout: _LayoutText | None = None, tp: _RankCount | None = None, pp: _RankCount | None = None,
+    dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
+    precision: _Formats | None = None, law: _LawName = 'calibrated', image_size: _ImageSize | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Any: ...
 @overload
 def estimate(
     model: Model | Source | Sequence[Model | Source], *, on: _MachineName | Sequence[_MachineName],
-    counting: _CountingName = 'standard', traffic: _ImageSize = 'fused', within: bool = True, bill: Bill | None = None,
-    phase: _PhaseName | None = None, batch: _Sequences | None = None, input: _Tokens | None = None,
-    context: _TokensOrNone | None = None, cached: _QueryTokens | None = None, new: _NewTokens | None = None,
+    counting: _CountingName = 'standard', traffic: _ImageSize = 'fused', within: bool = True,
+    images: Images | _Whole | None = None, bill: Bill | None = None, phase: _PhaseName | None = None,
+    batch: _Sequences | None = None, input: _Tokens | None = None, context: _TokensOrNone | None = None,
+    cached: _QueryTokens | None = None, new: _NewTokens | None = None,
     layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
-    law: _LawName | Sequence[_LawName] = 'calibrated', price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', image_size: _ImageSize | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def estimate(
     model: Model | Source | Sequence[Model | Source], *, where: Where, counting: _CountingName = 'standard',
-    traffic: _ImageSize = 'fused', within: bool = True, bill: Bill | None = None, phase: _PhaseName | None = None,
-    batch: _Sequences | None = None, input: _Tokens | None = None, context: _TokensOrNone | None = None,
-    cached: _QueryTokens | None = None, new: _NewTokens | None = None,
-    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
-    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
-    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
-    law: _LawName | Sequence[_LawName] = 'calibrated', price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
-) -> Grid | Any: ...
-@overload
-def estimate(
-    model: Model | Source | Sequence[Model | Source], step: Step, *, on: _MachineName | Sequence[_MachineName],
-    counting: _CountingName = 'standard', traffic: _ImageSize = 'fused', within: bool = True, bill: Bill | None = None,
+    traffic: _ImageSize = 'fused', within: bool = True, images: Images | _Whole | None = None, bill: Bill | None = None,
     phase: _PhaseName | None = None, batch: _Sequences | None = None, input: _Tokens | None = None,
     context: _TokensOrNone | None = None, cached: _QueryTokens | None = None, new: _NewTokens | None = None,
     layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
-    law: _LawName | Sequence[_LawName] = 'calibrated', price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', image_size: _ImageSize | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def estimate(
-    model: Model | Source | Sequence[Model | Source], step: Step, where: Where, *, counting: _CountingName = 'standard',
-    traffic: _ImageSize = 'fused', within: bool = True, bill: Bill | None = None, phase: _PhaseName | None = None,
+    model: Model | Source | Sequence[Model | Source], step: Step, *, on: _MachineName | Sequence[_MachineName],
+    counting: _CountingName = 'standard', traffic: _ImageSize = 'fused', within: bool = True,
+    images: Images | _Whole | None = None, bill: Bill | None = None, phase: _PhaseName | None = None,
     batch: _Sequences | None = None, input: _Tokens | None = None, context: _TokensOrNone | None = None,
     cached: _QueryTokens | None = None, new: _NewTokens | None = None,
     layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
-    law: _LawName | Sequence[_LawName] = 'calibrated', price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', image_size: _ImageSize | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+) -> Grid | Any: ...
+@overload
+def estimate(
+    model: Model | Source | Sequence[Model | Source], step: Step, where: Where, *, counting: _CountingName = 'standard',
+    traffic: _ImageSize = 'fused', within: bool = True, images: Images | _Whole | None = None, bill: Bill | None = None,
+    phase: _PhaseName | None = None, batch: _Sequences | None = None, input: _Tokens | None = None,
+    context: _TokensOrNone | None = None, cached: _QueryTokens | None = None, new: _NewTokens | None = None,
+    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', image_size: _ImageSize | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 
 def explain(
@@ -416,92 +423,96 @@ def fit(
 @overload
 def generate(
     model: Model | Source, *, on: _MachineName, input: _Tokens, output_tokens: _Tokens,
-    speculation: Speculation | None = None, bill: Bill | None = None, layout: _LayoutText | None = None,
-    tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
-    ep: _RankCount | None = None, engine: _EngineName | None = None, precision: _Formats | None = None,
-    law: _LawName = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None, mtp: bool = False,
-    draft_length: _Whole | None = None, acceptance: _Probability | None = None, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
+    speculation: Speculation | None = None, images: Images | _Whole | None = None, bill: Bill | None = None,
+    layout: _LayoutText | None = None, tp: _RankCount | None = None, pp: _RankCount | None = None,
+    dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
+    precision: _Formats | None = None, law: _LawName = 'calibrated', batch: _Sequences = 1,
+    draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
+    acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Generation: ...
 @overload
 def generate(
     model: Model | Source, *, load: StaticBatch, on: _MachineName, speculation: Speculation | None = None,
-    bill: Bill | None = None, layout: _LayoutText | None = None, tp: _RankCount | None = None,
-    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
-    engine: _EngineName | None = None, precision: _Formats | None = None, law: _LawName = 'calibrated',
-    batch: _Sequences = 1, draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
-    acceptance: _Probability | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    images: Images | _Whole | None = None, bill: Bill | None = None, layout: _LayoutText | None = None,
+    tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
+    ep: _RankCount | None = None, engine: _EngineName | None = None, precision: _Formats | None = None,
+    law: _LawName = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None, mtp: bool = False,
+    draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Generation: ...
 @overload
 def generate(
     model: Model | Source, where: Where, *, input: _Tokens, output_tokens: _Tokens,
-    speculation: Speculation | None = None, bill: Bill | None = None, layout: _LayoutText | None = None,
-    tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
-    ep: _RankCount | None = None, engine: _EngineName | None = None, precision: _Formats | None = None,
-    law: _LawName = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None, mtp: bool = False,
-    draft_length: _Whole | None = None, acceptance: _Probability | None = None, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
+    speculation: Speculation | None = None, images: Images | _Whole | None = None, bill: Bill | None = None,
+    layout: _LayoutText | None = None, tp: _RankCount | None = None, pp: _RankCount | None = None,
+    dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
+    precision: _Formats | None = None, law: _LawName = 'calibrated', batch: _Sequences = 1,
+    draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
+    acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Generation: ...
 @overload
 def generate(
     model: Model | Source, where: Where, load: StaticBatch, *, speculation: Speculation | None = None,
-    bill: Bill | None = None, layout: _LayoutText | None = None, tp: _RankCount | None = None,
-    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
-    engine: _EngineName | None = None, precision: _Formats | None = None, law: _LawName = 'calibrated',
-    batch: _Sequences = 1, draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
-    acceptance: _Probability | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    images: Images | _Whole | None = None, bill: Bill | None = None, layout: _LayoutText | None = None,
+    tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
+    ep: _RankCount | None = None, engine: _EngineName | None = None, precision: _Formats | None = None,
+    law: _LawName = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None, mtp: bool = False,
+    draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Generation: ...
 @overload
 def generate(
     model: Model | Source | Sequence[Model | Source], *, on: _MachineName | Sequence[_MachineName], input: _Tokens,
-    output_tokens: _Tokens, speculation: Speculation | None = None, bill: Bill | None = None,
-    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    output_tokens: _Tokens, speculation: Speculation | None = None, images: Images | _Whole | None = None,
+    bill: Bill | None = None, layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def generate(
     model: Model | Source | Sequence[Model | Source], *, load: StaticBatch, on: _MachineName | Sequence[_MachineName],
-    speculation: Speculation | None = None, bill: Bill | None = None,
+    speculation: Speculation | None = None, images: Images | _Whole | None = None, bill: Bill | None = None,
     layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def generate(
     model: Model | Source | Sequence[Model | Source], where: Where, *, input: _Tokens, output_tokens: _Tokens,
-    speculation: Speculation | None = None, bill: Bill | None = None,
+    speculation: Speculation | None = None, images: Images | _Whole | None = None, bill: Bill | None = None,
     layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def generate(
     model: Model | Source | Sequence[Model | Source], where: Where, load: StaticBatch, *,
-    speculation: Speculation | None = None, bill: Bill | None = None,
+    speculation: Speculation | None = None, images: Images | _Whole | None = None, bill: Bill | None = None,
     layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 
 def machines(

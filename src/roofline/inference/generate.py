@@ -35,6 +35,8 @@ from roofline.model.model import Model
 from roofline.work.step import Beside, Queries, Step, decode, prefill
 from roofline.work.step import replace as changed
 
+TRAITS: Units = dict.fromkeys(("speculation", "images"), "")
+"""Figures of what requests have beside their lengths."""
 DRAFT_LENGTH = 3
 """Tokens proposed per step where drafting is on and no length is given."""
 DRAFT_RIGHT, MTP_RIGHT, NGRAM_RIGHT = 0.7, 0.85, 0.5
@@ -132,7 +134,7 @@ class Generation(Spent, Deployed):
         "waves": "", "first_wave": "", "ttft": "s", "tpot": "s", "latency": "s", "memory": "B",
         "tokens_per_second": "tokens/s", "tokens_per_second_per_user": "tokens/s",
         "tokens_per_second_per_chip": "tokens/s", **Spent.BILLED, "grade": "", "prefill_shares": "share",
-        "decode_shares": "share", "speculation": "", "images": "",
+        "decode_shares": "share", **TRAITS,
     }  # fmt: skip
     NAMES: ClassVar[Mapping[str, str]] = {"tpot": "between_tokens"}
 

@@ -12,7 +12,7 @@ from roofline.declared.groups import LengthSpread, Load
 from roofline.declared.maths import Count, is_array
 from roofline.declared.question import group_settings
 from roofline.declared.result import Units
-from roofline.inference.generate import Speculation
+from roofline.inference.generate import TRAITS, Speculation
 from roofline.inference.plan import Plan
 from roofline.inference.settings import Deployed, Setup
 from roofline.inference.span import NOTHING, Span
@@ -147,7 +147,7 @@ class LoadAnswer(Deployed):
 
     PLACE: ClassVar[Units] = dict.fromkeys(("model", "deployment", "engine", "law", "formats"), "")
     LENGTHS: ClassVar[Units] = {**LENGTHS, "cached_prefix": "", **dict.fromkeys(group_settings(LengthSpread), "")}
-    TRAITS: ClassVar[Units] = dict.fromkeys(("speculation", "images"), "")
+    TRAITS: ClassVar[Units] = TRAITS
 
     requests: ServedLoad
 
