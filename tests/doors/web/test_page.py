@@ -19,8 +19,8 @@ from served_page import CARDS, DRAWN, Page, page_server
 
 pytestmark = needs_chromium
 expect = pytest.importorskip("playwright.sync_api", reason="playwright, of the test extra, is not installed").expect
-VIEWS = ("overview", "roofline", "memory", "serving", "sweep", "training", "simulation", "advice", "running",
-         "machines", "structure", "compare", "away")  # fmt: skip
+VIEWS = ("overview", "roofline", "memory", "serving", "encoding", "sweep", "training", "simulation", "advice",
+         "running", "machines", "structure", "compare", "away")  # fmt: skip
 MODEL, ON = "meta-llama/Llama-3.1-8B", "h100-sxm"
 LARGE = "meta-llama/Llama-3.3-70B-Instruct"
 AXE = {"resultTypes": ["violations"], "selectors": False}
@@ -55,6 +55,23 @@ def test_every_view_opens(page: Page, address: str) -> None:
         assert page.sees("[...document.querySelectorAll('#view .plot')].every((p) => p.data?.length)"), view
     assert page.seen.said == []
     assert all(url.startswith(address) for url in page.seen.asked)
+
+
+@pytest.mark.parametrize("model", ["google-bert/bert-base-uncased", "openai/clip-vit-large-patch14"])
+def test_a_model_that_reads_its_input_as_a_whole(page: Page, address: str, model: str) -> None:
+    """Its verdict and its first view are those of `encode`; a model that generates is shown as before again."""
+    page.fresh(address)
+    page.set_to("model", model)
+    page.tab.wait_for_function("() => document.querySelector('#tab-encoding').ariaSelected === 'true'")
+    page.tab.wait_for_function("() => document.querySelectorAll('#verdict .card b').length === 6")
+    answer = rl.encode(model, on=ON, input=512) if model.startswith("google") else rl.encode(model, on=ON)
+    shown = page.sees("[...document.querySelectorAll('#verdict .card b')].map((b) => b.textContent)")
+    assert float(shown[1].replace(",", "")) == pytest.approx(answer.inputs_per_second, rel=5e-3)
+    assert page.tab.inner_text("#verdict h2").startswith(f"{model} · {ON}: fits")
+    assert page.tab.is_hidden("#problem")
+    page.set_to("model", MODEL)
+    page.tab.wait_for_function("() => document.querySelector('#tab-overview').ariaSelected === 'true'")
+    assert page.tab.is_hidden("#problem")
 
 
 def test_figures_are_the_library_s(page: Page, address: str) -> None:

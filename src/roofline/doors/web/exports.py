@@ -60,8 +60,13 @@ def remedies_answer(asked: b.Body, allowed: Allowed) -> JsonObject:
 
 
 def limits_answer(asked: b.Body, allowed: Allowed) -> JsonObject:
-    """`context`: the model's maximum of prompt plus output tokens; null if its config states none."""
-    return {"context": given_fields(asked, allowed)["model"].context}
+    """What bounds a question about a model.
+
+    `context`: its maximum of prompt plus output tokens; null if its config states none. `steps`: the passes that it
+    has. `positions`: those of each input, where its config fixes them.
+    """
+    model = given_fields(asked, allowed)["model"]
+    return {"context": model.context, "steps": list(model.steps), "positions": model.positions}
 
 
 def layouts_answer(asked: b.Body, allowed: Allowed) -> ApiAnswer:

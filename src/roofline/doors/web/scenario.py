@@ -63,6 +63,8 @@ class Ask:
 
 PLACE, BILLED, LOADED = ("where",), ("where", "bill"), ("where", "load")
 STEP = MappingProxyType({"phase": "phase", "batch": "in_flight", "context": "middle"})
+WHOLE = MappingProxyType({"batch": "encodeBatch", "input": "encodeInput", "passes": "encodePasses"})
+"""Of inputs that a model reads as a whole: how many, of what length, and how often they are denoised."""
 TRAINING = MappingProxyType({"batch": "trainBatch", "tokens": "trainTokens"})
 DEMAND = MappingProxyType({
     "users": "demandUsers", "requests_a_day": "demandADay", "work": "work", "reading_speed": "reading",
@@ -83,6 +85,7 @@ ASKS: Mapping[str, Ask] = MappingProxyType({
     "fit": Ask("fit", PLACE, {"batch": "in_flight", "context": "full"}),
     "sweep": Ask("sweep", BILLED, {**STEP, "batch": "powers", "context": "swept"}, {"only": ["time", "memory"]}),
     "side": Ask("side", PLACE, {**STEP, "context": "halfway", "prompt": "prompt"}),
+    "encode": Ask("encode", BILLED, WHOLE),
     "train": Ask("train", BILLED, TRAINING, without=ITS_RECIPE),
     "timeline": Ask("timeline", PLACE, TRAINING, without=ITS_RECIPE),
     "remedies": Ask("remedies", PLACE, TRAINING, without=ITS_RECIPE),

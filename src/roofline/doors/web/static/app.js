@@ -4,7 +4,7 @@ import { isDark } from "./colours.js";
 import { plotly } from "./draw.js";
 import { exported } from "./exported.js";
 import * as controls from "./form.js";
-import { asks, decoded, encoded, FRESH, lengths, LONGEST_ADDRESS, MOST_SCENARIOS, now, state, take, unasked } from "./state.js";
+import { asks, decoded, encoded, FRESH, learn, lengths, LONGEST_ADDRESS, MOST_SCENARIOS, now, readsWhole, state, take, unasked } from "./state.js";
 import { address, saveState } from "./take.js";
 import { loaded, verdict } from "./verdict.js";
 import { LONG_VIEWS, VIEWS } from "./views.js";
@@ -44,10 +44,15 @@ function sliders() {
 
 // Fetches the model's maximum context and shortens the chosen lengths to it, the prompt first.
 async function shorten(s, mine) {
-  const { context } = await ask("limits", asks.limits(s), mine.signal);
+  const known = await ask("limits", asks.limits(s), mine.signal), { context } = known;
   if (mine !== running) return;
-  const sweepsOthers = context !== lengths.longest && state.view === "sweep";
-  lengths.longest = context;
+  const sweepsOthers = context !== lengths.longest && state.view === "sweep", before = readsWhole(lengths);
+  learn(known);
+  if (!exported && readsWhole(lengths) !== before) { // the other kind of model: show what it does
+    state.view = before ? "overview" : "encoding";
+    tabs();
+    again = true;
+  }
   const long = context && !exported && s.input + s.output_tokens > context;
   if (long) {
     s.input = Math.max(1, context - s.output_tokens);

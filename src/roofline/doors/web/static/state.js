@@ -4,15 +4,18 @@ export const form = JSON.parse(document.getElementById("form").textContent);
 export const MOST_SCENARIOS = 4;
 export const LONGEST_ADDRESS = 8000;
 const OWN = {
-  phase: "decode", trainBatch: 64, trainTokens: 4096, requests: 300, seed: 0, runsContext: 4096, searchSeconds: 20, launcher: "vllm", framework: "megatron",
+  phase: "decode", encodeBatch: 1, encodeTokens: 512, passes: 28, trainBatch: 64, trainTokens: 4096, requests: 300, seed: 0, runsContext: 4096, searchSeconds: 20, launcher: "vllm", framework: "megatron",
   demandBy: "users", users: 50, requestsADay: 100000, work: "chat", reads: "no",
 };
 const BLANK = { model: "", config: null, ...Object.fromEntries(Object.keys(form.settings).map((name) => [name, null])), ...form.usual, ...OWN };
 export const FRESH = { ...BLANK, ...form.start };
 export const state = { scenarios: [{ ...FRESH }], at: 0, view: "overview" };
 export const now = () => state.scenarios[state.at];
-// `longest`: maximum prompt plus output tokens of the current model; null if its config states none.
-export const lengths = { longest: null };
+// Of the current model: `longest`, its maximum of prompt plus output tokens, null if its config states none; `steps`, the
+// passes that it has; `positions`, those of each input, null where they are not fixed.
+export const lengths = { longest: null, steps: ["decode"], positions: null };
+export const learn = (limits) => Object.assign(lengths, { longest: limits.context, steps: limits.steps, positions: limits.positions });
+export const readsWhole = ({ steps }) => !steps.includes("decode");
 
 async function through(stream, bytes) {
   return new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(stream)).arrayBuffer());
@@ -78,6 +81,7 @@ function numbers(s) {
   return {
     ...Object.fromEntries(Object.keys(OWN).map((name) => [name, s[name]])),
     model: s.config ?? s.model, prompt: s.input, in_flight: s.concurrency, powers: powers(s.concurrency), halfway: halfway(s), middle: middle(s), full: s.input + s.output_tokens,
+    encodeInput: lengths.positions === null ? Math.min(s.encodeTokens, lengths.longest ?? s.encodeTokens) : null, encodePasses: lengths.steps.includes("denoise") ? s.passes : null,
     swept: form.swept.filter((tokens) => !lengths.longest || tokens < lengths.longest),
     demandUsers: s.demandBy === "users" ? s.users : null, demandADay: s.demandBy === "users" ? null : s.requestsADay, reading: s.reads === "yes" || null, demandTpot: s.reads === "yes" ? null : given(s, "tpot"),
     simulated: Math.max(1, Math.min(s.requests, Math.floor(form.mostEvents / s.output_tokens))),

@@ -4,9 +4,9 @@ import { ask } from "./api.js";
 import { promised } from "./draw.js";
 import { exported } from "./exported.js";
 import { basis, fitted, gained, remedies, would } from "./kit.js";
-import { asks, form, given } from "./state.js";
+import { asks, form, given, learn, readsWhole } from "./state.js";
 import { firstCommand } from "./take.js";
-import { cards } from "./views.js";
+import { cards, readCards } from "./views.js";
 import { decimals, label, make, plain, seconds, share, t, time, usd, whole } from "./words.js";
 
 export const loaded = (s) => (s.rate ? `${plain(s.rate)} ${t("rates")}` : `${whole(s.concurrency)} ${t("inflight")}`);
@@ -25,7 +25,19 @@ function limits(s, served) {
   return times.map((name) => { const is = promised(served, name, s); return `${label(name).replace(/.SLO$/, "")}${is.of} ${is.expected <= seconds(s[name]) ? "≤" : ">"} ${time(seconds(s[name]))}`; });
 }
 
+// Of a model that reads its input as a whole.
+async function readVerdict(s, signal) {
+  const e = await ask("encode", asks.encode(s), signal), fits = e.memory.fits, which = `${e.model || "config.json"} · ${s.on}`, said = fitted(fits, e.formats);
+  const small = make("small", {}, [e.deployment.layout, e.engine, `${whole(e.batch)} × ${whole(e.positions)} ${t("positions")}`].join(" · "), make("span", { class: "was" }, ` · ${t("previous")}`));
+  return [make("h2", { class: "headline" }, ...(fits ? [`${which}: `, said] : [said, `: ${which}`]), small), readCards(e), basis(e)];
+}
+
 export async function verdict(s, signal) {
+  const known = await ask("limits", asks.limits(s), signal);
+  if (readsWhole(known)) {
+    learn(known);
+    return readVerdict(s, signal);
+  }
   const [served, fit] = await Promise.all([ask("serve", asks.serve(s), signal), ask("fit", asks.fit(s), signal)]);
   const fits = served.memory.fits, tokens = `${whole(s.input)} → ${whole(s.output_tokens)} tokens`, which = `${served.model || "config.json"} · ${s.on}`, said = fitted(fits, fit.formats);
   const small = make("small", {}, [deployed(served), served.engine, tokens, `${whole(served.in_flight)} ${t("inflight")}`, ...limits(s, served)].join(" · "), make("span", { class: "was" }, ` · ${t("previous")}`));

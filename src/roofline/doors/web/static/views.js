@@ -5,10 +5,10 @@ import * as bars from "./bars.js";
 import { colour } from "./colours.js";
 import { compare } from "./compare.js";
 import * as draw from "./draw.js";
-import { basis, button, cardOf, cardsOf, fitted, gap, given, misfit, panel, pictured, remedies, struck, two, unreal } from "./kit.js";
+import { basis, button, cardOf, cardsOf, fitted, gap, given, misfit, number, panel, pictured, remedies, struck, two, unreal, would } from "./kit.js";
 import { advice, running, simulation, training } from "./long.js";
 import { machines } from "./machines.js";
-import { asks, middle, now } from "./state.js";
+import { asks, learn, middle, now, readsWhole } from "./state.js";
 import { table } from "./table.js";
 import { csv, save } from "./take.js";
 import { between, decimals, formatted, localised, make, share, si, significant, t, time, usd, whole } from "./words.js";
@@ -38,6 +38,31 @@ async function explained(node, op, signal) {
   const lines = e.figures.flatMap((f) => [make("dt", {}, f.name), make("dd", {}, make("code", {}, `${f.formula} = ${f.filled} = ${typeof f.per_layer === "number" ? whole(f.per_layer) : f.per_layer}`), make("div", { class: "note" }, f.source))]);
   node.replaceChildren(panel(given(`${e.op} · ${e.block} · ${e.layers} ×`), "", make("dl", { class: "formula" }, ...lines)));
   node.scrollIntoView({ block: "nearest" });
+}
+
+export function readCards(e) {
+  const card = cardOf(e.memory.fits), real = cardOf(true), passes = e.passes > 1 ? ` · ${whole(e.passes)} ${t("passes")}` : "";
+  return cardsOf(
+    card(t("latencyofbatch"), time(e.latency.expected), between(e.latency)),
+    card(t("inputrate"), significant(e.inputs_per_second, 3), `${whole(e.batch)} × ${whole(e.positions)} ${t("positions")}${passes}`),
+    real(t("memory"), si(e.memory.total, "B"), `${t("ofcapacity")} ${si(e.memory.capacity, "B")}`, e.memory.fits ? "" : "bad"),
+    card(`USD ${t("perinputs")}`, usd(e.usd_per_million_inputs), e.usd_per_hour === null ? "" : `${usd(e.usd_per_hour)} ${t("anhour")}`),
+    card(t("energyofinput"), e.joules_per_input === null ? "–" : `${significant(e.joules_per_input, 3)} J`, e.power === null ? "" : `${whole(e.power)} W`),
+    card(t("bound"), e.bound, ""));
+}
+
+async function encoding(node, s, signal, changed) {
+  const known = await ask("limits", asks.limits(s), signal);
+  learn(known);
+  const fields = make("div", { class: "pair" }, number("encodeBatch", t("inputsatonce"), 1, 1e6, changed), ...(known.positions === null ? [number("encodeTokens", t("tokensofeach"), 1, 1e6, changed)] : []), ...(known.steps.includes("denoise") ? [number("passes", t("passes"), 1, 1000, changed)] : []));
+  const top = panel(t("encoding"), t("encodingnote"), fields);
+  if (!document.querySelector("#view #more-encodeBatch")) node.replaceChildren(top);
+  const e = await ask("encode", asks.encode(s), signal), fits = e.memory.fits;
+  const shares = table([{ name: t("kind"), of: (r) => r[0] }, { name: t("share"), of: (r) => r[1], text: share, bar: true }], Object.entries(e.shares), { name: t("where") });
+  const parts = Object.entries(e.parts), each = table([{ name: t("block"), of: (r) => r[0] }, { name: t("latencyofbatch"), of: (r) => r[1].expected ?? r[1], text: (v) => struck(fits, time(v)) }], parts, { name: t("latencyofbatch") });
+  const [terms, bar] = pictured(t("terms"), [fitted(fits)], "bars");
+  node.replaceChildren(top, ...(fits ? [] : [misfit(e.memory, would([]))]), ...(readsWhole(known) ? [] : [readCards(e), basis(e)]), two(panel(t("where"), "", shares), terms), ...(parts.length > 1 ? [panel(t("latencyofbatch"), "", each)] : []));
+  bars.memoryBar(bar, e.memory);
 }
 
 async function overview(node, s, signal) {
@@ -102,4 +127,4 @@ async function structure(node, s, signal) {
 }
 
 export const LONG_VIEWS = new Set(["sweep", "training", "simulation", "advice", "running", "machines"]);
-export const VIEWS = { overview, roofline, memory, serving, sweep, training, simulation, advice, running, machines, structure, compare, away };
+export const VIEWS = { overview, roofline, memory, serving, encoding, sweep, training, simulation, advice, running, machines, structure, compare, away };
