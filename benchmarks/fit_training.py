@@ -106,8 +106,9 @@ def row(run: MeasuredRun, mlperf: bool) -> FitRow:
     model = f"{base.model.name} {base.model.parameters:.3g}"
     same = (model, run.system, run.options.get("recipe"), base.deployment.layout)
     sparse = any(type(module).__name__ == "Experts" for module, _ in base.model.modules())
+    owner = engine_named(run.where.engine)
     return FitRow(
-        run.where.engine.partition("(")[0], base.deployment.chip.generation, model, sparse, mlperf, same,
+        owner.like or owner.id, base.deployment.chip.generation, model, sparse, mlperf, same,
         int(base.chips), seconds, slopes, run.seconds,
     )  # fmt: skip
 

@@ -26,7 +26,7 @@ SERVER = "vllm"
 TRAINER = "megatron"
 """Default engine of a training step."""
 OWN_SCHEDULES = ("dualpipe",)
-"""Pipeline schedules that no training engine of the catalog supports."""
+"""Pipeline schedules of a framework that was never published: kernels alone unless it is named."""
 OF_KIND: Mapping[str, str] = {"experts": "products", "wide": "products", "exchanges": "collectives"}
 """Kinds of work without a separate fit → the kind whose factor they use; `wide`: products in 16 bits or more."""
 LOOKED_UP_S = 2e-9
@@ -91,7 +91,9 @@ class Engine:
     to all ranks of a rack over NVLink. `serves`: supported generations and kinds of chips.
 
     Training. `trains`: it is a training engine. `overlaps`: layout axes whose communication overlaps with compute by
-    default. `scatter`: relative spread of the ranks' times. `between_s`: host seconds between steps. `spread`:
+    default. `zeros`, `staged_zeros`: the ZeRO stages that it runs without and with pipeline stages. `like`: the engine
+    whose values it has where its own table has none. `scatter`: relative spread of the ranks' times. `between_s`: host
+    seconds between steps. `spread`:
     generation → `dense` or `sparse` → interval of 80 % of measured steps, relative to the prediction.
 
     Settings. `words`: the engine's own setting names → general names. `by_chip`: defaults by chip, applied by `on`.
@@ -161,6 +163,9 @@ class Engine:
     trains: bool = False
     dispatcher: Dispatcher = "deepep"
     overlaps: tuple[str, ...] = ()
+    zeros: tuple[int, ...] = (0, 1, 2, 3)
+    staged_zeros: tuple[int, ...] = (0, 1, 2, 3)
+    like: str = ""
     scatter: float = 0.0
     between_s: float = 0.0
     spread: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
@@ -342,7 +347,13 @@ def engines() -> Mapping[str, Engine]:
 
 def _engine(id: str, table: TomlTable) -> Engine:
     known = releases().get(id)
-    return Engine(id=id, release="" if known is None else known.newest, **table)
+    return _filled(id, "" if known is None else known.newest, table)
+
+
+def _filled(id: str, release: str, table: TomlTable) -> Engine:
+    """An engine of a table's values, and where it has none those of the engine that it is `like`."""
+    own = {"id": id, "release": release, **table}
+    return replace(engines()[table["like"]], **own) if "like" in table else Engine(**own)
 
 
 @cache
@@ -353,7 +364,7 @@ def _of_release(id: str, release: str) -> Engine:
         return newest
     fields, whole = changed_fields(id, release)
     if whole:
-        return Engine(**{"id": id, "name": newest.name, "release": release, **fields})
+        return _filled(id, release, {"name": newest.name, **fields})
     return replace(newest, release=release, **fields)
 
 

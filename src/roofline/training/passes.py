@@ -133,16 +133,17 @@ def passes_of(rank: Model, sections: Sections, micro: Training, layout: Layout, 
 
     Communication on the axes in the step's `overlap` is exposed only where it is longer than the work beside it, plus
     its slow-down of that work. The same holds for `ep` with DualPipe, which overlaps one micro-batch's token exchange
-    with another's work (arXiv:2412.19437 §3.2.1). A ring of keys and values overlaps with attention. Tensor-parallel
-    collectives are cut into as many pieces as there are ranks, of which one has no product beside it (Transformer
-    Engine's user buffers, pytorch/module/base.py, `num_splits`). Collectives issued beside a product's gradients
-    overlap with them whatever `overlap` says, but not with weight gradients that the schedule delays. A send that does
-    not overlap blocks both stages.
+    with another's work (arXiv:2412.19437 §3.2.1), on multiprocessors that all work lacks meanwhile. A ring of keys and
+    values overlaps with attention. Tensor-parallel collectives are cut into as many pieces as there are ranks, of which
+    one has no product beside it (Transformer Engine's user buffers, pytorch/module/base.py, `num_splits`). Collectives
+    issued beside a product's gradients overlap with them whatever `overlap` says, but not with weight gradients that
+    the schedule delays. A send that does not overlap blocks both stages.
     """
     exchange: dict[str, Span] = {}
     passes: list[Span] = []
     hides = BESIDE_PHASES[:1] if micro.schedule in APART else BESIDE_PHASES
     overlaps = axes_beside(micro)
+    occupied = micro.schedule == "dualpipe" and sections.of(rank, 0, "ep") is not NOTHING
     for number in range(3):
         attention = sections.of(rank, number, ATTENTION)
         products = sections.of(rank, number, WORK) + sections.of(rank, number, BESIDE)
@@ -154,7 +155,9 @@ def passes_of(rank: Model, sections: Sections, micro: Training, layout: Layout, 
             elif axis == "tp":
                 shown = contention.shown(axis, sent, products, apart=1 / layout.tp)
             else:
-                shown = contention.shown(axis, sent, attention if axis == "cp" else work)
+                shown = contention.shown(
+                    axis, sent, attention if axis == "cp" else work, occupied=occupied and axis == "ep"
+                )
             for phase in BESIDE_PHASES:
                 gradients = sections.of(rank, PASSES[phase], BESIDE) if phase in hides else NOTHING
                 shown = shown + contention.shown(axis, sections.of(rank, number, (axis, phase)), gradients)

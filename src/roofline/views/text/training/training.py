@@ -66,6 +66,17 @@ def setting_text(e: TrainingEstimate) -> str:
     )
 
 
+def stack_text(e: TrainingEstimate) -> str:
+    """What the call left open: the layout that a search found, and the settings of the stack's recipes."""
+    searched = ["layout: the fastest that fits, of all legal ones on this machine"] if e.deployment.chosen else []
+    settings = ", ".join(f"{s.name} {_value_text(s.value)}" for s in e.stack)
+    return "\n".join([*searched, *([f"{e.engine.titled} sets {settings}"] if settings else [])])
+
+
+def _value_text(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+
+
 def _of_layers(e: TrainingEstimate) -> str:
     """The layers with recomputation, if not all."""
     if e.step.recompute_layers is not None:

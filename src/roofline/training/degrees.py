@@ -17,8 +17,8 @@ from roofline.model.model import Model
 from roofline.model.modules import Experts
 from roofline.training.pipeline.schedule import check_micro_batches
 
-MOST_MICRO, MOST_CHUNKS = 8, 20
-"""Maximum sequences per micro-batch, and maximum chunks per stage."""
+MOST_CHUNKS = 20
+"""Maximum chunks per stage."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,10 @@ def chunk_numbers(model: Model, pp: int) -> list[int]:
     return even or [vp for vp in few if vp & (vp - 1) == 0]
 
 
-def degree_points(model: Model, on: Machine, ranks: Sequence[int], work: tuple[int, int]) -> DegreePoints:
-    """Every tp, cp, dp, ep and micro-batch that divides, for these numbers of ranks per stage."""
+def degree_points(
+    model: Model, on: Machine, ranks: Sequence[int], work: tuple[int, int], micros: Sequence[int]
+) -> DegreePoints:
+    """Every tp, cp, dp, ep and micro-batch of `micros` that divides, for these numbers of ranks per stage."""
     batch, tokens = work
     experts = [x.experts for x, _ in model.modules() if isinstance(x, Experts)]
     degrees = sorted(tensor_degrees(model, node_size(cluster_named(on))))
@@ -89,8 +91,7 @@ def degree_points(model: Model, on: Machine, ranks: Sequence[int], work: tuple[i
             for cp in (d for d in _powers(n // tp) if n // tp % d == 0 and tokens % d == 0):
                 dp = n // tp // cp
                 eps = [e for e in _divisors(n) if all(x % e == 0 for x in experts)] if experts else [1]
-                micros = [m for m in _powers(MOST_MICRO) if batch % (dp * m) == 0]
-                rows += [(tp, cp, dp, ep, m) for ep in eps for m in micros]
+                rows += [(tp, cp, dp, ep, m) for ep in eps for m in micros if batch % (dp * m) == 0]
     columns = np.array(rows, dtype=np.int64).reshape(-1, 5).T
     return DegreePoints(*columns)
 

@@ -1,0 +1,128 @@
+"""What a stack's recipes set where a call does not say, by release, chip, model and formats."""
+
+from __future__ import annotations
+
+import pytest
+
+import roofline as rl
+from roofline.engines.engine import engines
+from roofline.engines.stacks import stack_rows
+from roofline.training.settings import Learner, TrainingWhere
+from roofline.training.stack import Call, with_stack
+from roofline.work.training import TrainingOptions
+
+V3 = "deepseek-ai/DeepSeek-V3"
+LLAMA = "meta-llama/Meta-Llama-3-70B"
+OSS = "openai/gpt-oss-120b"
+USUAL = ("dp", "cp", "pp")
+
+
+def settings(model: str, on: str, engine: str, layout: str = "dp=64", **options: object) -> dict[str, object]:
+    where = TrainingWhere(on=on, engine=engine, layout=layout)
+    call = with_stack(rl.load(model), Call(where, TrainingOptions(**options), Learner()))  # type: ignore[arg-type]
+    return {s.name: s.value for s in call.stack}
+
+
+@pytest.mark.parametrize(
+    ("model", "on", "engine", "recipe", "name", "value"),
+    [
+        # a pipelined MXFP8 run overlaps its exchanges since 26.06 on NVL72, since 26.04.01 on B200
+        (V3, "4xgb200-nvl72", "megatron-bridge@26.04", "mxfp8", "overlap", None),
+        (V3, "4xgb200-nvl72", "megatron-bridge@26.06", "mxfp8", "overlap", ("dp", "ep", "cp", "pp")),
+        (V3, "4xgb200-nvl72", "megatron-bridge@26.06", "bf16", "overlap", None),
+        (V3, "256xb200", "megatron-bridge@26.04", "mxfp8", "overlap", None),
+        (V3, "256xb200", "megatron-bridge@26.04.01", "mxfp8", "overlap", ("dp", "ep", "cp", "pp")),
+        (LLAMA, "64xh100-sxm", "megatron-bridge", "fp8", "overlap", ("dp", "tp", "cp", "pp")),
+        # matrices in fp8: a transposed copy on Hopper makes them two bytes again
+        (LLAMA, "64xh100-sxm", "megatron-bridge", "fp8", "matrices", None),
+        (LLAMA, "64xb200", "megatron-bridge", "fp8", "matrices", "fp8"),
+        (LLAMA, "64xb200", "megatron-bridge", "mxfp8", "matrices", None),
+        (LLAMA, "64xb200", "megatron-bridge", "bf16", "gradients", "bf16"),
+        # dispatchers
+        (OSS, "64xh100-sxm", "megatron-bridge", "bf16", "dispatcher", "alltoall"),
+        (OSS, "64xb300", "megatron-bridge@26.02", "bf16", "dispatcher", "alltoall"),
+        (OSS, "64xb300", "megatron-bridge@26.02.01", "bf16", "dispatcher", None),
+        (OSS, "1xgb200-nvl72", "megatron-bridge", "mxfp8", "dispatcher", "nvlink"),
+        # Megatron-LM's own defaults are its engine's
+        (LLAMA, "64xb200", "megatron", "fp8", "gradients", None),
+        (LLAMA, "64xh100-sxm", "torchtitan", "bf16", "recompute", "op"),
+    ],
+)
+def test_a_row_holds_for_its_release_chip_model_and_formats(
+    model: str, on: str, engine: str, recipe: str, name: str, value: object
+) -> None:
+    assert settings(model, on, engine, recipe=recipe).get(name) == value
+
+
+def test_what_a_call_says_is_kept() -> None:
+    said = {"overlap": "dp", "recompute": "full", "optimizer": "adamw", "recipe": "fp8(gradients=fp32)"}
+    assert "overlap" not in settings(V3, "4xgb200-nvl72", "megatron-bridge", **said)
+    e = rl.train(
+        V3, on="256xb200", batch=1024, tokens=4096, layout="pp=8,dp=32,ep=32,zero=1", engine="megatron-bridge", **said
+    )
+    assert (e.recipe, e.optimizer, e.recompute) == ("fp8(matrices=fp8)", "adamw", "full")
+    assert e.step.overlap == ("dp",)
+    own = rl.train(LLAMA, on="64xb200", batch=64, tokens=4096, layout="tp=2,dp=32,zero=1", engine="megatron-bridge",
+                   recipe="fp8")  # fmt: skip
+    assert own.recipe == "fp8(gradients=bf16,matrices=fp8)"
+    assert [(s.name, s.date) for s in own.stack] == [
+        ("gradients", "2025-11"), ("matrices", "2025-11"), ("overlap", "2025-11"),
+    ]  # fmt: skip
+    spelt = "megatron-bridge(moe_token_dispatcher_type=deepep)"
+    assert "dispatcher" not in settings(OSS, "64xh100-sxm", spelt, recipe="bf16")
+
+
+def test_sharded_runs_offload_the_layers_of_their_config() -> None:
+    asked = {
+        "model": "meta-llama/Meta-Llama-3-70B",
+        "on": "1xgb200-nvl72",
+        "engine": "megatron-bridge",
+        "recipe": "fp8",
+    }
+    assert settings(**asked, layout="dp=64,zero=3")["offload_layers"] == 40  # type: ignore[arg-type]
+    assert "offload_layers" not in settings(**asked, layout="dp=64,zero=1")  # type: ignore[arg-type]
+
+
+def test_a_default_call_is_the_call_that_says_the_same() -> None:
+    asked = {"on": "64xb200", "batch": 64, "tokens": 4096, "layout": "tp=2,pp=4,dp=8,vp=5,zero=1", "recipe": "fp8"}
+    e = rl.train(LLAMA, engine="megatron-bridge", **asked)  # type: ignore[arg-type]
+    told = {**asked, "recipe": e.recipe, "overlap": ("dp", "tp", "cp", "pp"), "schedule": "interleaved"}
+    assert rl.train(LLAMA, engine="megatron", **told).time == e.time  # type: ignore[arg-type]
+
+
+def test_a_container_has_the_constants_of_its_time() -> None:
+    """26.06 fuses grouped products; those before are NeMo's."""
+    asked = {"on": "16xh100-sxm", "batch": 1024, "tokens": 4096, "layout": "dp=16,ep=16,zero=1", "recipe": "fp8"}
+    old, new = (
+        rl.train("Qwen/Qwen3-30B-A3B", engine=f"megatron-bridge@{release}", **asked)  # type: ignore[arg-type]
+        for release in ("26.04", "26.06")
+    )
+    assert (old.engine.like, new.engine.like) == ("nemo", "megatron")
+    assert old.engine.titled == "Megatron-Bridge 26.04"
+    assert old.time != new.time
+
+
+def test_every_row_is_of_an_engine_and_has_a_source_and_a_month() -> None:
+    for id, rows in stack_rows().items():
+        assert engines()[id].trains
+        for row in rows:
+            assert row.source
+            assert row.sets
+            assert len(row.date) == 7
+
+
+def test_deepseek_v3_by_one_plain_call() -> None:
+    """arXiv:2412.19437: 2.664 M H800 hours for 14.8 T tokens, of which 61,440 × 1,024 a step; nothing fitted on it.
+
+    16 stages, experts over 64 chips, ZeRO-1, DualPipe, fp8 in blocks and one layer of multi-token prediction.
+    """
+    e = rl.train(V3, on="2048xh800-sxm", batch=15360, tokens=4096, engine="hai-llm")
+    assert (e.deployment.text, e.schedule, e.optimizer) == ("pp=16, dp=128, ep=64, zero=1", "dualpipe", "adamw-bf16")
+    assert e.recipe == "fp8-block(activated=fp8)"
+    assert e.fits
+    hours = float(e.time) * 14.8e12 / (15360 * 4096) * 2048 / 3600
+    assert hours == pytest.approx(2.341e6, rel=0.005)  # 12 % less
+    assert {"layout", "schedule", "recipe", "recompute", "drafts"} <= {s.name for s in e.stack}
+    without = rl.train(V3, on="2048xh800-sxm", batch=15360, tokens=4096, engine="hai-llm", drafts=0)
+    assert without.model.parameters < e.model.parameters
+    assert without.time < e.time
