@@ -90,6 +90,13 @@ class Engine:
     DeepEP, which sends a token once per node and rank, NCCL's all-to-all, which sends every copy, or kernels that write
     to all ranks of a rack over NVLink. `serves`: supported generations and kinds of chips.
 
+    `expert_layer_s`: host seconds to launch the forward kernels of a layer with experts, twice as many those of its
+    backward pass; the passes of a micro-batch are no shorter.
+
+    `biased_experts`: bytes that training moves, kernel by kernel, for each output of an expert's activation (`act`) and
+    of an expert (`combine`) where experts have biases, twice in the backward pass; in none of the `fused_experts`,
+    formats whose grouped products have biases and activation in their kernels.
+
     Training. `trains`: it is a training engine. `overlaps`: layout axes whose communication overlaps with compute by
     default. `zeros`, `staged_zeros`: the ZeRO stages that it runs without and with pipeline stages. `like`: the engine
     whose values it has where its own table has none. `scatter`: relative spread of the ranks' times. `between_s`: host
@@ -163,6 +170,9 @@ class Engine:
     trains: bool = False
     dispatcher: Dispatcher = "deepep"
     overlaps: tuple[str, ...] = ()
+    expert_layer_s: float = 0.0
+    biased_experts: Mapping[str, float] = field(default_factory=dict)
+    fused_experts: tuple[str, ...] = ()
     zeros: tuple[int, ...] = (0, 1, 2, 3)
     staged_zeros: tuple[int, ...] = (0, 1, 2, 3)
     like: str = ""

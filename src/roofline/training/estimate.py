@@ -27,7 +27,7 @@ from roofline.model import modules as m
 from roofline.model.model import Model
 from roofline.training.memory.memory import TrainingMemory
 from roofline.training.memory.saved_activations import layer_bytes
-from roofline.training.passes import Passes, Sections, stage_times
+from roofline.training.passes import HOST, Passes, Sections, stage_times
 from roofline.training.pipeline.schedule import Timeline, timeline
 from roofline.training.replicas.stragglers import known_interval
 from roofline.training.validation import stage_kind
@@ -287,7 +287,8 @@ class TrainingEstimate(Spent, Deployed):
     @property
     def exposed(self) -> Mapping[str, Count]:
         """Expected exposed communication seconds per step on a rank of the slowest stage, by axis, largest first."""
-        seconds = {axis: span.expected * self.micro_batches for axis, span in self.slowest.turns.exchange.items()}
+        turns = self.slowest.turns.exchange
+        seconds = {axis: span.expected * self.micro_batches for axis, span in turns.items() if axis != HOST}
         seconds["dp"] = self.reduction.expected + self.gathering.expected
         shown = {axis: value for axis, value in seconds.items() if np.any(np.asarray(value) > 0)}
         return dict(sorted(shown.items(), key=lambda item: -float(np.max(item[1]))))

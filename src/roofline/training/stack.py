@@ -19,6 +19,9 @@ from roofline.training.settings import Learner, TrainingWhere
 from roofline.work.recipe import CHANGES, Recipe
 from roofline.work.training import TrainingOptions
 
+HABITS = ("dispatcher", "expert_layer_s")
+"""Settings of a stack's recipes that are fields of its engine."""
+
 
 @dataclass(frozen=True)
 class Call:
@@ -49,8 +52,8 @@ def with_stack(model: Model, call: Call) -> Call:
     changes = {name: value for name, value in values.items() if name in CHANGES}
     if changes and not isinstance(recipe, Recipe):
         how["recipe"] = _changed(how.get("recipe", recipe) or "bf16", changes)
-    if "dispatcher" in values:
-        engine = replace(engine, dispatcher=values["dispatcher"])
+    habits: Settings = {name: values[name] for name in HABITS if name in values}
+    engine = replace(engine, **habits) if habits else engine
     where = replace(call.where, engine=engine, layout=values.get("layout", call.where.layout))
     learner = replace(call.learner, drafts=values.get("drafts", call.learner.drafts))
     return replace(call, where=where, how=replace(call.how, **how), learner=learner, stack=tuple(added.values()))
@@ -78,7 +81,7 @@ def _said(name: str, call: Call, engine: Engine) -> bool:
         return how.loss is not None or how.fused_loss
     if name == "offload_layers":
         return how.offload is not None
-    if name == "dispatcher":
+    if name in HABITS:
         return name in fields_of(engine.asked, engine.words)
     owner = call.where if name == "layout" else call.learner if name == "drafts" else how
     return getattr(owner, name) is not None

@@ -158,8 +158,8 @@ def breakdown_table(b: Breakdown, by: str) -> Table:
 
 LINES = {
     "exposed": "exposed communication, {}", "slowed": "slowed beside communication, to the host and back",
-    "waiting": "waiting for other stages", "reduction": "exposed reduction of gradients",
-    "gathering": "exposed gathering of weights", "update": "optimizer",
+    "host": "waiting for the host's launches", "waiting": "waiting for other stages",
+    "reduction": "exposed reduction of gradients", "gathering": "exposed gathering of weights", "update": "optimizer",
     "between": "slowest rank, and between steps",
 }  # fmt: skip
 """Names of the lines of a breakdown that are not ops."""
