@@ -98,10 +98,11 @@ class Engine:
     formats whose grouped products have biases and activation in their kernels.
 
     Training. `trains`: it is a training engine. `overlaps`: layout axes whose communication overlaps with compute by
-    default. `zeros`, `staged_zeros`: the ZeRO stages that it runs without and with pipeline stages. `like`: the engine
-    whose values it has where its own table has none. `scatter`: relative spread of the ranks' times. `between_s`: host
-    seconds between steps. `spread`:
-    generation → `dense` or `sparse` → interval of 80 % of measured steps, relative to the prediction.
+    default. `zeros`, `staged_zeros`: the ZeRO stages that it runs without and with pipeline stages. `schedules`,
+    `recomputes`: pipeline schedules, and what it runs again, that a search tries; `modules`: any by name. `like`: the
+    engine whose values it has where its own table has none. `scatter`: relative spread of the ranks' times.
+    `between_s`: host seconds between steps. `spread`: generation → `dense` or `sparse` → interval of 80 % of measured
+    steps, relative to the prediction.
 
     Settings. `words`: the engine's own setting names → general names. `by_chip`: defaults by chip, applied by `on`.
     `asked`: given settings, as written. `release`: whose values these are, empty for an engine without known
@@ -175,6 +176,8 @@ class Engine:
     fused_experts: tuple[str, ...] = ()
     zeros: tuple[int, ...] = (0, 1, 2, 3)
     staged_zeros: tuple[int, ...] = (0, 1, 2, 3)
+    schedules: tuple[str, ...] = ("1f1b", "interleaved")
+    recomputes: tuple[str, ...] = ("none", "selective", "full")
     like: str = ""
     scatter: float = 0.0
     between_s: float = 0.0

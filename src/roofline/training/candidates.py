@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 
@@ -20,25 +20,39 @@ from roofline.declared.maths import Count
 from roofline.declared.question import Settings
 from roofline.engines.engine import Engine
 from roofline.engines.stacks import stack_rows
-from roofline.inference.deployment import Machine
+from roofline.hardware.cluster import cluster_named
+from roofline.inference.deployment import Machine, node_size
 from roofline.layout.layout import Layout
 from roofline.model.model import Model
 from roofline.training.arrays import TrainingFamily, family_of
 from roofline.training.degrees import DegreePoints, chunk_numbers, degree_points, stage_numbers, takes
 from roofline.training.estimate import TrainingSetup
 from roofline.training.memory.memo import Shared
+from roofline.work.ops import Activate, Normalise
 from roofline.work.recipe import Recipe
-from roofline.work.training import Recompute, Training
+from roofline.work.training import Recompute, Training, forward_ops, training
 
 Recomputed: TypeAlias = Recompute | tuple[str, ...]
 Asking: TypeAlias = Callable[[Settings, Shared], tuple[TrainingSetup, Training, Count]]
 """Settings that a candidate chooses (layout, micro_batch, recompute, schedule, recipe), and what it shares with others
 → its setup, its step, and the micro-batches of a replica."""
-RECOMPUTED: tuple[Recomputed, ...] = ("none", "selective", "full")
 SCHEDULED = ("1f1b", "interleaved")
-"""Schedules tried by default."""
+"""Schedules whose candidates have their passes in common."""
+CHEAP = (Normalise, Activate)
+"""Kinds of ops that take little to run again: `layernorm` and `moe_act` of Megatron's recompute_modules."""
 MICROS = (1, 2, 4, 8)
 """Sequences of a micro-batch tried by default."""
+
+
+def recomputations(model: Model, engine: Engine) -> tuple[Recomputed, ...]:
+    """What the engine can run again: its words, and where it has modules, all norms and activation functions."""
+    if "modules" not in engine.recomputes:
+        return cast("tuple[Recomputed, ...]", engine.recomputes)
+    once = training(1, 1)
+    ops = (op for block, _ in model.blocks for op in forward_ops(block.modules, once) if isinstance(op, CHEAP))
+    words = cast("tuple[Recomputed, ...]", tuple(word for word in engine.recomputes if word != "modules"))
+    modules = tuple(dict.fromkeys(op.name for op in ops))
+    return (*words, modules) if modules else words
 
 
 @dataclass(frozen=True)
@@ -51,9 +65,9 @@ class Candidates:
     engine: Engine
     sizes: tuple[int, ...]
     work: tuple[int, int]
-    micros: tuple[int, ...] = MICROS
-    schedules: tuple[str, ...] = SCHEDULED
-    recomputed: tuple[Recomputed, ...] = RECOMPUTED
+    micros: tuple[int, ...]
+    schedules: tuple[str, ...]
+    recomputed: tuple[Recomputed, ...]
     recipes: tuple[str | Recipe | None, ...] = (None,)
 
     def pipelines(self, stages: int, chunks: Sequence[int]) -> Iterator[tuple[str, int]]:
@@ -64,13 +78,20 @@ class Candidates:
         for schedule in self.schedules:
             yield from ((schedule, vp) for vp in chunks if (vp > 1) == (schedule == "interleaved"))
 
-    def zeros(self, stages: int) -> Iterator[tuple[int, ...]]:
-        """ZeRO stages that the engine runs with so many pipeline stages; apart where its recipes differ with ZeRO-3."""
+    def sharings(self, stages: int, points: DegreePoints) -> Iterator[tuple[DegreePoints, tuple[int, ...]]]:
+        """Points with the ZeRO stages that the engine runs with so many pipeline stages.
+
+        Apart are ZeRO-3 where the engine's recipes differ with it, and gradients or weights that only the replicas of a
+        node share (HSDP).
+        """
         every = self.engine.zeros if stages == 1 else self.engine.staged_zeros
-        if all(row.sharded is None for row in stack_rows().get(self.engine.id, ())):
-            yield every
-            return
-        yield from filter(None, (tuple(z for z in every if z < 3), tuple(z for z in every if z == 3)))
+        apart = any(row.sharded is not None for row in stack_rows().get(self.engine.id, ()))
+        groups = ((0, 1, 2), (3,)) if apart else ((0, 1, 2, 3),)
+        yield from ((points, zeros) for group in groups if (zeros := tuple(z for z in every if z in group)))
+        hybrid = points.sharing(node_size(cluster_named(self.on)))
+        if len(hybrid):
+            zeros = tuple(z for z in every if z in (2, 3))
+            yield from ((hybrid, (zero,)) for zero in zeros)
 
     def timed(self, asking: Asking, left_out: Counter[str]) -> tuple[int, list[TimedLayouts]]:
         """The number of legal candidates, and those that fit; adds to `left_out` the others by reason."""
@@ -78,20 +99,20 @@ class Candidates:
         for pp in stage_numbers(self.model, max(self.sizes)):
             ranks = [n // pp for n in self.sizes if n % pp == 0]
             every = degree_points(self.model, self.on, ranks, self.work, self.micros)
-            for recipe, zeros in product(self.recipes, self.zeros(pp)):
+            for recipe, (points, zeros) in product(self.recipes, self.sharings(pp, every)):
                 shared: dict[object, Shared] = {}
                 for order, vp in self.pipelines(pp, chunk_numbers(self.model, pp)):
-                    kept = takes(order, every, batch, pp, vp)
+                    kept = takes(order, points, batch, pp, vp)
                     left_out["micro-batches"] += int(np.sum(~kept)) * len(zeros) * len(self.recomputed)
                     if not kept.any():
                         continue
-                    points = every if kept.all() else every.where(kept)
-                    alike = Alike(points, (pp, vp), zeros, self.recomputed, order, recipe)
-                    common = shared.setdefault(SCHEDULED if points is every and order in SCHEDULED else order, Shared())
-                    for some, family in _families(asking, alike, left_out, common):
+                    some = points if kept.all() else points.where(kept)
+                    alike = Alike(some, (pp, vp), zeros, self.recomputed, order, recipe)
+                    common = shared.setdefault(SCHEDULED if some is points and order in SCHEDULED else order, Shared())
+                    for part, family in _families(asking, alike, left_out, common):
                         considered += family.fits.size
                         left_out["memory"] += int(np.sum(~family.fits))
-                        timed += some.timed(family)
+                        timed += part.timed(family)
         return considered, timed
 
 

@@ -31,7 +31,7 @@ from roofline.layout.layout import layout_named
 from roofline.model.checkpoints.quantization.asked import formats_of
 from roofline.model.load import Source, model_of
 from roofline.model.model import Model
-from roofline.training.candidates import RECOMPUTED, SCHEDULED, Asking, Candidates, Recomputed, first_of
+from roofline.training.candidates import Asking, Candidates, Recomputed, first_of, recomputations
 from roofline.training.estimate import TrainingEstimate, TrainingSetup
 from roofline.training.memory.memo import Shared
 from roofline.training.settings import AS_IT_IS, Learner, TrainingWhere, is_one
@@ -118,8 +118,8 @@ def with_best_layout(model: Model, work: tuple[int, int], call: Call, said: Call
     """
     on, how = call.where.on, said.how
     every = Candidates(
-        model, on, said.engine, (cluster_named(on).chips,), work, (int(how.micro_batch),), schedules_of(how),
-        recomputed_of(how),
+        model, on, said.engine, (cluster_named(on).chips,), work, (int(how.micro_batch),), schedules_of(said),
+        recomputed_of(model, said),
     )  # fmt: skip
     _, timed = every.timed(asking(model, work, call, bill), Counter())
     for best, i in first_of(timed, lambda t: (t.seconds, t.chips), 1):
@@ -131,14 +131,15 @@ def with_best_layout(model: Model, work: tuple[int, int], call: Call, said: Call
     return replace(call, where=replace(call.where, layout=deployment.layout))
 
 
-def schedules_of(how: TrainingOptions) -> tuple[str, ...]:
-    """The schedules to choose from: the one that is said, else 1F1B without and with chunks."""
-    return SCHEDULED if how.schedule is None else (how.schedule,)
+def schedules_of(call: Call) -> tuple[str, ...]:
+    """The schedules to choose from: the one that is said, else those of the engine."""
+    return call.engine.schedules if call.how.schedule is None else (call.how.schedule,)
 
 
-def recomputed_of(how: TrainingOptions) -> tuple[Recomputed, ...]:
-    """What may be run again: what is said, else nothing, attention's core or whole layers."""
-    return RECOMPUTED if how.recompute is None else (training(1, 1, recompute=how.recompute).recompute,)
+def recomputed_of(model: Model, call: Call) -> tuple[Recomputed, ...]:
+    """What may be run again: what is said, else what the engine can run again."""
+    said = call.how.recompute
+    return recomputations(model, call.engine) if said is None else (training(1, 1, recompute=said).recompute,)
 
 
 @question

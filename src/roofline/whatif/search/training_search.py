@@ -21,7 +21,7 @@ from roofline.layout.layout import Layout
 from roofline.model.checkpoints.quantization.asked import formats_of
 from roofline.model.load import Source, model_of
 from roofline.model.model import Model
-from roofline.training.candidates import RECOMPUTED, Candidates, Recomputed, TimedLayouts, first_of
+from roofline.training.candidates import MICROS, Candidates, Recomputed, TimedLayouts, first_of, recomputations
 from roofline.training.degrees import machine_sizes
 from roofline.training.settings import AS_IT_IS, Learner, TrainerSettings, TrainingWhere, is_one
 from roofline.training.stack import Call, with_stack
@@ -142,7 +142,7 @@ def search_training(
     choices, call = _understood(built, (batch, tokens), where, how, learner)
     every = Candidates(
         built, on, call.engine, tuple(machine_sizes(on, objective, chips)), (batch, tokens),
-        schedules=choices.schedules, recomputed=choices.recomputed, recipes=choices.recipes,
+        micros=MICROS, schedules=choices.schedules, recomputed=choices.recomputed, recipes=choices.recipes,
     )  # fmt: skip
     considered, timed = every.timed(asking(built, (batch, tokens), call, drawn.billed(bill)), left_out)
     ranked = [_plan(t, i) for t, i in first_of(timed, TRAINING_AIMS[objective], top)]
@@ -178,7 +178,7 @@ def _understood(
     mode_named(where.law)
     alike = {name: value for name, value in vars(how).items() if name not in CHOSEN}
     call = Call(TrainingWhere(**vars(where)), TrainingOptions(**alike), learner)
-    usual = with_stack(model, call).how
+    usual = with_stack(model, call)
     orders = schedules_of(usual) if how.schedule is None else _several("schedule", how.schedule)
     for order in orders:
         trainer_named(where.engine, training(batch, tokens, schedule=order).schedule)
@@ -187,7 +187,7 @@ def _understood(
     recipes = (None,) if how.recipe is None else _several("recipe", how.recipe)
     for kind in recipes:
         training(batch, tokens, recipe=kind)
-    again = _recomputed(usual) if how.recompute is None else _several("recompute", how.recompute)
+    again = _recomputed(model, usual) if how.recompute is None else _several("recompute", how.recompute)
     learning, steps = learner.of(model), [training(batch, tokens, recompute=what) for what in again]
     for step in steps:
         check_run_again(learning, step)
@@ -199,10 +199,10 @@ def _understood(
     return _Choices(orders, tuple(dict.fromkeys(step.recompute for step in steps)), recipes), call
 
 
-def _recomputed(usual: TrainingOptions) -> tuple[Recomputed, ...]:
-    """What is tried by default: what the stack runs again, and the usual choices."""
-    own = recomputed_of(usual)
-    return own if usual.recompute is None else (*own, *RECOMPUTED)
+def _recomputed(model: Model, usual: Call) -> tuple[Recomputed, ...]:
+    """What is tried by default: what the stack runs again, and what its engine can."""
+    own = recomputed_of(model, usual)
+    return own if usual.how.recompute is None else (*own, *recomputations(model, usual.engine))
 
 
 CHOSEN = ("schedule", "recompute", "recipe")
