@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, get_args
 
 from roofline.declared.errors import InputError
-from roofline.declared.result import Figured, Units
+from roofline.declared.result import Figured, Result, Units
 from roofline.inference.plan import Plan
 from roofline.layout.shard import PIPELINE
 from roofline.training.estimate import Stage, TrainingEstimate
@@ -42,8 +42,8 @@ class OpShare(Figured):
     seconds: float
 
 
-@dataclass(frozen=True)
-class Breakdown(Figured):
+@dataclass(frozen=True, repr=False)
+class Breakdown(Result):
     """The expected time of a step, as one stage spends it. All parts add up to `total`.
 
     `ops`: computation on the chip. `exposed`: communication within a replica that is not overlapped, by axis. `host`:
@@ -54,6 +54,7 @@ class Breakdown(Figured):
     `host` and `slowed` together, by pass.
     """
 
+    SCHEMA: ClassVar[str] = "roofline.breakdown/1"
     FIGURES: ClassVar[Units] = {
         "stage": "", "total": "s", "phases": "s", "exposed": "s", "slowed": "s", "waiting": "s", "reduction": "s",
         "gathering": "s", "update": "s", "between": "s", "beside": "s", "host": "s", "ops": "",
