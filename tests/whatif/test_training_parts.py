@@ -51,7 +51,7 @@ def test_the_parts_of_every_stage_are_the_step(step: TrainingEstimate) -> None:
         parts = breakdown(step, stage)
         assert parts.total == pytest.approx(step.time, rel=1e-12)
         assert min(op.seconds for op in parts.ops) >= 0
-        assert min(parts.lines.values()) >= 0
+        assert min(parts.rest.values()) >= 0
         assert sum(sum(p.values()) for p in parts.modules.values()) == pytest.approx(sum(parts.phases.values()))
 
 

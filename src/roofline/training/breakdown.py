@@ -87,7 +87,7 @@ class Breakdown(Result):
         return dict(sorted(every.items(), key=lambda pair: -sum(pair[1].values())))
 
     @property
-    def lines(self) -> Mapping[str, float]:
+    def rest(self) -> Mapping[str, float]:
         """Seconds of everything other than ops, by name."""
         sent = {f"exposed {axis}": value for axis, value in self.exposed.items()}
         return {
@@ -98,7 +98,7 @@ class Breakdown(Result):
     @property
     def total(self) -> float:
         """Seconds of all parts, equal to the step time."""
-        return sum(op.seconds for op in self.ops) + sum(self.lines.values())
+        return sum(op.seconds for op in self.ops) + sum(self.rest.values())
 
 
 def module_of(name: str) -> str:

@@ -151,7 +151,7 @@ def breakdown_table(b: Breakdown, by: str) -> Table:
             rows.append((module, *(phases[phase] or None for phase in PHASES), time, share(time, b.total)))
     blank = (None,) * len(PHASES)
     rows += [(LINES[name.split()[0]].format(*name.split()[1:]), *blank, value, share(value, b.total))
-             for name, value in b.lines.items() if value]  # fmt: skip
+             for name, value in b.rest.items() if value]  # fmt: skip
     rows.append(("the step", *(b.phases[phase] or None for phase in PHASES), b.total, share(b.total, b.total)))
     return Table(columns, tuple(rows), title=f"time of a step on stage {b.stage}")
 
