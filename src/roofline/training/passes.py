@@ -139,7 +139,7 @@ SHARP = 8.0
 """Sharpness of the longer of host and chip, since some kernels wait for their launch before all do: an assumption."""
 
 
-def launched(passes: Passes, rank: Model, target: Target) -> Passes:
+def behind_host(passes: Passes, rank: Model, target: Target) -> Passes:
     """Passes no shorter than the host takes to launch their layers with experts: for the backward twice as long."""
     each = target.engine.expert_layer_s if target.mode.name == "calibrated" else 0.0
     layers = sum(int(n) for block, n in rank.blocks if any(isinstance(x, Experts) for x in block.modules))

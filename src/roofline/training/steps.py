@@ -19,7 +19,7 @@ from roofline.training.passes import (
     Passes,
     Sections,
     axes_beside,
-    launched,
+    behind_host,
     offloaded,
     on_ranks,
     passes_of,
@@ -82,7 +82,7 @@ def stages_of(asked: Setup, step: Training, shared: Shared) -> Stages:
 
         def run(rank: Model = rank) -> Passes:
             alone = passes_of(rank, sections.running_again(rank, micro), micro, spread, contention)
-            alone = launched(alone, rank, asked.target)
+            alone = behind_host(alone, rank, asked.target)
             return offloaded(alone, rank, known, micro, asked.deployment.chip)
 
         def kept(rank: Model = rank, copy: Model | None = copy) -> TrainingMemory:
