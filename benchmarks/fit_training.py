@@ -35,11 +35,11 @@ from roofline.training.replicas.stragglers import NODE, late
 
 Values = NDArray[np.float64]
 FITTED = {
-    ("nemo", "hopper"): ("experts", "exchanges"),
-    ("nemo", "blackwell"): ("experts", "exchanges"),
+    ("nemo", "hopper"): ("exchanges",),
+    ("nemo", "blackwell"): ("exchanges",),
     ("megatron", "ampere"): ("wide",),
-    ("megatron", "hopper"): ("experts",),
-    ("megatron", "blackwell"): ("experts",),
+    ("megatron", "hopper"): (),
+    ("megatron", "blackwell"): (),
     ("megatron-2025", "blackwell"): ("wide", "attention", "collectives"),
     ("fsdp", "ampere"): ("attention",),
     ("fsdp", "hopper"): ("products", "wide", "attention"),
@@ -106,8 +106,9 @@ def row(run: MeasuredRun, mlperf: bool) -> FitRow:
     model = f"{base.model.name} {base.model.parameters:.3g}"
     same = (model, run.system, run.options.get("recipe"), base.deployment.layout)
     sparse = any(type(module).__name__ == "Experts" for module, _ in base.model.modules())
+    owner = engine_named(run.where.engine)
     return FitRow(
-        run.where.engine.partition("(")[0], base.deployment.chip.generation, model, sparse, mlperf, same,
+        owner.like or owner.id, base.deployment.chip.generation, model, sparse, mlperf, same,
         int(base.chips), seconds, slopes, run.seconds,
     )  # fmt: skip
 
@@ -138,6 +139,8 @@ def least(loss: Callable[[Values], float], starts: Sequence[Sequence[float]]) ->
 
 def fitted(sample: Sequence[FitRow], kinds: Sequence[str], scale: tuple[float, float]) -> Values:
     """The factors."""
+    if not kinds:
+        return np.ones(0)
     measured, share = np.array([r.measured for r in sample]), weights(sample)
 
     def loss(point: Values) -> float:
@@ -177,6 +180,18 @@ def left_out(sample: Sequence[FitRow], kinds: Sequence[str], scale: tuple[float,
     return ratio
 
 
+def shortest(values: Values) -> tuple[float, float]:
+    """The shortest interval, in logarithms, that holds 80 % of the values: a few that no term explains stay outside.
+
+    Its ends are rounded outward to a twentieth, for the rows are few.
+    """
+    ordered = np.sort(values)
+    inside = round(0.8 * len(ordered))
+    wide = np.log(ordered[inside - 1 :] / ordered[: len(ordered) - inside + 1])
+    first = int(np.argmin(wide))
+    return float(np.floor(20 * ordered[first]) / 20), float(np.ceil(20 * ordered[first + inside - 1]) / 20)
+
+
 def main() -> None:
     """The lines of each engine and generation."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -203,7 +218,7 @@ def main() -> None:
         for name, sparse in (("dense", False), ("sparse", True)):
             ratio = np.array([x for x, r in zip(apart, sample, strict=True) if r.sparse is sparse])
             if len(ratio) >= ENOUGH:
-                low, high = np.quantile(1 / ratio, (0.1, 0.9))
+                low, high = shortest(1 / ratio) if sparse else np.quantile(1 / ratio, (0.1, 0.9))
                 ends = [float(f"{low:.2f}"), float(f"{high:.2f}")]
                 print(f"[{engine}.spread.{generation}] {name} = [{low:.2f}, {high:.2f}]  # {len(ratio)}")
                 found.setdefault(f"{engine}.spread.{generation}", {})[name] = ends

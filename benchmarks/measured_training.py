@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -14,7 +13,7 @@ from roofline.measured.accuracy.accuracy import Reader
 from roofline.measured.accuracy.csvs import TableRow
 from roofline.measured.accuracy.measurements import MeasuredRun, measured_run
 from roofline.model.load import catalog_config
-from training_settings import bridge_settings, lora_settings, pretraining_settings
+from training_settings import lora_settings
 
 MEGATRON = "training_megatron_a100.csv"
 SIMUMAX = "training_simumax_b200.csv"
@@ -146,73 +145,15 @@ BRIDGE_MODELS = {
     "gpt oss 120b": "openai/gpt-oss-120b", "kimi_k2": "moonshotai/Kimi-K2-Instruct",
 }  # fmt: skip
 LORA_RANK = 16
-NEWER = "26.06"
-"""The container since which Bridge's experts run in fused grouped products."""
-
-
-@dataclass(frozen=True)
-class BridgeRun:
-    """What the table does not say of a run, by the settings that Bridge publishes for it.
-
-    scripts/performance/configs of NVIDIA-NeMo/Megatron-Bridge: `moe_a2a_overlap`, `moe_token_dispatcher_type` and
-    `moe_flex_dispatcher_backend`; tensor parallelism of dense models runs by user buffers. Where a setting was changed
-    on the way, it is dated by the releases' own rates, so that these rows are no test of it. Against what is published,
-    gpt-oss in bf16 on GB200 is read without `moe_a2a_overlap`: with it every such row would be predicted in half of the
-    measured time. Recomputed modules (`mla_up_proj`, `moe_act`, norms) are left out, and assumed to take little.
-    """
-
-    release: str
-    chip: str
-    model: str
-    precision: str
-    tp: int
-
-    @property
-    def sparse(self) -> bool:
-        """Whether it has experts."""
-        return not self.model.startswith("llama")
-
-    @property
-    def engine(self) -> str:
-        """The engine, by the container, and what dispatches its tokens."""
-        name = "megatron" if self.release >= NEWER else "nemo"
-        if not self.sparse:
-            return name
-        if self._copies:
-            return f"{name}(moe_token_dispatcher_type=alltoall)"
-        return f"{name}(moe_token_dispatcher_type=hybridep)" if self.chip in ("gb200", "gb300") else name
-
-    @property
-    def _copies(self) -> bool:
-        """Whether an all-to-all sends each copy of a token."""
-        if self.model.startswith("gpt"):
-            old = self.precision == "BF16" and (self.chip == "gb200" or self.release == "26.02")
-            return self.chip == "h100-sxm" or old
-        if self.model.startswith("qwen3_235b"):
-            return self.chip in ("h100-sxm", "b200")
-        small = self.model.startswith("qwen3_30b")
-        return small and (self.chip == "b200" or (self.chip == "h100-sxm" and self.release <= "26.02"))
-
-    @property
-    def overlap(self) -> tuple[str, ...]:
-        """The axes that travel beside work."""
-        usual = ("dp", "cp", "pp")
-        if not self.sparse:
-            return (*usual, "tp") if self.tp > 1 else usual
-        beside = (
-            (self.model.startswith("deepseek") and self.chip in ("gb200", "gb300") and self.release >= NEWER)
-            or (self.model.startswith("deepseek") and self.chip == "b200" and self.release == "26.04.01")
-            or (self.model.startswith("gpt") and self.precision == "MXFP8")
-            or (self.model.startswith("qwen3_235b") and self.chip == "h100-sxm")
-        )
-        return (*usual, "ep") if beside else usual
-
-
 RECIPES = {"BF16": "bf16", "FP8": "fp8", "FP8-CS": "fp8", "FP8-MX": "mxfp8", "MXFP8": "mxfp8", "NVFP4": "nvfp4"}
 
 
 def bridge(r: TableRow) -> Iterator[MeasuredRun]:
-    """Megatron-Bridge: FLOPs of a token by its own counting, and seconds a step."""
+    """Megatron-Bridge: FLOPs of a token by its own counting, and seconds a step by the stack's default call.
+
+    Formats of gradients, overlap, recomputation, offloading and dispatcher are those of its recipes by release, model,
+    chip and formats (`engines/stacks.toml`).
+    """
     label = r.text("model").lower()
     plain = label.partition(" (")[0]
     name = BRIDGE_MODELS.get(plain)
@@ -237,15 +178,11 @@ def bridge(r: TableRow) -> Iterator[MeasuredRun]:
     fsdp = r.text("fsdp") not in ("", "0", "n/a")
     replicas = chips // (degrees["tp"] * degrees["pp"] * degrees["cp"])
     layout = rl.Layout(dp=replicas, zero=3 if fsdp else 1, sp=degrees["tp"] > 1, **degrees)
-    schedule = "interleaved" if degrees["vp"] > 1 else "1f1b"
     batch, release = r.whole("global_batch"), r.text("release").partition(" ")[0]
-    run = BridgeRun(release, chip, plain, r.text("precision"), degrees["tp"])
-    options |= {"overlap": run.overlap, **bridge_settings(plain, chip, recipe, fsdp)}
     yield measured_run(
-        quantity="training", seconds=batch * tokens / (rate * chips), engine=run.engine, model=name,
-        on=_cluster(chip, chips),
-        layout=layout, batch=batch, input=tokens, system=chip, slices=("step", f"step,{plain}"),
-        micro_batch=r.whole("micro_batch"), schedule=schedule, **options,
+        quantity="training", seconds=batch * tokens / (rate * chips), engine=f"megatron-bridge@{release}", model=name,
+        on=_cluster(chip, chips), layout=layout, batch=batch, input=tokens, system=chip,
+        slices=("step", f"step,{plain}"), micro_batch=r.whole("micro_batch"), recipe=recipe, **options,
     )  # fmt: skip
 
 
@@ -291,15 +228,9 @@ def mlperf(r: TableRow) -> Iterator[MeasuredRun]:
         dp=chips // (degrees["tp"] * degrees["pp"] * degrees["cp"]), zero=1, sp=degrees["tp"] > 1, **degrees
     )
     tuned = task.startswith("LoRA")
-    told = (
-        lora_settings(chip, degrees["cp"], recipe) if tuned else pretraining_settings(r.text("benchmark"), chip, recipe)
-    )
+    told = lora_settings(chip, degrees["cp"], recipe) if tuned else {}
     lora = {"lora": LORA_RANK} if tuned else {}
-    options = {
-        "micro_batch": r.whole("micro_batch"), "recipe": recipe,
-        "schedule": "interleaved" if degrees["vp"] > 1 else "1f1b",
-        "overlap": ("dp", "cp", "pp", *(("tp",) if r.text("tp_comm_overlap") == "1" else ())),
-    }  # fmt: skip
+    options = {"micro_batch": r.whole("micro_batch"), "recipe": recipe}
     yield measured_run(
         quantity="training", seconds=_step(r, batch), engine="nemo", model=model, on=_cluster(chip, chips),
         layout=layout, batch=batch, input=tokens, system=chip, **{**options, **lora, **told},

@@ -140,12 +140,9 @@ def _others() -> Iterator[PublishedRun]:
     yield PublishedRun(
         "DeepSeek-V3", "2,048 H800", 2.664e6 * 3600 / 2048 / (14.8e12 / (15360 * 4096)),
         "deepseek-ai/DeepSeek-V3", 15360, 4096,
-        {"engine": "none", "on": "2048xh800-sxm", "layout": "pp=16,dp=128,ep=64,zero=1", "schedule": "dualpipe",
-         "recipe": "fp8-block(activated=fp8)", "optimizer": "adamw-bf16", "drafts": 1,
-         "recompute": ["attn_norm", "ffn_norm", "q_a_norm", "kv_a_norm", "q_b_proj", "attention_kv_b", "rope",
-                       "experts_act", "shared_act"]},
-        "arXiv:2412.19437 §3: its own framework, so kernels alone; micro-batch 1; norms, up-projections of latents and "
-        "activation functions run again, moments in bf16, inputs of activation functions kept in fp8",
+        {"engine": "hai-llm", "on": "2048xh800-sxm"},
+        "arXiv:2412.19437 §3: its framework by the plain call (engines/stacks.toml), on which nothing was fitted; "
+        "micro-batch 1",
     )  # fmt: skip
     palm = rl.load({
         "model_type": "llama", "hidden_size": 18432, "intermediate_size": 73728, "num_hidden_layers": 118,

@@ -38,6 +38,7 @@ RESULTS = {
     "inference.offload": "Offload",
     "training.estimate": "TrainingEstimate",
     "training.run": "Run",
+    "training.breakdown": "Breakdown",
     "measured.accuracy.accuracy": "Accuracy",
     "views.text.training.training": "Trained",
     "whatif.answer": "FirstAnswer",

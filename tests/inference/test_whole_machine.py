@@ -64,30 +64,36 @@ def test_what_no_layout_holds_is_timed_under_the_last() -> None:
 @folded(
     ("name", "on", "batch", "layout"),
     [
-        ("meta-llama/Llama-3.2-1B", "8xh100-sxm", 8, "dp=8, zero=1"),
-        (SMALL, "8xh100-sxm", 8, "dp=8, zero=1"),
-        (SMALL, "8xh100-sxm", 4, "tp=2, dp=4, zero=1"),  # eight replicas have nothing to do with four sequences
-        (SMALL, "2xdgx-h100", 16, "dp=16, zero=1"),
-        (LARGE, "4xdgx-h100", 16, "tp=8, pp=2, dp=2, zero=1"),  # 53 GB of weights and gradients at tp=8, 26 of state
-        (LARGEST, "16xdgx-h100", 16, "tp=8, pp=16, zero=1"),  # 38 and 38 GB at pp=8
+        (SMALL, "8xh100-sxm", 8, "tp=2, dp=4, zero=1, sp"),
+        (SMALL, "2xdgx-h100", 16, "tp=2, pp=2, dp=4, vp=16, zero=1, sp"),
+        (LARGE, "4xdgx-h100", 16, "tp=4, pp=4, dp=2, vp=20, zero=1, sp"),
+        (LARGEST, "16xdgx-h100", 16, "tp=8, pp=16, vp=8, sp"),
     ],
 )
-def test_training_takes_replicas_then_tensor_parallelism_in_a_node_then_stages(
-    name: str, on: str, batch: int, layout: str
-) -> None:
-    """The first of the layouts that the batch divides into and that fits: those before it do not."""
+def test_training_takes_the_fastest_layout_that_fits(name: str, on: str, batch: int, layout: str) -> None:
+    """The first of a search over the same micro-batches, as fast as `train` says of it by itself."""
     e = rl.train(name, batch=batch, tokens=1024, on=on)
     assert e.deployment.text == layout
     assert (e.fits, e.deployment.chosen, e.deployment.chips) == (True, True, cluster_named(on).chips)
-    for before in training_layouts(rl.load(name), cluster_named(on)):
-        if before == e.deployment.layout:
-            break
-        try:
-            assert not rl.train(name, batch=batch, tokens=1024, on=on, layout=before).fits
-        except rl.InputError as error:
-            assert error.field == "batch"  # noqa: PT017
-    else:
-        raise AssertionError(layout)
+    every = rl.search_training(name, batch=batch, tokens=1024, on=on, top=10**6).plans
+    best = next(plan for plan in every if plan.micro_batch == 1)
+    assert best.seconds == pytest.approx(float(e.time), rel=1e-12)
+    alone = rl.train(
+        name,
+        batch=batch,
+        tokens=1024,
+        on=on,
+        layout=e.deployment.layout,
+        recompute=e.recompute,
+        schedule=e.schedule,
+    )
+    assert (alone.time, alone.fits, alone.deployment.chosen) == (e.time, True, False)
+
+
+def test_a_long_context_without_a_layout_is_divided_and_fits() -> None:
+    """275 GB a chip without context parallelism."""
+    e = rl.train("meta-llama/Llama-3.1-70B", batch=64, tokens=32768, on="64xh100-sxm")
+    assert (e.fits, e.deployment.text) == (True, "dp=4, cp=16, zero=3")
 
 
 def test_training_that_fits_nowhere_divides_the_batch_at_least() -> None:

@@ -22,8 +22,8 @@ def test_deepseek_v3_on_2048_h800() -> None:
     """arXiv:2412.19437 §1, §4.2: 2.664 M hours on 2,048 H800 for 14.8 T tokens, 15,360 sequences of 4,096 a step.
 
     Its own settings, §3: norms, up-projections of latents and SwiGLU run again, moments in bf16, inputs of SwiGLU kept
-    in fp8. Work and exchanges of perfect overlap come to 16 to 21 % less than its 19.9 s: each kernel runs as if alone,
-    and nothing waits for routers, for hosts or for the slowest of 2,048 ranks.
+    in fp8; 20 of 132 multiprocessors held by the exchanges (§3.5.1), which work lacks. It comes to 14 % less than its
+    19.9 s: nothing waits for routers, for hosts, for busier experts or for the slowest of 2,048 ranks.
     """
     again = "attn_norm,ffn_norm,q_a_norm,kv_a_norm,q_b_proj,attention_kv_b,rope,experts_act,shared_act"
     e = rl.train(
@@ -40,7 +40,7 @@ def test_deepseek_v3_on_2048_h800() -> None:
     assert e.memory.total == pytest.approx(73.3e9, rel=0.005)
     assert e.memory.total < e.memory.capacity == 80 * 2**30
     published = 2.664e6 * 3600 / 2048 / (14.8e12 / (15360 * 4096))
-    assert -0.21 < e.time / published - 1 < -0.15
+    assert -0.145 < e.time / published - 1 < -0.10
     assert e.interval[0] < published < e.interval[1]
     assert e.stages[15].passes.busy.expected > e.stages[1].passes.busy.expected  # multi-token prediction, the head
     assert e.slowest.number not in (0, 15)  # whose ranks share it with the three dense layers
@@ -171,7 +171,7 @@ def test_engines_of_inference_do_not_train(engine: str) -> None:
 
 def test_what_nobody_ran_is_graded_so() -> None:
     engine = engine_named("megatron")
-    assert (engine.grade("hopper", "experts"), engine.grade("hopper", "products")) == ("B", "A")
+    assert (engine.grade("hopper", "wide"), engine.grade("hopper", "products")) == ("B", "A")
     assert engine.grade("cdna3", "products") == engine_named("maxtext").grade("hopper", "products") == "C"
     assert engine_named("fsdp").grade("blackwell", "products") == "C"
     assert engine_named("none").grade("blackwell", "products") == "A"

@@ -120,8 +120,18 @@ def test_regimes_are_those_of_the_ops() -> None:
 
 def test_training_and_servers() -> None:
     s = rl.sensitivity(LLAMA, batch=8, tokens=1024, on="8xh100-sxm", layout="dp=8,zero=1")
-    assert {e.side for e in s.elasticities} == {"work", "model"}
+    assert {e.side for e in s.elasticities} == {"hardware", "work", "model"}
     assert 0 < s.to("batch") < 1
+    rates = [s.to(name) for name in ("peak", "bandwidth", "vector", "link")]
+    assert all(rate < 0 for rate in rates)
+    assert s.to("fixed seconds") == pytest.approx(1 + sum(rates))
+    step = rl.train(LLAMA, batch=8, tokens=1024, on="8xh100-sxm", layout="dp=8,zero=1")
+    chip = rl.chips()["h100-sxm"]
+    faster = replace(chip, id="faster", like="h100-sxm", bandwidth=1.01 * chip.bandwidth, aliases=())
+    again = rl.train(
+        LLAMA, batch=8, tokens=1024, on=replace(step.deployment.cluster, chip=faster), layout="dp=8,zero=1"
+    )
+    assert log(again.time / step.time) / log(1.01) == pytest.approx(s.to("bandwidth"), rel=0.02)
     served = rl.sensitivity(LLAMA, concurrency=16, input=256, output=32, **ON)
     assert served.of == "tpot"
     assert -1 < served.to("bandwidth") < 0 < served.to("concurrency")

@@ -8,8 +8,8 @@ import pytest
 
 import roofline as rl
 from folded import by_day
+from roofline.training.degrees import chunk_numbers
 from roofline.whatif.search.training_search import search_training
-from roofline.whatif.sweep.training_points import chunk_numbers
 
 SMALL = {
     "model_type": "llama", "hidden_size": 1024, "intermediate_size": 4096, "vocab_size": 32000,
@@ -18,6 +18,8 @@ SMALL = {
 }  # fmt: skip
 MODEL = rl.load(SMALL)
 ON = "4xh100-sxm"
+PARTS = "attn_norm,ffn_norm,act,"
+"""What Megatron's recompute_modules layernorm and moe_act are here."""
 
 
 def test_brute_force_finds_nothing_better_and_each_equals_itself_alone() -> None:
@@ -30,9 +32,11 @@ def test_brute_force_finds_nothing_better_and_each_equals_itself_alone() -> None
         dp = 4 // (tp * pp * cp)
         if tp * pp * cp * dp != 4 or batch % (dp * micro) or (vp > 1 and pp == 1):
             continue
+        if pp > 1 and zero > 1:  # Megatron shards gradients and weights without stages alone
+            continue
         if 4 % (pp * vp) and 6 % (pp * vp):  # alone, or with the embedding and the head counted as layers
             continue
-        for recompute in ("none", "selective", "full"):
+        for recompute in ("none", "selective", "full", PARTS):
             layout = rl.Layout(tp=tp, pp=pp, cp=cp, dp=dp, vp=vp, zero=zero, sp=tp > 1)
             try:
                 e = rl.train(
@@ -46,6 +50,7 @@ def test_brute_force_finds_nothing_better_and_each_equals_itself_alone() -> None
                 alone[layout.text(), micro, recompute] = float(e.time), float(e.memory.total)
             best = min(best, float(e.time) if e.fits else best)
     assert s.considered == legal
+    assert {p.recompute for p in s.plans} == {"none", "selective", "full", PARTS}
     assert s.plans[0].seconds == pytest.approx(best, rel=1e-9)
     assert len(s.plans) == len(alone)
     for p in s.plans:
@@ -171,7 +176,7 @@ def test_several_to_choose_from() -> None:
     assert pipelines == set(itertools.product(("1f1b", "dualpipe"), ("none", "full")))
     free = search_training(MODEL, **asked)
     again = search_training(
-        MODEL, schedule=["1f1b", "interleaved"], recompute=["none", "selective", "full"], **asked
+        MODEL, schedule=["1f1b", "interleaved"], recompute=["none", "selective", "full", PARTS], **asked
     )  # fmt: skip
     assert again.to_dict() == free.to_dict()
 
@@ -199,7 +204,7 @@ def test_what_is_searched_for_is_no_setting(searched: dict[str, object]) -> None
 
 def test_an_option_of_some_recomputations_leaves_out_the_others() -> None:
     s = search_training(MODEL, batch=8, tokens=512, on=ON, recompute_layers=1, top=10**6)
-    assert {p.recompute for p in s.plans} == {"selective", "full"}
+    assert {p.recompute for p in s.plans} == {"selective", "full", PARTS}
     assert s.left_out["recompute_layers"] > 0
 
 
@@ -219,3 +224,51 @@ def test_the_command_honours_both(capsys: pytest.CaptureFixture[str]) -> None:
             main([*words, *wrong])
         assert left.value.code == 2
         assert "nearest" in capsys.readouterr().err
+
+
+def test_a_search_knows_what_its_stack_runs_and_nothing_else() -> None:
+    """ZeRO-2 and 3 of Megatron have no stages; torchtitan's have. hai-llm has DualPipe and ZeRO-1 alone."""
+    asked: dict[str, Any] = {"batch": 32, "tokens": 1024, "on": "16xh100-sxm", "top": 10**6}
+    megatron = search_training(MODEL, **asked).plans
+    assert {p.spread.zero for p in megatron if p.spread.pp > 1} == {0, 1}
+    assert {p.spread.zero for p in megatron if p.spread.pp == 1} == {0, 1, 2, 3}
+    titan = search_training(MODEL, engine="torchtitan", **asked).plans
+    assert {p.schedule for p in titan if p.spread.pp > 1} == {"1f1b", "interleaved", "gpipe", "zb-h1"}
+    assert {p.recompute for p in titan} == {"none", "op", "full"}
+    assert 3 in {p.spread.zero for p in titan if p.spread.pp > 1}
+    theirs = search_training(MODEL, engine="hai-llm", **asked).plans
+    assert {(p.spread.zero, p.schedule) for p in theirs} == {(1, "dualpipe")}
+
+
+def test_weights_may_be_shared_by_the_replicas_of_a_node() -> None:
+    """HSDP: 8 of 16 replicas share; each plan is as `train` says of it."""
+    asked: dict[str, Any] = {"batch": 32, "tokens": 1024, "on": "2xdgx-h100", "engine": "fsdp"}
+    plans = search_training(MODEL, top=10**6, **asked).plans
+    hybrid = [p for p in plans if p.spread.shard == 8]
+    assert {p.spread.zero for p in hybrid} == {2, 3}
+    for p in hybrid[:: max(1, len(hybrid) // 5)]:
+        e = rl.train(MODEL, layout=p.spread, micro_batch=p.micro_batch, recompute=p.recompute, **asked)
+        assert (float(e.time), float(e.memory.total)) == pytest.approx((p.seconds, p.bytes), rel=1e-9)
+
+
+def test_experts_may_be_cut_by_tensor_parallelism() -> None:
+    asked: dict[str, Any] = {"batch": 32, "tokens": 1024, "on": "8xh100-sxm"}
+    plans = search_training("Qwen/Qwen1.5-MoE-A2.7B", top=10**6, **asked).plans
+    cut = [p for p in plans if p.spread.etp is not None]
+    assert {(p.spread.tp, p.spread.etp) for p in cut} == {(2, 2), (4, 4)}
+    p = cut[len(cut) // 2]
+    e = rl.train("Qwen/Qwen1.5-MoE-A2.7B", layout=p.spread, micro_batch=p.micro_batch, recompute=p.recompute,
+                 schedule=p.schedule, **asked)  # fmt: skip
+    assert (float(e.time), float(e.memory.total)) == pytest.approx((p.seconds, p.bytes), rel=1e-9)
+
+
+def test_a_search_by_a_stack_keeps_what_its_recipes_set() -> None:
+    """Optimizer and recomputation of DeepSeek-V3 in Bridge are others without ZeRO-3: each plan keeps its promise."""
+    asked: dict[str, Any] = {"batch": 256, "tokens": 4096, "on": "256xb200", "engine": "megatron-bridge",
+                             "recipe": "mxfp8"}  # fmt: skip
+    plans = search_training("deepseek-ai/DeepSeek-V3", top=10**6, **asked).plans
+    for zero in {p.spread.zero for p in plans}:
+        p = next(p for p in plans if p.spread.zero == zero)
+        e = rl.train("deepseek-ai/DeepSeek-V3", layout=p.spread, micro_batch=p.micro_batch, recompute=p.recompute,
+                     schedule=p.schedule, **asked)  # fmt: skip
+        assert (float(e.time), float(e.memory.total)) == pytest.approx((p.seconds, p.bytes), rel=1e-9)

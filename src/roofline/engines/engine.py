@@ -26,7 +26,7 @@ SERVER = "vllm"
 TRAINER = "megatron"
 """Default engine of a training step."""
 OWN_SCHEDULES = ("dualpipe",)
-"""Pipeline schedules that no training engine of the catalog supports."""
+"""Pipeline schedules of a framework that was never published: kernels alone unless it is named."""
 OF_KIND: Mapping[str, str] = {"experts": "products", "wide": "products", "exchanges": "collectives"}
 """Kinds of work without a separate fit → the kind whose factor they use; `wide`: products in 16 bits or more."""
 LOOKED_UP_S = 2e-9
@@ -90,9 +90,19 @@ class Engine:
     DeepEP, which sends a token once per node and rank, NCCL's all-to-all, which sends every copy, or kernels that write
     to all ranks of a rack over NVLink. `serves`: supported generations and kinds of chips.
 
+    `expert_layer_s`: host seconds to launch the forward kernels of a layer with experts, twice as many those of its
+    backward pass; the passes of a micro-batch are no shorter.
+
+    `biased_experts`: bytes that training moves, kernel by kernel, for each output of an expert's activation (`act`) and
+    of an expert (`combine`) where experts have biases, twice in the backward pass; in none of the `fused_experts`,
+    formats whose grouped products have biases and activation in their kernels.
+
     Training. `trains`: it is a training engine. `overlaps`: layout axes whose communication overlaps with compute by
-    default. `scatter`: relative spread of the ranks' times. `between_s`: host seconds between steps. `spread`:
-    generation → `dense` or `sparse` → interval of 80 % of measured steps, relative to the prediction.
+    default. `zeros`, `staged_zeros`: the ZeRO stages that it runs without and with pipeline stages. `schedules`,
+    `recomputes`: pipeline schedules, and what it runs again, that a search tries; `modules`: any by name. `like`: the
+    engine whose values it has where its own table has none. `scatter`: relative spread of the ranks' times.
+    `between_s`: host seconds between steps. `spread`: generation → `dense` or `sparse` → interval of 80 % of measured
+    steps, relative to the prediction.
 
     Settings. `words`: the engine's own setting names → general names. `by_chip`: defaults by chip, applied by `on`.
     `asked`: given settings, as written. `release`: whose values these are, empty for an engine without known
@@ -161,6 +171,14 @@ class Engine:
     trains: bool = False
     dispatcher: Dispatcher = "deepep"
     overlaps: tuple[str, ...] = ()
+    expert_layer_s: float = 0.0
+    biased_experts: Mapping[str, float] = field(default_factory=dict)
+    fused_experts: tuple[str, ...] = ()
+    zeros: tuple[int, ...] = (0, 1, 2, 3)
+    staged_zeros: tuple[int, ...] = (0, 1, 2, 3)
+    schedules: tuple[str, ...] = ("1f1b", "interleaved")
+    recomputes: tuple[str, ...] = ("none", "selective", "full")
+    like: str = ""
     scatter: float = 0.0
     between_s: float = 0.0
     spread: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
@@ -342,7 +360,13 @@ def engines() -> Mapping[str, Engine]:
 
 def _engine(id: str, table: TomlTable) -> Engine:
     known = releases().get(id)
-    return Engine(id=id, release="" if known is None else known.newest, **table)
+    return _filled(id, "" if known is None else known.newest, table)
+
+
+def _filled(id: str, release: str, table: TomlTable) -> Engine:
+    """An engine of a table's values, and where it has none those of the engine that it is `like`."""
+    own = {"id": id, "release": release, **table}
+    return replace(engines()[table["like"]], **own) if "like" in table else Engine(**own)
 
 
 @cache
@@ -353,7 +377,7 @@ def _of_release(id: str, release: str) -> Engine:
         return newest
     fields, whole = changed_fields(id, release)
     if whole:
-        return Engine(**{"id": id, "name": newest.name, "release": release, **fields})
+        return _filled(id, release, {"name": newest.name, **fields})
     return replace(newest, release=release, **fields)
 
 

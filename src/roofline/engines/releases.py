@@ -99,7 +99,7 @@ def release_of(id: str, text: str) -> str:
         raise InputError("engine", f"{id}@{text}", f"a month from {known.months[first]} on", [f"{id}@{first}"])
     numbers = version(asked)
     if numbers and any(numbers[: len(v)] == v for v in map(version, known.months)):
-        return ".".join(map(str, numbers))
+        return next((name for name in names if version(name) == numbers), ".".join(map(str, numbers)))
     expected = f"a release of {id} from {first} to {last}, or a date such as {id}@2025-12"
     raise InputError("engine", f"{id}@{text}", expected, [f"{id}@{name}" for name in _nearest(numbers, known)])
 

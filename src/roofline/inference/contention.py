@@ -7,6 +7,9 @@ Sending x seconds beside w seconds of work takes
 h is the hidden part and q the share that cannot be hidden: the first or the last of the pieces that a collective is cut
 into. f is the share of the multiprocessors that the collective's kernels occupy meanwhile. The exposed time is x − h +
 f·h.
+
+Multiprocessors that are held for communication all the time, as DualPipe holds those of its exchanges, leave work
+w / (1 − f) instead (arXiv:2412.19437 §3.5.1: 20 of 132).
 """
 
 from __future__ import annotations
@@ -32,12 +35,19 @@ class Contention:
 
     shares: Mapping[str, float]
 
-    def shown(self, axis: str, sent: Span, work: Span, apart: Count = 0.0) -> Span:
-        """Seconds that communication adds to work; `apart`: the share of it that cannot overlap."""
+    def shown(self, axis: str, sent: Span, work: Span, apart: Count = 0.0, occupied: bool = False) -> Span:
+        """Seconds that communication adds to work.
+
+        `apart`: the share of it that cannot overlap. `occupied`: its multiprocessors are lost to all of the work.
+        """
+        share = self.shares.get(axis, 0.0)
+        if occupied:
+            more = Span(0.0, *work.times(share / (1 - share)).ends()[1:])
+            return sent.minus(work + more) + more
         if sent is NOTHING:
             return NOTHING
         exposed = sent.minus(work).most(sent.times(apart))
-        slowed = sent.minus(exposed).times(self.shares.get(axis, 0.0))
+        slowed = sent.minus(exposed).times(share)
         return exposed + Span(0.0, *slowed.ends()[1:])
 
 

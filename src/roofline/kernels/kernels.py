@@ -133,7 +133,7 @@ def _experts(op: o.ExpertMatMul, target: Target) -> Seconds:
     remote = most(entering * op.top_k - op.m, 0.0)
     whole = law.experts_seconds(
         entering, op.m, op.touched, op.hidden, op.inner, float(op.gated), path.activation, weight,
-        target.roof(path.compute), constants.record, remote=remote,
+        target.roof(path.compute), constants.record, remote=remote, passed=float(op.phase != "weight"),
     )  # fmt: skip
     return whole * share_of(op), constants.of_ranks(remote > 0)
 
@@ -295,10 +295,25 @@ def one_pass(op: o.Op, target: Target) -> Seconds:
     roof = target.roof(next(iter(target.chip.peaks)))
     if op.rides and not target.engine.unfused:
         extra = (op.input - op.output) * width if isinstance(op, o.Sum) and not op.weighted else 0.0 * op.input
-        return law.stream(2 * extra, roof, constants.record) - constants.launch, constants
+        extra = 2 * extra + _biased(op, target)
+        return law.stream(extra, roof, constants.record) - constants.launch, constants
     size = (op.input + op.output + op.weight + op.vector) * width
     size = size + getattr(target.precision, op.store).bytes(op.cache_read + op.cache_write)
     return law.stream(size, roof, constants.record), constants
+
+
+def _biased(op: o.Op, target: Target) -> Count:
+    """Bytes that a training engine moves to give experts their biases and activation kernel by kernel."""
+    of, engine = op.origin, target.engine
+    if not isinstance(of, (o.Activate, o.Sum)) or not of.biased or not engine.biased_experts:
+        return 0.0
+    if target.precision.experts.name in engine.fused_experts:
+        return 0.0
+    each, values = (
+        (engine.biased_experts["act"], of.output) if isinstance(of, o.Activate)
+        else (engine.biased_experts["combine"], of.input)
+    )  # fmt: skip
+    return (2 if isinstance(op, o.Backward) else 1) * each * values
 
 
 def by_tokens(op: o.Dual | o.Delta | o.Memorise) -> Code:

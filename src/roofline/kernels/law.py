@@ -410,6 +410,7 @@ def sparse_seconds(
 def experts_seconds(
     tokens: Number, rows: Number, touched: Number, hidden: Number, inner: Number, gated: Number, x: Number, w: Number,
     chip: Roof, c: ExpertsLaw, cycle: Number = np.inf, even: Number = 0.0, remote: Number = 0.0,
+    passed: Number = 1.0,
 ) -> Number:  # fmt: skip
     """Fused MoE layer on one rank: permute, grouped up (and gate) product, activation, down product, combine.
 
@@ -423,6 +424,7 @@ def experts_seconds(
     touched = most(touched, 1.0)
     weights = touched * (2 + gated) * hidden * inner * w
     passes = 4 * tokens * hidden + rows * hidden * (2 * x + 4) + 2 * rows * inner * x + c.remote * remote * hidden
+    passes = passed * passes
     again = resident(cycle + passes, chip, 1.0, 1.12)
     per = rows / touched
     tiles, height = expert_tiles(per, c.tile, even), tile_rows(per, c.height, c.stage, even)

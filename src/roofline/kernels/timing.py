@@ -164,7 +164,11 @@ def _beyond(op: o.Op, target: Target, compute: Count, memory: Count) -> tuple[Co
 
 def time_quantise(op: o.Op, target: Target) -> Timing | None:
     """Time of the separate pass that quantises a product's activations; None without such a pass."""
-    if not isinstance(op, o.MatMul) or op.phase == "weight" or target.mode.name != "calibrated":
+    if target.mode.name != "calibrated":
+        return None
+    if isinstance(op, (o.MatMul, o.ExpertMatMul)) and op.phase == "weight":
+        return _turned(op, target)
+    if not isinstance(op, o.MatMul):
         return None
     if op.beside and op.phase != "backward":  # products of one input share a forward pass
         return None
@@ -181,6 +185,23 @@ def time_quantise(op: o.Op, target: Target) -> Timing | None:
     seconds = where(op.m > 0, seconds, 0.0)
     fixed = least(seconds, floor)
     return Timing(0.0, 0.0, seconds, constants.deviation(seconds), fixed, constants.grade, launches=(op.m > 0) * 1)
+
+
+def _turned(op: o.MatMul | o.ExpertMatMul, target: Target) -> Timing | None:
+    """Time to scale the operands of a weight gradient along tokens, for scales of 1 × 128 elements (fp8 in blocks).
+
+    The input, kept in fp8, is read and written (2 bytes an element), the output's gradient is read in 16 bits and
+    written in fp8 (3 bytes): arXiv:2412.19437 §3.5.2.
+    """
+    if target.path(op).dtype != "fp8_block":
+        return None
+    of_experts = isinstance(op, o.ExpertMatMul)
+    tokens, inputs, outputs = (op.m, op.k, op.n) if of_experts else (op.k, op.n, op.m)
+    constants = target.constants(wide_key(target.precision.activations.compute), "stream")
+    roof = target.roof(target.path(op).compute)
+    seconds = where(tokens > 0, law.stream(tokens * (2 * inputs + 3 * outputs), roof, constants.record), 0.0)
+    fixed, launches = least(seconds, constants.launch), (tokens > 0) * 1
+    return Timing(0.0, 0.0, seconds, constants.deviation(seconds), fixed, constants.grade, launches=launches)
 
 
 def _communicate(op: o.Communicate, target: Target) -> Timing:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any
 
 import numpy as np
 
@@ -16,17 +15,14 @@ from roofline.declared.arrays import Array
 from roofline.declared.maths import Count, most
 from roofline.inference.settings import Setup
 from roofline.inference.span import exactly
-from roofline.layout.layout import Layout
-from roofline.model.load import Source
-from roofline.model.model import Model
-from roofline.training.estimate import Stage
+from roofline.training.estimate import Stage, TrainingSetup
 from roofline.training.memory.memo import Shared
 from roofline.training.passes import Passes, stage_times
 from roofline.training.pipeline.schedule import StageTimes, length, side_by_side
 from roofline.training.replicas.optimizer import update_of
 from roofline.training.replicas.stragglers import waiting_of
 from roofline.training.replicas.traffic import check_sharded
-from roofline.training.train import Stages, asked_beside, replicas_and_update, stages_of
+from roofline.training.steps import Stages, replicas_and_update, stages_of
 from roofline.training.validation import memory_in_flight
 from roofline.work.training import Training
 
@@ -54,23 +50,21 @@ class _Asked:
     stages: tuple[Stages, ...]
 
 
-def family_beside(
-    shared: Shared, model: Model | Source, recomputed: Sequence[str | Sequence[str]], zeros: Sequence[int], *,
-    layout: Layout, points: int, **options: Any,
-) -> TrainingFamily:  # fmt: skip
-    """Steps for every ZeRO stage and recomputation, over `points` combinations of degrees and micro-batches.
+def family_of(
+    shared: Shared, asked: Sequence[tuple[TrainingSetup, Training, Count]], zeros: Sequence[int], points: int
+) -> TrainingFamily:
+    """Steps for every ZeRO stage over `points` combinations of degrees and micro-batches.
 
-    Options are those of `train`; `shared` must belong to the same degrees and micro-batches. Raises InputError where
-    one of the steps is not possible.
+    `asked`: for every recomputation the setup under the first of the `zeros`, the step, and its micro-batches. `shared`
+    must belong to the same degrees and micro-batches. Raises InputError where one of the steps is not possible.
     """
-    first = {**options, "layout": replace(layout, zero=zeros[0])}
-    asked = [asked_beside(shared, model, {**first, "recompute": again}) for again in recomputed]
+    layout = asked[0][0].layout
     setups = _of_zeros(*asked[0], zeros)
     every = [
         _Asked(step, micro_batches, setups, tuple(stages_of(setup, step, shared) for setup in setups))
         for _, step, micro_batches in asked
     ]
-    total = np.empty((len(recomputed), len(zeros), points))
+    total = np.empty((len(asked), len(zeros), points))
     for i, some in enumerate(every):
         for j, (setup, stages) in enumerate(zip(some.setups, some.stages, strict=True)):
             total[i, j] = reduce(most, (s.memory.total for s in _in_flight(some, setup, stages)))

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, get_args
 
 from roofline.declared.errors import InputError
-from roofline.declared.result import Figured, Units
+from roofline.declared.result import Figured, Result, Units
 from roofline.inference.plan import Plan
 from roofline.layout.shard import PIPELINE
 from roofline.training.estimate import Stage, TrainingEstimate
+from roofline.training.passes import HOST
 from roofline.work import ops as o
 from roofline.work.training import with_batch
 
@@ -41,20 +42,22 @@ class OpShare(Figured):
     seconds: float
 
 
-@dataclass(frozen=True)
-class Breakdown(Figured):
+@dataclass(frozen=True, repr=False)
+class Breakdown(Result):
     """The expected time of a step, as one stage spends it. All parts add up to `total`.
 
-    `ops`: computation on the chip. `exposed`: communication within a replica that is not overlapped, by axis. `slowed`:
-    slowdown of computation by overlapped communication, and offloading to the host that is not overlapped. `waiting`:
-    for other stages, their sends included (the pipeline bubble). `reduction`, `gathering`: exposed communication
-    between replicas. `update`: the optimizer. `between`: the rest of the step: its slowest rank, and time between two
-    steps. `beside`: `exposed` and `slowed` together, by pass.
+    `ops`: computation on the chip. `exposed`: communication within a replica that is not overlapped, by axis. `host`:
+    waiting for the host, which launches the kernels of layers with experts. `slowed`: slowdown of computation by
+    overlapped communication, and offloading to the host that is not overlapped. `waiting`: for other stages, their
+    sends included (the pipeline bubble). `reduction`, `gathering`: exposed communication between replicas. `update`:
+    the optimizer. `between`: the rest of the step: its slowest rank, and time between two steps. `beside`: `exposed`,
+    `host` and `slowed` together, by pass.
     """
 
+    SCHEMA: ClassVar[str] = "roofline.breakdown/1"
     FIGURES: ClassVar[Units] = {
         "stage": "", "total": "s", "phases": "s", "exposed": "s", "slowed": "s", "waiting": "s", "reduction": "s",
-        "gathering": "s", "update": "s", "between": "s", "beside": "s", "ops": "",
+        "gathering": "s", "update": "s", "between": "s", "beside": "s", "host": "s", "ops": "",
     }  # fmt: skip
 
     stage: int
@@ -67,6 +70,7 @@ class Breakdown(Figured):
     update: float
     between: float
     beside: Mapping[str, float]
+    host: float = 0.0
 
     @property
     def phases(self) -> Mapping[str, float]:
@@ -83,18 +87,18 @@ class Breakdown(Figured):
         return dict(sorted(every.items(), key=lambda pair: -sum(pair[1].values())))
 
     @property
-    def lines(self) -> Mapping[str, float]:
+    def rest(self) -> Mapping[str, float]:
         """Seconds of everything other than ops, by name."""
         sent = {f"exposed {axis}": value for axis, value in self.exposed.items()}
         return {
-            **sent, "slowed": self.slowed, "waiting": self.waiting, "reduction": self.reduction,
+            **sent, "host": self.host, "slowed": self.slowed, "waiting": self.waiting, "reduction": self.reduction,
             "gathering": self.gathering, "update": self.update, "between": self.between,
         }  # fmt: skip
 
     @property
     def total(self) -> float:
         """Seconds of all parts, equal to the step time."""
-        return sum(op.seconds for op in self.ops) + sum(self.lines.values())
+        return sum(op.seconds for op in self.ops) + sum(self.rest.values())
 
 
 def module_of(name: str) -> str:
@@ -123,10 +127,11 @@ def breakdown(e: TrainingEstimate, stage: int | None = None) -> Breakdown:
     beside = {name: many * float(getattr(passes, name).expected) - seconds for name, seconds in of_pass.items()}
     exposed = {axis: many * float(span.expected) for axis, span in passes.exchange.items() if span.expected > 0}
     slowed = sum(beside.values()) - sum(exposed.values())
+    host = exposed.pop(HOST, 0.0)
     waiting = float(e.passes.expected) - many * float(passes.busy.expected)
     return Breakdown(
         chosen.number, times, exposed, _rounded(slowed, e), waiting, float(e.reduction.expected),
-        float(e.gathering.expected), float(e.update.expected), between(e), beside,
+        float(e.gathering.expected), float(e.update.expected), between(e), beside, host,
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from roofline.declared.errors import InputError
 from roofline.declared.maths import Count
 from roofline.declared.result import Figured, Flag, Units, Word
+from roofline.engines.stacks import StackSetting
 from roofline.inference.busy import busy_of
 from roofline.inference.cost import Cost, Spending, Spent, tariff
 from roofline.inference.memory import Memory
@@ -26,7 +27,7 @@ from roofline.model import modules as m
 from roofline.model.model import Model
 from roofline.training.memory.memory import TrainingMemory
 from roofline.training.memory.saved_activations import layer_bytes
-from roofline.training.passes import Passes, Sections, stage_times
+from roofline.training.passes import HOST, Passes, Sections, stage_times
 from roofline.training.pipeline.schedule import Timeline, timeline
 from roofline.training.replicas.stragglers import known_interval
 from roofline.training.validation import stage_kind
@@ -67,9 +68,14 @@ class Stage(Figured):
 
 @dataclass(frozen=True)
 class TrainingSetup(Setup):
-    """Validated settings of training. `precision`: formats requested besides the recipe, as they were written."""
+    """Validated settings of training.
+
+    `precision`: formats requested besides the recipe, as they were written. `stack`: settings that the call left to the
+    recipes of its stack.
+    """
 
     precision: object = field(default=None, compare=False)
+    stack: tuple[StackSetting, ...] = ()
 
 
 @dataclass(frozen=True, repr=False)
@@ -90,7 +96,7 @@ class TrainingEstimate(Spent, Deployed):
         "passes": "s", "reduction": "s", "gathering": "s", "update": "s", "waiting": "s", "bubble": "share",
         "model_flops": "FLOP", "hardware_flops": "FLOP", "mfu": "share", "mfu_palm": "share", "hfu": "share",
         "tokens_per_second": "tokens/s", "tokens_per_second_per_chip": "tokens/s", "memory": "B", "exposed": "s",
-        **STEP_BILLED, "grade": "", "notes": "", "stages": "",
+        **STEP_BILLED, "grade": "", "notes": "", "stack": "", "stages": "",
     }  # fmt: skip
     NAMES: ClassVar[Mapping[str, str]] = {"time": "span"}
 
@@ -109,6 +115,11 @@ class TrainingEstimate(Spent, Deployed):
     sections: Sections
 
     # -- what and where --------------------------------------------------------------------------------------------
+    @property
+    def stack(self) -> tuple[StackSetting, ...]:
+        """The settings that the call left to the recipes of its stack."""
+        return self.asked.stack
+
     @property
     def recipe(self) -> str:
         """The recipe's name."""
@@ -276,7 +287,8 @@ class TrainingEstimate(Spent, Deployed):
     @property
     def exposed(self) -> Mapping[str, Count]:
         """Expected exposed communication seconds per step on a rank of the slowest stage, by axis, largest first."""
-        seconds = {axis: span.expected * self.micro_batches for axis, span in self.slowest.turns.exchange.items()}
+        turns = self.slowest.turns.exchange
+        seconds = {axis: span.expected * self.micro_batches for axis, span in turns.items() if axis != HOST}
         seconds["dp"] = self.reduction.expected + self.gathering.expected
         shown = {axis: value for axis, value in seconds.items() if np.any(np.asarray(value) > 0)}
         return dict(sorted(shown.items(), key=lambda item: -float(np.max(item[1]))))

@@ -19,9 +19,12 @@ from roofline.inference.contention import Contention
 from roofline.inference.plan import EMPTY, Plan, Total, grade_of
 from roofline.inference.settings import Setup
 from roofline.inference.span import NOTHING, Span, total
+from roofline.kernels.law import smooth_max
+from roofline.kernels.target import Target
 from roofline.layout.layout import Layout
 from roofline.layout.shard import handing, pipeline
 from roofline.model.model import Model
+from roofline.model.modules import Experts
 from roofline.training.host import to_host
 from roofline.training.memory.memory import two_ended
 from roofline.training.memory.saved_activations import LayerBytes, kept_of, layer_bytes, layers_away
@@ -128,21 +131,53 @@ def layers_of(rank: Model) -> Iterable[tuple[str, int]]:
     yield from ((block.name, n) for block, n in rank.blocks)
 
 
+HOST = "host"
+"""Key among a pass's exchanges: what the chip waits for the host's launches of layers with experts."""
+HOST_ENDS = 0.8, 1.25
+"""Ends of the interval of the host's seconds, relative to the expected: an assumption."""
+SHARP = 8.0
+"""Sharpness of the longer of host and chip, since some kernels wait for their launch before all do: an assumption."""
+
+
+def behind_host(passes: Passes, rank: Model, target: Target) -> Passes:
+    """Passes no shorter than the host takes to launch their layers with experts: for the backward twice as long."""
+    each = target.engine.expert_layer_s if target.mode.name == "calibrated" else 0.0
+    layers = sum(int(n) for block, n in rank.blocks if any(isinstance(x, Experts) for x in block.modules))
+    if not (each and layers):
+        return passes
+    host = Span(0.0, each * layers, *(end * each * layers for end in HOST_ENDS))
+    ahead = _behind(passes.forward, host)
+    behind = _behind(passes.backward + passes.weight, host.times(2))
+    return replace(
+        passes, forward=passes.forward + ahead, backward=passes.backward + behind,
+        exchange={**passes.exchange, HOST: ahead + behind},
+    )  # fmt: skip
+
+
+def _behind(work: Span, host: Span) -> Span:
+    """Seconds that the chip waits for the host, which launches its work."""
+    waited = (
+        smooth_max(SHARP, own, launches) - own for own, launches in zip(work.ends()[1:], host.ends()[1:], strict=True)
+    )
+    return Span(0.0, *waited)
+
+
 def passes_of(rank: Model, sections: Sections, micro: Training, layout: Layout, contention: Contention) -> Passes:
     """One micro-batch on a rank.
 
     Communication on the axes in the step's `overlap` is exposed only where it is longer than the work beside it, plus
     its slow-down of that work. The same holds for `ep` with DualPipe, which overlaps one micro-batch's token exchange
-    with another's work (arXiv:2412.19437 §3.2.1). A ring of keys and values overlaps with attention. Tensor-parallel
-    collectives are cut into as many pieces as there are ranks, of which one has no product beside it (Transformer
-    Engine's user buffers, pytorch/module/base.py, `num_splits`). Collectives issued beside a product's gradients
-    overlap with them whatever `overlap` says, but not with weight gradients that the schedule delays. A send that does
-    not overlap blocks both stages.
+    with another's work (arXiv:2412.19437 §3.2.1), on multiprocessors that all work lacks meanwhile. A ring of keys and
+    values overlaps with attention. Tensor-parallel collectives are cut into as many pieces as there are ranks, of which
+    one has no product beside it (Transformer Engine's user buffers, pytorch/module/base.py, `num_splits`). Collectives
+    issued beside a product's gradients overlap with them whatever `overlap` says, but not with weight gradients that
+    the schedule delays. A send that does not overlap blocks both stages.
     """
     exchange: dict[str, Span] = {}
     passes: list[Span] = []
     hides = BESIDE_PHASES[:1] if micro.schedule in APART else BESIDE_PHASES
     overlaps = axes_beside(micro)
+    occupied = micro.schedule == "dualpipe" and sections.of(rank, 0, "ep") is not NOTHING
     for number in range(3):
         attention = sections.of(rank, number, ATTENTION)
         products = sections.of(rank, number, WORK) + sections.of(rank, number, BESIDE)
@@ -154,7 +189,9 @@ def passes_of(rank: Model, sections: Sections, micro: Training, layout: Layout, 
             elif axis == "tp":
                 shown = contention.shown(axis, sent, products, apart=1 / layout.tp)
             else:
-                shown = contention.shown(axis, sent, attention if axis == "cp" else work)
+                shown = contention.shown(
+                    axis, sent, attention if axis == "cp" else work, occupied=occupied and axis == "ep"
+                )
             for phase in BESIDE_PHASES:
                 gradients = sections.of(rank, PASSES[phase], BESIDE) if phase in hides else NOTHING
                 shown = shown + contention.shown(axis, sections.of(rank, number, (axis, phase)), gradients)

@@ -452,10 +452,11 @@ def _compressed_attention(a: m.CompressedAttention, step: Step) -> Iterator[o.Op
 
 
 def _activate(
-    name: str, width: int, rows: Count, function: str, gated: bool, learned: int = 0, rides: bool = False
-) -> o.Op:
+    name: str, width: int, rows: Count, function: str, gated: bool, learned: int = 0, rides: bool = False,
+    biased: bool = False,
+) -> o.Op:  # fmt: skip
     return o.Activate(
-        name=name, rides=rides, rows=rows, width=width, function=function, gated=gated, vector=learned,
+        name=name, rides=rides, biased=biased, rows=rows, width=width, function=function, gated=gated, vector=learned,
         input=(2 if gated else 1) * width * rows, output=width * rows,
     )  # fmt: skip
 
@@ -527,10 +528,11 @@ def _experts(e: m.Experts, step: Step) -> Iterator[o.Op]:
         )  # fmt: skip
 
     yield product(f"{e.name}_gate_up_proj" if e.gated else f"{e.name}_up_proj", e.hidden, wide, True)
-    yield _activate(f"{e.name}_act", e.inner, rows, e.function, e.gated, rides=True)
+    yield _activate(f"{e.name}_act", e.inner, rows, e.function, e.gated, rides=True, biased=e.bias)
     yield product(f"{e.name}_down_proj", e.inner, e.hidden, False)
     yield o.Sum(
         name=f"{e.name}_combine", rides=True, elements=e.hidden * ceil_div(t, e.ranks), terms=k, weighted=True,
+        biased=e.bias,
         input=e.hidden * rows, output=e.hidden * least(t, rows),
     )  # fmt: skip
 

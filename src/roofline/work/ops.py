@@ -191,22 +191,27 @@ class Rotate(Op):
 
 @record(frozen=True, kw_only=True, eq=False)
 class Activate(Op):
-    """f on `rows` of `width` values, times a second stream where `gated`."""
+    """f on `rows` of `width` values, times a second stream where `gated`; `biased`: of experts that have biases."""
 
     rows: Count
     width: Count
     function: str
     gated: bool
+    biased: bool = False
 
 
 @record(frozen=True, kw_only=True, eq=False)
 class Sum(Op):
-    """`elements` sums of `terms` values, each weighted where `weighted`, and first added to another where `shifted`."""
+    """`elements` sums of `terms` values, each weighted where `weighted`, and first added to another where `shifted`.
+
+    `biased`: they are outputs of experts, whose bias each one has.
+    """
 
     elements: Count
     terms: Count = 2
     weighted: bool = False
     shifted: bool = False
+    biased: bool = False
 
 
 @record(frozen=True, kw_only=True, eq=False)

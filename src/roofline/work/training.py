@@ -119,13 +119,16 @@ class PassOptions:
 
     micro_batch: Annotated[Sequences, "Sequences that pass through a replica together."] = 1
     schedule: Annotated[
-        Word, "Of the pipeline: `gpipe`, `1f1b`, `interleaved` (with vp in the layout), `zb-h1`, `zb-h2`, `dualpipe`."
-    ] = "1f1b"
+        Word | None,
+        "Of the pipeline: `gpipe`, `1f1b`, `interleaved` (with vp in the layout), `zb-h1`, `zb-h2`, `dualpipe` "
+        "(default: as the stack does, or `interleaved` with vp and else `1f1b`).",
+    ] = None
     recompute: Annotated[
-        Words,
+        Words | None,
         "`none`, `selective` (attention's core), `op` (every second product, and everything but products and "
-        "attention), `full`, or names of modules, each followed by a comma.",
-    ] = "none"
+        "attention), `full`, or names of modules, each followed by a comma. Default: as the stack does, else `none`; "
+        "without a layout what is fastest.",
+    ] = None
 
 
 @group
@@ -137,18 +140,18 @@ class StepOptions:
     """
 
     recipe: Annotated[
-        Word | Recipe,
+        Word | Recipe | None,
         "Formats of products, weights, gradients and master: `bf16`, `bf16-gradients`, `bf16-pure`, `fp16`, `fp32`, "
         "`fp8`, `fp8-block`, `mxfp8`, `nvfp4`, `qlora` (with lora). With FSDP also `bf16-mixed` and `fp8-mixed`: "
         "fp32 weights, gathered in bf16. `fp8-primary` keeps matrices of layers in fp8. Formats of a recipe can be "
         "changed: `fp8(gradients=bf16,matrices=fp8,activated=fp8)`; the last is of inputs of activation functions. "
-        "`attended=bf16` keeps attention's output once, as `fp8-block` does.",
-    ] = "bf16"
+        "`attended=bf16` keeps attention's output once, as `fp8-block` does (default: the stack's, or `bf16`).",
+    ] = None
     optimizer: Annotated[
-        Word | Optimizer,
+        Word | Optimizer | None,
         "`adamw`, `adamw-bf16`, `adam8bit`, `adafactor`, `muon`, `momentum`, `sgd`; `paged-adamw`, `paged-adam8bit` "
-        "(state in the host's memory where there is no room).",
-    ] = "adamw"
+        "(state in the host's memory where there is no room) (default: the stack's, or `adamw`).",
+    ] = None
     offload: Annotated[
         NamesOrLists | None,
         "What lives in the host's memory: `optimizer`, `activations`, `parameters` (zero=3), `gradients` (zero=2, 3).",
@@ -202,6 +205,8 @@ class TrainingOptions(StepOptions, PassOptions):
 
 
 USUAL_OPTIONS = TrainingOptions()
+USUAL: Settings = {"schedule": "1f1b", "recompute": "none", "recipe": "bf16", "optimizer": "adamw"}
+"""Options of a step that neither a call nor a stack sets."""
 
 
 def training(batch: Count = 1, tokens: Count = None, **options: Given) -> Training:
@@ -217,6 +222,8 @@ def training(batch: Count = 1, tokens: Count = None, **options: Given) -> Traini
 
 def training_step(batch: Count, tokens: Count, how: TrainingOptions) -> Training:
     """`training` with its options as one value."""
+    usual: Settings = {name: value for name, value in USUAL.items() if getattr(how, name) is None}
+    how = replace(how, **usual) if usual else how
     entry = Queries(0, count("tokens", tokens, 1), count("batch", batch, 1))
     lengths = packed(how.lengths, entry.new)
     if how.schedule not in SCHEDULES:
@@ -239,12 +246,14 @@ def training_step(batch: Count, tokens: Count, how: TrainingOptions) -> Training
         if name not in OFFLOADS:
             raise not_one_of("offload", name, OFFLOADS)
     check_offloaded(how.offload_layers, away)
+    recipe = recipe_named(how.recipe or USUAL["recipe"])
+    optimizer = optimizer_named(how.optimizer or USUAL["optimizer"])
     given: Settings = {
         **{name: getattr(how, name) for name in AS_GIVEN},
         "queries": _queries(entry, lengths), "lengths": lengths, "logits": "all", "parts": 1, "beside": (),
         "stream": "", "recompute": again,
-        "loss": "fused" if how.fused_loss else how.loss, "recipe": recipe_named(how.recipe),
-        "optimizer": optimizer_named(how.optimizer), "schedule": how.schedule, "offload": away, "flash": how.flash,
+        "loss": "fused" if how.fused_loss else how.loss, "recipe": recipe,
+        "optimizer": optimizer, "schedule": how.schedule, "offload": away, "flash": how.flash,
         "micro_batch": how.micro_batch, "overlap": beside,
     }  # fmt: skip
     step = object.__new__(Training)

@@ -66,13 +66,13 @@ def test_a_dgx_is_one_box_and_costs_as_much(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_a_batch_is_trained_on_the_eight_chips_of_a_dgx(capsys: pytest.CaptureFixture[str]) -> None:
-    """100 sequences divide among four replicas of two chips, 96 among eight; on 256 chips they were stages."""
+    """100 sequences divide among four replicas of two stages, 96 among eight chips."""
     words = "train Qwen/Qwen2.5-0.5B --on dgx-h100 --tokens 1024 --json --batch"
-    for batch, layout in ((96, "dp=8, zero=1"), (100, "tp=2, dp=4, zero=1")):
+    for batch, layout in ((96, "dp=8, zero=1"), (100, "pp=2, dp=4, zero=1")):
         code, out, _ = run(capsys, f"{words} {batch}")
         step = json.loads(out)
         assert (code, step["deployment"]["layout"], step["deployment"]["chips"]) == (0, layout, 8)
-        assert step["bubble"] == 0
+        assert (step["bubble"] == 0) is (batch == 96)
 
 
 def test_chips_knows_boxes_and_clusters(capsys: pytest.CaptureFixture[str]) -> None:

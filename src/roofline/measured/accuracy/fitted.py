@@ -30,7 +30,9 @@ WORDS: Mapping[str, str] = {
     "request_s": "the engine's time of a request", "request_token_s": "the engine's time of a request",
     "idle_step_s": "the engine's host time", "idle_sequence_s": "the engine's host time",
     "step_s": "the engine's host time", "sequence_s": "the engine's host time", "rereads": "the engine's host time",
-    "launch_s": "the engine's launch", "slower": "the engine's slow-downs", "starts": "the engine's start-up",
+    "launch_s": "the engine's launch",
+    "expert_layer_s": "the engine's host time",
+     "slower": "the engine's slow-downs", "starts": "the engine's start-up",
     "kernels": "the engine's kernels", "scatter": "scatter of ranks and seconds between steps",
     "between_s": "scatter of ranks and seconds between steps",
 }  # fmt: skip

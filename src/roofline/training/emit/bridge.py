@@ -17,7 +17,10 @@ SECTIONS: Mapping[str, str] = {
         ),
         "ddp",
     ),
-    **dict.fromkeys(("optimizer", "optimizer_cpu_offload", "use_precision_aware_optimizer"), "optimizer"),
+    **dict.fromkeys(
+        ("optimizer", "optimizer_cpu_offload", "use_precision_aware_optimizer", "exp_avg_dtype", "exp_avg_sq_dtype"),
+        "optimizer",
+    ),
     "ckpt_format": "checkpoint",
     "tp_comm_overlap": "comm_overlap",
 }  # fmt: skip

@@ -24,13 +24,18 @@ SHARDING: Mapping[int, str] = {2: "optim_grads", 3: "optim_grads_params"}
 """ZeRO stage → sharding strategy of Megatron FSDP."""
 EXCHANGES: Mapping[str, str] = {"ring": "p2p", "all_gather": "allgather", "ulysses": "a2a"}
 """Exchange of keys and values in context parallelism → `cp_comm_type`."""
-MODULES: Mapping[frozenset[str], str] = {
-    frozenset({"attention"}): "core_attn", frozenset({"attn_norm", "ffn_norm"}): "layernorm",
-    frozenset({"gate_up_proj", "act", "down_proj"}): "mlp", frozenset({"up_proj", "act", "down_proj"}): "mlp",
-}  # fmt: skip
-"""Recomputed modules → Megatron Core's name for the set."""
-OPTIMIZERS: Mapping[str, str] = {"adamw": "adam", "momentum": "sgd", "muon": "muon"}
+MODULES: tuple[tuple[frozenset[str], str], ...] = (
+    (frozenset({"router", "experts_gate_up_proj", "experts_act", "experts_down_proj"}), "moe"),
+    (frozenset({"shared_gate_up_proj", "shared_act", "shared_down_proj"}), "shared_experts"),
+    (frozenset({"gate_up_proj", "act", "down_proj"}), "mlp"), (frozenset({"up_proj", "act", "down_proj"}), "mlp"),
+    (frozenset({"q_b_proj", "attention_kv_b", "rope"}), "mla_up_proj"), (frozenset({"attention"}), "core_attn"),
+    (frozenset({"attn_norm", "ffn_norm"}), "layernorm"), (frozenset({"experts_act"}), "moe_act"),
+)  # fmt: skip
+"""Recomputed modules → Megatron Core's name for the set (core/transformer/transformer_config.py, recompute_modules)."""
+OPTIMIZERS: Mapping[str, str] = {"adamw": "adam", "adamw-bf16": "adam", "momentum": "sgd", "muon": "muon"}
 """Optimizer → Megatron Core's name; its SGD has momentum."""
+DRAFTED = "mtp_proj"
+"""Product by which a layer of multi-token prediction begins."""
 
 FLEX: Mapping[str, str] = {"deepep": "deepep", "nvlink": "hybridep"}
 """Library that dispatches experts' tokens → backend of Megatron Core's flexible dispatcher."""
@@ -73,21 +78,27 @@ def core_told(e: TrainingEstimate, n: LayoutSizes) -> Told:
 
 def _pipeline(e: TrainingEstimate, n: LayoutSizes) -> Told:
     """Layers of stages and chunks, and the schedule: 1F1B, interleaved if stages have several chunks."""
-    if n.pp > 1 and not n.even:
-        yield ConfigEntry("pipeline_model_parallel_layout", layout_text(n.chunks))
+    drafts = sum(any(x.name == DRAFTED for x in layer.modules) for layer in e.model.layers)
+    if drafts:
+        yield ConfigEntry("mtp_num_layers", drafts)
+    if n.pp > 1 and (drafts or not n.even):
+        yield ConfigEntry("pipeline_model_parallel_layout", layout_text(n.chunks, drafts))
     elif n.vp > 1:
         yield ConfigEntry("virtual_pipeline_model_parallel_size", n.vp)
     if n.pp > 1 and e.schedule not in ("1f1b", "interleaved"):
         yield Missing(f"schedule {e.schedule}: Megatron Core has 1F1B, interleaved where stages have chunks")
 
 
-def layout_text(chunks: tuple[int, ...]) -> str:
-    """Megatron Core's notation for a pipeline: E embedding, t layer, L loss, | between stages.
+def layout_text(chunks: tuple[int, ...], drafts: int = 0) -> str:
+    """Megatron Core's notation for a pipeline: E embedding, t layer, m multi-token prediction, L loss, | after a stage.
 
-    >>> layout_text((3, 4, 1))
-    'Et*3|t*4|t*1L'
+    >>> layout_text((3, 4, 1)), layout_text((4, 4, 3), 1)
+    ('Et*3|t*4|t*1L', 'Et*4|t*4|t*2mL')
     """
     stages = [f"t*{layers}" if layers else "" for layers in chunks]
+    if drafts:
+        layers = chunks[-1] - drafts
+        stages[-1] = f"{f't*{layers}' if layers else ''}{'m' * drafts}"
     stages[0], stages[-1] = f"E{stages[0]}", f"{stages[-1]}L"
     return "|".join(stages)
 
@@ -106,13 +117,20 @@ def _state(e: TrainingEstimate, n: LayoutSizes) -> Told:
         yield ConfigEntry("ckpt_format", "fsdp_dtensor")
     if optimizer in OPTIMIZERS:
         yield ConfigEntry("optimizer", OPTIMIZERS[optimizer])
-        if optimizer == "muon" and zero:
-            yield Missing("muon with its state shared out: Megatron Core refuses its distributed optimizer with Muon")
+        if optimizer == "muon" and zero in SHARDING:
+            yield Missing(f"muon with zero={zero}: Megatron-FSDP asserts that the optimizer is no Muon")
     else:
-        yield Missing(f"optimizer {optimizer}: Megatron Core has Adam, SGD with momentum and Muon, their state in fp32")
-    if "optimizer" in e.step.offload:
+        yield Missing(f"optimizer {optimizer}: Megatron Core has Adam, SGD with momentum and Muon")
+    narrow, away = optimizer == "adamw-bf16", "optimizer" in e.step.offload
+    if away:
         yield ConfigEntry("optimizer_cpu_offload", True)
+    if narrow or away:
         yield ConfigEntry("use_precision_aware_optimizer", True)
+    if narrow:
+        yield ConfigEntry("exp_avg_dtype", "bf16")
+        yield ConfigEntry("exp_avg_sq_dtype", "bf16")
+        if not zero:
+            yield Missing("moments in bf16 without ZeRO: Megatron Core's need its distributed optimizer")
 
 
 def _recomputation(e: TrainingEstimate, n: LayoutSizes) -> Told:
@@ -133,12 +151,27 @@ def _recomputation(e: TrainingEstimate, n: LayoutSizes) -> Told:
         yield ConfigEntry("recompute_method", "block" if block else "uniform")
         yield ConfigEntry("recompute_num_layers", some if block and some is not None else 1)
         return
-    names = MODULES.get(frozenset({"attention"} if what == "selective" else what.split(",")))
-    if names is None:
-        yield Missing(f"recompute {what}: Megatron Core runs core_attn, layernorm, mlp and parts of experts again")
-        return
-    yield ConfigEntry("recompute_granularity", "selective")
-    yield ConfigEntry("recompute_modules", (names,))
+    names, rest = recompute_modules(frozenset({"attention"} if what == "selective" else what.split(",")))
+    if rest:
+        every = ", ".join(name for _, name in MODULES if name != "mlp")
+        yield Missing(f"recompute {', '.join(sorted(rest))}: Megatron Core runs mlp, {every} again")
+    if names:
+        yield ConfigEntry("recompute_granularity", "selective")
+        yield ConfigEntry("recompute_modules", names)
+
+
+def recompute_modules(again: frozenset[str]) -> tuple[tuple[str, ...], frozenset[str]]:
+    """Megatron Core's names for modules that run again, larger sets first, and the modules that it has no name for.
+
+    >>> recompute_modules(frozenset({"attn_norm", "ffn_norm", "experts_act"}))
+    (('layernorm', 'moe_act'), frozenset())
+    """
+    names, rest = [], again
+    for modules, name in MODULES:
+        if modules <= rest:
+            names.append(name)
+            rest = rest - modules
+    return tuple(names), rest
 
 
 def _overlap(e: TrainingEstimate, n: LayoutSizes) -> Told:

@@ -13,7 +13,7 @@ from roofline.training.emit.deepspeed import deepspeed_told
 from roofline.training.emit.maxtext import maxtext_told
 from roofline.training.emit.megatron import flags_text, megatron_told
 from roofline.training.emit.sizes import ConfigEntry, LayoutSizes, Missing, Told, sizes_of
-from roofline.training.emit.text import commented, config_json, toml_text, yaml_text
+from roofline.training.emit.text import commented, config_json, python_text, yaml_text
 from roofline.training.emit.torchtitan import torchtitan_told
 from roofline.training.estimate import TrainingEstimate
 
@@ -34,7 +34,7 @@ class Framework:
 KNOWN: Mapping[str, Framework] = {
     "megatron": Framework("Megatron-LM, flags of pretrain_gpt.py", megatron_told, flags_text),
     "bridge": Framework("Megatron Bridge, overrides of its ConfigContainer", bridge_told, yaml_text),
-    "torchtitan": Framework("torchtitan, a job's TOML", torchtitan_told, toml_text),
+    "torchtitan": Framework("torchtitan since 2026-02, fields of a Trainer.Config", torchtitan_told, python_text),
     "deepspeed": Framework("DeepSpeed, its JSON config", deepspeed_told, config_json, comments=False),
     "maxtext": Framework("MaxText, a run's YAML", maxtext_told, yaml_text),
 }

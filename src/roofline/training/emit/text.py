@@ -1,4 +1,4 @@
-"""Write settings as TOML, YAML and JSON; values are booleans, numbers, strings and lists of these."""
+"""Write settings as YAML, JSON and Python; values are booleans, numbers, strings and lists of these."""
 
 from __future__ import annotations
 
@@ -46,23 +46,24 @@ def _yaml(table: Settings, depth: int) -> str:
     return "".join(lines)
 
 
-def toml_text(settings: Iterable[ConfigEntry]) -> str:
-    """Settings as TOML, one table per section."""
-    tree = nested(settings)
-    tables = [
-        "\n".join([f"[{name}]", *(f"{key} = {_word(value)}" for key, value in table.items())])
-        for name, table in tree.items()
-    ]
-    return "\n\n".join(tables) + "\n"
+def python_text(settings: Iterable[ConfigEntry]) -> str:
+    """Settings as a Python function that sets the fields of a config and returns it."""
+    lines = (f"    config.{name} = {_literal(value)}" for name, value in settings)
+    return "\n".join(["def planned(config):", *lines, "    return config", ""])
+
+
+def _literal(value: OptionValue) -> str:
+    """A value in Python: lists for tuples."""
+    return f"[{', '.join(map(_literal, value))}]" if isinstance(value, tuple) else repr(value)
 
 
 def _word(value: OptionValue) -> str:
-    """A value in the syntax common to all three formats."""
+    """A value in the syntax common to YAML and JSON."""
     if isinstance(value, tuple):
         return f"[{', '.join(_word(part) for part in value)}]"
     return json.dumps(value)
 
 
 def commented(lines: Iterable[str]) -> str:
-    """Comment lines for shell, TOML and YAML."""
+    """Comment lines for shell, Python and YAML."""
     return "".join(f"# {line}\n" for line in lines)

@@ -1,4 +1,4 @@
-"""torchtitan: the TOML of a job, by torchtitan/config/job_config.py."""
+"""torchtitan: a function that sets fields of its `Trainer.Config` of 2026-02, by torchtitan/config/configs.py."""
 
 from __future__ import annotations
 
@@ -16,6 +16,13 @@ from roofline.training.emit.sizes import (
 from roofline.training.estimate import TrainingEstimate
 
 SCHEDULES: Mapping[str, str] = {"gpipe": "GPipe", "1f1b": "1F1B", "interleaved": "Interleaved1F1B"}
+BACKENDS: Mapping[str, str] = {"deepep": "deepep", "alltoall": "standard"}
+"""Library that dispatches experts' tokens → `expert_parallel_comm_backend`."""
+CONVERTERS: Mapping[str, str] = {
+    "fp8": "Float8LinearConverter, tensorwise", "fp8-mixed": "Float8LinearConverter, tensorwise",
+    "mxfp8": "MXLinearConverter, mxfp8_cublas",
+}  # fmt: skip
+"""Recipe → the converter of products, and its recipe."""
 ROTATIONS: Mapping[str, str] = {"ring": "alltoall", "all_gather": "allgather"}
 """Exchange of keys and values in context parallelism → `context_parallel_rotate_method`."""
 
@@ -34,6 +41,13 @@ def torchtitan_told(e: TrainingEstimate, n: LayoutSizes) -> Told:
         yield Missing(f"exchange {e.asked.layout.exchange}: torchtitan rotates or gathers keys and values")
     if n.ep > 1:
         yield ConfigEntry("parallelism.expert_parallel_degree", n.ep)
+        if n.etp in (1, n.tp):
+            yield ConfigEntry("parallelism.expert_tensor_parallel_degree", n.etp)
+        backend = BACKENDS.get(e.engine.dispatcher)
+        if backend is None:
+            yield Missing(f"dispatcher {e.engine.dispatcher}: torchtitan has an all-to-all and DeepEP")
+        else:
+            yield ConfigEntry("parallelism.expert_parallel_comm_backend", backend)
     yield from _pipeline(e, n)
     yield from _recomputation(e)
     yield from _precision(e)
@@ -114,12 +128,8 @@ def _precision(e: TrainingEstimate) -> Told:
     single = recipe == "fp32"
     yield ConfigEntry("training.mixed_precision_param", "float32" if single else "bfloat16")
     yield ConfigEntry("training.mixed_precision_reduce", "float32")
-    if recipe in ("fp8", "fp8-mixed"):
-        yield ConfigEntry("model.converters", ("float8",))
-        yield ConfigEntry("float8.recipe_name", "tensorwise")
-    elif recipe == "mxfp8":
-        yield ConfigEntry("model.converters", ("mx",))
-        yield ConfigEntry("mx.recipe_name", "mxfp8_cublas")
+    if recipe in CONVERTERS:
+        yield Missing(f"products of {recipe}: model_converters, a Python object of torchtitan ({CONVERTERS[recipe]})")
     if recipe not in ("fp32", "bf16-mixed", "fp8-mixed"):
         yield Missing(f"recipe {recipe}: torchtitan keeps weights in fp32 and gathers them in bf16, no master beside")
 
@@ -132,10 +142,10 @@ def _rest(e: TrainingEstimate, n: LayoutSizes) -> Told:
     else:
         yield Missing(f"optimizer {e.optimizer}: torchtitan has AdamW")
     if getattr(step, "optimizer_in_backward", False):
-        yield ConfigEntry("optimizer.early_step_in_backward", True)
+        yield Missing("optimizer in the backward pass: OptimizersInBackwardContainer.Config, a Python object")
     if overlaps(step, "tp") and n.tp > 1:
         yield ConfigEntry("parallelism.enable_async_tensor_parallel", True)
-        yield ConfigEntry("training.compile", True)
+        yield ConfigEntry("compile.enable", True)
     if set(step.offload) == {"parameters", "gradients", "optimizer"}:
         yield ConfigEntry("training.enable_cpu_offload", True)
     elif step.offload:
@@ -144,8 +154,8 @@ def _rest(e: TrainingEstimate, n: LayoutSizes) -> Told:
         yield Missing("no overlap: FSDP sends beside the passes")
     if n.tp > 1 and not layout.sp:
         yield Missing("tp without sp: torchtitan's tensor parallelism splits norms and residuals too")
-    if n.ep > 1 and n.etp != n.tp:
-        yield Missing(f"etp={n.etp}: torchtitan's experts have the tensor parallelism of the rest, {n.tp}")
+    if n.ep > 1 and n.etp not in (1, n.tp):
+        yield Missing(f"etp={n.etp}: torchtitan's experts have no tensor parallelism or that of the rest, {n.tp}")
     if layout.capacity is not None:
         yield Missing(f"capacity {layout.capacity:g}: torchtitan drops no tokens")
     if e.loss != "eager":

@@ -1,24 +1,17 @@
-"""`search_training`: all legal layouts of a training step on a machine, ranked.
-
-Degrees, micro-batches, ZeRO stages and recomputation are evaluated as arrays, for each choice of pipeline stages,
-chunks and recipe: first memory, then the time of what fits.
-"""
+"""`search_training`: all legal layouts of a training step on a machine, ranked."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, TypeAlias
+from typing import Annotated, ClassVar
 
-import numpy as np
-
-from roofline.declared.arrays import Array
 from roofline.declared.errors import InputError
 from roofline.declared.groups import LawSettings, MachineSettings
 from roofline.declared.kinds import Given, OneChipCount, OneSequences, OneTokens, TrainingAim, Whole, Word, Words
 from roofline.declared.maths import Count
-from roofline.declared.question import Settings, group, question, ungrouped
+from roofline.declared.question import group, question
 from roofline.declared.result import Figured, Result, Units
 from roofline.engines.engine import trainer_named
 from roofline.inference.bill import BY_ENERGY, Bill, MeanPower
@@ -28,26 +21,14 @@ from roofline.layout.layout import Layout
 from roofline.model.checkpoints.quantization.asked import formats_of
 from roofline.model.load import Source, model_of
 from roofline.model.model import Model
-from roofline.training.arrays import TrainingFamily, family_beside
-from roofline.training.memory.memo import Shared
-from roofline.training.train import Learner, TrainerSettings, is_one
+from roofline.training.candidates import MICROS, Candidates, Recomputed, TimedLayouts, first_of, recomputations
+from roofline.training.degrees import machine_sizes
+from roofline.training.settings import AS_IT_IS, Learner, TrainerSettings, TrainingWhere, is_one
+from roofline.training.stack import Call, with_stack
+from roofline.training.train import asking, recomputed_of, schedules_of
 from roofline.training.validation import check_run_again
-from roofline.whatif.sweep.training_points import (
-    DegreePoints,
-    chunk_numbers,
-    degree_points,
-    machine_sizes,
-    stage_numbers,
-    takes,
-)
 from roofline.work.recipe import Recipe
-from roofline.work.training import Recompute, StepOptions, TrainingOptions, training, training_step
-
-Recomputed: TypeAlias = Recompute | tuple[str, ...]
-ZEROS = (0, 1, 2, 3)
-RECOMPUTED = ("none", "selective", "full")
-SCHEDULED = ("1f1b", "interleaved")
-"""Schedules tried by default."""
+from roofline.work.training import USUAL, StepOptions, TrainingOptions, training, training_step
 
 
 @dataclass(frozen=True)
@@ -83,7 +64,7 @@ class TrainingPlan(Figured):
         return self.chips * self.seconds
 
 
-TRAINING_AIMS: Mapping[str, Callable[[TrainingPlan | _Timed], tuple[Count, Count]]] = {
+TRAINING_AIMS: Mapping[str, Callable[[TrainingPlan | TimedLayouts], tuple[Count, Count]]] = {
     "time": lambda p: (p.seconds, p.chips), "cost": lambda p: (p.chip_seconds, p.chips),
     "chips": lambda p: (p.chips, p.seconds),
 }  # fmt: skip
@@ -129,7 +110,7 @@ class ChosenOptions(StepOptions):
     ] = None
 
 
-AS_FAST_AS_CAN_BE, AS_IT_IS = ChosenOptions(), Learner()
+AS_FAST_AS_CAN_BE = ChosenOptions()
 
 
 @question()
@@ -157,77 +138,75 @@ def search_training(
     built, on = model_of(model), where.on
     if not is_several(on):
         raise InputError("on", str(on), "a machine of several chips")
-    left_out, considered, timed = Counter[str](), 0, list[_Timed]()
-    learning = learner.of(built)
-    choices = _understood(learning, (batch, tokens), where, how)
-    beside = {name: value for name, value in ungrouped(how, ChosenOptions).items() if name not in CHOSEN}
-    asked = {"batch": batch, "tokens": tokens, "bill": bill, **ungrouped(where, TrainingMachine),
-             **ungrouped(drawn, MeanPower), **beside}  # fmt: skip
-    sizes = machine_sizes(on, objective, chips)
-    for pp in stage_numbers(built, max(sizes)):
-        every = degree_points(built, on, [n // pp for n in sizes if n % pp == 0], (batch, tokens))
-        for kind in choices.recipes:
-            steps = {**asked, "recipe": kind}
-            shared: dict[object, Shared] = {}
-            for order, vp in choices.pipelines(pp, chunk_numbers(built, pp)):
-                kept = takes(order, every, batch, pp, vp)
-                left_out["micro-batches"] += int(np.sum(~kept)) * len(ZEROS) * len(choices.recomputed)
-                if not kept.any():
-                    continue
-                points = every if kept.all() else every.where(kept)
-                alike = _Alike(points, (pp, vp), ZEROS, choices.recomputed, order)
-                common = shared.setdefault(SCHEDULED if points is every and order in SCHEDULED else order, Shared())
-                for some, family in _families(learning, alike, {**steps, "schedule": order}, left_out, common):
-                    considered += family.fits.size
-                    left_out["memory"] += int(np.sum(~family.fits))
-                    timed += some.timed(family, kind if isinstance(kind, str) else kind.name)
-    ranked = [t.plan(int(i)) for t, i in _first(timed, TRAINING_AIMS[objective], top)]
+    left_out = Counter[str]()
+    choices, call = _understood(built, (batch, tokens), where, how, learner)
+    every = Candidates(
+        built, on, call.engine, tuple(machine_sizes(on, objective, chips)), (batch, tokens),
+        micros=MICROS, schedules=choices.schedules, recomputed=choices.recomputed, recipes=choices.recipes,
+    )  # fmt: skip
+    considered, timed = every.timed(asking(built, (batch, tokens), call, drawn.billed(bill)), left_out)
+    ranked = [_plan(t, i) for t, i in first_of(timed, TRAINING_AIMS[objective], top)]
     reasons = {reason: n for reason, n in left_out.items() if n}
     return TrainingSearch(built, batch, tokens, objective, considered, reasons, tuple(ranked))
 
 
-CHOSEN = ("schedule", "recompute", "recipe")
-"""Options that may be several values to choose from."""
+def _plan(timed: TimedLayouts, number: int) -> TrainingPlan:
+    """The plan of one candidate."""
+    schedule, again, recipe = timed.how
+    told = again if isinstance(again, str) else "".join(f"{name}," for name in again)
+    name = recipe.name if isinstance(recipe, Recipe) else recipe or str(USUAL["recipe"])
+    micro = int(timed.points.micro[timed.places[number]])
+    return TrainingPlan(
+        timed.layout(number), micro, told, schedule, name, float(timed.seconds[number]), float(timed.bytes[number])
+    )
 
 
 @dataclass(frozen=True)
 class _Choices:
-    """Schedules, recomputations (words or modules) and recipes to choose from."""
+    """Schedules, recomputations (words or modules) and recipes to choose from; None for the stack's own recipe."""
 
     schedules: tuple[str, ...]
     recomputed: tuple[Recomputed, ...]
-    recipes: tuple[str | Recipe, ...]
-
-    def pipelines(self, stages: int, chunks: Sequence[int]) -> Iterator[tuple[str, int]]:
-        """Each schedule with the numbers of chunks it supports; with one stage only the first, since all are equal."""
-        if stages == 1:
-            yield self.schedules[0], 1
-            return
-        for schedule in self.schedules:
-            yield from ((schedule, vp) for vp in chunks if (vp > 1) == (schedule == "interleaved"))
+    recipes: tuple[str | Recipe | None, ...]
 
 
-def _understood(model: Model, work: tuple[int, int], where: TrainingMachine, how: ChosenOptions) -> _Choices:
-    """Parse the choices. Raises InputError for a word that `train` does not know."""
+def _understood(
+    model: Model, work: tuple[int, int], where: TrainingMachine, how: ChosenOptions, learner: Learner
+) -> tuple[_Choices, Call]:
+    """The choices, and the call that leaves them open. Raises InputError for a word that `train` does not know."""
     batch, tokens = work
-    orders: tuple[str, ...] = SCHEDULED if how.schedule is None else _several("schedule", how.schedule)
-    again: tuple[Given, ...] = RECOMPUTED if how.recompute is None else _several("recompute", how.recompute)
-    recipes = _several("recipe", how.recipe)
     mode_named(where.law)
+    alike = {name: value for name, value in vars(how).items() if name not in CHOSEN}
+    call = Call(TrainingWhere(**vars(where)), TrainingOptions(**alike), learner)
+    usual = with_stack(model, call)
+    orders = schedules_of(usual) if how.schedule is None else _several("schedule", how.schedule)
     for order in orders:
         trainer_named(where.engine, training(batch, tokens, schedule=order).schedule)
+    if len(orders) == 1:
+        call = replace(call, how=replace(call.how, schedule=orders[0]))
+    recipes = (None,) if how.recipe is None else _several("recipe", how.recipe)
     for kind in recipes:
         training(batch, tokens, recipe=kind)
-    steps = [training(batch, tokens, recompute=what) for what in again]
+    again = _recomputed(model, usual) if how.recompute is None else _several("recompute", how.recompute)
+    learning, steps = learner.of(model), [training(batch, tokens, recompute=what) for what in again]
     for step in steps:
-        check_run_again(model, step)
-    formats_of(model, where.precision, steps[0].precision)
-    alike = replace(how, recipe="bf16", schedule="1f1b")
-    problems = [_problem(batch, tokens, replace(alike, recompute=step.recompute)) for step in steps]
+        check_run_again(learning, step)
+    formats_of(learning, where.precision, steps[0].precision)
+    problems = [_problem(batch, tokens, replace(call.how, recompute=step.recompute)) for step in steps]
     known = [problem for problem in problems if problem is not None]
     if len(known) == len(steps):
         raise known[0]
-    return _Choices(orders, tuple(dict.fromkeys(step.recompute for step in steps)), recipes)
+    return _Choices(orders, tuple(dict.fromkeys(step.recompute for step in steps)), recipes), call
+
+
+def _recomputed(model: Model, usual: Call) -> tuple[Recomputed, ...]:
+    """What is tried by default: what the stack runs again, and what its engine can."""
+    own = recomputed_of(model, usual)
+    return own if usual.how.recompute is None else (*own, *recomputations(model, usual.engine))
+
+
+CHOSEN = ("schedule", "recompute", "recipe")
+"""Options that may be several values to choose from."""
 
 
 def _several(name: str, value: Given) -> tuple[Given, ...]:
@@ -238,110 +217,10 @@ def _several(name: str, value: Given) -> tuple[Given, ...]:
     return values
 
 
-def _problem(batch: int, tokens: int, how: StepOptions) -> InputError | None:
+def _problem(batch: int, tokens: int, how: TrainingOptions) -> InputError | None:
     """The error of an invalid step; None for a valid one."""
     try:
-        training_step(batch, tokens, TrainingOptions(**vars(how)))
+        training_step(batch, tokens, how)
     except InputError as error:
         return error
     return None
-
-
-@dataclass(frozen=True)
-class _Alike:
-    """Points with the same stages, chunks and schedule, for several ZeRO stages and recomputations."""
-
-    points: DegreePoints
-    pipeline: tuple[int, int]
-    zeros: tuple[int, ...]
-    recomputed: tuple[Recomputed, ...]
-    schedule: str
-
-    def __len__(self) -> int:
-        return len(self.points) * len(self.zeros) * len(self.recomputed)
-
-    def halves(self) -> tuple[_Alike, _Alike]:
-        """Split by ZeRO stages, else by recomputations, else by points."""
-        for name in ("zeros", "recomputed"):
-            half = len(getattr(self, name)) // 2
-            if half:
-                parts = getattr(self, name)[:half], getattr(self, name)[half:]
-                return replace(self, **{name: parts[0]}), replace(self, **{name: parts[1]})
-        half = len(self.points) // 2
-        first, second = (self.points.where(part) for part in (slice(half), slice(half, None)))
-        return replace(self, points=first), replace(self, points=second)
-
-    def timed(self, family: TrainingFamily, recipe: str) -> Iterator[_Timed]:
-        """The points that fit, for each ZeRO stage and recomputation."""
-        for j, zero in enumerate(self.zeros):
-            for i, again in enumerate(self.recomputed):
-                kept = np.flatnonzero(family.fits[i, j])
-                seconds, fullest = family.seconds[i, j, kept], family.bytes[i, j, kept]
-                told = again if isinstance(again, str) else "".join(f"{name}," for name in again)
-                how = (self.schedule, told, recipe)
-                yield _Timed(self.points, kept, seconds, fullest, (*self.pipeline, zero), how)
-
-
-@dataclass(frozen=True)
-class _Timed:
-    """Points that fit, as indices, with seconds and bytes.
-
-    `discrete`: their (pp, vp, ZeRO stage). `how`: their (schedule, recomputation, recipe).
-    """
-
-    points: DegreePoints
-    places: Array
-    seconds: Array
-    bytes: Array
-    discrete: tuple[int, int, int]
-    how: tuple[str, str, str]
-
-    @property
-    def chips(self) -> Array:
-        """Chips per point."""
-        points, (pp, _, _) = self.points, self.discrete
-        return (points.tp * points.cp * points.dp)[self.places] * pp
-
-    @property
-    def chip_seconds(self) -> Array:
-        """Chips × seconds per point."""
-        return self.chips * self.seconds
-
-    def plan(self, number: int) -> TrainingPlan:
-        """The plan of one point."""
-        i, (pp, vp, zero), (schedule, recompute, recipe) = int(self.places[number]), self.discrete, self.how
-        return TrainingPlan(
-            self.points.one(i, pp, vp, zero), int(self.points.micro[i]), recompute, schedule, recipe,
-            float(self.seconds[number]), float(self.bytes[number]),
-        )  # fmt: skip
-
-
-def _first(
-    timed: Sequence[_Timed], aim: Callable[[TrainingPlan | _Timed], tuple[Count, Count]], top: int
-) -> Iterator[tuple[_Timed, int]]:
-    """The best points by an objective, best first, as a family and an index within it; ties keep their order."""
-    if not timed:
-        return
-    columns = [np.concatenate(column) for column in zip(*map(aim, timed), strict=True)]
-    ends = np.cumsum([len(t.seconds) for t in timed])
-    for number in np.lexsort(columns[::-1])[:top]:
-        family = int(np.searchsorted(ends, number, side="right"))
-        yield timed[family], int(number - (ends[family] - len(timed[family].seconds)))
-
-
-def _families(
-    model: Model, alike: _Alike, options: Settings, left_out: Counter[str], beside: Shared
-) -> Iterator[tuple[_Alike, TrainingFamily]]:
-    """Evaluate the legal points, by halving around points that are not legal."""
-    points, (pp, vp) = alike.points, alike.pipeline
-    try:
-        yield alike, family_beside(
-            beside, model, alike.recomputed, alike.zeros, layout=points.layout(pp, vp, alike.zeros[0]),
-            points=len(points), micro_batch=points.micro, **options,
-        )  # fmt: skip
-    except InputError as error:
-        if len(alike) == 1:
-            left_out[error.field] += 1
-            return
-        for part in alike.halves():
-            yield from _families(model, part, options, left_out, beside if part.points is points else Shared())

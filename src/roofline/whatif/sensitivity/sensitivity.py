@@ -157,8 +157,7 @@ def sensitivity(model: Model | Source, *, of: str | None = None, map: bool = Fal
     of: a figure such as `time`, `tpot`, `latency` or `usd_per_million_tokens`. The default is the time of a step or of
     training, the latency of a static batch, or the TPOT of a server.
     map: also the bound of decode steps over batch and context.
-    The settings are those of `solve`. For training only the work is varied. Raises InputError for invalid settings, and
-    for a figure that is not a number.
+    The settings are those of `solve`. Raises InputError for invalid settings, and for a figure that is not a number.
     """
     q = question_of(model_of(model), "", False, settings).knowing()
     name = figure_of(q, of)
@@ -169,7 +168,7 @@ def sensitivity(model: Model | Source, *, of: str | None = None, map: bool = Fal
     value, unit = figure(q), q.known[name].unit
     if not value > 0:
         raise InputError("of", name, "a figure above 0")
-    every = [*(_hardware(q, unit, figure) if q.subject != "train" else ()), *_others(q, figure)]
+    every = [*_hardware(q, unit, figure), *_others(q, figure)]
     regimes = tuple(regime(phase, step) for phase, step in _steps(q))
     drawn = regime_map(q) if flag("map", map) else None
     return Sensitivity(q.asked, q.subject, name, value, unit, tuple(every), regimes, drawn)

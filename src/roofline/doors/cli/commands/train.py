@@ -123,6 +123,8 @@ def train(
     else:
         first = first_line(result, result.memory)
         print_text(f"{first}\n{headline(built, result.formats)}\n{views.setting_text(result)}")
+        if told := views.stack_text(result):
+            print_text(told)
         print_line("")
         print_tables((views.memory_table(result), ""))
         print_line("")

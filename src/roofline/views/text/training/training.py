@@ -66,6 +66,17 @@ def setting_text(e: TrainingEstimate) -> str:
     )
 
 
+def stack_text(e: TrainingEstimate) -> str:
+    """What the call left open: the layout that a search found, and the settings of the stack's recipes."""
+    searched = ["layout: the fastest that fits, of all legal ones on this machine"] if e.deployment.chosen else []
+    settings = ", ".join(f"{s.name} {_value_text(s.value)}" for s in e.stack)
+    return "\n".join([*searched, *([f"{e.engine.titled} sets {settings}"] if settings else [])])
+
+
+def _value_text(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+
+
 def _of_layers(e: TrainingEstimate) -> str:
     """The layers with recomputation, if not all."""
     if e.step.recompute_layers is not None:
@@ -140,15 +151,15 @@ def breakdown_table(b: Breakdown, by: str) -> Table:
             rows.append((module, *(phases[phase] or None for phase in PHASES), time, share(time, b.total)))
     blank = (None,) * len(PHASES)
     rows += [(LINES[name.split()[0]].format(*name.split()[1:]), *blank, value, share(value, b.total))
-             for name, value in b.lines.items() if value]  # fmt: skip
+             for name, value in b.rest.items() if value]  # fmt: skip
     rows.append(("the step", *(b.phases[phase] or None for phase in PHASES), b.total, share(b.total, b.total)))
     return Table(columns, tuple(rows), title=f"time of a step on stage {b.stage}")
 
 
 LINES = {
     "exposed": "exposed communication, {}", "slowed": "slowed beside communication, to the host and back",
-    "waiting": "waiting for other stages", "reduction": "exposed reduction of gradients",
-    "gathering": "exposed gathering of weights", "update": "optimizer",
+    "host": "waiting for the host's launches", "waiting": "waiting for other stages",
+    "reduction": "exposed reduction of gradients", "gathering": "exposed gathering of weights", "update": "optimizer",
     "between": "slowest rank, and between steps",
 }  # fmt: skip
 """Names of the lines of a breakdown that are not ops."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,35 +17,49 @@ from roofline.model.model import Model
 from roofline.model.modules import Experts
 from roofline.training.pipeline.schedule import check_micro_batches
 
-MOST_MICRO, MOST_CHUNKS = 8, 20
-"""Maximum sequences per micro-batch, and maximum chunks per stage."""
+MOST_CHUNKS = 20
+"""Maximum chunks per stage."""
 
 
 @dataclass(frozen=True)
 class DegreePoints:
-    """Degrees and micro-batch sizes as arrays."""
+    """Degrees and micro-batch sizes as arrays; `shard`: how many replicas share one set of weights, None for all."""
 
     tp: Array
     cp: Array
     dp: Array
     ep: Array
+    etp: Array
     micro: Array
+    shard: int | None = None
 
     def __len__(self) -> int:
         return len(self.tp)
 
     def layout(self, pp: int, vp: int, zero: int) -> Layout:
         """All points as one layout with arrays of degrees; sequence parallelism has no effect where tp is 1."""
-        return Layout(tp=self.tp, cp=self.cp, dp=self.dp, ep=self.ep, pp=pp, vp=vp, zero=zero, sp=True)
+        return Layout(
+            tp=self.tp, cp=self.cp, dp=self.dp, ep=self.ep, etp=self.etp, pp=pp, vp=vp, zero=zero, sp=True,
+            shard=self.shard,
+        )  # fmt: skip
 
     def one(self, i: int, pp: int, vp: int, zero: int) -> Layout:
         """The layout of the i-th point."""
-        tp, cp, dp, ep = (int(v[i]) for v in (self.tp, self.cp, self.dp, self.ep))
-        return Layout(tp=tp, cp=cp, dp=dp, ep=ep, pp=pp, vp=vp, zero=zero, sp=tp > 1)
+        tp, cp, dp, ep, etp = (int(v[i]) for v in (self.tp, self.cp, self.dp, self.ep, self.etp))
+        usual = etp == (tp if ep == 1 else 1)
+        return Layout(
+            tp=tp, cp=cp, dp=dp, ep=ep, etp=None if usual else etp, pp=pp, vp=vp, zero=zero, sp=tp > 1, shard=self.shard
+        )
 
     def where(self, kept: Array | slice) -> DegreePoints:
         """A selection of points."""
-        return DegreePoints(*(v[kept] for v in (self.tp, self.cp, self.dp, self.ep, self.micro)))
+        tp, cp, dp, ep, etp, micro = (v[kept] for v in (self.tp, self.cp, self.dp, self.ep, self.etp, self.micro))
+        return DegreePoints(tp, cp, dp, ep, etp, micro, self.shard)
+
+    def sharing(self, ranks: int) -> DegreePoints:
+        """The points of which more than so many replicas share weights, in sets of so many (HSDP)."""
+        replicas = self.dp * self.cp
+        return replace(self.where((replicas > ranks) & (replicas % ranks == 0)), shard=ranks)
 
 
 def machine_sizes(on: Machine, objective: str, chips: int | None) -> list[int]:
@@ -78,8 +92,13 @@ def chunk_numbers(model: Model, pp: int) -> list[int]:
     return even or [vp for vp in few if vp & (vp - 1) == 0]
 
 
-def degree_points(model: Model, on: Machine, ranks: Sequence[int], work: tuple[int, int]) -> DegreePoints:
-    """Every tp, cp, dp, ep and micro-batch that divides, for these numbers of ranks per stage."""
+def degree_points(
+    model: Model, on: Machine, ranks: Sequence[int], work: tuple[int, int], micros: Sequence[int]
+) -> DegreePoints:
+    """Every tp, cp, dp, ep and micro-batch of `micros` that divides, for these numbers of ranks per stage.
+
+    Where experts are divided among ranks they may be cut by tensor parallelism besides.
+    """
     batch, tokens = work
     experts = [x.experts for x, _ in model.modules() if isinstance(x, Experts)]
     degrees = sorted(tensor_degrees(model, node_size(cluster_named(on))))
@@ -89,9 +108,9 @@ def degree_points(model: Model, on: Machine, ranks: Sequence[int], work: tuple[i
             for cp in (d for d in _powers(n // tp) if n // tp % d == 0 and tokens % d == 0):
                 dp = n // tp // cp
                 eps = [e for e in _divisors(n) if all(x % e == 0 for x in experts)] if experts else [1]
-                micros = [m for m in _powers(MOST_MICRO) if batch % (dp * m) == 0]
-                rows += [(tp, cp, dp, ep, m) for ep in eps for m in micros]
-    columns = np.array(rows, dtype=np.int64).reshape(-1, 5).T
+                cuts = [(ep, etp) for ep in eps for etp in _cuts(tp, ep) if n % (ep * etp) == 0]
+                rows += [(tp, cp, dp, ep, etp, m) for ep, etp in cuts for m in micros if batch % (dp * m) == 0]
+    columns = np.array(rows, dtype=np.int64).reshape(-1, 6).T
     return DegreePoints(*columns)
 
 
@@ -112,6 +131,11 @@ def _is_taken(schedule: str, pp: int, micro_batches: int, vp: int) -> bool:
     except InputError:
         return False
     return True
+
+
+def _cuts(tp: int, ep: int) -> tuple[int, ...]:
+    """Tensor parallelism inside an expert: with all experts on a rank that of the rest, else none or that."""
+    return (tp,) if ep == 1 else (1,) if tp == 1 else (1, tp)
 
 
 def _divisors(number: int) -> list[int]:

@@ -1,0 +1,66 @@
+"""Groups of settings of training: the framework, the machine, and what learns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from roofline.declared.groups import KernelSettings, Where
+from roofline.declared.kinds import EngineName, Names, Whole, WholeOrNone
+from roofline.declared.question import group
+from roofline.model.adapters import named_targets, with_drafts, with_lora
+from roofline.model.load import Source, model_of
+from roofline.model.model import Model
+from roofline.work.training import RECOMPUTE
+
+
+@group
+@dataclass(frozen=True, kw_only=True)
+class TrainerSettings(KernelSettings):
+    """The training framework whose conventions a step follows, and its number formats."""
+
+    engine: Annotated[
+        EngineName | None,
+        "Whose slow-downs, habits and recipes: `megatron` (`megatron@0.14`, a release), `megatron-bridge` (its "
+        "containers: `megatron-bridge@26.04`), `nemo`, `megatron-2025`, `fsdp`, `torchtitan`, `deepspeed`, "
+        "`maxtext`, `hai-llm` (DeepSeek's), or `none`. Default: `megatron`, but `none` with the schedule "
+        "`dualpipe`.",
+    ] = None
+
+
+@group
+@dataclass(frozen=True, kw_only=True)
+class TrainingWhere(TrainerSettings, Where):
+    """The machine that a model trains on, and the framework that trains it."""
+
+
+@group
+@dataclass(frozen=True, kw_only=True)
+class Learner:
+    """Which parts of a model train, and what is added to it: adapters, layers of multi-token prediction."""
+
+    lora: Annotated[Whole | None, "Rank of adapters on frozen weights."] = None
+    lora_targets: Annotated[
+        Names | None,
+        "Linear layers that have an adapter, separated by commas, such as `qkv_proj,o_proj` (default: all).",
+    ] = None
+    drafts: Annotated[
+        WholeOrNone | None, "Multi-token-prediction layers that learn too (default: as the stack does, or 0)."
+    ] = None
+
+    def of(self, model: Model | Source) -> Model:
+        """The model that trains: with multi-token-prediction layers, and with adapters on frozen weights."""
+        built, targets = model_of(model), named_targets(self.lora_targets, self.lora)
+        built = with_drafts(built, self.drafts) if self.drafts else built
+        return built if self.lora is None else with_lora(built, self.lora, targets)
+
+
+AS_IT_IS = Learner()
+
+
+def is_one(name: str, value: object) -> bool:
+    """Whether a list is a single setting: the names of modules to recompute, or of what to offload."""
+    if name not in ("recompute", "offload") or not isinstance(value, (list, tuple)):
+        return False
+    words = RECOMPUTE if name == "recompute" else ()
+    return all(isinstance(v, str) and v not in words for v in value) and (bool(value) or name == "offload")
