@@ -87,6 +87,16 @@ def test_answers_are_the_library_s(client: TestClient) -> None:
         jsonschema.validate(given, json.loads((SCHEMAS / f"{SCHEMA_OF.get(name, name)}.json").read_text()))
 
 
+def test_towers_may_be_left_out(client: TestClient) -> None:
+    sizes = []
+    for more in ({}, {"text_only": True}, {"text_only": False}):
+        answer = client.post("/api/v1/fit", json={"model": "Qwen/Qwen3-VL-8B-Instruct", "on": "h100-sxm", **more})
+        sizes.append(answer.json()["memory"]["weights"])
+    towers = rl.load("Qwen/Qwen3-VL-8B-Instruct").parts
+    assert sizes[0] - sizes[1] == 2 * (towers["vision"] + towers["projector"])
+    assert sizes[2] == sizes[0]
+
+
 def test_search_and_advice(client: TestClient) -> None:
     searched = rl.search(rl.load(MODEL), rl.Demand(input=1024, output=256, concurrency=32), on=ON, top=3)
     assert ask(client, "search", {**PLACE, "top": 3})["plans"] == as_json(searched)["plans"]

@@ -37,18 +37,21 @@ class Allowed:
 NOTHING_MORE = Allowed()
 
 
-def chosen_model(asked: str | JsonObject, allowed: Allowed = NOTHING_MORE) -> Model:
-    """Load a model from the catalog, a config, a GGUF header or, if `allowed`, the Hub. Raises InputError."""
+def chosen_model(asked: str | JsonObject, allowed: Allowed = NOTHING_MORE, *, text_only: bool = False) -> Model:
+    """Load a model from the catalog, a config, a GGUF header or, if `allowed`, the Hub; `text_only` without its towers.
+
+    Raises InputError.
+    """
     if isinstance(asked, str):
-        return _named(asked, allowed.hub)
+        return _named(asked, allowed.hub, text_only)
     text = json.dumps(asked, sort_keys=True)
     if len(text) > LARGEST_CONFIG:
         raise InputError("model", f"{len(text)} characters", f"a config of at most {LARGEST_CONFIG} characters")
-    return _pasted(text)
+    return _pasted(text, text_only)
 
 
 @remembered(64)
-def _named(name: str, hub: bool) -> Model:
+def _named(name: str, hub: bool, text_only: bool) -> Model:
     known = {id.lower(): id for id in catalog()}
     lasts: dict[str, list[str]] = {}
     for lower, id in known.items():
@@ -58,29 +61,29 @@ def _named(name: str, hub: bool) -> Model:
     if len(same) == 1:
         from roofline.model.load import catalog_config
 
-        return _built(catalog_config(same[0]), same[0])
+        return _built(catalog_config(same[0]), same[0], text_only)
     if len(same) > 1:
         raise InputError("model", name, "the whole id, as more than one model has this name", same)
     if hub and _HUB_ID.fullmatch(name) and ".." not in name:
         from roofline.model.sources.hub import CONFIG_NAME, hub_file
 
-        return _built(read_config(hub_file(name, CONFIG_NAME, None), name), name)
+        return _built(read_config(hub_file(name, CONFIG_NAME, None), name), name, text_only)
     where = "a model of the catalog, a Hub id or a config" if hub else "a model of the catalog or a config"
     raise InputError("model", name, where, nearest(name, known.values()))
 
 
-def _built(config: JsonObject, name: str) -> Model:
+def _built(config: JsonObject, name: str, text_only: bool) -> Model:
     """Build a model from a parsed config, as `load` does."""
     from roofline.model.load import model_from
     from roofline.model.sources.origin import Origin
 
-    return model_from(Origin(name, config))
+    return model_from(Origin(name, config), text_only=text_only)
 
 
 @remembered(64)
-def _pasted(text: str) -> Model:
+def _pasted(text: str, text_only: bool) -> Model:
     given = parse_json(text.encode(), "model")
-    return model_of_file(given["gguf"]) if given.keys() == {"gguf"} else load(given)
+    return model_of_file(given["gguf"]) if given.keys() == {"gguf"} else load(given, text_only=text_only)
 
 
 @remembered(256)

@@ -41,13 +41,14 @@ def given_fields(asked: b.Body, allowed: Allowed) -> dict[str, Given]:
     given: dict[str, Given] = {}
     for name, field in type(asked).model_fields.items():
         value = getattr(asked, name)
-        if not field.is_required() and value in (None, ""):
+        if name == "text_only" or (not field.is_required() and value in (None, "")):
             continue
         setting = type(asked).declared.get(name)
         several = isinstance(value, list)
         try:
             if name == "model" or (name == "draft" and value != "none"):
-                value = chosen_model(value, allowed)
+                alone = name == "model" and getattr(asked, "text_only", False) is True
+                value = chosen_model(value, allowed, text_only=alone)
             elif setting is not None and setting.kind.names == "machine":
                 chosen = chosen_machine if "Cluster" in setting.kind.classes else chosen_chip
                 value = [chosen(one, allowed) for one in value] if several else chosen(value, allowed)

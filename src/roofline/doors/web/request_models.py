@@ -95,6 +95,7 @@ class ModelAsked(Body):
     """A model: its catalog name, its Hub id if the server has Hub access, or its config."""
 
     model: Text | PlainObject = Field(description="A catalog name, a Hub id under --hub, or a config.json's object.")
+    text_only: bool = Field(False, description="Leave out a multimodal model's towers, which read images or sound.")
 
 
 LARGEST: Mapping[str, float] = MappingProxyType({
