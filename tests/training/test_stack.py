@@ -178,3 +178,13 @@ def test_operands_of_weight_gradients_in_blocks_are_scaled_along_tokens_first() 
     elements = 32768 * (2 * 2048 + 3 * 7168)
     floor = elements / e.chip.bandwidth * 120
     assert seconds / 4 == pytest.approx(floor / 0.5751, rel=0.01)  # the share of bandwidth that streams have
+
+
+def test_a_chosen_layout_keeps_what_it_was_chosen_with() -> None:
+    """Bridge runs up-projections again without ZeRO-3 alone; a ZeRO-3 layout that needs them for room says so."""
+    asked = {"on": "1024xh100-sxm", "batch": 4096, "tokens": 4096, "engine": "megatron-bridge", "recipe": "fp8"}
+    e = rl.train(V3, **asked)  # type: ignore[arg-type]
+    assert e.fits
+    told = {"layout": e.deployment.layout, "recompute": e.recompute, "schedule": e.schedule}
+    alone = rl.train(V3, **{**asked, **told})  # type: ignore[arg-type]
+    assert (alone.time, alone.memory.total) == (e.time, e.memory.total)

@@ -125,8 +125,10 @@ def with_best_layout(model: Model, work: tuple[int, int], call: Call, said: Call
     for best, i in first_of(timed, lambda t: (t.seconds, t.chips), 1):
         schedule, again, _ = best.how
         free: Settings = {"schedule": schedule, "recompute": again}
-        chosen: Settings = {name: value for name, value in free.items() if getattr(how, name) is None}
-        return replace(call, where=replace(call.where, layout=best.layout(i)), how=replace(call.how, **chosen))
+        placed = replace(call, where=replace(call.where, layout=best.layout(i)))
+        own = with_stack(model, placed).how
+        chosen: Settings = {name: value for name, value in free.items() if getattr(own, name) != value}
+        return replace(placed, how=replace(call.how, **chosen))
     deployment = of_whole_shape(said.learner.of(model), training_step(*work, how), on, said.engine)
     return replace(call, where=replace(call.where, layout=deployment.layout))
 
