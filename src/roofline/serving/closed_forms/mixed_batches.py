@@ -44,6 +44,19 @@ class Prompts:
         return np.rint(self.cached * factors), np.maximum(np.rint(self.new * factors), 1)
 
 
+def chunked(new: Array, cached: Count, most: Count, longest: Count, varied: Count = 0.0) -> tuple[Array, Prompts]:
+    """How many chunks of at most `most` tokens a mean prompt of `new` tokens takes, and the mean one of these.
+
+    `cached`: tokens found in the prefix cache. `longest`: tokens of the longest sequence. `varied`: squared coefficient
+    of variation of lengths. Longer prompts have more chunks, so that (1 + v)·new/2 tokens are before the middle of one.
+    """
+    chunks = np.ceil(new / most)
+    each = np.ceil(new / chunks)
+    begun = np.floor(np.where(chunks > 1, (1 + np.asarray(varied)) * new - each, 0.0) / 2)
+    prompts = Prompts(each, cached + begun, np.minimum(most, longest), np.where(chunks > 1, 0.0, varied))
+    return chunks, prompts
+
+
 WEIGHTS = np.array([1 / 6, 2 / 3, 1 / 6])
 """Gauss–Hermite weights of three points of a normal distribution: −√3, 0 and √3 standard deviations from its mean."""
 
