@@ -28,7 +28,7 @@ from roofline.inference.span import NOTHING, Span, exactly, shaped
 from roofline.inference.step import Estimate, step_estimate
 from roofline.serving.closed_forms.lockstep import Answers, Loop, StepRules, StepTable, at_random
 from roofline.serving.closed_forms.mean_value_analysis import capacity_of, closed_loop
-from roofline.serving.closed_forms.mixed_batches import Prompts, chunked, mean_of, mixed_seconds
+from roofline.serving.closed_forms.mixed_batches import Prompts, chunked, mean_of, mixed_seconds, pieces_of
 from roofline.serving.closed_forms.percentiles import SHARES, Chances, Percentiles, Steady, Tail
 from roofline.serving.closed_forms.queueing import PARTS, Open, RateMeans, ReplicaTimes, opening
 from roofline.serving.drafting import (  # fmt: skip
@@ -357,9 +357,15 @@ class Server:
         if np.any((chunks > 1) & (varied > 0)):
             first = mixed_seconds(plan, replace(some, cached=self.cached), 1, context, 0, width, draft)[-1, 0]
             squared = np.where(chunks > 1, np.clip(1 - first / partly[-1, 0], 0.0, 1.0), squared)
+        pieces = None
+        if np.any(np.asarray(self.asked.layout.in_step) > 1) and np.any(chunks > 1):
+            pieces = pieces_of(
+                lambda each: mixed_seconds(plan, each, 1, context, 0, width, draft) + encoded,
+                fresh, self.cached, engine.chunk, self.requests.longest or np.inf, varied[0], engine.splits,
+            )  # fmt: skip
         return ReplicaTimes(
             nodes, alone, batches, mixed, room, per_step, chunks, partly, engine.mixes, engine.ahead, self.again,
-            squared, self.requests.prompts_vary, np.asarray(self.requests.answers_vary) == 0,
+            squared, self.requests.prompts_vary, np.asarray(self.requests.answers_vary) == 0, pieces,
         )  # fmt: skip
 
     @cached_property
