@@ -30,7 +30,7 @@ from roofline.serving.closed_forms.lockstep import Answers, Loop, StepRules, Ste
 from roofline.serving.closed_forms.mean_value_analysis import capacity_of, closed_loop
 from roofline.serving.closed_forms.mixed_batches import Prompts, chunked, mean_of, mixed_seconds, pieces_of
 from roofline.serving.closed_forms.percentiles import SHARES, Chances, Percentiles, Steady, Tail
-from roofline.serving.closed_forms.queueing import PARTS, Open, RateMeans, ReplicaTimes, opening
+from roofline.serving.closed_forms.queueing import FEW_FULL, PARTS, Open, RateMeans, ReplicaTimes, opening
 from roofline.serving.drafting import (  # fmt: skip
     MOST_IN_FLIGHT,
     Drafting,
@@ -358,7 +358,7 @@ class Server:
             first = mixed_seconds(plan, replace(some, cached=self.cached), 1, context, 0, width, draft)[-1, 0]
             squared = np.where(chunks > 1, np.clip(1 - first / partly[-1, 0], 0.0, 1.0), squared)
         pieces = None
-        if np.any(np.asarray(self.asked.layout.in_step) > 1) and np.any(chunks > 1):
+        if np.any(np.asarray(self.asked.layout.in_step) > 1) and np.any(per_step[0] < FEW_FULL):
             pieces = pieces_of(
                 lambda each: mixed_seconds(plan, each, 1, context, 0, width, draft) + encoded,
                 fresh, self.cached, engine.chunk, self.requests.longest or np.inf, varied[0], engine.splits,

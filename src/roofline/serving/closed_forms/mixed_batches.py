@@ -84,12 +84,18 @@ class Pieces:
 
 
 def pieces_of(
-    seconds: Callable[[Prompts], Array], new: Array, cached: Count, most: Count, longest: Count, varied: Count,
+    seconds: Callable[[Prompts], Array],
+    new: Array,
+    cached: Count,
+    most: Count,
+    longest: Count,
+    varied: Count,
     splits: bool,
 ) -> Pieces:
     """Chunks of at most `most` tokens of prompts of lognormal lengths, `new` tokens on average; as for `chunked`.
 
-    `longest`: tokens that the model's context leaves room for. `seconds`: of a step with such a chunk. `splits`: another prompt fills what the last chunk of one leaves of a step.
+    `longest`: tokens of the longest that the context holds. `seconds`: of a step with such a chunk. `splits`: another
+    prompt fills what the last chunk of one leaves of a step.
     """
     square = np.log1p(np.asarray(varied, dtype=float))
     z = np.linspace(-FARTHEST, FARTHEST, LENGTHS).reshape(-1, 1, *(1 for _ in new.shape))

@@ -34,6 +34,9 @@ EXACT, SPACED = 32, 96
 PARTS = (1 / 64, 1 / 16, 1 / 4, 1 / 2, 3 / 4, 1.0)
 """Fractions of a prompt at which steps are timed too; of a full step where a prompt takes several."""
 
+FEW_FULL = 2.0
+"""Prompts per step below which the chunks of long prompts say how long a full step of ranks in lock step lasts."""
+
 SINGLE = 1.5
 """Prompts per step below which prompts are modelled one after another."""
 
@@ -89,7 +92,8 @@ class ReplicaTimes:
     def in_step(self, ranks: Array) -> ReplicaTimes:
         """The table of a rank beside others in lock step, `ranks` of which compute prompts, itself included.
 
-        Where a prompt takes several steps, each lasts as long as the slowest chunk of these ranks.
+        Where a prompt takes several steps, each lasts as long as the slowest chunk of these ranks. Where a step has room
+        for about one, a full step does.
         """
         if self.pieces is None:
             return self
@@ -98,6 +102,10 @@ class ReplicaTimes:
             np.where(several, slowest + np.maximum(seconds - seconds[:, :1], 0.0), seconds)
             for seconds in (self.mixed, self.partly)
         )
+        full = mixed[0, :1] + (mixed[-1, :1] - mixed[0, :1]) * np.clip(self.room[:1] - 1, 0.0, 1.0)
+        wider = np.where(several | (self.per_step[0] >= FEW_FULL), 1.0, np.maximum(slowest / full, 1.0))
+        filled = np.clip((self.prompts - 1) / np.maximum(self.room[0] - 1, 1e-9), 0.0, 1.0)
+        mixed = mixed * (1 + (wider - 1) * filled[:, np.newaxis])
         chunks = np.where(several, np.maximum(each, 1 + 1e-6), self.chunks)
         per_step = np.where(several, 1 / chunks, self.per_step)
         return replace(self, mixed=mixed, partly=partly, chunks=chunks, per_step=per_step, pieces=None)
@@ -288,7 +296,8 @@ class Open:
     replicas take turns, since a gap is then a sum of R exponential ones. Waits shrink with it (Kingman). `fastest`:
     highest rate, requests per second. `varied`: squared coefficient of variation of prompt lengths. `company`: other
     ranks that run every step in lock step with this one. `waiting`: share of the decodes that one prompt of a step
-    holds up. `meets`: what other ranks in lock step do at a random time, where prompts take several steps. `several`, `two`: shares of answers with more than one token, and with two. `weight`: of a delay common to
+    holds up. `meets`: what other ranks in lock step do at a random time, where prompts take several steps.
+    `several`, `two`: shares of answers with more than one token, and with two. `weight`: of a delay common to
     all requests in the mean TPOT, relative to 1/(E[O] − 1); short answers weigh most. `ranks`: to which the prompts of
     a step are dealt out in turn.
     From one decode step to the next X(k) seconds pass, prompts included. This is a queue whose speed depends on the
@@ -343,14 +352,19 @@ class Open:
         lengths vary, a step lasts as long as its longest share of prompts, at most as long as a full one. Where phases
         do not mix, ranks without prompts decode beside those with some, whose own decodes wait.
         """
-        t, ranks = self.table, 1 + np.asarray(self.company)
+        ranks = 1 + np.asarray(self.company)
+        t = self.table.in_step(ranks)
         numbers = t.prompts * ranks - (ranks - 1) / 2
         prompts = np.concatenate([np.ones_like(numbers[:1]), numbers, t.prompts[-1:] * ranks])
         mixed = np.concatenate([t.mixed[:1], t.mixed, t.mixed[-1:]])
         if np.any(np.asarray(self.varied) > 0):
-            each = np.maximum(prompts / ranks, 1.0)[:, np.newaxis]
-            longest = largest_of(np.minimum(prompts, ranks)[:, np.newaxis], t.varied(self.varied) / each)
-            mixed = np.minimum(mixed * longest, t.step(t.room))
+            each, some = np.maximum(prompts / ranks, 1.0), np.minimum(prompts, ranks)
+            if t.mixes:
+                fullest = np.concatenate([t.prompts[:1], t.prompts, t.prompts[-1:]])
+                mixed = np.stack([t.step(n) for n in fullest * largest_of(some, np.asarray(self.varied) / each)])
+            else:
+                longest = largest_of(some[:, np.newaxis], t.varied(self.varied) / each[:, np.newaxis])
+                mixed = np.minimum(mixed * longest, t.step(t.room))
         room, per_step, decodes = (each * ranks for each in (t.room, t.per_step, t.decodes))
         mixed = mixed if t.mixes else np.maximum(mixed, t.alone)
         table = replace(t, decodes=decodes, prompts=prompts, mixed=mixed, room=room, per_step=per_step, mixes=True)
