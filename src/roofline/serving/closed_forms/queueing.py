@@ -92,8 +92,8 @@ class ReplicaTimes:
     def in_step(self, ranks: Array) -> ReplicaTimes:
         """The table of a rank beside others in lock step, `ranks` of which compute prompts, itself included.
 
-        Where a prompt takes several steps, each lasts as long as the slowest chunk of these ranks. Where a step has room
-        for about one, a full step does.
+        Where a prompt takes several steps, each lasts as long as the slowest chunk of these ranks. Where a step has
+        room for about one, a full step does.
         """
         if self.pieces is None:
             return self
