@@ -43,6 +43,8 @@ SINGLE = 1.5
 FEW_PROMPTS = 3.0
 """Prompts per step below which a batch of prompts is modelled by its tokens instead of its number."""
 
+NORMAL = 13
+"""Points of a normal distribution at which prompts of different lengths are timed."""
 ITERATED = 8
 """Rounds in which the ranks that compute prompts are found."""
 
@@ -119,10 +121,23 @@ class ReplicaTimes:
         v = np.asarray(lengths, dtype=float)
         if not v.any():
             return v
-        growing = np.clip((self.partly[-1] - self.partly[0]) / np.maximum(self.partly[-1], 1e-300), 0.0, 1.0)
+        growing = np.clip(self._deviation(v) / np.maximum(self.partly[-1] * np.sqrt(np.maximum(v, 1e-12)), 1e-300), 0, 1)
         square = np.asarray(self.squared)
         rest = np.maximum(np.where(self.chunks > 1, 1.0, growing) - square, 0.0)
         return np.asarray(rest**2 * v + 2 * rest * square * ((1 + v) ** 2 - 1) + square**2 * ((1 + v) ** 4 - 1))
+
+    def _deviation(self, lengths: Array) -> Array:
+        """Standard deviation of the seconds of a step with one prompt, at each node; lengths are lognormal."""
+        parts = np.asarray(PARTS).reshape(-1, *(1 for _ in self.prompts.shape[1:]))
+        grid = np.concatenate([parts + 0 * self.prompts[:1], np.maximum(self.prompts[1:], 1.0)])[:, np.newaxis]
+        seconds = np.concatenate([self.partly, np.maximum(self.mixed[1:], self.partly[-1])])
+        z = np.linspace(-3.0, 3.0, NORMAL).reshape(-1, *(1 for _ in self.alone.shape))
+        square, weights = np.log1p(lengths), np.exp(-z * z / 2) / np.exp(-z * z / 2).sum()
+        prompts = np.exp(z * np.sqrt(square) - square / 2) + 0 * self.alone
+        beyond = np.maximum(prompts / grid[-1], 1.0)  # steps of what no step has room for
+        each = interpolated(grid, seconds, prompts) * beyond
+        mean = (weights * each).sum(axis=0)
+        return np.asarray(np.sqrt(np.maximum((weights * each**2).sum(axis=0) - mean**2, 0.0)))
 
     @cached_property
     def base(self) -> Array:
