@@ -45,6 +45,8 @@ FEW_PROMPTS = 3.0
 
 NORMAL = 13
 """Points of a normal distribution at which prompts of different lengths are timed."""
+HALVED = 8
+"""Halvings of the bracket in which the prompts of a step are found."""
 ITERATED = 8
 """Rounds in which the ranks that compute prompts are found."""
 
@@ -121,7 +123,9 @@ class ReplicaTimes:
         v = np.asarray(lengths, dtype=float)
         if not v.any():
             return v
-        growing = np.clip(self._deviation(v) / np.maximum(self.partly[-1] * np.sqrt(np.maximum(v, 1e-12)), 1e-300), 0, 1)
+        growing = np.clip(
+            self._deviation(v) / np.maximum(self.partly[-1] * np.sqrt(np.maximum(v, 1e-12)), 1e-300), 0, 1
+        )
         square = np.asarray(self.squared)
         rest = np.maximum(np.where(self.chunks > 1, 1.0, growing) - square, 0.0)
         return np.asarray(rest**2 * v + 2 * rest * square * ((1 + v) ** 2 - 1) + square**2 * ((1 + v) ** 4 - 1))
@@ -357,7 +361,8 @@ class Open:
         changes = begins * (t.alone + long * none / np.maximum(1 - none, 1e-12))
         meets = OtherRanks(1 + company, (long - t.alone) * (1 - none - others), np.clip(changes, 1e-9, 1.0))
         alone = t.alone + others * (long - t.alone)
-        return replace(self, table=replace(t, alone=alone), company=0.0, meets=meets)
+        mixed, partly = t.mixed + 0 * alone, t.partly + 0 * alone
+        return replace(self, table=replace(t, alone=alone, mixed=mixed, partly=partly), company=0.0, meets=meets)
 
     @property
     def all_ranks(self) -> Open:
@@ -432,12 +437,13 @@ class Open:
             return np.asarray(least)
         begin = -np.expm1(-rate * plain)
 
-        def brings_more(prompts: Array) -> Array:
-            return np.asarray(self._alternating(t.step(prompts), plain, begin)[0] > prompts)
+        def beyond(prompts: Array) -> Array:
+            return np.asarray(self._alternating(t.step(prompts), plain, begin)[0] - prompts)
 
         one = np.ones_like(plain) + 0 * rate
-        low, high = halved(brings_more, one, np.maximum(t.room, 1.0) + 0 * one, 20)
-        prompts = (low + high) / 2
+        low, high = halved(lambda n: beyond(n) > 0, one, np.maximum(t.room, 1.0) + 0 * one, HALVED)
+        more, fewer = np.maximum(beyond(low), 0.0), np.maximum(-beyond(high), 0.0)
+        prompts = low + (high - low) * more / np.maximum(more + fewer, 1e-300)  # nearly linear in between
         _, mean, share = self._alternating(t.step(prompts), plain, begin)
         mean = np.where(self.single, least, np.clip(mean, least, full))
         if np.any(np.asarray(self.waiting) > 0):
@@ -804,7 +810,7 @@ class Open:
         chunk = np.where(t.chunks > 1, self._beside(t.partly[-1], beside), full)
         final = np.maximum(own - (t.chunks - 1) * chunk, 0.0)
         seen = 1 - (1 - busy) * np.exp(np.minimum(rate * final, 50.0)) if t.ahead else busy
-        following = np.maximum(seen, 0.0) * np.maximum(chunk - plain, 0.0) - (between - plain)
+        following = np.maximum(seen, 0.0) * np.maximum(chunk - found, 0.0) - (between - plain)
         later = np.maximum(more - 1, 0.0) * np.maximum(busy * added - (between - plain), 0.0)
         rest = np.maximum(most - following, 0.0) * -np.expm1(-later / np.maximum(most, 1e-30))
         # λ·T prompts arrive, each delayed by others; no more than full steps among plain ones make
