@@ -18,6 +18,7 @@ from roofline.inference.span import Span
 from roofline.layout.layout import Layout
 from roofline.serving.closed_forms.disaggregated_queue import Batches, Passage, Places, Tandem, dealt
 from roofline.serving.closed_forms.interpolation import interpolated
+from roofline.serving.closed_forms.mixed_batches import chunked, mixed_seconds, pieces_of
 from roofline.serving.drafting import MOST_IN_FLIGHT, Drafting, places_of, sequences_held
 from roofline.serving.requests import ServedLoad, encoding
 from roofline.work.step import prefill
@@ -198,8 +199,28 @@ class Columns:
 
     @cached_property
     def _batches(self) -> tuple[Array, Array]:
-        sizes = _spaced(self.pair.prompts, self.shape, SIZES)
-        return self._table(sizes, self.pair.prefilled(sizes).expected)
+        """Numbers of prompts of a batch and its seconds, as in the steps of a server (`mixed_batches.py`)."""
+        pair, first = self.pair, self.pair.first
+        fresh = np.broadcast_to(np.asarray(pair.input - pair.cached, dtype=float), self.shape)
+        varied = np.broadcast_to(pair.requests.prompts_vary, (1, *self.shape))
+        chunks, chunk = chunked(fresh, pair.cached, first.engine.chunk, pair.input + 1, varied)
+        fills = chunks * first.engine.chunk / fresh  # a prompt that is cut fills what is left of a step
+        cut = first.engine.splits & (fills > 1) & (np.floor(fills) <= pair.prompts)
+        room = np.where(cut, fills, pair.prompts)
+        sizes = np.minimum(_spaced(np.ceil(room), self.shape, SIZES), room)
+        seconds = chunks * mixed_seconds(first.plan, chunk, sizes, 1, 0)
+        ranks = np.broadcast_to(np.asarray(first.layout.in_step, dtype=float), self.shape)
+        if np.any(in_step := (ranks > 1) & (chunks > 1)):  # each step lasts as long as the slowest chunk
+            longest = pair.requests.longest or np.inf
+            pieces = pieces_of(
+                lambda each: mixed_seconds(first.plan, each, 1, 1, 0),
+                fresh, pair.cached, first.engine.chunk, longest, varied, first.engine.splits,
+            )  # fmt: skip
+            sizes, seconds = (
+                np.where(in_step, 1.0, sizes),
+                np.where(in_step, pieces.each * pieces.slowest(ranks), seconds),
+            )
+        return self._table(sizes, seconds + sizes * np.asarray(encoding(first.plan, pair.requests.images).expected))
 
     @cached_property
     def _decoded(self) -> tuple[Array, Span]:

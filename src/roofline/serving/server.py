@@ -28,9 +28,9 @@ from roofline.inference.span import NOTHING, Span, exactly, shaped
 from roofline.inference.step import Estimate, step_estimate
 from roofline.serving.closed_forms.lockstep import Answers, Loop, StepRules, StepTable, at_random
 from roofline.serving.closed_forms.mean_value_analysis import capacity_of, closed_loop
-from roofline.serving.closed_forms.mixed_batches import Prompts, mean_of, mixed_seconds
+from roofline.serving.closed_forms.mixed_batches import Prompts, chunked, mean_of, mixed_seconds, pieces_of
 from roofline.serving.closed_forms.percentiles import SHARES, Chances, Percentiles, Steady, Tail
-from roofline.serving.closed_forms.queueing import PARTS, Open, RateMeans, ReplicaTimes, opening
+from roofline.serving.closed_forms.queueing import FEW_FULL, PARTS, Open, RateMeans, ReplicaTimes, opening
 from roofline.serving.drafting import (  # fmt: skip
     MOST_IN_FLIGHT,
     Drafting,
@@ -324,8 +324,9 @@ class Server:
         nodes = self.nodes
         shape = nodes.shape[1:]
         fresh = np.broadcast_to(np.asarray(self.input - self.cached, dtype=float), shape)
-        chunks = np.ceil(fresh / engine.chunk)
-        new = np.ceil(fresh / chunks)
+        varied = np.broadcast_to(self.requests.prompts_vary, (1, 1, *shape))
+        longest = self.input + self.output
+        chunks, chunk = chunked(fresh, self.cached, engine.chunk, longest, varied)
         context, width = self.context, self.width
         left = np.maximum(engine.chunk - (width * nodes if engine.mixes else 0 * nodes), 1.0)
         per_step = left / fresh
@@ -333,11 +334,6 @@ class Server:
             per_step = np.where(chunks > 1, 1 / chunks, np.floor(per_step))
         room = np.where(chunks > 1, 1.0, np.maximum(per_step, 1.0))
         batches = _spaced(np.ceil(room.max(axis=0)), BATCHES)
-        longest = np.minimum(engine.chunk, self.input + self.output)
-        varied = np.broadcast_to(self.requests.prompts_vary, (1, 1, *shape))
-        # where prompts take several chunks: mean tokens before a chunk; longer prompts have more of them
-        begun = np.floor(np.where(chunks > 1, (1 + varied[0, 0]) * fresh - new, 0.0) / 2)
-        chunk = Prompts(new, self.cached + begun, longest, np.where(chunks > 1, 0.0, varied))
         beside = nodes if engine.mixes else np.zeros((1, *shape))
         draft = None if self.drafting is None else self.drafting.plan
         mixed = mixed_seconds(plan, chunk, batches[:, np.newaxis], context, beside[np.newaxis], width, draft)
@@ -351,7 +347,7 @@ class Server:
             # without splits a piece is the rest of its prompt; from 3/4 of a chunk on it counts as a full one
             full = (np.floor(fresh / engine.chunk + 1 / 4) - 1) / 2 * engine.chunk
             later = np.where(parts < 1, fresh - tokens, np.maximum(full, 0.0))
-        some = Prompts(tokens, self.cached + np.floor(np.where(chunks > 1, later, 0.0)), longest)
+        some = Prompts(tokens, self.cached + np.floor(np.where(chunks > 1, later, 0.0)), chunk.longest)
         partly = mixed_seconds(plan, some, 1, context, beside[np.newaxis], width, draft) + before
         partly = np.broadcast_to(partly + encoded * parts, (len(PARTS), *nodes.shape))
         alone, squared = np.where(nodes > 0, self.alone.expected, 0.0), np.zeros(())
@@ -361,9 +357,15 @@ class Server:
         if np.any((chunks > 1) & (varied > 0)):
             first = mixed_seconds(plan, replace(some, cached=self.cached), 1, context, 0, width, draft)[-1, 0]
             squared = np.where(chunks > 1, np.clip(1 - first / partly[-1, 0], 0.0, 1.0), squared)
+        pieces = None
+        if np.any(np.asarray(self.asked.layout.in_step) > 1) and np.any(per_step[0] < FEW_FULL):
+            pieces = pieces_of(
+                lambda each: mixed_seconds(plan, each, 1, context, 0, width, draft) + encoded,
+                fresh, self.cached, engine.chunk, self.requests.longest or np.inf, varied[0], engine.splits,
+            )  # fmt: skip
         return ReplicaTimes(
             nodes, alone, batches, mixed, room, per_step, chunks, partly, engine.mixes, engine.ahead, self.again,
-            squared, self.requests.prompts_vary, np.asarray(self.requests.answers_vary) == 0,
+            squared, self.requests.prompts_vary, np.asarray(self.requests.answers_vary) == 0, pieces,
         )  # fmt: skip
 
     @cached_property

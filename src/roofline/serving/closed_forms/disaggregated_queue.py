@@ -112,7 +112,7 @@ class Batches:
         none = uneven * np.exp(-coming) + (1 - uneven) * np.maximum(0.0, 1 - coming)
         mean = balance(self.sizes, self.sizes - coming - none)
         step = interpolated(self.sizes, self.occupied, mean)
-        slope = (whole - self.occupied[0]) / np.maximum(largest - 1, 1)
+        slope = (whole - self.occupied[0]) / np.where(largest > 1, largest - 1, 1.0)
         x = rate * step
         none, growth = np.maximum(mean - x, 0.0), 1 - np.minimum(rate * slope, 0.99) ** 2
         free = np.maximum(x + none - 2 * x * none - none**2, 0.0) / growth

@@ -385,6 +385,8 @@ def _most(table: ReplicaTimes, more: Array, late: Count, company: Count) -> Arra
     if table.mixes:
         return shared.answer().rate
     steps = np.maximum(np.asarray(more, dtype=float), 1e-12)
+    begun = table.chunks * table.decodes[-1] / steps  # steps with prompts for each decode step
+    table = table.in_step(1 + np.asarray(company) * begun / (1 + begun))
     places, alone = np.maximum(table.decodes[1:], 1.0), table.alone[1:]
     room = np.where(table.chunks > 1, 1.0, table.room[0])
     ended = places / steps
@@ -405,4 +407,10 @@ def _most(table: ReplicaTimes, more: Array, late: Count, company: Count) -> Arra
 
 
 def _loop(table: ReplicaTimes, users: Array, more: Array, late: Count, company: Count) -> ClosedLoop:
-    return ClosedLoop(table, *(np.asarray(v, dtype=float) for v in (users, more, late, company)))
+    users, more, late, company = (np.asarray(v, dtype=float) for v in (users, more, late, company))
+    if table.pieces is not None:
+        prompt = table.chunks * table.mixed[0, 0]
+        others = late + more * table.alone[1]
+        busy = np.where(np.isinf(users), 1.0, np.minimum(users * prompt / (prompt + others), 1.0))
+        table = table.in_step(1 + company * busy)
+    return ClosedLoop(table, users, more, late, company)

@@ -44,6 +44,77 @@ class Prompts:
         return np.rint(self.cached * factors), np.maximum(np.rint(self.new * factors), 1)
 
 
+def chunked(new: Array, cached: Count, most: Count, longest: Count, varied: Count = 0.0) -> tuple[Array, Prompts]:
+    """How many chunks of at most `most` tokens a mean prompt of `new` tokens takes, and the mean one of these.
+
+    `cached`: tokens found in the prefix cache. `longest`: tokens of the longest sequence. `varied`: squared coefficient
+    of variation of lengths. Longer prompts have more chunks, so that (1 + v)·new/2 tokens are before the middle of one.
+    """
+    chunks = np.ceil(new / most)
+    each = np.ceil(new / chunks)
+    begun = np.floor(np.where(chunks > 1, (1 + np.asarray(varied)) * new - each, 0.0) / 2)
+    prompts = Prompts(each, cached + begun, np.minimum(most, longest), np.where(chunks > 1, 0.0, varied))
+    return chunks, prompts
+
+
+LENGTHS, PIECES, FARTHEST = 9, 12, 2.4
+"""Lengths of prompts whose chunks are looked at, chunks of each of them, and standard deviations of the longest."""
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Chunks of prompts of different lengths, sorted by time: `seconds` of each, and how many of it a mean prompt has.
+
+    The first axis is that of the chunks.
+    """
+
+    seconds: Array
+    numbers: Array
+
+    @property
+    def each(self) -> Array:
+        """Chunks of a prompt, on average."""
+        return np.asarray(self.numbers.sum(axis=0))
+
+    def slowest(self, ranks: Array) -> Array:
+        """Mean seconds of the slowest chunk of one on each of so many ranks: Σ t·(F(t)ⁿ − F(t−)ⁿ)."""
+        upto = np.cumsum(self.numbers, axis=0) / self.each
+        chance = np.diff(upto**ranks, axis=0, prepend=0.0)
+        return np.asarray((self.seconds * chance).sum(axis=0))
+
+
+def pieces_of(
+    seconds: Callable[[Prompts], Array],
+    new: Array,
+    cached: Count,
+    most: Count,
+    longest: Count,
+    varied: Count,
+    splits: bool,
+) -> Pieces:
+    """Chunks of at most `most` tokens of prompts of lognormal lengths, `new` tokens on average; as for `chunked`.
+
+    `longest`: tokens of the longest that the context holds. `seconds`: of a step with such a chunk. `splits`: another
+    prompt fills what the last chunk of one leaves of a step.
+    """
+    square = np.log1p(np.asarray(varied, dtype=float))
+    z = np.linspace(-FARTHEST, FARTHEST, LENGTHS).reshape(-1, 1, *(1 for _ in new.shape))
+    factors, weights = np.exp(z * np.sqrt(square)), np.exp(-z * z / 2) / np.exp(-z * z / 2).sum()
+    lengths = np.clip(np.rint(new * factors / (weights * factors).sum(axis=0)), 1.0, longest)
+    number = np.ceil(lengths / most)
+    stride = np.maximum(number / PIECES, 1.0)
+    begins = np.arange(PIECES).reshape(-1, *(1 for _ in new.shape)) * stride
+    before = np.floor(begins) * most
+    tokens = np.clip(lengths - before, 0.0, most)
+    part = tokens / most if splits else np.asarray(tokens > 0, dtype=float)
+    numbers = (weights * stride * part).reshape(-1, *new.shape)
+    size = most + 0 * tokens if splits else np.maximum(tokens, 1.0)
+    each = seconds(Prompts(size.reshape(-1, *new.shape), cached + before.reshape(-1, *new.shape), most))
+    each = np.broadcast_to(each, numbers.shape)
+    order = np.argsort(each, axis=0)
+    return Pieces(np.take_along_axis(each, order, axis=0), np.take_along_axis(numbers, order, axis=0))
+
+
 WEIGHTS = np.array([1 / 6, 2 / 3, 1 / 6])
 """Gauss–Hermite weights of three points of a normal distribution: −√3, 0 and √3 standard deviations from its mean."""
 

@@ -341,10 +341,10 @@ class Chances:
             variance = variance + chance * (1 - chance) * (after - self.plain) ** 2
         more = t.at(t.step(np.asarray(2.0)) - t.step(np.asarray(1.0)), self.decodes)
         each, together = np.where(self.several, more, own), self.rate * self._met
-        waits = np.maximum(s.ttft - own - (left + together * each) * s.others, 0.0)
+        waits = np.maximum(s.ttft - own - left * self._anyone - together * each * s.others, 0.0)
         longer = 1 + self.varied
         beside = together * each**2 * longer
-        variance = (variance + beside) * s.others + 2 / 3 * np.minimum(waits, own) * own * longer
+        variance = variance * self._anyone + beside * s.others + 2 / 3 * np.minimum(waits, own) * own * longer
         queue = (QUEUED * own) ** 2 * longer
         bounded = queue / (waits**2 + queue)
         variance = variance + waits**2 * bounded
@@ -361,6 +361,14 @@ class Chances:
         least = np.minimum(self.shortest, s.ttft) + np.where(s.prompts_vary > 0, s.soonest, s.late)
         lengths = np.maximum(s.prompts_vary, self.varied)  # attention grows with the square of a length
         return Varied(least, s.ttft + s.late, variance, greatest, by_length, lengths)
+
+    @property
+    def _anyone(self) -> Array:
+        """Probability that a request finds a step under way: one of the other users is not away, or any of many."""
+        s, others = self.steady, np.maximum(np.where(self.random, 0.0, self._users) - 1, 0.0)
+        away = np.clip(s.late / np.maximum(s.round, 1e-300), 0.0, 1.0)
+        some = np.where(others >= 1, 1 - away ** np.maximum(others, 1.0), others * (1 - away))
+        return np.where(self.random, s.others, some)
 
     @property
     def _users(self) -> Array:

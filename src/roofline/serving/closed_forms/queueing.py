@@ -24,6 +24,7 @@ from roofline.serving.closed_forms.batches import (
 )
 from roofline.serving.closed_forms.disaggregated_queue import regularity
 from roofline.serving.closed_forms.interpolation import interpolated, neighbour, taken
+from roofline.serving.closed_forms.mixed_batches import Pieces
 
 NEARLY = 0.9999
 """Load at which a queue that would grow without bound is cut off."""
@@ -33,11 +34,21 @@ EXACT, SPACED = 32, 96
 PARTS = (1 / 64, 1 / 16, 1 / 4, 1 / 2, 3 / 4, 1.0)
 """Fractions of a prompt at which steps are timed too; of a full step where a prompt takes several."""
 
+FEW_FULL = 2.0
+"""Prompts per step below which the chunks of long prompts say how long a full step of ranks in lock step lasts."""
+
 SINGLE = 1.5
 """Prompts per step below which prompts are modelled one after another."""
 
 FEW_PROMPTS = 3.0
 """Prompts per step below which a batch of prompts is modelled by its tokens instead of its number."""
+
+NORMAL = 13
+"""Points of a normal distribution at which prompts of different lengths are timed."""
+HALVED = 8
+"""Halvings of the bracket in which the prompts of a step are found."""
+ITERATED = 8
+"""Rounds in which the ranks that compute prompts are found."""
 
 CROWD = 16.0
 """Decode steps of a request at which half of a long queue of prompts runs beside more decodes than the mean number."""
@@ -62,7 +73,8 @@ class ReplicaTimes:
     step full of one, from the smallest to the whole. `ahead`: asynchronous scheduling, which puts a step together while
     the one before runs. `again`: share of its prompt that a request recomputes where all places are always taken.
     `squared`: share of a prompt's seconds that grows with the square of its length. `lengths`: squared coefficient of
-    variation of prompt lengths. `alike`: whether all answers are equally long.
+    variation of prompt lengths. `alike`: whether all answers are equally long. `pieces`: the chunks of prompts, known
+    where ranks run every step in lock step and a prompt takes several.
     """
 
     decodes: Array
@@ -79,6 +91,28 @@ class ReplicaTimes:
     squared: Array | float = 0.0
     lengths: Array | float = 0.0
     alike: Array | bool = False
+    pieces: Pieces | None = None
+
+    def in_step(self, ranks: Array) -> ReplicaTimes:
+        """The table of a rank beside others in lock step, `ranks` of which compute prompts, itself included.
+
+        Where a prompt takes several steps, each lasts as long as the slowest chunk of these ranks. Where a step has
+        room for about one, a full step does.
+        """
+        if self.pieces is None:
+            return self
+        several, slowest, each = self.chunks > 1, self.pieces.slowest(ranks), self.pieces.each
+        mixed, partly = (
+            np.where(several, slowest + np.maximum(seconds - seconds[:, :1], 0.0), seconds)
+            for seconds in (self.mixed, self.partly)
+        )
+        full = mixed[0, :1] + (mixed[-1, :1] - mixed[0, :1]) * np.clip(self.room[:1] - 1, 0.0, 1.0)
+        wider = np.where(several | (self.per_step[0] >= FEW_FULL), 1.0, np.maximum(slowest / full, 1.0))
+        filled = np.clip((self.prompts - 1) / np.maximum(self.room[0] - 1, 1e-9), 0.0, 1.0)
+        mixed = mixed * (1 + (wider - 1) * filled[:, np.newaxis])
+        chunks = np.where(several, np.maximum(each, 1 + 1e-6), self.chunks)
+        per_step = np.where(several, 1 / chunks, self.per_step)
+        return replace(self, mixed=mixed, partly=partly, chunks=chunks, per_step=per_step, pieces=None)
 
     def varied(self, lengths: Array | float) -> Array:
         """Squared coefficient of variation of a prompt's seconds at each node, from that of the lengths.
@@ -89,10 +123,25 @@ class ReplicaTimes:
         v = np.asarray(lengths, dtype=float)
         if not v.any():
             return v
-        growing = np.clip((self.partly[-1] - self.partly[0]) / np.maximum(self.partly[-1], 1e-300), 0.0, 1.0)
+        growing = np.clip(
+            self._deviation(v) / np.maximum(self.partly[-1] * np.sqrt(np.maximum(v, 1e-12)), 1e-300), 0, 1
+        )
         square = np.asarray(self.squared)
         rest = np.maximum(np.where(self.chunks > 1, 1.0, growing) - square, 0.0)
         return np.asarray(rest**2 * v + 2 * rest * square * ((1 + v) ** 2 - 1) + square**2 * ((1 + v) ** 4 - 1))
+
+    def _deviation(self, lengths: Array) -> Array:
+        """Standard deviation of the seconds of a step with one prompt, at each node; lengths are lognormal."""
+        parts = np.asarray(PARTS).reshape(-1, *(1 for _ in self.prompts.shape[1:]))
+        grid = np.concatenate([parts + 0 * self.prompts[:1], np.maximum(self.prompts[1:], 1.0)])[:, np.newaxis]
+        seconds = np.concatenate([self.partly, np.maximum(self.mixed[1:], self.partly[-1])])
+        z = np.linspace(-3.0, 3.0, NORMAL).reshape(-1, *(1 for _ in self.alone.shape))
+        square, weights = np.log1p(lengths), np.exp(-z * z / 2) / np.exp(-z * z / 2).sum()
+        prompts = np.exp(z * np.sqrt(square) - square / 2) + 0 * self.alone
+        beyond = np.maximum(prompts / grid[-1], 1.0)  # steps of what no step has room for
+        each = interpolated(grid, seconds, prompts) * beyond
+        mean = (weights * each).sum(axis=0)
+        return np.asarray(np.sqrt(np.maximum((weights * each**2).sum(axis=0) - mean**2, 0.0)))
 
     @cached_property
     def base(self) -> Array:
@@ -231,6 +280,17 @@ class Phases:
 
 
 @dataclass(frozen=True)
+class OtherRanks:
+    """What a request meets of `ranks` in lock step: at a random time steps are `longer`, in seconds, than on average
+    over steps, since long steps take more of the time. Each step loses the share `lost` of that. At each node.
+    """
+
+    ranks: Array
+    longer: Array
+    lost: Array
+
+
+@dataclass(frozen=True)
 class RateMeans:
     """Means at a request rate, in seconds: `ttft`, and for a decode step `tpot`, averaged over requests, and
     `following`, averaged over all steps. `spread`: variance of a request's TPOT due to prompts in or between its decode
@@ -255,7 +315,8 @@ class Open:
     replicas take turns, since a gap is then a sum of R exponential ones. Waits shrink with it (Kingman). `fastest`:
     highest rate, requests per second. `varied`: squared coefficient of variation of prompt lengths. `company`: other
     ranks that run every step in lock step with this one. `waiting`: share of the decodes that one prompt of a step
-    holds up. `several`, `two`: shares of answers with more than one token, and with two. `weight`: of a delay common to
+    holds up. `meets`: what other ranks in lock step do at a random time, where prompts take several steps.
+    `several`, `two`: shares of answers with more than one token, and with two. `weight`: of a delay common to
     all requests in the mean TPOT, relative to 1/(E[O] − 1); short answers weigh most. `ranks`: to which the prompts of
     a step are dealt out in turn.
     From one decode step to the next X(k) seconds pass, prompts included. This is a queue whose speed depends on the
@@ -273,6 +334,7 @@ class Open:
     varied: Array | float = 0.0
     company: Array | float = 0.0
     waiting: Array | float = 0.0
+    meets: OtherRanks | None = None
     several: Array | float = 1.0
     two: Array | float = 0.0
     weight: Array | float = 1.0
@@ -283,16 +345,24 @@ class Open:
     def beside_others(self) -> Open:
         """One of the ranks in lock step, where prompts take several steps: steps last as long as on the slowest rank.
 
-        A rank has prompts for a share ρ of the time, so that others have some for 1 − (1 − ρ)^company of it. Steps are
-        then longer, and fewer.
+        While any rank has prompts, steps are long, and each rank is a queue of its own: it has prompts for a share ρ of
+        the time, and others have some for 1 − (1 − ρ)^company of it. That goes on and off at random, so that a request
+        which begins to decode meets more long steps at first than later (`meets`).
         """
-        t = self.table
-        long = np.maximum(t.partly[-1], t.alone)
-        none = (1 - np.minimum(self.rate * self.turns * long, 1.0)) ** self.company
+        company, t = np.asarray(self.company), self.table
+        busy = np.full(np.broadcast_shapes(np.shape(self.rate), t.chunks.shape), 0.5)
+        for _ in range(ITERATED):
+            t = self.table.in_step(1 + company * busy)
+            busy = np.minimum(self.rate * t.chunks * np.maximum(t.mixed[0, 0], t.alone[1]), 1.0)
+        long = np.maximum(t.mixed[0], t.alone)
+        none = (1 - np.minimum(self.rate * t.chunks * long, 1.0)) ** company
         others = 1 - none * long / np.maximum(none * long + (1 - none) * t.alone, 1e-300)
+        begins = self.rate * company  # of others' prompts, per second, where none has any
+        changes = begins * (t.alone + long * none / np.maximum(1 - none, 1e-12))
+        meets = OtherRanks(1 + company, (long - t.alone) * (1 - none - others), np.clip(changes, 1e-9, 1.0))
         alone = t.alone + others * (long - t.alone)
-        mixed = t.mixed + others * np.maximum(t.partly[-1] - t.mixed, 0.0)
-        return replace(self, table=replace(t, alone=alone, mixed=mixed), company=0.0)
+        mixed, partly = t.mixed + 0 * alone, t.partly + 0 * alone
+        return replace(self, table=replace(t, alone=alone, mixed=mixed, partly=partly), company=0.0, meets=meets)
 
     @property
     def all_ranks(self) -> Open:
@@ -302,14 +372,19 @@ class Open:
         lengths vary, a step lasts as long as its longest share of prompts, at most as long as a full one. Where phases
         do not mix, ranks without prompts decode beside those with some, whose own decodes wait.
         """
-        t, ranks = self.table, 1 + np.asarray(self.company)
+        ranks = 1 + np.asarray(self.company)
+        t = self.table.in_step(ranks)
         numbers = t.prompts * ranks - (ranks - 1) / 2
         prompts = np.concatenate([np.ones_like(numbers[:1]), numbers, t.prompts[-1:] * ranks])
         mixed = np.concatenate([t.mixed[:1], t.mixed, t.mixed[-1:]])
         if np.any(np.asarray(self.varied) > 0):
-            each = np.maximum(prompts / ranks, 1.0)[:, np.newaxis]
-            longest = largest_of(np.minimum(prompts, ranks)[:, np.newaxis], t.varied(self.varied) / each)
-            mixed = np.minimum(mixed * longest, t.step(t.room))
+            each, some = np.maximum(prompts / ranks, 1.0), np.minimum(prompts, ranks)
+            if t.mixes:
+                fullest = np.concatenate([t.prompts[:1], t.prompts, t.prompts[-1:]])
+                mixed = np.stack([t.step(n) for n in fullest * largest_of(some, np.asarray(self.varied) / each)])
+            else:
+                longest = largest_of(some[:, np.newaxis], t.varied(self.varied) / each[:, np.newaxis])
+                mixed = np.minimum(mixed * longest, t.step(t.room))
         room, per_step, decodes = (each * ranks for each in (t.room, t.per_step, t.decodes))
         mixed = mixed if t.mixes else np.maximum(mixed, t.alone)
         table = replace(t, decodes=decodes, prompts=prompts, mixed=mixed, room=room, per_step=per_step, mixes=True)
@@ -362,12 +437,13 @@ class Open:
             return np.asarray(least)
         begin = -np.expm1(-rate * plain)
 
-        def brings_more(prompts: Array) -> Array:
-            return np.asarray(self._alternating(t.step(prompts), plain, begin)[0] > prompts)
+        def beyond(prompts: Array) -> Array:
+            return np.asarray(self._alternating(t.step(prompts), plain, begin)[0] - prompts)
 
         one = np.ones_like(plain) + 0 * rate
-        low, high = halved(brings_more, one, np.maximum(t.room, 1.0) + 0 * one, 20)
-        prompts = (low + high) / 2
+        low, high = halved(lambda n: beyond(n) > 0, one, np.maximum(t.room, 1.0) + 0 * one, HALVED)
+        more, fewer = np.maximum(beyond(low), 0.0), np.maximum(-beyond(high), 0.0)
+        prompts = low + (high - low) * more / np.maximum(more + fewer, 1e-300)  # nearly linear in between
         _, mean, share = self._alternating(t.step(prompts), plain, begin)
         mean = np.where(self.single, least, np.clip(mean, least, full))
         if np.any(np.asarray(self.waiting) > 0):
@@ -588,6 +664,8 @@ class Open:
         prompting = self._prompting(decodes)
         spread, (share, weight) = self._spread(decodes, prompting), self._waiting(decodes, prompting.last)
         tpot, following = ((decoding / rate + part * prompting.excess) / steps for part in (weight, share))
+        tpot = tpot + self._longer_at_first(decodes, more / np.maximum(weight, 1.0))
+        following = following + self._longer_at_first(decodes, more)
         if not t.mixes:
             convoy = self._convoy
             ends = rate * (more * t.alone[-1]) ** 2 / t.decodes[-1] / (2 * np.maximum(1 - self.apart, 0.02))
@@ -620,6 +698,13 @@ class Open:
         part = self._coming(answering) * (even + varied) / (1 + varied)
         each = self._beside(self.phases.variance, decodes) * part
         return np.where(self.more > 0, (each * steps + own**2 * (1 + 2 * left) / 3) / steps**2, 0.0)
+
+    def _longer_at_first(self, decodes: Array, steps: Array) -> Array | float:
+        """Seconds by which so many decode steps of a request are longer, on average, as they begin at a random time."""
+        if self.meets is None:
+            return 0.0
+        longer, lost = (self._beside(each, decodes) for each in (self.meets.longer, self.meets.lost))
+        return np.asarray(longer * (1 - (1 - lost) ** steps) / (lost * np.maximum(steps, 1e-12)))
 
     def _waiting(self, decodes: Array, last: Array | float) -> tuple[Array | float, Array | float]:
         """Share of the requests that wait for prompts behind their own, and its weight in the mean TPOT.
@@ -702,13 +787,16 @@ class Open:
         wait = busy * turns * full / 2 / np.sqrt((1 - busy) * (1 - bound)) * (self.uneven + varied)
         # the wait ends with a step that the next prompt shares
         wait = wait + np.where(self.shared, busy * full / 2, 0.0)
-        met = (1 - calm) * plain * (0.5 + (1 - busy if t.ahead else 0.0))
+        found = plain
+        if self.meets is not None:
+            calm, found = calm**self.meets.ranks, plain + self._beside(self.meets.longer, decodes)
+        met = (1 - calm) * found * (0.5 + (1 - busy if t.ahead else 0.0))
         idle = (1 - busy) * calm
         ttft = wait + met + idle * self.cold + (1 - idle) * own
         # Pollaczek–Khinchine: E[W²] = 2·E[W]² + λ·E[S³]/(3(1 − ρ)); E[S³] = (1 + v)³·E[S]³ for lognormal S
         cubed = busy * (turns * full) ** 2 / (3 * (1 - busy))
         by_length = cubed * ((1 + varied) ** 3 - 1)
-        variance = wait**2 + cubed * self.uneven + by_length + (1 - calm) * plain**2 / 12
+        variance = wait**2 + cubed * self.uneven + by_length + (1 - calm) * found**2 / 12
         moments = {"variance": variance, "by_length": by_length}
         between = self._beside(self.interval, decodes)
         if not t.mixes:
@@ -722,7 +810,7 @@ class Open:
         chunk = np.where(t.chunks > 1, self._beside(t.partly[-1], beside), full)
         final = np.maximum(own - (t.chunks - 1) * chunk, 0.0)
         seen = 1 - (1 - busy) * np.exp(np.minimum(rate * final, 50.0)) if t.ahead else busy
-        following = np.maximum(seen, 0.0) * np.maximum(chunk - plain, 0.0) - (between - plain)
+        following = np.maximum(seen, 0.0) * np.maximum(chunk - found, 0.0) - (between - plain)
         later = np.maximum(more - 1, 0.0) * np.maximum(busy * added - (between - plain), 0.0)
         rest = np.maximum(most - following, 0.0) * -np.expm1(-later / np.maximum(most, 1e-30))
         # λ·T prompts arrive, each delayed by others; no more than full steps among plain ones make
