@@ -31,7 +31,7 @@ def trace(
     *,
     revision: str | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
-    call: str = "forward",
+    call: str | None = None,
 ) -> Model:
     """A model of any class of transformers or diffusers, traced by running its real code on torch's meta device.
 
@@ -55,7 +55,7 @@ def trace(
     from roofline.model.trace.watch import HalfAModelError, passes
     from roofline.model.trace.whole import traced_call
 
-    if shapes is not None or call != "forward" or ("_class_name" in raw and "model_type" not in raw):
+    if shapes is not None or call is not None or ("_class_name" in raw and "model_type" not in raw):
         return traced_call(name, raw, shapes, call)
     c = Config(raw)
     model_type = c.text("model_type")
