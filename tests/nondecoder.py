@@ -196,6 +196,8 @@ def scores(path: Path) -> Iterator[Score]:
 # -- by trace ----------------------------------------------------------------------------------------------------------
 SECONDS_EACH = 120
 """Time of a case's steps."""
+SLOW = 15
+"""Seconds above which a case is listed though it is right."""
 
 
 def calls_of(case: Mapping[str, Any]) -> Iterator[tuple[str, str | None, dict[str, Any], int]]:
@@ -254,7 +256,7 @@ def main_traced(file: str, results: str, *words: str) -> None:
             with kept.open("a", encoding="utf-8") as out:
                 out.write(json.dumps(rows[-1]) + "\n")
     for row in rows:
-        if not row["exact"] or row["refused"]:
+        if not row["exact"] or row["refused"] or row["seconds"] > SLOW:
             flops = ", ".join(f"{name} {difference:+,}" for name, difference in row["flops"])
             why = row["refused"] or f"parameters {row['parameters']:+,}"
             print(f"{row['id']}: {why[:300]}; {flops} [{row['seconds']} s]")

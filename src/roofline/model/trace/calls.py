@@ -40,17 +40,23 @@ CACHES = ("past_key_values", "cache_params", "state")
 
 def run(
     torch: ModuleType, model: nn.Module, raw: Mapping[str, Any], shapes: InputShapes, call: str | None,
-    begin: Callable[[], None],
+    begin: Callable[[], None], *, as_many: bool = False,
 ) -> None:  # fmt: skip
-    """Make the call. What comes before it, a prompt or an encoder's pass, runs first; then `begin` is called."""
+    """Make the call. What comes before it, a prompt or an encoder's pass, runs first; then `begin` is called.
+
+    `as_many`: there are as many more tokens as stand for the images and the sound.
+    """
+    model = _that_runs(model)
     past, cross = shapes.get("past"), shapes.get("cross")
     given = {key: shape for key, shape in shapes.items() if key not in ("past", "cross")}
     method = method_of(model, raw, given, call)
+    if "added_cond_kwargs" in inspect.signature(model.forward).parameters:
+        given["added_cond_kwargs"] = _conditions(model, given)
     arguments = tensors(torch, model, given)
     if past or cross:
         arguments |= _before(torch, model, arguments, int(past or 0), tensors(torch, model, cross or {}))
     elif "input_ids" in arguments:
-        arguments["input_ids"] = _with_places(torch, model, arguments)
+        arguments |= _placed(torch, model, arguments, as_many)
     begin()
     method(**arguments)
 
@@ -59,23 +65,36 @@ def method_of(model: nn.Module, raw: Mapping[str, Any], given: InputShapes, call
     """The method to call: as asked, or where the shapes are those of a part, that part's: an encoder, a tower."""
     taken = inspect.signature(model.forward).parameters
     if call is not None and call != "forward":
-        name = next(name for name in (call, f"get_{call}_features", "forward") if hasattr(model, name))
-        chosen: Callable[..., Any] = getattr(model, name)
-        return chosen
+        named = _named(model, call) or _named(model, f"get_{call}_features")
+        if named is None:
+            raise ValueError(f"no method {call}")
+        return named
     if call is None and "input_ids" in taken and not {"input_ids", "decoder_input_ids"} & given.keys():
-        name = next((method for key, method in ALONE if key in given and hasattr(model, method)), "")
-        if name:
-            chosen = getattr(model, name)
+        alone = (method for key, name in ALONE if key in given and (method := _named(model, name)) is not None)
+        if (chosen := next(alone, None)) is not None:
             return chosen
-    parts = (("x", "encode"), ("z", "decode"))
-    if part := next((method for key, method in parts if key in given and key not in taken), ""):
-        chosen = getattr(model, part)
-        return chosen
-    alone = call is None and raw.get("is_encoder_decoder") and "decoder_input_ids" not in given
-    if alone and "past" not in given and hasattr(model, "get_encoder"):
-        chosen = model.get_encoder()
-        return chosen
+    parts = ((key, part) for key, part in (("x", "encode"), ("z", "decode")) if key in given and key not in taken)
+    if part := next((part for _, part in parts), ""):
+        return _named(model, part) or model
+    encodes = call is None and raw.get("is_encoder_decoder") and "decoder_input_ids" not in given
+    if encodes and "past" not in given and hasattr(model, "get_encoder"):
+        encoder: Callable[..., Any] = model.get_encoder()
+        return encoder
     return model
+
+
+def _that_runs(model: nn.Module) -> nn.Module:
+    """The model, or where its class only holds others, such as a thinker and a talker, the first of them."""
+    if model.forward.__name__ != "_forward_unimplemented":
+        return model
+    return next(part for part in model.children() if part.forward.__name__ == "forward")
+
+
+def _named(model: Any, name: str) -> Callable[..., Any] | None:
+    """The method of that name of a model, or of the model without a head within it."""
+    method: Callable[..., Any] | None = getattr(model, name, None)
+    within = getattr(model, "model", None)
+    return method if method is not None or within is None else getattr(within, name, None)
 
 
 def _before(
@@ -86,15 +105,31 @@ def _before(
     tokens = "decoder_input_ids" if decodes else "input_ids"
     batch = arguments[tokens].shape[0]
     prompt = torch.zeros(batch, *(past or 1,), *arguments[tokens].shape[2:], dtype=torch.long)
-    first = model(**source, **{tokens: prompt}, use_cache=True)
+    if decodes and hasattr(model, "get_encoder"):
+        given = {"encoder_outputs": model.get_encoder()(**source)}
+    else:
+        given = dict(source)
+    given |= {key: value for key, value in source.items() if key == "attention_mask"}
+    first = model(**given, **{tokens: prompt}, use_cache=True)
     left = {name: first[name] for name in CACHES if name in first}
     if not left:
         raise ValueError("a class that returns a cache")
-    if decodes:
-        outputs = import_module("transformers.modeling_outputs").BaseModelOutput
-        left["encoder_outputs"] = outputs(last_hidden_state=first.encoder_last_hidden_state)
-        left |= {key: value for key, value in source.items() if key == "attention_mask"}
-    return {**left, "use_cache": True}
+    return {**(given if decodes else {}), **left, "use_cache": True}
+
+
+def _conditions(model: Any, given: InputShapes) -> Mapping[str, Any] | None:
+    """The sizes that a denoiser is told in a mapping, by shape: as given, or those that its class needs."""
+    told = given.get("added_cond_kwargs")
+    if isinstance(told, Mapping):
+        return told
+    batch, config = next(iter(given.values()))[0], model.config
+    if hasattr(model, "use_additional_conditions"):
+        more = model.use_additional_conditions
+        return {"resolution": (batch, 2) if more else None, "aspect_ratio": (batch, 1) if more else None}
+    if config.get("addition_embed_type") == "text_time":
+        pooled = config.projection_class_embeddings_input_dim - 6 * config.addition_time_embed_dim
+        return {"text_embeds": (batch, pooled), "time_ids": (batch, 6)}
+    return None
 
 
 # -- tensors -----------------------------------------------------------------------------------------------------------
@@ -151,59 +186,77 @@ def _rows(patches: int) -> tuple[int, int]:
     return next((pair for pair in pairs if not (pair[0] % 4 or pair[1] % 4)), pairs[0])
 
 
-def _with_places(torch: ModuleType, model: nn.Module, arguments: Mapping[str, Any]) -> Any:
+def _placed(torch: ModuleType, model: nn.Module, arguments: Mapping[str, Any], as_many: bool) -> dict[str, Any]:
     """The tokens, as many of which stand for the images and the sound given beside them as their towers say."""
     ids = arguments["input_ids"].clone()
-    at = 1
-    for method, keys, places in (
-        ("get_image_features", ("pixel_values", "image", "high_res", "grid_thw", "target_sizes"), TOKENS),
-        ("get_audio_features", ("input_features", "input_values", "feature", "audio"), SOUNDS),
+    kinds, at = torch.zeros_like(ids), 1
+    for kind, method, keys, places in (
+        (1, "get_image_features", ("pixel", "image", "grid_thw", "target_sizes"), TOKENS),
+        (3, "get_audio_features", ("input_features", "input_values", "feature", "audio"), SOUNDS),
     ):
-        config = getattr(model, "config", None)
+        config, tower = getattr(model, "config", None), _named(model, method)
         token = next((t for key in places if isinstance(t := getattr(config, key, None), int)), None)
         given = {key: value for key, value in arguments.items() if any(part in key for part in keys)}
-        if token is None or not given or not hasattr(model, method):
+        if token is None or not given or tower is None:
             continue
-        taken = inspect.signature(getattr(model, method)).parameters
-        features = getattr(model, method)(**{k: v for k, v in given.items() if k in taken or "kwargs" in taken})
-        count = _positions(torch, features)
-        ids[:, at : at + count] = token
+        taken = inspect.signature(tower).parameters
+        count = _positions(tower(**{k: v for k, v in given.items() if k in taken or "kwargs" in taken}))
+        if as_many:
+            ids, kinds = (torch.cat((each, torch.zeros(len(each), count, dtype=torch.long)), 1) for each in (ids, kinds))
+        ids[:, at : at + count], kinds[:, at : at + count] = token, kind
         at += count
-    return ids
+    typed = at > 1 and "mm_token_type_ids" in inspect.signature(model.forward).parameters
+    return {"input_ids": ids, **({"mm_token_type_ids": kinds} if typed else {})}
 
 
-def _positions(torch: ModuleType, features: Any) -> int:
+def _positions(features: Any) -> int:
     """Number of vectors of features, in whatever they are returned."""
     if hasattr(features, "pooler_output"):
         features = features.pooler_output
         features = features if features is not None else features.last_hidden_state
     if isinstance(features, (list, tuple)):
-        return sum(_positions(torch, each) for each in features)
+        return sum(_positions(each) for each in features)
     return prod(features.shape[:-1])
 
 
-def usual(model: nn.Module, raw: Mapping[str, Operand]) -> Iterator[tuple[str, Sequence[int]]]:
-    """InputShapes of one usual input, by the arguments that the code takes and the sizes that the config has."""
+# -- usual inputs ------------------------------------------------------------------------------------------------------
+def usual(model: nn.Module, raw: Mapping[str, Any]) -> Iterator[dict[str, Operand]]:
+    """Inputs to try, the fullest first, by the arguments that the code takes and the sizes that the config has."""
+    model = _that_runs(model)
     taken = inspect.signature(model.forward).parameters
-    sizes = {**raw, **(raw.get("vision_config") or {}), **(raw.get("audio_config") or {})}
+    vision, sound = raw.get("vision_config") or {}, raw.get("audio_config") or {}
+    sizes = {**raw, **vision, **sound}
     side = sizes.get("image_size") or sizes.get("sample_size") or USUAL["side"]
     across, down = side if isinstance(side, (list, tuple)) else (side, side)
     channels = sizes.get("num_channels") or sizes.get("in_channels") or 3
     text = {**raw, **(raw.get("text_config") or {})}
+    words: dict[str, Operand] = {}
     if "input_ids" in taken:
-        yield "input_ids", (1, min(USUAL["tokens"], text.get("max_position_embeddings") or USUAL["tokens"]))
+        words["input_ids"] = (1, min(USUAL["tokens"], text.get("max_position_embeddings") or USUAL["tokens"]))
     if "decoder_input_ids" in taken and raw.get("is_encoder_decoder"):
-        yield "decoder_input_ids", (1, 1)
-    if "pixel_values" in taken and "image_token_id" not in raw and "image_token_index" not in raw:
-        yield "pixel_values", (1, channels, across, down)
+        words["decoder_input_ids"] = (1, 1)
+    others: dict[str, Operand] = {}
     if "input_features" in taken:
-        yield "input_features", (1, sizes.get("num_mel_bins") or 80, USUAL["frames"])
+        others["input_features"] = (1, sizes.get("num_mel_bins") or 80, USUAL["frames"])
     if "input_values" in taken:
-        yield "input_values", (1, USUAL["samples"])
+        others["input_values"] = (1, USUAL["samples"])
     if "timestep" in taken:
-        yield from _denoised(taken, sizes)
+        others |= dict(_denoised(taken, sizes))
+    if "pixel_values" in taken:
+        images: dict[str, Operand] = {"pixel_values": (1, channels, across, down)}
+        if "image_sizes" in taken:
+            images["image_sizes"] = [[across, down]]
+        if "image_grid_thw" in taken and isinstance(patch := vision.get("patch_size"), int):
+            width = (vision.get("in_channels") or channels) * (vision.get("temporal_patch_size") or 1) * patch**2
+            images = {"pixel_values": (ROWS * COLUMNS, width), "image_grid_thw": [[1, ROWS, COLUMNS]]}
+        yield {**words, **images, **others}
+    yield {**words, **others}
+    if words and others:
+        yield others
 
 
+ROWS, COLUMNS = 32, 24
+"""Patches of a usual image, where the code takes any number."""
 WIDTHS = ("joint_attention_dim", "cross_attention_dim", "text_embed_dim", "text_dim", "caption_channels")
 """Keys of the width of a text that a denoiser reads, in configs of diffusers."""
 

@@ -64,6 +64,10 @@ def trace(
         runs = passes(model_type, settings_of(raw), SHAPES)
     except HalfAModelError:
         return traced_call(name, raw)
+    except InputError as error:
+        if error.field != "trace" or not c.architecture:
+            raise
+        return traced_call(name, raw)
     return _model(name or model_type, model_type, c, runs)
 
 

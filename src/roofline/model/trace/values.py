@@ -20,7 +20,8 @@ Operand: TypeAlias = Any
 MOST_WHOLE, MOST_REAL = 1 << 24, 1 << 20
 """Most whole numbers, and most real ones, of a tensor that keeps its values."""
 _WITHOUT_VALUES = ("aten.empty", "aten.empty_strided", "aten.new_empty", "aten.new_empty_strided", "aten.empty_like")
-_DRAWN = ("aten.rand", "aten.normal", "aten.bernoulli", "aten.multinomial", "aten.exponential")
+_ALIKE = ("aten.zeros", "aten.rand", "aten.randn")
+"""What makes real numbers that say nothing: sums and states to begin with, noise."""
 
 
 def dispatching(run: Callable[[OpOverload, Operand, Operand], Operand]) -> TorchDispatchMode:
@@ -34,15 +35,30 @@ def dispatching(run: Callable[[OpOverload, Operand, Operand], Operand]) -> Torch
     return type("Dispatching", (base,), {"__torch_dispatch__": each})()
 
 
+def in_memory() -> object:
+    """A mode in which tensors that are made of given numbers stay in memory with them, whatever device is asked for."""
+    torch = import_module("torch")
+    made = (torch.tensor, torch.as_tensor, torch.asarray, torch.scalar_tensor)
+
+    def each(mode: object, function: Any, types: object, args: Any = (), kwargs: Any = None) -> Operand:
+        del mode, types
+        kwargs = kwargs or {}
+        if function in made and args and not isinstance(args[0], torch.Tensor):
+            kwargs = {**kwargs, "device": "cpu"}
+        return function(*args, **kwargs)
+
+    base = import_module("torch.overrides").TorchFunctionMode
+    return type("InMemory", (base,), {"__torch_function__": each})()
+
+
 class Values:
     """Runs each function of torch with values where all of its tensors have them, and on shapes elsewhere.
 
-    `real`: whether real numbers keep their values too, as they do while the code runs; weights that it makes do not.
     `moved`: what to do with a tensor and its shape, where one takes the place of the other.
     """
 
-    def __init__(self, real: bool, moved: Callable[[Tensor, Tensor], None] = lambda tensor, shape: None) -> None:
-        self.real, self.moved = real, moved
+    def __init__(self, moved: Callable[[Tensor, Tensor], None] = lambda tensor, shape: None) -> None:
+        self.moved = moved
         self.torch, self.tree = import_module("torch"), import_module("torch.utils._pytree")
 
     def run(self, function: OpOverload, args: Operand, kwargs: Operand) -> Operand:
@@ -96,11 +112,11 @@ class Values:
         if on_shapes and not tensors:
             shape = function(*args, **kwargs)
             whole = not (shape.dtype.is_floating_point or shape.dtype.is_complex)
+            if shape.numel() > (MOST_WHOLE if whole else MOST_REAL):
+                return shape
             if name in _WITHOUT_VALUES:
-                if not whole or shape.numel() > MOST_WHOLE:
-                    return shape
-                return self.torch.zeros(shape.shape, dtype=shape.dtype)
-            if not (whole or self.real) or shape.numel() > (MOST_WHOLE if whole else MOST_REAL):
+                return self.torch.zeros(shape.shape, dtype=shape.dtype) if whole else shape
+            if name in _ALIKE and not whole:
                 return shape
         if on_shapes and sum(tensor.numel() for tensor in tensors) > MOST_WHOLE:
             return function(*args, **kwargs)

@@ -24,7 +24,7 @@ from roofline.model.model import Block, Model
 from roofline.model.modules import Attention, Convolution, Embedding, Learned, Linear, Module
 from roofline.model.trace.installed import real_code
 from roofline.model.trace.calls import InputShapes, run, usual
-from roofline.model.trace.values import Operand, Values, dispatching
+from roofline.model.trace.values import Operand, Values, dispatching, in_memory
 from roofline.model.trace.watch import _COPIES, _LAYER, _OTHERS, _PRODUCTS, NamedOperands, Operands, _leaf, _quiet, _storage
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class _Record:
 
     def __post_init__(self) -> None:
         self.weights: dict[int, str] = {_storage(p): name for name, p in self.model.named_parameters()}
-        self.values = Values(real=True, moved=self._copied)
+        self.values = Values(moved=self._copied)
         self.mode = dispatching(self.dispatch)
 
     def begin(self) -> None:
@@ -179,36 +179,48 @@ def traced_call(name: str, raw: JsonObject, shapes: InputShapes | None = None, c
     """The model of one call of the class that a config names, for inputs of these shapes.
 
     `shapes`: argument → shape; without them those of one usual input. `call`: the method, such as `get_image_features`.
-    Raises InputError where the class is not known, or its code does not run on shapes.
+    Without `shapes`, a class whose code runs on no usual input is known by its weights alone: such a model has no steps.
+    Raises InputError where the class is not known, where its code does not run on `shapes`, and where a usual input
+    leaves a hundredth of the weights unused.
     """
     torch, transformers = real_code()
     kind = str(raw.get("_class_name") or raw.get("model_type") or "")
+    reason, idle, total = "", {}, 0
     with _quiet(torch, transformers):
         for dtype in FORMATS:
             torch.set_default_dtype(getattr(torch, dtype))
             try:
-                with dispatching(Values(real=False).run), torch.device("meta"):
+                with dispatching(Values().run), torch.device("meta"), in_memory():
                     model = _built(torch, transformers, raw)
-                given = dict(shapes) if shapes is not None else dict(usual(model, raw))
-                record = _Record(model)
-                with torch.no_grad(), record.mode:
-                    run(torch, model, raw, given, call, record.begin)
-                total = sum(p.numel() for p in model.parameters())
-                idle = record.unused()
-                break
             except InputError:
                 raise
-            except Exception as error:  # whatever the class raises: caused by the config, the shapes or its code
-                if dtype != FORMATS[-1]:
+            except Exception as error:  # whatever the class raises of its config
+                raise _not_run(kind, error, "a config of which its class can be built") from error
+            total = sum(p.numel() for p in model.parameters())
+            for given in [dict(shapes)] if shapes is not None else usual(model, raw):
+                record = _Record(model)
+                try:
+                    with torch.no_grad(), record.mode, in_memory():
+                        run(torch, model, raw, given, call, record.begin, as_many=shapes is None)
+                except Exception as error:  # whatever the class raises of the shapes, or its code
+                    failed = _not_run(kind, error, "a class whose code runs on inputs of these shapes alone")
+                    if shapes is not None and dtype == FORMATS[-1]:
+                        raise failed from error
+                    reason = reason or str(failed)
                     continue
-                reason = " ".join(str(error).split())[:160] or type(error).__name__
-                expected = "a class whose code runs on inputs of these shapes alone"
-                raise InputError("trace", f"{kind}: {reason}", expected) from error
-    if shapes is None and sum(idle.values()) > UNUSED * total:
-        places = list(dict.fromkeys(".".join(n.split(".")[:2]) for n in idle))
-        expected = f"`shapes` of inputs that use all of it (not {', '.join(places[:3])})"
-        raise InputError("trace", f"{kind}: {sum(idle.values())} of {total} parameters unused", expected)
-    return _model(name or kind, kind, Config(raw), record, total, given)
+                idle = record.unused()
+                if shapes is not None or sum(idle.values()) <= UNUSED * total:
+                    return _model(name or kind, kind, Config(raw), record, total, given)
+            if idle:
+                places = list(dict.fromkeys(".".join(n.split(".")[:2]) for n in idle))
+                expected = f"`shapes` of inputs that use all of it (not {', '.join(places[:3])})"
+                raise InputError("trace", f"{kind}: {sum(idle.values())} of {total} parameters unused", expected)
+    return replace(_model(name or kind, kind, Config(raw), _Record(model), total, {}), steps=(), not_counted=(reason,))
+
+
+def _not_run(kind: str, error: Exception, expected: str) -> InputError:
+    """What the code of a class raised, in one line."""
+    return InputError("trace", f"{kind}: {' '.join(str(error).split())[:160] or type(error).__name__}", expected)
 
 
 def _is_a(kind: Operand, base: type) -> bool:
@@ -241,10 +253,19 @@ def _built(torch: ModuleType, transformers: ModuleType, raw: JsonObject) -> nn.M
     return built.eval()
 
 
+def _setting(value: Operand) -> Operand:
+    """A setting as code takes it: a config.json writes an infinite number as {"__float__": "Infinity"}."""
+    if isinstance(value, list):
+        return [_setting(each) for each in value]
+    if isinstance(value, Mapping):
+        return float(value["__float__"]) if "__float__" in value else _settings(value)
+    return value
+
+
 def _settings(raw: JsonObject) -> dict[str, Operand]:
     """The settings without those that say where code, kernels or weights come from."""
     return {
-        key: _settings(value) if isinstance(value, Mapping) else value
+        key: _setting(value)
         for key, value in raw.items()
         if not any(word in key for word in _NOT_SETTINGS)
         and not (key == "backbone" and isinstance(value, str) and (":" in value or "/" in value))
@@ -267,7 +288,7 @@ def _model(name: str, kind: str, c: Config, record: _Record, total: int, shapes:
         name=name, model_type=kind, vocab=0, hidden=max(widths, default=1),
         embedding=_apart([*before, *rest]), layers=tuple(blocks), head=_apart(after),
         precision=stored_precision(c), steps=("encode",), positions=max(rows, default=1),
-        warnings=(f"traced for one input of {', '.join(f'{key} {_sides(shape)}' for key, shape in shapes.items())}",),
+        warnings=() if not shapes else (f"traced for one input of {', '.join(f'{key} {_sides(shape)}' for key, shape in shapes.items())}",),
         not_counted=(
             "the work of all but matrix products, convolutions and attention "
             f"(traced from {'diffusers' if c.raw.get('_class_name') else 'transformers'} {version})",
