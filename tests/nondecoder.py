@@ -4,9 +4,10 @@
 exact parameters, and exact parameters and FLOPs (`torch` counting); then every miss whose id or kind has one of WORDS.
 `--all` lists all misses.
 
-`python nondecoder.py FILE --traced RESULTS [WORDS…]` scores the real code that a trace runs on shapes instead, each step by
-its own call. It needs torch, transformers, diffusers and timm. A case has `SECONDS_EACH`; what is known goes to RESULTS line
-by line, so that a second run goes on where the first ended; with WORDS those cases are scored anew and nothing is kept.
+`python nondecoder.py FILE --traced RESULTS [WORDS…]` scores the real code that a trace runs on shapes instead, each
+step by its own call. It needs torch, transformers, diffusers and timm. A case has `SECONDS_EACH`; what is known goes to
+RESULTS line by line, so that a second run goes on where the first ended; with WORDS those cases are scored anew and
+nothing is kept.
 """
 
 from __future__ import annotations
@@ -72,6 +73,8 @@ def inputs_of(shapes: Mapping[str, Any], channels: object = None) -> Inputs:
     for name in SPECTRA:
         if name in shapes:
             sizes["spectra"] = max(shapes[name][-2:])
+    if "flattened_patches" in shapes:
+        sizes["patches"] = shapes["flattened_patches"][1]
     if "encoder_hidden_states" in shapes:
         sizes["tokens"] = shapes["encoder_hidden_states"][1]
     hidden = shapes.get("hidden_states")
@@ -228,7 +231,8 @@ def score_traced(case: Mapping[str, Any]) -> Score:
         if not asked:
             parameters.append(rl.trace(case["config"]).parameters - case["parameters"])
     except rl.InputError as error:
-        return Score(case["id"], case["kind"], max(parameters, default=None), tuple(flops), " ".join(str(error).split()))
+        reason = " ".join(str(error).split())
+        return Score(case["id"], case["kind"], max(parameters, default=None), tuple(flops), reason)
     except TimeoutError:
         return Score(case["id"], case["kind"], None, (), f"longer than {SECONDS_EACH} s")
     return Score(case["id"], case["kind"], max(parameters, key=abs), tuple(flops))
@@ -245,7 +249,8 @@ def main_traced(file: str, results: str, *words: str) -> None:
     known = {row["id"] for row in rows}
     signal.signal(signal.SIGALRM, _too_long)
     for case in json.loads(Path(file).read_text("utf-8"))["cases"]:
-        if case["id"] in known or (words and not any(w.lower() in f"{case['id']} {case['kind']}".lower() for w in words)):
+        about = f"{case['id']} {case['kind']}".lower()
+        if case["id"] in known or (words and not any(word.lower() in about for word in words)):
             continue
         begun = time.monotonic()
         signal.alarm(SECONDS_EACH)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib import import_module
 from math import isqrt, prod
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -65,22 +64,22 @@ def method_of(model: nn.Module, raw: Mapping[str, Any], given: InputShapes, call
     """The method to call: as asked, or where the shapes are those of a part, that part's: an encoder, a tower."""
     taken = inspect.signature(model.forward).parameters
     if call is not None and call != "forward":
-        named = _named(model, call) or _named(model, f"get_{call}_features")
-        if named is None:
+        chosen = _named(model, call) or _named(model, f"get_{call}_features")
+        if chosen is None:
             raise ValueError(f"no method {call}")
-        return named
+        return chosen
     if call is None and "input_ids" in taken and not {"input_ids", "decoder_input_ids"} & given.keys():
         alone = (method for key, name in ALONE if key in given and (method := _named(model, name)) is not None)
         if (chosen := next(alone, None)) is not None:
             return chosen
     parts = ((key, part) for key, part in (("x", "encode"), ("z", "decode")) if key in given and key not in taken)
-    if part := next((part for _, part in parts), ""):
-        return _named(model, part) or model
+    if (coded := next((_named(model, part) for _, part in parts), None)) is not None:
+        return coded
     encodes = call is None and raw.get("is_encoder_decoder") and "decoder_input_ids" not in given
     if encodes and "past" not in given and hasattr(model, "get_encoder"):
-        encoder: Callable[..., Any] = model.get_encoder()
-        return encoder
-    return model
+        model = model.get_encoder()
+    whole: Callable[..., Any] = model
+    return whole
 
 
 def _that_runs(model: nn.Module) -> nn.Module:
@@ -202,7 +201,8 @@ def _placed(torch: ModuleType, model: nn.Module, arguments: Mapping[str, Any], a
         taken = inspect.signature(tower).parameters
         count = _positions(tower(**{k: v for k, v in given.items() if k in taken or "kwargs" in taken}))
         if as_many:
-            ids, kinds = (torch.cat((each, torch.zeros(len(each), count, dtype=torch.long)), 1) for each in (ids, kinds))
+            more = torch.zeros(len(ids), count, dtype=torch.long)
+            ids, kinds = torch.cat((ids, more), 1), torch.cat((kinds, more), 1)
         ids[:, at : at + count], kinds[:, at : at + count] = token, kind
         at += count
     typed = at > 1 and "mm_token_type_ids" in inspect.signature(model.forward).parameters
@@ -212,8 +212,8 @@ def _placed(torch: ModuleType, model: nn.Module, arguments: Mapping[str, Any], a
 def _positions(features: Any) -> int:
     """Number of vectors of features, in whatever they are returned."""
     if hasattr(features, "pooler_output"):
-        features = features.pooler_output
-        features = features if features is not None else features.last_hidden_state
+        pooled = features.pooler_output
+        return _positions(features.last_hidden_state if pooled is None else pooled)
     if isinstance(features, (list, tuple)):
         return sum(_positions(each) for each in features)
     return prod(features.shape[:-1])
@@ -235,24 +235,23 @@ def usual(model: nn.Module, raw: Mapping[str, Any]) -> Iterator[dict[str, Operan
         words["input_ids"] = (1, min(USUAL["tokens"], text.get("max_position_embeddings") or USUAL["tokens"]))
     if "decoder_input_ids" in taken and raw.get("is_encoder_decoder"):
         words["decoder_input_ids"] = (1, 1)
-    others: dict[str, Operand] = {}
+    heard: list[dict[str, Operand]] = []
     if "input_features" in taken:
-        others["input_features"] = (1, sizes.get("num_mel_bins") or 80, USUAL["frames"])
+        heard.append({"input_features": (1, sizes.get("num_mel_bins") or 80, USUAL["frames"])})
     if "input_values" in taken:
-        others["input_values"] = (1, USUAL["samples"])
-    if "timestep" in taken:
-        others |= dict(_denoised(taken, sizes))
+        heard.append({"input_values": (1, USUAL["samples"])})
+    others = dict(_denoised(taken, sizes)) if "timestep" in taken else {}
+    images: list[dict[str, Operand]] = []
     if "pixel_values" in taken:
-        images: dict[str, Operand] = {"pixel_values": (1, channels, across, down)}
+        images = [{"pixel_values": (1, channels, across, down)}]
         if "image_sizes" in taken:
-            images["image_sizes"] = [[across, down]]
+            images.append({**images[0], "image_sizes": [[across, down]]})
         if "image_grid_thw" in taken and isinstance(patch := vision.get("patch_size"), int):
             width = (vision.get("in_channels") or channels) * (vision.get("temporal_patch_size") or 1) * patch**2
-            images = {"pixel_values": (ROWS * COLUMNS, width), "image_grid_thw": [[1, ROWS, COLUMNS]]}
-        yield {**words, **images, **others}
-    yield {**words, **others}
-    if words and others:
-        yield others
+            images = [{"pixel_values": (ROWS * COLUMNS, width), "image_grid_thw": [[1, ROWS, COLUMNS]]}]
+    for seen in (*images, {}):
+        yield from ({**words, **seen, **sound, **others} for sound in (*heard, {}) if words or seen or sound or others)
+    yield from heard if words else ()
 
 
 ROWS, COLUMNS = 32, 24
@@ -278,5 +277,3 @@ def _denoised(taken: Mapping[str, Operand], sizes: Mapping[str, Operand]) -> Ite
         yield from (("img_ids", (patches, 3)), ("txt_ids", (tokens, 3)))
     if "guidance" in taken and sizes.get("guidance_embeds"):
         yield "guidance", (1,)
-
-

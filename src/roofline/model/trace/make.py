@@ -30,7 +30,7 @@ def trace(
     source: Source,
     *,
     revision: str | None = None,
-    shapes: Mapping[str, Sequence[int]] | None = None,
+    shapes: Mapping[str, object] | None = None,
     call: str | None = None,
 ) -> Model:
     """A model of any class of transformers or diffusers, traced by running its real code on torch's meta device.
@@ -42,8 +42,12 @@ def trace(
     analysed, estimated and fitted like any other. Code that comes with a checkpoint is never run.
 
     What is more than a decoder, and a class of diffusers (`_class_name`), is traced by one call of the class that
-    `architectures` names, for inputs of fixed size: `shapes` gives them by argument (`{"pixel_values": (1, 3, 224,
-    224)}`), and without them the config's own sizes apply. `call`: another method, such as `get_image_features`.
+    `architectures` names, for inputs of fixed size. `shapes` gives them by argument (`{"pixel_values": (1, 3, 224,
+    224)}`); nested lists are values (`{"image_grid_thw": [[1, 32, 24]]}`). As many tokens stand for an image or sound
+    as its tower makes. Two are no arguments: `past`, the tokens in the cache before the call, and `cross`, the shapes
+    of what an encoder read before it. `call`: another method, such as `get_image_features`; without it, the method
+    that reads what is given alone, an encoder's or a tower's. Without `shapes`, inputs of the config's own sizes
+    apply. Where the code runs on none of them, the model has its weights and no steps, and a step of it is refused.
 
     Raises InputError where torch or transformers are missing, where they lack this type, where the code does not run on
     shapes, and where a call without `shapes` leaves a hundredth of the weights unused.

@@ -1,7 +1,7 @@
 """Run real code on shapes: weights and activations have none but sizes, whole numbers have their values.
 
-Code asks for values where sizes follow from them: positions, the grid of an image, which tokens stand for an image. What
-is made without a weight stays in memory with its values; all that meets a weight is a shape on torch's meta device.
+Code asks for values where sizes follow from them: positions, the grid of an image, which tokens stand for an image.
+What is made without a weight stays in memory with its values; all that meets a weight is a shape on the meta device.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 if TYPE_CHECKING:
     from torch import Tensor
     from torch._ops import OpOverload
+    from torch.overrides import TorchFunctionMode
     from torch.utils._python_dispatch import TorchDispatchMode
 
 Operand: TypeAlias = Any
@@ -22,6 +23,8 @@ MOST_WHOLE, MOST_REAL = 1 << 24, 1 << 20
 _WITHOUT_VALUES = ("aten.empty", "aten.empty_strided", "aten.new_empty", "aten.new_empty_strided", "aten.empty_like")
 _ALIKE = ("aten.zeros", "aten.rand", "aten.randn")
 """What makes real numbers that say nothing: sums and states to begin with, noise."""
+_DRAWN = ("aten.normal_", "aten.uniform_", "aten.random_", "aten.exponential_", "aten.erfinv_")
+"""What draws the values of weights, which none asks for."""
 
 
 def dispatching(run: Callable[[OpOverload, Operand, Operand], Operand]) -> TorchDispatchMode:
@@ -32,10 +35,11 @@ def dispatching(run: Callable[[OpOverload, Operand, Operand], Operand]) -> Torch
         return run(function, args, kwargs or {})
 
     base = import_module("torch.utils._python_dispatch").TorchDispatchMode
-    return type("Dispatching", (base,), {"__torch_dispatch__": each})()
+    mode: TorchDispatchMode = type("Dispatching", (base,), {"__torch_dispatch__": each})()
+    return mode
 
 
-def in_memory() -> object:
+def in_memory() -> TorchFunctionMode:
     """A mode in which tensors that are made of given numbers stay in memory with them, whatever device is asked for."""
     torch = import_module("torch")
     made = (torch.tensor, torch.as_tensor, torch.asarray, torch.scalar_tensor)
@@ -48,7 +52,8 @@ def in_memory() -> object:
         return function(*args, **kwargs)
 
     base = import_module("torch.overrides").TorchFunctionMode
-    return type("InMemory", (base,), {"__torch_function__": each})()
+    mode: TorchFunctionMode = type("InMemory", (base,), {"__torch_function__": each})()
+    return mode
 
 
 class Values:
@@ -64,6 +69,8 @@ class Values:
     def run(self, function: OpOverload, args: Operand, kwargs: Operand) -> Operand:
         """The result of the function, with values or without."""
         name = str(function.overloadpacket)
+        if name in _DRAWN:
+            return args[0]
         tensors = self.tensors((args, kwargs))
         if all(tensor.device.type != "meta" for tensor in tensors):
             return self._with_values(function, name, tensors, args, kwargs)

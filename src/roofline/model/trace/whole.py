@@ -7,14 +7,12 @@ batch repeats them.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from math import prod
 from types import ModuleType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from roofline.declared.errors import InputError
 from roofline.declared.trees import JsonObject
@@ -22,10 +20,20 @@ from roofline.model.checkpoints.quantization.methods import stored_precision
 from roofline.model.config import Config
 from roofline.model.model import Block, Model
 from roofline.model.modules import Attention, Convolution, Embedding, Learned, Linear, Module
-from roofline.model.trace.installed import real_code
 from roofline.model.trace.calls import InputShapes, run, usual
+from roofline.model.trace.installed import real_code
 from roofline.model.trace.values import Operand, Values, dispatching, in_memory
-from roofline.model.trace.watch import _COPIES, _LAYER, _OTHERS, _PRODUCTS, NamedOperands, Operands, _leaf, _quiet, _storage
+from roofline.model.trace.watch import (
+    _COPIES,
+    _LAYER,
+    _OTHERS,
+    _PRODUCTS,
+    NamedOperands,
+    Operands,
+    _leaf,
+    _quiet,
+    _storage,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -179,7 +187,7 @@ def traced_call(name: str, raw: JsonObject, shapes: InputShapes | None = None, c
     """The model of one call of the class that a config names, for inputs of these shapes.
 
     `shapes`: argument → shape; without them those of one usual input. `call`: the method, such as `get_image_features`.
-    Without `shapes`, a class whose code runs on no usual input is known by its weights alone: such a model has no steps.
+    Without `shapes`, a class whose code runs on no usual input is known by its weights alone: it has no steps.
     Raises InputError where the class is not known, where its code does not run on `shapes`, and where a usual input
     leaves a hundredth of the weights unused.
     """
@@ -197,6 +205,7 @@ def traced_call(name: str, raw: JsonObject, shapes: InputShapes | None = None, c
             except Exception as error:  # whatever the class raises of its config
                 raise _not_run(kind, error, "a config of which its class can be built") from error
             total = sum(p.numel() for p in model.parameters())
+            _as_a_checkpoint(model)
             for given in [dict(shapes)] if shapes is not None else usual(model, raw):
                 record = _Record(model)
                 try:
@@ -216,6 +225,15 @@ def traced_call(name: str, raw: JsonObject, shapes: InputShapes | None = None, c
                 expected = f"`shapes` of inputs that use all of it (not {', '.join(places[:3])})"
                 raise InputError("trace", f"{kind}: {sum(idle.values())} of {total} parameters unused", expected)
     return replace(_model(name or kind, kind, Config(raw), _Record(model), total, {}), steps=(), not_counted=(reason,))
+
+
+def _as_a_checkpoint(model: nn.Module) -> None:
+    """Set real buffers that a checkpoint fills to zero, as annealed ones, EoMT's masks, are at the end of training."""
+    for module in model.modules():
+        for name, buffer in module.named_buffers(recurse=False):
+            saved = name not in module._non_persistent_buffers_set
+            if saved and buffer.device.type != "meta" and buffer.dtype.is_floating_point:
+                buffer.zero_()
 
 
 def _not_run(kind: str, error: Exception, expected: str) -> InputError:
@@ -288,12 +306,16 @@ def _model(name: str, kind: str, c: Config, record: _Record, total: int, shapes:
         name=name, model_type=kind, vocab=0, hidden=max(widths, default=1),
         embedding=_apart([*before, *rest]), layers=tuple(blocks), head=_apart(after),
         precision=stored_precision(c), steps=("encode",), positions=max(rows, default=1),
-        warnings=() if not shapes else (f"traced for one input of {', '.join(f'{key} {_sides(shape)}' for key, shape in shapes.items())}",),
+        warnings=(f"traced for one input of {_inputs(shapes)}",) if shapes else (),
         not_counted=(
             "the work of all but matrix products, convolutions and attention "
             f"(traced from {'diffusers' if c.raw.get('_class_name') else 'transformers'} {version})",
         ),
     )  # fmt: skip
+
+
+def _inputs(shapes: InputShapes) -> str:
+    return ", ".join(f"{key} {_sides(shape)}" for key, shape in shapes.items())
 
 
 def _sides(shape: Operand) -> str:

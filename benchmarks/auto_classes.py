@@ -1,0 +1,149 @@
+"""Which types of each Auto class of transformers, and which classes of diffusers, are counted, and how many exactly.
+
+    python benchmarks/auto_classes.py RESULTS            # count what RESULTS lacks, then print the tables
+    python benchmarks/auto_classes.py RESULTS --refused  # and what refuses each type that is not counted
+
+For every type that a mapping of `transformers.models.auto.modeling_auto` has, the mapping's class is built with its
+default config on torch's meta device. That config is loaded here with `architectures` naming the class: it is `exact`
+where both have the same number of parameters, `refused` where it is refused in one line. RESULTS keeps what is known, a
+line for each class. Needs torch, transformers and diffusers (`.[oracle]`).
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import roofline as rl
+from roofline.model.trace.installed import real_code
+
+NAMES = "_MAPPING_NAMES"
+OF_DIFFUSERS = "diffusers"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A class of a mapping: its type, its parameters and ours, and the line that refuses it."""
+
+    mapping: str
+    type: str
+    name: str
+    real: int | None
+    ours: int | None
+    why: str = ""
+
+    @property
+    def exact(self) -> bool:
+        """Whether both parameters are known and the same."""
+        return self.real is not None and self.real == self.ours
+
+
+def classes() -> Iterator[tuple[str, str, str]]:
+    """(mapping, type, name of the class) of every Auto class of transformers, then the models of diffusers."""
+    auto = importlib.import_module("transformers.models.auto.modeling_auto")
+    for mapping in sorted(name for name in vars(auto) if name.startswith("MODEL_") and name.endswith(NAMES)):
+        for kind, names in getattr(auto, mapping).items():
+            for name in (names,) if isinstance(names, str) else names[:1]:
+                yield mapping.removesuffix(NAMES).removeprefix("MODEL_").removeprefix("FOR_"), kind, name
+    diffusers = importlib.import_module("diffusers")
+    for name in sorted(set(dir(diffusers))):
+        kind = getattr(diffusers, name, None)
+        if isinstance(kind, type) and issubclass(kind, diffusers.ModelMixin) and kind is not diffusers.ModelMixin:
+            yield OF_DIFFUSERS, name, name
+
+
+def of_transformers(kind: str, name: str) -> tuple[dict[str, Any], int | None]:
+    """The default config of a type as a config.json has it, and the parameters of the class."""
+    torch, transformers = real_code()
+    described = transformers.CONFIG_MAPPING[kind]()
+    config = json.loads(described.to_json_string(use_diff=False)) | {"architectures": [name]}
+    try:
+        with torch.device("meta"):
+            model = getattr(transformers, name)(described)
+    except Exception:  # the class contradicts its own default config, or needs a library
+        return config, None
+    return config, sum(p.numel() for p in model.parameters())
+
+
+def of_diffusers(name: str) -> tuple[dict[str, Any], int | None]:
+    """The default config of a class of diffusers, and its parameters."""
+    torch, _ = real_code()
+    kind = getattr(importlib.import_module("diffusers"), name)
+    taken = inspect.signature(kind.__init__).parameters
+    defaults = {key: p.default for key, p in taken.items() if p.default is not p.empty}
+    try:
+        with torch.device("meta"):
+            model = kind()
+    except Exception:  # it has no size by default, or needs a library
+        return {"_class_name": name, **defaults}, None
+    return {**dict(model.config), "_class_name": name}, sum(p.numel() for p in model.parameters())
+
+
+def row_of(mapping: str, kind: str, name: str) -> Row:
+    """One class."""
+    try:
+        config, real = of_diffusers(name) if mapping == OF_DIFFUSERS else of_transformers(kind, name)
+        config = json.loads(json.dumps(config, default=str))
+    except Exception as error:  # a type whose default config cannot be made
+        return Row(mapping, kind, name, None, None, f"no default config: {' '.join(str(error).split())[:120]}")
+    try:
+        return Row(mapping, kind, name, real, rl.load(config).parameters)
+    except rl.InputError as error:
+        return Row(mapping, kind, name, real, None, " ".join(str(error).split()))
+
+
+def tables(rows: list[Row]) -> Iterator[str]:
+    """Lines of the tables: a row for each mapping, then all types."""
+    by_mapping: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        by_mapping[row.mapping].append(row)
+    yield "| Auto class | types | counted | exact | refused | not built by default |"
+    yield "|---|--:|--:|--:|--:|--:|"
+    for mapping, its in sorted(by_mapping.items(), key=lambda item: (item[0] == OF_DIFFUSERS, -len(item[1]))):
+        yield f"| {mapping.lower().replace('_', ' ')} | {' | '.join(map(str, _counts(its)))} |"
+    types: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        if row.mapping != OF_DIFFUSERS:
+            types[row.type].append(row)
+    counted = sum(any(r.ours is not None for r in its) for its in types.values())
+    exact = sum(any(r.exact for r in its) for its in types.values())
+    built = [[r for r in its if r.real is not None] for its in types.values()]
+    whole = sum(bool(its) and all(r.exact for r in its) for its in built)
+    yield f"\n{len(types)} types that an Auto class builds: {counted} counted, {exact} exact, {whole} by every class."
+
+
+def _counts(rows: list[Row]) -> tuple[int, int, int, int, int]:
+    counted = sum(row.ours is not None for row in rows)
+    return len(rows), counted, sum(row.exact for row in rows), len(rows) - counted, sum(r.real is None for r in rows)
+
+
+def main(results: str, *words: str) -> None:
+    """Count what is missing in the file, and print."""
+    kept = Path(results)
+    known = [Row(**json.loads(line)) for line in kept.read_text("utf-8").splitlines()] if kept.exists() else []
+    have = {(row.mapping, row.type, row.name) for row in known}
+    with kept.open("a", encoding="utf-8") as out:
+        for each in classes():
+            if each not in have:
+                known.append(row_of(*each))
+                out.write(json.dumps(asdict(known[-1])) + "\n")
+                out.flush()
+    print("\n".join(tables(known)))
+    if "--refused" in words:
+        for row in known:
+            if row.ours is None or (row.real is not None and not row.exact):
+                print(f"{row.mapping} {row.type} {row.name}: {row.why or f'{row.ours:,} for {row.real:,}'}")
+        print(
+            Counter(row.why.split("(this is ")[-1].rstrip(")")[:70] for row in known if row.ours is None).most_common()
+        )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
