@@ -30,7 +30,7 @@ OF_DIFFUSERS = "diffusers"
 
 @dataclass(frozen=True)
 class Row:
-    """A class of a mapping: its type, its parameters and ours, and the line that refuses it."""
+    """A class of a mapping: its type, its parameters and ours."""
 
     mapping: str
     type: str
@@ -38,6 +38,7 @@ class Row:
     real: int | None
     ours: int | None
     why: str = ""
+    """The line that refuses it; of a model with parts set aside, what it says of them."""
 
     @property
     def exact(self) -> bool:
@@ -94,7 +95,8 @@ def row_of(mapping: str, kind: str, name: str) -> Row:
     except Exception as error:  # a type whose default config cannot be made
         return Row(mapping, kind, name, None, None, f"no default config: {' '.join(str(error).split())[:120]}")
     try:
-        return Row(mapping, kind, name, real, rl.load(config).parameters)
+        model = rl.load(config)
+        return Row(mapping, kind, name, real, model.parameters, "; ".join(model.not_counted))
     except rl.InputError as error:
         return Row(mapping, kind, name, real, None, " ".join(str(error).split()))
 
@@ -104,8 +106,8 @@ def tables(rows: list[Row]) -> Iterator[str]:
     by_mapping: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         by_mapping[row.mapping].append(row)
-    yield "| Auto class | types | counted | exact | refused | not built by default |"
-    yield "|---|--:|--:|--:|--:|--:|"
+    yield "| Auto class | types | counted | exact | parts set aside | otherwise | refused |"
+    yield "|---|--:|--:|--:|--:|--:|--:|"
     for mapping, its in sorted(by_mapping.items(), key=lambda item: (item[0] == OF_DIFFUSERS, -len(item[1]))):
         yield f"| {mapping.lower().replace('_', ' ')} | {' | '.join(map(str, _counts(its)))} |"
     types: dict[str, list[Row]] = defaultdict(list)
@@ -116,12 +118,30 @@ def tables(rows: list[Row]) -> Iterator[str]:
     exact = sum(any(r.exact for r in its) for its in types.values())
     built = [[r for r in its if r.real is not None] for its in types.values()]
     whole = sum(bool(its) and all(r.exact for r in its) for its in built)
-    yield f"\n{len(types)} types that an Auto class builds: {counted} counted, {exact} exact, {whole} by every class."
+    yield "\nexact: of the classes that their default config builds, others are counted without a class to compare."
+    yield f"{len(types)} types that an Auto class builds: {counted} counted, {exact} exact, {whole} by every class."
 
 
-def _counts(rows: list[Row]) -> tuple[int, int, int, int, int]:
-    counted = sum(row.ours is not None for row in rows)
-    return len(rows), counted, sum(row.exact for row in rows), len(rows) - counted, sum(r.real is None for r in rows)
+def refused(rows: list[Row]) -> Iterator[str]:
+    """Lines of a table of the types that no class of transformers counts, by what they are."""
+    counted = {row.type for row in rows if row.ours is not None}
+    why = {row.type: row.why for row in rows if row.type not in counted and row.mapping != OF_DIFFUSERS}
+    kinds: dict[str, list[str]] = defaultdict(list)
+    for kind, line in sorted(why.items()):
+        _, named, what = line.partition("(this is ")
+        kinds[what.partition(")")[0] if named else "refused for a setting, or without a default config"].append(kind)
+    yield "| what they are | types |"
+    yield "|---|---|"
+    for what, names in sorted(kinds.items(), key=lambda item: -len(item[1])):
+        yield f"| {what.partition('; ')[0]} | {len(names)}: {', '.join(names)} |"
+
+
+def _counts(rows: list[Row]) -> tuple[int, int, int, int, int, int]:
+    counted = [row for row in rows if row.ours is not None]
+    other = [row for row in counted if row.real is not None and not row.exact]
+    aside = sum(bool(row.why) for row in other)
+    exact = sum(row.exact for row in counted)
+    return len(rows), len(counted), exact, aside, len(other) - aside, len(rows) - len(counted)
 
 
 def main(results: str, *words: str) -> None:
@@ -135,7 +155,7 @@ def main(results: str, *words: str) -> None:
                 known.append(row_of(*each))
                 out.write(json.dumps(asdict(known[-1])) + "\n")
                 out.flush()
-    print("\n".join(tables(known)))
+    print("\n".join((*tables(known), "", *refused(known))))
     if "--refused" in words:
         for row in known:
             if row.ours is None or (row.real is not None and not row.exact):

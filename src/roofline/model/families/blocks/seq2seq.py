@@ -12,7 +12,7 @@ from roofline.model.families.blocks.norms import MakeNorm
 from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.blocks.text_heads import acted, dense
 from roofline.model.heads import label_count
-from roofline.model.model import Block, Model
+from roofline.model.model import SOURCE, Block, Model
 from roofline.model.modules import Add, Embedding, Module, Modules
 
 
@@ -40,9 +40,12 @@ def sublayers(
 
 def encoder_decoder(
     c: Config, width: int, encoder: Iterable[Block], decoder: Iterable[Block], *, before: Modules = (),
-    norm: MakeNorm | None = None, tied: bool = True, source: Embedding | None = None,
+    norm: MakeNorm | None = None, tied: bool = True, source: Embedding | None = None, sorts: tuple[str, ...] = (),
 ) -> Model:  # fmt: skip
     """A model that reads with `encoder` and writes with `decoder`, with the head that `architectures` names.
+
+    `sorts`: endings of classes that sort what the encoder alone read, as those of T5, which have as many answers as
+    labels.
 
     `before`: what follows the decoder's table of words. `norm`: the decoder's last. `source`: the encoder's table of
     words, where it is not the decoder's. A class of the encoder alone gives only that.
@@ -53,17 +56,18 @@ def encoder_decoder(
     name = c.architecture
     words = model.embedding[0]
     assert isinstance(words, Embedding)
-    if name.endswith("EncoderModel"):
+    if name.endswith(("EncoderModel", *sorts)):
         blocks = tuple(Block(b.name, tuple(replace(m, stream="") for m in b.modules)) for b in read.layers)
         table = source or replace(words, shared=False)
-        return replace(model, embedding=(table,), layers=blocks, head=(), steps=("encode",))
+        scores = (dense("classifier", width, label_count(c)),) if name.endswith(sorts) else ()
+        return replace(model, embedding=(table,), layers=blocks, head=scores, steps=("encode",))
     kept = tuple(m for m in model.head if m.name != "lm_head")
     lone = replace(words, shared=False)
     if name.endswith("ForSequenceClassification"):
         head = at(1, (*acted("classes", width, width), dense("classifier", width, label_count(c))))
         model = replace(model, embedding=(lone, *model.embedding[1:]), head=(*kept, *head))
     elif name.endswith("ForQuestionAnswering"):
-        answers = (dense("answers", width, label_count(c)),)
+        answers = (dense("answers", width, label_count(c) if sorts else 2),)
         model = replace(model, embedding=(lone, *model.embedding[1:]), head=(*kept, *answers))
     elif name.endswith("Model") and not name.endswith("MTModel"):
         model = replace(model, embedding=(lone, *model.embedding[1:]), head=kept)
@@ -71,3 +75,14 @@ def encoder_decoder(
         front = Block("words", (replace(source, stream="source"),))
         read = replace(read, layers=(front, *read.layers))
     return replace(model, towers=(read,), steps=("encode", "prefill", "decode"))
+
+
+def written_alone(model: Model) -> Model:
+    """The decoder alone: its attention to an encoder's output has weights, and without an encoder no work."""
+
+    def alone(m: Module) -> Module:
+        crosses = m.name.startswith("cross_") or SOURCE in (m.stream, getattr(m, "reads", ""))
+        return replace(m, idle=True, stream="") if crosses else m
+
+    layers = tuple(Block(block.name, tuple(map(alone, block.modules))) for block in model.layers)
+    return replace(model, layers=layers, towers=(), steps=("prefill", "decode"))

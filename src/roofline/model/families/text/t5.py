@@ -14,6 +14,9 @@ from roofline.model.families.registry import complete
 from roofline.model.model import Block, Model
 from roofline.model.modules import Attention, Embedding, Learned, Linear, Modules, Pace
 
+SORTS = ("ForTokenClassification",)
+"""Classes of T5 that hold the encoder alone."""
+
 
 def t5_feed_forward(c: Config, default: str) -> Modules:
     """T5's feed-forward network: `gated-gelu` multiplies two streams, `relu` does not."""
@@ -47,7 +50,7 @@ def t5_like(c: Config, ffn: Modules, *, every: bool = False) -> Model:
     read, said = (
         [_with(block, table, i, every) for i in range(n)] for block, n in ((listens, layers), (speaks, written))
     )
-    return encoder_decoder(c, width, [*read, Block("last", (rms("final_norm", width),))], said, norm=rms)
+    return encoder_decoder(c, width, [*read, Block("last", (rms("final_norm", width),))], said, norm=rms, sorts=SORTS)
 
 
 def _with(block: Block, table: Learned, i: int, every: bool) -> Block:
