@@ -37,7 +37,7 @@ CACHES = ("past_key_values", "cache_params", "state")
 """What the caches of models are called, in what they return and in what they take."""
 
 
-def run(
+def make_call(
     torch: ModuleType, model: nn.Module, raw: Mapping[str, Any], shapes: InputShapes, call: str | None,
     begin: Callable[[], None], *, as_many: bool = False,
 ) -> None:  # fmt: skip
@@ -220,7 +220,7 @@ def _positions(features: Any) -> int:
 
 
 # -- usual inputs ------------------------------------------------------------------------------------------------------
-def usual(model: nn.Module, raw: Mapping[str, Any]) -> Iterator[dict[str, Operand]]:
+def usual_inputs(model: nn.Module, raw: Mapping[str, Any]) -> Iterator[dict[str, Operand]]:
     """Inputs to try, the fullest first, by the arguments that the code takes and the sizes that the config has."""
     model = _that_runs(model)
     taken = inspect.signature(model.forward).parameters

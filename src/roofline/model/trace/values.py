@@ -42,12 +42,12 @@ def dispatching(run: Callable[[OpOverload, Operand, Operand], Operand]) -> Torch
 def in_memory() -> TorchFunctionMode:
     """A mode in which tensors that are made of given numbers stay in memory with them, whatever device is asked for."""
     torch = import_module("torch")
-    made = (torch.tensor, torch.as_tensor, torch.asarray, torch.scalar_tensor)
+    constructors = (torch.tensor, torch.as_tensor, torch.asarray, torch.scalar_tensor)
 
     def each(mode: object, function: Any, types: object, args: Any = (), kwargs: Any = None) -> Operand:
         del mode, types
         kwargs = kwargs or {}
-        if function in made and args and not isinstance(args[0], torch.Tensor):
+        if function in constructors and args and not isinstance(args[0], torch.Tensor):
             kwargs = {**kwargs, "device": "cpu"}
         return function(*args, **kwargs)
 
@@ -56,7 +56,7 @@ def in_memory() -> TorchFunctionMode:
     return mode
 
 
-class Values:
+class KnownValues:
     """Runs each function of torch with values where all of its tensors have them, and on shapes elsewhere.
 
     `moved`: what to do with a tensor and its shape, where one takes the place of the other.

@@ -20,9 +20,9 @@ from roofline.model.checkpoints.quantization.methods import stored_precision
 from roofline.model.config import Config
 from roofline.model.model import Block, Model
 from roofline.model.modules import Attention, Convolution, Embedding, Learned, Linear, Module
-from roofline.model.trace.calls import InputShapes, run, usual
+from roofline.model.trace.calls import InputShapes, make_call, usual_inputs
 from roofline.model.trace.installed import real_code
-from roofline.model.trace.values import Operand, Values, dispatching, in_memory
+from roofline.model.trace.values import KnownValues, Operand, dispatching, in_memory
 from roofline.model.trace.watch import (
     _COPIES,
     _LAYER,
@@ -71,7 +71,7 @@ class _Record:
 
     def __post_init__(self) -> None:
         self.weights: dict[int, str] = {_storage(p): name for name, p in self.model.named_parameters()}
-        self.values = Values(moved=self._copied)
+        self.values = KnownValues(moved=self._copied)
         self.mode = dispatching(self.dispatch)
 
     def begin(self) -> None:
@@ -198,7 +198,7 @@ def traced_call(name: str, raw: JsonObject, shapes: InputShapes | None = None, c
         for dtype in FORMATS:
             torch.set_default_dtype(getattr(torch, dtype))
             try:
-                with dispatching(Values().run), torch.device("meta"), in_memory():
+                with dispatching(KnownValues().run), torch.device("meta"), in_memory():
                     model = _built(torch, transformers, raw)
             except InputError:
                 raise
@@ -206,11 +206,11 @@ def traced_call(name: str, raw: JsonObject, shapes: InputShapes | None = None, c
                 raise _not_run(kind, error, "a config of which its class can be built") from error
             total = sum(p.numel() for p in model.parameters())
             _as_a_checkpoint(model)
-            for given in [dict(shapes)] if shapes is not None else usual(model, raw):
+            for given in [dict(shapes)] if shapes is not None else usual_inputs(model, raw):
                 record = _Record(model)
                 try:
                     with torch.no_grad(), record.mode, in_memory():
-                        run(torch, model, raw, given, call, record.begin, as_many=shapes is None)
+                        make_call(torch, model, raw, given, call, record.begin, as_many=shapes is None)
                 except Exception as error:  # whatever the class raises of the shapes, or its code
                     failed = _not_run(kind, error, "a class whose code runs on inputs of these shapes alone")
                     if shapes is not None and dtype == FORMATS[-1]:

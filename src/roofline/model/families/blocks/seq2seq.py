@@ -40,12 +40,9 @@ def sublayers(
 
 def encoder_decoder(
     c: Config, width: int, encoder: Iterable[Block], decoder: Iterable[Block], *, before: Modules = (),
-    norm: MakeNorm | None = None, tied: bool = True, source: Embedding | None = None, sorts: tuple[str, ...] = (),
+    norm: MakeNorm | None = None, tied: bool = True, source: Embedding | None = None,
 ) -> Model:  # fmt: skip
     """A model that reads with `encoder` and writes with `decoder`, with the head that `architectures` names.
-
-    `sorts`: endings of classes that sort what the encoder alone read, as those of T5, which have as many answers as
-    labels.
 
     `before`: what follows the decoder's table of words. `norm`: the decoder's last. `source`: the encoder's table of
     words, where it is not the decoder's. A class of the encoder alone gives only that.
@@ -56,18 +53,17 @@ def encoder_decoder(
     name = c.architecture
     words = model.embedding[0]
     assert isinstance(words, Embedding)
-    if name.endswith(("EncoderModel", *sorts)):
+    if name.endswith("EncoderModel"):
         blocks = tuple(Block(b.name, tuple(replace(m, stream="") for m in b.modules)) for b in read.layers)
         table = source or replace(words, shared=False)
-        scores = (dense("classifier", width, label_count(c)),) if name.endswith(sorts) else ()
-        return replace(model, embedding=(table,), layers=blocks, head=scores, steps=("encode",))
+        return replace(model, embedding=(table,), layers=blocks, head=(), steps=("encode",))
     kept = tuple(m for m in model.head if m.name != "lm_head")
     lone = replace(words, shared=False)
     if name.endswith("ForSequenceClassification"):
         head = at(1, (*acted("classes", width, width), dense("classifier", width, label_count(c))))
         model = replace(model, embedding=(lone, *model.embedding[1:]), head=(*kept, *head))
     elif name.endswith("ForQuestionAnswering"):
-        answers = (dense("answers", width, label_count(c) if sorts else 2),)
+        answers = (dense("answers", width, 2),)
         model = replace(model, embedding=(lone, *model.embedding[1:]), head=(*kept, *answers))
     elif name.endswith("Model") and not name.endswith("MTModel"):
         model = replace(model, embedding=(lone, *model.embedding[1:]), head=kept)
