@@ -239,7 +239,7 @@ def test_a_grid_by_its_shape_has_the_patches_that_there_are(torch: Any) -> None:
 def test_code_that_runs_on_no_usual_input_is_known_by_its_weights(
     torch: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its memory counts, and a step of it is refused in one line, which says why."""
+    """Its parameters count, and a step of it is refused in one line, which says why."""
     pytest.importorskip("diffusers")
     config = {"_class_name": "PriorTransformer", "num_attention_heads": 2, "attention_head_dim": 8, "num_layers": 1,
               "embedding_dim": 16, "num_embeddings": 4, "additional_embeddings": 4}  # fmt: skip
@@ -249,6 +249,8 @@ def test_code_that_runs_on_no_usual_input_is_known_by_its_weights(
     assert (model.parameters, model.steps) == (sum(p.numel() for p in real.parameters()), ())
     with pytest.raises(rl.InputError, match="missing 1 required positional argument: 'proj_embedding'"):
         rl.analyze(model, rl.prefill(1, 1))
+    with pytest.raises(rl.InputError, match="a model whose steps are known"):
+        rl.fit(model, on="h100-sxm")
     from roofline.doors.cli.main import main
 
     path = tmp_path / "config.json"
