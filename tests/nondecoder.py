@@ -3,12 +3,19 @@
 `python nondecoder.py FILE [WORDS…]` scores a file of such cases (`oracle-nondecoder.json`): for each kind how many have
 exact parameters, and exact parameters and FLOPs (`torch` counting); then every miss whose id or kind has one of WORDS.
 `--all` lists all misses.
+
+`python nondecoder.py FILE --traced RESULTS [WORDS…]` scores the real code that a trace runs on shapes instead, each
+step by its own call. It needs torch, transformers, diffusers and timm. A case has `SECONDS_EACH`; what is known goes to
+RESULTS line by line, so that a second run goes on where the first ended; with WORDS those cases are scored anew and
+nothing is kept.
 """
 
 from __future__ import annotations
 
 import json
+import signal
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -66,6 +73,8 @@ def inputs_of(shapes: Mapping[str, Any], channels: object = None) -> Inputs:
     for name in SPECTRA:
         if name in shapes:
             sizes["spectra"] = max(shapes[name][-2:])
+    if "flattened_patches" in shapes:
+        sizes["patches"] = shapes["flattened_patches"][1]
     if "encoder_hidden_states" in shapes:
         sizes["tokens"] = shapes["encoder_hidden_states"][1]
     hidden = shapes.get("hidden_states")
@@ -187,8 +196,86 @@ def scores(path: Path) -> Iterator[Score]:
     return (score(case) for case in json.loads(path.read_text("utf-8"))["cases"])
 
 
+# -- by trace ----------------------------------------------------------------------------------------------------------
+SECONDS_EACH = 120
+"""Time of a case's steps."""
+SLOW = 15
+"""Seconds above which a case is listed though it is right."""
+
+
+def calls_of(case: Mapping[str, Any]) -> Iterator[tuple[str, str | None, dict[str, Any], int]]:
+    """Each step of a case as a call of its class: what it is, the method, the inputs by argument, its FLOPs.
+
+    A table of sizes that one step gives by its values and another by its shape has the values in both.
+    """
+    values = {k: v for step in case["steps"] for k, v in step["inputs"].items() if _nested(v)}
+    for step in case["steps"]:
+        of = step.get("of") or ("forward" if "whole" in step else None)
+        shapes = {k: values.get(k, v) for k, v in step["inputs"].items() if k != "cross_kv"}
+        yield step["what"], of, shapes, step["flops"]
+
+
+def _nested(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], list)
+
+
+def score_traced(case: Mapping[str, Any]) -> Score:
+    """One case by the trace of every step; of a case without steps, by that of a usual input."""
+    asked = list(calls_of(case))
+    parameters, flops = [], []
+    try:
+        for what, call, shapes, right in asked:
+            model = rl.trace(case["config"], shapes=shapes, call=call)
+            parameters.append(model.parameters - case["parameters"])
+            flops.append((what, int(rl.analyze(model, rl.prefill(1, 1), counting="torch").flops) - right))
+        if not asked:
+            parameters.append(rl.trace(case["config"]).parameters - case["parameters"])
+    except rl.InputError as error:
+        reason = " ".join(str(error).split())
+        return Score(case["id"], case["kind"], max(parameters, default=None), tuple(flops), reason)
+    except TimeoutError:
+        return Score(case["id"], case["kind"], None, (), f"longer than {SECONDS_EACH} s")
+    return Score(case["id"], case["kind"], max(parameters, key=abs), tuple(flops))
+
+
+def _too_long(number: int, frame: object) -> None:
+    raise TimeoutError
+
+
+def main_traced(file: str, results: str, *words: str) -> None:
+    """Score all cases that are not yet in `results`, and print the table and every miss."""
+    kept = Path(results)
+    rows = [json.loads(line) for line in kept.read_text("utf-8").splitlines()] if kept.exists() and not words else []
+    known = {row["id"] for row in rows}
+    signal.signal(signal.SIGALRM, _too_long)
+    for case in json.loads(Path(file).read_text("utf-8"))["cases"]:
+        about = f"{case['id']} {case['kind']}".lower()
+        if case["id"] in known or (words and not any(word.lower() in about for word in words)):
+            continue
+        begun = time.monotonic()
+        signal.alarm(SECONDS_EACH)
+        s = score_traced(case)
+        signal.alarm(0)
+        rows.append({**vars(s), "exact": s.exact, "seconds": round(time.monotonic() - begun, 1)})
+        if not words:
+            with kept.open("a", encoding="utf-8") as out:
+                out.write(json.dumps(rows[-1]) + "\n")
+    for row in rows:
+        if not row["exact"] or row["refused"] or row["seconds"] > SLOW:
+            flops = ", ".join(f"{name} {difference:+,}" for name, difference in row["flops"])
+            why = row["refused"] or f"parameters {row['parameters']:+,}"
+            print(f"{row['id']}: {why[:300]}; {flops} [{row['seconds']} s]")
+    right = sum(row["exact"] and not row["refused"] for row in rows)
+    held = sum(row["parameters"] == 0 for row in rows)
+    longest = max((row["seconds"] for row in rows), default=0)
+    print(f"{'all':32} {len(rows):4} parameters {held:4} exact {right:4} longest {longest} s")
+
+
 def main(file: str, *words: str) -> None:
     """Print the table, and the misses that are asked for."""
+    if words[:1] == ("--traced",):
+        main_traced(file, *words[1:])
+        return
     all_of, right, held = Counter[str](), Counter[str](), Counter[str]()
     for s in scores(Path(file)):
         all_of[s.kind] += 1

@@ -21,7 +21,7 @@ from roofline.inference.memory import Holding, Memory
 from roofline.inference.settings import Deployed, Setup, broadcast, holding_of, question, setup
 from roofline.inference.span import shaped
 from roofline.layout.layout import Layout
-from roofline.model.load import Source, model_of
+from roofline.model.load import Source, stepping
 from roofline.model.model import Model
 from roofline.model.precision import Precision
 
@@ -206,7 +206,7 @@ def fit(
     the model's own, or 4096 where it has none. The memory rule is the engine's. Numbers may be arrays, which broadcast.
     Raises InputError for what is not understood, and for a degree that does not divide what it shares out.
     """
-    asked = setup(model_of(model), Where(**vars(place)))
+    asked = setup(stepping(model), Where(**vars(place)))
     asked.deployment.rank(asked.model)  # an error where a degree does not divide
     tokens = asked.engine.chunk if chunk is None else chunk
     if context is None:

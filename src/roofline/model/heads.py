@@ -21,6 +21,8 @@ MOST_LABELS = 2**20
 _WRITES = re.compile(r"LMHeadModel$|For(CausalLM|ConditionalGeneration|ImageTextToText|MultimodalLM|Vision2Seq|OCR)")
 _DRAFTS = re.compile(r"eagle(?!2)|medusa|speculator|mtp", re.IGNORECASE)
 _HEAD = re.compile(r"(For[A-Z]|DoubleHeads)\w*$")
+_YES_OR_NO = "ShieldGemma2ForImageClassification"
+"""The class that classifies by the logits of two words, with the language model's head."""
 _LAYERED = ("modernbert-decoder",)
 
 MakeHead = Callable[[Config, int], tuple[Modules, str]]
@@ -41,6 +43,8 @@ def headed(model: Model, c: Config) -> tuple[Model, list[str]]:
         raise InputError(
             "architectures", name, "the language model (its head is layers, which others have differently)"
         )
+    if name == _YES_OR_NO:
+        return model, []
     if name in c.defaults.bases:
         return _behind(model, (), f"{name}: a base model, without a head")
     make = _REWARD.get(name) or next((make for task, make in _TASKS.items() if name.endswith(task)), None)

@@ -136,12 +136,20 @@ def model_of(model: Model | Source) -> Model:
     raise InputError("model", model, "a Model, or its name, path or config")
 
 
+def stepping(model: Model | Source) -> Model:
+    """The model, as `model_of` loads it. Raises InputError where its weights alone are known (`trace`)."""
+    built = model_of(model)
+    if not built.steps:
+        raise InputError("model", built.name, f"a model whose steps are known ({built.not_counted[0]})")
+    return built
+
+
 def decoder_of(model: Model | Source) -> Model:
     """The model, as `model_of` loads it, for questions about tokens that are generated one by one.
 
     Raises InputError for a model that has no decode step.
     """
-    built = model_of(model)
+    built = stepping(model)
     if "decode" not in built.steps:
         what = " and ".join(built.steps)
         expected = f"a model that generates tokens (this one can only {what}, which `encode` answers)"

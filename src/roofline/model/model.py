@@ -82,8 +82,9 @@ class Model:
     tower, draft layers). `drafts`: multi-token-prediction layers, which a plain step does not run. `images`: rule for
     the tokens of images, where the config determines it. `towers`: parts that read other inputs than tokens, in the
     order they run. `steps`: the steps that the model has: a decoder's prefill and decode, an encoder's encode, a
-    denoiser's denoise. `positions`: number of positions of one input of an encoder or denoiser, where it is fixed.
-    `rebuilt`: builds the model again from its config, for inputs of other sizes.
+    denoiser's denoise; none where its weights alone are known, and why is in `not_counted`. `positions`: number of
+    positions of one input of an encoder or denoiser, where it is fixed. `rebuilt`: builds the model again from its
+    config, for inputs of other sizes.
     """
 
     name: str

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from roofline.declared.errors import InputError
 from roofline.declared.maths import Count, ceil_div, experts_visited, half, is_array, least, most, no_more, some
 from roofline.declared.question import Settings
 from roofline.model import modules as m
@@ -129,7 +130,11 @@ def fed(model: Model, step: AnyStep) -> AnyStep:
     An encoder reads its fixed number of positions for every new sequence. One whose length is not fixed reads the
     prompt, and its decoder begins with one token. Inputs of fixed size, as images of a classifier, have as many
     positions, whatever the step says. A tower that reads images or sound beside text reads none.
+
+    Raises InputError for a model of which the weights alone are known.
     """
+    if not model.steps:
+        raise InputError("step", f"any of {model.name}", f"`shapes` of inputs to trace ({model.not_counted[0]})")
     if model.positions is not None:
         step = changed(step, tuple(Queries(0, model.positions, q.count) for q in step.queries))
     named = {other.stream for other in step.beside}

@@ -1,6 +1,7 @@
 """A traced model does what its family says, to the digit; what cannot be traced is refused in one line."""
 
 import importlib.util
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -128,6 +129,11 @@ WHOLES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
 }  # fmt: skip
 """Configs of more than a decoder, and an input of each."""
+LLAVA: dict[str, Any] = {
+    "model_type": "llava", "architectures": ["LlavaForConditionalGeneration"], "image_token_id": 5,
+    "text_config": {"model_type": "llama", **DENSE, "dtype": "float32"},
+    "vision_config": {"model_type": "clip_vision_model", **ENCODER, "image_size": 32, "patch_size": 8},
+}  # fmt: skip
 
 
 @oracle
@@ -153,6 +159,108 @@ def test_one_call_of_a_whole_is_what_torch_counts(torch: Any, name: str) -> None
     assert rl.estimate(model, step, on="h100-sxm").time > 0
 
 
+def _counted(torch: Any, config: dict[str, Any], call: Any) -> int:
+    """FLOPs that torch counts in `call(model, counter)` on the real class with values in memory."""
+    transformers = pytest.importorskip("transformers")
+    counter = pytest.importorskip("torch.utils.flop_counter").FlopCounterMode(display=False)
+    whole = transformers.AutoConfig.for_model(**config)
+    whole._attn_implementation = "eager"
+    real = getattr(transformers, config["architectures"][0])(whole).eval()
+    with torch.no_grad():
+        call(real, counter)
+    return int(counter.get_total_flops())
+
+
+@oracle
+def test_a_token_behind_a_cache_is_what_torch_counts(torch: Any) -> None:
+    config = {**CONFIGS["llama"], "architectures": ["LlamaForCausalLM"], "dtype": "float32"}
+
+    def decode(real: Any, counter: Any) -> None:
+        cache = real(input_ids=torch.zeros(2, 9, dtype=torch.long), use_cache=True).past_key_values
+        with counter:
+            real(input_ids=torch.zeros(2, 1, dtype=torch.long), past_key_values=cache, use_cache=True)
+
+    model = rl.trace(config, shapes={"input_ids": (2, 1), "past": 9})
+    assert rl.analyze(model, rl.prefill(1, 1), counting="torch").flops == _counted(torch, config, decode)
+
+
+@oracle
+def test_a_token_behind_what_an_encoder_read_is_what_torch_counts(torch: Any) -> None:
+    """The keys of cross-attention are in the cache, so neither the encoder nor their products run again."""
+    config = {**BART, "architectures": ["BartForConditionalGeneration"]}
+
+    def decode(real: Any, counter: Any) -> None:
+        words = torch.zeros(1, 5, dtype=torch.long)
+        read = real.get_encoder()(input_ids=torch.zeros(1, 30, dtype=torch.long))
+        cache = real(encoder_outputs=read, decoder_input_ids=words, use_cache=True).past_key_values
+        with counter:
+            real(encoder_outputs=read, decoder_input_ids=words[:, :1], past_key_values=cache, use_cache=True)
+
+    shapes = {"decoder_input_ids": (1, 1), "past": 5, "cross": {"input_ids": (1, 30)}}
+    model = rl.trace(config, shapes=shapes)
+    assert rl.analyze(model, rl.prefill(1, 1), counting="torch").flops == _counted(torch, config, decode)
+
+
+@oracle
+def test_an_image_among_tokens_is_what_torch_counts(torch: Any) -> None:
+    """16 tokens stand for the patches; without shapes, a usual input has an image too, so all weights are used."""
+
+    def prefill(real: Any, counter: Any) -> None:
+        ids = torch.zeros(1, 20, dtype=torch.long)
+        ids[:, 2:18] = 5
+        with counter:
+            real(input_ids=ids, pixel_values=torch.zeros(1, 3, 32, 32))
+
+    model = rl.trace(LLAVA, shapes={"input_ids": (1, 20), "pixel_values": (1, 3, 32, 32)})
+    assert rl.analyze(model, rl.prefill(1, 1), counting="torch").flops == _counted(torch, LLAVA, prefill)
+    assert rl.trace(LLAVA).parameters == model.parameters
+    tower = rl.trace(LLAVA, shapes={"pixel_values": (1, 3, 32, 32)})
+    text = rl.trace(LLAVA, shapes={"input_ids": (1, 20)})
+    flops = [rl.analyze(m, rl.prefill(1, 1), counting="torch").flops for m in (model, tower, text)]
+    assert flops[0] == flops[1] + flops[2]
+
+
+@oracle
+def test_a_grid_by_its_shape_has_the_patches_that_there_are(torch: Any) -> None:
+    """768 patches are 32 rows of 24, as the values say that one may give instead."""
+    vision = {"model_type": "qwen2_5_vl", "depth": 2, "hidden_size": 32, "intermediate_size": 48, "num_heads": 4,
+              "out_hidden_size": 64, "fullatt_block_indexes": [1]}  # fmt: skip
+    text = {"model_type": "qwen2_5_vl_text", **DENSE, "rope_parameters": {"rope_type": "default", "rope_theta": 1e4,
+                                                                         "mrope_section": [2, 3, 3]}}  # fmt: skip
+    config = {"model_type": "qwen2_5_vl", "architectures": ["Qwen2_5_VLForConditionalGeneration"], "image_token_id": 9,
+              "vision_start_token_id": 7, "text_config": text, "vision_config": vision}  # fmt: skip
+    pixels = {"pixel_values": (768, 1176)}
+    models = [rl.trace(config, shapes={**pixels, "image_grid_thw": grid}) for grid in ((1, 3), [[1, 32, 24]])]
+    assert len({rl.analyze(m, rl.prefill(1, 1), counting="torch").flops for m in models}) == 1
+    assert rl.trace(config, shapes={**pixels, "image_grid_thw": (1, 3), "input_ids": (1, 224)}).parameters > 0
+
+
+@oracle
+def test_code_that_runs_on_no_usual_input_is_known_by_its_weights(
+    torch: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its parameters count, and a step of it is refused in one line, which says why."""
+    pytest.importorskip("diffusers")
+    config = {"_class_name": "PriorTransformer", "num_attention_heads": 2, "attention_head_dim": 8, "num_layers": 1,
+              "embedding_dim": 16, "num_embeddings": 4, "additional_embeddings": 4}  # fmt: skip
+    diffusers = pytest.importorskip("diffusers")
+    real = diffusers.PriorTransformer(**{k: v for k, v in config.items() if k != "_class_name"})
+    model = rl.trace(config)
+    assert (model.parameters, model.steps) == (sum(p.numel() for p in real.parameters()), ())
+    with pytest.raises(rl.InputError, match="missing 1 required positional argument: 'proj_embedding'"):
+        rl.analyze(model, rl.prefill(1, 1))
+    with pytest.raises(rl.InputError, match="a model whose steps are known"):
+        rl.fit(model, on="h100-sxm")
+    from roofline.doors.cli.main import main
+
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(config))
+    with pytest.raises(SystemExit) as ended:
+        main(["analyze", str(path), "--traced"])
+    assert ended.value.code == 2
+    assert "--shape: expected the shapes of an input (trace: " in capsys.readouterr().err
+
+
 @oracle
 def test_a_network_of_timm(torch: Any) -> None:
     """ResNet-50 with two labels; timm imports torchvision, whose operators this torch may not be able to load."""
@@ -166,12 +274,8 @@ def test_a_network_of_timm(torch: Any) -> None:
 
 @oracle
 def test_half_a_model_is_refused(torch: Any) -> None:
-    """A tower that a text does not use, without shapes that say more."""
-    llava = {
-        "model_type": "llava", "architectures": ["LlavaForConditionalGeneration"], "image_token_id": 5,
-        "text_config": {"model_type": "llama", **DENSE},
-        "vision_config": {"model_type": "clip_vision_model", **ENCODER, "image_size": 32, "patch_size": 8},
-    }  # fmt: skip
+    """A tower that a text does not use, and whose layers no usual image reaches as the config has them."""
+    llava = {**LLAVA, "vision_feature_layer": 99}
     with pytest.raises(rl.InputError, match=r"expected `shapes` of inputs that use all of it .* parameters unused"):
         rl.trace(llava)
 
@@ -190,11 +294,33 @@ def test_shapes_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     for words, line in (
         (["--shape", "input_ids=1x128"], "--shape: expected --traced beside it"),
         (["--traced", "--shape", "input_ids"], "--shape: expected an argument and its shape"),
+        (["--traced", "--shape", "cross.=1x2"], "--shape: expected an argument and its shape"),
     ):
         with pytest.raises(SystemExit) as ended:
             main(["analyze", "openai-community/gpt2", *words])
         assert ended.value.code == 2
         assert line in capsys.readouterr().err
+
+
+@oracle
+def test_a_cache_on_the_command_line(torch: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from roofline.doors.cli.main import main
+
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**BART, "architectures": ["BartForConditionalGeneration"]}))
+    words = [
+        "--traced",
+        "--shape",
+        "decoder_input_ids=1x1,past=5,cross.input_ids=1x30",
+        "--counting",
+        "torch",
+        "--json",
+    ]
+    main(["analyze", str(path), *words])
+    shapes = {"decoder_input_ids": (1, 1), "past": 5, "cross": {"input_ids": (1, 30)}}
+    model = rl.trace(path, shapes=shapes)
+    told = json.loads(capsys.readouterr().out)["steps"][0]["flops"]
+    assert told == rl.analyze(model, rl.prefill(1, 1), counting="torch").flops
 
 
 @oracle

@@ -109,6 +109,8 @@ def steps_asked(settings: dict[str, Given], model: Model) -> list[tuple[str, Ste
     """
     given = {name: settings.pop(name) for name in STEP if name in settings}
     longest = model.context
+    if not model.steps:
+        raise InputError("--shape", None, f"the shapes of an input ({model.not_counted[0]})")
     if "decode" not in model.steps:
         return [(model.steps[0], _whole_input(given, model))]
     if "cached" in given or "new" in given:

@@ -12,6 +12,7 @@ from roofline.model.adapters import drafts_note
 from roofline.model.checkpoints.quantization import quantised, scheme_of
 from roofline.model.config import Config, Inputs, ReadKeys
 from roofline.model.families.blocks.layers import MOST_DRAFTS, draft_blocks
+from roofline.model.families.blocks.seq2seq import written_alone
 
 # importing a lineage registers its families
 from roofline.model.families.decoders.dense import (  # noqa: F401
@@ -58,7 +59,7 @@ from roofline.model.families.registry import FAMILIES, TOWERS, WHOLES, complete,
 from roofline.model.families.wholes import BESIDE, SAME, WRAPPERS, language_model, sections_beside
 from roofline.model.families.wrappers import SECTIONS
 from roofline.model.heads import headed, unshared
-from roofline.model.model import Model
+from roofline.model.model import SOURCE, Model
 
 __all__ = ["FAMILIES", "SAME", "TOWERS", "WHOLES", "WRAPPERS", "build", "complete", "family", "towers"]
 
@@ -130,6 +131,8 @@ def _whole(outer: Config, name: str) -> Model:
     _refuse_bare(outer, outer)
     c = outer.of_kind(outer.kind)
     model, scheme = WHOLES[outer.kind](c), scheme_of(c)
+    if c.architecture.endswith("ForCausalLM") and model.reads(SOURCE):
+        model = written_alone(model)
     if scheme is not None:
         model, unmatched = quantised(model, scheme)
         c.note(*unmatched)

@@ -20,6 +20,7 @@ from roofline.model.families.image_text import (  # noqa: F401
     idefics,
     image_to_text,
     joint,
+    pix2struct,
     retrieval,
 )
 from roofline.model.families.speech import (  # noqa: F401

@@ -19,12 +19,12 @@ _KINDS = {
         openai_privacy_filter sam3_lite_text_text_model videoprism_text_model
     """,
     "an encoder-decoder, or half of one, whose decoder attends to what an encoder read": """
-        nougat pix2struct pix2struct_text_model pp_formulanet pp_formulanet_text rag t5_gemma_module t5gemma2
+        nougat pix2struct_text_model pp_formulanet pp_formulanet_text rag t5_gemma_module t5gemma2
         t5gemma2_decoder t5gemma2_encoder t5gemma2_text trocr udop
     """,
     "an encoder of text together with images or sound, which writes no text": """
         flava_multimodal_model lxmert modernvbert neomme pe_audio pe_audio_video pe_video tipsv2 tvp ultravbert
-        videoprism vision-text-dual-encoder visual_bert xclip
+        videoprism visual_bert xclip
     """,
     "a vision model, or the part of a whole that sees": """
         blip_2_vision_model chameleon_vqgan chmv2 cohere_compass_vision deepseek_ocr2_encoder

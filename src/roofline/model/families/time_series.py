@@ -79,6 +79,11 @@ def residual_block(name: str, inputs: int, inner: int, outputs: int, *, bias: bo
     )  # fmt: skip
 
 
+def _is_base(c: Config) -> bool:
+    """Whether the class has no forecasts."""
+    return c.architecture in c.defaults.bases
+
+
 @complete("timesfm")
 def timesfm(c: Config) -> Model:
     """TimesFM (arXiv:2310.10688): a decoder over patches of a series, with forecasts behind each."""
@@ -96,7 +101,7 @@ def timesfm(c: Config) -> Model:
     table = Embedding(name="frequency_embedding", rows=c.size("freq_size", 3), width=d.width)
     embedding = (*residual_block("patch", 2 * patch, inner, d.width), table)
     c.flag("use_positional_embedding", True)
-    head = residual_block("horizon", d.width, inner, values)
+    head = () if _is_base(c) else residual_block("horizon", d.width, inner, values)
     length = c.size("context_length", 512) // patch
     return encoder(c, d.width, [block] * d.layers, embedding=embedding, head=head, positions=length)
 
@@ -124,7 +129,7 @@ def timesfm2_5(c: Config) -> Model:
     length = c.size("context_length", 16384) // patch
     embedding = residual_block("patch", 2 * patch, d.width, d.width)
     blocks = [Block(block.name, at(length, block.modules, runs))] * d.layers
-    embedding, head = at(length, embedding, runs), at(length, head, runs)
+    embedding, head = at(length, embedding, runs), () if _is_base(c) else at(length, head, runs)
     return encoder(c, d.width, blocks, embedding=embedding, head=head, positions=length)
 
 

@@ -30,8 +30,8 @@ def trace(
     source: Source,
     *,
     revision: str | None = None,
-    shapes: Mapping[str, Sequence[int]] | None = None,
-    call: str = "forward",
+    shapes: Mapping[str, object] | None = None,
+    call: str | None = None,
 ) -> Model:
     """A model of any class of transformers or diffusers, traced by running its real code on torch's meta device.
 
@@ -42,8 +42,12 @@ def trace(
     analysed, estimated and fitted like any other. Code that comes with a checkpoint is never run.
 
     What is more than a decoder, and a class of diffusers (`_class_name`), is traced by one call of the class that
-    `architectures` names, for inputs of fixed size: `shapes` gives them by argument (`{"pixel_values": (1, 3, 224,
-    224)}`), and without them the config's own sizes apply. `call`: another method, such as `get_image_features`.
+    `architectures` names, for inputs of fixed size. `shapes` gives them by argument (`{"pixel_values": (1, 3, 224,
+    224)}`); nested lists are values (`{"image_grid_thw": [[1, 32, 24]]}`). As many tokens stand for an image or sound
+    as its tower makes. Two are no arguments: `past`, the tokens in the cache before the call, and `cross`, the shapes
+    of what an encoder read before it. `call`: another method, such as `get_image_features`; without it, the method
+    that reads what is given alone, an encoder's or a tower's. Without `shapes`, inputs of the config's own sizes
+    apply. Where the code runs on none of them, the model has its weights and no steps, and a step of it is refused.
 
     Raises InputError where torch or transformers are missing, where they lack this type, where the code does not run on
     shapes, and where a call without `shapes` leaves a hundredth of the weights unused.
@@ -55,7 +59,7 @@ def trace(
     from roofline.model.trace.watch import HalfAModelError, passes
     from roofline.model.trace.whole import traced_call
 
-    if shapes is not None or call != "forward" or ("_class_name" in raw and "model_type" not in raw):
+    if shapes is not None or call is not None or ("_class_name" in raw and "model_type" not in raw):
         return traced_call(name, raw, shapes, call)
     c = Config(raw)
     model_type = c.text("model_type")
@@ -63,6 +67,10 @@ def trace(
     try:
         runs = passes(model_type, settings_of(raw), SHAPES)
     except HalfAModelError:
+        return traced_call(name, raw)
+    except InputError as error:
+        if error.field != "trace" or not c.architecture:
+            raise
         return traced_call(name, raw)
     return _model(name or model_type, model_type, c, runs)
 

@@ -15,21 +15,19 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from math import prod
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from roofline.declared.errors import InputError
 from roofline.declared.trees import JsonObject
 from roofline.model.modules import Attention, Embedding, Experts, Linear, Module
 from roofline.model.trace.installed import real_code
+from roofline.model.trace.values import Operand, dispatching
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
     from torch._ops import OpOverload
-    from torch.utils._python_dispatch import TorchDispatchMode
     from transformers import Cache, PretrainedConfig, PreTrainedModel
 
-Operand: TypeAlias = Any
-"""An argument or result of a torch operator: a tensor, a number, or a list of these."""
 Operands: TypeAlias = tuple[Operand, ...]
 NamedOperands: TypeAlias = Mapping[str, Operand]
 _KERNEL = "roofline_trace"
@@ -217,7 +215,7 @@ def _pass(torch: ModuleType, transformers: ModuleType, model: PreTrainedModel, s
             watch.steps.clear()
             watch.counted.clear()
             watch.unknown.clear()
-        with _watching(watch.dispatch):
+        with dispatching(watch.dispatch):
             model(input_ids=ids, **given)
     text, table = model.config.get_text_config(), model.get_input_embeddings().weight
     return Pass(
@@ -226,20 +224,6 @@ def _pass(torch: ModuleType, transformers: ModuleType, model: PreTrainedModel, s
         hidden=getattr(text, "hidden_size", table.shape[1]), context=getattr(text, "max_position_embeddings", None),
         version=transformers.__version__,
     )  # fmt: skip
-
-
-def _watching(dispatch: Callable[[OpOverload, Operands, NamedOperands], Operand]) -> TorchDispatchMode:
-    """A dispatch mode for that function; torch wants a plain function, not a method."""
-
-    def run(
-        mode: TorchDispatchMode, function: OpOverload, types: tuple[type, ...], args: Operands = (),
-        kwargs: NamedOperands | None = None,
-    ) -> Operand:  # fmt: skip
-        del mode, types
-        return dispatch(function, args, kwargs or {})
-
-    base = import_module("torch.utils._python_dispatch").TorchDispatchMode
-    return type("Watching", (base,), {"__torch_dispatch__": run})()
 
 
 def _storage(tensor: Tensor) -> int:

@@ -7,14 +7,12 @@ batch repeats them.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from math import prod
 from types import ModuleType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from roofline.declared.errors import InputError
 from roofline.declared.trees import JsonObject
@@ -22,36 +20,27 @@ from roofline.model.checkpoints.quantization.methods import stored_precision
 from roofline.model.config import Config
 from roofline.model.model import Block, Model
 from roofline.model.modules import Attention, Convolution, Embedding, Learned, Linear, Module
+from roofline.model.trace.calls import InputShapes, make_call, usual_inputs
 from roofline.model.trace.installed import real_code
+from roofline.model.trace.values import KnownValues, Operand, dispatching, in_memory
 from roofline.model.trace.watch import (
+    _COPIES,
     _LAYER,
+    _OTHERS,
     _PRODUCTS,
     NamedOperands,
-    Operand,
     Operands,
     _leaf,
     _quiet,
     _storage,
-    _watching,
 )
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
     from torch._ops import OpOverload
 
-InputShapes: TypeAlias = Mapping[str, Operand]
-"""Argument of the code → the shape of its tensor; nested lists are values, such as the grid of an image."""
-WHOLE_NUMBERS = ("ids", "mask", "index", "labels", "lengths", "bbox", "shapes")
-"""Parts of names of arguments that hold whole numbers."""
-USUAL = {"tokens": 128, "side": 224, "samples": 16_000, "frames": 3_000}
-"""Sizes of an input where neither the caller nor the config says them."""
-
-
-WAYS = (("float32", "meta"), ("bfloat16", "meta"), ("float32", "cpu"))
-"""Formats and devices of a trace, in the order they are tried. Grouped products run in bf16 alone; code that works out
-sizes from values, as the grid of an image, needs fake tensors of a CPU, which keep small constants."""
-
-
+FORMATS = ("float32", "bfloat16")
+"""Formats of a trace, in the order they are tried: grouped products run in bf16 alone."""
 UNUSED = 0.01
 """Share of the parameters that a usual input may leave unused."""
 _NOT_SETTINGS = (
@@ -76,18 +65,28 @@ class _Record:
     ran: list[TracedProduct] = field(default_factory=list)
     counted: set[str] = field(default_factory=set)
     used: set[str] = field(default_factory=set)
+    unseen: set[str] = field(default_factory=set)
     copies: list[Tensor] = field(default_factory=list)
+    """Copies of weights, kept alive so that their storage is not reused."""
 
     def __post_init__(self) -> None:
         self.weights: dict[int, str] = {_storage(p): name for name, p in self.model.named_parameters()}
+        self.values = KnownValues(moved=self._copied)
+        self.mode = dispatching(self.dispatch)
+
+    def begin(self) -> None:
+        """Forget what ran: it made what the recorded call finds, a cache or the output of an encoder."""
+        self.ran.clear()
+        self.counted.clear()
 
     def dispatch(self, function: OpOverload, args: Operands, kwargs: NamedOperands) -> Operand:
         """Run one torch function, and record it if it is a product or a convolution."""
+        if function.has_kernel_for_dispatch_key(self.values.torch._C.DispatchKey.CompositeImplicitAutograd):
+            with self.mode:
+                return function.decompose(*args, **kwargs)
         name = str(function.overloadpacket)
-        args, kwargs = self._without_values(name, args, kwargs)
-        leaves = import_module("torch.utils._pytree").tree_leaves
-        self.used.update(self._owner(x) for x in leaves((args, kwargs)) if hasattr(x, "untyped_storage"))
-        out = function(*args, **kwargs)
+        self.used.update(self._owner(x) for x in self.values.tensors((args, kwargs)))
+        out = self.values.run(function, args, kwargs)
         if name in _PRODUCTS:
             first, second, added = _PRODUCTS[name]
             self._product(args[first], args[second], None if added is None else args[added])
@@ -95,28 +94,17 @@ class _Record:
             self._convolution(args, out)
         elif name == "aten.embedding":
             self._lookup(args[0], out)
-        elif name in ("aten._to_copy", "aten.clone") and (owner := self._owner(args[0])):
-            self.weights[_storage(out)] = owner
-            self.copies.append(out)
+        elif name in _COPIES:
+            self._copied(args[0], out)
+        elif name in _OTHERS:
+            self.unseen.add(name)
         return out
 
-    def _without_values(self, name: str, args: Operands, kwargs: NamedOperands) -> tuple[Operands, NamedOperands]:
-        """The arguments as shapes where others are shapes, so that none needs values; none moves to a CPU."""
-        tree = import_module("torch.utils._pytree")
-        tensors = [x for x in tree.tree_leaves((args, kwargs)) if hasattr(x, "untyped_storage")]
-        if all(x.device.type != "meta" for x in tensors):
-            return args, kwargs
-        if "device" in kwargs:
-            kwargs = {**kwargs, "device": tensors[0].device if tensors[0].device.type == "meta" else "meta"}
-        if all(x.device.type == "meta" for x in tensors):
-            return args, kwargs
-
-        def shape_of(x: Operand) -> Operand:
-            values = hasattr(x, "untyped_storage") and x.device.type != "meta"
-            return x.to("meta") if values else x
-
-        args, kwargs = tree.tree_map(shape_of, (args, kwargs))
-        return args, kwargs
+    def _copied(self, source: Tensor, copy: Tensor) -> None:
+        """A copy of a weight is that weight."""
+        if owner := self._owner(source):
+            self.weights[_storage(copy)] = owner
+            self.copies.append(copy)
 
     def unused(self) -> dict[str, int]:
         """The parameters that no function took, and their sizes."""
@@ -195,43 +183,62 @@ class _Record:
         self.ran.append(TracedProduct(place.group(1) if place else None, module))
 
 
-def traced_call(name: str, raw: JsonObject, shapes: InputShapes | None = None, call: str = "forward") -> Model:
+def traced_call(name: str, raw: JsonObject, shapes: InputShapes | None = None, call: str | None = None) -> Model:
     """The model of one call of the class that a config names, for inputs of these shapes.
 
     `shapes`: argument → shape; without them those of one usual input. `call`: the method, such as `get_image_features`.
-    Raises InputError where the class is not known, or its code does not run on shapes.
+    Without `shapes`, a class whose code runs on no usual input is known by its weights alone: it has no steps.
+    Raises InputError where the class is not known, where its code does not run on `shapes`, and where a usual input
+    leaves a hundredth of the weights unused.
     """
     torch, transformers = real_code()
     kind = str(raw.get("_class_name") or raw.get("model_type") or "")
+    reason, idle, total = "", {}, 0
     with _quiet(torch, transformers):
-        for attempt, (dtype, device) in enumerate(WAYS):
+        for dtype in FORMATS:
             torch.set_default_dtype(getattr(torch, dtype))
             try:
-                fakes = import_module("torch._subclasses.fake_tensor").FakeTensorMode(allow_non_fake_inputs=True)
-                with fakes if device == "cpu" else nullcontext():
-                    with torch.device(device):
-                        model = _built(torch, transformers, raw)
-                    given = dict(shapes) if shapes is not None else dict(_usual(model, raw))
-                    record = _Record(model)
-                    arguments = {key: _tensor(torch, key, shape, device) for key, shape in given.items()}
-                    with torch.no_grad(), _watching(record.dispatch):
-                        _method(model, raw, given, call)(**arguments)
-                    total = sum(p.numel() for p in model.parameters())
-                    idle = record.unused()
-                break
+                with dispatching(KnownValues().run), torch.device("meta"), in_memory():
+                    model = _built(torch, transformers, raw)
             except InputError:
                 raise
-            except Exception as error:  # whatever the class raises: caused by the config, the shapes or its code
-                if attempt + 1 < len(WAYS):
+            except Exception as error:  # whatever the class raises of its config
+                raise _not_run(kind, error, "a config of which its class can be built") from error
+            total = sum(p.numel() for p in model.parameters())
+            _as_a_checkpoint(model)
+            for given in [dict(shapes)] if shapes is not None else usual_inputs(model, raw):
+                record = _Record(model)
+                try:
+                    with torch.no_grad(), record.mode, in_memory():
+                        make_call(torch, model, raw, given, call, record.begin, as_many=shapes is None)
+                except Exception as error:  # whatever the class raises of the shapes, or its code
+                    failed = _not_run(kind, error, "a class whose code runs on inputs of these shapes alone")
+                    if shapes is not None and dtype == FORMATS[-1]:
+                        raise failed from error
+                    reason = reason or str(failed)
                     continue
-                reason = " ".join(str(error).split())[:160] or type(error).__name__
-                expected = "a class whose code runs on inputs of these shapes alone"
-                raise InputError("trace", f"{kind}: {reason}", expected) from error
-    if shapes is None and sum(idle.values()) > UNUSED * total:
-        places = list(dict.fromkeys(".".join(n.split(".")[:2]) for n in idle))
-        expected = f"`shapes` of inputs that use all of it (not {', '.join(places[:3])})"
-        raise InputError("trace", f"{kind}: {sum(idle.values())} of {total} parameters unused", expected)
-    return _model(name or kind, kind, Config(raw), record, total, given)
+                idle = record.unused()
+                if shapes is not None or sum(idle.values()) <= UNUSED * total:
+                    return _model(name or kind, kind, Config(raw), record, total, given)
+            if idle:
+                places = list(dict.fromkeys(".".join(n.split(".")[:2]) for n in idle))
+                expected = f"`shapes` of inputs that use all of it (not {', '.join(places[:3])})"
+                raise InputError("trace", f"{kind}: {sum(idle.values())} of {total} parameters unused", expected)
+    return replace(_model(name or kind, kind, Config(raw), _Record(model), total, {}), steps=(), not_counted=(reason,))
+
+
+def _as_a_checkpoint(model: nn.Module) -> None:
+    """Set real buffers that a checkpoint fills to zero, as annealed ones, EoMT's masks, are at the end of training."""
+    for module in model.modules():
+        for name, buffer in module.named_buffers(recurse=False):
+            saved = name not in module._non_persistent_buffers_set
+            if saved and buffer.device.type != "meta" and buffer.dtype.is_floating_point:
+                buffer.zero_()
+
+
+def _not_run(kind: str, error: Exception, expected: str) -> InputError:
+    """What the code of a class raised, in one line."""
+    return InputError("trace", f"{kind}: {' '.join(str(error).split())[:160] or type(error).__name__}", expected)
 
 
 def _is_a(kind: Operand, base: type) -> bool:
@@ -264,87 +271,23 @@ def _built(torch: ModuleType, transformers: ModuleType, raw: JsonObject) -> nn.M
     return built.eval()
 
 
-ALONE = (("pixel_values", "get_image_features"), ("input_features", "get_audio_features"))
-"""Argument → the method that reads it alone, in a class that also reads text."""
-
-
-def _method(model: nn.Module, raw: JsonObject, given: InputShapes, call: str) -> Callable[..., Operand]:
-    """The method to call: as asked, or where the shapes are those of a part, that part's: an encoder, a tower."""
-    taken, name = inspect.signature(model.forward).parameters, call
-    if call == "forward" and "input_ids" in taken and not {"input_ids", "decoder_input_ids"} & given.keys():
-        name = next((method for key, method in ALONE if key in given and hasattr(model, method)), name)
-    elif call == "forward":
-        parts = (("x", "encode"), ("z", "decode"))
-        name = next((method for key, method in parts if key in given and key not in taken), name)
-    encodes = raw.get("is_encoder_decoder") and "decoder_input_ids" not in given and hasattr(model, "get_encoder")
-    method_of: Operand = model if name == "forward" else getattr(model, name)
-    chosen: Callable[..., Operand] = method_of.get_encoder() if name == "forward" and encodes else method_of
-    return chosen
-
-
-def _tensor(torch: ModuleType, name: str, shape: Operand, device: str) -> Operand:
-    """An argument of that shape, without values; a nested list is values, and a plain number stays one."""
-    if not isinstance(shape, (list, tuple)):
-        return shape
-    if shape and isinstance(shape[0], (list, tuple)):
-        return torch.tensor(shape)
-    whole = any(part in name for part in WHOLE_NUMBERS) and name not in ("img_ids", "txt_ids")
-    return torch.zeros(*shape, dtype=torch.long if whole else torch.get_default_dtype(), device=device)
+def _setting(value: Operand) -> Operand:
+    """A setting as code takes it: a config.json writes an infinite number as {"__float__": "Infinity"}."""
+    if isinstance(value, list):
+        return [_setting(each) for each in value]
+    if isinstance(value, Mapping):
+        return float(value["__float__"]) if "__float__" in value else _settings(value)
+    return value
 
 
 def _settings(raw: JsonObject) -> dict[str, Operand]:
     """The settings without those that say where code, kernels or weights come from."""
     return {
-        key: _settings(value) if isinstance(value, Mapping) else value
+        key: _setting(value)
         for key, value in raw.items()
         if not any(word in key for word in _NOT_SETTINGS)
         and not (key == "backbone" and isinstance(value, str) and (":" in value or "/" in value))
     }
-
-
-def _usual(model: nn.Module, raw: Mapping[str, Operand]) -> Iterator[tuple[str, Sequence[int]]]:
-    """InputShapes of one usual input, by the arguments that the code takes and the sizes that the config has."""
-    taken = inspect.signature(model.forward).parameters
-    sizes = {**raw, **(raw.get("vision_config") or {}), **(raw.get("audio_config") or {})}
-    side = sizes.get("image_size") or sizes.get("sample_size") or USUAL["side"]
-    across, down = side if isinstance(side, (list, tuple)) else (side, side)
-    channels = sizes.get("num_channels") or sizes.get("in_channels") or 3
-    text = {**raw, **(raw.get("text_config") or {})}
-    if "input_ids" in taken:
-        yield "input_ids", (1, min(USUAL["tokens"], text.get("max_position_embeddings") or USUAL["tokens"]))
-    if "decoder_input_ids" in taken and raw.get("is_encoder_decoder"):
-        yield "decoder_input_ids", (1, 1)
-    if "pixel_values" in taken and "image_token_id" not in raw and "image_token_index" not in raw:
-        yield "pixel_values", (1, channels, across, down)
-    if "input_features" in taken:
-        yield "input_features", (1, sizes.get("num_mel_bins") or 80, USUAL["frames"])
-    if "input_values" in taken:
-        yield "input_values", (1, USUAL["samples"])
-    if "timestep" in taken:
-        yield from _denoised(taken, sizes)
-
-
-WIDTHS = ("joint_attention_dim", "cross_attention_dim", "text_embed_dim", "text_dim", "caption_channels")
-"""Keys of the width of a text that a denoiser reads, in configs of diffusers."""
-
-
-def _denoised(taken: Mapping[str, Operand], sizes: Mapping[str, Operand]) -> Iterator[tuple[str, Sequence[int]]]:
-    """InputShapes of the latents and the text of a denoiser of diffusers: a small image or video."""
-    channels, side, tokens = sizes.get("in_channels") or 4, 64, USUAL["tokens"]
-    latents = "hidden_states" if "hidden_states" in taken else "sample"
-    patches, video = side * side // 4, "rope_max_seq_len" in sizes or "patch_size_t" in sizes
-    packed = "img_ids" in taken or "img_shapes" in taken
-    yield latents, (1, patches, channels) if packed else (1, channels, *((5,) if video else ()), side, side)
-    yield "timestep", (1,)
-    width = next((sizes[key] for key in WIDTHS if isinstance(sizes.get(key), int)), None)
-    if "encoder_hidden_states" in taken and width is not None:
-        yield "encoder_hidden_states", (1, tokens, width)
-    if "pooled_projections" in taken and sizes.get("pooled_projection_dim"):
-        yield "pooled_projections", (1, sizes["pooled_projection_dim"])
-    if "img_ids" in taken:
-        yield from (("img_ids", (patches, 3)), ("txt_ids", (tokens, 3)))
-    if "guidance" in taken and sizes.get("guidance_embeds"):
-        yield "guidance", (1,)
 
 
 def _model(name: str, kind: str, c: Config, record: _Record, total: int, shapes: InputShapes) -> Model:
@@ -363,12 +306,16 @@ def _model(name: str, kind: str, c: Config, record: _Record, total: int, shapes:
         name=name, model_type=kind, vocab=0, hidden=max(widths, default=1),
         embedding=_apart([*before, *rest]), layers=tuple(blocks), head=_apart(after),
         precision=stored_precision(c), steps=("encode",), positions=max(rows, default=1),
-        warnings=(f"traced for one input of {', '.join(f'{key} {_sides(shape)}' for key, shape in shapes.items())}",),
+        warnings=(f"traced for one input of {_inputs(shapes)}",) if shapes else (),
         not_counted=(
             "the work of all but matrix products, convolutions and attention "
             f"(traced from {'diffusers' if c.raw.get('_class_name') else 'transformers'} {version})",
         ),
     )  # fmt: skip
+
+
+def _inputs(shapes: InputShapes) -> str:
+    return ", ".join(f"{key} {_sides(shape)}" for key, shape in shapes.items())
 
 
 def _sides(shape: Operand) -> str:

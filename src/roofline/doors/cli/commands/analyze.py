@@ -70,7 +70,8 @@ def analyze(
         that Roofline does not know. Needs torch and transformers. Code from a checkpoint is never run.
     shape:
         With --traced, the shapes of one input by argument of the code: `input_ids=1x128,pixel_values=1x3x224x224`.
-        Without it, a decoder is traced for any step, and other models for an input of the config's sizes.
+        `past=128` puts tokens in the cache before it, `cross.input_ids=1x64` is what an encoder read. Without it, a
+        decoder is traced for any step, and other models for an input of the config's sizes.
     json:
         JSON, as docs/json.md has it.
     csv:
@@ -138,14 +139,22 @@ def _traced(name: str, revision: str | None, shape: str | None) -> Model:
     return trace(name, revision=revision, shapes=None if shape is None else dict(_shapes(shape)))
 
 
-def _shapes(text: str) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Shapes written as `input_ids=1x128,pixel_values=1x3x224x224`."""
+def _shapes(text: str) -> Iterator[tuple[str, object]]:
+    """Shapes written as `input_ids=1x128,past=64`; those of what an encoder read begin with `cross.`."""
+    cross: dict[str, tuple[int, ...]] = {}
     for part in text.split(","):
-        name, _, sides = part.partition("=")
-        numbers = sides.lower().split("x")
-        if not name.strip().isidentifier() or not all(number.strip().isdecimal() for number in numbers):
+        key, _, sides = part.partition("=")
+        numbers, name = sides.lower().split("x"), key.strip()
+        inner = name.removeprefix("cross.")
+        if not inner.isidentifier() or not all(number.strip().isdecimal() for number in numbers):
             raise InputError("--shape", part, "an argument and its shape, such as input_ids=1x128")
-        yield name.strip(), tuple(map(int, numbers))
+        shape = tuple(map(int, numbers))
+        if inner != name:
+            cross[inner] = shape
+        else:
+            yield name, shape[0] if name == "past" else shape
+    if cross:
+        yield "cross", cross
 
 
 def _counted(model: Model, steps: list[tuple[str, Step]], options: Settings) -> tuple[NamedStep, ...]:

@@ -12,7 +12,7 @@ from roofline.model.families.blocks.norms import MakeNorm
 from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.blocks.text_heads import acted, dense
 from roofline.model.heads import label_count
-from roofline.model.model import Block, Model
+from roofline.model.model import SOURCE, Block, Model
 from roofline.model.modules import Add, Embedding, Module, Modules
 
 
@@ -63,7 +63,7 @@ def encoder_decoder(
         head = at(1, (*acted("classes", width, width), dense("classifier", width, label_count(c))))
         model = replace(model, embedding=(lone, *model.embedding[1:]), head=(*kept, *head))
     elif name.endswith("ForQuestionAnswering"):
-        answers = (dense("answers", width, label_count(c)),)
+        answers = (dense("answers", width, 2),)
         model = replace(model, embedding=(lone, *model.embedding[1:]), head=(*kept, *answers))
     elif name.endswith("Model") and not name.endswith("MTModel"):
         model = replace(model, embedding=(lone, *model.embedding[1:]), head=kept)
@@ -71,3 +71,14 @@ def encoder_decoder(
         front = Block("words", (replace(source, stream="source"),))
         read = replace(read, layers=(front, *read.layers))
     return replace(model, towers=(read,), steps=("encode", "prefill", "decode"))
+
+
+def written_alone(model: Model) -> Model:
+    """The decoder alone: its attention to an encoder's output has weights, and without an encoder no work."""
+
+    def alone(m: Module) -> Module:
+        crosses = m.name.startswith("cross_") or SOURCE in (m.stream, getattr(m, "reads", ""))
+        return replace(m, idle=True, stream="") if crosses else m
+
+    layers = tuple(Block(block.name, tuple(map(alone, block.modules))) for block in model.layers)
+    return replace(model, layers=layers, towers=(), steps=("prefill", "decode"))

@@ -75,13 +75,14 @@ def masked_words(
 
 def text_head(
     c: Config, width: int, words: Modules, *, pooler: Modules | None = None, classes: Modules | None = None,
-    read: Modules = (), always: bool = False,
+    read: Modules = (), always: bool = False, choices: Modules | None = None,
 ) -> Modules:  # fmt: skip
     """The head of the class in `architectures`; without one, or for the base class, the pooler.
 
     `words`: head of masked words. `pooler`: what reads the first token, a product and tanh if not given. `classes`:
     what a classifier has before its last product, the pooler if not given. `read`: the same of
-    one that marks tokens or answers. `always`: the published code pools before other heads as well.
+    one that marks tokens or answers. `always`: the published code pools before other heads as well. `choices`: what
+    one that chooses among texts has, the pooler or what a classifier has if not given.
     """
     name = c.architecture
     pooler = at_one(acted("pooler", width, width)) if pooler is None else pooler
@@ -96,7 +97,8 @@ def text_head(
     if name.endswith("ForSequenceClassification"):
         return (*classes, *at_one((dense("classifier", _width(classes, width), label_count(c)),)))
     if name.endswith("ForMultipleChoice"):
-        return (*(pooler or classes), *at_one((dense("classifier", _width(pooler or classes, width), 1),)))
+        chosen = (pooler or classes) if choices is None else choices
+        return (*chosen, *at_one((dense("classifier", _width(chosen, width), 1),)))
     if name.endswith("ForTokenClassification"):
         return (*before, *read, dense("classifier", width, label_count(c)))
     if name.endswith(("ForQuestionAnswering", "ForQuestionAnsweringSimple")):

@@ -49,6 +49,8 @@ def idefics(c: Config) -> Model:
     c.mark_read("rope_parameters", "alpha_initializer", "alphas_initializer_range", "dropout", "freeze_lm_head")
     c.mark_read(*(f"freeze_{part}" for part in _FROZEN))
     model = causal_lm(c.with_values(vocab_size=rows), d.width, layers)
+    if c.architecture in c.defaults.bases:
+        model = replace(model, head=model.head[:-1])
     return replace(model, towers=tuple(streamed(blocks, IMAGES)))
 
 

@@ -1,4 +1,4 @@
-"""Models that compare questions and pages by a vector for each token: ColPali, ColQwen2, ColModernVBERT."""
+"""Models that compare text and images by vectors: ColPali and its kin by one of each token, two encoders by one."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from dataclasses import replace
 
 from roofline.model.config import MOST_LAYERS, Config
 from roofline.model.families.blocks.attention import attention
-from roofline.model.families.blocks.encoders import patch_embedding, tower
+from roofline.model.families.blocks.encoders import at_one, patch_embedding, tower
 from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.layers import layer
 from roofline.model.families.blocks.norms import layer_norm
+from roofline.model.families.blocks.sight import read_part
 from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.blocks.text_heads import acted, dense
+from roofline.model.families.image_text.clip import shared_projection
 from roofline.model.families.registry import FAMILIES, WHOLES, complete
 from roofline.model.families.speech.musicgen import as_tower
 from roofline.model.model import Block, Model, Tower
-from roofline.model.modules import Embedding
+from roofline.model.modules import Embedding, Learned, Linear
 
 
 def _compares(c: Config, kind: str, text: str, towers: Callable[[Config, Model], list[Tower]]) -> Model:
@@ -90,3 +92,28 @@ def _qwen2_vl(whole: Config, text: Model) -> list[Tower]:
     merger = Block("merger", (layer_norm("merger_norm", width), *(replace(m, split=merge * merge) for m in inside)))
     blocks = [front, *[layer("full", width, mixer, ffn, norm=layer_norm)] * layers]
     return [tower("vision", "images", width, blocks), tower("projector", "images", width, [merger])]
+
+
+@complete("vision-text-dual-encoder")
+def vision_text_dual_encoder(c: Config) -> Model:
+    """An encoder of images and one of text, each with a product to a vector of both (LiT, arXiv:2111.07991)."""
+    c.mark_read("logit_scale_init_value")
+    parts = [read_part(c, key) for key in ("text_config", "vision_config")]
+    for part in parts:
+        if part.kind not in WHOLES:
+            raise part.error("model_type", "an encoder that is known", tuple(WHOLES))
+    words, seen = (
+        WHOLES[part.kind](part.with_values(architectures=list(part.defaults.bases) or None)) for part in parts
+    )
+    c.note(*parts[0].leftovers(), *parts[1].leftovers())
+    size = c.size("projection_dim", 512)
+    logits = Linear(name="logits", inputs=size, outputs=1, tied=True, part="other", stream="images", positions=1)
+    own = at_one((shared_projection("text_projection", words.hidden, size),))
+    vision = as_tower("vision", "images", seen)
+    image = Block("projection", at_one((shared_projection("visual_projection", seen.hidden, size),)))
+    beside = tower("vision", "images", seen.hidden, [*vision.layers, image], seen.positions, quantised=True)
+    head = (*words.head, *own, Learned(name="logit_scale", width=1, applied=False), logits)
+    return replace(
+        words, name=c.text("_name_or_path", "") or c.text("model_type"), model_type=c.text("model_type"), head=head,
+        towers=(beside,),
+    )  # fmt: skip

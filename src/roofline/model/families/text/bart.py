@@ -237,8 +237,10 @@ def bigbird_pegasus(c: Config) -> Model:
     window = c.size("block_size", 64) * (5 + c.size("num_random_blocks", 3)) if sparse == "block_sparse" else None
     model = bart_like(c, before=True, embedding_norm=True, bias=bias, window=window)
     (read,) = model.towers
-    head = tuple(m for m in model.head if m.name != "final_norm")
-    return replace(model, towers=(replace(read, layers=read.layers[:-1]),), head=head)  # no norms behind the layers
+    head = tuple(m for m in model.head if m.name != "final_norm")  # no norms behind the layers
+    if c.architecture.endswith("ForCausalLM"):  # the decoder's own class ties nothing
+        head = tuple(replace(m, tied=False) if isinstance(m, Linear) else m for m in head)
+    return replace(model, towers=(replace(read, layers=read.layers[:-1]),), head=head)
 
 
 @complete("pegasus_x")

@@ -38,6 +38,9 @@ from roofline.model.modules import (
     Pace,
 )
 
+MARKS = ("ForTokenClassification", "ForQuestionAnswering")
+"""Classes that mark each token."""
+
 
 def post_norm(c: Config, d: Dims, mixer: Modules, ffn: Modules | None = None) -> Block:
     """A layer of BERT with another mixer or feed-forward network."""
@@ -124,8 +127,13 @@ def big_bird(c: Config) -> Model:
     assert isinstance(first, Linear)
     mixer = (replace(first, bias=c.flag("use_bias", True)), *rest)
     act = activation(c, default="gelu")
+    answers = (
+        *mlp(d.width, c.size("intermediate_size"), act, gated=False, bias=True),
+        layer_norm("answer_norm", d.width),
+    )
+    asked = c.architecture.endswith("ForQuestionAnswering")
     head = text_head(
-        c, d.width, masked_words(c, d.width), always=True,
+        c, d.width, masked_words(c, d.width), always=not asked, read=answers if asked else (),
         classes=at_one((*acted("pooler", d.width, d.width), *acted("classes", d.width, d.width, act))),
     )  # fmt: skip
     return bert_like(c, head, block=post_norm(c, d, mixer))
@@ -173,7 +181,9 @@ def convbert(c: Config) -> Model:
     vocab, words = word_embeddings(c, embed, shared=tied_words(c))
     wider = (dense("embedding_proj", embed, d.width),) if embed != d.width else ()
     classes = at_one(acted("classes", d.width, d.width, act))
-    head = text_head(c, d.width, masked_words(c, d.width, embed, act="gelu", twice=False), pooler=(), classes=classes)
+    head = text_head(
+        c, d.width, masked_words(c, d.width, embed, act="gelu", twice=False), pooler=(), classes=classes, choices=()
+    )
     embedding = (*words, position_table(c, embed), layer_norm("embedding_norm", embed), *wider)
     return encoder(c, d.width, [post_norm(c, d, mixer, ffn)] * d.layers, embedding=embedding, head=head, vocab=vocab)
 
@@ -348,7 +358,8 @@ def roc_bert(c: Config) -> Model:
     joined = c.flag("concat_input", True)
     if joined:
         tables.append(dense("joined_proj", wide, width))
-    return bert_like(c, tables=tuple(tables))
+    model = bert_like(c, tables=tuple(tables))
+    return replace(model, head=tuple(m for m in model.head if m.name != "pair_classifier"))
 
 
 @complete("roformer")
@@ -363,7 +374,7 @@ def roformer(c: Config) -> Model:
         name="sines", width=d.head_dim, rows=c.size("max_position_embeddings", 1536), applied=False, frozen=True
     )
     classes = at_one(acted("classes", d.width, d.width, activation(c, default="gelu")))
-    head = text_head(c, d.width, masked_words(c, d.width, embed), pooler=(), classes=classes)
+    head = text_head(c, d.width, masked_words(c, d.width, embed), pooler=(), classes=classes, choices=())
     embedding = (*words, layer_norm("embedding_norm", embed), *wider, sines)
     return encoder(c, d.width, [post_norm(c, d, mixer)] * d.layers, embedding=embedding, head=head, vocab=vocab)
 
@@ -437,7 +448,8 @@ def xlm(c: Config) -> Model:
     many = languages > 1 and c.flag("use_lang_emb", True)
     tables = (Embedding(name="language_embedding", rows=languages, width=width),) if many else ()
     words = (vocabulary_product(c, width),) if c.architecture.endswith("LMHeadModel") else ()
-    head = words or text_head(c, width, (), pooler=(), classes=())
+    choices = at_one((dense("summary", width, label_count(c)),))
+    head = words or text_head(c, width, (), pooler=(), classes=(), choices=choices)
     if c.flag("pre_norm", False):
         raise c.error("pre_norm", "false: norms that the residual bypasses are not covered")
     return bert_like(c.with_values(is_decoder=c.flag("causal", False)), head, tables=tables)
@@ -480,7 +492,7 @@ def luke(c: Config) -> Model:
             Learned(name="entity_bias", width=1, rows=rows, applied=False),
         )  # fmt: skip
         words = (*words, *unused(spare if tied else (*spare, dense("entity_words", embed, rows, bias=False))))
-    head = text_head(c, d.width, words, always=True)
+    head = text_head(c, d.width, words, always=not c.architecture.endswith(MARKS))
     return bert_like(c, head, block=post_norm(c, d, mixer), tables=entities)
 
 

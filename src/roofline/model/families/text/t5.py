@@ -10,7 +10,9 @@ from roofline.model.families.blocks.feed_forward import ACTIVATIONS, mlp, moe
 from roofline.model.families.blocks.norms import rms
 from roofline.model.families.blocks.seq2seq import encoder_decoder, sublayers
 from roofline.model.families.blocks.sizes import Dims
+from roofline.model.families.blocks.text_heads import dense
 from roofline.model.families.registry import complete
+from roofline.model.heads import label_count
 from roofline.model.model import Block, Model
 from roofline.model.modules import Attention, Embedding, Learned, Linear, Modules, Pace
 
@@ -47,7 +49,15 @@ def t5_like(c: Config, ffn: Modules, *, every: bool = False) -> Model:
     read, said = (
         [_with(block, table, i, every) for i in range(n)] for block, n in ((listens, layers), (speaks, written))
     )
-    return encoder_decoder(c, width, [*read, Block("last", (rms("final_norm", width),))], said, norm=rms)
+    blocks, task = [*read, Block("last", (rms("final_norm", width),))], c.architecture
+    sorts = task.endswith("ForTokenClassification")  # it holds the encoder alone
+    named = c.with_values(architectures=["T5EncoderModel"]) if sorts else c
+    model = encoder_decoder(named, width, blocks, said, norm=rms)
+    if sorts:
+        return replace(model, head=(dense("classifier", width, label_count(c)),))
+    if task.endswith("ForQuestionAnswering"):
+        return replace(model, head=(*model.head[:-1], dense("answers", width, label_count(c))))
+    return model
 
 
 def _with(block: Block, table: Learned, i: int, every: bool) -> Block:

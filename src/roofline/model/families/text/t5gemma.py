@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from roofline.model.config import Config
 from roofline.model.families.blocks.attention import attention, cross_attention, layer_windows, rope_section, windowed
+from roofline.model.families.blocks.encoders import at_one
 from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.layers import layer, stack
 from roofline.model.families.blocks.norms import rms
 from roofline.model.families.blocks.seq2seq import encoder_decoder
 from roofline.model.families.blocks.sizes import dims
+from roofline.model.families.blocks.text_heads import dense
 from roofline.model.families.registry import complete
+from roofline.model.heads import label_count
 from roofline.model.model import Block, Model
 from roofline.model.modules import Add, Embedding, Modules
 
@@ -58,9 +62,13 @@ def t5gemma(c: Config) -> Model:
     c.mark_read(*_UNUSED)
     c.note(*e.leftovers(), *d.leftovers())
     c = c.with_values(vocab_size=rows)
-    return encoder_decoder(
-        c, written.width, [*blocks, Block("last", (rms("final_norm", read.width),))], said, norm=rms, source=words
-    )
+    last = Block("last", (rms("final_norm", read.width),))
+    model = encoder_decoder(c, written.width, [*blocks, last], said, norm=rms, source=words)
+    if not c.architecture.endswith(("ForSequenceClassification", "ForTokenClassification")):
+        return model
+    scores = (dense("classifier", written.width, label_count(c)),)
+    kept = tuple(m for m in model.head if m.name == "final_norm")
+    return replace(model, head=(*kept, *(at_one(scores) if "Sequence" in c.architecture else scores)))
 
 
 def _windows(c: Config, layers: int) -> list[int | None]:

@@ -188,6 +188,8 @@ def qformer(
 @towers("blip-2", "instructblip", "instructblipvideo")
 def blip_2(outer: Config, text: Model) -> Iterator[Tower]:
     """BLIP-2 (arXiv:2301.12597), InstructBLIP (arXiv:2305.06500): an EVA tower and a Q-Former of 32 queries."""
+    if outer.architecture.endswith("ForImageTextRetrieval"):
+        raise outer.error("architectures", "a class that writes text: one that compares has another text part")
     part, q = eva(section_of(outer, "vision_config")), section_of(outer, "qformer_config")
     queries, instructed = outer.size("num_query_tokens", 32), outer.raw.get("model_type") != "blip-2"
     also_text = instructed or q.flag("use_qformer_text_input")
