@@ -22,10 +22,12 @@ from roofline.kernels.kernels import (  # fmt: skip
     is_matrix,
     launch_of,
     matrix_format,
+    padding_of,
     plainer,
     restricted,
     shape_of,
     share_of,
+    tiles_of,
     work_of,
 )
 from roofline.kernels.target import WIDE, Target, wide_key
@@ -41,8 +43,10 @@ class Timing:
 
     `error`: deviations from `expected` that hold 80 % of measurements. `grade`: A fitted on this chip, B on its
     generation, C on others. `launches`: kernels launched, 0 if the op has no work or is fused into another kernel.
-    `more_compute`, `more_memory`: seconds for which the units draw power beyond these, where each elementary step is a
-    kernel of its own: bytes of activations, and products on instructions that are slower.
+    `more_compute`, `more_memory`: seconds for which the units draw power beyond these: rows that kernels pad, products
+    on slower instructions, and bytes of activations where each elementary step is a kernel of its own. Seconds at peak
+    whose watts differ: `scaled`, of fp8 products with a scale for each block, and `tiles`, of attention's whole tiles
+    of query rows, where few rows are real.
     """
 
     compute: Count
@@ -55,6 +59,8 @@ class Timing:
     launches: Count = 1
     more_compute: Count = 0.0
     more_memory: Count = 0.0
+    scaled: Count = 0.0
+    tiles: Count = 0.0
 
     @property
     def low(self) -> Count:
@@ -72,7 +78,18 @@ class Timing:
         return most(most(self.compute, self.memory), self.network)
 
 
-SUMMED = ("compute", "memory", "expected", "fixed", "network", "launches", "more_compute", "more_memory")
+SUMMED = (
+    "compute",
+    "memory",
+    "expected",
+    "fixed",
+    "network",
+    "launches",
+    "more_compute",
+    "more_memory",
+    "scaled",
+    "tiles",
+)
 """Fields of a timing that are added up over ops; its error is combined separately."""
 
 
@@ -145,15 +162,19 @@ def _time(op: o.Op, target: Target) -> Timing:
     if isinstance(op, o.ExpertMatMul):
         error = error.of_a_part(share_of(op))
     more_compute, more_memory = _beyond(op, target, compute, memory)
+    blocks = isinstance(op, (o.MatMul, o.ExpertMatMul)) and target.path(op).dtype == "fp8_block"
     return Timing(
         compute, memory, expected, error, fixed, grade, launches=launches, more_compute=more_compute,
-        more_memory=more_memory,
+        more_memory=more_memory, scaled=compute + more_compute if blocks else 0.0,
+        tiles=tiles_of(op, compute) if isinstance(op, o.Attend) else 0.0,
     )  # fmt: skip
 
 
 def _beyond(op: o.Op, target: Target, compute: Count, memory: Count) -> tuple[Count, Count]:
-    """Seconds of the units beyond the least, under an engine that runs each elementary step as a kernel of its own."""
+    """Seconds for which the units draw power beyond the least: arithmetic, memory."""
     engine = target.engine
+    if isinstance(op, o.ExpertMatMul) and engine.fills:
+        return padding_of(op, target) / target.chip.peak(matrix_format(op, target)), 0.0
     if not engine.unfused:
         return 0.0, 0.0
     if is_matrix(op):
