@@ -2,9 +2,9 @@
 
     python benchmarks/fit_power.py DIR [--out FILE]
 
-Each generation has five shares of the TDP: `running`, `compute`, `memory`, `scaled` and `tiles`. Watts are predicted
-at the measured rate and time of a step, so that errors of times are no part of them. The sum of smooth absolute errors
-of logarithms is least. Beside the fit it prints the median error of each model's rows by the shares that the others give,
+Each generation has five shares of the TDP: `running`, `compute`, `memory`, `scaled` and `tiles`. Watts are predicted at
+the measured rate and time of a step, so that errors of times are no part of them. The sum of smooth absolute errors of
+logarithms is least. Beside the fit it prints the median error of each model's rows by the shares that the others give,
 and `low` and `high` are the ends of what holds 80 % of these.
 """
 

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
-from roofline.declared.maths import Count, least
+from roofline.declared.maths import Count, least, most
 from roofline.declared.result import Figured, Units
 from roofline.declared.trees import TomlTable
 from roofline.hardware.chip import Chip
@@ -29,6 +29,10 @@ IDLE_SHARE = 0.12
 
 UNITS = ("compute", "memory", "link", "scaled", "tiles")
 """What draws power by its work."""
+CORES = ("compute", "scaled", "tiles")
+"""Those on the cores' clock; memory and links have clocks of their own."""
+SLOWEST = 0.2
+"""Share of its clock below which a board under a cap does not go."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,8 @@ class Draw(Figured):
 def draw_of(chip: Chip) -> Draw | None:
     """The power of a chip's board, from the shares of its generation; None where its TDP is not known.
 
-    A step under way draws at least running·TDP; each unit at its peak adds its share of the TDP.
+    A step under way draws at least running·TDP; each unit at its peak adds its share of the TDP. Cores that are held at
+    a share s of their clock, and so of their peak, draw s³ of that: P ∝ f·V² and V ∝ f.
     """
     if chip.tdp is None:
         return None
@@ -103,10 +108,37 @@ def draw_of(chip: Chip) -> Draw | None:
     s: TomlTable = {**tables["default"], **tables.get(chip.generation, {})}
     idle = chip.idle if chip.idle is not None else IDLE_SHARE * chip.tdp
     kernel = max(idle, s["running"] * chip.tdp)
+    slow = {unit: chip.locked**3 if unit in CORES else 1.0 for unit in UNITS}
     return Draw(
-        idle=idle, awake=kernel - idle, **{unit: s[unit] * chip.tdp for unit in UNITS},
-        most=chip.tdp, low=s["low"], high=s["high"], grade=s["grade"], source=s["source"],
+        idle=idle, awake=(kernel - idle) * chip.locked**3, **{unit: slow[unit] * s[unit] * chip.tdp for unit in UNITS},
+        most=chip.tdp if chip.cap is None else chip.cap, low=s["low"], high=s["high"], grade=s["grade"],
+        source=s["source"],
     )  # fmt: skip
+
+
+def under_cap(chip: Chip, seconds: Count, busy: Busy) -> Count:
+    """Seconds of an op that takes `seconds` at full clock, on a board with a cap below its TDP.
+
+    At full clock it draws P watts, at most the TDP, of which Q for idling, memory and links. Dynamic power is ∝ f·V²
+    and V ∝ f, so that P(s) = Q + (P − Q)·s³ at a share s of the clock (AccelWattch, MICRO 2021, fits P = βf³ + τf + P₀
+    to a V100). Where P is above the cap the clock falls to s = ((cap − Q)/(P − Q))^⅓. The cores' part of the time,
+    t_compute/(t_compute + t_memory), takes 1/s as long. What draws too much at the lowest clock too waits for its
+    watts: P(s)·t/cap.
+    """
+    draw, cap = draw_of(chip), chip.cap
+    if draw is None or cap is None or chip.tdp is None:
+        return seconds
+    time = most(seconds, TINY)
+    rest = draw.idle + (draw.memory * busy.memory + draw.link * busy.link) / time
+    core = draw.awake + sum((getattr(draw, unit) * getattr(busy, unit) for unit in CORES), start=0.0) / time
+    core = most(least(rest + core, chip.tdp) - rest, TINY)
+    share = most(least((cap - rest) / core, 1.0), SLOWEST**3) ** (1 / 3)
+    cores = busy.compute / most(busy.compute + busy.memory, TINY)
+    longer = seconds * (1 + cores * (1 / share - 1))
+    return most(longer, seconds * (rest + core * share**3) / cap)
+
+
+TINY = 1e-30
 
 
 @cache

@@ -30,6 +30,7 @@ from roofline.kernels.kernels import (  # fmt: skip
     tiles_of,
     work_of,
 )
+from roofline.kernels.power import Busy, under_cap
 from roofline.kernels.target import WIDE, Target, wide_key
 from roofline.work import ops as o
 from roofline.work.counting import STANDARD
@@ -154,6 +155,13 @@ def _time(op: o.Op, target: Target) -> Timing:
     expected = most(seconds, floor)
     if factor < 1:  # an engine is never faster than its ops' bytes
         expected = most(expected, runs * FUSED.bytes(op, target.precision).total / target.chip.bandwidth)
+    more_compute, more_memory = _beyond(op, target, compute, memory)
+    blocks = isinstance(op, (o.MatMul, o.ExpertMatMul)) and target.path(op).dtype == "fp8_block"
+    scaled = compute + more_compute if blocks else 0.0
+    tiles = tiles_of(op, compute) if isinstance(op, o.Attend) else 0.0
+    if target.chip.cap is not None:
+        busy = Busy(expected, compute + more_compute, memory + more_memory, 0.0, scaled, tiles)
+        expected = under_cap(target.chip, expected, busy)
     fixed = 0.0 if rides else launch_of(op, constants) * (seconds > 0)
     within = target.engine.within(generation, work)
     error = constants.deviation(expected) if within is None else deviation_within(expected, within)
@@ -161,12 +169,9 @@ def _time(op: o.Op, target: Target) -> Timing:
         error = error.beside(deviation_within(expected, abs(math.log(factor))))
     if isinstance(op, o.ExpertMatMul):
         error = error.of_a_part(share_of(op))
-    more_compute, more_memory = _beyond(op, target, compute, memory)
-    blocks = isinstance(op, (o.MatMul, o.ExpertMatMul)) and target.path(op).dtype == "fp8_block"
     return Timing(
         compute, memory, expected, error, fixed, grade, launches=launches, more_compute=more_compute,
-        more_memory=more_memory, scaled=compute + more_compute if blocks else 0.0,
-        tiles=tiles_of(op, compute) if isinstance(op, o.Attend) else 0.0,
+        more_memory=more_memory, scaled=scaled, tiles=tiles,
     )  # fmt: skip
 
 
