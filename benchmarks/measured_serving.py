@@ -228,7 +228,8 @@ CAPPED_FROM = 512
 def servers(r: TableRow) -> Iterator[MeasuredRun]:
     """Serving: TPOT and TTFT at a concurrency. Lengths of origin `inferencex` are drawn from [0.8·L, L].
 
-    TTFT twice: told how the load began and what a script set, and as of a call that says machine, lengths and users.
+    TTFT twice: told how the load began and what a script set, and as of a call that says machine, lengths, users and
+    formats. The cache's is one of these: a script asks for fp8 where half of the users would wait for memory in bf16.
     """
     theirs = r.text("origin") == "inferencex"
     name, engine = r.text("model"), r.text("backend")
@@ -274,7 +275,7 @@ def servers(r: TableRow) -> Iterator[MeasuredRun]:
             quantity="served-ttft", seconds=r.number("ttft_ms") / 1e3, model=model, layout=layout,
             on=several(chip, layout.chips), input=max(1, int(share * r.whole("isl"))),
             output=max(2, int(share * r.whole("osl"))), concurrency=concurrency, engine=released, system=chip,
-            precision=_precision(model, mode, engine), slices=(f"{UNTOLD}{spread}",),
+            precision=formats, slices=(f"{UNTOLD}{spread}",),
         )  # fmt: skip
 
 
