@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 
 from measured_diffusion import predicted
-from measured_serving import chip_of_row, known_model, of_release, several
+from measured_serving import CHECKPOINTS, ENERGY, ENERGY_CHIPS, NEBIUS, PROMPTS, known_model, of_release, several
 from roofline.hardware.chip import Chip
 from roofline.hardware.named_chip import chip_named
 from roofline.inference.cost import Cost
@@ -27,32 +27,9 @@ from roofline.kernels.power import Busy, Draw
 from roofline.serving.energy import SteadyLoad, server_spending
 from roofline.serving.serve import serve
 
-ENERGY, NEBIUS, DIFFUSION = "serving_mlenergy.csv", "power_serving_nebius.csv", "diffusion_mlenergy.csv"
+DIFFUSION = "diffusion_mlenergy.csv"
 NEAR = 0.1
 """Error of a latency up to which the work behind it is taken to be understood."""
-PROMPTS: Mapping[str, int] = {
-    "lm-arena-chat": 300, "text chat": 300, "gpqa": 300, "text code": 200, "sourcegraph-fim": 2000,
-    "image-chat": 1300, "video-chat": 5000,
-}  # fmt: skip
-"""Assumed tokens of a prompt, which no table tells: of a conversation a turn or two, at 70 a question and 215 an answer
-(LMSYS-Chat-1M, arXiv:2309.11998); of GPQA a question with four choices and what is asked (arXiv:2311.12022); of code a
-function's head; of completions a file around the gap; an image of about a megapixel; 32 frames."""
-FP8 = "weights=fp8-block"
-QWEN, MAVERICK = "Qwen/Qwen3-235B-A22B", "meta-llama/Llama-4-Maverick-17B-128E-Instruct"
-MODELS: Mapping[str, tuple[str, str | None]] = {
-    **{f"{QWEN}-{kind}-2507": (QWEN, None) for kind in ("Instruct", "Thinking")},
-    **{f"{QWEN}-{kind}-2507-FP8": (QWEN, FP8) for kind in ("Instruct", "Thinking")},
-    "Qwen/Qwen3-VL-235B-A22B-Instruct": (QWEN, None), "Qwen/Qwen3-VL-235B-A22B-Instruct-FP8": (QWEN, FP8),
-    "Qwen/Qwen3-Coder-480B-A35B-Instruct-FP8": ("Qwen/Qwen3-Coder-480B-A35B-Instruct", FP8),
-    f"{MAVERICK}-FP8": (MAVERICK, "experts=fp8"),
-}  # fmt: skip
-"""Checkpoints that the catalog has under another name, and their formats. Of a model with images, the decoder."""
-CHIPS: Mapping[str, str] = {
-    "A100-SXM4-40GB": "a100-sxm-40gb",
-    "H100": "h100-sxm",
-    "B200": "b200",
-    "H200 SXM": "h200-sxm",
-}
 USERS = (8, 32, 128, 512)
 """Ends of the bands of users in which a trend is looked for."""
 
@@ -86,16 +63,13 @@ class Powered:
 def powered(file: str, r: Mapping[str, str]) -> Powered | None:
     """A row with its predictions; None where it is flagged, or its model is in no catalog."""
     theirs = file == ENERGY
-    name, formats = MODELS.get(r["model"], (r["model"], None))
+    name, formats = CHECKPOINTS.get(r["model"], (r["model"], None))
     model = known_model(name)
     if r["anomaly"] or model is None:
         return None
-    chip, boards = (
-        chip_of_row(CHIPS[r["gpu" if theirs else "chip"]]),
-        int(r["num_gpus" if theirs else "num_chips_used"]),
-    )
-    replicas, spread = int(r.get("dp") or 1), int(r.get("ep") or 1)
-    layout = f"tp={boards // replicas},dp={replicas}" + (f",ep={boards}" if spread > 1 else "")
+    chip = ENERGY_CHIPS[r["gpu"]] if theirs else "h200-sxm"
+    boards, replicas = int(r["num_gpus" if theirs else "num_chips_used"]), int(r.get("dp") or 1)
+    layout = f"tp={boards // replicas},dp={replicas}" + (f",ep={boards}" if int(r.get("ep") or 1) > 1 else "")
     output, rate = float(r["output_len_mean"]), float(r["output_tokens_per_s"])
     if theirs:
         prompt, users = PROMPTS[r["task"]], int(r["max_num_seqs"])
@@ -142,7 +116,7 @@ def denoised(folder: Path) -> Iterator[Powered]:
 
 def chip_of(name: str) -> Chip:
     """The chip of a table's name."""
-    return chip_named(CHIPS[name])
+    return chip_named(ENERGY_CHIPS[name])
 
 
 def rows(folder: Path) -> Iterator[Powered]:
