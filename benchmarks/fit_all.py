@@ -34,7 +34,7 @@ HERE = Path(__file__).resolve().parent
 PACKAGE = HERE.parent / "src" / "roofline"
 MUTABLE = (
     "kernels/constants/*.toml", "kernels/collective_constants.toml", "kernels/exchange_constants.toml",
-    "engines/engines.toml", "engines/releases.toml", "engines/first_token.toml",
+    "kernels/power.toml", "engines/engines.toml", "engines/releases.toml", "engines/first_token.toml",
 )  # fmt: skip
 """The files with fitted values."""
 LAWS = "# Written by benchmarks/fit_laws.py"
@@ -70,6 +70,7 @@ STEPS = (
     FitStep("slower", "fit_engines.py", ("{folder}", "--only", "slower", "--values", "{values}"), values=True),
     FitStep("servers", "fit_servers.py", ("{folder}", "--values", "{values}"), values=True),
     FitStep("training", "fit_training.py", ("{folder}", "--values", "{values}"), values=True),
+    FitStep("power", "fit_power.py", ("{folder}", "--out", "{package}/kernels/power.toml")),
     FitStep("first token", "fit_first_token.py", ("{folder}", "--out", "{package}/engines/first_token.toml")),
 )
 """The laws first, for all others are fitted on what they predict; engines behind the kernels, intervals last."""
@@ -79,7 +80,7 @@ OTHERS: Mapping[str, str] = {
     "kernels/constants/mlx.toml": "figures that people published, named in the file; no fit",
     "kernels/constants/llama.cpp-cpu.toml": "benchmarks/llama_cpp_here.py on one machine; no table has its rows",
     "kernels/constants/vendor-apple.toml": "a fit of an engine that llama.cpp's kernels replaced; no script makes it",
-    "kernels/power.toml": "data sheets and papers, named in the file; benchmarks/energy.py only compares",
+    "kernels/power.toml: default": "data sheets and papers, named in the file; benchmarks/energy.py only compares",
     "hardware/grids.toml": "published carbon intensities and prices, named in the file",
     "hardware/catalog": "data sheets, named with each chip",
     "engines/engines.toml, engines/releases.toml: fields that `fitted_on` does not name":

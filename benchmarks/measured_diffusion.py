@@ -19,6 +19,7 @@ from statistics import median
 from typing import Any
 
 import roofline as rl
+from roofline.inference.cost import Cost
 
 KL = {
     "_class_name": "AutoencoderKL", "block_out_channels": [128, 256, 512, 512], "layers_per_block": 2,
@@ -83,7 +84,10 @@ MACHINES = {"H100": ("h100-sxm", "1xdgx-h100"), "B200": ("b200", "1xdgx-b200")}
 
 @dataclass(frozen=True)
 class Row:
-    """A measured row and its prediction: seconds of the batch and joules of an item, each measured and predicted."""
+    """A measured row and its prediction: seconds of the batch and joules of an item, each measured and predicted.
+
+    `cost`: what the chips take, as predicted.
+    """
 
     model: str
     chip: str
@@ -93,6 +97,7 @@ class Row:
     ring: int
     seconds: tuple[float, float]
     joules: tuple[float, float]
+    cost: Cost
 
     @property
     def place(self) -> tuple[str, str, str]:
@@ -118,7 +123,7 @@ def predicted(row: dict[str, str]) -> Row | None:
     )  # fmt: skip
     return Row(
         name, row["gpu"], gpus, batch, ulysses, ring, (float(row["batch_latency_s"]), answer.latency.expected),
-        (float(row["joules_per_item"]), float(answer.joules_per_input or 0)),
+        (float(row["joules_per_item"]), float(answer.joules_per_input or 0)), answer.cost,
     )  # fmt: skip
 
 

@@ -228,7 +228,8 @@ CAPPED_FROM = 512
 def servers(r: TableRow) -> Iterator[MeasuredRun]:
     """Serving: TPOT and TTFT at a concurrency. Lengths of origin `inferencex` are drawn from [0.8·L, L].
 
-    TTFT twice: told how the load began and what a script set, and as of a call that says machine, lengths and users.
+    TTFT twice: told how the load began and what a script set, and as of a call that says machine, lengths, users and
+    formats. The cache's is one of these: a script asks for fp8 where half of the users would wait for memory in bf16.
     """
     theirs = r.text("origin") == "inferencex"
     name, engine = r.text("model"), r.text("backend")
@@ -274,7 +275,7 @@ def servers(r: TableRow) -> Iterator[MeasuredRun]:
             quantity="served-ttft", seconds=r.number("ttft_ms") / 1e3, model=model, layout=layout,
             on=several(chip, layout.chips), input=max(1, int(share * r.whole("isl"))),
             output=max(2, int(share * r.whole("osl"))), concurrency=concurrency, engine=released, system=chip,
-            precision=_precision(model, mode, engine), slices=(f"{UNTOLD}{spread}",),
+            precision=formats, slices=(f"{UNTOLD}{spread}",),
         )  # fmt: skip
 
 
@@ -630,8 +631,67 @@ def published_nodes(r: TableRow) -> Iterator[MeasuredRun]:
     )  # fmt: skip
 
 
+ENERGY, NEBIUS = "serving_mlenergy.csv", "power_serving_nebius.csv"
+PROMPTS: Mapping[str, int] = {
+    "lm-arena-chat": 300, "text chat": 300, "gpqa": 300, "text code": 200, "sourcegraph-fim": 2000,
+    "image-chat": 1300, "video-chat": 5000,
+}  # fmt: skip
+"""Assumed tokens of ML.ENERGY's prompts, which no table tells: of a conversation a turn or two, at 70 a question and
+215 an answer (LMSYS-Chat-1M, arXiv:2309.11998); of GPQA a question with four choices and what is asked
+(arXiv:2311.12022); of code a function's head; of completions a file around the gap; an image of about a megapixel; 32
+frames."""
+BLOCKS = "weights=fp8-block"
+QWEN, MAVERICK = "Qwen/Qwen3-235B-A22B", "meta-llama/Llama-4-Maverick-17B-128E-Instruct"
+CHECKPOINTS: Mapping[str, tuple[str, str | None]] = {
+    **{f"{QWEN}-{kind}-2507": (QWEN, None) for kind in ("Instruct", "Thinking")},
+    **{f"{QWEN}-{kind}-2507-FP8": (QWEN, BLOCKS) for kind in ("Instruct", "Thinking")},
+    "Qwen/Qwen3-VL-235B-A22B-Instruct": (QWEN, None), "Qwen/Qwen3-VL-235B-A22B-Instruct-FP8": (QWEN, BLOCKS),
+    "Qwen/Qwen3-Coder-480B-A35B-Instruct-FP8": ("Qwen/Qwen3-Coder-480B-A35B-Instruct", BLOCKS),
+    f"{MAVERICK}-FP8": (MAVERICK, "experts=fp8"),
+}  # fmt: skip
+"""Checkpoints that the catalog has under another name, and their formats. Of a model with images, the decoder."""
+ENERGY_CHIPS: Mapping[str, str] = {"A100-SXM4-40GB": "a100-sxm-40gb", "H100": "h100-sxm", "B200": "b200"}
+
+
+def energy_servers(r: TableRow) -> Iterator[MeasuredRun]:
+    """ML.ENERGY 3.0: seconds of a generated token of vLLM with so many users in flight.
+
+    The flags in the table are of configs that are later than the runs, and say asynchronous scheduling; the release's
+    own default, without, is as measured where a step is short. Experts are spread over all boards of a replica.
+    """
+    if r.text("anomaly"):
+        raise LeftOutError(f"ambiguous: {re.sub(r' *[=0-9.]+ *| *[(].*', ' ', r.text('anomaly')).strip()}")
+    if not r.text("engine_version"):
+        raise LeftOutError("ambiguous: the release of the engine is not given")
+    name, formats = CHECKPOINTS.get(r.text("model"), (r.text("model"), None))
+    model, boards, replicas = model_of_row(name), r.whole("num_gpus"), r.whole("dp", 1)
+    chip, kind = chip_of_row(ENERGY_CHIPS.get(r.text("gpu"))), "dense"
+    layout = f"tp={boards // replicas},dp={replicas}"
+    if model.active_parameters != model.parameters:
+        kind, layout = "moe", f"{layout},ep={boards}" if boards > 1 else layout
+    yield measured_run(
+        quantity="served-token", seconds=1 / r.number("output_tokens_per_s"), model=model, on=several(chip, boards),
+        layout=layout, engine=of_release("vllm", r.text("engine_version")), precision=formats,
+        input=PROMPTS[r.text("task")], output=max(2, round(r.number("output_len_mean"))),
+        concurrency=r.whole("max_num_seqs"), system=chip, slices=("all", kind, f"{kind},{r.text('task')}"),
+    )  # fmt: skip
+
+
+def nebius(r: TableRow) -> Iterator[MeasuredRun]:
+    """DeepSeek-R1 by SGLang on eight H200: TPOT and TTFT of so many users, of lengths drawn from [0.8·L, L]."""
+    chip, tp = chip_of_row("h200-sxm"), r.whole("tp")
+    for what in ("tpot", "ttft"):
+        yield measured_run(
+            quantity=f"served-{what}", seconds=r.number(f"{what}_mean_ms") / 1e3, model=model_of_row(r.text("model")),
+            on=several(chip, tp), layout=f"tp={tp}", engine=of_release("sglang", "0.5.12"),
+            input=round(r.number("input_len_mean")), output=round(r.number("output_len_mean")),
+            concurrency=r.whole("max_concurrency"), rounds=r.whole("num_requests") // r.whole("max_concurrency"),
+            input_cv=EVENLY, output_cv=EVENLY, system=chip, slices=(what,),
+        )  # fmt: skip
+
+
 READERS: Mapping[str, Reader] = {
     STATIC: static_batches, FASTER: faster_transformer, SERVING: servers, TRTLLM: trtllm_batches,
     PREFILLS: trtllm_prefills, GPT_FAST: gpt_fast, ROCM: rocm, RATES: rates, NEURON: neuron, LOCAL: local_machines,
-    SATURATED: saturated, PUBLISHED: published_nodes,
+    SATURATED: saturated, PUBLISHED: published_nodes, ENERGY: energy_servers, NEBIUS: nebius,
 }  # fmt: skip

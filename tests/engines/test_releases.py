@@ -109,6 +109,21 @@ def test_steps_wait_for_the_host_before_0_14() -> None:
     assert more == pytest.approx(usual.idle_step_s + 64 * usual.idle_sequence_s, rel=0.2)
 
 
+def test_a_cache_has_the_format_that_nvfp4_checkpoints_ask_for_since_0_14() -> None:
+    """Half of the bytes of 16 bits, which other formats keep."""
+    sizes = {
+        (release, formats): rl.fit(
+            LLAMA, on="b200", engine=f"vllm@{release}", precision=formats, context=1024
+        ).memory.cache
+        for release in ("0.13", "0.14")
+        for formats in ("weights=nvfp4", "weights=fp8", "weights=nvfp4,kv=bf16")
+    }
+    half = sizes["0.14", "weights=nvfp4"]
+    assert {key: size / half for key, size in sizes.items()} == {
+        key: pytest.approx(1 if key == ("0.14", "weights=nvfp4") else 2, rel=0.02) for key in sizes
+    }
+
+
 def test_what_a_release_lacks() -> None:
     assert engine_named("vllm@0.12").fuses == ["nvfp4"]
     assert engine_named("vllm@0.11").fuses == []

@@ -154,6 +154,7 @@ def test_a_step_by_its_sums() -> None:
     d = draw_of(H100)
     assert d is not None
     joules = (d.idle + d.awake) * e.time + d.compute * e.compute_time + d.memory * e.memory_time
+    joules += d.tiles * e.total.tiles
     assert e.power * e.time == pytest.approx(joules)
     assert e.joules_per_token == pytest.approx(joules / 16)
 
@@ -164,6 +165,7 @@ def test_stages_do_the_work_of_a_step_together() -> None:
     d = draw_of(H100)
     assert d is not None
     work = d.awake * one.time + d.compute * one.compute_time + d.memory * one.memory_time
+    work += d.tiles * one.total.tiles
     assert one.power * one.time == pytest.approx(2 * d.idle * one.time + work + d.link * one.network_time)
 
 

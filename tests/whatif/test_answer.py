@@ -44,7 +44,7 @@ def test_power_lies_within_its_interval_and_below_what_the_boards_draw() -> None
     assert m.plan.power is not None
     assert m.power_low is not None
     assert m.power_high is not None
-    assert m.power_low < m.plan.power < m.power_high <= 700 * m.plan.chips
+    assert m.power_low < m.plan.power <= m.power_high <= 700 * m.plan.chips
 
 
 def test_the_change_is_the_best_of_a_report_that_is_no_larger_batch() -> None:

@@ -67,7 +67,8 @@ class MachineSettings:
     on: Annotated[
         MachineName,
         "A chip of the catalog (`roofline chips`), a chip file, or figures such as `peak=1000T,bw=4.8T,mem=141G` or "
-        "`like=h100-sxm,bw=4.8T`, or several chips (`8xh100-sxm`, `dgx-h100`, `superpod-h100`).",
+        "`like=h100-sxm,bw=4.8T`, or several chips (`8xh100-sxm`, `dgx-h100`, `superpod-h100`). "
+        "`@490W`, `@70%` or `@1400MHz` behind a name limits each board or its clock (`dgx-h100@490W`).",
     ]
 
 

@@ -56,7 +56,8 @@ class Engine:
     `dispatches`: format of routed experts → format of dispatched tokens, if not the activations'; combined tokens have
     the activations' format. `caches`: requested weight format → default cache format, as in checkpoints made for the
     engine. `pads`: format of routed experts → generation, or `marlin` for engines with `marlin` set → multiples to
-    which the inner and hidden widths are padded in memory.
+    which the inner and hidden widths are padded in memory. `fills`: dtype of routed experts' kernel → rows that it
+    computes for every expert that a rank holds, whether or not a token chose it.
 
     Host times. `step_s`, `sequence_s`, `token_s`, `prefill_s`: host seconds per step, per sequence and new token in
     it, and per prompt batch. `idle_step_s`, `idle_sequence_s`: more per step and per sequence unless steps are
@@ -166,6 +167,7 @@ class Engine:
     expects: float = 0.0
     ahead: bool = False
     pads: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
+    fills: Mapping[str, int] = field(default_factory=dict)
     marlin: bool = False
     serves: tuple[str, ...] = ()
     trains: bool = False

@@ -43,8 +43,9 @@ class Chip:
     `capacity`: usable bytes, of main memory. `cache`: bytes of the last-level cache. `units`: number of cores (SMs,
     CUs). `nominal_capacity`: bytes on the datasheet where fewer are usable, according to `usable_source` on
     `usable_date`. `exponentials`: exponentials per clock, relative to other chips of the generation. `link` and `host`:
-    bytes/s in one direction to peers and to the host. Powers in watts. `like`: the catalog chip that this one is
-    derived from. `constants`: fitted laws from a calibrated chip file.
+    bytes/s in one direction to peers and to the host. Powers in watts. `cap`: the most that the board may draw, where
+    that is set below its TDP; `locked`: share of its clock at which the cores are held. `like`: the catalog chip that
+    this one is derived from. `constants`: fitted laws from a calibrated chip file.
     """
 
     id: str
@@ -70,6 +71,8 @@ class Chip:
     host: float | None = None
     tdp: float | None = None
     idle: float | None = None
+    cap: float | None = None
+    locked: float = 1.0
     price: Price | None = None
     aliases: tuple[str, ...] = ()
     source: str = ""
@@ -94,6 +97,11 @@ class Chip:
             has = ", ".join(self.peaks)
             raise InputError(f"{self.id} peak", fmt, f"a format it multiplies in ({has})", nearest(fmt, self.peaks))
         return self.peaks[fmt]
+
+    @property
+    def limit(self) -> float | None:
+        """Watts that the board may draw: its cap, else its TDP; None where neither is known."""
+        return self.tdp if self.cap is None else self.cap
 
     @property
     def main_format(self) -> str:
@@ -279,6 +287,9 @@ class ChipCatalog(Mapping[str, Chip]):
         self._from_rows: dict[str, Chip] = {}
 
     def __getitem__(self, id: str) -> Chip:
+        base, mark, limit = id.rpartition(LIMITED)
+        if mark:
+            return limited_chip(self[base], limit)
         if id in self._tables:
             return self._tables[id]
         if id not in self._from_rows:
@@ -286,6 +297,8 @@ class ChipCatalog(Mapping[str, Chip]):
         return self._from_rows[id]
 
     def __contains__(self, id: object) -> bool:
+        if isinstance(id, str) and LIMITED in id:
+            return id.rpartition(LIMITED)[0] in self
         return id in self._tables or id in self._rows
 
     def __iter__(self) -> Iterator[str]:
@@ -315,9 +328,52 @@ def chip_names() -> Mapping[str, str]:
 
 
 def chip_id(name: str) -> str | None:
-    """The id of a chip of the catalog, by its name or alias; None where there is none."""
+    """The id of a chip of the catalog, by its name or alias; None where there is none.
+
+    `h100-sxm@490W` is a chip whose board is limited (`limited_chip`). Raises InputError for a limit that cannot be.
+    """
     plain = plain_name(name)
+    base, mark, limit = plain.rpartition(LIMITED)
+    if mark:
+        known = chip_id(base)
+        return None if known is None else limited_chip(chips()[known], limit).id
     return plain if plain in chips() else chip_names().get(plain)
+
+
+LIMITED = "@"
+"""Between the name of a chip or cluster and the limit of its boards: `h100-sxm@490W`."""
+LEAST_CLOCK = 0.2
+"""Share of a chip's clock below which it is not held."""
+
+
+@cache
+def limited_chip(chip: Chip, limit: str) -> Chip:
+    """A chip whose board draws at most `490W` or `70%` of its TDP, or whose cores are held at `1400MHz`.
+
+    A cap slows only what would draw more (`kernels/power.py`). At a share s of its clock all arithmetic has s of its
+    peak. Raises InputError for any other limit, for one above what the chip has, and where TDP or clock are unknown.
+    """
+    text = plain_name(limit)
+    own = replace(
+        chip, id=f"{chip.id}{LIMITED}{text}", name=f"{chip.name} at {limit}", like=chip.like or chip.id, aliases=()
+    )
+    if text.endswith("hz"):
+        hertz = figure_named("clock", text[:-2].upper() + "Hz", ("Hz",))
+        if chip.clock is None or not LEAST_CLOCK <= hertz / chip.clock <= 1:
+            most = "of a chip whose clock is known" if chip.clock is None else f"up to {chip.clock / 1e6:g}MHz"
+            raise InputError(f"{chip.id} clock", limit, f"a clock {most}, at least a fifth of it")
+        share = hertz / chip.clock
+        peaks, vector = (frozen({f: share * v for f, v in units.items()}) for units in (chip.peaks, chip.vector))
+        return replace(own, clock=hertz, locked=chip.locked * share, peaks=peaks, vector=vector)
+    if chip.tdp is None:
+        raise InputError(f"{chip.id} cap", limit, "a chip whose TDP is known")
+    if not text.endswith(("%", "w")):
+        raise InputError(f"{chip.id} limit", limit, "watts, a share of the TDP or a clock, as in 490W, 70% and 1400MHz")
+    number = figure_named("cap", text[:-1].upper(), ("",))
+    watts = number * chip.tdp / 100 if text.endswith("%") else number
+    if not (chip.idle or 0.0) < watts <= chip.tdp:
+        raise InputError(f"{chip.id} cap", limit, f"watts above idle, {chip.idle or 0:g}, up to the TDP, {chip.tdp:g}")
+    return replace(own, cap=watts)
 
 
 _SCALES = {

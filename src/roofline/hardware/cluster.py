@@ -22,7 +22,7 @@ from roofline.declared.errors import InputError, MachineNameWarning, nearest, no
 from roofline.declared.kinds import Given
 from roofline.declared.maths import ceil_div
 from roofline.declared.trees import TomlTable
-from roofline.hardware.chip import LARGEST_FIGURE, Chip, chip_id, chips
+from roofline.hardware.chip import LARGEST_FIGURE, LIMITED, Chip, chip_id, chips, limited_chip
 from roofline.hardware.chip_files import Tables, one_table, only_known, plain_name
 from roofline.hardware.named_chip import chip_named
 
@@ -330,9 +330,10 @@ def _presets() -> Mapping[str, str]:
 
 
 def is_catalogued(name: str) -> bool:
-    """Whether a name means a chip or cluster of the package, or several, as in `8xh100-sxm`."""
-    counted = _counted(plain_name(name))
-    return _has_name(counted[1] if counted else name)
+    """Whether a name means a chip or cluster of the package, or several, as in `8xh100-sxm`, limited or not."""
+    whole = plain_name(name).partition(LIMITED)[0]
+    counted = _counted(whole)
+    return _has_name(counted[1] if counted else whole)
 
 
 def _has_name(name: str) -> bool:
@@ -351,7 +352,8 @@ def is_cluster(spec: object) -> bool:
     if not isinstance(spec, (str, os.PathLike)):
         return False
     text = plain_name(os.fspath(spec))
-    if text in _names() or _counted(text):
+    whole = text.partition(LIMITED)[0]
+    if whole in _names() or _counted(whole):
         return True
     if text == "here":
         return _here().count > 1
@@ -405,6 +407,10 @@ def catalog_cluster(name: str) -> Cluster | None:
     None for any other name; no file is looked up. Raises InputError for a number of chips that cannot be joined.
     """
     text = plain_name(name)
+    whole, mark, limit = text.rpartition(LIMITED)
+    if mark:
+        free = catalog_cluster(whole)
+        return None if free is None else replace(free, name=text, chip=limited_chip(chip_named(free.chip), limit).id)
     if text in _names():
         _warn_changed(text)
         return clusters()[_names()[text]]
@@ -462,6 +468,9 @@ def of_chips(count: int, chip: Chip) -> Cluster:
     Raises InputError where the chip has no link, or the count does not fill the preset's nodes.
     """
     name = f"{count}x{chip.id}"
+    free, mark, _ = chip.id.partition(LIMITED)
+    if mark and free in chips():
+        return replace(of_chips(count, chips()[free]), name=name, chip=chip.id)
     preset = clusters()[_presets()[chip.id]] if chip.id in _presets() else None
     if preset is not None and preset.chips < count and (count > NODE or preset.network is not None):
         part = _part_of_rack(count, preset)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from roofline.declared.maths import Count, most
 from roofline.inference.cost import Cost, tariff
 from roofline.inference.plan import Plan, Total
@@ -12,12 +14,12 @@ from roofline.work.step import Queries, decode, replace
 
 def busy_of(t: Total) -> Busy:
     """Work of one chip for a step's ops: expected seconds, and seconds of each unit at its peak."""
-    return Busy(t.expected, t.compute + t.more_compute, t.memory + t.more_memory, t.network)
+    return Busy(t.expected, t.compute + t.more_compute, t.memory + t.more_memory, t.network, t.scaled, t.tiles)
 
 
 def least_busy(work: Busy) -> Busy:
     """The work with negative entries set to 0."""
-    return Busy(*(most(0.0, v) for v in (work.running, work.compute, work.memory, work.link)))
+    return Busy(*(most(0.0, getattr(work, f.name)) for f in fields(work)))
 
 
 def step_busy(plan: Plan, *queries: Queries) -> Busy:

@@ -68,6 +68,8 @@ class Total:
     launches: Count = 0
     more_compute: Count = 0.0
     more_memory: Count = 0.0
+    scaled: Count = 0.0
+    tiles: Count = 0.0
     common_below: Count = 0.0
     common_above: Count = 0.0
     own_below: Count = 0.0

@@ -135,7 +135,17 @@ def _experts(op: o.ExpertMatMul, target: Target) -> Seconds:
         entering, op.m, op.touched, op.hidden, op.inner, float(op.gated), path.activation, weight,
         target.roof(path.compute), constants.record, remote=remote, passed=float(op.phase != "weight"),
     )  # fmt: skip
-    return whole * share_of(op), constants.of_ranks(remote > 0)
+    filled = padding_of(op, target) / (constants.record.compute * target.chip.peak(path.compute))
+    return whole * share_of(op) + filled, constants.of_ranks(remote > 0)
+
+
+def padding_of(op: o.ExpertMatMul, target: Target) -> Count:
+    """FLOPs of the rows that the engine's kernel computes for every expert that the rank holds, without a token.
+
+    2·k·n for each row of `fills` and each expert; 0 for a product without tokens.
+    """
+    rows = target.engine.fills.get(target.path(op).dtype, 0)
+    return where(op.m > 0, 2 * rows * op.experts * op.k * op.n, 0.0) if rows else 0.0
 
 
 def share_of(op: o.ExpertMatMul) -> Count:
@@ -243,6 +253,24 @@ def _picked(
         each = where(q.count > 0, each, 0.0)
         seconds = seconds + (each if i == 0 else most(each - own.launch, 0.0))
     return seconds
+
+
+def tiles_of(op: o.Attend, compute: Count) -> Count:
+    """Seconds at peak of the whole tiles of query rows that short queries fill in part, of an op of `compute` seconds.
+
+    A tile has `QUERY_TILE` rows: the query heads that share keys, times new tokens. A single row runs without tensor
+    cores, and full tiles are those of the counted FLOPs.
+    """
+    if op.form == "expanded" or not op.flash:
+        return 0.0
+    every: Count = 0.0
+    part: Count = 0.0
+    for q in op.step.queries:
+        pairs, rows = q.count * op.pairs_of(q), op.heads / op.kv_heads * q.new
+        every = every + pairs
+        partial = where(rows > 1, where(rows < law.QUERY_TILE, 1.0, 0.0), 0.0)
+        part = part + pairs * partial * law.QUERY_TILE / most(rows, 1)
+    return compute * part / most(every, 1)
 
 
 def is_long(q: Queries) -> bool:

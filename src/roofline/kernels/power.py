@@ -1,20 +1,22 @@
 """Energy roofline of a chip: the power of its board while its units work, and while they wait.
 
-    J = idle·t + awake·t_steps + compute·t_compute + memory·t_memory + link·t_link, at most TDP·t
+    J = idle·t + awake·t_steps + Σ watts·t over compute, memory, link, scaled and tiles, at most TDP·t
 
 where t_steps is the time with a step under way, including gaps between kernels, during which clocks stay up. t_compute,
 t_memory and t_link are the seconds that the work takes each unit at its peak, so compute·t_compute is the energy of the
-FLOPs, and so on. The watts are shares of the TDP (sources in `energy.toml`).
+FLOPs, and so on. Two kinds of arithmetic draw more: fp8 products with a scale for each block (`scaled`), and
+attention's whole tiles of query rows, few of which are real while tokens are decoded (`tiles`). The watts are shares of
+the TDP by generation (sources in `power.toml`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
-from roofline.declared.maths import Count, least
+from roofline.declared.maths import Count, least, most
 from roofline.declared.result import Figured, Units
 from roofline.declared.trees import TomlTable
 from roofline.hardware.chip import Chip
@@ -25,34 +27,45 @@ IDLE_SHARE = 0.12
 """Idle power relative to TDP where it is not known: an assumption."""
 
 
+UNITS = ("compute", "memory", "link", "scaled", "tiles")
+"""What draws power by its work."""
+CORES = ("compute", "scaled", "tiles")
+"""Those on the cores' clock; memory and links have clocks of their own."""
+SLOWEST = 0.2
+"""Share of its clock below which a board under a cap does not go."""
+
+
 @dataclass(frozen=True)
 class Busy:
-    """Busy seconds of chips: with a step under way, and of each unit at its peak. Numbers or arrays."""
+    """Busy seconds of chips: with a step under way, and of each unit at its peak. Numbers or arrays.
+
+    `scaled`, `tiles`: of products with a scale for each block, a part of `compute`, and of attention's whole tiles of
+    query rows, both at the peak of the arithmetic.
+    """
 
     running: Count = 0.0
     compute: Count = 0.0
     memory: Count = 0.0
     link: Count = 0.0
+    scaled: Count = 0.0
+    tiles: Count = 0.0
 
     def __add__(self, other: Busy) -> Busy:
-        return Busy(
-            self.running + other.running, self.compute + other.compute, self.memory + other.memory,
-            self.link + other.link,
-        )  # fmt: skip
+        return Busy(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
     def times(self, factor: Count) -> Busy:
         """The work repeated `factor` times."""
-        return Busy(factor * self.running, factor * self.compute, factor * self.memory, factor * self.link)
+        return Busy(*(factor * getattr(self, f.name) for f in fields(self)))
 
 
 @dataclass(frozen=True)
 class Draw(Figured):
-    """Watts of one board: `idle`; `awake`, added while a step is under way; `compute`, `memory` and `link`, added by
-    each unit at its peak; capped at `most`. `low` and `high`: factors assumed to hold 80 % of boards.
+    """Watts of one board: `idle`; `awake`, added while a step is under way; `compute`, `memory`, `link`, `scaled` and
+    `tiles`, added by each unit at its peak; capped at `most`. `low` and `high`: factors that hold 80 % of boards.
     """
 
     FIGURES: ClassVar[Units] = {
-        **dict.fromkeys(("idle", "awake", "compute", "memory", "link", "most"), "W"), "low": "", "high": "",
+        **dict.fromkeys(("idle", "awake", *UNITS, "most"), "W"), "low": "", "high": "",
         "grade": "", "source": "",
     }  # fmt: skip
 
@@ -61,6 +74,8 @@ class Draw(Figured):
     compute: float
     memory: float
     link: float
+    scaled: float
+    tiles: float
     most: float
     low: float
     high: float
@@ -70,12 +85,13 @@ class Draw(Figured):
     def joules(self, seconds: Count, busy: Busy) -> Count:
         """Joules of chips over `seconds` of chip time.
 
-        >>> board = Draw(70.0, 140.0, 650.0, 320.0, 70.0, 700.0, 0.65, 1.35, "C", "")
+        >>> board = Draw(70.0, 140.0, 650.0, 320.0, 70.0, 0.0, 0.0, 700.0, 0.65, 1.35, "C", "")
         >>> board.joules(10.0, Busy(running=8.0, compute=1.0, memory=6.0)), board.joules(1.0, Busy(1.0, 1.0, 1.0))
         (4390.0, 700.0)
         """
-        work = self.awake * busy.running + self.compute * busy.compute
-        work = work + self.memory * busy.memory + self.link * busy.link
+        work = self.awake * busy.running
+        for unit in UNITS:
+            work = work + getattr(self, unit) * getattr(busy, unit)
         return least(self.idle * seconds + work, self.most * seconds)
 
 
@@ -83,8 +99,8 @@ class Draw(Figured):
 def draw_of(chip: Chip) -> Draw | None:
     """The power of a chip's board, from the shares of its generation; None where its TDP is not known.
 
-    A step under way draws running·TDP, a matrix product at `matrix` of peak draws the TDP, and reading memory at
-    `streaming` of its bandwidth draws `streaming_draws` of the TDP.
+    A step under way draws at least running·TDP; each unit at its peak adds its share of the TDP. Cores that are held at
+    a share s of their clock, and so of their peak, draw s³ of that: P ∝ f·V² and V ∝ f.
     """
     if chip.tdp is None:
         return None
@@ -92,11 +108,37 @@ def draw_of(chip: Chip) -> Draw | None:
     s: TomlTable = {**tables["default"], **tables.get(chip.generation, {})}
     idle = chip.idle if chip.idle is not None else IDLE_SHARE * chip.tdp
     kernel = max(idle, s["running"] * chip.tdp)
+    slow = {unit: chip.locked**3 if unit in CORES else 1.0 for unit in UNITS}
     return Draw(
-        idle=idle, awake=kernel - idle, compute=max(0.0, chip.tdp - kernel) / s["matrix"],
-        memory=max(0.0, s["streaming_draws"] * chip.tdp - kernel) / s["streaming"], link=s["link"] * chip.tdp,
-        most=chip.tdp, low=s["low"], high=s["high"], grade=s["grade"], source=s["source"],
+        idle=idle, awake=(kernel - idle) * chip.locked**3, **{unit: slow[unit] * s[unit] * chip.tdp for unit in UNITS},
+        most=chip.tdp if chip.cap is None else chip.cap, low=s["low"], high=s["high"], grade=s["grade"],
+        source=s["source"],
     )  # fmt: skip
+
+
+def under_cap(chip: Chip, seconds: Count, busy: Busy) -> Count:
+    """Seconds of an op that takes `seconds` at full clock, on a board with a cap below its TDP.
+
+    At full clock it draws P watts, at most the TDP, of which Q for idling, memory and links. Dynamic power is ∝ f·V²
+    and V ∝ f, so that P(s) = Q + (P − Q)·s³ at a share s of the clock (AccelWattch, MICRO 2021, fits P = βf³ + τf + P₀
+    to a V100). Where P is above the cap the clock falls to s = ((cap − Q)/(P − Q))^⅓. The cores' part of the time,
+    t_compute/(t_compute + t_memory), takes 1/s as long. What draws too much at the lowest clock too waits for its
+    watts: P(s)·t/cap.
+    """
+    draw, cap = draw_of(chip), chip.cap
+    if draw is None or cap is None or chip.tdp is None:
+        return seconds
+    time = most(seconds, TINY)
+    rest = draw.idle + (draw.memory * busy.memory + draw.link * busy.link) / time
+    core = draw.awake + sum((getattr(draw, unit) * getattr(busy, unit) for unit in CORES), start=0.0) / time
+    core = most(least(rest + core, chip.tdp) - rest, TINY)
+    share = most(least((cap - rest) / core, 1.0), SLOWEST**3) ** (1 / 3)
+    cores = busy.compute / most(busy.compute + busy.memory, TINY)
+    longer = seconds * (1 + cores * (1 / share - 1))
+    return most(longer, seconds * (rest + core * share**3) / cap)
+
+
+TINY = 1e-30
 
 
 @cache

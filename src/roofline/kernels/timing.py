@@ -22,12 +22,15 @@ from roofline.kernels.kernels import (  # fmt: skip
     is_matrix,
     launch_of,
     matrix_format,
+    padding_of,
     plainer,
     restricted,
     shape_of,
     share_of,
+    tiles_of,
     work_of,
 )
+from roofline.kernels.power import Busy, under_cap
 from roofline.kernels.target import WIDE, Target, wide_key
 from roofline.work import ops as o
 from roofline.work.counting import STANDARD
@@ -41,8 +44,10 @@ class Timing:
 
     `error`: deviations from `expected` that hold 80 % of measurements. `grade`: A fitted on this chip, B on its
     generation, C on others. `launches`: kernels launched, 0 if the op has no work or is fused into another kernel.
-    `more_compute`, `more_memory`: seconds for which the units draw power beyond these, where each elementary step is a
-    kernel of its own: bytes of activations, and products on instructions that are slower.
+    `more_compute`, `more_memory`: seconds for which the units draw power beyond these: rows that kernels pad, products
+    on slower instructions, and bytes of activations where each elementary step is a kernel of its own. Seconds at peak
+    whose watts differ: `scaled`, of fp8 products with a scale for each block, and `tiles`, of attention's whole tiles
+    of query rows, where few rows are real.
     """
 
     compute: Count
@@ -55,6 +60,8 @@ class Timing:
     launches: Count = 1
     more_compute: Count = 0.0
     more_memory: Count = 0.0
+    scaled: Count = 0.0
+    tiles: Count = 0.0
 
     @property
     def low(self) -> Count:
@@ -72,7 +79,18 @@ class Timing:
         return most(most(self.compute, self.memory), self.network)
 
 
-SUMMED = ("compute", "memory", "expected", "fixed", "network", "launches", "more_compute", "more_memory")
+SUMMED = (
+    "compute",
+    "memory",
+    "expected",
+    "fixed",
+    "network",
+    "launches",
+    "more_compute",
+    "more_memory",
+    "scaled",
+    "tiles",
+)
 """Fields of a timing that are added up over ops; its error is combined separately."""
 
 
@@ -137,6 +155,13 @@ def _time(op: o.Op, target: Target) -> Timing:
     expected = most(seconds, floor)
     if factor < 1:  # an engine is never faster than its ops' bytes
         expected = most(expected, runs * FUSED.bytes(op, target.precision).total / target.chip.bandwidth)
+    more_compute, more_memory = _beyond(op, target, compute, memory)
+    blocks = isinstance(op, (o.MatMul, o.ExpertMatMul)) and target.path(op).dtype == "fp8_block"
+    scaled = compute + more_compute if blocks else 0.0
+    tiles = tiles_of(op, compute) if isinstance(op, o.Attend) else 0.0
+    if target.chip.cap is not None:
+        busy = Busy(expected, compute + more_compute, memory + more_memory, 0.0, scaled, tiles)
+        expected = under_cap(target.chip, expected, busy)
     fixed = 0.0 if rides else launch_of(op, constants) * (seconds > 0)
     within = target.engine.within(generation, work)
     error = constants.deviation(expected) if within is None else deviation_within(expected, within)
@@ -144,16 +169,17 @@ def _time(op: o.Op, target: Target) -> Timing:
         error = error.beside(deviation_within(expected, abs(math.log(factor))))
     if isinstance(op, o.ExpertMatMul):
         error = error.of_a_part(share_of(op))
-    more_compute, more_memory = _beyond(op, target, compute, memory)
     return Timing(
         compute, memory, expected, error, fixed, grade, launches=launches, more_compute=more_compute,
-        more_memory=more_memory,
+        more_memory=more_memory, scaled=scaled, tiles=tiles,
     )  # fmt: skip
 
 
 def _beyond(op: o.Op, target: Target, compute: Count, memory: Count) -> tuple[Count, Count]:
-    """Seconds of the units beyond the least, under an engine that runs each elementary step as a kernel of its own."""
+    """Seconds for which the units draw power beyond the least: arithmetic, memory."""
     engine = target.engine
+    if isinstance(op, o.ExpertMatMul) and engine.fills:
+        return padding_of(op, target) / target.chip.peak(matrix_format(op, target)), 0.0
     if not engine.unfused:
         return 0.0, 0.0
     if is_matrix(op):

@@ -66,7 +66,9 @@ class Choices(Where):
     chips: Annotated[ChipCount | None, "Total number of chips (8, or those of the cluster)."] = None
     kind: Annotated[KindName | None, "Replicas that do both phases, or a pool for each phase (default: both)."] = None
     budget: Annotated[PlainNumber | None, "Maximum USD per hour; every chip needs a price."] = None
-    power: Annotated[PlainNumber | None, "Maximum watts, of boards at their TDP."] = None
+    power: Annotated[
+        PlainNumber | None, "Maximum watts of all boards, each at its limit (`h100-sxm@490W`), else at its TDP."
+    ] = None
     seconds: Annotated[
         Duration,
         "Time for the search, in seconds or as `2min`: then the answer is the best of what it looked at, and says what "
@@ -318,7 +320,7 @@ def _chips(choices: Choices, sites: Sequence[Site]) -> int:
         raise InputError("chips", chips, f"at most {MOST}")
     hours = [Cost(1, 3600.0, tariff(site.chip, bill_of(site.bill))).usd for site in sites]
     prices = [None if usd is None else float(usd) for usd in hours]
-    for name, each in (("budget", prices), ("power", [site.chip.tdp for site in sites])):
+    for name, each in (("budget", prices), ("power", [site.chip.limit for site in sites])):
         if getattr(choices, name) is not None:
             chips = min(chips, _paid(name, getattr(choices, name), sites, each))
     return int(chips)

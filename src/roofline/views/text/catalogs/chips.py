@@ -107,7 +107,7 @@ def chip_table(c: Chip) -> Table:
         ("last-level cache", si(c.cache, "B") if c.cache else None), ("cores", str(c.units) if c.units else None),
         ("link, one direction", f"{c.link_kind} {si(c.link, 'B/s')}" if c.link else None),
         ("host link, one direction", f"{c.host_kind} {si(c.host, 'B/s')}" if c.host else None),
-        ("power", f"{c.tdp:.0f} W, idle {c.idle or 0:.0f} W" if c.tdp else None),
+        ("power", f"{c.limit:.0f} W, idle {c.idle or 0:.0f} W" if c.limit else None),
         ("price", f"{c.price.usd_per_hour:.2f} $/h, assumed {c.price.date} ({c.price.source})" if c.price else None),
         ("also called", ", ".join(c.aliases) or None), ("source", f"{c.source}, {c.date}" if c.source else None),
         ("note", c.note or None),
