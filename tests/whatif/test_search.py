@@ -279,8 +279,10 @@ def test_plans_of_another_tool_are_in_the_space() -> None:
 
 
 def test_a_simulation_confirms_the_best() -> None:
-    limits, layouts = Limits(ttft=0.2, tpot=0.006, attainment="mean"), by_day(["tp=1"], None)
-    for kind, chips in (("aggregated", by_day(1, 4)), ("disaggregated", by_day(3, 4))):
+    """TPOT binds: near the most that a prefill pool takes, a simulation's TTFT may be longer by the 15 % allowed."""
+    layouts = by_day(["tp=1"], None)
+    for kind, chips, tpot in (("aggregated", by_day(1, 4), 0.006), ("disaggregated", by_day(3, 4), 0.0055)):
+        limits = Limits(ttft=0.2, tpot=tpot, attainment="mean")
         best = search(MODEL, Demand(1000, 100), limits, on=ON, chips=chips, kinds=kind, layouts=layouts, confirm=1).best
         assert best.confirmation.keeps
         assert best.confirmation.tokens_per_second_per_chip == pytest.approx(best.tokens_per_second_per_chip, rel=0.15)
