@@ -23,6 +23,8 @@ WHOLE_NUMBERS = ("ids", "mask", "index", "labels", "lengths", "bbox", "shapes", 
 """Parts of names of arguments that hold whole numbers."""
 PLACES = ("img_ids", "txt_ids")
 """Arguments that hold positions as real numbers, whatever their name says."""
+PADDED = ("flattened_patches",)
+"""Arguments whose rows of zeros are padding, so that their values say what is masked."""
 USUAL = {"tokens": 128, "side": 224, "samples": 16_000, "frames": 3_000, "pictures": 16}
 """Sizes of an input where neither the caller nor the config says them."""
 ALONE = (
@@ -150,6 +152,8 @@ def tensor(torch: ModuleType, name: str, shape: Operand) -> Operand:
         if shape[0] and isinstance(shape[0][0], (list, tuple)):
             return [[tuple(sides) for sides in each] for each in shape]
         return torch.tensor(shape)
+    if name in PADDED:
+        return torch.ones(*shape)
     if name in PLACES or not (name == "inputs" or any(part in name for part in WHOLE_NUMBERS)):
         return torch.zeros(*shape, device="meta" if prod(shape) > 1 else "cpu")
     if "mask" in name:
