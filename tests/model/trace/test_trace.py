@@ -275,9 +275,10 @@ def test_a_network_of_timm(torch: Any) -> None:
 @oracle
 def test_half_a_model_is_refused(torch: Any) -> None:
     """A tower that a text does not use, and whose layers no usual image reaches as the config has them."""
-    llava = {**LLAVA, "vision_feature_layer": 99}
+    model = rl.trace({**LLAVA, "vision_feature_layer": 99})
+    assert model.parameters == rl.trace(LLAVA).parameters
     with pytest.raises(rl.InputError, match=r"expected `shapes` of inputs that use all of it .* parameters unused"):
-        rl.trace(llava)
+        rl.analyze(model, rl.prefill(1, 1))
 
 
 @oracle

@@ -23,7 +23,9 @@ WHOLE_NUMBERS = ("ids", "mask", "index", "labels", "lengths", "bbox", "shapes", 
 """Parts of names of arguments that hold whole numbers."""
 PLACES = ("img_ids", "txt_ids")
 """Arguments that hold positions as real numbers, whatever their name says."""
-USUAL = {"tokens": 128, "side": 224, "samples": 16_000, "frames": 3_000}
+PADDED = ("flattened_patches",)
+"""Arguments whose rows of zeros are padding, so that their values say what is masked."""
+USUAL = {"tokens": 128, "side": 224, "samples": 16_000, "frames": 3_000, "pictures": 16}
 """Sizes of an input where neither the caller nor the config says them."""
 ALONE = (
     ("pixel_values", "get_image_features"), ("input_features", "get_audio_features"),
@@ -150,6 +152,8 @@ def tensor(torch: ModuleType, name: str, shape: Operand) -> Operand:
         if shape[0] and isinstance(shape[0][0], (list, tuple)):
             return [[tuple(sides) for sides in each] for each in shape]
         return torch.tensor(shape)
+    if name in PADDED:
+        return torch.ones(*shape)
     if name in PLACES or not (name == "inputs" or any(part in name for part in WHOLE_NUMBERS)):
         return torch.zeros(*shape, device="meta" if prod(shape) > 1 else "cpu")
     if "mask" in name:
@@ -237,7 +241,10 @@ def usual_inputs(model: nn.Module, raw: Mapping[str, Any]) -> Iterator[dict[str,
         words["decoder_input_ids"] = (1, 1)
     heard: list[dict[str, Operand]] = []
     if "input_features" in taken:
-        heard.append({"input_features": (1, sizes.get("num_mel_bins") or 80, USUAL["frames"])})
+        spectra: dict[str, Operand] = {"input_features": (1, sizes.get("num_mel_bins") or 80, USUAL["frames"])}
+        if "input_features_mask" in taken:
+            spectra["input_features_mask"] = (1, USUAL["frames"])
+        heard.append(spectra)
     if "input_values" in taken:
         heard.append({"input_values": (1, USUAL["samples"])})
     others = dict(_denoised(taken, sizes)) if "timestep" in taken else {}
@@ -249,6 +256,9 @@ def usual_inputs(model: nn.Module, raw: Mapping[str, Any]) -> Iterator[dict[str,
         if "image_grid_thw" in taken and isinstance(patch := vision.get("patch_size"), int):
             width = (vision.get("in_channels") or channels) * (vision.get("temporal_patch_size") or 1) * patch**2
             images = [{"pixel_values": (ROWS * COLUMNS, width), "image_grid_thw": [[1, ROWS, COLUMNS]]}]
+    if "pixel_values_videos" in taken and "input_ids" not in taken:
+        frames = sizes.get("frames_per_clip") or sizes.get("num_frames") or USUAL["pictures"]
+        images.append({"pixel_values_videos": (1, frames, channels, across, down)})
     for seen in (*images, {}):
         yield from ({**words, **seen, **sound, **others} for sound in (*heard, {}) if words or seen or sound or others)
     yield from heard if words else ()

@@ -47,10 +47,11 @@ def trace(
     as its tower makes. Two are no arguments: `past`, the tokens in the cache before the call, and `cross`, the shapes
     of what an encoder read before it. `call`: another method, such as `get_image_features`; without it, the method
     that reads what is given alone, an encoder's or a tower's. Without `shapes`, inputs of the config's own sizes
-    apply. Where the code runs on none of them, the model has its weights and no steps, and a step of it is refused.
+    apply. Where the code runs on none of them, or leaves a hundredth of the weights unused on each, the model has its
+    weights and no steps, and a step of it is refused.
 
-    Raises InputError where torch or transformers are missing, where they lack this type, where the code does not run on
-    shapes, and where a call without `shapes` leaves a hundredth of the weights unused.
+    Raises InputError where torch or transformers are missing, where they lack this type, and where the code does not
+    run on shapes.
     """
     name, raw = config_of(source, revision=revision)
     for package in ("torch", "transformers"):

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 FORMATS = ("float32", "bfloat16")
 """Formats of a trace, in the order they are tried: grouped products run in bf16 alone."""
+NO_INPUT = "trace: expected a class that reads tokens, images, sound or latents"
+"""Why a class has no usual input."""
 UNUSED = 0.01
 """Share of the parameters that a usual input may leave unused."""
 _NOT_SETTINGS = (
@@ -187,9 +189,9 @@ def traced_call(name: str, raw: JsonObject, shapes: InputShapes | None = None, c
     """The model of one call of the class that a config names, for inputs of these shapes.
 
     `shapes`: argument → shape; without them those of one usual input. `call`: the method, such as `get_image_features`.
-    Without `shapes`, a class whose code runs on no usual input is known by its weights alone: it has no steps.
-    Raises InputError where the class is not known, where its code does not run on `shapes`, and where a usual input
-    leaves a hundredth of the weights unused.
+    Without `shapes`, a class whose code runs on no usual input, or leaves a hundredth of its weights unused on each, is
+    known by its weights alone: it has no steps. Raises InputError where the class is not known, and where its code does
+    not run on `shapes`.
     """
     torch, transformers = real_code()
     kind = str(raw.get("_class_name") or raw.get("model_type") or "")
@@ -223,8 +225,12 @@ def traced_call(name: str, raw: JsonObject, shapes: InputShapes | None = None, c
             if idle:
                 places = list(dict.fromkeys(".".join(n.split(".")[:2]) for n in idle))
                 expected = f"`shapes` of inputs that use all of it (not {', '.join(places[:3])})"
-                raise InputError("trace", f"{kind}: {sum(idle.values())} of {total} parameters unused", expected)
-    return replace(_model(name or kind, kind, Config(raw), _Record(model), total, {}), steps=(), not_counted=(reason,))
+                reason = str(
+                    InputError("trace", f"{kind}: {sum(idle.values())} of {total} parameters unused", expected)
+                )
+                break
+    weights = _model(name or kind, kind, Config(raw), _Record(model), total, {})
+    return replace(weights, steps=(), not_counted=(reason or NO_INPUT,))
 
 
 def _as_a_checkpoint(model: nn.Module) -> None:
