@@ -21,6 +21,7 @@ from roofline.layout.layout import Layout
 from roofline.measured.accuracy.accuracy import Reader
 from roofline.measured.accuracy.csvs import TableRow
 from roofline.measured.accuracy.measurements import MeasuredRun, measured_run
+from roofline.model.images import Images
 from roofline.model.load import catalog_config
 
 STATIC = "e2e_static_batch_llm_inference_bench.csv"
@@ -634,22 +635,23 @@ def published_nodes(r: TableRow) -> Iterator[MeasuredRun]:
 ENERGY, NEBIUS = "serving_mlenergy.csv", "power_serving_nebius.csv"
 PROMPTS: Mapping[str, int] = {
     "lm-arena-chat": 300, "text chat": 300, "gpqa": 300, "text code": 200, "sourcegraph-fim": 2000,
-    "image-chat": 1300, "video-chat": 5000,
+    "image-chat": 300, "video-chat": 5000,
 }  # fmt: skip
 """Assumed tokens of ML.ENERGY's prompts, which no table tells: of a conversation a turn or two, at 70 a question and
 215 an answer (LMSYS-Chat-1M, arXiv:2309.11998); of GPQA a question with four choices and what is asked
-(arXiv:2311.12022); of code a function's head; of completions a file around the gap; an image of about a megapixel; 32
-frames."""
+(arXiv:2311.12022); of code a function's head; of completions a file around the gap; of a video 32 frames."""
+SEEN = Images(1, 1024, 1024)
+"""Assumed image of ML.ENERGY's image chat: its source says one of VisionArena, not how large."""
 BLOCKS = "weights=fp8-block"
 QWEN, MAVERICK = "Qwen/Qwen3-235B-A22B", "meta-llama/Llama-4-Maverick-17B-128E-Instruct"
 CHECKPOINTS: Mapping[str, tuple[str, str | None]] = {
     **{f"{QWEN}-{kind}-2507": (QWEN, None) for kind in ("Instruct", "Thinking")},
     **{f"{QWEN}-{kind}-2507-FP8": (QWEN, BLOCKS) for kind in ("Instruct", "Thinking")},
-    "Qwen/Qwen3-VL-235B-A22B-Instruct": (QWEN, None), "Qwen/Qwen3-VL-235B-A22B-Instruct-FP8": (QWEN, BLOCKS),
+    "Qwen/Qwen3-VL-235B-A22B-Instruct-FP8": ("Qwen/Qwen3-VL-235B-A22B-Instruct", BLOCKS),
     "Qwen/Qwen3-Coder-480B-A35B-Instruct-FP8": ("Qwen/Qwen3-Coder-480B-A35B-Instruct", BLOCKS),
     f"{MAVERICK}-FP8": (MAVERICK, "experts=fp8"),
 }  # fmt: skip
-"""Checkpoints that the catalog has under another name, and their formats. Of a model with images, the decoder."""
+"""Checkpoints that the catalog has under another name, and their formats."""
 ENERGY_CHIPS: Mapping[str, str] = {"A100-SXM4-40GB": "a100-sxm-40gb", "H100": "h100-sxm", "B200": "b200"}
 
 
@@ -673,6 +675,7 @@ def energy_servers(r: TableRow) -> Iterator[MeasuredRun]:
         quantity="served-token", seconds=1 / r.number("output_tokens_per_s"), model=model, on=several(chip, boards),
         layout=layout, engine=of_release("vllm", r.text("engine_version")), precision=formats,
         input=PROMPTS[r.text("task")], output=max(2, round(r.number("output_len_mean"))),
+        images=SEEN if r.text("task") == "image-chat" else None,
         concurrency=r.whole("max_num_seqs"), system=chip, slices=("all", kind, f"{kind},{r.text('task')}"),
     )  # fmt: skip
 
