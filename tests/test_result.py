@@ -143,6 +143,7 @@ ONE: dict[str, Callable[[], Any]] = {
     "explanations": lambda: Explanations(
         rl.load(GPT2), (NamedExplanation("decode", rl.explain(GPT2, "attention", rl.decode(1, 9))),)
     ),
+    "breakdown": lambda: breakdown(trained()),
     "trained": lambda: Trained(trained(), (), rl.run(trained(), 1e10), breakdown(trained()), module_bytes(trained())),
     "catalog": lambda: Catalog(tuple(catalog().values())),
     "families": lambda: ModelTypes(tuple(sorted(FAMILIES))),

@@ -97,7 +97,7 @@ def _within(release: str, since: str, before: str) -> bool:
 def stack_rows() -> Mapping[str, tuple[StackRow, ...]]:
     """Engine → the rows of its recipes."""
     tables = tomllib.loads(FILE.read_text(encoding="utf-8"))
-    return {id: tuple(_row(table) for table in rows) for id, rows in tables.items()}
+    return {id: tuple(_row(row) for row in table["rows"]) for id, table in tables.items()}
 
 
 def _row(table: TomlTable) -> StackRow:

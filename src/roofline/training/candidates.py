@@ -7,10 +7,10 @@ chunks and recipe: first memory, then the time of what fits.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from roofline.training.estimate import TrainingSetup
 from roofline.training.memory.memo import Shared
 from roofline.work.ops import Activate, Normalise
 from roofline.work.recipe import Recipe
-from roofline.work.training import Recompute, Training, forward_ops, training
+from roofline.work.training import RECOMPUTE, Recompute, Training, forward_ops, training
 
 Recomputed: TypeAlias = Recompute | tuple[str, ...]
 Asking: TypeAlias = Callable[[Settings, Shared], tuple[TrainingSetup, Training, Count]]
@@ -46,11 +46,11 @@ MICROS = (1, 2, 4, 8)
 
 def recomputations(model: Model, engine: Engine) -> tuple[Recomputed, ...]:
     """What the engine can run again: its words, and where it has modules, all norms and activation functions."""
+    words = tuple(word for word in RECOMPUTE if word in engine.recomputes)
     if "modules" not in engine.recomputes:
-        return cast("tuple[Recomputed, ...]", engine.recomputes)
+        return words
     once = training(1, 1)
     ops = (op for block, _ in model.blocks for op in forward_ops(block.modules, once) if isinstance(op, CHEAP))
-    words = cast("tuple[Recomputed, ...]", tuple(word for word in engine.recomputes if word != "modules"))
     modules = tuple(dict.fromkeys(op.name for op in ops))
     return (*words, modules) if modules else words
 
@@ -100,7 +100,7 @@ class Candidates:
             ranks = [n // pp for n in self.sizes if n % pp == 0]
             every = degree_points(self.model, self.on, ranks, self.work, self.micros)
             for recipe, (points, zeros) in product(self.recipes, self.sharings(pp, every)):
-                shared: dict[object, Shared] = {}
+                shared: dict[Hashable, Shared] = {}
                 for order, vp in self.pipelines(pp, chunk_numbers(self.model, pp)):
                     kept = takes(order, points, batch, pp, vp)
                     left_out["micro-batches"] += int(np.sum(~kept)) * len(zeros) * len(self.recomputed)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from roofline.declared.groups import KernelSettings, Where
-from roofline.declared.kinds import EngineName, Names, Whole, WholeOrNone
+from roofline.declared.kinds import EngineName, Given, Names, Whole, WholeOrNone
 from roofline.declared.question import group
 from roofline.model.adapters import named_targets, with_drafts, with_lora
 from roofline.model.load import Source, model_of
@@ -58,7 +58,7 @@ class Learner:
 AS_IT_IS = Learner()
 
 
-def is_one(name: str, value: object) -> bool:
+def is_one(name: str, value: Given) -> bool:
     """Whether a list is a single setting: the names of modules to recompute, or of what to offload."""
     if name not in ("recompute", "offload") or not isinstance(value, (list, tuple)):
         return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from roofline.declared.maths import Count
@@ -60,7 +60,7 @@ def _ranks(model: Model, spread: Layout, step: Training, shared: Shared) -> _Ran
         layers, ranks = pipeline(model, spread)
     else:
         layers, ranks = shared.of("parts", (), lambda: parts_of(model, spread)).pipeline(spread)
-    known: dict[object, int] = shared.of("kinds", (), dict)
+    known: dict[Hashable, int] = shared.of("kinds", (), dict)
     kinds: dict[int, tuple[int, Model, Model | None]] = {}
     order = []
     for i, (rank, copy) in enumerate(zip(ranks, copies_of(ranks, step), strict=True)):

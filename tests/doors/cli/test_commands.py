@@ -129,7 +129,7 @@ def test_a_cluster_is_used_whole_and_says_so_first(capsys: pytest.CaptureFixture
     ):  # fmt: skip
         assert run(capsys, *words)[0].startswith("8 × NVIDIA H100 SXM5 80GB (the whole machine as tp=8) · vLLM 0.25\n")
     trained = run(capsys, "train", *argv, "--batch", "64", "--tokens", "4096")[0]
-    assert trained.startswith("8 × NVIDIA H100 SXM5 80GB (the whole machine as dp=8, zero=2) · Megatron-LM 0.18\n")
+    assert trained.startswith("8 × NVIDIA H100 SXM5 80GB (the whole machine as dp=8, zero=1) · Megatron-LM 0.18\n")
     assert "layout: the fastest that fits, of all legal ones on this machine\n" in trained
 
 

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isqrt, prod
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from roofline.model.trace.values import Operand
 
@@ -40,7 +40,7 @@ CACHES = ("past_key_values", "cache_params", "state")
 
 
 def make_call(
-    torch: ModuleType, model: nn.Module, raw: Mapping[str, Any], shapes: InputShapes, call: str | None,
+    torch: ModuleType, model: nn.Module, raw: Mapping[str, Operand], shapes: InputShapes, call: str | None,
     begin: Callable[[], None], *, as_many: bool = False,
 ) -> None:  # fmt: skip
     """Make the call. What comes before it, a prompt or an encoder's pass, runs first; then `begin` is called.
@@ -62,7 +62,9 @@ def make_call(
     method(**arguments)
 
 
-def method_of(model: nn.Module, raw: Mapping[str, Any], given: InputShapes, call: str | None) -> Callable[..., Any]:
+def method_of(
+    model: nn.Module, raw: Mapping[str, Operand], given: InputShapes, call: str | None
+) -> Callable[..., Operand]:
     """The method to call: as asked, or where the shapes are those of a part, that part's: an encoder, a tower."""
     taken = inspect.signature(model.forward).parameters
     if call is not None and call != "forward":
@@ -80,7 +82,7 @@ def method_of(model: nn.Module, raw: Mapping[str, Any], given: InputShapes, call
     encodes = call is None and raw.get("is_encoder_decoder") and "decoder_input_ids" not in given
     if encodes and "past" not in given and hasattr(model, "get_encoder"):
         model = model.get_encoder()
-    whole: Callable[..., Any] = model
+    whole: Callable[..., Operand] = model
     return whole
 
 
@@ -91,16 +93,16 @@ def _that_runs(model: nn.Module) -> nn.Module:
     return next(part for part in model.children() if part.forward.__name__ == "forward")
 
 
-def _named(model: Any, name: str) -> Callable[..., Any] | None:
+def _named(model: Operand, name: str) -> Callable[..., Operand] | None:
     """The method of that name of a model, or of the model without a head within it."""
-    method: Callable[..., Any] | None = getattr(model, name, None)
+    method: Callable[..., Operand] | None = getattr(model, name, None)
     within = getattr(model, "model", None)
     return method if method is not None or within is None else getattr(within, name, None)
 
 
 def _before(
-    torch: ModuleType, model: nn.Module, arguments: Mapping[str, Any], past: int, source: Mapping[str, Any]
-) -> dict[str, Any]:
+    torch: ModuleType, model: nn.Module, arguments: Mapping[str, Operand], past: int, source: Mapping[str, Operand]
+) -> dict[str, Operand]:
     """The arguments that a prompt of `past` tokens, and an encoder that read `source`, leave to the call."""
     decodes = "decoder_input_ids" in arguments
     tokens = "decoder_input_ids" if decodes else "input_ids"
@@ -118,7 +120,7 @@ def _before(
     return {**(given if decodes else {}), **left, "use_cache": True}
 
 
-def _conditions(model: Any, given: InputShapes) -> Mapping[str, Any] | None:
+def _conditions(model: Operand, given: InputShapes) -> Mapping[str, Operand] | None:
     """The sizes that a denoiser is told in a mapping, by shape: as given, or those that its class needs."""
     told = given.get("added_cond_kwargs")
     if isinstance(told, Mapping):
@@ -134,7 +136,7 @@ def _conditions(model: Any, given: InputShapes) -> Mapping[str, Any] | None:
 
 
 # -- tensors -----------------------------------------------------------------------------------------------------------
-def tensors(torch: ModuleType, model: nn.Module, shapes: InputShapes) -> dict[str, Any]:
+def tensors(torch: ModuleType, model: nn.Module, shapes: InputShapes) -> dict[str, Operand]:
     """The arguments of these shapes; those that say what others are, as grids and masks do, have their values."""
     return {
         key: tensor(torch, key, _sizes(model, key, shape, shapes)) for key, shape in shapes.items()
@@ -189,7 +191,7 @@ def _rows(patches: int) -> tuple[int, int]:
     return next((pair for pair in pairs if not (pair[0] % 4 or pair[1] % 4)), pairs[0])
 
 
-def _placed(torch: ModuleType, model: nn.Module, arguments: Mapping[str, Any], as_many: bool) -> dict[str, Any]:
+def _placed(torch: ModuleType, model: nn.Module, arguments: Mapping[str, Operand], as_many: bool) -> dict[str, Operand]:
     """The tokens, as many of which stand for the images and the sound given beside them as their towers say."""
     ids = arguments["input_ids"].clone()
     kinds, at = torch.zeros_like(ids), 1
@@ -213,7 +215,7 @@ def _placed(torch: ModuleType, model: nn.Module, arguments: Mapping[str, Any], a
     return {"input_ids": ids, **({"mm_token_type_ids": kinds} if typed else {})}
 
 
-def _positions(features: Any) -> int:
+def _positions(features: Operand) -> int:
     """Number of vectors of features, in whatever they are returned."""
     if hasattr(features, "pooler_output"):
         pooled = features.pooler_output
@@ -224,7 +226,7 @@ def _positions(features: Any) -> int:
 
 
 # -- usual inputs ------------------------------------------------------------------------------------------------------
-def usual_inputs(model: nn.Module, raw: Mapping[str, Any]) -> Iterator[dict[str, Operand]]:
+def usual_inputs(model: nn.Module, raw: Mapping[str, Operand]) -> Iterator[dict[str, Operand]]:
     """Inputs to try, the fullest first, by the arguments that the code takes and the sizes that the config has."""
     model = _that_runs(model)
     taken = inspect.signature(model.forward).parameters

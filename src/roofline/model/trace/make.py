@@ -17,6 +17,7 @@ from roofline.model.model import Block, Model
 from roofline.model.modules import Attention, Experts, Linear, Module, Part
 
 if TYPE_CHECKING:
+    from roofline.model.trace.calls import InputShapes
     from roofline.model.trace.watch import Pass
 
 SHAPES = ((2, 7, False), (2, 11, False), (3, 1, True))
@@ -30,7 +31,7 @@ def trace(
     source: Source,
     *,
     revision: str | None = None,
-    shapes: Mapping[str, object] | None = None,
+    shapes: InputShapes | None = None,
     call: str | None = None,
 ) -> Model:
     """A model of any class of transformers or diffusers, traced by running its real code on torch's meta device.

@@ -30,7 +30,9 @@ _DRAWN = ("aten.normal_", "aten.uniform_", "aten.random_", "aten.exponential_", 
 def dispatching(run: Callable[[OpOverload, Operand, Operand], Operand]) -> TorchDispatchMode:
     """A dispatch mode for that function; torch wants a plain function, not a method."""
 
-    def each(mode: object, function: OpOverload, types: object, args: Any = (), kwargs: Any = None) -> Operand:
+    def each(
+        mode: Operand, function: OpOverload, types: Operand, args: Operand = (), kwargs: Operand = None
+    ) -> Operand:
         del mode, types
         return run(function, args, kwargs or {})
 
@@ -44,7 +46,7 @@ def in_memory() -> TorchFunctionMode:
     torch = import_module("torch")
     constructors = (torch.tensor, torch.as_tensor, torch.asarray, torch.scalar_tensor)
 
-    def each(mode: object, function: Any, types: object, args: Any = (), kwargs: Any = None) -> Operand:
+    def each(mode: Operand, function: Operand, types: Operand, args: Operand = (), kwargs: Operand = None) -> Operand:
         del mode, types
         kwargs = kwargs or {}
         if function in constructors and args and not isinstance(args[0], torch.Tensor):

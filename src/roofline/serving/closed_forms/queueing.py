@@ -787,16 +787,16 @@ class Open:
         wait = busy * turns * full / 2 / np.sqrt((1 - busy) * (1 - bound)) * (self.uneven + varied)
         # the wait ends with a step that the next prompt shares
         wait = wait + np.where(self.shared, busy * full / 2, 0.0)
-        found = plain
+        under_way = plain
         if self.meets is not None:
-            calm, found = calm**self.meets.ranks, plain + self._beside(self.meets.longer, decodes)
-        met = (1 - calm) * found * (0.5 + (1 - busy if t.ahead else 0.0))
+            calm, under_way = calm**self.meets.ranks, plain + self._beside(self.meets.longer, decodes)
+        met = (1 - calm) * under_way * (0.5 + (1 - busy if t.ahead else 0.0))
         idle = (1 - busy) * calm
         ttft = wait + met + idle * self.cold + (1 - idle) * own
         # Pollaczek–Khinchine: E[W²] = 2·E[W]² + λ·E[S³]/(3(1 − ρ)); E[S³] = (1 + v)³·E[S]³ for lognormal S
         cubed = busy * (turns * full) ** 2 / (3 * (1 - busy))
         by_length = cubed * ((1 + varied) ** 3 - 1)
-        variance = wait**2 + cubed * self.uneven + by_length + (1 - calm) * found**2 / 12
+        variance = wait**2 + cubed * self.uneven + by_length + (1 - calm) * under_way**2 / 12
         moments = {"variance": variance, "by_length": by_length}
         between = self._beside(self.interval, decodes)
         if not t.mixes:
@@ -810,7 +810,7 @@ class Open:
         chunk = np.where(t.chunks > 1, self._beside(t.partly[-1], beside), full)
         final = np.maximum(own - (t.chunks - 1) * chunk, 0.0)
         seen = 1 - (1 - busy) * np.exp(np.minimum(rate * final, 50.0)) if t.ahead else busy
-        following = np.maximum(seen, 0.0) * np.maximum(chunk - found, 0.0) - (between - plain)
+        following = np.maximum(seen, 0.0) * np.maximum(chunk - under_way, 0.0) - (between - plain)
         later = np.maximum(more - 1, 0.0) * np.maximum(busy * added - (between - plain), 0.0)
         rest = np.maximum(most - following, 0.0) * -np.expm1(-later / np.maximum(most, 1e-30))
         # λ·T prompts arrive, each delayed by others; no more than full steps among plain ones make

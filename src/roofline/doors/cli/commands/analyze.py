@@ -31,6 +31,7 @@ from roofline.doors.cli.derived import with_settings, with_tables
 from roofline.work.analysis import analyze as question
 
 if TYPE_CHECKING:
+    from roofline.declared.trees import JsonValue
     from roofline.inference.step import Estimate
     from roofline.model.model import Model
     from roofline.views.text.inference.analysis import NamedStep, Steps
@@ -139,7 +140,7 @@ def _traced(name: str, revision: str | None, shape: str | None) -> Model:
     return trace(name, revision=revision, shapes=None if shape is None else dict(_shapes(shape)))
 
 
-def _shapes(text: str) -> Iterator[tuple[str, object]]:
+def _shapes(text: str) -> Iterator[tuple[str, JsonValue]]:
     """Shapes written as `input_ids=1x128,past=64`; those of what an encoder read begin with `cross.`."""
     cross: dict[str, tuple[int, ...]] = {}
     for part in text.split(","):
