@@ -90,7 +90,7 @@ def _distinct(module: m.Module, layout: Layout) -> Count:
         return Fraction(count, copies) if isinstance(count, int) and isinstance(copies, int) else count / copies
 
     rest = module.parameters - module.matrix
-    if isinstance(module, (m.Linear, m.Conv)) and module.kv:
+    if isinstance(module, (m.Linear, m.Conv)) and module.kv and module.copies != layout.ranks:
         each = module.parameters // (module.outputs if isinstance(module, m.Linear) else module.channels)
         again = layout.ranks // least(layout.tp, module.kv_groups)
         return share(module.parameters - module.kv * each, module.copies) + share(module.kv * each, again)

@@ -140,14 +140,18 @@ SHARP = 8.0
 
 
 def behind_host(passes: Passes, rank: Model, target: Target) -> Passes:
-    """Passes no shorter than the host takes to launch their layers with experts: for the backward twice as long."""
+    """Passes no shorter than the host takes to launch their layers with experts: for the backward twice as long.
+
+    While a send blocks a stage, the host launches nothing.
+    """
     each = target.engine.expert_layer_s if target.mode.name == "calibrated" else 0.0
     layers = sum(int(n) for block, n in rank.blocks if any(isinstance(x, Experts) for x in block.modules))
     if not (each and layers):
         return passes
     host = Span(0.0, each * layers, *(end * each * layers for end in HOST_ENDS))
-    ahead = _behind(passes.forward, host)
-    behind = _behind(passes.backward + passes.weight, host.times(2))
+    blocked = passes.exchange.get("pp", NOTHING).times(1 / 2)
+    ahead = _behind(passes.forward.minus(blocked), host)
+    behind = _behind((passes.backward + passes.weight).minus(blocked), host.times(2))
     return replace(
         passes, forward=passes.forward + ahead, backward=passes.backward + behind,
         exchange={**passes.exchange, HOST: ahead + behind},

@@ -31,6 +31,11 @@ WITHOUT_CASE = {
     "telechat3": ("llama", "the code comes with the checkpoint; mlx-lm's telechat3.py is Llama"),
     "youtu_llm": ("youtu", "the type's name in mlx-lm"),
 }
+# Families whose code comes with the checkpoint: the file of tests/model that compares a published one of the type.
+ELSEWHERE = {
+    "ernie4_5_moe_vl": "index_corpus.json", "minicpmo": "test_remote_towers.py", "minicpmv": "test_remote_towers.py",
+    "molmo": "test_remote_towers.py", "stablelm_epoch": "index_corpus.json",
+}  # fmt: skip
 
 
 def base(model_type: str) -> dict[str, Any]:
