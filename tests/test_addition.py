@@ -25,7 +25,7 @@ SETTING = (
 OF_TRAINING = (
     "training/train.py",
     "    bill: Bill | None = None,\n    drawn",
-    '    warmup_steps: Annotated[Whole, "Steps until the learning rate is whole."] = 5,\n'
+    '    warmup_steps: Annotated[Sequences, "Steps until the learning rate is whole."] = 5,\n'
     "    bill: Bill | None = None,\n    drawn",
 )
 FIGURE = (
@@ -72,7 +72,8 @@ told = {
         "train", MODEL, "--on", "8xh100-sxm", "--batch", "16", "--tokens", "512", "--warmup-steps", "2", "--json")),
     "train: api": "mfu" in answered("train", {"model": MODEL, "warmup_steps": 2, **learning}),
     "train: tool": "warmup_steps" in trained.input_schema["properties"],
-    "train: reference": "| `warmup_steps` |  | `5` | Steps until the learning rate is whole. |" in settings_page(),
+    "train: reference":
+        "| `warmup_steps` | sequences | `5` | Steps until the learning rate is whole. |" in settings_page(),
     "train: defaults": "warmup-steps" in settable(),
     "library": one.to_dict()["gap"]["expected"] == 2 * one.tpot.expected,
     "signature": question_settings(rl.serve)["patience"].default == 7,

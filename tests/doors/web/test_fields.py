@@ -40,7 +40,7 @@ OTHERS: Mapping[str, Any] = {
     "recompute": "full", "micro_batch": 2, "only": ["time"], "requests": 30, "seed": 1, "launcher": "sglang",
     "objective": "chips", "top": 3, "start": 7, "count": 3, "ttft": 1e-6, "tpot": 1e-6, "framework": "torchtitan",
     "cached": [5], "new": [3], "within": False, "power_share": 0.5, "schedule": "gpipe", "recipe": "fp8",
-    "optimizer": "sgd", "offload": "optimizer", "offload_layers": 1, "flash": False, "loss": "chunked",
+    "text_only": True, "optimizer": "sgd", "offload": "optimizer", "offload_layers": 1, "flash": False, "loss": "chunked",
     "fused_loss": True, "overlap": "none", "recompute_layers": 2, "recompute_every": 2, "lengths": "256x2",
     "reshard": False, "no_sync": True, "gather_format": "fp32", "reduce_format": "fp32",
     "optimizer_in_backward": True, "lora_targets": "o_proj", "drafts": 1, "train": True,
@@ -60,6 +60,8 @@ OTHERS_OF: Mapping[tuple[str, str], Any] = {
     ("sweep", "batch"): [4], ("sweep", "context"): [512], ("runs", "on"): "l4", ("runs", "context"): 1000,
     ("search", "on"): "h200-sxm", ("search", "objective"): "throughput", ("search", "layout"): "tp=2",
     ("offload", "on"): "rtx-3090", ("search", "kind"): "disaggregated", ("generate", "dp"): 2, ("fit", "tp"): 1,
+    ("encode", "batch"): 8, ("encode", "size"): "64x64", ("encode", "frames"): 2, ("encode", "seconds"): "3s",
+    ("encode", "tower"): "images", ("encode", "passes"): 3, ("encode", "guidance"): True,
 }  # fmt: skip
 BESIDE: Mapping[tuple[str, str], dict[str, Any]] = {
     ("machines", "chips"): {"users": 4000}, ("machines", "peak"): {"users": None, "requests_a_day": 5e5},
@@ -73,6 +75,8 @@ BESIDE: Mapping[tuple[str, str], dict[str, Any]] = {
     ("offload", "drive"): {"gpu_layers": 4, "ram": "0.1GB"},
 }  # fmt: skip
 """What both bodies have, so that the field can tell."""
+SEEING = {"model": "Qwen/Qwen3-VL-8B-Instruct"}
+"""A model with towers that may be left out."""
 INSTEAD: Mapping[tuple[str, str], dict[str, Any]] = {
     ("machines", "requests_a_day"): {"users": None},
     ("serve", "rate"): {"concurrency": None}, ("simulate", "concurrency"): {"rate": None},
@@ -83,8 +87,10 @@ FORMER = {"bill", "output"}
 """Names that fields had, which are taken for a release."""
 NOT_TOLD = frozenset({
     ("gguf", "size"), ("gguf", "head"), ("launch", "launcher"), ("recipe", "framework"), ("report", "form"),
+    *((name, "text_only") for name in ("plot", "machines", "analyze", "explain", "limits")),
 })  # fmt: skip
-"""A header says the same of a longer file; launchers, frameworks and forms have a test of their own."""
+"""A header says the same of a longer file; launchers, frameworks and forms have a test of their own. A step of tokens
+runs no tower."""
 RECORDED = ("report", "solve", "train", "search_training", "simulate", "search")
 """Functions of the library whose calls are compared, as their answers take too long."""
 
@@ -148,7 +154,7 @@ def test_another_value_of_a_field_is_another_answer(name: str, bodies: Mapping[s
     for field in fields(QUESTIONS[name].body):
         if (name, field) in NOT_TOLD:
             continue
-        base = {**bodies[name], **BESIDE.get((name, field), {})}
+        base = {**bodies[name], **(SEEING if field == "text_only" else {}), **BESIDE.get((name, field), {})}
         other = {field: OTHERS_OF.get((name, field), OTHERS.get(field)), **INSTEAD.get((name, field), {})}
         assert asked(name, base) != asked(name, {**base, **other}), field
 
@@ -194,7 +200,7 @@ def test_a_picture_refuses_what_it_does_not_show(kind: str) -> None:
     degrees = {"tp", "pp", "dp", "ep"}
     shown = {"memory": {"on", "layout", "precision", "engine", "batch"} | degrees}.get(kind, set())
     base = {"model": MODEL, "kind": kind, **({"on": PLACE["on"]} if shown else {})}
-    for field in set(fields(b.PlotAsked)) - {"model", "kind"}:
+    for field in set(fields(b.PlotAsked)) - {"model", "kind", "text_only"}:
         if field in degrees & shown:
             assert asked("plot", base) != asked("plot", {**base, field: 2}), field
         elif field in shown:
