@@ -79,6 +79,7 @@ MODELS = (
     ("saturated TensorRT-LLM, tokens/s, many chips", serving.SATURATED, "all", "many chips"),
     ("vLLM 0.11, users in flight, tokens/s, dense", serving.ENERGY, "all", "dense"),
     ("vLLM 0.11, users in flight, tokens/s, mixtures of experts", serving.ENERGY, "all", "moe"),
+    ("vLLM 0.11, image chat, tokens/s", serving.ENERGY, "all", "moe,image-chat"),
     ("SGLang, DeepSeek-R1, 8 H200, TPOT", serving.NEBIUS, "all", "tpot"),
     ("MLPerf Inference, Offline, requests/s", mlperf.FILE, "all", "Offline"),
     ("MLPerf Inference, highest rate within limits", mlperf.FILE, "all", "within limits"),
