@@ -298,6 +298,9 @@ def _sized(model: Model, read: WholeInputs) -> Model:
         sizes = replace(sizes or Inputs(), tokens=int(read.input))
     elif read.input is not None and model.positions is not None and read.tower is None:
         raise InputError("input", read.input, f"none: every input of {model.name} has {model.positions} positions")
+    for name in ("size", "frames", "seconds"):
+        if getattr(read, name) is not None and model.positions is None and not model.towers:
+            raise InputError(name, getattr(read, name), f"none: {model.name} reads tokens")
     if sizes is not None:
         model = model.sized(sizes)
     if read.tower is not None:
