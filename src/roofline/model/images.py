@@ -7,10 +7,10 @@ counted. Source of the resizing rules: the models' processors in huggingface/tra
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import ceil, floor, prod, sqrt
-from typing import Annotated, ClassVar, Protocol
+from typing import Annotated, ClassVar, Protocol, TypeAlias
 
 from roofline.declared.checks import integer
 from roofline.declared.errors import InputError
@@ -297,65 +297,130 @@ STATED = (
 """Models whose rules are known."""
 
 
+@dataclass(frozen=True)
+class Sight:
+    """What a rule reads of a config: all of it, and the section of its vision tower."""
+
+    raw: JsonObject
+    vision: JsonObject
+
+    @property
+    def patch(self) -> int:
+        """Pixels of a patch's side; 0 where the config does not say."""
+        return _size(self.vision, "patch_size")
+
+    @property
+    def side(self) -> int:
+        """Pixels of a side of what the tower reads; 0 where the config does not say."""
+        return _size(self.vision, "image_size")
+
+    @property
+    def edge(self) -> int:
+        """Patches along that side; 0 where one of both is missing."""
+        return self.side // self.patch if self.patch else 0
+
+    def share(self, raw: JsonObject, key: str, default: float | None = None) -> int:
+        """Patches that become one token, by the factor on each side; 0 where it is none."""
+        ratio = raw.get(key, default)
+        return round(1 / ratio**2) if isinstance(ratio, float) and 0 < ratio <= 1 else 0
+
+
+MakeRule: TypeAlias = Callable[[Sight], ImageRule | None]
+RULES: dict[str, MakeRule] = {}
+"""Type of a config → the rule of its images; None where sizes are missing."""
+
+
+def rule_of(*model_types: str) -> Callable[[MakeRule], MakeRule]:
+    """Register the rule of some model types."""
+
+    def register(make: MakeRule) -> MakeRule:
+        RULES.update(dict.fromkeys(model_types, make))
+        return make
+
+    return register
+
+
 def image_rule(raw: JsonObject) -> ImageRule | None:
     """The image rule of a config's model; None if no rule is known or sizes are missing."""
-    vision = raw.get("vision_config")
-    kind = raw.get("model_type")
-    if not isinstance(vision, Mapping) or not isinstance(kind, str):
-        return None
-    inner = vision.get("model_type")
-    patch, side, merged = _size(vision, "patch_size"), _size(vision, "image_size"), _size(raw, "spatial_merge_size")
-    if kind in MERGED:
-        merged = _size(vision, "spatial_merge_size") or _size(raw, "spatial_merge_size") or 2
-        return MergedPatches(patch * merged, *MERGED[kind], merged) if patch and merged else None
-    soft = {"gemma3": "mm_tokens_per_image", "gemma3n": "vision_soft_tokens_per_image"}
-    if kind in soft:
-        number = _size(raw, soft[kind])
-        return FixedImage(number + AROUND, (side // patch) ** 2 if patch and side else 0) if number else None
-    if kind == "mistral3":
-        return PatchRows(patch * merged, side, merged) if patch and side and merged else None
-    if kind == "llama4":
-        ratio = vision.get("pixel_shuffle_ratio")
-        if not patch or not side or not isinstance(ratio, float) or not 0 < ratio <= 1:
-            return None
-        count = (side // patch) ** 2
-        return ImageTiles(side, count // round(1 / ratio**2), TILES, count + 1)
-    if kind == "llava" and inner == "pixtral":
-        return PatchRows(patch, PIXTRAL_LONGEST) if patch else None
-    if kind == "llava" and inner == "clip_vision_model" and raw.get("vision_feature_select_strategy") == "default":
-        return FixedImage((side // patch) ** 2, (side // patch) ** 2 + 1) if patch and side else None
-    if not patch or not side:
-        return None
-    edge = side // patch
-    if kind == "paligemma":
-        return FixedImage(edge**2)
-    if kind == "llava_next" and inner == "clip_vision_model":
-        return _any_resolution(raw, side, edge, edge**2 + 1)
-    if kind == "llava_onevision":
-        stated = str(raw.get("vision_aspect_ratio", "")).removeprefix("anyres_max_")
-        return _any_resolution(raw, side, edge, edge**2, int(stated) if stated.isdecimal() else ONEVISION)
-    if kind in ("idefics3", "smolvlm"):
-        factor = _size(raw, "scale_factor") or 2
-        return SplitRows(side, SPLIT * side, edge**2 // factor**2, edge**2)
-    if kind == "aya_vision":
-        each = edge**2 // (_size(raw, "downsample_factor") or 2) ** 2
-        return ClosestTiles(side, each, edge**2, DYNAMIC, around=3, between=1)
-    if kind in ("internvl", "internvl_chat", "h2ovl_chat", "skywork_chat"):
-        ratio = raw.get("downsample_ratio", 0.5)
-        if not isinstance(ratio, float) or not 0 < ratio <= 1:
-            return None
-        tiled, most = raw.get("dynamic_image_size", True), _size(raw, "max_dynamic_patch") or DYNAMIC
-        whole = raw.get("use_thumbnail", True) is True
-        return ClosestTiles(side, edge**2 // round(1 / ratio**2), edge**2 + 1, most if tiled else 1, whole=whole)
-    return None
+    vision, make = raw.get("vision_config"), RULES.get(str(raw.get("model_type")))
+    return None if make is None or not isinstance(vision, Mapping) else make(Sight(raw, vision))
 
 
-def _any_resolution(raw: JsonObject, side: int, edge: int, seen: int, most: int | None = None) -> AnyResolution | None:
+@rule_of(*MERGED)
+def _merged_patches(s: Sight) -> ImageRule | None:
+    merged = _size(s.vision, "spatial_merge_size") or _size(s.raw, "spatial_merge_size") or 2
+    return MergedPatches(s.patch * merged, *MERGED[str(s.raw["model_type"])], merged) if s.patch else None
+
+
+@rule_of("gemma3", "gemma3n")
+def _gemma3(s: Sight) -> ImageRule | None:
+    number = _size(s.raw, "mm_tokens_per_image") or _size(s.raw, "vision_soft_tokens_per_image")
+    return FixedImage(number + AROUND, s.edge**2) if number else None
+
+
+@rule_of("paligemma")
+def _paligemma(s: Sight) -> ImageRule | None:
+    return FixedImage(s.edge**2) if s.edge else None
+
+
+@rule_of("mistral3")
+def _mistral3(s: Sight) -> ImageRule | None:
+    merged = _size(s.raw, "spatial_merge_size")
+    return PatchRows(s.patch * merged, s.side, merged) if s.edge and merged else None
+
+
+@rule_of("llama4")
+def _llama4(s: Sight) -> ImageRule | None:
+    each = s.share(s.vision, "pixel_shuffle_ratio")
+    return ImageTiles(s.side, s.edge**2 // each, TILES, s.edge**2 + 1) if s.edge and each else None
+
+
+@rule_of("llava")
+def _llava(s: Sight) -> ImageRule | None:
+    inner, strategy = s.vision.get("model_type"), s.raw.get("vision_feature_select_strategy")
+    if inner == "pixtral" and s.patch:
+        return PatchRows(s.patch, PIXTRAL_LONGEST)
+    fixed = inner == "clip_vision_model" and strategy == "default" and s.edge
+    return FixedImage(s.edge**2, s.edge**2 + 1) if fixed else None
+
+
+@rule_of("llava_next")
+def _llava_next(s: Sight) -> ImageRule | None:
+    clip = s.vision.get("model_type") == "clip_vision_model"
+    return _any_resolution(s, s.edge**2 + 1) if s.edge and clip else None
+
+
+@rule_of("llava_onevision")
+def _llava_onevision(s: Sight) -> ImageRule | None:
+    stated = str(s.raw.get("vision_aspect_ratio", "")).removeprefix("anyres_max_")
+    return _any_resolution(s, s.edge**2, int(stated) if stated.isdecimal() else ONEVISION) if s.edge else None
+
+
+def _any_resolution(s: Sight, seen: int, most: int | None = None) -> AnyResolution | None:
     """LLaVA's rule; None where a size that images are fitted to is smaller than a tile."""
-    given = raw.get("image_grid_pinpoints")
+    given = s.raw.get("image_grid_pinpoints")
     pairs = [p for p in given if isinstance(p, list) and len(p) == 2] if isinstance(given, list) else []
     sizes = tuple((integer(p[0]) or 0, integer(p[1]) or 0) for p in pairs) or PINPOINTS
-    return AnyResolution(side, edge, seen, sizes, most) if all(min(size) >= side for size in sizes) else None
+    return AnyResolution(s.side, s.edge, seen, sizes, most) if all(min(size) >= s.side for size in sizes) else None
+
+
+@rule_of("idefics3", "smolvlm")
+def _idefics3(s: Sight) -> ImageRule | None:
+    factor = _size(s.raw, "scale_factor") or 2
+    return SplitRows(s.side, SPLIT * s.side, s.edge**2 // factor**2, s.edge**2) if s.edge else None
+
+
+@rule_of("aya_vision")
+def _aya_vision(s: Sight) -> ImageRule | None:
+    each = s.edge**2 // (_size(s.raw, "downsample_factor") or 2) ** 2
+    return ClosestTiles(s.side, each, s.edge**2, DYNAMIC, around=3, between=1) if s.edge else None
+
+
+@rule_of("internvl", "internvl_chat", "h2ovl_chat", "skywork_chat")
+def _internvl(s: Sight) -> ImageRule | None:
+    share, whole = s.share(s.raw, "downsample_ratio", 0.5), s.raw.get("use_thumbnail", True) is True
+    most = (_size(s.raw, "max_dynamic_patch") or DYNAMIC) if s.raw.get("dynamic_image_size", True) else 1
+    return ClosestTiles(s.side, s.edge**2 // share, s.edge**2 + 1, most, whole=whole) if s.edge and share else None
 
 
 def _size(raw: JsonObject, key: str) -> int:
