@@ -298,7 +298,7 @@ STATED = (
 
 
 @dataclass(frozen=True)
-class Sight:
+class VisionSizes:
     """What a rule reads of a config: all of it, and the section of its vision tower."""
 
     raw: JsonObject
@@ -325,7 +325,7 @@ class Sight:
         return round(1 / ratio**2) if isinstance(ratio, float) and 0 < ratio <= 1 else 0
 
 
-MakeRule: TypeAlias = Callable[[Sight], ImageRule | None]
+MakeRule: TypeAlias = Callable[[VisionSizes], ImageRule | None]
 RULES: dict[str, MakeRule] = {}
 """Type of a config → the rule of its images; None where sizes are missing."""
 
@@ -343,40 +343,40 @@ def rule_of(*model_types: str) -> Callable[[MakeRule], MakeRule]:
 def image_rule(raw: JsonObject) -> ImageRule | None:
     """The image rule of a config's model; None if no rule is known or sizes are missing."""
     vision, make = raw.get("vision_config"), RULES.get(str(raw.get("model_type")))
-    return None if make is None or not isinstance(vision, Mapping) else make(Sight(raw, vision))
+    return None if make is None or not isinstance(vision, Mapping) else make(VisionSizes(raw, vision))
 
 
 @rule_of(*MERGED)
-def _merged_patches(s: Sight) -> ImageRule | None:
+def _merged_patches(s: VisionSizes) -> ImageRule | None:
     merged = _size(s.vision, "spatial_merge_size") or _size(s.raw, "spatial_merge_size") or 2
     return MergedPatches(s.patch * merged, *MERGED[str(s.raw["model_type"])], merged) if s.patch else None
 
 
 @rule_of("gemma3", "gemma3n")
-def _gemma3(s: Sight) -> ImageRule | None:
+def _gemma3(s: VisionSizes) -> ImageRule | None:
     number = _size(s.raw, "mm_tokens_per_image") or _size(s.raw, "vision_soft_tokens_per_image")
     return FixedImage(number + AROUND, s.edge**2) if number else None
 
 
 @rule_of("paligemma")
-def _paligemma(s: Sight) -> ImageRule | None:
+def _paligemma(s: VisionSizes) -> ImageRule | None:
     return FixedImage(s.edge**2) if s.edge else None
 
 
 @rule_of("mistral3")
-def _mistral3(s: Sight) -> ImageRule | None:
+def _mistral3(s: VisionSizes) -> ImageRule | None:
     merged = _size(s.raw, "spatial_merge_size")
     return PatchRows(s.patch * merged, s.side, merged) if s.edge and merged else None
 
 
 @rule_of("llama4")
-def _llama4(s: Sight) -> ImageRule | None:
+def _llama4(s: VisionSizes) -> ImageRule | None:
     each = s.share(s.vision, "pixel_shuffle_ratio")
     return ImageTiles(s.side, s.edge**2 // each, TILES, s.edge**2 + 1) if s.edge and each else None
 
 
 @rule_of("llava")
-def _llava(s: Sight) -> ImageRule | None:
+def _llava(s: VisionSizes) -> ImageRule | None:
     inner, strategy = s.vision.get("model_type"), s.raw.get("vision_feature_select_strategy")
     if inner == "pixtral" and s.patch:
         return PatchRows(s.patch, PIXTRAL_LONGEST)
@@ -385,18 +385,18 @@ def _llava(s: Sight) -> ImageRule | None:
 
 
 @rule_of("llava_next")
-def _llava_next(s: Sight) -> ImageRule | None:
+def _llava_next(s: VisionSizes) -> ImageRule | None:
     clip = s.vision.get("model_type") == "clip_vision_model"
     return _any_resolution(s, s.edge**2 + 1) if s.edge and clip else None
 
 
 @rule_of("llava_onevision")
-def _llava_onevision(s: Sight) -> ImageRule | None:
+def _llava_onevision(s: VisionSizes) -> ImageRule | None:
     stated = str(s.raw.get("vision_aspect_ratio", "")).removeprefix("anyres_max_")
     return _any_resolution(s, s.edge**2, int(stated) if stated.isdecimal() else ONEVISION) if s.edge else None
 
 
-def _any_resolution(s: Sight, seen: int, most: int | None = None) -> AnyResolution | None:
+def _any_resolution(s: VisionSizes, seen: int, most: int | None = None) -> AnyResolution | None:
     """LLaVA's rule; None where a size that images are fitted to is smaller than a tile."""
     given = s.raw.get("image_grid_pinpoints")
     pairs = [p for p in given if isinstance(p, list) and len(p) == 2] if isinstance(given, list) else []
@@ -405,19 +405,19 @@ def _any_resolution(s: Sight, seen: int, most: int | None = None) -> AnyResoluti
 
 
 @rule_of("idefics3", "smolvlm")
-def _idefics3(s: Sight) -> ImageRule | None:
+def _idefics3(s: VisionSizes) -> ImageRule | None:
     factor = _size(s.raw, "scale_factor") or 2
     return SplitRows(s.side, SPLIT * s.side, s.edge**2 // factor**2, s.edge**2) if s.edge else None
 
 
 @rule_of("aya_vision")
-def _aya_vision(s: Sight) -> ImageRule | None:
+def _aya_vision(s: VisionSizes) -> ImageRule | None:
     each = s.edge**2 // (_size(s.raw, "downsample_factor") or 2) ** 2
     return ClosestTiles(s.side, each, s.edge**2, DYNAMIC, around=3, between=1) if s.edge else None
 
 
 @rule_of("internvl", "internvl_chat", "h2ovl_chat", "skywork_chat")
-def _internvl(s: Sight) -> ImageRule | None:
+def _internvl(s: VisionSizes) -> ImageRule | None:
     share, whole = s.share(s.raw, "downsample_ratio", 0.5), s.raw.get("use_thumbnail", True) is True
     most = (_size(s.raw, "max_dynamic_patch") or DYNAMIC) if s.raw.get("dynamic_image_size", True) else 1
     return ClosestTiles(s.side, s.edge**2 // share, s.edge**2 + 1, most, whole=whole) if s.edge and share else None
