@@ -29,10 +29,10 @@ from roofline.inference.settings import Deployed, Setup, broadcast, question, se
 from roofline.inference.span import NOTHING, Span, exactly
 from roofline.inference.step import Estimate, check_context, check_formats, step_estimate
 from roofline.kernels.power import Busy
-from roofline.model.images import IMAGES, Images, ImageTokens, image_tokens
+from roofline.model.images import Images, ImageTokens
 from roofline.model.load import Source, decoder_of, model_of
 from roofline.model.model import Model
-from roofline.work.step import Beside, Queries, Step, decode, prefill
+from roofline.work.step import Step, decode, images_beside, prefill
 from roofline.work.step import replace as changed
 
 TRAITS: Units = dict.fromkeys(("speculation", "images"), "")
@@ -221,11 +221,8 @@ class Generation(Spent, Deployed):
 
     def _prompts_of(self, count: Count) -> Step:
         """The step that prefills `count` prompts and encodes their images."""
-        step, images = changed_step(prefill(1, 1), 0, self.input, count), self.images
-        if images is None or not images.inputs:
-            return step
-        read = Queries(0, images.positions, count * images.inputs * images.number)
-        return changed(step, beside=(Beside(IMAGES, (read,)),))
+        step = changed_step(prefill(1, 1), 0, self.input, count)
+        return step if self.images is None else changed(step, beside=images_beside(self.images, count))
 
     def _decoded(self, plan: Plan, batch: Count, host: Count, verified: int | None = None) -> Span:
         """All decode steps of a wave: from a context of `input` tokens to one token before the last."""
@@ -537,8 +534,7 @@ def generation(
     """`generate` with the model and its place already resolved."""
     broadcast(batch=load.batch, input=load.input, output=load.output_tokens, layout=asked.layout)
     model = asked.model
-    seen = None if images is None else image_tokens(model.images, model.name, images, model.reads(IMAGES))
-    answer = Generation(asked, load, speculation, seen)
+    answer = Generation(asked, load, speculation, model.seen(images))
     check_context(model, prefill(1, answer.input + load.output_tokens - 1))
     check_formats(asked.plan)
     if speculation is not None:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from roofline.declared.errors import InputError, nearest
 from roofline.declared.maths import Count, ceil_div, least
+from roofline.model.images import IMAGES, ImageRule, Images, ImageTokens, image_tokens
 from roofline.model.modules import DISTANCES, PARTS, Conv, Delay, ExpertLinear, Experts, Module, Part, TokenShift
 from roofline.model.precision import Precision, part_of
 
 if TYPE_CHECKING:
     from roofline.model.config import Inputs
-    from roofline.model.images import ImageRule
 
 SOURCE = "source"
 """The stream of the sequence that an encoder reads for a decoder."""
@@ -211,6 +211,13 @@ class Model:
     def reads(self, stream: str) -> bool:
         """Whether a tower reads this stream."""
         return any(tower.stream == stream for tower in self.towers)
+
+    def seen(self, images: Images | None) -> ImageTokens | None:
+        """Tokens of a request's images, and what a tower reads of them; None without images.
+
+        Raises InputError where the model does not state how an image becomes tokens.
+        """
+        return None if images is None else image_tokens(self.images, self.name, images, self.reads(IMAGES))
 
     def language(self) -> Model:
         """The model without its towers of images and sound, which is all that text meets."""

@@ -16,10 +16,11 @@ from roofline.inference.generate import TRAITS, Speculation
 from roofline.inference.plan import Plan
 from roofline.inference.settings import Deployed, Setup
 from roofline.inference.span import NOTHING, Span
-from roofline.model.images import IMAGES, Images, ImageTokens, image_tokens
+from roofline.model.images import Images, ImageTokens
 from roofline.model.model import Model
 from roofline.serving.drafting import Drafting
-from roofline.work.step import decode
+from roofline.work.step import decode, images_beside
+from roofline.work.step import replace as changed
 
 NORMAL = 65
 """Points at which a normal distribution is summed."""
@@ -126,7 +127,7 @@ def requests_of(
     model: Model, load: Load, speculation: Speculation | None = None, images: Images | None = None
 ) -> ServedLoad:
     """The requests of a load for a model. Raises InputError for images that the model does not take."""
-    tokens = None if images is None else image_tokens(model.images, model.name, images, model.reads(IMAGES))
+    tokens = model.seen(images)
     return ServedLoad(load, speculation, tokens, None if model.context is None else model.context + 1)
 
 
@@ -135,7 +136,7 @@ def encoding(plan: Plan, images: ImageTokens | None) -> Span:
     if images is None or not images.inputs:
         return NOTHING
     one = decode(1, 1)
-    seen = plan.total(one.reading(IMAGES, images.positions, images.inputs * images.number))
+    seen = plan.total(changed(one, beside=images_beside(images, 1)))
     text = plan.total(one)
     return Span(
         seen.floor - text.floor, seen.expected - text.expected, seen.low - text.low, seen.high - text.high

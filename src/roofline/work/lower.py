@@ -10,7 +10,7 @@ from roofline.declared.errors import InputError
 from roofline.declared.maths import Count, ceil_div, experts_visited, half, is_array, least, most, no_more, some
 from roofline.declared.question import Settings
 from roofline.model import modules as m
-from roofline.model.images import IMAGES, Images, image_tokens
+from roofline.model.images import Images
 from roofline.model.kind_table import KindTable
 from roofline.model.model import SOURCE, Model, chosen
 from roofline.model.popularity import popular_visited
@@ -23,6 +23,7 @@ from roofline.work.step import (
     View,
     adds_one,
     decodes,
+    images_beside,
     in_stream,
     inputs_alone,
     lengths_alone,
@@ -112,16 +113,13 @@ def seeing(model: Model, step: AnyStep, images: Images | None) -> AnyStep:
     Behind cached tokens the images of a prompt are in the cache. Raises InputError where the model does not state how
     an image becomes tokens.
     """
-    if images is None:
+    seen = model.seen(images)
+    if seen is None:
         return step
-    seen = image_tokens(model.images, model.name, images, model.reads(IMAGES))
     begun = [(q, no_more(q.cached, 0)) for q in step.queries]
     queries = tuple(Queries(q.cached, q.new + begins * seen.tokens, q.count) for q, begins in begun)
-    if not seen.inputs:
-        return changed(step, queries)
-    inputs = seen.inputs * seen.number
-    read = tuple(Queries(0, begins * seen.positions, q.count * inputs) for q, begins in begun)
-    return changed(step, queries, beside=(*step.beside, Beside(IMAGES, read)))
+    read = (beside for q, begins in begun for beside in images_beside(seen, q.count, begins))
+    return changed(step, queries, beside=(*step.beside, *read))
 
 
 def fed(model: Model, step: AnyStep) -> AnyStep:

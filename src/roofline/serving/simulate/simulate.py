@@ -31,7 +31,7 @@ from roofline.inference.generate import Speculation
 from roofline.inference.settings import Setup, each, setup
 from roofline.inference.step import check_context
 from roofline.model.adapters import with_lora
-from roofline.model.images import IMAGES, Images, ImageTokens, image_tokens
+from roofline.model.images import Images, ImageTokens
 from roofline.model.load import Source, decoder_of
 from roofline.model.model import Model
 from roofline.serving.drafting import Drafting
@@ -207,7 +207,7 @@ def simulate(
     asked = setup(built if lora is None else with_lora(built, lora), where, bill)
     drafting = None if speculation is None else Drafting(asked, speculation)
     read = asked.model
-    seen = None if images is None else image_tokens(read.images, read.name, images, read.reads(IMAGES))
+    seen = read.seen(images)
     stream = stream_of(traffic, (asked.model.context or UNBOUNDED) - (0 if seen is None else seen.tokens))
     if seen is not None:
         stream = with_tokens(stream, seen.tokens)

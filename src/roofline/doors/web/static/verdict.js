@@ -33,12 +33,14 @@ async function readVerdict(s, signal) {
 }
 
 export async function verdict(s, signal) {
+  const both = Promise.all([ask("serve", asks.serve(s), signal), ask("fit", asks.fit(s), signal)]);
+  both.catch(() => {}); // a model that reads its input as a whole has neither
   const known = await ask("limits", asks.limits(s), signal);
   if (readsWhole(known)) {
     learn(known);
     return readVerdict(s, signal);
   }
-  const [served, fit] = await Promise.all([ask("serve", asks.serve(s), signal), ask("fit", asks.fit(s), signal)]);
+  const [served, fit] = await both;
   const fits = served.memory.fits, tokens = `${whole(s.input)} → ${whole(s.output_tokens)} tokens`, which = `${served.model || "config.json"} · ${s.on}`, said = fitted(fits, fit.formats);
   const small = make("small", {}, [deployed(served), served.engine, tokens, `${whole(served.in_flight)} ${t("inflight")}`, ...limits(s, served)].join(" · "), make("span", { class: "was" }, ` · ${t("previous")}`));
   const line = make("h2", { class: "headline" }, ...(fits ? [`${which}: `, said] : [said, `: ${which}`]), small);

@@ -41,10 +41,10 @@ def qwen2_vl(c: Config) -> TowerStages:
     heads, layers, act = c.size("num_heads", 16), c.size("depth", 32), activation(c, default="quick_gelu")
     v = Vit(layers, width, heads, width * c.size("mlp_ratio", 4), act, rotary=True)
     yield TowerStage("vision", width, (patches(c, width, bias=False, frames=_frames(c)), *v.blocks))
-    yield _merger(width, four, c.size("hidden_size", 3584), layer_norm("merger_norm", width))
+    yield merger(width, four, c.size("hidden_size", 3584), layer_norm("merger_norm", width))
 
 
-def _merger(width: int, four: int, outputs: int, norm: Norm, name: str = "merger") -> TowerStage:
+def merger(width: int, four: int, outputs: int, norm: Norm, name: str = "merger") -> TowerStage:
     """A projector of `four` neighbours at once, with the norm before they are joined."""
     sizes = (four * width, four * width, outputs)
     return TowerStage("projector", width, (projection(name, sizes, norm=norm, split=four),))
@@ -63,7 +63,7 @@ def qwen2_5_vl(c: Config) -> TowerStages:
     windowed, whole = v.layer("windowed", window * window), v.layer("full")
     layers = [whole if i in seeing_all else windowed for i in range(v.layers)]
     yield TowerStage("vision", v.width, (patches(c, v.width, bias=False, frames=_frames(c)), *layers))
-    yield _merger(v.width, four, c.size("out_hidden_size", 3584), rms("merger_norm", v.width))
+    yield merger(v.width, four, c.size("out_hidden_size", 3584), rms("merger_norm", v.width))
 
 
 @sees(
@@ -79,9 +79,9 @@ def qwen3_vl(c: Config) -> TowerStages:
     places = position_rows(v.width, c.size("num_position_embeddings", 2304))
     yield TowerStage("vision", v.width, (patches(c, v.width, frames=_frames(c), after=(places,)), *v.blocks))
     outputs, deep = c.size("out_hidden_size", 3584), chosen_layers(c, "deepstack_visual_indexes", ())
-    yield _merger(v.width, four, outputs, layer_norm("merger_norm", v.width))
+    yield merger(v.width, four, outputs, layer_norm("merger_norm", v.width))
     for _ in deep:
-        yield _merger(
+        yield merger(
             v.width, four, outputs, replace(layer_norm("merger_norm", four * v.width), split=four), "deepstack"
         )
 
@@ -157,4 +157,4 @@ def kimi_k25(outer: Config, text: Model) -> Iterator[Tower]:
     vision, four = next(kimi_k25_vision(c)), down * across
     width = vision.width
     norm = layer_norm("merger_norm", outer.size("projection_hidden_size", width))
-    yield from streamed((vision, _merger(width, four, text.hidden, norm)), IMAGES)
+    yield from streamed((vision, merger(width, four, text.hidden, norm)), IMAGES)

@@ -38,10 +38,10 @@ from roofline.model.families.towers.fixed_resolution import (
     beside,
     clip_vision,
     fixed,
+    siglip_vision,
     square_vision,
-    with_pool,
 )
-from roofline.model.families.towers.qwen_vl import kimi_k25_vision
+from roofline.model.families.towers.qwen_vl import kimi_k25_vision, merger
 from roofline.model.families.towers.resampled import halved_sides, pooled_squares, resampled, sam_tower, unapplied
 from roofline.model.images import IMAGES
 from roofline.model.model import Block, Model, Tower
@@ -77,13 +77,6 @@ def seen_in_patches(c: Config, v: Vit, rows: int) -> TowerStage:
     return TowerStage("vision", v.width, blocks, down * across)
 
 
-def merged(width: int, four: int, outputs: int) -> TowerStage:
-    """A norm, and two products of `four` neighbours side by side."""
-    norm = layer_norm("projector_norm", width)
-    block = projection("projector", (four * width, four * width, outputs), norm=norm, split=four)
-    return TowerStage("projector", width, (block,))
-
-
 # -- InternViT, MoonViT --------------------------------------------------------------------------------------------
 @towers("NVLM_D")
 def nvlm_d_towers(outer: Config, text: Model) -> Iterator[Tower]:
@@ -101,7 +94,13 @@ def kimi_vl_towers(outer: Config, text: Model) -> Iterator[Tower]:
     c = section_of(outer, "vision_config")
     high, wide = sides(c, "merge_kernel_size", 2)
     (vision,) = kimi_k25_vision(c)
-    yield from streamed((vision, merged(vision.width, high * wide, text.hidden)), IMAGES)
+    yield from streamed(
+        (
+            vision,
+            merger(vision.width, high * wide, text.hidden, layer_norm("projector_norm", vision.width), "projector"),
+        ),
+        IMAGES,
+    )
 
 
 # -- MiniCPM-V, Qwen-VL: queries that attend to an image --------------------------------------------------------------
@@ -172,9 +171,9 @@ def deepseek_vl_v2(outer: Config, text: Model) -> Iterator[Tower]:
         return
     c.mark_read("layers", "width", "mlp_ratio", "patch_size")
     seen = named_tower(c, "model_name").with_values(image_size=c.size("image_size", 384))
-    part = square_vision(seen, vit(seen, default_act="gelu_pytorch_tanh"))
-    pool = with_pool(seen, vit(seen, default_act="gelu_pytorch_tanh"), part).blocks[-1]
-    part = replace(part, blocks=(*part.blocks, Block("pool", tuple(replace(m, idle=True) for m in pool.modules))))
+    (part,) = siglip_vision(seen)
+    *blocks, pool = part.blocks
+    part = replace(part, blocks=(*blocks, Block("pool", tuple(replace(m, idle=True) for m in pool.modules))))
     four, out = p.size("downsample_ratio", 2) ** 2, p.size("n_embed", text.hidden)
     wide = out * p.size("mlp_ratio", 1)
     block = projection("projector", (four * part.width, *[wide] * (p.size("depth", 2) - 1), out))
@@ -244,7 +243,8 @@ def dots_ocr_towers(outer: Config, text: Model) -> Iterator[Tower]:
     last = [Block("norm", (rms("final_norm", width),))] if c.flag("post_norm", True) else []
     four = c.size("spatial_merge_size", 2) ** 2
     vision = TowerStage("vision", width, (front, *v.blocks, *last))
-    yield from streamed((vision, merged(width, four, c.size("hidden_size", text.hidden))), IMAGES)
+    norm, out = layer_norm("projector_norm", width), c.size("hidden_size", text.hidden)
+    yield from streamed((vision, merger(width, four, out, norm, "projector")), IMAGES)
 
 
 @towers("phi3_v")
