@@ -160,7 +160,7 @@ def test_a_former_name_works_and_says_so_once(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_page_says_what_is_public() -> None:
-    page = (ROOT / "docs" / "stability.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
     for old in OLD_NAMES:
         assert f"`{old}`" in page, old
     assert "`rl.Demand`" in page

@@ -18,7 +18,7 @@ def codesign_text(c: Codesign) -> str:
     place = f"{c.model.name} on {c.deployment.chips} × {c.chip.id}, {c.deployment.layout.text()}, {c.engine.id}"
     return (
         f"{place}\nchips like it, {c.of} against {c.against}: {c.looked:,} tried, {len(c.designs):,} that none beats "
-        "in both\nmm², watts with everything busy and USD to make one by rough models (docs/solve.md)"
+        "in both\nmm², watts with everything busy and USD to make one by rough models (docs/what-if.md)"
     )
 
 
