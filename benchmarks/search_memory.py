@@ -19,7 +19,7 @@ from machine_description import describe, peak_bytes
 
 MOST = 2 * 2**30
 GPT2, DEEPSEEK, RACKS = "openai-community/gpt2", "deepseek-ai/DeepSeek-V3", "1024xgb200-nvl72"
-SHORT, LONG = {"input": 512, "output": 128}, {"input": 1024, "output": 256}
+SHORT, LONG = {"input": 512, "output_tokens": 128}, {"input": 1024, "output_tokens": 256}
 SEARCHES: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[str, float]]] = {
     "a": (GPT2, {**SHORT, "concurrency": 64}, {"on": "h100-sxm", "chips": 2000}, {}),
     "b": (GPT2, {**SHORT, "concurrency": 64}, {"on": "h100-sxm", "chips": 2**20}, {}),
@@ -29,7 +29,7 @@ SEARCHES: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[str, float]]
     "f": (DEEPSEEK, {**LONG, "concurrency": 256}, {"on": "gb200-nvl72"}, {}),
     "g": (DEEPSEEK, {**LONG, "concurrency": 256}, {"on": RACKS}, {}),
     "h": (DEEPSEEK, LONG, {"on": RACKS}, {}),
-    "i": (DEEPSEEK, {"input": 4000, "output": 500}, {"on": RACKS}, {"ttft": 1.0, "tpot": 0.03}),
+    "i": (DEEPSEEK, {"input": 4000, "output_tokens": 500}, {"on": RACKS}, {"ttft": 1.0, "tpot": 0.03}),
 }
 
 
@@ -39,7 +39,7 @@ def one(letter: str) -> None:
     model, demand, options, limits = SEARCHES[letter]
     start = process_time()
     try:
-        s = rl.search(model, rl.Demand(**demand), rl.Limits(**limits), **options)
+        s = rl.search(model, rl.Load(**demand), rl.Limits(**limits), **options)
         said = f"{s.deployments:,} plans, {s.considered:,} considered, the best on {s.best.chips:,} chips"
         if s.unseen:
             gain = "unknown" if s.unseen_gain is None else f"{100 * s.unseen_gain:.2g} % better at most"

@@ -16,7 +16,7 @@ from time import perf_counter, process_time
 
 import roofline as rl
 from machine_description import describe, wall
-from roofline.whatif.search.demand import Demand, Limits
+from roofline.whatif.search.demand import Load, Limits
 from roofline.whatif.search.search import Search, search
 
 MODEL, ON, CHIPS = "Qwen/Qwen3-32B", "h200-sxm", 32
@@ -43,7 +43,7 @@ def timed(attainment: str, runs: int) -> int:
     limits = Limits(ttft=ttft, tpot=tpot, attainment=attainment)
     for _ in range(runs + 1):
         start, worked = perf_counter(), process_time()
-        result = search(model, Demand(4000, 500), limits, on=ON, chips=CHIPS, precision="weights=fp8")
+        result = search(model, Load(4000, 500), limits, on=ON, chips=CHIPS, precision="weights=fp8")
         times.append(perf_counter() - start)
         busy.append(process_time() - worked)
     start_line = "from roofline.doors.cli.main import main; main()"

@@ -15,6 +15,7 @@ from roofline.declared.groups import PlaceSettings, Where
 from roofline.declared.kinds import Sequences, Tokens, Whole
 from roofline.declared.maths import Count, is_array
 from roofline.declared.result import Flag, Units, Word
+from roofline.declared.units import counted
 from roofline.engines.engine import UNBOUNDED
 from roofline.inference.deployment import Deployment
 from roofline.inference.memory import Holding, Memory
@@ -274,4 +275,4 @@ def _changes(f: Fit) -> Iterator[Remedy]:
         both = formats.merged({"weights": "int4", "kv": "fp8"})
         yield from tried("weights and cache", "weights=int4,kv=fp8", both)
     if f.fewest is not None and f.fewest != layout:
-        yield Remedy("chips", f"{f.fewest.chips} chips", 0.0)
+        yield Remedy("chips", counted(f.fewest.chips, "chip"), 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from roofline.declared.units import counted
 from roofline.views.plots import data as d
 from roofline.views.text.serving.search import limits_text, plan_text
 from roofline.whatif.search.search import Search
@@ -16,6 +17,6 @@ def front_plot(front: Search) -> d.FrontPlot:
         )
         for p in front.plans
     )  # fmt: skip
-    title = f"{front.model.name} · {front.input} in, {front.output} out · at most {front.chips} chips"
+    title = f"{front.model.name} · {front.input} in, {front.output} out · at most {counted(front.chips, 'chip')}"
     note = f"no plan is better both for a user and per chip{limits_text(front)}"
     return d.FrontPlot(title, points, note, bool(points))

@@ -13,6 +13,7 @@ from roofline.declared.groups import StaticBatch, Where
 from roofline.declared.kinds import OneSequences, OneTokens
 from roofline.declared.maths import Count
 from roofline.declared.question import group, question
+from roofline.declared.units import counted
 from roofline.engines.engine import engines
 from roofline.inference.deployment import Machine, deploy
 from roofline.inference.generate import DRAFT_LENGTH, MTP_RIGHT, Generation, Speculation, generation
@@ -251,7 +252,7 @@ def changes(now: Served, fewest: Layout | None = None) -> Iterator[Trial]:
         apart = partial(replace, layout, tp=1, dp=layout.dp * layout.tp, ep=layout.ranks)
         yield from resized("ep", "data-parallel attention and expert parallelism", apart)
     if fewest is not None and fewest != layout:
-        yield spread("chips", f"{fewest.chips} chips", fewest)
+        yield spread("chips", counted(fewest.chips, "chip"), fewest)
 
 
 def _option(layout: Layout) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.declared.units import percent_known, seconds
+from roofline.declared.units import counted, percent_known, seconds
 from roofline.views.text.serving.serve import spread_text
 from roofline.views.text.tables import Column, Table, TableCell
 from roofline.whatif.search.demand import UnderLimits
@@ -33,7 +33,7 @@ def _whose(s: Search) -> str:
 def search_text(s: Search) -> str:
     """The question, and the size of the search."""
     lines = [
-        f"{s.model.name}: {s.input} in, {s.output} out, at most {s.chips} chips{limits_text(s)}",
+        f"{s.model.name}: {s.input} in, {s.output} out, at most {counted(s.chips, 'chip')}{limits_text(s)}",
         f"{s.considered:,} legal plans of {s.deployments:,} deployments; {_best_by(s)}{_law(s)}{_left_out(s)}",
         _unseen(s),
         _assumed(s),
@@ -54,7 +54,7 @@ def answers_text(s: Search) -> str:
 
 def _plan_figures(s: Search, p: ServingPlan) -> str:
     return (
-        f"{plan_text(p)}, {p.chips:,} chips, {p.concurrency:,} in flight: {_times_text(s, p)}, "
+        f"{plan_text(p)}, {counted(p.chips, 'chip')}, {p.concurrency:,} in flight: {_times_text(s, p)}, "
         f"{p.tokens_per_second_per_chip:,.0f} tokens/s per chip, chance {100 * p.chance:.0f} %"
         f"{f'; {p.why}' if p.why else ''}"
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from roofline.declared.result import FigureValue, Result, Units
-from roofline.declared.units import percent, seconds, share, si, tokens_text
+from roofline.declared.units import counted, percent, seconds, share, si, tokens_text
 from roofline.training.breakdown import PHASES, Breakdown
 from roofline.training.estimate import Stage, TrainingEstimate
 from roofline.training.memory.by_part import RankBytes
@@ -246,5 +246,5 @@ def fixes_text(fixes: tuple[Fix, ...]) -> str:
     """What would make it fit."""
     if not fixes:
         return "does not fit; no one or two changes make it"
-    ways = [f"{f.detail} ({f.estimate.chips} chips, {seconds(f.estimate.time)} a step)" for f in fixes]
+    ways = [f"{f.detail} ({counted(f.estimate.chips, 'chip')}, {seconds(f.estimate.time)} a step)" for f in fixes]
     return "does not fit; would with: " + "; or ".join(ways)
