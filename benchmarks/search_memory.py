@@ -31,11 +31,23 @@ SEARCHES: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[str, float]]
     "h": (DEEPSEEK, LONG, {"on": RACKS}, {}),
     "i": (DEEPSEEK, {"input": 4000, "output_tokens": 500}, {"on": RACKS}, {"ttft": 1.0, "tpot": 0.03}),
 }
+TRAINED: dict[str, dict[str, Any]] = {
+    "t": {"on": RACKS, "batch": 73_728, "tokens": 4096},
+    "u": {"on": RACKS, "batch": 73_728, "tokens": 4096, "objective": "energy"},
+    "v": {"on": "superpod-h100", "batch": 4096, "tokens": 4096, "objective": "days", "run_tokens": 15e12},
+}
+"""Searches of training layouts of DeepSeek-V3."""
 
 
 def one(letter: str) -> None:
     """Runs a search in this process."""
     resource.setrlimit(resource.RLIMIT_AS, (MOST, MOST))
+    if letter in TRAINED:
+        start, asked = process_time(), TRAINED[letter]
+        found = rl.search_training(DEEPSEEK, **asked)
+        said = f"{found.considered:,} layouts, left out {dict(found.left_out)}, best {found.best.layout}"
+        print(f"{letter} {asked}: {said}; {process_time() - start:.1f} s, {peak_bytes() / 2**20:,.0f} MiB")
+        return
     model, demand, options, limits = SEARCHES[letter]
     start = process_time()
     try:
@@ -56,7 +68,9 @@ def main(words: list[str]) -> int:
         one(words[1])
         return 0
     print(describe())
-    ended = [subprocess.run([sys.executable, __file__, "--one", x], check=False) for x in words or SEARCHES]
+    ended = [
+        subprocess.run([sys.executable, __file__, "--one", x], check=False) for x in words or (*SEARCHES, *TRAINED)
+    ]
     return int(any(process.returncode for process in ended))
 
 

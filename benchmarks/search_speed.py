@@ -16,7 +16,7 @@ from time import perf_counter, process_time
 
 import roofline as rl
 from machine_description import describe, wall
-from roofline.whatif.search.demand import Load, Limits
+from roofline.whatif.search.demand import Limits, Load
 from roofline.whatif.search.search import Search, search
 
 MODEL, ON, CHIPS = "Qwen/Qwen3-32B", "h200-sxm", 32

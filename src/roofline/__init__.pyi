@@ -136,7 +136,7 @@ _ModelName: TypeAlias = str | Model | Mapping[str, Any] | PathLike[str]
 _Names: TypeAlias = str
 _NamesOrLists: TypeAlias = str
 _NewTokens: TypeAlias = int | Array | Symbol | Sequence[int]
-_ObjectiveName: TypeAlias = Literal['throughput', 'total', 'interactivity', 'latency', 'cost', 'energy', 'chips', 'time']
+_ObjectiveName: TypeAlias = Literal['throughput', 'total', 'interactivity', 'latency', 'cost', 'energy', 'chips', 'time', 'days', 'dollars', 'goodput']
 _OneChipCount: TypeAlias = int
 _OneRequests: TypeAlias = int
 _OneSequences: TypeAlias = int
@@ -164,7 +164,7 @@ _TimeText: TypeAlias = str | float
 _Tokens: TypeAlias = int | Array | Symbol | Sequence[int]
 _TokensOfRun: TypeAlias = float | Array | Symbol | Sequence[float]
 _TokensOrNone: TypeAlias = int | Array | Symbol | Sequence[int]
-_TrainingAim: TypeAlias = Literal['time', 'cost', 'chips']
+_TrainingAim: TypeAlias = Literal['time', 'cost', 'chips', 'days', 'dollars', 'energy', 'goodput']
 _Variation: TypeAlias = float | Array | Symbol | Sequence[float]
 _Whole: TypeAlias = int
 _WholeOrNone: TypeAlias = int
@@ -876,37 +876,49 @@ def search(
 def search_training(
     model: Model | Source, *, batch: _OneSequences, tokens: _OneTokens, on: _MachineName | Sequence[_MachineName],
     how: ChosenOptions = ..., learner: Learner = ..., objective: _TrainingAim = 'time',
-    chips: _OneChipCount | None = None, top: _Whole = 10, bill: Bill | None = None, drawn: MeanPower = ...,
-    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
-    law: _LawName | Sequence[_LawName] = 'calibrated', recipe: _Word | Sequence[_Word] | None = None,
-    optimizer: _Word | Sequence[_Word] | None = None, offload: _NamesOrLists | Sequence[_NamesOrLists] | None = None,
-    offload_layers: _Whole | None = None, flash: bool = True, loss: _Word | Sequence[_Word] | None = None,
-    fused_loss: bool = False, overlap: _Names | None = None, recompute_layers: _Whole | None = None,
-    recompute_every: _Whole | None = None, lengths: _PackText | None = None, reshard: bool = True,
-    no_sync: bool = False, gather_format: _Text | None = None, reduce_format: _Text | None = None,
-    optimizer_in_backward: bool = False, schedule: _Word | Sequence[_Word] | None = None,
-    recompute: _Words | Sequence[_Words] | None = None, lora: _Whole | None = None, lora_targets: _Names | None = None,
-    drafts: _WholeOrNone | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
-    power: _PlainNumber | None = None, power_share: _PlainNumber | None = None,
+    chips: _OneChipCount | None = None, run_tokens: _TokensOfRun | None = None, over: RunOptions = ...,
+    top: _Whole = 10, seconds: _Duration = 60.0, bill: Bill | None = None, drawn: MeanPower = ...,
+    progress: Callable[[int], None] | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
+    precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
+    recipe: _Word | Sequence[_Word] | None = None, optimizer: _Word | Sequence[_Word] | None = None,
+    offload: _NamesOrLists | Sequence[_NamesOrLists] | None = None, offload_layers: _Whole | None = None,
+    flash: bool = True, loss: _Word | Sequence[_Word] | None = None, fused_loss: bool = False,
+    overlap: _Names | None = None, recompute_layers: _Whole | None = None, recompute_every: _Whole | None = None,
+    lengths: _PackText | None = None, reshard: bool = True, no_sync: bool = False, gather_format: _Text | None = None,
+    reduce_format: _Text | None = None, optimizer_in_backward: bool = False,
+    schedule: _Word | Sequence[_Word] | None = None, recompute: _Words | Sequence[_Words] | None = None,
+    lora: _Whole | None = None, lora_targets: _Names | None = None, drafts: _WholeOrNone | None = None,
+    failures: _Text | None = None, mtbf_hours: _AboveZero | None = None, save_seconds: _FromZero | None = None,
+    storage: _AboveZero | None = None, asynchronous: bool = False, save_every: _AboveZero | None = None,
+    restart_seconds: _FromZero = 600.0, stall_seconds: _FromZero = 0.0, evaluation_tokens: _FromZero = 0.0,
+    evaluation_every: _Whole | None = None, dataset_tokens: _AboveZero | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None, power: _PlainNumber | None = None,
+    power_share: _PlainNumber | None = None,
 ) -> TrainingSearch: ...
 @overload
 def search_training(
     model: Model | Source, where: TrainingMachine, *, batch: _OneSequences, tokens: _OneTokens,
     how: ChosenOptions = ..., learner: Learner = ..., objective: _TrainingAim = 'time',
-    chips: _OneChipCount | None = None, top: _Whole = 10, bill: Bill | None = None, drawn: MeanPower = ...,
-    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
-    law: _LawName | Sequence[_LawName] = 'calibrated', recipe: _Word | Sequence[_Word] | None = None,
-    optimizer: _Word | Sequence[_Word] | None = None, offload: _NamesOrLists | Sequence[_NamesOrLists] | None = None,
-    offload_layers: _Whole | None = None, flash: bool = True, loss: _Word | Sequence[_Word] | None = None,
-    fused_loss: bool = False, overlap: _Names | None = None, recompute_layers: _Whole | None = None,
-    recompute_every: _Whole | None = None, lengths: _PackText | None = None, reshard: bool = True,
-    no_sync: bool = False, gather_format: _Text | None = None, reduce_format: _Text | None = None,
-    optimizer_in_backward: bool = False, schedule: _Word | Sequence[_Word] | None = None,
-    recompute: _Words | Sequence[_Words] | None = None, lora: _Whole | None = None, lora_targets: _Names | None = None,
-    drafts: _WholeOrNone | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
-    power: _PlainNumber | None = None, power_share: _PlainNumber | None = None,
+    chips: _OneChipCount | None = None, run_tokens: _TokensOfRun | None = None, over: RunOptions = ...,
+    top: _Whole = 10, seconds: _Duration = 60.0, bill: Bill | None = None, drawn: MeanPower = ...,
+    progress: Callable[[int], None] | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
+    precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
+    recipe: _Word | Sequence[_Word] | None = None, optimizer: _Word | Sequence[_Word] | None = None,
+    offload: _NamesOrLists | Sequence[_NamesOrLists] | None = None, offload_layers: _Whole | None = None,
+    flash: bool = True, loss: _Word | Sequence[_Word] | None = None, fused_loss: bool = False,
+    overlap: _Names | None = None, recompute_layers: _Whole | None = None, recompute_every: _Whole | None = None,
+    lengths: _PackText | None = None, reshard: bool = True, no_sync: bool = False, gather_format: _Text | None = None,
+    reduce_format: _Text | None = None, optimizer_in_backward: bool = False,
+    schedule: _Word | Sequence[_Word] | None = None, recompute: _Words | Sequence[_Words] | None = None,
+    lora: _Whole | None = None, lora_targets: _Names | None = None, drafts: _WholeOrNone | None = None,
+    failures: _Text | None = None, mtbf_hours: _AboveZero | None = None, save_seconds: _FromZero | None = None,
+    storage: _AboveZero | None = None, asynchronous: bool = False, save_every: _AboveZero | None = None,
+    restart_seconds: _FromZero = 600.0, stall_seconds: _FromZero = 0.0, evaluation_tokens: _FromZero = 0.0,
+    evaluation_every: _Whole | None = None, dataset_tokens: _AboveZero | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None, power: _PlainNumber | None = None,
+    power_share: _PlainNumber | None = None,
 ) -> TrainingSearch: ...
 
 @overload

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -272,3 +273,99 @@ def test_a_search_by_a_stack_keeps_what_its_recipes_set() -> None:
         e = rl.train("deepseek-ai/DeepSeek-V3", layout=p.spread, micro_batch=p.micro_batch, recompute=p.recompute,
                      schedule=p.schedule, **asked)  # fmt: skip
         assert (float(e.time), float(e.memory.total)) == pytest.approx((p.seconds, p.bytes), rel=1e-9)
+
+
+RUN = {"run_tokens": 1e9, "failures": "bloom", "save_every": 600.0}
+
+
+@pytest.mark.parametrize(
+    ("objective", "figure"),
+    [
+        ("days", lambda r, e: r.seconds),
+        ("dollars", lambda r, e: r.cost),
+        ("energy", lambda r, e: r.energy),
+        ("goodput", lambda r, e: r.seconds * e.chips / r.tokens),
+    ],
+)
+def test_the_best_of_a_run_is_that_of_train_and_run_asked_of_every_layout(objective: str, figure: Any) -> None:
+    """Brute force: every plan of the search by time is trained and run by itself."""
+    asked: dict[str, Any] = {"batch": 8, "tokens": 1024, "on": ON, "recompute": "full", "pue": 1.3}
+    sizes = (4,) if objective == "days" else (4, 2, 1)
+    plans = [p for n in sizes for p in search_training(MODEL, **asked, chips=n, top=10**6).plans]
+    alone = []
+    for p in plans:
+        e = rl.train(
+            MODEL, batch=8, tokens=1024, on=ON, layout=p.spread, micro_batch=p.micro_batch, recompute="full",
+            schedule=p.schedule, pue=1.3,
+        )  # fmt: skip
+        alone.append(float(figure(rl.run(e, **RUN), e)))
+    best = search_training(MODEL, **asked, **RUN, objective=objective, top=10**6)
+    assert len(best.plans) == len(plans)
+    found = [float(figure(p.run, p.estimate)) for p in best.plans]
+    assert found == sorted(found)
+    assert found == pytest.approx(sorted(alone), rel=1e-9)
+    first = best.best
+    assert first.run is not None
+    assert (first.run_time, first.usd, first.energy) == (first.run.seconds, first.run.cost, first.run.energy)
+    assert first.goodput == pytest.approx(1e9 / (first.run.seconds * first.chips), rel=1e-12)
+
+
+def test_energy_of_a_step_needs_no_run_and_days_need_one() -> None:
+    s = search_training(MODEL, batch=8, tokens=1024, on=ON, objective="energy")
+    assert s.best.run is None
+    assert s.best.energy == s.best.estimate.spending.joules
+    assert s.best.energy == min(p.energy for p in s.plans)
+    with pytest.raises(rl.InputError, match="objective: expected run_tokens beside it, got 'days'"):
+        search_training(MODEL, batch=8, tokens=1024, on=ON, objective="days")
+
+
+def test_what_there_was_no_time_for_is_counted() -> None:
+    asked: dict[str, Any] = {"batch": 8, "tokens": 1024, "on": ON}
+    looked = list[int]()
+    whole = search_training(MODEL, **asked, progress=looked.append)
+    none = search_training(MODEL, **asked, seconds=1e-9)
+    assert none.considered == 0
+    assert not none.plans
+    assert looked[-1] == none.left_out["time"]
+    assert "time" not in whole.left_out
+    illegal = sum(n for why, n in whole.left_out.items() if why not in ("memory", "micro-batches"))
+    assert whole.considered + illegal == none.left_out["time"]
+
+
+def test_pieces_of_points_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {"batch": 8, "tokens": 2048, "on": ON, "top": 10**6}
+    whole = search_training(MODEL, **asked)
+    monkeypatch.setattr(import_module("roofline.training.candidates"), "PIECE", 3)
+    monkeypatch.setattr(import_module("roofline.training.pipeline.schedule"), "MOST_NUMBERS", 100)
+    pieces = search_training(MODEL, **asked)
+    assert (pieces.considered, pieces.left_out) == (whole.considered, whole.left_out)
+    assert sorted((p.seconds, p.bytes) for p in pieces.plans) == sorted((p.seconds, p.bytes) for p in whole.plans)
+
+
+def test_the_best_plan_is_handed_over(capsys: pytest.CaptureFixture[str]) -> None:
+    from roofline.doors.cli.main import main
+
+    words = [
+        "search",
+        "Qwen/Qwen3-0.6B",
+        "--train",
+        "--batch",
+        "8",
+        "--tokens",
+        "2048",
+        "--on",
+        ON,
+        "--seconds",
+        "1min",
+    ]
+    best = rl.search_training("Qwen/Qwen3-0.6B", batch=8, tokens=2048, on=ON).best
+    main([*words, "--emit", "megatron"])
+    assert capsys.readouterr().out == rl.hand_over(best.estimate, "megatron").text
+    with pytest.raises(SystemExit, match="2"):
+        main([*words, "--emit", "vllm"])
+    assert "--emit: expected one of megatron, bridge, torchtitan, deepspeed, maxtext with --train" in (
+        capsys.readouterr().err
+    )
+    with pytest.raises(SystemExit, match="2"):
+        main(["search", "gpt2", "--on", "l4", "--input", "9", "--output-tokens", "9", "--emit", "megatron"])
+    assert "without --train, got 'megatron'" in capsys.readouterr().err

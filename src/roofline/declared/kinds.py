@@ -158,9 +158,22 @@ KindName: TypeAlias = Annotated[
     Given, ValueKind((str,), words=("aggregated", "disaggregated"), classes=("Sequence[str]",))
 ]
 ObjectiveName: TypeAlias = Annotated[
-    str, word_kind("throughput", "total", "interactivity", "latency", "cost", "energy", "chips", "time")
+    str,
+    word_kind(
+        "throughput",
+        "total",
+        "interactivity",
+        "latency",
+        "cost",
+        "energy",
+        "chips",
+        "time",
+        "days",
+        "dollars",
+        "goodput",
+    ),
 ]
-TrainingAim: TypeAlias = Annotated[str, word_kind("time", "cost", "chips")]
+TrainingAim: TypeAlias = Annotated[str, word_kind("time", "cost", "chips", "days", "dollars", "energy", "goodput")]
 PhaseName: TypeAlias = Annotated[Literal["prefill", "decode"], word_kind("prefill", "decode")]
 ExtremeName: TypeAlias = Annotated[str, word_kind("greatest", "least")]
 StepName: TypeAlias = Annotated[str, word_kind("prefill", "decode", "training")]

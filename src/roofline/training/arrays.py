@@ -5,7 +5,7 @@ Memory is computed first, for all of them. The passes are then simulated, as in 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -15,14 +15,14 @@ from roofline.declared.arrays import Array
 from roofline.declared.maths import Count, most
 from roofline.inference.settings import Setup
 from roofline.inference.span import exactly
-from roofline.training.estimate import Stage, TrainingSetup
+from roofline.training.estimate import Stage, TrainingEstimate, TrainingSetup
 from roofline.training.memory.memo import Shared
 from roofline.training.passes import Passes, stage_times
 from roofline.training.pipeline.schedule import StageTimes, length, side_by_side
 from roofline.training.replicas.optimizer import update_of
 from roofline.training.replicas.stragglers import waiting_of
 from roofline.training.replicas.traffic import check_sharded
-from roofline.training.steps import Stages, replicas_and_update, stages_of
+from roofline.training.steps import Stages, estimated, replicas_and_update, stages_of
 from roofline.training.validation import memory_in_flight
 from roofline.work.training import Training
 
@@ -32,12 +32,13 @@ class TrainingFamily:
     """Steps by recomputation, ZeRO stage and point [again, zeros, points]: bytes of the fullest rank, and whether they
     fit.
 
-    `seconds`: expected, per step; NaN where it does not fit.
+    `seconds`: expected, per step; NaN where it does not fit. `worth`: what a goal makes of each; seconds without one.
     """
 
     seconds: Array
     bytes: Array
     fits: Array
+    worth: Array
 
 
 @dataclass(frozen=True)
@@ -46,17 +47,22 @@ class _Asked:
 
     step: Training
     micro_batches: Count
-    setups: tuple[Setup, ...]
+    setups: tuple[TrainingSetup, ...]
     stages: tuple[Stages, ...]
 
 
 def family_of(
-    shared: Shared, asked: Sequence[tuple[TrainingSetup, Training, Count]], zeros: Sequence[int], points: int
+    shared: Shared,
+    asked: Sequence[tuple[TrainingSetup, Training, Count]],
+    zeros: Sequence[int],
+    points: int,
+    goal: Callable[[TrainingEstimate], Count] | None = None,
 ) -> TrainingFamily:
     """Steps for every ZeRO stage over `points` combinations of degrees and micro-batches.
 
-    `asked`: for every recomputation the setup under the first of the `zeros`, the step, and its micro-batches. `shared`
-    must belong to the same degrees and micro-batches. Raises InputError where one of the steps is not possible.
+    `asked`: for every recomputation the setup under the first of the `zeros`, the step, and its micro-batches. Its
+    degrees and micro-batches are those that `shared` belongs to. `goal`: what is minimised, of an estimate.
+    Raises InputError where one of the steps is not possible.
     """
     layout = asked[0][0].layout
     setups = _of_zeros(*asked[0], zeros)
@@ -84,10 +90,19 @@ def family_of(
         work = passes[:, np.newaxis] + beyond
         waiting = waiting_of(exactly(work), layout.chips, every[0].setups[0].target).expected
         seconds = np.where(fits, work + waiting, np.nan)
-    return TrainingFamily(seconds, total, fits)
+    worth = seconds
+    if goal is not None:
+        worth = np.full(total.shape, np.nan)
+        for i, some in enumerate(every):
+            for j, setup in enumerate(some.setups):
+                if fits[i, j].any():
+                    worth[i, j] = goal(estimated(setup, some.step, some.micro_batches, shared))
+    return TrainingFamily(seconds, total, fits, worth)
 
 
-def _of_zeros(asked: Setup, step: Training, micro_batches: Count, zeros: Sequence[int]) -> tuple[Setup, ...]:
+def _of_zeros(
+    asked: TrainingSetup, step: Training, micro_batches: Count, zeros: Sequence[int]
+) -> tuple[TrainingSetup, ...]:
     """The setup for each ZeRO stage. Raises InputError where one of them is not possible."""
     where = asked.deployment
     setups = tuple(replace(asked, deployment=replace(where, layout=replace(where.layout, zero=zero))) for zero in zeros)

@@ -18,6 +18,7 @@ from roofline.declared.arrays import Array
 from roofline.declared.errors import InputError
 from roofline.declared.maths import Count
 from roofline.declared.question import Settings
+from roofline.declared.time_limit import SearchClock
 from roofline.engines.engine import Engine
 from roofline.engines.stacks import stack_rows
 from roofline.hardware.cluster import cluster_named
@@ -26,7 +27,7 @@ from roofline.layout.layout import Layout
 from roofline.model.model import Model
 from roofline.training.arrays import TrainingFamily, family_of
 from roofline.training.degrees import DegreePoints, chunk_numbers, degree_points, stage_numbers, takes
-from roofline.training.estimate import TrainingSetup
+from roofline.training.estimate import TrainingEstimate, TrainingSetup
 from roofline.training.memory.memo import Shared
 from roofline.work.ops import Activate, Normalise
 from roofline.work.recipe import Recipe
@@ -36,12 +37,16 @@ Recomputed: TypeAlias = Recompute | tuple[str, ...]
 Asking: TypeAlias = Callable[[Settings, Shared], tuple[TrainingSetup, Training, Count]]
 """Settings that a candidate chooses (layout, micro_batch, recompute, schedule, recipe), and what it shares with others
 → its setup, its step, and the micro-batches of a replica."""
+Goal: TypeAlias = Callable[[TrainingEstimate], Count]
+"""What a search minimises, of an estimate over arrays of points."""
 SCHEDULED = ("1f1b", "interleaved")
 """Schedules whose candidates have their passes in common."""
 CHEAP = (Normalise, Activate)
 """Kinds of ops that take little to run again: `layernorm` and `moe_act` of Megatron's recompute_modules."""
 MICROS = (1, 2, 4, 8)
 """Sequences of a micro-batch tried by default."""
+PIECE = 4096
+"""Points evaluated at once: the ops, stages and passes of one piece take some hundred megabytes at most."""
 
 
 def recomputations(model: Model, engine: Engine) -> tuple[Recomputed, ...]:
@@ -53,6 +58,10 @@ def recomputations(model: Model, engine: Engine) -> tuple[Recomputed, ...]:
     ops = (op for block, _ in model.blocks for op in forward_ops(block.modules, once) if isinstance(op, CHEAP))
     modules = tuple(dict.fromkeys(op.name for op in ops))
     return (*words, modules) if modules else words
+
+
+UNTIMED = SearchClock()
+"""A clock that never ends."""
 
 
 @dataclass(frozen=True)
@@ -93,26 +102,42 @@ class Candidates:
             zeros = tuple(z for z in every if z in (2, 3))
             yield from ((hybrid, (zero,)) for zero in zeros)
 
-    def timed(self, asking: Asking, left_out: Counter[str]) -> tuple[int, list[TimedLayouts]]:
-        """The number of legal candidates, and those that fit; adds to `left_out` the others by reason."""
-        considered, timed, batch = 0, list[TimedLayouts](), self.work[0]
+    def pieces(self) -> Iterator[tuple[int, str | Recipe | None, DegreePoints, tuple[int, ...]]]:
+        """Pipeline stages, a recipe, at most `PIECE` points and their ZeRO stages, few pipeline stages first."""
         for pp in stage_numbers(self.model, max(self.sizes)):
             ranks = [n // pp for n in self.sizes if n % pp == 0]
             every = degree_points(self.model, self.on, ranks, self.work, self.micros)
             for recipe, (points, zeros) in product(self.recipes, self.sharings(pp, every)):
-                shared: dict[Hashable, Shared] = {}
-                for order, vp in self.pipelines(pp, chunk_numbers(self.model, pp)):
-                    kept = takes(order, points, batch, pp, vp)
-                    left_out["micro-batches"] += int(np.sum(~kept)) * len(zeros) * len(self.recomputed)
-                    if not kept.any():
-                        continue
-                    some = points if kept.all() else points.where(kept)
-                    alike = Alike(some, (pp, vp), zeros, self.recomputed, order, recipe)
-                    common = shared.setdefault(SCHEDULED if some is points and order in SCHEDULED else order, Shared())
-                    for part, family in _families(asking, alike, left_out, common):
-                        considered += family.fits.size
-                        left_out["memory"] += int(np.sum(~family.fits))
-                        timed += part.timed(family)
+                for start in range(0, len(points), PIECE):
+                    yield pp, recipe, points.where(slice(start, start + PIECE)), zeros
+
+    def timed(
+        self, asking: Asking, left_out: Counter[str], clock: SearchClock = UNTIMED, goal: Goal | None = None
+    ) -> tuple[int, list[TimedLayouts]]:
+        """The number of legal candidates, and those that fit; adds to `left_out` the others by reason.
+
+        `goal`: what is worked out for each besides its seconds. Candidates that the clock leaves no time for are left
+        out by `time`.
+        """
+        considered, timed, batch = 0, list[TimedLayouts](), self.work[0]
+        for pp, recipe, points, zeros in self.pieces():
+            shared: dict[Hashable, Shared] = {}
+            for order, vp in self.pipelines(pp, chunk_numbers(self.model, pp)):
+                kept = takes(order, points, batch, pp, vp)
+                left_out["micro-batches"] += int(np.sum(~kept)) * len(zeros) * len(self.recomputed)
+                some = points if kept.all() else points.where(kept)
+                alike = Alike(some, (pp, vp), zeros, self.recomputed, order, recipe)
+                if clock.is_over:
+                    left_out["time"] += len(alike)
+                    continue
+                if not kept.any():
+                    continue
+                common = shared.setdefault(SCHEDULED if some is points and order in SCHEDULED else order, Shared())
+                for part, family in _families(asking, alike, left_out, common, goal):
+                    considered += family.fits.size
+                    left_out["memory"] += int(np.sum(~family.fits))
+                    timed += part.timed(family)
+                clock.counts(len(alike))
         return considered, timed
 
 
@@ -146,14 +171,14 @@ class Alike:
         for j, zero in enumerate(self.zeros):
             for i, again in enumerate(self.recomputed):
                 kept = np.flatnonzero(family.fits[i, j])
-                seconds, fullest = family.seconds[i, j, kept], family.bytes[i, j, kept]
+                seconds, fullest, worth = (x[i, j, kept] for x in (family.seconds, family.bytes, family.worth))
                 how = (self.schedule, again, self.recipe)
-                yield TimedLayouts(self.points, kept, seconds, fullest, (*self.pipeline, zero), how)
+                yield TimedLayouts(self.points, kept, seconds, fullest, worth, (*self.pipeline, zero), how)
 
 
 @dataclass(frozen=True)
 class TimedLayouts:
-    """Points that fit, as indices, with seconds and bytes.
+    """Points that fit, as indices, with seconds, bytes, and what a goal makes of them (seconds without one).
 
     `discrete`: their (pp, vp, ZeRO stage). `how`: their (schedule, recomputation, recipe).
     """
@@ -162,6 +187,7 @@ class TimedLayouts:
     places: Array
     seconds: Array
     bytes: Array
+    worth: Array
     discrete: tuple[int, int, int]
     how: tuple[str, Recomputed, str | Recipe | None]
 
@@ -182,7 +208,7 @@ class TimedLayouts:
 
 
 def first_of(
-    timed: Sequence[TimedLayouts], aim: Callable[[TimedLayouts], tuple[Count, Count]], top: int
+    timed: Sequence[TimedLayouts], aim: Callable[[TimedLayouts], tuple[Count, ...]], top: int
 ) -> Iterator[tuple[TimedLayouts, int]]:
     """The best points by an objective, best first, as a family and an index within it; ties keep their order."""
     if not timed:
@@ -195,7 +221,7 @@ def first_of(
 
 
 def _families(
-    asking: Asking, alike: Alike, left_out: Counter[str], beside: Shared
+    asking: Asking, alike: Alike, left_out: Counter[str], beside: Shared, goal: Goal | None
 ) -> Iterator[tuple[Alike, TrainingFamily]]:
     """Evaluate the legal points, by halving around points that are not legal."""
     points, (pp, vp) = alike.points, alike.pipeline
@@ -204,10 +230,10 @@ def _families(
     chosen |= {} if alike.recipe is None else {"recipe": alike.recipe}
     try:
         asked = [asking({**chosen, "recompute": again}, beside) for again in alike.recomputed]
-        yield alike, family_of(beside, asked, alike.zeros, len(points))
+        yield alike, family_of(beside, asked, alike.zeros, len(points), goal)
     except InputError as error:
         if len(alike) == 1:
             left_out[error.field] += 1
             return
         for part in alike.halves():
-            yield from _families(asking, part, left_out, beside if part.points is points else Shared())
+            yield from _families(asking, part, left_out, beside if part.points is points else Shared(), goal)

@@ -68,7 +68,7 @@ def machine_sizes(on: Machine, objective: str, chips: int | None) -> list[int]:
     sizes = [whole if chips is None else count("chips", chips, 1)]
     if sizes[0] > whole:
         raise InputError("chips", sizes[0], f"at most the {whole} that there are")
-    while objective != "time" and sizes[-1] % 2 == 0:
+    while objective not in ("time", "days") and sizes[-1] % 2 == 0:
         sizes.append(sizes[-1] // 2)
     return sizes
 

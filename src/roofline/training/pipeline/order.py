@@ -129,7 +129,7 @@ def _mirrored(i: int, far: bool, p: int, m: int) -> list[tuple[int, int, int]]:
 
 
 # -- what waits for what -------------------------------------------------------------------------------------------
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=32)
 def waves_of(schedule: str, p: int, m: int, v: int, whole: bool = False) -> Waves:
     """The items of a schedule by wave; `whole`: weight gradients are part of the backward passes.
 

@@ -159,6 +159,10 @@ def check_micro_batches(schedule: str, stages: int, micro_batches: Count, chunks
         raise InputError("micro-batches", wrong, expected, [str(max(2 * stages, wrong + 1) // 2 * 2)])
 
 
+MOST_NUMBERS = 8_000_000
+"""End times simulated at once: more would leave the processor's cache, and take memory."""
+
+
 # -- time ----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
 class Played:
@@ -225,7 +229,10 @@ def length(schedule: str, stages: Sequence[StageTimes], micro_batches: Count, ch
     alike = distinct([v for v in (micro_batches, *numbers) if is_array(v)]) or everyone(shape)
     few = {key: s.at(alike.take) for key, s in kinds.items()}
     flat, m = [few[id(s)] for s in stages], alike.take(np.asarray(micro_batches))
-    return np.asarray(_length(schedule, flat, m, chunks))[alike.within(shape)].reshape(shape)
+    at_once = max(1, MOST_NUMBERS // (3 * p * chunks * p * ROUNDS))
+    blocks = [np.arange(start, min(start + at_once, len(m))) for start in range(0, len(m), at_once)]
+    lengths = [_length(schedule, _some(flat, block), m[block], chunks) for block in blocks]
+    return np.concatenate(lengths)[alike.within(shape)].reshape(shape)
 
 
 def _played(schedule: str, stages: Sequence[StageTimes], m: Array, v: int) -> Array:
@@ -301,18 +308,26 @@ def _repeat(every: Played, schedule: str, m: int, v: int) -> tuple[Array, Array]
     (rounds, micro_batches), reach = _shift(schedule, p, v), max(REACH, p + 1 if v > 1 else 0)
     places = [_rounds(schedule, i, p, m, v) for i in range(p)]
     window = min(number for *_, number in places)
-    rows = (slice(start + items * (number - window), start + items * number) for start, items, number in places)
-    played = np.stack([every.of_stage(i, some) for i, some in enumerate(rows)], axis=1)
-    by_round = played.reshape(window, -1, *played.shape[2:])
-    again, seconds = np.zeros(by_round.shape[2:], dtype=np.int64), np.zeros(by_round.shape[2:])
+
+    def ends_of(first: int, last: int) -> Array:
+        """End times in the rounds from `first` to before `last`: [round, stage and item, element]."""
+        begins = ((at + n * (number - window), n) for at, n, number in places)
+        rows = (slice(begin + n * first, begin + n * last) for begin, n in begins)
+        played = np.stack([every.of_stage(i, some) for i, some in enumerate(rows)], axis=1)
+        return played.reshape(last - first, -1, *played.shape[2:])
+
+    latest = ends_of(max(0, window - reach), window)
+    again, seconds = np.zeros(latest.shape[2:], dtype=np.int64), np.zeros(latest.shape[2:])
     for times in range(1, min(p, (window - reach) // rounds) + 1):
-        later = by_round[window - reach :] - by_round[window - reach - times * rounds : window - times * rounds]
+        later = latest - ends_of(window - reach - times * rounds, window - times * rounds)
         low, high = later.min(axis=(0, 1)), later.max(axis=(0, 1))
-        same = (again == 0) & (high - low <= 1e-12 * by_round[-1].max(axis=0))
+        same = (again == 0) & (high - low <= 1e-12 * latest[-1].max(axis=0))
         again, seconds = np.where(same, times * micro_batches, again), np.where(same, low, seconds)
         if again.all():
             break
-    last = (by_round[-1, 0] - by_round[-1 - rounds, 0]) if window > rounds else np.zeros(again.shape)
+    if window <= rounds:
+        return again, np.where(again > 0, seconds, 0.0)
+    last = latest[-1, 0] - ends_of(window - 1 - rounds, window - rounds)[0, 0]
     return again, np.where(again > 0, seconds, last)
 
 

@@ -27,6 +27,7 @@ from roofline.declared.kinds import (
 from roofline.declared.maths import is_array
 from roofline.declared.question import group, group_settings, question
 from roofline.declared.result import Result, Units
+from roofline.declared.time_limit import SEARCH_S, SearchClock
 from roofline.hardware.cluster import MOST, cluster_named
 from roofline.inference.bill import Bill
 from roofline.inference.cost import Cost, tariff
@@ -43,14 +44,11 @@ from roofline.whatif.search.front import front_plans
 from roofline.whatif.search.ranking import NearestPlan, error_of, nearest_plans, plans_to_look_at, ranked_plans
 from roofline.whatif.search.serving.plans import PlanPlace, ServingPlan, Site
 from roofline.whatif.search.serving.space import Looked, SiteSpace
-from roofline.whatif.search.time_limit import SearchClock
 
 KINDS = ("aggregated", "disaggregated")
 TOP = 10
 """Number of plans listed by default."""
 DEGREES_OF_REPLICAS = ("tp", "pp", "dp", "ep")
-USUAL_S = 60.0
-"""Seconds that a search may take by default."""
 MOST_SITES = 64
 """Maximum number of machines × formats × engines in a search."""
 
@@ -73,7 +71,7 @@ class Choices(Where):
         Duration,
         "Time for the search, in seconds or as `2min`: then the answer is the best of what it looked at, and says what "
         "it did not.",
-    ] = USUAL_S
+    ] = SEARCH_S
 
 
 @group

@@ -4,15 +4,31 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import nan
 from typing import Annotated, ClassVar
 
-from roofline.declared.errors import InputError
+import numpy as np
+
+from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.groups import LawSettings, MachineSettings
-from roofline.declared.kinds import Given, OneChipCount, OneSequences, OneTokens, TrainingAim, Whole, Word, Words
+from roofline.declared.kinds import (
+    Duration,
+    Given,
+    OneChipCount,
+    OneSequences,
+    OneTokens,
+    TokensOfRun,
+    TrainingAim,
+    Whole,
+    Word,
+    Words,
+)
 from roofline.declared.maths import Count
 from roofline.declared.question import group, question
 from roofline.declared.result import Figured, Result, Units
+from roofline.declared.time_limit import SEARCH_S, SearchClock
 from roofline.engines.engine import trainer_named
 from roofline.inference.bill import BY_ENERGY, Bill, MeanPower
 from roofline.inference.deployment import is_several
@@ -23,8 +39,12 @@ from roofline.model.load import Source, model_of
 from roofline.model.model import Model
 from roofline.training.candidates import MICROS, Candidates, Recomputed, TimedLayouts, first_of, recomputations
 from roofline.training.degrees import machine_sizes
+from roofline.training.estimate import TrainingEstimate
+from roofline.training.memory.memo import Shared
+from roofline.training.run import Run, RunOptions, run
 from roofline.training.settings import AS_IT_IS, Learner, TrainerSettings, TrainingWhere, is_one
 from roofline.training.stack import Call, with_stack
+from roofline.training.steps import estimated
 from roofline.training.train import asking, recomputed_of, schedules_of
 from roofline.training.validation import check_run_again
 from roofline.work.recipe import Recipe
@@ -33,11 +53,15 @@ from roofline.work.training import USUAL, StepOptions, TrainingOptions, training
 
 @dataclass(frozen=True)
 class TrainingPlan(Figured):
-    """A legal training layout that fits: seconds per step, bytes of the fullest rank, and its settings."""
+    """A legal training layout that fits: seconds per step, bytes of the fullest rank, and its settings.
+
+    `usd`, `energy`: of the whole run where its tokens are given, else of a step; None where price or power is unknown.
+    `run_time`: seconds of the run; `goodput`: its tokens a second of a chip, failures and checkpoints included.
+    """
 
     FIGURES: ClassVar[Units] = {
         "layout": "", "micro_batch": "", "recompute": "", "schedule": "", "recipe": "", "chips": "", "seconds": "s",
-        "bytes": "B", "chip_seconds": "s",
+        "bytes": "B", "chip_seconds": "s", "usd": "USD", "energy": "J", "run_time": "s", "goodput": "tokens/s",
     }  # fmt: skip
 
     spread: Layout
@@ -47,6 +71,8 @@ class TrainingPlan(Figured):
     recipe: str
     seconds: float
     bytes: float
+    resolved: Callable[[], tuple[TrainingEstimate, Run | None]] = field(repr=False, compare=False)
+    """The estimate of the step, and the run of it."""
 
     @property
     def layout(self) -> str:
@@ -63,12 +89,69 @@ class TrainingPlan(Figured):
         """Chips × seconds: the cost of a step, whatever the price of a chip."""
         return self.chips * self.seconds
 
+    @cached_property
+    def _resolved(self) -> tuple[TrainingEstimate, Run | None]:
+        return self.resolved()
 
-TRAINING_AIMS: Mapping[str, Callable[[TrainingPlan | TimedLayouts], tuple[Count, Count]]] = {
-    "time": lambda p: (p.seconds, p.chips), "cost": lambda p: (p.chip_seconds, p.chips),
-    "chips": lambda p: (p.chips, p.seconds),
-}  # fmt: skip
-"""Objective → sort key, least is best: seconds of a step, chip-seconds or chips. Takes a plan, or arrays of them."""
+    @property
+    def estimate(self) -> TrainingEstimate:
+        """The step, as `train` estimates it."""
+        return self._resolved[0]
+
+    @property
+    def run(self) -> Run | None:
+        """The whole run; None where its tokens are not given."""
+        return self._resolved[1]
+
+    @property
+    def usd(self) -> Count | None:
+        """USD of the run, else of a step."""
+        return self.run.cost if self.run is not None else self.estimate.spending.usd
+
+    @property
+    def energy(self) -> Count | None:
+        """Joules of the run, else of a step."""
+        return self.run.energy if self.run is not None else self.estimate.spending.joules
+
+    @property
+    def run_time(self) -> Count | None:
+        """Seconds of the run."""
+        return None if self.run is None else self.run.seconds
+
+    @property
+    def goodput(self) -> Count | None:
+        """Tokens of the run per second of a chip, failures, checkpoints and evaluations included."""
+        return None if self.run is None else self.run.tokens / (self.run.seconds * self.chips)
+
+
+@dataclass(frozen=True)
+class TrainingGoal:
+    """What a search minimises. `step`: sort keys of timed points; `run`: a figure of a step's estimate and its run.
+
+    `needs`: what it cannot be known without; `of_run`: that is the tokens of a run.
+    """
+
+    step: Callable[[TimedLayouts], tuple[Count, ...]]
+    run: Callable[[TrainingEstimate, Run | None], Count | None] | None = None
+    needs: str = ""
+    of_run: bool = False
+
+
+def _worth(timed: TimedLayouts) -> tuple[Count, ...]:
+    return timed.worth, timed.seconds, timed.chips
+
+
+TRAINING_AIMS: Mapping[str, TrainingGoal] = {
+    "time": TrainingGoal(lambda t: (t.seconds, t.chips)),
+    "cost": TrainingGoal(lambda t: (t.chip_seconds, t.chips)),
+    "chips": TrainingGoal(lambda t: (t.chips, t.seconds)),
+    "days": TrainingGoal(_worth, lambda e, r: r and r.seconds, "run_tokens beside it", True),
+    "goodput": TrainingGoal(_worth, lambda e, r: r and r.seconds * e.chips, "run_tokens beside it", True),
+    "dollars": TrainingGoal(_worth, lambda e, r: r.cost if r else e.spending.usd, "a price of every chip"),
+    "energy": TrainingGoal(_worth, lambda e, r: r.energy if r else e.spending.joules, "a chip whose power is known"),
+}
+"""Objective → what is least: seconds of a step, chip-seconds, chips; of a run its time, its chip-seconds for the tokens
+(most goodput), USD and joules, the last two of a step where no run is given."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -76,7 +159,7 @@ class TrainingSearch(Result):
     """Training layouts, the best first. `considered`: legal layouts, whose time is computed where they fit.
 
     `left_out`: number of rejected layouts by reason: degrees that do not divide, a format or schedule that is not legal
-    there, or memory.
+    there, or memory. `time`: those that were not looked at, since the time ended.
     """
 
     SCHEMA: ClassVar[str] = "roofline.search_training/1"
@@ -91,6 +174,13 @@ class TrainingSearch(Result):
     considered: int
     left_out: Mapping[str, int]
     plans: tuple[TrainingPlan, ...]
+
+    @property
+    def best(self) -> TrainingPlan:
+        """The first plan. Raises InputError where no layout fits."""
+        if not self.plans:
+            raise InputError("on", "a machine on which no layout fits", "one with more memory")
+        return self.plans[0]
 
 
 @group
@@ -122,43 +212,77 @@ def search_training(
     tokens: Annotated[OneTokens, "Tokens of a sequence."],
     how: ChosenOptions = AS_FAST_AS_CAN_BE,
     learner: Learner = AS_IT_IS,
-    objective: Annotated[TrainingAim, "What to minimise: `time` of a step, `cost` or `chips`."] = "time",
+    objective: Annotated[
+        TrainingAim,
+        "What is best: least `time` of a step, `cost` (chip-seconds), `chips`, `days` of a run, `dollars` or `energy`, "
+        "or most `goodput` of a chip.",
+    ] = "time",
     chips: Annotated[OneChipCount | None, "Chips of the layout (default: the whole machine)."] = None,
+    run_tokens: Annotated[
+        TokensOfRun | None, "Tokens of the whole run, for its days, dollars, energy and goodput."
+    ] = None,
+    over: RunOptions = RunOptions(),  # noqa: B008
     top: Annotated[Whole, "Layouts to list."] = 10,
+    seconds: Annotated[Duration, "Time for the search: then the answer is the best of what it looked at."] = SEARCH_S,
     bill: Bill | None = None,
     drawn: MeanPower = BY_ENERGY,
+    progress: Callable[[int], None] | None = None,
 ) -> TrainingSearch:
     """The best layouts for training on a machine, over degrees, ZeRO, micro-batches, recomputation and recipes.
 
     The degrees are tp within a node (with sequence parallelism), pp, chunks, cp, ep and dp; micro-batches are 1 to 8
-    sequences. By `time`: on `chips`, by default the whole machine. By `cost` (chip-seconds of a step) or `chips`: on
-    halves of them too. `schedule`, `recompute` and `recipe` are one value or several to choose from.
-    Raises InputError for invalid settings, and for a machine of one chip.
+    sequences. By `time` and `days`: on `chips`, by default the whole machine. By any other objective: on halves of them
+    too. `schedule`, `recompute` and `recipe` are one value or several to choose from. Few pipeline stages are looked
+    at first; `progress` is called with the number of layouts looked at so far.
+    Raises InputError for invalid settings, for a machine of one chip, and for an objective that needs more.
     """
     built, on = model_of(model), where.on
     if not is_several(on):
         raise InputError("on", str(on), "a machine of several chips")
+    if objective not in TRAINING_AIMS:
+        raise not_one_of("objective", objective, TRAINING_AIMS)
+    aim = TRAINING_AIMS[objective]
+    if aim.of_run and run_tokens is None:
+        raise InputError("objective", objective, aim.needs)
     left_out = Counter[str]()
     choices, call = _understood(built, (batch, tokens), where, how, learner)
     every = Candidates(
         built, on, call.engine, tuple(machine_sizes(on, objective, chips)), (batch, tokens),
         micros=MICROS, schedules=choices.schedules, recomputed=choices.recomputed, recipes=choices.recipes,
     )  # fmt: skip
-    considered, timed = every.timed(asking(built, (batch, tokens), call, drawn.billed(bill)), left_out)
-    ranked = [_plan(t, i) for t, i in first_of(timed, TRAINING_AIMS[objective], top)]
+
+    def runs(estimate: TrainingEstimate) -> Run | None:
+        return None if run_tokens is None else run(estimate, run_tokens, over)
+
+    def goal(estimate: TrainingEstimate) -> Count:
+        assert aim.run is not None
+        found = aim.run(estimate, runs(estimate))
+        return nan if found is None else found
+
+    ask, clock = asking(built, (batch, tokens), call, drawn.billed(bill)), SearchClock(seconds, progress)
+    clock.start()
+    considered, timed = every.timed(ask, left_out, clock, None if aim.run is None else goal)
+    if any(np.isnan(t.worth).any() for t in timed):
+        raise InputError("objective", objective, aim.needs)
+
+    def planned(timed: TimedLayouts, number: int) -> TrainingPlan:
+        schedule, again, recipe = timed.how
+        told = again if isinstance(again, str) else "".join(f"{name}," for name in again)
+        name = recipe.name if isinstance(recipe, Recipe) else recipe or str(USUAL["recipe"])
+        layout, micro = timed.layout(number), int(timed.points.micro[timed.places[number]])
+        chosen = {"layout": layout, "micro_batch": micro, "schedule": schedule, "recompute": again}
+        chosen |= {} if recipe is None else {"recipe": recipe}
+
+        def resolved() -> tuple[TrainingEstimate, Run | None]:
+            estimate = estimated(*ask(chosen, Shared()), Shared())
+            return estimate, runs(estimate)
+
+        step, fullest = float(timed.seconds[number]), float(timed.bytes[number])
+        return TrainingPlan(layout, micro, told, schedule, name, step, fullest, resolved)
+
+    ranked = tuple(planned(t, i) for t, i in first_of(timed, aim.step, top))
     reasons = {reason: n for reason, n in left_out.items() if n}
-    return TrainingSearch(built, batch, tokens, objective, considered, reasons, tuple(ranked))
-
-
-def _plan(timed: TimedLayouts, number: int) -> TrainingPlan:
-    """The plan of one candidate."""
-    schedule, again, recipe = timed.how
-    told = again if isinstance(again, str) else "".join(f"{name}," for name in again)
-    name = recipe.name if isinstance(recipe, Recipe) else recipe or str(USUAL["recipe"])
-    micro = int(timed.points.micro[timed.places[number]])
-    return TrainingPlan(
-        timed.layout(number), micro, told, schedule, name, float(timed.seconds[number]), float(timed.bytes[number])
-    )
+    return TrainingSearch(built, batch, tokens, objective, considered, reasons, ranked)
 
 
 @dataclass(frozen=True)

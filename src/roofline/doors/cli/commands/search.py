@@ -71,7 +71,10 @@ def search(
     plan: str | None = None,
     plot: Path | None = None,
     train: Switch = False,
-    emit: Literal["vllm", "sglang", "trtllm", "dynamo", "k8s"] | None = None,
+    emit: Literal[
+        "vllm", "sglang", "trtllm", "dynamo", "k8s", "megatron", "bridge", "torchtitan", "deepspeed", "maxtext"
+    ]
+    | None = None,
     out: OutFile = None,
     force: Switch = False,
     revision: Revision = None,
@@ -100,19 +103,20 @@ def search(
         A file for a picture of the front: `.png`, `.svg`, `.pdf` or `.html`.
     train:
         Search layouts of a training step instead, with --batch sequences of --tokens on one machine: all valid layouts
-        that fit; best by `time`, `cost` (chip-seconds) or `chips`.
+        that fit; best by `time`, `cost` (chip-seconds) or `chips`, and with --run-tokens by `days`, `dollars`, `energy`
+        or `goodput` of the run.
     emit:
-        Print launch commands or manifests of the best plan instead, each option with its assumption. Settings that they
-        cannot express are listed on stderr.
+        Print launch commands or manifests of the best plan instead, each option with its assumption; with --train, a
+        framework's flags or config. Settings that they cannot express are listed on stderr.
     out:
-        A file for the JSON; with --emit, a folder for its files.
+        A file for the JSON; with --emit, a folder for its files, or with --train a file for the config.
     force:
         Overwrite it.
     """
     _refuse_the_rest(OF_LAYOUTS if train else OF_SERVING, train, asked)
     if train:
         built = load(model, revision=revision, headers=headers, text_only=text_only)
-        _train(built, asked, _Where(out, force, json))
+        _train(built, asked, emit, _Where(out, force, json))
         return
     asked = {name: value for name, value in asked.items() if name in OF_SERVING}
     for name in ("input", "output_tokens"):
@@ -120,8 +124,10 @@ def search(
             raise InputError(name, "nothing", "tokens of a request")
     if plot is not None:
         _check_picture(plot, force)
-    if emit is not None and (json or front):
-        raise InputError("--emit", emit, "nothing else to print beside it")
+    if emit is not None:
+        from roofline.whatif.search.launch import LAUNCHERS
+
+        _check_emit(emit, LAUNCHERS, "without --train", json or front)
     built = load(model, revision=revision, headers=headers, text_only=text_only)
     with counted_bar("search", None, "plans") as progress:
         result: Search = question(built, counted=_tell, progress=progress, **asked)
@@ -227,7 +233,15 @@ def _refuse_the_rest(settings: Mapping[str, Setting], train: bool, asked: Settin
             raise InputError(option_name(name), value, "no such option with --train" if train else "--train beside it")
 
 
-def _train(built: Model, asked: Settings, to: _Where) -> None:
+def _check_emit(emit: str, names: tuple[str, ...], when: str, beside: bool) -> None:
+    """Raise InputError for a name of the other kind of search, and for anything else to print."""
+    if beside:
+        raise InputError("--emit", emit, "nothing else to print beside it")
+    if emit not in names:
+        raise InputError("--emit", emit, f"one of {', '.join(names)} {when}")
+
+
+def _train(built: Model, asked: Settings, emit: str | None, to: _Where) -> None:
     """Search training layouts and print them."""
     chosen = {name: value for name, value in options_given(asked).items() if name in OF_LAYOUTS}
     for name in ("batch", "tokens"):
@@ -238,8 +252,18 @@ def _train(built: Model, asked: Settings, to: _Where) -> None:
             (chosen[name], *others) = chosen[name]
             if others:
                 raise InputError(name, " ".join(asked[name]), "one of them, with --train")
-    result = search_training(built, **chosen)
-    if not _delivered(result, to):
+    if emit is not None:
+        from roofline.training.emit.make import FRAMEWORKS, hand_over
+
+        _check_emit(emit, FRAMEWORKS, "with --train", to.json)
+    with counted_bar("search", None, "layouts") as progress:
+        result = search_training(built, progress=progress, **chosen)
+    if emit is not None and result.plans:
+        handed = hand_over(result.best.estimate, emit)
+        deliver(handed.text, to.out, to.force)
+        for what in handed.missing:
+            say(f"not expressed: {what}")
+    elif not _delivered(result, to):
         print_text(f"{training_search_text(result)}\n")
         if result.plans:
             print_tables((training_search_table(result), ""))

@@ -10,6 +10,7 @@ import numpy as np
 from roofline.declared.arrays import Array
 from roofline.declared.errors import InputError
 from roofline.declared.groups import Load
+from roofline.declared.time_limit import SearchClock
 from roofline.hardware.cluster import cluster_named
 from roofline.inference.deployment import is_several
 from roofline.inference.step import check_context
@@ -20,7 +21,6 @@ from roofline.serving.requests import requests_of
 from roofline.serving.server import Server
 from roofline.whatif.search.serving.layouts import Degrees, by_stages, serving_layouts
 from roofline.whatif.search.serving.plans import ServingPlan, Site
-from roofline.whatif.search.time_limit import SearchClock
 from roofline.work.step import prefill
 
 MOST_LAYOUTS = 1024

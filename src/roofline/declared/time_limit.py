@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from math import inf
 from time import monotonic
 
+SEARCH_S = 60.0
+"""Seconds that a search may take by default."""
+
 
 @dataclass
 class SearchClock:
-    """Time of a search. `progress`: called with the number of plans looked at so far."""
+    """Time of a search. `progress`: called with the number of plans or layouts looked at so far."""
 
     seconds: float = inf
     progress: Callable[[int], None] | None = None
