@@ -27,7 +27,7 @@ ANSWERS = {
     "Which GPU should I rent?": r"^1  [\w-]+ +\d+ × [\w=-]+.* +\d+\.\d\d ",
     "Which layout should I train with?": r"^1 +dp=8, zero=2 .* [\d.]+ s +[\d.]+ GB$",
     "Why is decode slow?": r"^Total .* memory$",
-    "How do I read a roofline?": r"^left of the ridge memory bandwidth limits an op, right of it compute",
+    "How do I read a roofline?": r"^left of the ridge, memory bandwidth limits an op; right of it, compute",
 }
 """Question → what a line of the first screen says."""
 

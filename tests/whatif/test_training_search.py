@@ -151,7 +151,7 @@ def test_command(capsys: pytest.CaptureFixture[str]) -> None:
         assert left.value.code == 2
     with pytest.raises(SystemExit, match="2"):
         main(["search", "gpt2", "--on", "l4", "--input", "9", "--output-tokens", "9", "--optimizer", "sgd"])
-    assert "--optimizer: expected --train beside it" in capsys.readouterr().err
+    assert "--optimizer: expected --train as well" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("schedule", ["dualpipe", "gpipe", "zb-h1", "interleaved"])
@@ -315,7 +315,7 @@ def test_energy_of_a_step_needs_no_run_and_days_need_one() -> None:
     assert s.best.run is None
     assert s.best.energy == s.best.estimate.spending.joules
     assert s.best.energy == min(p.energy for p in s.plans)
-    with pytest.raises(rl.InputError, match="objective: expected run_tokens beside it, got 'days'"):
+    with pytest.raises(rl.InputError, match="objective: expected run_tokens as well, got 'days'"):
         search_training(MODEL, batch=8, tokens=1024, on=ON, objective="days")
 
 

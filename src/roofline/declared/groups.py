@@ -108,7 +108,7 @@ class LayoutSettings:
             degrees[name] = count(name, degree, 1)
             written = isinstance(layout, str) and re.search(rf"(?<![a-z]){name}\s*=", layout)
             if written or (isinstance(layout, Mapping) and name in layout):
-                raise InputError(name, degree, f"{name} in the layout or by itself, not both")
+                raise InputError(name, degree, f"{name} in the layout or as an option, not in both")
         if isinstance(layout, Mapping) or (layout is None and any(not isinstance(d, int) for d in degrees.values())):
             return rest | {"layout": {**(layout or {}), **degrees}}
         if layout is not None and not isinstance(layout, str):
@@ -260,7 +260,7 @@ class PrefillReplicas:
 
     prefill_layout: Annotated[
         LayoutText | None,
-        "Layout of replicas that only prefill, beside those of the layout that only decode.",
+        "Layout of the replicas that only prefill; those of `layout` then only decode.",
     ] = None
     prefill_on: Annotated[MachineName | None, "Chip or cluster of the replicas that only prefill, if it differs."] = (
         None
@@ -292,7 +292,7 @@ class PoolSizes(PrefillReplicas):
         if self.prefill_layout is None:
             for name in group_settings(type(self)):
                 if getattr(self, name) is not None:
-                    expected = "prefill_layout beside it; without, no replica only prefills"
+                    expected = "prefill_layout as well; without, no replica only prefills"
                     raise InputError(name, getattr(self, name), expected)
         elif self.chips is None and (self.prefills is None or self.decodes is None):
             raise InputError("chips", "nothing", "the chips of both pools, or prefills and decodes")

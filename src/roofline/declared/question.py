@@ -345,7 +345,7 @@ def arguments_of(declared: Declaration, flat: Settings) -> dict[str, Given]:
             make, needed = _maker(kind)
             missing = [name for name in needed if name not in own]
             if missing and declared.parameters[parameter].default is not NEEDED:
-                raise InputError(*next(iter(own.items())), f"{' and '.join(f'`{n}`' for n in missing)} beside it")
+                raise InputError(*next(iter(own.items())), f"{' and '.join(f'`{n}`' for n in missing)} as well")
             if missing:
                 raise TypeError(f"{declared.name}() needs {' and '.join(missing)}")
             arguments[parameter] = make(**own)

@@ -395,7 +395,7 @@ _UNITS: Mapping[str, tuple[str, tuple[str, ...]]] = frozen({
 })  # fmt: skip
 _RATE_UNITS = ("FLOP/s", "FLOPS", "OP/s", "OPS", "")
 _EXAMPLES = frozen({"FLOP/s": "989TFLOP/s", "B/s": "3.35TB/s", "B": "80GB"})
-"""Units that figures never have without a prefix → an example of how they are written."""
+"""Unit that always needs a prefix → an example of a number with it."""
 
 
 def chip_of_figures(spec: str, like: Callable[[str], Chip] | None = None) -> Chip:
@@ -466,4 +466,4 @@ def figure_named(field: str, text: str, units: Sequence[str]) -> float:
                     raise
                 break
     wanted = " or ".join(u for u in units if u) or "no unit"
-    raise InputError(field, text, f"a positive number, perhaps with k M G T P, in {wanted}")
+    raise InputError(field, text, f"a positive number with an optional prefix (k M G T P) in {wanted}")

@@ -94,7 +94,7 @@ class Speculation(Figured):
         """
         if draft is None and draft_length is None and not mtp:
             if acceptance is not None:
-                raise InputError("acceptance", acceptance, "draft, mtp or draft_length beside it")
+                raise InputError("acceptance", acceptance, "draft, mtp or draft_length as well")
             return None
         if mtp and draft is not None:
             raise InputError("draft", draft, "either a draft model or mtp")
@@ -425,7 +425,7 @@ def launched(plan: Plan, step: Step, host: Count) -> Span:
 
 
 def of_total(t: Total, plan: Plan, host: Count) -> Span:
-    """Seconds of a step from the sums over its ops, with its host and the launching of its kernels."""
+    """Seconds of a step from the sums over its ops, host time and kernel launches included."""
     waits = most(0.0, t.launches * plan.target.engine.launch_s - t.expected) + host
     return Span(t.floor, t.expected + waits, t.low + waits, t.high + waits)
 

@@ -90,7 +90,10 @@ class Host:
         *,
         host: Annotated[ChipName, "The CPU, a name or figures: `peak=2T,bw=80G,mem=64G`."],
         ram: Annotated[Text | None, "Memory of the host: `64GB` (the most that the CPU takes)."] = None,
-        ram_bw: Annotated[Text | None, "Bandwidth of the host's memory: `80GB/s` (every channel filled)."] = None,
+        ram_bw: Annotated[
+            Text | None,
+            "Bandwidth of the host's memory, such as `80GB/s` (default: all of its channels are populated).",
+        ] = None,
         pcie: Annotated[Text | None, "Copies between host and card: `12GB/s` (25GB/s, PCIe 4.0 of 16 lanes)."] = None,
         drive: Annotated[Text | None, "Reads of the drive that holds what memory does not: `5GB/s`."] = None,
         no_kv_offload: Annotated[
@@ -333,7 +336,9 @@ def offload(
     load: OffloadBatch = USUAL_BATCH,
     *,
     gpu_layers: Annotated[
-        WholeOrNone | None, "Layers on cards, counted from the last, the output first: llama.cpp's --n-gpu-layers."
+        WholeOrNone | None,
+        "Number of layers on the GPUs: the output layer, then the last layer and those before it (llama.cpp's "
+        "--n-gpu-layers).",
     ] = None,
     cpu_experts: Annotated[
         WholeOrNone | None,

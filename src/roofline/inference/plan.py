@@ -137,7 +137,7 @@ Sorter: TypeAlias = Callable[[str, o.Op, str], Hashable]
 
 
 def together(section: str, op: o.Op, kind: str) -> Hashable:
-    """Put all ops into one sum."""
+    """The key of a single sum over all ops."""
     return ""
 
 

@@ -456,9 +456,9 @@ class Images:
     ) -> Images:
         """Build from settings. Raises InputError for one setting without the other, and for invalid sizes."""
         if images is None:
-            raise InputError("image_size", image_size, "images beside it")
+            raise InputError("image_size", image_size, "images as well")
         if image_size is None:
-            raise InputError("images", images, "image_size beside it, such as 1024x768")
+            raise InputError("images", images, "image_size as well, such as 1024x768")
         return cls(images, *pixels_named("image_size", image_size))
 
 

@@ -81,5 +81,5 @@ if TYPE_CHECKING:
 else:
 
     def record(*, frozen: bool, kw_only: bool, eq: bool) -> Callable[[type[Kind]], type[Kind]]:
-        """`dataclass` for subclasses of `Record`, which already has the functions that `dataclass` would generate."""
+        """Like `dataclass`, but generates no methods, since `Record` already has them."""
         return dataclass(kw_only=kw_only, eq=eq, init=False, repr=False)

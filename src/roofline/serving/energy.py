@@ -42,7 +42,7 @@ class SteadyLoad:
 def server_spending(
     asked: Setup, load: SteadyLoad, tpot: Count, replicas: Count = 1, drafting: Drafting | None = None
 ) -> Spending:
-    """What `replicas` deployments that do both phases spend per second. `tpot`: seconds between a request's tokens.
+    """Energy and money per second of `replicas` deployments that do both phases. `tpot`: seconds per token.
 
     Each phase takes the time of its kernels; time between kernels counts as decoding, which has most of the steps. A
     group decodes b = rate·(output − 1)·tpot requests at once, in 1 / tpot steps per second at the mean context. A

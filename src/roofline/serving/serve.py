@@ -91,7 +91,7 @@ def serving(
 ) -> Serving:  # fmt: skip
     """`serve` for replicas that do both phases, with the model and its place already resolved."""
     if how.rounds is not None and (load.concurrency is None or not how.formula):
-        raise InputError("rounds", how.rounds, "a concurrency beside it, by the formula of means")
+        raise InputError("rounds", how.rounds, "a concurrency as well, by the formula of means")
     server = server_of(asked, load, how, speculation, images)
     if load.rate is not None:
         answer = server.at_rate(load.rate, how.formula)

@@ -61,7 +61,7 @@ class RunOptions:
         if self.failures is not None and self.mtbf_hours is not None:
             raise InputError("failures", self.failures, "failures or mtbf_hours, not both")
         if (self.evaluation_every is None) != (self.evaluation_tokens == 0):
-            expected = "evaluation_tokens beside it, and the other way round"
+            expected = "evaluation_tokens as well, and the other way round"
             raise InputError("evaluation_every", self.evaluation_every, expected)
 
 

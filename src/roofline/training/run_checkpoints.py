@@ -64,7 +64,7 @@ def saving(
     if seconds is not None and storage is not None:
         raise InputError("save_seconds", seconds, "save_seconds or storage, not both")
     if asynchronous and storage is None:
-        raise InputError("asynchronous", True, "storage beside it, its bytes/s")
+        raise InputError("asynchronous", True, "storage as well, its bytes/s")
     if storage is None:
         assumed = f"{SAVE_SECONDS:g} s each, as where they are copied to the hosts' memory and written beside the run"
         how = assumed if seconds is None else f"{seconds:g} s each, as given"

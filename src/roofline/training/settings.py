@@ -45,7 +45,7 @@ class Learner:
         "Linear layers that have an adapter, separated by commas, such as `qkv_proj,o_proj` (default: all).",
     ] = None
     drafts: Annotated[
-        WholeOrNone | None, "Multi-token-prediction layers that learn too (default: as the stack does, or 0)."
+        WholeOrNone | None, "Multi-token-prediction layers that learn too (default: what the stack does, or 0)."
     ] = None
 
     def of(self, model: Model | Source) -> Model:

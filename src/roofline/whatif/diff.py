@@ -308,7 +308,7 @@ def diff(
         return differ(one, other)
     engine_named(engine)
     if one.on is None and other.on is None:
-        raise InputError("engine", engine, "a chip beside it (`MODEL@CHIP`): without one there are no times")
+        raise InputError("engine", engine, "a chip as well (`MODEL@CHIP`): without one there are no times")
     return differ(_run_by(engine, one), _run_by(engine, other))
 
 

@@ -106,7 +106,7 @@ class PeoplesDemand(LengthSpread):
             peak = USUAL_PEAK if self.peak is None else self.peak
             return replace(load, rate=self.requests_a_day / DAY_S * peak)
         if self.peak is not None:
-            raise InputError("peak", self.peak, "requests_a_day beside it: users are those of the busiest hour")
+            raise InputError("peak", self.peak, "requests_a_day as well: users are those of the busiest hour")
         return replace(load, concurrency=self.users)
 
 

@@ -255,7 +255,7 @@ class Step:
         if input is not None and context is not None:
             raise InputError("input and context", "both", "one of them: a prefill, or a decode")
         if phase == "decode" and input is not None:
-            raise InputError("input", input, "context beside it: a decode has tokens cached")
+            raise InputError("input", input, "context as well: a decode has tokens cached")
         name, tokens = ("context", context) if input is None else ("input", input)
         tokens, how = USUAL_TOKENS if tokens is None else tokens, phase or ("prefill" if name == "input" else "decode")
         return step_of(how, 1 if batch is None else batch, count(name, tokens, 1) if how == "prefill" else tokens)

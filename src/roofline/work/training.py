@@ -121,12 +121,12 @@ class PassOptions:
     schedule: Annotated[
         Word | None,
         "Of the pipeline: `gpipe`, `1f1b`, `interleaved` (with vp in the layout), `zb-h1`, `zb-h2`, `dualpipe` "
-        "(default: as the stack does, or `interleaved` with vp and else `1f1b`).",
+        "Default: the stack's own, else `interleaved` where the layout has `vp`, else `1f1b`.",
     ] = None
     recompute: Annotated[
         Words | None,
         "`none`, `selective` (attention's core), `op` (every second product, and everything but products and "
-        "attention), `full`, or names of modules, each followed by a comma. Default: as the stack does, else `none`; "
+        "attention), `full`, or names of modules, each followed by a comma. Default: what the stack does, else `none`; "
         "without a layout what is fastest.",
     ] = None
 
@@ -144,8 +144,9 @@ class StepOptions:
         "Formats of products, weights, gradients and master: `bf16`, `bf16-gradients`, `bf16-pure`, `fp16`, `fp32`, "
         "`fp8`, `fp8-block`, `mxfp8`, `nvfp4`, `qlora` (with lora). With FSDP also `bf16-mixed` and `fp8-mixed`: "
         "fp32 weights, gathered in bf16. `fp8-primary` keeps matrices of layers in fp8. Formats of a recipe can be "
-        "changed: `fp8(gradients=bf16,matrices=fp8,activated=fp8)`; the last is of inputs of activation functions. "
-        "`attended=bf16` keeps attention's output once, as `fp8-block` does (default: the stack's, or `bf16`).",
+        "changed: `fp8(gradients=bf16,matrices=fp8,activated=fp8)`; `activated` is the format of the inputs of "
+        "activation functions. `attended=bf16` keeps attention's output once, as `fp8-block` does (default: the "
+        "stack's, or `bf16`).",
     ] = None
     optimizer: Annotated[
         Word | Optimizer | None,
@@ -179,8 +180,8 @@ class StepOptions:
     ] = None
     reshard: Annotated[
         Switch,
-        "With zero=3, weights gathered for the forward pass are given up until the backward; without, they stay "
-        "(reshard_after_forward=False).",
+        "With zero=3, weights gathered for the forward pass are freed and gathered again for the backward; if "
+        "off, they stay (reshard_after_forward=False).",
     ] = True
     no_sync: Annotated[
         Switch, "With zero=2 or 3, gradients are kept whole over the micro-batches of a step, and reduced once."

@@ -254,8 +254,11 @@ def test_first_tool_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
             "--cached-tokens and --input-tokens: expected the same number of values",
         ),
         ("--cached-tokens 1 2 --input-tokens 1 1 --batch-size 3", "--batch-size: expected a multiple of 2"),
-        ("--cached-tokens -1", "--cached-tokens and --input-tokens: expected cached tokens from 0"),
-        ("--input-tokens 0", "--cached-tokens and --input-tokens: expected cached tokens from 0"),
+        (
+            "--cached-tokens -1",
+            "--cached-tokens and --input-tokens: expected at least 0 cached tokens and 1 input token",
+        ),
+        ("--input-tokens 0", "--cached-tokens and --input-tokens: expected at least 0 cached tokens and 1 input token"),
         ("--batch-size 0", "--batch-size: expected a multiple of 1"),
         ("--batch-size x", "argument --batch-size: invalid int value: 'x'"),
         ("--cached-tokens 1.5", "argument --cached-tokens: invalid int value: '1.5'"),
@@ -277,12 +280,12 @@ def test_first_tool_options(capsys: pytest.CaptureFixture[str], options: str, sa
         ("analyze gpt2 --out x.png", "--out: expected a file that ends in .json, .csv, .parquet, .md, .txt"),
         ("analyze gpt2 --json --out x.csv", "--out: expected an ending that goes with --json"),
         ("analyze gpt2 --csv --out x.parquet", "--out: expected an ending that goes with --csv"),
-        ("analyze gpt2 --law ideal", "--law: expected --on CHIP beside it"),
+        ("analyze gpt2 --law ideal", "--law: expected --on CHIP as well"),
         (
             "serve gpt2 --on l4 --input 9 --output-tokens 9 --concurrency 2 --chips 4",
             "--chips: expected --prefill-layout",
         ),
-        ("train gpt2 --on l4 --batch 1 --tokens 64 --mtbf-hours 5", "--mtbf-hours: expected --run-tokens beside it"),
+        ("train gpt2 --on l4 --batch 1 --tokens 64 --mtbf-hours 5", "--mtbf-hours: expected --run-tokens as well"),
         ("train gpt2 --on l4 --batch 1 --tokens 64 --json --timeline", "--timeline: expected one of them"),
     ],
 )

@@ -182,5 +182,6 @@ def test_memory_that_does_not_suffice_is_one_line(
         main(["analyze"])
     assert ended.value.code == 2
     assert (
-        capsys.readouterr().err == "roofline: memory: expected work that fits in the memory of this machine, got more\n"
+        capsys.readouterr().err
+        == "roofline: memory: this computer has too little for the question; ask for fewer points\n"
     )

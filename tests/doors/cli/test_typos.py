@@ -125,7 +125,7 @@ TYPOS = [
     ),
     (
         "fit gpt2 --on peak=1000T,bw=4.8TB,mem=141G",
-        "chip bw: expected a positive number, perhaps with k M G T P, in B/s or Bps, got '4.8TB'",
+        "chip bw: expected a positive number with an optional prefix (k M G T P) in B/s or Bps, got '4.8TB'",
     ),
     (
         "fit gpt2 --on peek=1000T,bw=4.8T,mem=141G",
@@ -252,7 +252,7 @@ TYPOS = [
     ),
     (
         "fit gpt2 --on l4 --layout tp=2 --tp 2",
-        "--tp: expected tp in the layout or by itself, not both, got 2",
+        "--tp: expected tp in the layout or as an option, not in both, got 2",
     ),
     (
         "generate gpt2 --on l4 --input 9 --output-token 9",

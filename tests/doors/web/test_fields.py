@@ -49,7 +49,9 @@ OTHERS: Mapping[str, Any] = {
     "find": "input", "where": "tpot <= 1ms", "against": "on=b200", "extreme": "greatest", "most_chips": 3,
     "formats": ["q8_0"], "gpu_layers": 5, "cpu_experts": 3, "step": "decode", "prompt": 100,
     "name": "estimate", "body": {**PLACE, "batch": 9}, "form": "parquet", "kind": "memory", "size": 10**6,
-    "seconds": 5.0,
+    "seconds": 5.0, "run_tokens": 1e9, "failures": "bloom", "mtbf_hours": 5e4, "save_seconds": 20.0, "storage": 1e12,
+    "asynchronous": True, "save_every": 600.0, "restart_seconds": 60.0, "stall_seconds": 0.1, "dataset_tokens": 1e8,
+    "evaluation_tokens": 1e6, "evaluation_every": 10,
 }  # fmt: skip
 """Field → another value that it may have."""
 OTHERS_OF: Mapping[tuple[str, str], Any] = {
@@ -73,6 +75,12 @@ BESIDE: Mapping[tuple[str, str], dict[str, Any]] = {
     ("recipe", "engine"): {"on": "8xh100-sxm", "layout": None},
     **{("offload", name): {"gpu_layers": 4} for name in ("host", "ram", "ram_bw", "pcie")},
     **{("runs", name): {"model": MODEL, "count": None} for name in OF_ONE},
+    **{("layouts", name): {"run_tokens": 1e9} for name in (
+        "failures", "mtbf_hours", "save_seconds", "storage", "save_every", "restart_seconds", "stall_seconds",
+        "dataset_tokens")},
+    ("layouts", "asynchronous"): {"run_tokens": 1e9, "storage": 1e12},
+    ("layouts", "evaluation_tokens"): {"run_tokens": 1e9, "evaluation_every": 10, "evaluation_tokens": 2e6},
+    ("layouts", "evaluation_every"): {"run_tokens": 1e9, "evaluation_every": 20, "evaluation_tokens": 1e6},
     ("offload", "drive"): {"gpu_layers": 4, "ram": "0.1GB"},
 }  # fmt: skip
 """What both bodies have, so that the field can tell."""
@@ -192,8 +200,9 @@ def test_what_is_no_question_of_time_has_no_law_and_what_is_none_of_cost_no_bill
         "simulate",
         "search",
         "launch",
+        "layouts",
     }
-    assert timed - billed == {"timeline", "advice", "remedies", "layouts", "offload", "solve"}
+    assert timed - billed == {"timeline", "advice", "remedies", "offload", "solve"}
 
 
 @pytest.mark.parametrize("kind", ["memory", "parameters", "diagram"])
@@ -278,8 +287,8 @@ def test_one_model_in_every_format_takes_no_part_of_the_catalog() -> None:
 
 
 def test_a_host_is_beside_one_model_and_what_is_of_it_beside_a_host() -> None:
-    assert refusal("runs", {"on": "l4", "host": "ryzen-9-7950x"}).startswith("host: expected a model beside it")
-    assert refusal("runs", {"on": "l4", "model": MODEL, "ram": "8GB"}).startswith("ram: expected `host` beside it")
+    assert refusal("runs", {"on": "l4", "host": "ryzen-9-7950x"}).startswith("host: expected a model as well")
+    assert refusal("runs", {"on": "l4", "model": MODEL, "ram": "8GB"}).startswith("ram: expected `host` as well")
 
 
 def test_a_report_is_a_page_or_its_figures() -> None:

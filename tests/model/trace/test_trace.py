@@ -293,7 +293,7 @@ def test_shapes_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     from roofline.doors.cli.main import main
 
     for words, line in (
-        (["--shape", "input_ids=1x128"], "--shape: expected --traced beside it"),
+        (["--shape", "input_ids=1x128"], "--shape: expected --traced as well"),
         (["--traced", "--shape", "input_ids"], "--shape: expected an argument and its shape"),
         (["--traced", "--shape", "cross.=1x2"], "--shape: expected an argument and its shape"),
     ):

@@ -80,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         except InputError as error:
             _refuse(error)
         except MemoryError:
-            _fail("memory: expected work that fits in the memory of this machine, got more")
+            _fail("memory: this computer has too little for the question; ask for fewer points")
 
 
 def _limit_own_memory() -> None:

@@ -260,7 +260,7 @@ def analyzer_step(cached: Sequence[int] | None, new: Sequence[int] | None, batch
         counts = f"{len(cached_list)} and {len(new_list)}"
         raise InputError(both, counts, "the same number of values")
     if any(t < 0 for t in cached_list) or any(t < 1 for t in new_list):
-        raise InputError(both, [cached_list, new_list], "cached tokens from 0 and input tokens from 1")
+        raise InputError(both, [cached_list, new_list], "at least 0 cached tokens and 1 input token")
     size = len(cached_list) if batch is None else batch
     if size < 1 or size % len(cached_list):
         raise InputError("--batch-size", size, f"a multiple of {len(cached_list)}, the length of {both}")

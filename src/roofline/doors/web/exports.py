@@ -111,7 +111,7 @@ def runs_answer(asked: b.Body, allowed: Allowed) -> JsonObject:
             raise InputError(*next(iter(part.items())), "nothing beside a model")
         return {**formats_that_run(**given, **beside).to_dict(), "of": 0}
     if beside:
-        raise InputError(*next(iter(beside.items())), "a model beside it")
+        raise InputError(*next(iter(beside.items())), "a model as well")
     names = tuple(catalog())
     start = part.get("start", 0)
     return {**what_runs(names[start : start + part.get("count", CATALOG_PART)], **given).to_dict(), "of": len(names)}

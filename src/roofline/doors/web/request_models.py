@@ -300,8 +300,12 @@ LaunchAsked = body_of(
 
 
 LayoutsAsked = body_of(
-    search_training, "Layouts of a training step on a machine.", usual=LEARNING, without=PAID, name="LayoutsAsked",
-    largest={"batch": 65_536, "top": 20}, one=True,
+    search_training, "Layouts of a training step on a machine.", usual={**LEARNING, "seconds": SEARCHED_S},
+    name="LayoutsAsked", one=True,
+    largest={
+        "batch": 65_536, "top": 20, "seconds": SEARCHED_S, "run_tokens": 1e15, "dataset_tokens": 1e15,
+        "evaluation_tokens": 1e12, "storage": 1e15,
+    },
 )  # fmt: skip
 
 

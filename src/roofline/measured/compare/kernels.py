@@ -14,7 +14,7 @@ MOST_KERNELS = 1_000_000
 LARGEST_PROFILE = 512 * 2**20
 """Largest profile after decompression, bytes."""
 LONGEST_NAMES = 2**25
-"""Most characters and numbers of all different names and shapes of a profile."""
+"""Maximum number of characters, and of numbers, in all distinct names and shapes of a profile."""
 SLOWEST_PROFILE = 8.0
 """Seconds of a processor within which the events of a profile must be read."""
 

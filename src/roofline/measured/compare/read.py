@@ -127,7 +127,7 @@ def _results(plain: Iterator[bytes], name: str) -> tuple[Measured, ...]:
 def _step(kernels: tuple[ProfiledKernel, ...], asked: ProfiledStep) -> Step:
     if asked.input is None and asked.context is None:
         if asked.batch is not None:
-            raise InputError("batch", asked.batch, "`input` or `context` beside it")
+            raise InputError("batch", asked.batch, "`input` or `context` as well")
         return step_of_kernels(kernels)
     if asked.input is not None:
         return prefill(asked.batch or 1, asked.input, cached=asked.context or 0)

@@ -22,11 +22,11 @@ NEARLY = 1 - 1e-6
 TOGETHER = 2**12
 """Intervals between points that are computed together."""
 SINGLE, FARTHER = 32, 160
-"""Numbers of sequences whose probabilities are summed one by one, and points that stand for larger numbers."""
+"""Number of sequences up to which probabilities are summed one by one; number of sample points beyond it."""
 
 
 def neighbours(points: int, size: int) -> Iterator[tuple[slice, slice]]:
-    """Slices of the left and right ends of neighbouring points, in pieces that fit in a processor's cache."""
+    """For pieces of a curve that fit in a processor's cache: slices of the points before, and after, each interval."""
     step = max(1, TOGETHER // max(1, size))
     for i in range(0, points - 1, step):
         end = min(i + step, points - 1)

@@ -45,7 +45,7 @@ class Prompts:
 
 
 def chunked(new: Array, cached: Count, most: Count, longest: Count, varied: Count = 0.0) -> tuple[Array, Prompts]:
-    """How many chunks of at most `most` tokens a mean prompt of `new` tokens takes, and the mean one of these.
+    """The number of chunks of at most `most` tokens in a mean prompt of `new` tokens, and the mean chunk.
 
     `cached`: tokens found in the prefix cache. `longest`: tokens of the longest sequence. `varied`: squared coefficient
     of variation of lengths. Longer prompts have more chunks, so that (1 + v)·new/2 tokens are before the middle of one.

@@ -29,7 +29,7 @@ from roofline.serving.closed_forms.mixed_batches import Pieces
 NEARLY = 0.9999
 """Load at which a queue that would grow without bound is cut off."""
 EXACT, SPACED = 32, 96
-"""Numbers of requests in the system that are summed one by one, and points that stand for larger numbers."""
+"""Number of requests up to which states are summed one by one; number of sample points beyond it."""
 
 PARTS = (1 / 64, 1 / 16, 1 / 4, 1 / 2, 3 / 4, 1.0)
 """Fractions of a prompt at which steps are timed too; of a full step where a prompt takes several."""
@@ -294,8 +294,8 @@ class OtherRanks:
 class RateMeans:
     """Means at a request rate, in seconds: `ttft`, and for a decode step `tpot`, averaged over requests, and
     `following`, averaged over all steps. `spread`: variance of a request's TPOT due to prompts in or between its decode
-    steps. `variance`, `by_length`: those of TTFT in `Prompting`, waits for places included;
-    `spread_by_length`: part of `spread` that comes from lengths.
+    steps. `variance`, `by_length`: as in `Prompting`, of a TTFT that includes the wait for a place
+    in the batch. `spread_by_length`: part of `spread` that comes from lengths.
     """
 
     ttft: Array

@@ -160,12 +160,10 @@ def arrivals_named(
     closed = concurrency is not None
     within = None if ramp is None else seconds_named("ramp", ramp)
     if not closed and (seconds_named("think", think) or within):
-        raise InputError("think or ramp", think if think else ramp, "a concurrency beside it")
+        raise InputError("think or ramp", think if think else ramp, "a concurrency as well")
     if closed:
         if rate is not None or value is not None:
-            raise InputError(
-                "concurrency", concurrency, "no rate and no arrivals beside it: requests come as others end"
-            )
+            raise InputError("concurrency", concurrency, "no rate and no arrivals with it: requests come as others end")
         return Closed(_users(concurrency), seconds_named("think", think), within)
     if value is None:
         if rate is None:

@@ -77,7 +77,7 @@ class PrefillPool:
                 if prefill_engine is None
                 else ("prefill_engine", prefill_engine)
             )
-            wanted = "prefill_layout or prefill_on beside it; without, no replica only prefills"
+            wanted = "prefill_layout or prefill_on as well; without, no replica only prefills"
             raise InputError(name, value, wanted)
         return cls(prefill_on, prefill_layout, prefill_engine, prefill_bandwidth)
 

@@ -90,7 +90,7 @@ class Recorder:
     timeline: OverTime = field(default_factory=lambda: OverTime(("running", "waiting", "memory", "busy")))
 
     def arrived(self, number: int, time: float) -> None:
-        """Record that a request is sent; ignored if it was already sent before a checkpoint."""
+        """Record that a request is sent, unless a run that was resumed has recorded it."""
         if number < self.sent:
             return
         if self.settling is not None and self.first == inf and self.settling.over(number, number - self.answered):

@@ -93,8 +93,8 @@ class DrawnLengths(LengthSpread):
 
     input: Annotated[
         LengthsText | None,
-        "Prompt tokens: a number, the mean, or `uniform(100,2000)`, `lognormal(1024,0.8)` (mean, cv), "
-        "`file(lengths.csv,column)`.",
+        "Prompt tokens: their mean, or a distribution: `uniform(100,2000)`, `lognormal(1024,0.8)` (mean and "
+        "coefficient of variation), `file(lengths.csv,column)`.",
     ] = None
     output_tokens: Annotated[LengthsText | None, "Generated tokens, likewise."] = None
 
@@ -233,7 +233,7 @@ def stream_of(traffic: Requested, context: int) -> Workload | Trace:
             raise InputError(other, given[other], "nothing beside a trace, which says it")
         return trace_named(traffic.trace, **({} if traffic.speed is None else {"speed": traffic.speed}))
     if traffic.speed is not None:
-        raise InputError("speed", traffic.speed, "a trace beside it")
+        raise InputError("speed", traffic.speed, "a trace as well")
     for name in ("input", "output_tokens"):
         if name not in given:
             raise InputError(name, "nothing", "tokens, or a distribution of them")

@@ -95,7 +95,9 @@ class PlotOptions:
         Whole | None, "The last context of a sweep, map or memory (the model's, at most 131072)."
     ] = None
     theme: Annotated[ThemeName, "Ink on white, or light on dark."] = "light"
-    legend: Annotated[LegendPlace, "Beside the picture, in a file of its own, or none."] = "beside"
+    legend: Annotated[LegendPlace, "Where the legend is: `beside` the picture, in a `file` of its own, or `none`."] = (
+        "beside"
+    )
     broken: Annotated[Switch, "A broken x axis, the empty middle left out."] = False
     dpi: Annotated[Whole, "Pixels per inch of a PNG."] = 150
 

@@ -48,7 +48,7 @@ def question_of(model: Model, find: str, strict: bool, settings: Settings) -> Op
     if subject != "train":
         unknown = next((name for name in others if name not in SIDES), None)
         if unknown is not None and unknown in TRAINED:
-            raise InputError(unknown, others[unknown], "`tokens` beside it: it is of training")
+            raise InputError(unknown, others[unknown], "`tokens` as well: it is of training")
         if unknown is not None:
             raise not_one_of("setting", unknown, (*SIDES, *ALL_SIZES, *SERVED))
         asked = setup(model if subject == "prefill" else decoder_of(model), **others)
@@ -76,7 +76,7 @@ def _number(name: str, value: Count) -> float:
 
 ABOUT = MappingProxyType({
     "batch": "Sequences of all replicas (1).", "context": "Cached tokens: of a decode step.",
-    "input": "Prompt tokens: alone of a prefill.",
+    "input": "Prompt tokens; without a context or an answer, those of a prefill.",
     "output_tokens": "Generated tokens: of a static batch, or with a load of a server.",
     "tokens": "Tokens of a training sequence: of a step of training.",
 })  # fmt: skip

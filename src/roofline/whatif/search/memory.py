@@ -35,7 +35,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class MemoryCurve:
-    """Bytes of the fullest rank over `context` [n], for `batch` sequences over all replicas; `limits` of the chips."""
+    """Bytes of the fullest rank at each `context` [n], for `batch` sequences of all replicas; `limits`: capacities."""
 
     batch: int
     context: Values

@@ -145,8 +145,8 @@ TRAINING_AIMS: Mapping[str, TrainingGoal] = {
     "time": TrainingGoal(lambda t: (t.seconds, t.chips)),
     "cost": TrainingGoal(lambda t: (t.chip_seconds, t.chips)),
     "chips": TrainingGoal(lambda t: (t.chips, t.seconds)),
-    "days": TrainingGoal(_worth, lambda e, r: r and r.seconds, "run_tokens beside it", True),
-    "goodput": TrainingGoal(_worth, lambda e, r: r and r.seconds * e.chips, "run_tokens beside it", True),
+    "days": TrainingGoal(_worth, lambda e, r: r and r.seconds, "run_tokens as well", True),
+    "goodput": TrainingGoal(_worth, lambda e, r: r and r.seconds * e.chips, "run_tokens as well", True),
     "dollars": TrainingGoal(_worth, lambda e, r: r.cost if r else e.spending.usd, "a price of every chip"),
     "energy": TrainingGoal(_worth, lambda e, r: r.energy if r else e.spending.joules, "a chip whose power is known"),
 }
@@ -201,6 +201,7 @@ class ChosenOptions(StepOptions):
 
 
 AS_FAST_AS_CAN_BE = ChosenOptions()
+ONE_RUN = RunOptions()
 
 
 @question()
@@ -221,7 +222,7 @@ def search_training(
     run_tokens: Annotated[
         TokensOfRun | None, "Tokens of the whole run, for its days, dollars, energy and goodput."
     ] = None,
-    over: RunOptions = RunOptions(),  # noqa: B008
+    over: RunOptions = ONE_RUN,
     top: Annotated[Whole, "Layouts to list."] = 10,
     seconds: Annotated[Duration, "Time for the search: then the answer is the best of what it looked at."] = SEARCH_S,
     bill: Bill | None = None,
@@ -242,8 +243,12 @@ def search_training(
     if objective not in TRAINING_AIMS:
         raise not_one_of("objective", objective, TRAINING_AIMS)
     aim = TRAINING_AIMS[objective]
-    if aim.of_run and run_tokens is None:
-        raise InputError("objective", objective, aim.needs)
+    if run_tokens is None:
+        if aim.of_run:
+            raise InputError("objective", objective, aim.needs)
+        for name, value in vars(over).items():
+            if value != getattr(ONE_RUN, name):
+                raise InputError(name, value, "run_tokens as well: it is of a whole run")
     left_out = Counter[str]()
     choices, call = _understood(built, (batch, tokens), where, how, learner)
     every = Candidates(
@@ -256,8 +261,8 @@ def search_training(
 
     def goal(estimate: TrainingEstimate) -> Count:
         assert aim.run is not None
-        found = aim.run(estimate, runs(estimate))
-        return nan if found is None else found
+        least = aim.run(estimate, runs(estimate))
+        return nan if least is None else least
 
     ask, clock = asking(built, (batch, tokens), call, drawn.billed(bill)), SearchClock(seconds, progress)
     clock.start()

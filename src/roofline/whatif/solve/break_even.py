@@ -49,7 +49,7 @@ class Owned:
                 numbers(f"owned {name}", getattr(self, name), 0.0, inf, "a number, zero or more")
         numbers("owned pue", self.pue, 1.0, inf, "1 or more")
         if self.idle is not None and self.power is None:
-            raise InputError("owned idle", self.idle, "power beside it")
+            raise InputError("owned idle", self.idle, "power as well")
 
     @property
     def fixed(self) -> float:
@@ -149,7 +149,7 @@ def _owning(q: OpenQuestion, find: str, own: Owned, words: tuple[str, float | No
         row = Met("usd_per_hour", "=", hour, value * float(share), beyond * float(share), "USD", 1.0)
         return _solution(q, (find, "greatest", against), value, beyond, row, "")
     if utilisation is not None:
-        raise InputError("utilisation", utilisation, "nothing: it is what is looked for")
+        raise InputError("utilisation", utilisation, "no value: it is what --find solves for")
     if drawn.price is None:
         raise InputError("on", q.asked.deployment.chip.id, "a chip with a price, as in `like=h100-sxm,price=2`")
     power, idle = own.watts(drawn)

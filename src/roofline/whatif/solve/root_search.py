@@ -44,7 +44,7 @@ def searched(of: Sought, extreme: str, against: str) -> Solution:
     rows = requirement_rows(there, next_to)
     name = of.knob.name
     asked = (q.subject, name, extreme, tuple(part.text for part in q.condition.parts), against)
-    method = "whole numbers in blocks" if of.whole else "root"
+    method = "integer search" if of.whole else "root finding"
     if end.value is None or unlimited:
         why = _why(of, there, rows, nearest, unlimited, extreme)
         return Solution(

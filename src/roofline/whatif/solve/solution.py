@@ -41,7 +41,7 @@ class Solution(Deployed):
     `beyond`: the next value: one more or less for integers, within a tolerance for real numbers. `step`: integers are
     multiples of it. `binding`: the requirement that fails there, or what ends the range. `requirements`: their figures
     at both. `fits`: whether everything fits in memory at once at the answer. `single`: every value evaluated nearer the
-    start of the range holds too. `method`: `closed form`, `whole numbers in blocks`, `root` or `legal layouts`.
+    start of the range holds too. `method`: `closed form`, `integer search`, `root finding` or `legal layouts`.
     `evaluations`: number of values evaluated.
     """
 

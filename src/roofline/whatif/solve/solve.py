@@ -90,7 +90,7 @@ def solve(
     if not any(text.strip() for text in texts if isinstance(text, str)) and find not in MONEY:
         raise InputError("where", where, "what must hold, such as `tpot <= 30ms and fits`")
     if find in ALL_SIZES and settings.get(find) is not None:
-        raise InputError(find, settings[find], "nothing: it is what is looked for")
+        raise InputError(find, settings[find], "no value: it is what --find solves for")
     q = question_of(model_of(model), find, strict, settings)
     if find in MONEY:
         owned = owned_named(against) is not None

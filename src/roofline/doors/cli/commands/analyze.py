@@ -70,9 +70,10 @@ def analyze(
         Count the matrix products and attention of the model's code in transformers, run on shapes only: for model types
         that Roofline does not know. Needs torch and transformers. Code from a checkpoint is never run.
     shape:
-        With --traced, the shapes of one input by argument of the code: `input_ids=1x128,pixel_values=1x3x224x224`.
-        `past=128` puts tokens in the cache before it, `cross.input_ids=1x64` is what an encoder read. Without it, a
-        decoder is traced for any step, and other models for an input of the config's sizes.
+        With --traced, the shape of each argument of the model's forward function, for one input:
+        `input_ids=1x128,pixel_values=1x3x224x224`. `past=128` puts tokens in the cache before it, and
+        `cross.input_ids=1x64` is what an encoder read. Without it, a decoder is traced for any step, and other models
+        for an input of the config's sizes.
     json:
         JSON, as docs/json.md has it.
     csv:
@@ -90,10 +91,10 @@ def analyze(
     options = Where.fully(given)
     for name in ("law", "engine"):
         if "on" not in options and name in options and not is_default(name):
-            raise InputError(name, options[name], "--on CHIP beside it: without a chip there are no times")
+            raise InputError(name, options[name], "--on CHIP as well: without a chip there are no times")
     form = form_of(out, {"json": json, "csv": csv, "md": md})
     if shape is not None and not traced:
-        raise InputError("--shape", shape, "--traced beside it")
+        raise InputError("--shape", shape, "--traced as well")
     built = (
         _traced(model, revision, shape)
         if traced

@@ -81,7 +81,7 @@ def calibrate(
         return
     for name in ("model", "on", "engine", "precision"):
         if getattr(bench, name) is not None:
-            raise InputError(f"--{name}", getattr(bench, name), "--llama-bench beside it")
+            raise InputError(f"--{name}", getattr(bench, name), "--llama-bench as well")
     from roofline.measured.calibrate import calibrate as run
     from roofline.measured.calibrate.file import chip_toml
     from roofline.views.files.atomic import check_ending, check_file

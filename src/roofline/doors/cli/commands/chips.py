@@ -53,7 +53,7 @@ def chips(
 
     for option, value in {"--vendor": vendor, "--kind": kind, "--memory": memory, "--find": find}.items():
         if value is not None and (name is not None or clusters):
-            raise InputError(option, value, "no chip and no --clusters beside it: it is of the catalog of chips")
+            raise InputError(option, value, "no chip and no --clusters with it: it is of the catalog of chips")
     if clusters or (name is not None and is_cluster(name)):
         _clusters(name, json, md)
         return

@@ -84,16 +84,14 @@ def models(
     asked = {"--types": types or None, "--check": check, **filters}
     for option, value in asked.items():
         if value is not None and (name is not None or tensors or headers or revision is not None):
-            raise InputError(option, str(value), "no model and nothing of one beside it")
+            raise InputError(option, str(value), "no model and no option of one with it")
     asked_of = {setting: value for setting, value in options_given(runs).items() if value is not False}
     on = asked_of.get("on")
     for setting, value in asked_of.items():
         if on is None or (name is None and setting in OF_ONE):
-            raise InputError(
-                option_name(setting), value, f"{'a model and ' if setting in OF_ONE else ''}--on beside it"
-            )
+            raise InputError(option_name(setting), value, f"{'a model and ' if setting in OF_ONE else ''}--on as well")
     if on is not None and (tensors or headers or types or check is not None):
-        raise InputError("--on", on, "nothing of --types, --check, --tensors and --headers beside it")
+        raise InputError("--on", on, "none of --types, --check, --tensors and --headers with it")
     if sum(map(bool, (types, check is not None, any(v is not None for v in filters.values())))) > 1:
         raise InputError("arguments", "several of them", "one of --types, --check and filters of the catalog")
     if name is None and (tensors or headers or revision is not None):

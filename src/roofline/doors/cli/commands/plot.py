@@ -98,7 +98,7 @@ def plot(
     theme:
         Light or dark background.
     legend:
-        Beside the picture, in a separate file (`…_legend`), or none.
+        Where the legend is: `beside` the picture, in a `file` of its own (`…_legend`), or `none`.
     broken:
         Break the x axis: memory-bound points left, the ridge and compute-bound points right, without the empty middle.
     dpi:

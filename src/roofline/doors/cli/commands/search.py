@@ -102,9 +102,8 @@ def search(
     plot:
         A file for a picture of the front: `.png`, `.svg`, `.pdf` or `.html`.
     train:
-        Search layouts of a training step instead, with --batch sequences of --tokens on one machine: all valid layouts
-        that fit; best by `time`, `cost` (chip-seconds) or `chips`, and with --run-tokens by `days`, `dollars`, `energy`
-        or `goodput` of the run.
+        Search layouts of a training step instead, with --batch sequences of --tokens on one machine. Best is least
+        `time`, `cost` (chip-seconds) or `chips`; with --run-tokens also `days`, `dollars`, `energy` or `goodput`.
     emit:
         Print launch commands or manifests of the best plan instead, each option with its assumption; with --train, a
         framework's flags or config. Settings that they cannot express are listed on stderr.
@@ -230,13 +229,13 @@ def _refuse_the_rest(settings: Mapping[str, Setting], train: bool, asked: Settin
     for name, value in options_given(asked).items():
         unsaid = name in OF_SERVING and value == OF_SERVING[name].default
         if name not in settings and not unsaid and not is_default(name.replace("_", "-")):
-            raise InputError(option_name(name), value, "no such option with --train" if train else "--train beside it")
+            raise InputError(option_name(name), value, "no such option with --train" if train else "--train as well")
 
 
 def _check_emit(emit: str, names: tuple[str, ...], when: str, beside: bool) -> None:
     """Raise InputError for a name of the other kind of search, and for anything else to print."""
     if beside:
-        raise InputError("--emit", emit, "nothing else to print beside it")
+        raise InputError("--emit", emit, "nothing else to print")
     if emit not in names:
         raise InputError("--emit", emit, f"one of {', '.join(names)} {when}")
 

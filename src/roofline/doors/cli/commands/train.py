@@ -89,13 +89,13 @@ def train(
     tokens = whole.pop("run_tokens", None)
     alone = next((name for name, value in whole.items() if value not in (None, False)), None)
     if alone is not None and tokens is None:
-        raise InputError(alone, whole[alone], "run_tokens beside it: it is of a whole run")
+        raise InputError(alone, whole[alone], "run_tokens as well: it is of a whole run")
     if plot is not None:
         _check_picture(plot, force)
     if out is not None and emit is None:
-        raise InputError("--out", str(out), "--emit beside it: the framework whose config it is")
+        raise InputError("--out", str(out), "--emit as well: the framework whose config it is")
     if emit is not None and (json or timeline or breakdown or trace or plot or tokens is not None):
-        raise InputError("--emit", emit, "nothing else to print or to draw beside it")
+        raise InputError("--emit", emit, "nothing else to print or to draw")
     if json and timeline:
         raise InputError("--timeline", "--json", "one of them; --trace writes the schedule to a file")
     built = load(model, revision=revision, headers=headers, text_only=text_only)

@@ -194,7 +194,7 @@ def hunyuan_video_15_vae(c: Config) -> Model:
 
 @complete("AutoencoderKLTemporalDecoder")
 def temporal_decoder(c: Config) -> Model:
-    """Stable Video Diffusion's autoencoder (arXiv:2311.15127): the decoder of a frame sees the others."""
+    """Stable Video Diffusion's autoencoder (arXiv:2311.15127): decoding a frame reads the other frames."""
     widths, layers = widths_of(c, "block_out_channels", [64]), c.size("layers_per_block", 1)
     channels, space = c.size("latent_channels", 4), 2 ** (len(widths) - 1)
     c.mark_read("down_block_types")

@@ -436,7 +436,7 @@ def hunyuan_image(c: Config) -> Model:
 
 @complete("MotifVideoTransformer3DModel")
 def motif_video(c: Config) -> Model:
-    """Motif-Video: FLUX.1's blocks over a video, the prompt embedded by two products."""
+    """Motif-Video: FLUX.1's blocks over a video, the prompt passes through two linear layers."""
     heads, head, width = head_sizes(c, 24, 128)
     patch = (c.size("patch_size_t", 1), c.size("patch_size", 2), c.size("patch_size", 2))
     image, text = video_patches(c, (31, 90, 160), patch), prompt(c)

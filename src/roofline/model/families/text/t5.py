@@ -82,7 +82,7 @@ def mt5(c: Config) -> Model:
 
 @complete("umt5")
 def umt5(c: Config) -> Model:
-    """UMT5 (arXiv:2304.09151): mT5 with a table of distances in every layer."""
+    """UMT5 (arXiv:2304.09151): mT5 with a table of relative positions in every layer."""
     return t5_like(c, t5_feed_forward(c, "gated-gelu"), every=True)
 
 

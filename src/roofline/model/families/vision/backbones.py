@@ -142,7 +142,7 @@ def timm_backbone(c: Config) -> SeenMaps:
 
 
 def backbone_of(c: Config, key: str = "backbone_config") -> SeenMaps:
-    """The backbone of a model: that of its section, or the one it names. Raises InputError for one not covered."""
+    """The backbone of a model: that of its section, or the one it names. Raises InputError if it is not covered."""
     c.mark_read("backbone", "use_timm_backbone", "use_pretrained_backbone", "backbone_kwargs", "dilation")
     if not c.raw.get(key) and isinstance(c.raw.get("backbone"), str):
         named = Config(

@@ -19,7 +19,7 @@ GRADES = {
     "A": "constants fitted on this chip",
     "B": "constants of its generation",
     "C": "constants from other chips",
-    "-": "a law without constants",
+    "-": "this law has no fitted constants",
 }
 TIMED_CSV_HEADER = (*CSV_HEADER, "floor", "expected", "low", "high", "bound", "grade")
 
@@ -71,8 +71,11 @@ def summary(e: Estimate) -> str:
     """Summary of the step in a few lines."""
     low, high = e.interval
     halves = "two halves of the sequences in turn where that is faster; the ops above stand for all at once\n"
+    within = (
+        f"80 % of measurements within {seconds(low)} to {seconds(high)}" if low < high else "this law has no interval"
+    )
     return (
-        f"expected {seconds(e.time)} (80 % of measurements within {seconds(low)} to {seconds(high)}), {e.bound} bound; "
+        f"expected {seconds(e.time)} ({within}), {e.bound} bound; "
         f"speed of light {seconds(e.serial_floor)} one op after another, {seconds(e.floor)} overlapped\n"
         f"{halves if e.deployment.layout.overlap else ''}"
         f"memory needed {memory_text(e.memory)}; grade {e.grade}: {GRADES[e.grade]}"

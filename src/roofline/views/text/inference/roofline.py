@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from roofline.declared.units import percent, si
 from roofline.views.plots.data import Panel, RooflinePlot, RooflinePoint
 
-READING = "left of the ridge memory bandwidth limits an op, right of it compute; the roof is the most there can be"
+READING = "left of the ridge, memory bandwidth limits an op; right of it, compute does; no op is above the roof"
 
 
 def roofline_text(plot: RooflinePlot) -> str:

@@ -23,7 +23,7 @@ def sensitivity_text(s: Sensitivity) -> str:
     """The figure, and the point at which it is varied."""
     value = seconds(s.value) if s.unit == "s" else f"{s.value:,.6g} {s.unit}"
     place = f"{s.model.name} on {s.deployment.chips} × {s.chip.id}, {s.deployment.layout.text()}, {s.engine.titled}"
-    return f"{place}\n{s.of} ({s.subject}) = {value}; where a knob moves by 1 % it moves by so many percent:"
+    return f"{place}\n{s.of} ({s.subject}) = {value}; its change in percent when a knob grows by 1 %:"
 
 
 def elasticity_table(s: Sensitivity) -> Table:

@@ -19,14 +19,14 @@ COLUMNS = (
 def solution_text(s: Solution) -> str:
     """The unknown and the answer."""
     where = f" where {' and '.join(s.where)}" if s.where else ""
-    against = f" against {s.against}" if s.against else ""
+    against = f", compared with {s.against}" if s.against else ""
     place = f"{s.model.name} on {s.deployment.chips} × {s.chip.id}, {s.deployment.layout.text()}, {s.engine.titled}"
     asked = f"{place}\n{_extreme(s)} {s.find} ({s.subject}){where}{against}"
     if s.value is None:
         return f"{asked}\n\nno {s.find}: {s.why}"
     about = KNOBS[s.find].about if s.find in KNOBS else ""
     says = f", {about}" if about and s.find != "price" else ""
-    bound = f"; {s.binding} binds" if s.binding else ""
+    bound = f"; limited by {s.binding}" if s.binding else ""
     lines = [asked, "", f"{s.find} = {number_text(s.value, s.unit)}{says}{bound}"]
     if s.beyond is not None and isinstance(s.value, int):
         lines.append(f"beyond it: {number_text(s.beyond, s.unit)}; multiples of {s.step}" if s.step > 1
@@ -35,7 +35,7 @@ def solution_text(s: Solution) -> str:
         lines.append("some values on the other side fail too: it does not change in one place alone")
     if s.fits is False:
         lines.append("not all of it is in memory at once there: `fits` can be required")
-    lines.append(f"{s.evaluations:,} values worked out ({s.method})")
+    lines.append(f"{counted(s.evaluations, 'evaluation')} ({s.method})")
     return "\n".join(lines)
 
 

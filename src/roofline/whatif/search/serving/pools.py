@@ -55,7 +55,7 @@ Beyond the second, those around the best of a sample come first, which raises th
 SAMPLE, SHRINKS = 2**11, 0.7
 """Sample size for a lower bound on the best score, and the remaining share above which sampling stops."""
 FACTORS = (1.0, *(f for step in (0.003, 0.01, 0.03, 0.1, 0.3) for f in (1 - step, 1 + step)))
-"""Factors of the numbers of replicas of the splits around a good one, beside one replica more or less."""
+"""Factors by which a good split's numbers of replicas are changed, besides by one replica more or less."""
 ROUNDS, SETTLED = 24, 1e-5
 """Maximum number of rounds around the best splits, and the relative gain below which there is no further one."""
 SPREAD, STARTS = 2**13, 64
