@@ -1,6 +1,6 @@
 """Servers under real traffic, simulated: how far `simulate` is from what was measured.
 
-    python benchmarks/measured_traffic.py DIR [--json FILE] [--all] [--part vllm|ttft|mlperf]
+    python benchmarks/measured_traffic.py DIR [--json FILE] [--all] [--part vllm|ttft|mlperf|gpustack]
 
 1. vllm: runs of vLLM at constant rates on H100. Overloaded ones are to be called overloaded; of the others TTFT, TPOT
    and time from end to end.
@@ -8,6 +8,8 @@
    once and send ten requests each. Calm rows are those below three times the mean TTFT of the lowest concurrency of
    their series; in the others bursts wait for each other. Without --all, a third of the series, with a fixed seed.
 3. mlperf: Offline, Server and Interactive of MLPerf Inference, requests a second (see `measured_mlperf.py`).
+4. gpustack: servers that are sent all requests at once, or that many at a time: requests a second and mean TPOT. The
+   file says the mean lengths of ShareGPT, whose spread is that of `simulate` by default.
 
 Errors are predicted / measured − 1, in percent. Rows that are left out are counted by reason, and the parts add up.
 """
@@ -25,7 +27,18 @@ from pathlib import Path
 from statistics import fmean, median
 
 import measured_mlperf
-from measured_serving import RATES, SERVING, LeftOutError, chip_of_row, model_of_row, of_release, servers, several
+from measured_serving import (
+    RATES,
+    SERVING,
+    LeftOutError,
+    chip_of_row,
+    degree,
+    known_model,
+    model_of_row,
+    of_release,
+    servers,
+    several,
+)
 from roofline.declared.errors import InputError
 from roofline.measured.accuracy.csvs import CellError, TableRow, cells
 from roofline.serving.simulate.simulate import Extent, simulate
@@ -235,7 +248,81 @@ def mlperf(folder: Path, _: bool) -> Part:
     return part
 
 
-PARTS: dict[str, Callable[[Path, bool], Part]] = {"vllm": vllm, "ttft": ttft, "mlperf": mlperf}
+# -- 4. All at once ----------------------------------------------------------------------------------------------------
+GPUSTACK = "serving_gpustack.csv"
+CHECKPOINTS = {"fp8": "fp8-block", "awq": "int4"}
+"""Ending of a checkpoint's name → its format, where the catalog has the model in another one."""
+ASKED = {"fp8": "fp8", "int4": "int4"}
+"""First word of the format that a command asks for → the format."""
+
+
+def at_once(r: TableRow) -> Simulation:
+    """A server of GPUStack's performance lab."""
+    if r.text("client") != "vllm bench serve":
+        raise LeftOutError("its client counts TTFT into TPOT")
+    if r.text("speculative"):
+        raise LeftOutError("its drafts are not told")
+    if "requests completed" in r.text("anomaly"):
+        raise LeftOutError("not all of its requests were answered")
+    name = r.text("model")
+    model, precision = name, ASKED.get(r.text("quantization").partition(" ")[0])
+    ending = name.rpartition("-")[2].lower()
+    if known_model(model) is None and ending in CHECKPOINTS:
+        model, precision = name.rpartition("-")[0], CHECKPOINTS[ending]
+    elif "FP8" in name:
+        precision = None
+    tp, pp, dp = (degree(r, column) for column in ("tp", "pp", "dp"))
+    attention = r.text("dp_attention") == "yes"
+    if attention:  # SGLang's --dp splits the ranks of --tp among copies of attention
+        tp, dp = tp // (dp if dp > 1 else tp), dp if dp > 1 else tp
+    ranks = tp * pp * dp
+    ep = ranks // pp if r.text("ep") not in ("", "1") or attention else 1
+    layout = ",".join(f"{axis}={n}" for axis, n in (("tp", tp), ("pp", pp), ("dp", dp), ("ep", ep)) if n > 1) or "tp=1"
+    if precision is not None and r.text("kv_dtype"):
+        precision = f"{precision},kv=fp8"
+    elif r.text("kv_dtype"):
+        precision = "kv=fp8"
+    requests = round(r.number("num_requests"))
+    users = round(r.number("max_concurrency")) if r.text("max_concurrency") else requests
+    spread = {} if r.text("dataset") == "ShareGPT" else {"input_cv": 0.0, "output_cv": 0.0}
+    sent = {"arrivals": "at-once"} if users >= requests else {"concurrency": users, "warmup": 0, "ramp": 0.0}
+    engine = {"vLLM": "vllm", "SGLang": "sglang", "TensorRT-LLM": "trtllm"}.get(r.text("engine"))
+    if engine is None:
+        raise LeftOutError("no such engine in the catalog")
+    return simulate(  # type: ignore[no-any-return]
+        model_of_row(model), on=several(chip_of_row(r.text("chip")), ranks), layout=layout, precision=precision,
+        engine=of_release(engine, r.text("engine_version").removeprefix("v")), requests=requests,
+        input=max(1, round(r.number("input_len_mean"))), output_tokens=max(1, round(r.number("output_len_mean"))),
+        **sent, **spread,
+    )  # fmt: skip
+
+
+def gpustack(folder: Path, _: bool) -> Part:
+    """Servers that are sent all requests at once, or so many at a time."""
+    part = Part("GPUStack's performance lab: requests/s, TPOT s")
+    for r in cells(folder / GPUSTACK):
+        part.rows += 1
+        try:
+            s = at_once(r)
+        except InputError as error:
+            part.leave(error)
+            continue
+        part.used += 1
+        label = f"{r.text('model').rpartition('/')[2]} {r.text('chip')} tp={r.text('tp')} {r.text('dataset')} " + (
+            f"{r.text('input_len_asked')}/{r.text('output_len_asked')} {r.text('max_concurrency')}"
+        )
+        groups = ("", f", {r.text('engine')}", f", {r.text('engine')} on {r.text('chip')}")
+        hidden = "hidden reasoning" in r.text("anomaly")
+        for group in groups:
+            part.scored.append(Scored(f"requests/s{group}", label, r.number("requests_per_s"), s.requests_per_second))
+            if not hidden and r.text("tpot_mean_ms") and r.number("output_len_mean") > SHORT:
+                part.scored.append(Scored(f"TPOT{group}", label, r.number("tpot_mean_ms") / 1e3, s.tpot.mean))
+    return part
+
+
+SHORT = 8
+"""Tokens of answers whose TPOT is not scored: it hangs on how prompts meet them."""
+PARTS: dict[str, Callable[[Path, bool], Part]] = {"vllm": vllm, "ttft": ttft, "mlperf": mlperf, "gpustack": gpustack}
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------

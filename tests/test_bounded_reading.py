@@ -277,6 +277,25 @@ def test_sqlite_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest
         profiled_kernels(sqlite_file(tmp_path, hostile.NAMES, hostile.KERNELS, *ROWS))
 
 
+def test_sqlite_whose_names_are_no_text_is_refused(tmp_path: Path) -> None:
+    """Bytes that are no UTF-8: the name of a column, which SQLite hands over before any row, and of a kernel."""
+    more = 'CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, "end" INTEGER, shortName INTEGER, other INTEGER)'
+    path = sqlite_file(
+        tmp_path, hostile.NAMES, more, ROWS[0], "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (1, 2, 1, 0)"
+    )
+    whole = path.read_bytes()
+    for name in (b"other", b"gemm", b"StringIds (", b"INTEGER"):
+        assert name in whole
+        path.write_bytes(whole.replace(name, b"\xd2" + name[1:]))
+        try:
+            profiled_kernels(path)
+        except InputError as error:
+            assert "profile.sqlite" in str(error.field)  # noqa: PT017
+    path.write_bytes(whole.replace(b"other", b"oth\xd2r"))
+    with pytest.raises(InputError, match="a whole export of nsys"):
+        profiled_kernels(path)
+
+
 def test_sqlite_that_is_packed_is_refused(tmp_path: Path) -> None:
     path = sqlite_file(tmp_path, hostile.NAMES, hostile.KERNELS, *ROWS)
     path.write_bytes(zlib.compress(path.read_bytes(), wbits=31))

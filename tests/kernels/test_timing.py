@@ -171,3 +171,28 @@ def test_absorbed_weights_are_multiplied_in_16_bits_where_engines_hold_them_so()
     absorbed, other = target.path(ops["attention_q_absorb"]), target.path(ops["q_b_proj"])
     assert (absorbed.dtype, absorbed.weight, absorbed.quantise) == ("bf16", 2.0, 0.0)
     assert (other.dtype, other.weight) == ("fp8_block", 1 + 4 / 128**2)
+
+
+# -- weights alone -------------------------------------------------------------------------------------------------
+def test_a_chip_without_the_arithmetic_runs_the_weights_alone_where_its_engine_has_a_kernel() -> None:
+    """FP8 and NVFP4 checkpoints on Ampere and Hopper: bf16 products whose weights are as small as they are stored."""
+    step = rl.decode(8, 512)
+    plain = rl.estimate("Qwen/Qwen3-8B", step, on="a100-sxm-80gb", engine="vllm")
+    for precision, alone in (("fp8", "weights=fp8"), ("fp8-block", "weights=fp8-block"), ("nvfp4", "weights=nvfp4")):
+        e = rl.estimate("Qwen/Qwen3-8B", step, on="a100-sxm-80gb", engine="vllm", precision=precision)
+        assert e.flops == plain.flops
+        assert plain.time / 3 < e.time < plain.time
+        assert (
+            e.memory.weights
+            == rl.estimate(
+                "Qwen/Qwen3-8B", step, on="h100-sxm" if "fp8" in precision else "b200", engine="vllm", precision=alone
+            ).memory.weights
+        )
+    rl.estimate("Qwen/Qwen3-8B", step, on="h100-sxm", engine="vllm", precision="nvfp4")
+    rl.estimate("Qwen/Qwen3-8B", step, on="a100-sxm-80gb", engine="sglang", precision="fp8")
+    for on, engine, precision in (
+        ("a100-sxm-80gb", "trtllm", "fp8"), ("a100-sxm-80gb", "none", "fp8"), ("h100-sxm", "sglang", "nvfp4"),
+        ("v100-sxm-32gb", "vllm", "fp8"),
+    ):  # fmt: skip
+        with pytest.raises(rl.InputError):
+            rl.estimate("Qwen/Qwen3-8B", step, on=on, engine=engine, precision=precision).time  # noqa: B018

@@ -52,7 +52,8 @@ class Engine:
     attention processes one query head at a time and rereads the group's keys and values from a cache this many times as
     fast as memory; 0 if the heads of a group share one read. `fuses`: dtypes to which activations are quantised in the
     kernel before the product. `widens`: absorbed latent attention holds its key and value weights in the activations'
-    format. `runs`: format of routed experts → generation → dtype of the kernel, if not the format's default.
+    format. `weight_only`: compute format → generations that lack it and on which its weights are widened in the
+    kernel instead. `runs`: format of routed experts → generation → dtype of the kernel, if not the format's default.
     `dispatches`: format of routed experts → format of dispatched tokens, if not the activations'; combined tokens have
     the activations' format. `caches`: requested weight format → default cache format, as in checkpoints made for the
     engine. `pads`: format of routed experts → generation, or `marlin` for engines with `marlin` set → multiples to
@@ -158,6 +159,7 @@ class Engine:
     assumes: tuple[str, ...] = ()
     fuses: tuple[str, ...] = ()
     widens: bool = False
+    weight_only: Mapping[str, Sequence[str]] = field(default_factory=dict)
     runs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     dispatches: Mapping[str, str] = field(default_factory=dict)
     caches: Mapping[str, str] = field(default_factory=dict)
@@ -308,6 +310,13 @@ class Engine:
         stored = {f.name: getattr(formats, f.name) for f in fields(formats)}
         changed: Settings = {k: half for k, f in stored.items() if isinstance(f, Format) and f.name in _HALVES}
         return replace(formats, **changed)
+
+    def multiplied(self, weights: Format, chip: Chip) -> Format:
+        """The format as a product has it: only weights are quantised where the chip lacks its arithmetic and the engine
+        has a kernel that widens them."""
+        fmt = weights.compute
+        widened = fmt is not None and fmt not in chip.peaks and chip.generation in self.weight_only.get(fmt, ())
+        return replace(weights, compute=None) if widened else weights
 
     def dispatching(self, formats: Precision) -> Precision:
         """Set the dispatch format that the engine uses for these experts, unless one was requested."""

@@ -67,6 +67,7 @@ class Target:
         weights, activations = self.precision.chosen(product.part, product.format), self.precision.activations
         if isinstance(product, o.MatMul) and product.absorbs and self.engine.widens:
             weights = activations
+        weights = self.engine.multiplied(weights, self.chip)
         if isinstance(product, o.ExpertMatMul):
             return self._once(
                 ("experts", weights),

@@ -176,12 +176,14 @@ def test_every_row_is_scored_or_left_out(tmp_path: Path) -> None:
         tmp_path, f"latency,{GPT2},l4,1,8,8,,{2 * expected},mine", f"latency,{GPT2},l4,1,8,8,,{expected / 1e4},mine",
         f"latncy,{GPT2},l4,1,8,8,,1,", f"latency,{GPT2},l44,1,8,8,,1,", "latency,no/such,l4,1,8,8,,1,",
         f"latency,{GPT2},l4,,8,8,,1,", f"latency,{GPT2},l4,1,8,8,,soon,", f"latency,{GPT2},l4,1,8",
+        f"latency,{GPT2},,1,8,8,,1,",
     )  # fmt: skip
     a = accuracy(path)
-    assert (a.tally.rows, a.tally.scored, a.tally.left) == (8, 1, 7)
-    assert [p.row for p in a.problems] == [2, 3, 4, 5, 6, 7, 8]
+    assert (a.tally.rows, a.tally.scored, a.tally.left) == (9, 1, 8)
+    assert [p.row for p in a.problems] == [2, 3, 4, 5, 6, 7, 8, 9]
     assert a.problems[0].why == TOO_FAST
     names = ("quantity", "chip", "model", "batch", "seconds")
+    assert a.problems[-1].why == "on: expected the chip or machine of the row, got 'nothing'"
     assert all(p.why.startswith(name) for name, p in zip(names, a.problems[1:], strict=False))
     assert {(s.system, s.slice, s.n) for s in a.scores} >= {("l4", "mine", 1), ("all", "all", 1)}
     assert a.scores[0].mape == pytest.approx(50)

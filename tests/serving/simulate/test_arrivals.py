@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import roofline as rl
 from folded import folded
 from roofline.declared.errors import InputError
 from roofline.declared.spelling import seconds_named
-from roofline.serving.simulate.arrivals import Arrivals, Closed, Constant, Gamma, Poisson, arrivals_named
+from roofline.serving.simulate.arrivals import Arrivals, AtOnce, Closed, Constant, Gamma, Poisson, arrivals_named
 from roofline.serving.simulate.lengths import Fixed, Lognormal, Uniform
 from roofline.serving.simulate.workload import ARRAYS, Prefixes, Requests, Workload, joined
 
@@ -116,6 +117,29 @@ def test_blocks_refuse(wrong: dict[str, int]) -> None:
         next(BURSTS.blocks(**{"seed": 0, **wrong}))
 
 
+def test_all_at_once_are_sent_at_zero_and_all_count() -> None:
+    """Rates are until the last answer. By hand, without a host: a step of all prompts, then the decodes."""
+    asked: dict[str, Any] = {"on": "h100-sxm", "engine": "none", "input": 64, "output_tokens": 9, "input_cv": 0.0,
+                             "output_cv": 0.0}  # fmt: skip
+    s = rl.simulate("openai-community/gpt2", **asked, arrivals="at-once", requests=8)
+    assert (s.requests, s.warmup, s.offered, s.settled, s.overloaded) == (8, 0, None, True, False)
+    prompts = rl.estimate("openai-community/gpt2", rl.prefill(8, 64), on="h100-sxm", engine="none").time
+    decodes = [
+        rl.estimate("openai-community/gpt2", rl.decode(8, 64 + i), on="h100-sxm", engine="none").time for i in range(8)
+    ]
+    assert s.latency.p99 == pytest.approx(float(prompts) + sum(map(float, decodes)), rel=0.02)
+    assert s.seconds == pytest.approx(s.latency.p99)
+    assert s.requests_per_second == pytest.approx(8 / s.seconds)
+    assert s.tokens_per_second == pytest.approx(72 / s.seconds)
+    trace = rl.simulate(
+        "openai-community/gpt2", **asked, concurrency=8, requests=8, warmup=0, ramp=0.0
+    )  # users who begin together, and whose run ends with their first answers
+    assert trace.seconds == pytest.approx(s.seconds)
+    for wrong in ({"until": 0.1}, {"warmup": 3}):
+        with pytest.raises(InputError, match="arrivals at once"):
+            rl.simulate("openai-community/gpt2", **asked, arrivals="at-once", **wrong)
+
+
 # -- names ---------------------------------------------------------------------------------------------------------
 @folded(
     ("asked", "process"),
@@ -137,6 +161,7 @@ def test_blocks_refuse(wrong: dict[str, int]) -> None:
         ({"value": "closed(32)"}, Closed(32)),
         ({"value": "closed(32,1s,ramp=2min)"}, Closed(32, 1.0, 120.0)),
         ({"value": Closed(3)}, Closed(3)),
+        ({"value": " At-once "}, AtOnce()),
     ],
 )
 def test_named(asked: dict[str, Any], process: Arrivals) -> None:
@@ -180,6 +205,9 @@ def test_named(asked: dict[str, Any], process: Arrivals) -> None:
         {"concurrency": 3, "think": -1},
         {"concurrency": 3, "think": "1"},
         {"rate": 1.0, "think": "1s"},
+        {"value": "at-once", "rate": 1.0},
+        {"value": "at-once", "concurrency": 3},
+        {"value": "at-once(3)"},
     ],
 )
 def test_refused(asked: dict[str, Any]) -> None:

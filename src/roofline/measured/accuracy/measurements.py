@@ -90,6 +90,8 @@ def measured_run(
 ) -> MeasuredRun:  # fmt: skip
     """A run from flat settings; the question's defaults apply to those that are None."""
     given = {OLD_NAMES.get(name, name): value for name, value in settings.items() if value is not None}
+    if "on" not in given:
+        raise InputError("on", "nothing", "the chip or machine of the row")
     where = PlaceSettings(**{name: given.pop(name) for name in group_settings(PlaceSettings) if name in given})
     return MeasuredRun(
         quantity=quantity, seconds=seconds, model=model, where=where, settings=given, slices=slices, system=system,

@@ -57,7 +57,7 @@ def systems_kernels(path: Path) -> tuple[ProfiledKernel, ...]:
             name = _name_column(base, path)
             rows = _kernel_rows(base, path, name)
             names = _kernel_names(base, {row[2] for row in rows}, shared)
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # names of a schema are decoded before any is read
         if late:
             raise late[0] from None
         raise InputError(path.name, "a broken SQLite file", "a whole export of nsys") from error

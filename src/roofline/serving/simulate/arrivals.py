@@ -1,4 +1,4 @@
-"""Arrival processes: at a constant rate, Poisson, in bursts (gamma), or a closed loop of users."""
+"""Arrival processes: at a constant rate, Poisson, in bursts (gamma), all at once, or a closed loop of users."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from roofline.serving.simulate.tables.parsers import number_above, spelled
 LARGEST_CV = 100.0
 MOST_USERS = 2**20
 """Maximum number of users; each takes 0.6 kB."""
-PROCESSES = ("constant", "poisson", "gamma", "closed")
+PROCESSES = ("constant", "poisson", "gamma", "at-once", "closed")
 
 
 class Arrivals(ABC):
@@ -102,6 +102,21 @@ class Gamma(Arrivals):
 
 
 @dataclass(frozen=True)
+class AtOnce(Arrivals):
+    """All requests are sent at the start, as `vllm bench serve` does without a rate and offline batches do."""
+
+    RANDOM: ClassVar[bool] = False
+    rate: None = field(default=None, init=False)
+
+    @property
+    def text(self) -> str:
+        return "all sent at once"
+
+    def times(self, random: np.random.Generator, first: int, number: int, before: float) -> NDArray[np.float64]:
+        return np.zeros(number)
+
+
+@dataclass(frozen=True)
 class Closed(Arrivals):
     """A closed loop of `concurrency` users, each of whom sends the next request `think` seconds after the last answer.
 
@@ -143,7 +158,7 @@ def _after(before: float, gaps: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.cumsum(np.concatenate(([before], gaps)))[1:]
 
 
-EXPECTED = "constant, poisson or gamma(cv) beside a rate, or constant(rate), poisson(rate), gamma(rate,cv)"
+EXPECTED = "constant, poisson or gamma(cv) with a rate, or constant(rate), poisson(rate), gamma(rate,cv), at-once"
 
 
 def arrivals_named(
@@ -152,10 +167,10 @@ def arrivals_named(
     """Parse an arrival process.
 
     value: with `rate`, a process without its own (`constant`, `poisson`, `gamma(3)`); otherwise one with a rate
-    (`constant(2.5)`, `poisson(2.5)`, `gamma(2.5,3)`) or a closed loop (`closed(32,1s)`). A number is the rate of a
-    Poisson process; an Arrivals is returned as is. A rate by itself is Poisson. A `concurrency` by itself is a closed
-    loop, with `think` and `ramp` in seconds or with a unit. Raises InputError for anything else, for both a rate and a
-    concurrency, or neither.
+    (`constant(2.5)`, `poisson(2.5)`, `gamma(2.5,3)`), `at-once`, or a closed loop (`closed(32,1s)`). A number is the
+    rate of a Poisson process; an Arrivals is returned as is. A rate by itself is Poisson. A `concurrency` by itself is
+    a closed loop, with `think` and `ramp` in seconds or with a unit. Raises InputError for anything else, for both a
+    rate and a concurrency, or neither.
     """
     closed = concurrency is not None
     within = None if ramp is None else seconds_named("ramp", ramp)
@@ -187,6 +202,10 @@ def _rate(field: str, value: object) -> float:
 
 
 def _process(text: str, rate: float | None) -> Arrivals:
+    if text.strip().lower() == "at-once":
+        if rate is not None:
+            raise InputError("rate", rate, "no rate with arrivals at once")
+        return AtOnce()
     call = spelled(text)
     if call is None:
         raise InputError("arrivals", text, EXPECTED)

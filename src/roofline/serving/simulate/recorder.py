@@ -50,7 +50,8 @@ class Recorder:
     """Sums over the requests numbered from `first` up to, but not including, `last`, in the order they finish.
 
     `settling`: the warm-up rule that sets `first` while it is infinite. `start`, `end`: arrival times of the first and
-    the last counted request, between which throughput is measured; `end` is infinite until known. `written`: receives
+    the last counted request, between which throughput is measured; `end` is infinite until known, and where all are
+    sent at once: then throughput is measured until the last answer. `written`: receives
     the row of each request. `sent`, `answered`: requests so far, counted or not. `flow`: for every `apart`-th request
     from the first counted one, how many were sent and answered before it. `contexts`: tokens in the cache, summed over
     the generated tokens of finished requests.
@@ -97,7 +98,7 @@ class Recorder:
             self.first, self.last = number, number + self.settling.requests
         if number == self.first:
             self.start = time
-        if number + 1 == self.last:
+        if number + 1 == self.last and time > self.start:
             self.end = time
         self.sent = number + 1
         if number >= self.first and not (number - int(self.first)) % self.apart:

@@ -31,14 +31,18 @@ SGLang's router, `balance_abs_threshold` (docs.sglang.ai, router).
 """
 
 
-def sent(blocks: Iterator[Requests], engine: Engine) -> Iterator[Request]:
-    """The requests of a stream, one by one; the scheduler sees each after the engine's front-end delay."""
+def sent(blocks: Iterator[Requests], engine: Engine, opening: bool = False) -> Iterator[Request]:
+    """The requests of a stream, one by one; the scheduler sees each after the engine's front-end delay.
+
+    `opening`: all are sent at once, and one front end prepares them one after another.
+    """
     number = 0
     for block in blocks:
         columns = (block.arrival, block.input, block.output, block.prefix, block.shared, block.kept)
         chains = block.chains
         for i, (time, new, out, prefix, shared, kept) in enumerate(zip(*(c.tolist() for c in columns), strict=True)):
             request = Request(number, time, time + engine.before(new), new, out)
+            request.hosted = request.ready - time if opening and number else 0.0
             request.prefix, request.shared, request.kept = prefix, shared, kept
             if chains is not None and chains[i]:
                 request.chain, request.shared = chains[i], block.chain_tokens
@@ -59,7 +63,8 @@ def by_readiness(requests: Iterator[Request], recorder: Recorder) -> Iterator[Re
         while late and late[0][0] <= last:
             yield heappop(late)[2]
         heappush(late, (request.ready, number, request))
-    recorder.end = min(recorder.end, last)
+    if last > recorder.start:
+        recorder.end = min(recorder.end, last)
     while late:
         yield heappop(late)[2]
 

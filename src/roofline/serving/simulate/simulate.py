@@ -38,7 +38,7 @@ from roofline.serving.drafting import Drafting
 from roofline.serving.energy import PhasePool, SteadyLoad, pools_spending, server_spending
 from roofline.serving.requests import encoding
 from roofline.serving.serve import serving
-from roofline.serving.simulate.arrivals import Closed, arrivals_named
+from roofline.serving.simulate.arrivals import AtOnce, Closed, arrivals_named
 from roofline.serving.simulate.checkpoint import Ledger, digest_of, restore, state_of
 from roofline.serving.simulate.disaggregated import (
     Handover,
@@ -106,7 +106,9 @@ class Requested(DrawnLengths):
 
     rate: Annotated[PlainNumber | None, "Requests a second."] = None
     arrivals: Annotated[
-        ArrivalsText | None, "Arrival process at that rate: `poisson` (the default), `constant`, `gamma(cv)` in bursts."
+        ArrivalsText | None,
+        "Arrival process at that rate: `poisson` (the default), `constant`, `gamma(cv)` in bursts. Without a rate: "
+        "`at-once`, where all requests are sent at the start.",
     ] = None
     concurrency: Annotated[
         PlainCount | None,
@@ -388,9 +390,18 @@ class SimulationRun:
             requests = None
         elif drawn and requests is None:
             requests = REQUESTS
+        if self.at_once and extent.until is not None:
+            raise InputError("until", extent.until, "a number of requests, with arrivals at once")
         if extent.warmup is not None:
+            if self.at_once and extent.warmup:
+                raise InputError("warmup", extent.warmup, "none with arrivals at once, of which all count")
             return requests, _extent("warmup", extent.warmup, 0)
-        return requests, None if drawn else 0
+        return requests, None if drawn and not self.at_once else 0
+
+    @property
+    def at_once(self) -> bool:
+        """Whether all requests are sent at the start."""
+        return isinstance(self.stream, Workload) and isinstance(self.stream.arrivals, AtOnce)
 
     @property
     def longest(self) -> int:
@@ -467,9 +478,10 @@ class SimulationRun:
     ) -> dict[str, int]:
         """Run all requests. Returns the number left out, by reason."""
         stream, engine, left_out = self.stream, self.asked.engine, dict[str, int]()
-        blocks = stream.blocks(None if isinstance(stream, Workload) else self._sent, self.extent.seed)
+        endless = isinstance(stream, Workload) and not self.at_once
+        blocks = stream.blocks(None if endless else self._sent, self.extent.seed)
         rooms = (replicas[0].room, *(() if pools is None else (pools.prefills[0].room,)))
-        possible = self._possible(sent(blocks, engine), rooms, left_out)
+        possible = self._possible(sent(blocks, engine, self.at_once and engine.queues), rooms, left_out)
         watcher = replicas[0].watcher
         assert isinstance(watcher, Watch)
         recorder = watcher.recorder
@@ -529,8 +541,8 @@ class SimulationRun:
             utilization=recorder.busy * per / len(replicas),
             running=recorder.decoding / recorder.busy if recorder.busy else 0.0, preemptions=recorder.preempted,
             cached_share=recorder.cached / max(1, recorder.prompts_done), steps=recorder.steps,
-            overloaded=overloaded, left_out=left_out,
-            settled=not overloaded and long_enough(recorder, closed) and balanced(rate, offered),
+            overloaded=overloaded, left_out=left_out, at_once=self.at_once,
+            settled=self.at_once or (not overloaded and long_enough(recorder, closed) and balanced(rate, offered)),
             timeline=time_course(recorder.timeline, len(replicas)),
             prefill=None if pools is None else pools.answer(seconds),
             speculation=None if self.drafting is None else self.drafting.speculation, lora=self.lora,

@@ -171,6 +171,8 @@ class Simulation(Spent, Deployed):
     lora: int | None = None
     images: ImageTokens | None = None
     spent: Spending | None = None
+    at_once: bool = False
+    """Whether all requests were sent at the start; rates are then until the last answer."""
 
     @property
     def spending(self) -> Spending | None:

@@ -85,7 +85,7 @@ def simulation_text(s: Simulation) -> str:
         "",
         f"rate     {s.requests_per_second:,.3g} requests/s, {s.tokens_per_second:,.1f} tokens/s on "
         f"{chips_text(s.deployment)}{offered}",
-        "         requests done, and tokens of these, between the arrivals of the first and the last that count",
+        f"         requests done, and tokens of these, {_between(s)}",
         *_unsettled(s),
         *_goodput(s),
         f"busy     {percent(s.utilization)} of the time, with {s.running:,.1f} requests in a busy replica",
@@ -95,6 +95,10 @@ def simulation_text(s: Simulation) -> str:
         *left,
         *cost_lines(s),
     ])  # fmt: skip
+
+
+def _between(s: Simulation) -> str:
+    return "until the last answer" if s.at_once else "between the arrivals of the first and the last that count"
 
 
 def _prefill(s: Simulation) -> list[str]:
