@@ -95,10 +95,10 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_machine_that_refuses_a_setting_says_so_in_its_row() -> None:
-    """Ampere does not multiply in FP8; what every machine refuses is an error."""
-    rows = rl.machines(MODEL, users=20, on=["h100-sxm", "a100-sxm-80gb"], precision="fp8").machines
-    assert [(row.machine, row.plan is None) for row in rows] == [("h100-sxm", False), ("a100-sxm-80gb", True)]
-    assert rows[1].why.startswith("a100-sxm-80gb peak: expected a format it multiplies in (")
+    """CDNA 2 does not multiply in FP8, and no engine widens it there; what every machine refuses is an error."""
+    rows = rl.machines(MODEL, users=20, on=["h100-sxm", "mi250x"], precision="fp8").machines
+    assert [(row.machine, row.plan is None) for row in rows] == [("h100-sxm", False), ("mi250x", True)]
+    assert rows[1].why.startswith("mi250x peak: expected a format it multiplies in (")
     assert rows[1].why.endswith("got 'fp8'")
-    with pytest.raises(InputError, match=r"^a100-sxm-80gb peak: "):
-        rl.machines(MODEL, users=20, on="a100-sxm-80gb", precision="fp8")
+    with pytest.raises(InputError, match=r"^mi250x peak: "):
+        rl.machines(MODEL, users=20, on="mi250x", precision="fp8")
