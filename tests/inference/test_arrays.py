@@ -10,6 +10,7 @@ import pytest
 import roofline as rl
 from drawn import KINDS, cases, check
 from folded import by_day, folded
+from roofline.declared.unique_rows import everyone
 
 DRAWS = 10
 LLAMA = "meta-llama/Llama-3.2-1B"
@@ -94,3 +95,9 @@ def test_what_no_array_or_list_can_be_is_an_input_error(call: Any, field: str) -
     with pytest.raises(rl.InputError) as error:
         call()
     assert error.value.field == field
+
+
+def test_an_array_without_axes_has_one_element() -> None:
+    one = everyone(())
+    assert one.take(np.array(7)).tolist() == [7]
+    assert one.within((3,)).tolist() == [0, 0, 0]

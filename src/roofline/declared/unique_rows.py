@@ -29,7 +29,8 @@ class Distinct:
 
     def take(self, values: Array) -> Array:
         """The unique elements of one of the arrays."""
-        return np.broadcast_to(values, self.shape)[np.unravel_index(self.first, self.shape)]
+        shape = self.shape or (1,)  # an array without axes has one element too
+        return np.broadcast_to(values, shape)[np.unravel_index(self.first, shape)]
 
     def within(self, shape: tuple[int, ...]) -> Array:
         """For every element of a larger shape, flat, the number of its unique element."""
