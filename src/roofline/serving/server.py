@@ -27,7 +27,7 @@ from roofline.inference.settings import Setup
 from roofline.inference.span import NOTHING, Span, exactly, shaped
 from roofline.inference.step import Estimate, step_estimate
 from roofline.serving.closed_forms.lockstep import Answers, Loop, StepRules, StepTable, at_random
-from roofline.serving.closed_forms.mean_value_analysis import capacity_of, closed_loop
+from roofline.serving.closed_forms.mean_value_analysis import closed_loop, highest_rate, lasting
 from roofline.serving.closed_forms.mixed_batches import Prompts, chunked, mean_of, mixed_seconds, pieces_of
 from roofline.serving.closed_forms.percentiles import SHARES, Chances, Percentiles, Steady, Tail
 from roofline.serving.closed_forms.queueing import FEW_FULL, PARTS, Open, RateMeans, ReplicaTimes, opening
@@ -379,8 +379,13 @@ class Server:
     @cached_property
     def fastest(self) -> Count:
         """Highest rate of all replicas together, requests per second: that of replicas with every place taken."""
-        late, company = self.asked.engine.before(self.input), self.asked.layout.in_step - 1
-        return capacity_of(self.table, self.steps, late, company) * self.groups
+        return lasting(self.table, self._highest) * self.groups
+
+    @cached_property
+    def _highest(self) -> Array:
+        """`highest_rate` of a replica whose ranks in lock step all have users."""
+        late = self.asked.engine.before(self.input)
+        return highest_rate(self.table, self.steps, late, self.asked.layout.in_step - 1)
 
     def _rules(self, loads: Count) -> tuple[tuple[int, ...], Iterator[tuple[StepRules, StepTable, int, float]]]:
         """The broadcast shape of all settings; for each element the scheduler, step times, groups and load."""
@@ -466,7 +471,8 @@ class Server:
         in_step = self.asked.layout.in_step
         company = np.maximum(np.minimum(in_step, everyone / self.groups * in_step) - 1, 0.0)
         before, (*_, weight) = self.asked.engine.before(self.input), self.requests.answered
-        rate, step, own = closed_loop(self.table, mine, self.steps, before, company, weight)
+        highest = self._highest if np.all(company == in_step - 1) else None
+        rate, step, own = closed_loop(self.table, mine, self.steps, before, company, weight, highest)
         tpot, longer = own * self.share, step / own
         latency = mine / rate
         ttft, every = self._first(latency, step * self.share), everyone / latency
