@@ -9,14 +9,15 @@ particular order there is a closed form, which evaluates many points at once (`q
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
 from roofline.declared.arrays import Array
+from roofline.declared.caching import remembered
 from roofline.declared.errors import InputError
 from roofline.declared.maths import Count, ceil_div, least, most, where
 from roofline.declared.result import Flag, Units, Word
@@ -42,17 +43,25 @@ from roofline.serving.drafting import (  # fmt: skip
 )
 from roofline.serving.energy import SteadyLoad, server_spending
 from roofline.serving.first_token import scattered
+from roofline.serving.replications import Group, Seen, StepArrays, step_arrays
 from roofline.serving.requests import LoadAnswer, ServedLoad, encoding, rounded_down
+from roofline.serving.simulate.policy import Policy
+from roofline.serving.simulate.steps import step_times
 from roofline.work.step import Queries, decode
 from roofline.work.step import replace as changed
 
 DECODES, BATCHES = 24, 10
 """Numbers of decodes and of prompts at which steps are timed; between them times are nearly linear."""
+LONGEST = 2**20
+"""Tokens of the longest request of a model whose context is unknown."""
 LEAST, SETTLING = 3000, 4000
 """Sample sizes at a request rate: LEAST / (1 − load) requests are counted, with the load capped at 0.9.
 
 Warm-up: half as many requests (at most SETTLING), plus three times the number in flight.
 """
+SHORT = 17
+"""Tokens of the longest answers, on average, whose server is followed step by step. Of longer ones the formula is right
+more often, and takes a hundredth of the time."""
 LIGHTER = 0.05
 """Share by which the request rate is lowered to measure how fast TTFT and TPOT grow with load."""
 
@@ -459,12 +468,103 @@ class Server:
         return ttft, tpot, Percentiles(first, following, whole), where(self.output > 1, drawn, self.share)
 
     def at(self, everyone: Count) -> Serving:
-        """A closed loop of `everyone` requests in no particular order, or in lock step where the engine keeps it."""
+        """A closed loop of `everyone` requests in no particular order, or in lock step where the engine keeps it.
+
+        Where answers are short, the scheduler is followed step by step.
+        """
         together = self.in_step
         if together.all():
             return self.together(everyone)
         means = self._in_no_order(everyone)
+        followed = self._short & ~together
+        if followed.any():
+            means = self._followed_users(everyone, self._rounds_of(everyone, means)).chosen(followed, means)
         return self._serving(everyone, self._together(everyone).chosen(together, means) if together.any() else means)
+
+    def spacing(self, everyone: Count) -> Count:
+        """Mean seconds of a request of `everyone`, by the formula: within so many they begin who are not in step."""
+        return self._rounds_of(everyone, self._in_no_order(everyone))
+
+    def _rounds_of(self, everyone: Count, means: Circumstances) -> Count:
+        return everyone / means.rate
+
+    # -- short answers, followed ---------------------------------------------------------------------------------------
+    @property
+    def _short(self) -> Array:
+        """Whether answers are so short that the scheduler is followed; not where `rounds` add the opening's burst."""
+        return np.asarray((np.asarray(self.output) <= SHORT) & (self.capacity >= 1) & (self.rounds is None))
+
+    def _followed_users(self, everyone: Count, spacing: Count) -> Circumstances:
+        """The closed loop, followed; users whose requests vary begin at once, others within `spacing` seconds."""
+
+        def of(server: Server, users: float, spacing: float) -> tuple[Seen, float]:
+            return server.group(users).at_users(int(users), 0.0 if server.vary else spacing)
+
+        return self._followed(of, everyone, spacing)
+
+    def _followed_rate(self, rate: Count, turns: Count) -> Circumstances:
+        def of(server: Server, rate: float, turns: float) -> tuple[Seen, float]:
+            load = rate / float(server.fastest)
+            return server.group(None, int(turns)).at_random(rate * turns, load), rate
+
+        return self._followed(of, rate, turns)
+
+    def _followed(
+        self, of: Callable[[Server, float, float], tuple[Seen, float]], load: Count, beside: Count
+    ) -> Circumstances:
+        """What requests see, element by element; where answers are long, of no meaning."""
+        numbers = (self._short, load, beside, self.steps)
+        shape = np.broadcast_shapes(self.table.decodes.shape[1:], *map(np.shape, numbers))
+        short, loads, others, _ = (np.broadcast_to(n, shape).reshape(-1) for n in numbers)
+        rows = np.ones((len(short), 4 + 3 * len(SHARES)))
+        for i in np.flatnonzero(short):
+            server = self.element(int(i), shape)
+            seen, rate = of(server, loads[i].item(), others[i].item())
+            rows[i] = _summary(seen, rate, float(server.table.alone[1] * server.share), int(server.output))
+        columns = [_shaped(list(c), shape) for c in rows.T]
+        tails = (Tail(*columns[n : n + len(SHARES)]) for n in range(4, len(columns), len(SHARES)))
+        return Circumstances(columns[0], columns[1], columns[2], Percentiles(*tails), self.share, columns[3])
+
+    @property
+    def vary(self) -> bool:
+        """Whether requests of a server of one setting differ in length or in their number of steps."""
+        r = self.requests
+        return bool(r.prompts_vary or r.answers_vary or self.drafting is not None)
+
+    def element(self, i: int, shape: tuple[int, ...]) -> Server:
+        """The server of one of many settings, which broadcast to `shape`, by its place among these."""
+        if not shape:
+            return self
+
+        def one(values: Any) -> Any:
+            return np.broadcast_to(values, shape).reshape(-1)[i].item() if np.shape(values) else values
+
+        def each(settings: Any) -> Any:
+            arrays = {f.name: one(v) for f in fields(settings) if np.shape(v := getattr(settings, f.name))}
+            return replace(settings, **{n: v for n, v in arrays.items() if n != "stages"})
+
+        deployment = replace(self.asked.deployment, layout=each(self.asked.layout))
+        asked = replace(self.asked, deployment=deployment)
+        return known_server(asked, replace(self.requests, load=each(self.requests.load)), 0, None)
+
+    def group(self, users: float | None, turns: int = 1) -> Group:
+        """The ranks that run every step together, of a server of one setting, and their place among others."""
+        asked, engine, r, groups = self.asked, self.asked.engine, self.requests, int(self.groups)
+        running = int(self.places)
+        if users is not None:
+            running = min(running, max(1, -(-int(users) // groups)))
+        policy = Policy(
+            engine.chunk, running, engine.mixes, engine.splits, engine.reserves, False, engine.ahead, self.width
+        )
+        bound = (r.longest or LONGEST) if r.load.input_cv or r.load.output_cv else int(self.input + self.output)
+        vary = (float(r.load.input_cv * r.load.input / r.input), float(r.load.output_cv))  # images are of one size
+        times = _step_arrays(asked, self.drafting, running, bound, float(self.context))
+        late = (float(engine.before(0)), float(engine.before(1)))
+        return Group(
+            times, policy, int(self.input), int(self.output), vary, bound,
+            late, float(self.cached), float(self.encoded.expected), groups * turns, int(asked.layout.in_step),
+            int(asked.layout.pp), None if self.drafting is None else self.drafting.chances,
+        )  # fmt: skip
 
     def _in_no_order(self, everyone: Count) -> Circumstances:
         mine = np.asarray(most(1.0, everyone / self.groups))
@@ -510,9 +610,13 @@ class Server:
             apart = np.asarray(self.asked.layout.in_step) == 1  # ranks in step wait for the arrivals of all
             uneven = np.where(apart, 1 / np.asarray(self.groups * turns), 1.0)
             percentiles = self._approximate(1.0, ttft, tpot, rate, np.inf, longer, uneven, seen)
+            if self._short.any():
+                means = Circumstances(ttft, tpot, rate, percentiles, share, longer)
+                means = self._followed_rate(rate, turns).chosen(self._short, means)
+                ttft, tpot, percentiles, longer = means.ttft, means.tpot, means.percentiles, means.longer
         else:
             longer = 1.0
-            ttft, tpot, percentiles, share = self._followed(rate, rate * (ttft + (self.output - 1) * tpot), turns)
+            ttft, tpot, percentiles, share = self._sampled(rate, rate * (ttft + (self.output - 1) * tpot), turns)
         whole = self.asked.engine.before(self.input) + ttft + (self.output - 1) * tpot * longer
         present = np.ceil(rate * whole - 1e-9).astype(np.int64)
         shape = np.broadcast_shapes(np.shape(ttft), np.shape(rate))
@@ -548,7 +652,7 @@ class Server:
         shape = np.broadcast_shapes(self.table.decodes.shape[1:], np.shape(ttft), np.shape(rate))
         return Chances(self.table, steady).percentiles.shaped(shape)
 
-    def _followed(self, rate: Count, present: Count, turns: Count) -> tuple[Count, Count, Percentiles, Count]:
+    def _sampled(self, rate: Count, present: Count, turns: Count) -> tuple[Count, Count, Percentiles, Count]:
         """Follow a sample of requests and summarize it as `_told` does; `present`: requests expected in flight."""
         shape, elements = self._rules(rate)
         numbers = (present / self.groups, rate / self.fastest, self.asked.layout.in_step)
@@ -594,6 +698,30 @@ class Server:
             asked, self.requests, flight, self.capacity, first, between, shaped(share, shape), shaped(rate, shape),
             percentiles, self.rounds, shaped(np.asarray(longer), shape),
         )  # fmt: skip
+
+
+def _summary(seen: Seen, rate: float, step: float, output: int) -> list[float]:
+    """Mean TTFT from when the scheduler sees a request, mean TPOT, `rate`, `Circumstances.longer`, and percentiles of
+    TTFT, TPOT and latency. `step`: TPOT of answers of one token, which no other follows."""
+    several = seen.output > 1
+    each = seen.after / np.maximum(seen.output - 1, 1)
+    tpot = seen.mean(each, several) if several.any() else step
+    longer = seen.mean(seen.after) / ((output - 1) * tpot) if output > 1 else 1.0
+    following = seen.quantiles(each, SHARES, several) if several.any() else [step] * len(SHARES)
+    first, whole = (seen.quantiles(v, SHARES) for v in (seen.late + seen.first, seen.late + seen.first + seen.after))
+    return [seen.mean(seen.first), tpot, rate, longer, *first, *following, *whole]
+
+
+@remembered(64)
+def _step_arrays(asked: Setup, drafting: Drafting | None, running: int, longest: int, context: float) -> StepArrays:
+    """The step times of a rank as arrays, of requests of up to `longest` tokens; `context`: the mean of decodes."""
+    width, draft = (1, None) if drafting is None else (drafting.width, drafting.plan)
+    times = step_times(asked.plan, asked.engine.chunk, running, longest, width, draft)
+    return step_arrays(times, running, context)
+
+
+known_server = remembered(64)(Server)
+"""Servers, cached: one serves any number of requests of the same lengths, with its step times tabulated once."""
 
 
 def _steepness(now: Count, then: Count) -> Count:

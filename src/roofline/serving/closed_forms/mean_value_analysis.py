@@ -352,8 +352,8 @@ def closed_loop(
 
     `weight`: of a delay common to all requests in the mean over requests, relative to 1/more; short answers weigh most.
     `company`: other ranks with users that run every step in lock step with this one, since they share experts. `most`:
-    `highest_rate`, where it is known. Where all steps or places are full, the rate is the highest one. Where preemption lowers that below what the steps allow,
-    these are longer in proportion.
+    `highest_rate`, where it is known. Where all steps or places are full, the rate is the highest one. Where preemption
+    lowers that below what the steps allow, these are longer in proportion.
     """
     loop = _loop(table, users, more, late, company)
     around = loop.answer()
