@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from math import ceil, sqrt
 
 import numpy as np
 
@@ -25,12 +26,13 @@ from roofline.serving.simulate.steps import StepTimes, Surface
 
 SEED = 31
 """Seed of all random numbers."""
-COUNTED, FEWEST, MOST_WARM = 6144, 128, 512
-"""Requests that count in all replications, in each rank at least, and requests of a rank that warm up at most."""
+COUNTED, FEWEST, MOST_WARM = 16_384, 128, 512
+"""Requests that count in all replications, in each rank at least, and requests of a rank that warm up at most because
+the server is busy."""
+ROUNDS, PRESENT = 4, 6
+"""Requests of each user that warm up, and that count at least; and those that warm up for each one in flight."""
 AHEAD = 64
 """Steps without prompts that are taken at once, at most."""
-ROUNDS = 5
-"""Requests of each user that warm up, and that count at least."""
 CHECKED, MOST_STEPS = 16, 40_000
 """Steps between two checks of whether enough are answered, and steps at most."""
 
@@ -176,7 +178,7 @@ class Replications:
 
     def run(self, upto: Array) -> None:
         """Run until the first `upto` requests of each rank are answered, or for the most steps."""
-        p, (replications, ranks, number) = self.policy, self.shape
+        p, (replications, ranks, _) = self.policy, self.shape
         here, zero = self.at, np.zeros((replications, ranks), dtype=np.int64)
         scheduled, done = np.zeros(replications), np.zeros((replications, ranks))
         served, known, begun, decodes = zero, zero, zero, zero.copy()
@@ -192,33 +194,45 @@ class Replications:
                 known = known + more
             starts = ~running & (known <= begun) & (self.ready[(*here, known)] <= self.clock[:, np.newaxis])
             known = known + starts  # an idle rank takes who is there, however late
-            places = np.maximum(p.running - decodes - (begun - served), 0)
-            budget = np.maximum(p.tokens - (p.width * decodes if p.mixes else 0), 0)
-            aim = np.minimum(done + budget, self.upto[(*here, np.minimum(known, begun + places))])
-            aim = np.maximum(aim, done)
-            whole = np.searchsorted(self.line, aim + self.wide * self.rows, "right") - 1 - self.rows * (number + 1)
-            if not p.splits:
-                end = self.upto[(*here, whole)]
-                size = self.upto[(*here, np.minimum(served + 1, number))] - self.upto[(*here, served)]
-                split = (whole <= served) & (cut | (size > p.tokens))
-                aim = np.where((aim > end) & ~split, np.maximum(end, done), aim)
-            some = aim > done
-            seconds = self._seconds(some, done, aim, served, np.where(some, whole, served), cut, decodes)
-            whole = np.where(some, whole, served)
-            now = np.where(some, whole + (aim > self.upto[(*here, whole)]), begun)
-            seconds = seconds + self.encode_s * np.maximum(now - begun, 0)
-            begun, done = np.maximum(begun, now), aim
+            some, whole = np.zeros_like(cut), served
+            seconds = self.times.alone[decodes]
+            if cut.any() or (known > begun).any():
+                aim, whole, some = self._chosen(done, served, begun, known, cut, decodes)
+                seconds = self._seconds(some, done, aim, served, whole, cut, decodes)
+                now = np.where(some, whole + (aim > self.upto[(*here, whole)]), begun)
+                seconds = seconds + self.encode_s * np.maximum(now - begun, 0)
+                begun, done = np.maximum(begun, now), aim
             longest = seconds.max(axis=1)
             times = self._alike(longest, some, decodes, known)
             self.clock = self.clock + times * longest
             scheduled = np.where(longest > 0, self.clock - longest if p.ahead else self.clock, scheduled)
             gone = self._decode(np.where((decodes > 0) & (p.mixes | ~some), times[:, np.newaxis], 0), decodes)
-            gone = gone + self._generated(served, whole, decodes)
-            served = whole
+            if whole is not served:
+                gone = gone + self._generated(served, whole, decodes)
+                served = whole
             if self.loops and gone.any():
                 self._send(gone, known)
             if step % CHECKED == 0 and self._over(served, upto):
                 return
+
+    def _chosen(
+        self, done: Array, served: Array, begun: Array, known: Array, cut: Array, decodes: Array
+    ) -> tuple[Array, Array, Array]:
+        """Tokens up to which each rank's next step computes its prompts, how many are whole then, and whether it
+        computes any. `known`: requests that the step may start; `cut`: whether a prompt is computed in part."""
+        p, here, number = self.policy, self.at, self.shape[2]
+        places = np.maximum(p.running - decodes - (begun - served), 0)
+        budget = np.maximum(p.tokens - (p.width * decodes if p.mixes else 0), 0)
+        aim = np.minimum(done + budget, self.upto[(*here, np.minimum(known, begun + places))])
+        aim = np.maximum(aim, done)
+        whole = np.searchsorted(self.line, aim + self.wide * self.rows, "right") - 1 - self.rows * (number + 1)
+        if not p.splits:
+            end = self.upto[(*here, whole)]
+            size = self.upto[(*here, np.minimum(served + 1, number))] - self.upto[(*here, served)]
+            split = (whole <= served) & (cut | (size > p.tokens))
+            aim = np.where((aim > end) & ~split, np.maximum(end, done), aim)
+        some = aim > done
+        return aim, np.where(some, whole, served), some
 
     def _over(self, served: Array, upto: Array) -> bool:
         """Whether the first `upto` requests of each rank have their last token."""
@@ -340,21 +354,11 @@ class Replications:
         counted &= np.isfinite(self.first) & (self.ends <= self.decoded[:, :, np.newaxis])
         ended = np.take_along_axis(self.clocks, np.minimum(self.ends, self.clocks.shape[2] - 1), axis=2)
         ended = np.where(self.steps > 0, ended, self.first)
-        sent = np.where(counted, self.sent, 0.0)
-        round_s = (np.where(counted, ended, 0.0) - sent).sum(axis=2) / np.maximum(counted.sum(axis=2), 1)
         weights = np.broadcast_to((1.0 / np.maximum(counted.sum(axis=2), 1))[:, :, np.newaxis], self.shape)
         columns = (self.late, self.sent, self.first, ended, self.output, weights)
         late, sent, first, ended, output, weights = (c[counted] for c in columns)
-        return Seen(
-            late,
-            first - sent - late,
-            ended - first,
-            output,
-            weights,
-            np.nonzero(counted)[0],
-            np.nonzero(counted)[1],
-            round_s,
-        )
+        of = np.nonzero(counted)
+        return Seen(late, first - sent - late, ended - first, output, weights, of[0], of[1])
 
 
 def _each(number: Array, since: Array) -> tuple[Array, Array, Array]:
@@ -369,7 +373,7 @@ def _each(number: Array, since: Array) -> tuple[Array, Array, Array]:
 class Seen:
     """What requests saw, in seconds: `late` until the scheduler saw them, `first` from then to the first token, `after`
     from the first token to the last of `output`. `weights`: what each stands for; those of a rank of a replication add
-    up to 1. `replication`, `rank`: of each. `round_s`: mean latency of each rank."""
+    up to 1. `replication`, `rank`: of each."""
 
     late: Array
     first: Array
@@ -378,7 +382,6 @@ class Seen:
     weights: Array
     replication: Array
     rank: Array
-    round_s: Array
 
     def weighing(self, rates: Array) -> Seen:
         """With weights in proportion to the requests per second of each rank."""
@@ -437,11 +440,12 @@ class Group:
                 steps[mine] = random.permutation(np.resize(random.permutation(each), int(mine.sum())))
         return Drawn(new, out, steps, self.late[0] + (self.late[1] - self.late[0]) * new, np.full(shape, np.inf))
 
-    def at_random(self, rate: float, load: float) -> Seen:
-        """An open loop of `rate` requests per second over all groups; `load`: its share of the most they take."""
-        warm = int(min(MOST_WARM, FEWEST / 4 + 8 / (1 - min(load, 0.95)) ** 2))
+    def at_random(self, rate: float, load: float, present: float) -> Seen:
+        """An open loop of `rate` requests per second over all groups; `load`: its share of the most they take.
+        `present`: about how many are in flight in a rank."""
+        warm = int(min(MOST_WARM, FEWEST / 4 + 8 / (1 - min(load, 0.95)) ** 2) + PRESENT * min(present, MOST_WARM))
         counted = max(FEWEST, warm)
-        replications = max(2, -(-COUNTED // (counted * self.ranks)))
+        replications = max(2, ceil(COUNTED / (counted * sqrt(self.ranks))))
         number = warm + counted + max(16, counted // 8)
         random, shape = np.random.default_rng(SEED), (replications, self.ranks, number)
         sent = poisson_sent(random, rate, shape, self.groups, self.apart)
@@ -463,7 +467,7 @@ class Group:
         warm = ROUNDS * most
         counted = max(FEWEST // 2, ROUNDS * most)
         certain = not any(self.spread) and self.draft is None
-        replications = 1 if certain else -(-COUNTED // (counted * self.ranks))
+        replications = 1 if certain else ceil(COUNTED / (counted * sqrt(self.ranks)))
         sets = self.groups // self.ranks
         both = sets > 1 and more > 0 and (more % self.ranks > 0 or more < self.groups)
         replications = max(replications, min(sets, 8) if both else 1)
@@ -481,7 +485,8 @@ class Group:
         upto = np.where(mine > 0, warm + counted, 0)
         run.run(upto)
         seen = run.seen(np.full(shape[:2], warm), upto)
-        rates = np.where(mine > 0, mine / np.maximum(seen.round_s, 1e-300), 0.0)
+        begun, ended = (run.sent[:, :, n] for n in (warm, warm + counted))
+        rates = np.where(mine > 0, counted / np.where(mine > 0, ended - begun, 1.0), 0.0)
         rate = float(rates.mean() * self.groups)
         waiting = max(0.0, users - float(mine.mean()) * self.groups) / rate
         return replace(seen.weighing(rates), first=seen.first + waiting), rate

@@ -495,41 +495,37 @@ class Server:
         return np.asarray((np.asarray(self.output) <= SHORT) & (self.capacity >= 1) & (self.rounds is None))
 
     def _followed_users(self, everyone: Count, spacing: Count) -> Circumstances:
-        """The closed loop, followed; users whose requests vary begin at once, others within `spacing` seconds."""
+        """The closed loop, followed; users begin one after another within `spacing` seconds."""
 
-        def of(server: Server, users: float, spacing: float) -> tuple[Seen, float]:
-            return server.group(users).at_users(int(users), 0.0 if server.vary else spacing)
+        def of(server: Server, users: float, spacing: float, _: float) -> tuple[Seen, float]:
+            return server.group(users).at_users(int(users), spacing)
 
-        return self._followed(of, everyone, spacing)
+        return self._followed(of, everyone, spacing, 1)
 
-    def _followed_rate(self, rate: Count, turns: Count) -> Circumstances:
-        def of(server: Server, rate: float, turns: float) -> tuple[Seen, float]:
+    def _followed_rate(self, rate: Count, present: Count, turns: Count) -> Circumstances:
+        """The open loop, followed; `present`: requests in flight in each group, by the formula."""
+
+        def of(server: Server, rate: float, present: float, turns: float) -> tuple[Seen, float]:
             load = rate / float(server.fastest)
-            return server.group(None, int(turns)).at_random(rate * turns, load), rate
+            return server.group(None, int(turns)).at_random(rate * turns, load, present), rate
 
-        return self._followed(of, rate, turns)
+        return self._followed(of, rate, present, turns)
 
     def _followed(
-        self, of: Callable[[Server, float, float], tuple[Seen, float]], load: Count, beside: Count
+        self, of: Callable[[Server, float, float, float], tuple[Seen, float]], *loads: Count
     ) -> Circumstances:
         """What requests see, element by element; where answers are long, of no meaning."""
-        numbers = (self._short, load, beside, self.steps)
+        numbers = (self._short, self.steps, *loads)
         shape = np.broadcast_shapes(self.table.decodes.shape[1:], *map(np.shape, numbers))
-        short, loads, others, _ = (np.broadcast_to(n, shape).reshape(-1) for n in numbers)
+        short, _, *each = (np.broadcast_to(n, shape).reshape(-1) for n in numbers)
         rows = np.ones((len(short), 4 + 3 * len(SHARES)))
         for i in np.flatnonzero(short):
             server = self.element(int(i), shape)
-            seen, rate = of(server, loads[i].item(), others[i].item())
+            seen, rate = of(server, *(load[i].item() for load in each))
             rows[i] = _summary(seen, rate, float(server.table.alone[1] * server.share), int(server.output))
         columns = [_shaped(list(c), shape) for c in rows.T]
         tails = (Tail(*columns[n : n + len(SHARES)]) for n in range(4, len(columns), len(SHARES)))
         return Circumstances(columns[0], columns[1], columns[2], Percentiles(*tails), self.share, columns[3])
-
-    @property
-    def vary(self) -> bool:
-        """Whether requests of a server of one setting differ in length or in their number of steps."""
-        r = self.requests
-        return bool(r.prompts_vary or r.answers_vary or self.drafting is not None)
 
     def element(self, i: int, shape: tuple[int, ...]) -> Server:
         """The server of one of many settings, which broadcast to `shape`, by its place among these."""
@@ -612,7 +608,8 @@ class Server:
             percentiles = self._approximate(1.0, ttft, tpot, rate, np.inf, longer, uneven, seen)
             if self._short.any():
                 means = Circumstances(ttft, tpot, rate, percentiles, share, longer)
-                means = self._followed_rate(rate, turns).chosen(self._short, means)
+                present = rate * (ttft + (self.output - 1) * tpot * longer) / self.groups
+                means = self._followed_rate(rate, present, turns).chosen(self._short, means)
                 ttft, tpot, percentiles, longer = means.ttft, means.tpot, means.percentiles, means.longer
         else:
             longer = 1.0
