@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from math import ceil, sqrt
+from math import ceil
 
 import numpy as np
 
@@ -26,12 +26,14 @@ from roofline.serving.simulate.steps import StepTimes, Surface
 
 SEED = 31
 """Seed of all random numbers."""
-COUNTED, FEWEST, MOST_WARM = 16_384, 128, 512
+COUNTED, FEWEST, MOST_WARM = 8192, 96, 512
 """Requests that count in all replications, in each rank at least, and requests of a rank that warm up at most because
 the server is busy."""
 ROUNDS, PRESENT = 4, 6
 """Requests of each user that warm up, and that count at least; and those that warm up for each one in flight."""
-AHEAD = 64
+MORE = 1.3
+"""Requests of a rank in a closed loop, over those that warm up or count."""
+AHEAD = 32
 """Steps without prompts that are taken at once, at most."""
 CHECKED, MOST_STEPS = 16, 40_000
 """Steps between two checks of whether enough are answered, and steps at most."""
@@ -445,19 +447,20 @@ class Group:
         `present`: about how many are in flight in a rank."""
         warm = int(min(MOST_WARM, FEWEST / 4 + 8 / (1 - min(load, 0.95)) ** 2) + PRESENT * min(present, MOST_WARM))
         counted = max(FEWEST, warm)
-        replications = max(2, ceil(COUNTED / (counted * sqrt(self.ranks))))
+        replications = max(2, ceil(COUNTED / (counted * self.ranks)))
         number = warm + counted + max(16, counted // 8)
         random, shape = np.random.default_rng(SEED), (replications, self.ranks, number)
-        sent = poisson_sent(random, rate, shape, self.groups, self.apart)
-        requests = replace(self.drawn(random, shape), sent=sent).in_order()
+        ready = poisson_sent(random, rate, shape, self.groups, self.apart)  # late by whatever, arrivals stay at random
+        requests = self.drawn(random, shape)
+        requests = replace(requests, sent=ready - requests.late)
         run = Replications(self.times, self.policy, requests, self.cached, self.encode_s)
         upto = np.full(shape[:2], warm + counted)
         run.run(upto)
         return run.seen(np.full(shape[:2], warm), upto)
 
     def at_users(self, users: int, ramp: float) -> tuple[Seen, float]:
-        """A closed loop of `users` over all groups, who begin one after another within `ramp` seconds; and its rate,
-        requests per second.
+        """A closed loop of `users` over all groups; and its rate, requests per second. Users begin at once, or where
+        requests are all alike one after another within `ramp` seconds.
 
         Of more users than run at once, some only wait: they add n/rate to the wait for a place.
         """
@@ -467,7 +470,7 @@ class Group:
         warm = ROUNDS * most
         counted = max(FEWEST // 2, ROUNDS * most)
         certain = not any(self.spread) and self.draft is None
-        replications = 1 if certain else ceil(COUNTED / (counted * sqrt(self.ranks)))
+        replications = 1 if certain else ceil(COUNTED / (counted * self.ranks))
         sets = self.groups // self.ranks
         both = sets > 1 and more > 0 and (more % self.ranks > 0 or more < self.groups)
         replications = max(replications, min(sets, 8) if both else 1)
@@ -475,18 +478,19 @@ class Group:
         block, inside = np.divmod(turn, self.apart)
         number_of = (block * self.ranks * self.apart + inside)[:, np.newaxis] + self.apart * np.arange(self.ranks)
         mine = np.minimum(least + (number_of < more), kept)
-        shape = (replications, self.ranks, warm + counted + most + 1)
+        since, upto = (np.ceil(n * mine / most).astype(np.int64) for n in (warm, warm + counted))
+        shape = (replications, self.ranks, int(MORE * (warm + counted)) + most + 8)  # no rank is done before the others
         random = np.random.default_rng(SEED)
         requests, place = self.drawn(random, shape), np.arange(shape[2])
-        begins = (number_of[:, :, np.newaxis] + self.groups * place) * (ramp / users)
+        begins = (number_of[:, :, np.newaxis] + self.groups * place) * (ramp / users if certain else 0.0)
         sent = np.where(place < mine[:, :, np.newaxis], begins, np.inf)
         requests = replace(requests, sent=sent).in_order()
         run = Replications(self.times, self.policy, requests, self.cached, self.encode_s, loops=True)
-        upto = np.where(mine > 0, warm + counted, 0)
         run.run(upto)
-        seen = run.seen(np.full(shape[:2], warm), upto)
-        begun, ended = (run.sent[:, :, n] for n in (warm, warm + counted))
-        rates = np.where(mine > 0, counted / np.where(mine > 0, ended - begun, 1.0), 0.0)
+        seen = run.seen(since, upto)
+        begun, ended = (np.take_along_axis(run.sent, n[:, :, np.newaxis], axis=2)[:, :, 0] for n in (since, upto))
+        ended = np.where(mine > 0, ended, 1.0) - np.where(mine > 0, begun, 0.0)
+        rates = np.where(mine > 0, (upto - since) / ended, 0.0)
         rate = float(rates.mean() * self.groups)
         waiting = max(0.0, users - float(mine.mean()) * self.groups) / rate
         return replace(seen.weighing(rates), first=seen.first + waiting), rate

@@ -59,9 +59,10 @@ LEAST, SETTLING = 3000, 4000
 
 Warm-up: half as many requests (at most SETTLING), plus three times the number in flight.
 """
-SHORT = 17
-"""Tokens of the longest answers, on average, whose server is followed step by step. Of longer ones the formula is right
-more often, and takes a hundredth of the time."""
+SHORT, SHORT_IN_STEP, CROWD = 17, 128, 2048
+"""Tokens of the longest answers, on average, whose server is followed step by step, of ranks alone and of those that
+run every step together; and the most requests of a rank at once. Otherwise the formula is right more often, and takes
+a hundredth of the time."""
 LIGHTER = 0.05
 """Share by which the request rate is lowered to measure how fast TTFT and TPOT grow with load."""
 
@@ -388,7 +389,11 @@ class Server:
     @cached_property
     def fastest(self) -> Count:
         """Highest rate of all replicas together, requests per second: that of replicas with every place taken."""
-        return lasting(self.table, self._highest) * self.groups
+        most = lasting(self.table, self._highest) * self.groups
+        if not (short := self._short(np.inf)).any():
+            return most
+        everyone = np.asarray(MOST_IN_FLIGHT)
+        return where(short, self._followed_users(short, everyone, everyone / most).rate, most)
 
     @cached_property
     def _highest(self) -> Array:
@@ -476,9 +481,10 @@ class Server:
         if together.all():
             return self.together(everyone)
         means = self._in_no_order(everyone)
-        followed = self._short & ~together
+        followed = self._short(everyone / self.groups) & ~together
         if followed.any():
-            means = self._followed_users(everyone, self._rounds_of(everyone, means)).chosen(followed, means)
+            each = self._followed_users(followed, everyone, self._rounds_of(everyone, means))
+            means = each.chosen(followed, means)
         return self._serving(everyone, self._together(everyone).chosen(together, means) if together.any() else means)
 
     def spacing(self, everyone: Count) -> Count:
@@ -489,43 +495,46 @@ class Server:
         return everyone / means.rate
 
     # -- short answers, followed ---------------------------------------------------------------------------------------
-    @property
-    def _short(self) -> Array:
-        """Whether answers are so short that the scheduler is followed; not where `rounds` add the opening's burst."""
-        return np.asarray((np.asarray(self.output) <= SHORT) & (self.capacity >= 1) & (self.rounds is None))
+    def _short(self, present: Count) -> Array:
+        """Whether answers are so short that the scheduler is followed, with about `present` requests in each group; not
+        where `rounds` add the opening's burst."""
+        longest = np.where(np.asarray(self.asked.layout.in_step) > 1, SHORT_IN_STEP, SHORT)
+        few = (np.asarray(self.output) <= longest) & (np.minimum(present, self.places) <= CROWD)
+        return np.asarray(few & (np.asarray(self.capacity) >= 1) & (self.rounds is None))
 
-    def _followed_users(self, everyone: Count, spacing: Count) -> Circumstances:
-        """The closed loop, followed; users begin one after another within `spacing` seconds."""
+    def _followed_users(self, these: Array, everyone: Count, spacing: Count) -> Circumstances:
+        """The closed loop, followed; users whose requests are alike begin one after another within `spacing` seconds,
+        others at once."""
 
-        def of(server: Server, users: float, spacing: float, _: float) -> tuple[Seen, float]:
-            return server.group(users).at_users(int(users), spacing)
+        def of(server: Server, users: float, spacing: float) -> tuple[Seen, float]:
+            return server.group().at_users(int(users), spacing)
 
-        return self._followed(of, everyone, spacing, 1)
+        return self._followed(of, these, everyone, spacing)
 
-    def _followed_rate(self, rate: Count, present: Count, turns: Count) -> Circumstances:
+    def _followed_rate(self, these: Array, rate: Count, present: Count, turns: Count) -> Circumstances:
         """The open loop, followed; `present`: requests in flight in each group, by the formula."""
 
         def of(server: Server, rate: float, present: float, turns: float) -> tuple[Seen, float]:
             load = rate / float(server.fastest)
-            return server.group(None, int(turns)).at_random(rate * turns, load, present), rate
+            return server.group(int(turns)).at_random(rate * turns, load, present), rate
 
-        return self._followed(of, rate, present, turns)
+        return self._followed(of, these, rate, present, turns)
 
-    def _followed(
-        self, of: Callable[[Server, float, float, float], tuple[Seen, float]], *loads: Count
-    ) -> Circumstances:
-        """What requests see, element by element; where answers are long, of no meaning."""
-        numbers = (self._short, self.steps, *loads)
-        shape = np.broadcast_shapes(self.table.decodes.shape[1:], *map(np.shape, numbers))
-        short, _, *each = (np.broadcast_to(n, shape).reshape(-1) for n in numbers)
-        rows = np.ones((len(short), 4 + 3 * len(SHARES)))
-        for i in np.flatnonzero(short):
+    def _followed(self, of: Callable[..., tuple[Seen, float]], these: Array, *loads: Count) -> Circumstances:
+        """What requests of `these` servers see, element by element; of others, of no meaning."""
+        shape = np.broadcast_shapes(self.table.decodes.shape[1:], *map(np.shape, (these, self.steps, *loads)))
+        followed, *each = (np.broadcast_to(np.asarray(n), shape).reshape(-1) for n in (these, *loads))
+        rows = np.ones((len(followed), 4 + 3 * len(SHARES)))
+        for i in np.flatnonzero(followed):
             server = self.element(int(i), shape)
             seen, rate = of(server, *(load[i].item() for load in each))
             rows[i] = _summary(seen, rate, float(server.table.alone[1] * server.share), int(server.output))
         columns = [_shaped(list(c), shape) for c in rows.T]
-        tails = (Tail(*columns[n : n + len(SHARES)]) for n in range(4, len(columns), len(SHARES)))
-        return Circumstances(columns[0], columns[1], columns[2], Percentiles(*tails), self.share, columns[3])
+        first, following, whole = (
+            Tail(*columns[n : n + len(SHARES)]) for n in range(4, len(columns), len(SHARES))
+        )  # fmt: skip
+        percentiles = Percentiles(first, following, whole)
+        return Circumstances(columns[0], columns[1], columns[2], percentiles, self.share, columns[3])
 
     def element(self, i: int, shape: tuple[int, ...]) -> Server:
         """The server of one of many settings, which broadcast to `shape`, by its place among these."""
@@ -543,12 +552,10 @@ class Server:
         asked = replace(self.asked, deployment=deployment)
         return known_server(asked, replace(self.requests, load=each(self.requests.load)), 0, None)
 
-    def group(self, users: float | None, turns: int = 1) -> Group:
+    def group(self, turns: int = 1) -> Group:
         """The ranks that run every step together, of a server of one setting, and their place among others."""
         asked, engine, r, groups = self.asked, self.asked.engine, self.requests, int(self.groups)
-        running = int(self.places)
-        if users is not None:
-            running = min(running, max(1, -(-int(users) // groups)))
+        running = min(int(self.places), CROWD)
         policy = Policy(
             engine.chunk, running, engine.mixes, engine.splits, engine.reserves, False, engine.ahead, self.width
         )
@@ -606,10 +613,10 @@ class Server:
             apart = np.asarray(self.asked.layout.in_step) == 1  # ranks in step wait for the arrivals of all
             uneven = np.where(apart, 1 / np.asarray(self.groups * turns), 1.0)
             percentiles = self._approximate(1.0, ttft, tpot, rate, np.inf, longer, uneven, seen)
-            if self._short.any():
+            present = rate * (ttft + (self.output - 1) * tpot * longer) / self.groups
+            if (short := self._short(present)).any():
                 means = Circumstances(ttft, tpot, rate, percentiles, share, longer)
-                present = rate * (ttft + (self.output - 1) * tpot * longer) / self.groups
-                means = self._followed_rate(rate, present, turns).chosen(self._short, means)
+                means = self._followed_rate(short, rate, present, turns).chosen(short, means)
                 ttft, tpot, percentiles, longer = means.ttft, means.tpot, means.percentiles, means.longer
         else:
             longer = 1.0
