@@ -26,11 +26,13 @@ from roofline.serving.simulate.steps import StepTimes, Surface
 
 SEED = 31
 """Seed of all random numbers."""
-COUNTED, FEWEST, MOST_WARM = 8192, 96, 512
+COUNTED, FEWEST, MOST_WARM = 16_384, 192, 512
 """Requests that count in all replications, in each rank at least, and requests of a rank that warm up at most because
 the server is busy."""
 ROUNDS, PRESENT = 4, 6
 """Requests of each user that warm up, and that count at least; and those that warm up for each one in flight."""
+FEW = 4
+"""Ranks that run every step together from which on each has no fewer requests."""
 MORE = 1.3
 """Requests of a rank in a closed loop, over those that warm up or count."""
 AHEAD = 32
@@ -445,8 +447,9 @@ class Group:
     def at_random(self, rate: float, load: float, present: float) -> Seen:
         """An open loop of `rate` requests per second over all groups; `load`: its share of the most they take.
         `present`: about how many are in flight in a rank."""
-        warm = int(min(MOST_WARM, FEWEST / 4 + 8 / (1 - min(load, 0.95)) ** 2) + PRESENT * min(present, MOST_WARM))
-        counted = max(FEWEST, warm)
+        fewest = FEWEST // min(self.ranks, FEW)
+        warm = int(min(MOST_WARM, fewest / 4 + 8 / (1 - min(load, 0.95)) ** 2) + PRESENT * min(present, MOST_WARM))
+        counted = max(fewest, warm)
         replications = max(2, ceil(COUNTED / (counted * self.ranks)))
         number = warm + counted + max(16, counted // 8)
         random, shape = np.random.default_rng(SEED), (replications, self.ranks, number)
@@ -467,8 +470,8 @@ class Group:
         least, more = divmod(users, self.groups)
         kept = self.policy.running + max(16, self.policy.running // 4)
         most = min(least + (more > 0), kept)
-        warm = ROUNDS * most
-        counted = max(FEWEST // 2, ROUNDS * most)
+        fewest = FEWEST // min(self.ranks, FEW)
+        warm, counted = ROUNDS * most + fewest, max(fewest, ROUNDS * most)
         certain = not any(self.spread) and self.draft is None
         replications = 1 if certain else ceil(COUNTED / (counted * self.ranks))
         sets = self.groups // self.ranks

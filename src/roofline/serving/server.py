@@ -59,6 +59,16 @@ LEAST, SETTLING = 3000, 4000
 
 Warm-up: half as many requests (at most SETTLING), plus three times the number in flight.
 """
+SHORT, CROWD = 32, 2048
+"""Tokens of the longest answers, on average, whose server is followed step by step, and the most requests of a rank at
+once. Otherwise the formula is right more often, and takes a hundredth of the time."""
+LONGEST = 2**20
+"""Tokens of the longest request of a model whose context is unknown."""
+LEAST, SETTLING = 3000, 4000
+"""Sample sizes at a request rate: LEAST / (1 − load) requests are counted, with the load capped at 0.9.
+
+Warm-up: half as many requests (at most SETTLING), plus three times the number in flight.
+"""
 SHORT, SHORT_IN_STEP, CROWD = 17, 128, 2048
 """Tokens of the longest answers, on average, whose server is followed step by step, of ranks alone and of those that
 run every step together; and the most requests of a rank at once. Otherwise the formula is right more often, and takes
@@ -498,8 +508,7 @@ class Server:
     def _short(self, present: Count) -> Array:
         """Whether answers are so short that the scheduler is followed, with about `present` requests in each group; not
         where `rounds` add the opening's burst."""
-        longest = np.where(np.asarray(self.asked.layout.in_step) > 1, SHORT_IN_STEP, SHORT)
-        few = (np.asarray(self.output) <= longest) & (np.minimum(present, self.places) <= CROWD)
+        few = (np.asarray(self.output) <= SHORT) & (np.minimum(present, self.places) <= CROWD)
         return np.asarray(few & (np.asarray(self.capacity) >= 1) & (self.rounds is None))
 
     def _followed_users(self, these: Array, everyone: Count, spacing: Count) -> Circumstances:
