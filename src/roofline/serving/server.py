@@ -19,7 +19,7 @@ import numpy as np
 from roofline.declared.arrays import Array
 from roofline.declared.caching import remembered
 from roofline.declared.errors import InputError
-from roofline.declared.maths import Count, ceil_div, least, most, where
+from roofline.declared.maths import Count, ceil_div, is_array, least, most, where
 from roofline.declared.result import Flag, Units, Word
 from roofline.inference.cost import Spending, Spent
 from roofline.inference.generate import decode_of, launched
@@ -550,12 +550,10 @@ class Server:
         if not shape:
             return self
 
-        def one(values: Any) -> Any:
-            return np.broadcast_to(values, shape).reshape(-1)[i].item() if np.shape(values) else values
-
         def each(settings: Any) -> Any:
-            arrays = {f.name: one(v) for f in fields(settings) if np.shape(v := getattr(settings, f.name))}
-            return replace(settings, **{n: v for n, v in arrays.items() if n != "stages"})
+            given = {f.name: getattr(settings, f.name) for f in fields(settings)}
+            arrays = {name: np.broadcast_to(v, shape).reshape(-1)[i].item() for name, v in given.items() if is_array(v)}
+            return replace(settings, **arrays)
 
         deployment = replace(self.asked.deployment, layout=each(self.asked.layout))
         asked = replace(self.asked, deployment=deployment)
