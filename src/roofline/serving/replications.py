@@ -12,7 +12,7 @@ Axes: replications, ranks that run every step together, requests in the order in
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from math import ceil
 
 import numpy as np
@@ -22,19 +22,17 @@ from roofline.serving.closed_forms.percentiles import normal_quantile
 from roofline.serving.drafting import step_quantiles
 from roofline.serving.simulate.lengths import About, about
 from roofline.serving.simulate.policy import Policy
-from roofline.serving.simulate.steps import StepTimes, Surface
+from roofline.serving.simulate.steps import StepTimes
 
 SEED = 31
 """Seed of all random numbers."""
-COUNTED, FEWEST, MOST_WARM = 16_384, 192, 512
+COUNTED, FEWEST, MOST_WARM = 16_384, 96, 512
 """Requests that count in all replications, in each rank at least, and requests of a rank that warm up at most because
 the server is busy."""
-ROUNDS, PRESENT = 4, 6
-"""Requests of each user that warm up, and that count at least; and those that warm up for each one in flight."""
+PRESENT = 6
+"""Requests that warm up for each one in flight."""
 FEW = 4
 """Ranks that run every step together from which on each has no fewer requests."""
-MORE = 1.3
-"""Requests of a rank in a closed loop, over those that warm up or count."""
 AHEAD = 32
 """Steps without prompts that are taken at once, at most."""
 CHECKED, MOST_STEPS = 16, 40_000
@@ -46,13 +44,13 @@ class StepArrays:
     """`StepTimes` as arrays, with decodes of one mean context.
 
     `alone[k]`, `beside[k]`: seconds of a step of k decodes, and of their attention and drafting beside prompts.
-    `draft`: times of the draft model, which computes prompts too.
+    `prompts`: new and cached tokens of chunks, and seconds of their attention. `draft`: times of the draft model, which
+    computes prompts too.
     """
 
     products: Array
     heads: Array
-    prompts: Surface
-    grid: tuple[Array, Array, Array]
+    prompts: tuple[Array, Array, Array]
     alone: Array
     beside: Array
     shared: float
@@ -63,7 +61,7 @@ class StepArrays:
 
     def attending(self, new: Array, cached: Array) -> Array:
         """Seconds of the attention of lone chunks."""
-        rows, columns, values = self.grid
+        rows, columns, values = self.prompts
         (i, a), (j, b) = _place(rows, new), _place(columns, cached)
         low, high = (values[k, j] + b * (values[k, j + 1] - values[k, j]) for k in (i, i + 1))
         return np.asarray(low + a * (high - low))
@@ -79,7 +77,7 @@ def step_arrays(times: StepTimes, most: int, context: float) -> StepArrays:
     p = times.prompts
     draft = None if times.drafting is None else step_arrays(times.drafting, most, context)
     return StepArrays(
-        np.array(times.products), np.array(times.heads), p, (np.array(p.rows), np.array(p.columns), np.array(p.values)),
+        np.array(times.products), np.array(times.heads), (np.array(p.rows), np.array(p.columns), np.array(p.values)),
         np.array([0.0, *row]), np.array([0.0, *beside]), times.shared, times.sequence_s, times.token_s, times.step_s,
         draft,
     )  # fmt: skip
@@ -95,18 +93,13 @@ def _place(points: Array, values: Array) -> tuple[Array, Array]:
 @dataclass(frozen=True)
 class Drawn:
     """Requests of all ranks: tokens of prompts and of answers, decode steps after the first token, seconds until the
-    scheduler sees them, and when they are sent; infinite for those that wait for an answer of their user."""
+    scheduler sees them, and when it does."""
 
     input: Array
     output: Array
     steps: Array
     late: Array
-    sent: Array
-
-    def in_order(self) -> Drawn:
-        """In the order in which the scheduler sees them."""
-        order = np.argsort(self.sent + self.late, axis=2, kind="stable")
-        return Drawn(*(np.take_along_axis(getattr(self, f.name), order, axis=2) for f in fields(Drawn)))
+    ready: Array
 
 
 def lengths(random: np.random.Generator, mean: int, cv: float, most: int, shape: tuple[int, ...]) -> Array:
@@ -120,23 +113,23 @@ def lengths(random: np.random.Generator, mean: int, cv: float, most: int, shape:
     return random.permutation(values).reshape(shape)
 
 
-def poisson_sent(random: np.random.Generator, rate: float, shape: Sequence[int], groups: int, apart: int) -> Array:
-    """When requests are sent that arrive at random, `rate` per second in all, and are dealt out to `groups` in turn.
+def at_random(random: np.random.Generator, rate: float, shape: Sequence[int], groups: int, apart: int) -> Array:
+    """When requests arrive that do so at random, `rate` per second in all, and are dealt out to `groups` in turn.
 
     The ranks are `apart` groups from each other. The gap between every n-th of Poisson arrivals has a gamma law.
     """
     replications, ranks, number = shape
     gaps = random.standard_gamma(float(apart), (replications, number, ranks))
     gaps[:, :, 0] = random.standard_gamma(float(max(1, groups - (ranks - 1) * apart)), (replications, number))
-    sent = np.cumsum(gaps.reshape(replications, -1), axis=1) / rate
-    return np.asarray(sent.reshape(replications, number, ranks).swapaxes(1, 2))
+    times = np.cumsum(gaps.reshape(replications, -1), axis=1) / rate
+    return np.asarray(times.reshape(replications, number, ranks).swapaxes(1, 2))
 
 
 # -- the scheduler ---------------------------------------------------------------------------------------------------
 @dataclass(eq=False)
 class Replications:
     """All replications on their way. `cached`: tokens of a prompt in the prefix cache. `encode_s`: seconds in which the
-    images of a prompt are encoded. `loops`: a request is sent when one of the same rank is answered.
+    images of a prompt are encoded.
 
     `first`: when each request has its first token, and `ends` the decode step of its rank in which it has its last one;
     `clocks`: when each decode step ends.
@@ -147,24 +140,21 @@ class Replications:
     requests: Drawn
     cached: float = 0.0
     encode_s: float = 0.0
-    loops: bool = False
 
     def __post_init__(self) -> None:
         r = self.requests
         self.shape = replications, ranks, _ = r.input.shape
         self.at = np.ogrid[:replications, :ranks]
-        self.ready = np.concatenate([r.sent + r.late, np.full((replications, ranks, 1), np.inf)], axis=2)
-        self.sent, self.late, self.steps, self.output = (np.array(v) for v in (r.sent, r.late, r.steps, r.output))
-        self.fresh = np.maximum(r.input - self.cached, 1.0)
-        self.each, self.once = self._attention(self.fresh, self.cached + 0 * self.fresh)
+        self.ready = np.concatenate([r.ready, np.full((replications, ranks, 1), np.inf)], axis=2)
+        self.steps, fresh = r.steps, np.maximum(r.input - self.cached, 1.0)
+        each, self.once = self._attention(fresh, self.cached + 0 * fresh)
         none = np.zeros((replications, ranks, 1))
-        self.upto = np.concatenate([none, np.cumsum(self.fresh, axis=2)], axis=2)
-        self.attended = np.concatenate([none, np.cumsum(self.each, axis=2)], axis=2)
+        self.upto = np.concatenate([none, np.cumsum(fresh, axis=2)], axis=2)
+        self.attended = np.concatenate([none, np.cumsum(each, axis=2)], axis=2)
         self.rows = np.arange(replications * ranks).reshape(replications, ranks)
         self.wide = 2 * float(self.upto.max()) + 1e6
         self.line = (self.upto + self.wide * self.rows[:, :, np.newaxis]).reshape(-1)
         self.first, self.ends = np.full(self.shape, np.inf), np.zeros(self.shape, dtype=np.int64)
-        self.asked = np.isfinite(r.sent).sum(axis=2)
         self.clock = np.zeros(replications)
         self.longest = int(self.steps.max()) + 2
         self.clocks = np.zeros((replications, ranks, 2 * (self.longest + AHEAD) + 256))
@@ -180,7 +170,7 @@ class Replications:
             rest, once = rest + np.maximum(seconds - t.draft.shared, 0.0), once + np.minimum(seconds, t.draft.shared)
         return rest, once
 
-    def run(self, upto: Array) -> None:
+    def run(self, upto: int) -> None:
         """Run until the first `upto` requests of each rank are answered, or for the most steps."""
         p, (replications, ranks, _) = self.policy, self.shape
         here, zero = self.at, np.zeros((replications, ranks), dtype=np.int64)
@@ -210,12 +200,10 @@ class Replications:
             times = self._alike(longest, some, decodes, known)
             self.clock = self.clock + times * longest
             scheduled = np.where(longest > 0, self.clock - longest if p.ahead else self.clock, scheduled)
-            gone = self._decode(np.where((decodes > 0) & (p.mixes | ~some), times[:, np.newaxis], 0), decodes)
+            self._decode(np.where((decodes > 0) & (p.mixes | ~some), times[:, np.newaxis], 0), decodes)
             if whole is not served:
-                gone = gone + self._generated(served, whole, decodes)
+                self._generated(served, whole, decodes)
                 served = whole
-            if self.loops and gone.any():
-                self._send(gone, known)
             if step % CHECKED == 0 and self._over(served, upto):
                 return
 
@@ -238,12 +226,11 @@ class Replications:
         some = aim > done
         return aim, np.where(some, whole, served), some
 
-    def _over(self, served: Array, upto: Array) -> bool:
+    def _over(self, served: Array, upto: int) -> bool:
         """Whether the first `upto` requests of each rank have their last token."""
-        if (served < upto).any():
+        if int(served.min()) < upto:
             return False
-        counted = np.arange(self.shape[2]) < upto[:, :, np.newaxis]
-        return bool((np.where(counted, self.ends, 0) <= self.decoded[:, :, np.newaxis]).all())
+        return bool((self.ends[:, :, :upto] <= self.decoded[:, :, np.newaxis]).all())
 
     def _seconds(
         self, some: Array, done: Array, aim: Array, served: Array, whole: Array, cut: Array, decodes: Array
@@ -293,8 +280,8 @@ class Replications:
         number[alone] = np.clip(np.minimum(ends, arrives), 1, AHEAD).astype(np.int64)
         return number
 
-    def _decode(self, number: Array, decodes: Array) -> Array:
-        """Advance the decodes of each rank by a number of steps; returns how many requests have their last token."""
+    def _decode(self, number: Array, decodes: Array) -> None:
+        """Advance the decodes of each rank by a number of steps; requests that have their last token leave."""
         self.decoded, decoding = self.decoded + number, number > 0
         if int(self.decoded.max()) + self.longest + AHEAD >= self.clocks.shape[2]:
             room = ((0, 0), (0, 0), (0, self.clocks.shape[2]))
@@ -302,67 +289,28 @@ class Replications:
         i, j = np.nonzero(decoding)
         place = self.decoded[i, j]
         self.clocks[i, j, place] = self.clock[i]
-        gone = np.zeros_like(decodes)
-        gone[i, j] = self.ending[i, j, place]
-        decodes -= gone
-        return gone
+        decodes[i, j] -= self.ending[i, j, place]
 
-    def _generated(self, served: Array, whole: Array, decodes: Array) -> Array:
-        """Let requests whose prompt is computed decode; returns how many need no more tokens."""
-        gone, number = np.zeros_like(decodes), whole - served
-        if not number.any():
-            return gone
-        i, j, place = _each(number, served)
+    def _generated(self, served: Array, whole: Array, decodes: Array) -> None:
+        """Let requests whose prompt is computed decode."""
+        i, j, place = _each(whole - served, served)
         steps = self.steps[i, j, place]
         self.first[i, j, place] = self.clock[i]
         self.ends[i, j, place] = ends = self.decoded[i, j] + steps
         more = steps > 0
         np.add.at(self.ending, (i[more], j[more], ends[more]), 1)
         np.add.at(decodes, (i[more], j[more]), 1)
-        np.add.at(gone, (i[~more], j[~more]), 1)
-        return gone
-
-    def _send(self, gone: Array, known: Array) -> None:
-        """Send as many requests as were answered, in the order in which the scheduler will see them."""
-        number = self.shape[2]
-        i, j, place = _each(np.minimum(gone, number - self.asked), self.asked)
-        self.sent[i, j, place] = self.clock[i]
-        self.ready[i, j, place] = self.clock[i] + self.late[i, j, place]
-        before, self.asked = self.asked, np.minimum(self.asked + gone, number)
-        earlier = self.ready[(*self.at, np.maximum(before - 1, 0))]
-        unsure = (gone > 1) | (earlier > self.clock[:, np.newaxis]) & (before > known)
-        for a, b in zip(*np.nonzero(unsure & (gone > 0)), strict=True):
-            span = slice(int(known[a, b]), int(self.asked[a, b]))
-            ready = self.ready[a, b, span]
-            if (ready[1:] < ready[:-1]).any():
-                self._sort(a, b, span, np.argsort(ready, kind="stable"))
-
-    def _sort(self, a: int, b: int, span: slice, order: Array) -> None:
-        """Bring waiting requests of a rank into this order."""
-        for values in (
-            self.ready, self.sent, self.late, self.steps, self.output, self.fresh, self.each, self.once
-        ):  # fmt: skip
-            values[a, b, span] = values[a, b, span][order]
-        after = slice(span.start + 1, span.stop + 1)
-        self.upto[a, b, after] = self.upto[a, b, span.start] + np.cumsum(self.fresh[a, b, span])
-        self.attended[a, b, after] = self.attended[a, b, span.start] + np.cumsum(self.each[a, b, span])
-        row = int(self.rows[a, b])
-        line = row * (self.shape[2] + 1)
-        self.line[line + after.start : line + after.stop] = self.upto[a, b, after] + self.wide * row
 
     # -- what they saw -----------------------------------------------------------------------------------------------
-    def seen(self, since: Array, upto: Array) -> Seen:
+    def seen(self, since: int, upto: int) -> Seen:
         """What requests `since` to `upto` of each rank saw, of those that were answered."""
-        place = np.arange(self.shape[2])
-        counted = (place >= since[:, :, np.newaxis]) & (place < upto[:, :, np.newaxis])
-        counted &= np.isfinite(self.first) & (self.ends <= self.decoded[:, :, np.newaxis])
-        ended = np.take_along_axis(self.clocks, np.minimum(self.ends, self.clocks.shape[2] - 1), axis=2)
-        ended = np.where(self.steps > 0, ended, self.first)
-        weights = np.broadcast_to((1.0 / np.maximum(counted.sum(axis=2), 1))[:, :, np.newaxis], self.shape)
-        columns = (self.late, self.sent, self.first, ended, self.output, weights)
-        late, sent, first, ended, output, weights = (c[counted] for c in columns)
-        of = np.nonzero(counted)
-        return Seen(late, first - sent - late, ended - first, output, weights, of[0], of[1])
+        span = np.s_[:, :, since:upto]
+        ends, first, ready = self.ends[span], self.first[span], self.requests.ready[span]
+        there = np.isfinite(first) & (ends <= self.decoded[:, :, np.newaxis])
+        last = np.take_along_axis(self.clocks, np.minimum(ends, self.clocks.shape[2] - 1), axis=2)
+        last = np.where(self.steps[span] > 0, last, first)
+        columns = (self.requests.late[span], first - ready, last - first, self.requests.output[span])
+        return Seen(*(c[there] for c in columns))
 
 
 def _each(number: Array, since: Array) -> tuple[Array, Array, Array]:
@@ -376,32 +324,12 @@ def _each(number: Array, since: Array) -> tuple[Array, Array, Array]:
 @dataclass(frozen=True)
 class Seen:
     """What requests saw, in seconds: `late` until the scheduler saw them, `first` from then to the first token, `after`
-    from the first token to the last of `output`. `weights`: what each stands for; those of a rank of a replication add
-    up to 1. `replication`, `rank`: of each."""
+    from the first token to the last of `output`."""
 
     late: Array
     first: Array
     after: Array
     output: Array
-    weights: Array
-    replication: Array
-    rank: Array
-
-    def weighing(self, rates: Array) -> Seen:
-        """With weights in proportion to the requests per second of each rank."""
-        return replace(self, weights=self.weights * rates[self.replication, self.rank])
-
-    def mean(self, values: Array, among: Array | slice = slice(None)) -> float:
-        """The mean over requests."""
-        return float(np.average(values[among], weights=self.weights[among]))
-
-    def quantiles(self, values: Array, shares: Sequence[float], among: Array | slice = slice(None)) -> list[float]:
-        """The least values that these shares of the requests do not exceed."""
-        values, weights = values[among], self.weights[among]
-        order = np.argsort(values, kind="stable")
-        upto = np.cumsum(weights[order])
-        places = np.searchsorted(upto, np.asarray(shares) * upto[-1] * (1 - 1e-12))
-        return [float(v) for v in values[order][np.minimum(places, values.size - 1)]]
 
 
 # -- loads -----------------------------------------------------------------------------------------------------------
@@ -429,8 +357,8 @@ class Group:
     apart: int
     draft: tuple[float, int] | None
 
-    def drawn(self, random: np.random.Generator, shape: tuple[int, int, int]) -> Drawn:
-        """Requests that are not sent yet."""
+    def drawn(self, random: np.random.Generator, shape: tuple[int, int, int], ready: Array) -> Drawn:
+        """Requests that the scheduler sees at these times."""
         room = self.longest / (self.input + self.output)
         new, out = (
             lengths(random, mean, cv, int(mean * room), shape)
@@ -442,9 +370,9 @@ class Group:
                 mine = steps == tokens
                 each = step_quantiles(*self.draft, int(tokens))
                 steps[mine] = random.permutation(np.resize(random.permutation(each), int(mine.sum())))
-        return Drawn(new, out, steps, self.late[0] + (self.late[1] - self.late[0]) * new, np.full(shape, np.inf))
+        return Drawn(new, out, steps, self.late[0] + (self.late[1] - self.late[0]) * new, ready)
 
-    def at_random(self, rate: float, load: float, present: float) -> Seen:
+    def at_rate(self, rate: float, load: float, present: float) -> Seen:
         """An open loop of `rate` requests per second over all groups; `load`: its share of the most they take.
         `present`: about how many are in flight in a rank."""
         fewest = FEWEST // min(self.ranks, FEW)
@@ -453,47 +381,8 @@ class Group:
         replications = max(2, ceil(COUNTED / (counted * self.ranks)))
         number = warm + counted + max(16, counted // 8)
         random, shape = np.random.default_rng(SEED), (replications, self.ranks, number)
-        ready = poisson_sent(random, rate, shape, self.groups, self.apart)  # late by whatever, arrivals stay at random
-        requests = self.drawn(random, shape)
-        requests = replace(requests, sent=ready - requests.late)
+        ready = at_random(random, rate, shape, self.groups, self.apart)  # late by whatever, arrivals stay at random
+        requests = self.drawn(random, shape, ready)
         run = Replications(self.times, self.policy, requests, self.cached, self.encode_s)
-        upto = np.full(shape[:2], warm + counted)
-        run.run(upto)
-        return run.seen(np.full(shape[:2], warm), upto)
-
-    def at_users(self, users: int, ramp: float) -> tuple[Seen, float]:
-        """A closed loop of `users` over all groups; and its rate, requests per second. Users begin at once, or where
-        requests are all alike one after another within `ramp` seconds.
-
-        Of more users than run at once, some only wait: they add n/rate to the wait for a place.
-        """
-        least, more = divmod(users, self.groups)
-        kept = self.policy.running + max(16, self.policy.running // 4)
-        most = min(least + (more > 0), kept)
-        fewest = FEWEST // min(self.ranks, FEW)
-        warm, counted = ROUNDS * most + fewest, max(fewest, ROUNDS * most)
-        certain = not any(self.spread) and self.draft is None
-        replications = 1 if certain else ceil(COUNTED / (counted * self.ranks))
-        sets = self.groups // self.ranks
-        both = sets > 1 and more > 0 and (more % self.ranks > 0 or more < self.groups)
-        replications = max(replications, min(sets, 8) if both else 1)
-        turn = np.arange(replications) * sets // replications if both else np.zeros(replications, dtype=np.int64)
-        block, inside = np.divmod(turn, self.apart)
-        number_of = (block * self.ranks * self.apart + inside)[:, np.newaxis] + self.apart * np.arange(self.ranks)
-        mine = np.minimum(least + (number_of < more), kept)
-        since, upto = (np.ceil(n * mine / most).astype(np.int64) for n in (warm, warm + counted))
-        shape = (replications, self.ranks, int(MORE * (warm + counted)) + most + 8)  # no rank is done before the others
-        random = np.random.default_rng(SEED)
-        requests, place = self.drawn(random, shape), np.arange(shape[2])
-        begins = (number_of[:, :, np.newaxis] + self.groups * place) * (ramp / users if certain else 0.0)
-        sent = np.where(place < mine[:, :, np.newaxis], begins, np.inf)
-        requests = replace(requests, sent=sent).in_order()
-        run = Replications(self.times, self.policy, requests, self.cached, self.encode_s, loops=True)
-        run.run(upto)
-        seen = run.seen(since, upto)
-        begun, ended = (np.take_along_axis(run.sent, n[:, :, np.newaxis], axis=2)[:, :, 0] for n in (since, upto))
-        ended = np.where(mine > 0, ended, 1.0) - np.where(mine > 0, begun, 0.0)
-        rates = np.where(mine > 0, (upto - since) / ended, 0.0)
-        rate = float(rates.mean() * self.groups)
-        waiting = max(0.0, users - float(mine.mean()) * self.groups) / rate
-        return replace(seen.weighing(rates), first=seen.first + waiting), rate
+        run.run(warm + counted)
+        return run.seen(warm, warm + counted)

@@ -9,7 +9,7 @@ particular order there is a closed form, which evaluates many points at once (`q
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -43,7 +43,7 @@ from roofline.serving.drafting import (  # fmt: skip
 )
 from roofline.serving.energy import SteadyLoad, server_spending
 from roofline.serving.first_token import scattered
-from roofline.serving.replications import Group, Seen, StepArrays, step_arrays
+from roofline.serving.replications import Group, StepArrays, step_arrays
 from roofline.serving.requests import LoadAnswer, ServedLoad, encoding, rounded_down
 from roofline.serving.simulate.policy import Policy
 from roofline.serving.simulate.steps import step_times
@@ -52,27 +52,18 @@ from roofline.work.step import replace as changed
 
 DECODES, BATCHES = 24, 10
 """Numbers of decodes and of prompts at which steps are timed; between them times are nearly linear."""
-LONGEST = 2**20
-"""Tokens of the longest request of a model whose context is unknown."""
 LEAST, SETTLING = 3000, 4000
 """Sample sizes at a request rate: LEAST / (1 − load) requests are counted, with the load capped at 0.9.
 
 Warm-up: half as many requests (at most SETTLING), plus three times the number in flight.
 """
 SHORT, CROWD = 32, 2048
-"""Tokens of the longest answers, on average, whose server is followed step by step, and the most requests of a rank at
-once. Otherwise the formula is right more often, and takes a hundredth of the time."""
+"""Tokens of the longest answers, on average, whose server is followed step by step at a rate, and the most requests of
+a rank at once. Otherwise the formula is right more often, and takes a hundredth of the time."""
+LOADS = (0.01, *(n / 20 for n in range(1, 18)), 0.88, 0.91, 0.935, 0.955, 0.97, 0.98, 0.99)
+"""Shares of the highest rate at which servers are followed."""
 LONGEST = 2**20
 """Tokens of the longest request of a model whose context is unknown."""
-LEAST, SETTLING = 3000, 4000
-"""Sample sizes at a request rate: LEAST / (1 − load) requests are counted, with the load capped at 0.9.
-
-Warm-up: half as many requests (at most SETTLING), plus three times the number in flight.
-"""
-SHORT, SHORT_IN_STEP, CROWD = 17, 128, 2048
-"""Tokens of the longest answers, on average, whose server is followed step by step, of ranks alone and of those that
-run every step together; and the most requests of a rank at once. Otherwise the formula is right more often, and takes
-a hundredth of the time."""
 LIGHTER = 0.05
 """Share by which the request rate is lowered to measure how fast TTFT and TPOT grow with load."""
 
@@ -399,11 +390,7 @@ class Server:
     @cached_property
     def fastest(self) -> Count:
         """Highest rate of all replicas together, requests per second: that of replicas with every place taken."""
-        most = lasting(self.table, self._highest) * self.groups
-        if not (short := self._short(np.inf)).any():
-            return most
-        everyone = np.asarray(MOST_IN_FLIGHT)
-        return where(short, self._followed_users(short, everyone, everyone / most).rate, most)
+        return lasting(self.table, self._highest) * self.groups
 
     @cached_property
     def _highest(self) -> Array:
@@ -483,67 +470,54 @@ class Server:
         return ttft, tpot, Percentiles(first, following, whole), where(self.output > 1, drawn, self.share)
 
     def at(self, everyone: Count) -> Serving:
-        """A closed loop of `everyone` requests in no particular order, or in lock step where the engine keeps it.
-
-        Where answers are short, the scheduler is followed step by step.
-        """
+        """A closed loop of `everyone` requests in no particular order, or in lock step where the engine keeps it."""
         together = self.in_step
         if together.all():
             return self.together(everyone)
         means = self._in_no_order(everyone)
-        followed = self._short(everyone / self.groups) & ~together
-        if followed.any():
-            each = self._followed_users(followed, everyone, self._rounds_of(everyone, means))
-            means = each.chosen(followed, means)
         return self._serving(everyone, self._together(everyone).chosen(together, means) if together.any() else means)
-
-    def spacing(self, everyone: Count) -> Count:
-        """Mean seconds of a request of `everyone`, by the formula: within so many they begin who are not in step."""
-        return self._rounds_of(everyone, self._in_no_order(everyone))
-
-    def _rounds_of(self, everyone: Count, means: Circumstances) -> Count:
-        return everyone / means.rate
 
     # -- short answers, followed ---------------------------------------------------------------------------------------
     def _short(self, present: Count) -> Array:
-        """Whether answers are so short that the scheduler is followed, with about `present` requests in each group; not
-        where `rounds` add the opening's burst."""
+        """Whether answers are so short that the scheduler is followed, with about `present` requests in each group."""
         few = (np.asarray(self.output) <= SHORT) & (np.minimum(present, self.places) <= CROWD)
-        return np.asarray(few & (np.asarray(self.capacity) >= 1) & (self.rounds is None))
+        return np.asarray(few & (np.asarray(self.capacity) >= 1))
 
-    def _followed_users(self, these: Array, everyone: Count, spacing: Count) -> Circumstances:
-        """The closed loop, followed; users whose requests are alike begin one after another within `spacing` seconds,
-        others at once."""
+    def _followed(self, these: Array, rate: Count, turns: Count) -> Circumstances:
+        """What requests of `these` servers see in an open loop, element by element; of others, of no meaning.
 
-        def of(server: Server, users: float, spacing: float) -> tuple[Seen, float]:
-            return server.group().at_users(int(users), spacing)
-
-        return self._followed(of, these, everyone, spacing)
-
-    def _followed_rate(self, these: Array, rate: Count, present: Count, turns: Count) -> Circumstances:
-        """The open loop, followed; `present`: requests in flight in each group, by the formula."""
-
-        def of(server: Server, rate: float, present: float, turns: float) -> tuple[Seen, float]:
-            load = rate / float(server.fastest)
-            return server.group(int(turns)).at_random(rate * turns, load, present), rate
-
-        return self._followed(of, these, rate, present, turns)
-
-    def _followed(self, of: Callable[..., tuple[Seen, float]], these: Array, *loads: Count) -> Circumstances:
-        """What requests of `these` servers see, element by element; of others, of no meaning."""
-        shape = np.broadcast_shapes(self.table.decodes.shape[1:], *map(np.shape, (these, self.steps, *loads)))
-        followed, *each = (np.broadcast_to(np.asarray(n), shape).reshape(-1) for n in (these, *loads))
-        rows = np.ones((len(followed), 4 + 3 * len(SHARES)))
+        A server is followed at the loads of `LOADS`, between which figures are linear.
+        """
+        shape = np.broadcast_shapes(self.table.decodes.shape[1:], *map(np.shape, (these, self.steps, rate, turns)))
+        followed, rates, each = (np.broadcast_to(np.asarray(n), shape).reshape(-1) for n in (these, rate, turns))
+        rows = np.ones((len(followed), 3 + 3 * len(SHARES)))
         for i in np.flatnonzero(followed):
             server = self.element(int(i), shape)
-            seen, rate = of(server, *(load[i].item() for load in each))
-            rows[i] = _summary(seen, rate, float(server.table.alone[1] * server.share), int(server.output))
-        columns = [_shaped(list(c), shape) for c in rows.T]
-        first, following, whole = (
-            Tail(*columns[n : n + len(SHARES)]) for n in range(4, len(columns), len(SHARES))
-        )  # fmt: skip
-        percentiles = Percentiles(first, following, whole)
-        return Circumstances(columns[0], columns[1], columns[2], percentiles, self.share, columns[3])
+            load = min(rates[i].item() / float(server.fastest), LOADS[-1])
+            place = min(max(int(np.searchsorted(LOADS, load, "right")) - 1, 0), len(LOADS) - 2)
+            part = max((load - LOADS[place]) / (LOADS[place + 1] - LOADS[place]), 0.0)
+            low, high = (_known_figures(server, int(each[i]), n) for n in (place, place + 1))
+            rows[i] = low + part * (high - low)
+        ttft, tpot, longer, *tails = (_shaped(list(c), shape) for c in rows.T)
+        first, following, whole = (Tail(*tails[n : n + len(SHARES)]) for n in range(0, len(tails), len(SHARES)))
+        return Circumstances(ttft, tpot, rate, Percentiles(first, following, whole, True), self.share, longer)
+
+    def figures(self, turns: int, load: float) -> Array:
+        """What requests see at a share of the highest rate, of a server of one setting: mean TTFT from when the
+        scheduler sees them, mean TPOT, `Circumstances.longer`, and percentiles of TTFT, TPOT and latency."""
+        rate = load * float(self.fastest)
+        means = self._open(rate, turns).answer()
+        present = rate * float(means.ttft + self.steps * means.following) / int(self.groups)
+        seen, output = self.group(turns).at_rate(rate * turns, load, present), int(self.output)
+        several = seen.output > 1
+        each = seen.after / np.maximum(seen.output - 1, 1)
+        step = float(self.table.alone[1] * self.share)  # TPOT of answers of one token, which no other follows
+        tpot = float(each[several].mean()) if several.any() else step
+        longer = float(seen.after.mean()) / ((output - 1) * tpot) if output > 1 else 1.0
+        following = np.quantile(each[several], SHARES) if several.any() else [step] * len(SHARES)
+        first = seen.late + seen.first
+        whole = np.quantile(first + seen.after, SHARES)
+        return np.array([seen.first.mean(), tpot, longer, *np.quantile(first, SHARES), *following, *whole])
 
     def element(self, i: int, shape: tuple[int, ...]) -> Server:
         """The server of one of many settings, which broadcast to `shape`, by its place among these."""
@@ -623,7 +597,7 @@ class Server:
             present = rate * (ttft + (self.output - 1) * tpot * longer) / self.groups
             if (short := self._short(present)).any():
                 means = Circumstances(ttft, tpot, rate, percentiles, share, longer)
-                means = self._followed_rate(short, rate, present, turns).chosen(short, means)
+                means = self._followed(short, rate, turns).chosen(short, means)
                 ttft, tpot, percentiles, longer = means.ttft, means.tpot, means.percentiles, means.longer
         else:
             longer = 1.0
@@ -711,16 +685,10 @@ class Server:
         )  # fmt: skip
 
 
-def _summary(seen: Seen, rate: float, step: float, output: int) -> list[float]:
-    """Mean TTFT from when the scheduler sees a request, mean TPOT, `rate`, `Circumstances.longer`, and percentiles of
-    TTFT, TPOT and latency. `step`: TPOT of answers of one token, which no other follows."""
-    several = seen.output > 1
-    each = seen.after / np.maximum(seen.output - 1, 1)
-    tpot = seen.mean(each, several) if several.any() else step
-    longer = seen.mean(seen.after) / ((output - 1) * tpot) if output > 1 else 1.0
-    following = seen.quantiles(each, SHARES, several) if several.any() else [step] * len(SHARES)
-    first, whole = (seen.quantiles(v, SHARES) for v in (seen.late + seen.first, seen.late + seen.first + seen.after))
-    return [seen.mean(seen.first), tpot, rate, longer, *first, *following, *whole]
+@remembered(1024)
+def _known_figures(server: Server, turns: int, place: int) -> Array:
+    """`Server.figures` at one of the loads, cached."""
+    return server.figures(turns, LOADS[place])
 
 
 @remembered(64)
