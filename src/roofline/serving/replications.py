@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil
 
 import numpy as np
@@ -102,9 +103,12 @@ class Drawn:
     ready: Array
 
 
+_about = lru_cache(256)(about)
+
+
 def lengths(random: np.random.Generator, mean: int, cv: float, most: int, shape: tuple[int, ...]) -> Array:
     """A stratified sample of lengths about a mean, in random order."""
-    law = about(mean, cv, most)
+    law = _about(mean, cv, most)
     if not isinstance(law, About):
         return np.full(shape, float(mean))
     number = int(np.prod(shape))

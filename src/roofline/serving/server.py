@@ -60,7 +60,7 @@ Warm-up: half as many requests (at most SETTLING), plus three times the number i
 SHORT, CROWD = 32, 2048
 """Tokens of the longest answers, on average, whose server is followed step by step at a rate, and the most requests of
 a rank at once. Otherwise the formula is right more often, and takes a hundredth of the time."""
-LOADS = (0.01, *(n / 20 for n in range(1, 18)), 0.88, 0.91, 0.935, 0.955, 0.97, 0.98, 0.99)
+LOADS = (0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.77, 0.83, 0.88, 0.92, 0.95, 0.97, 0.98, 0.99)
 """Shares of the highest rate at which servers are followed."""
 LONGEST = 2**20
 """Tokens of the longest request of a model whose context is unknown."""
