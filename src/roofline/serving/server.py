@@ -3,8 +3,8 @@
 A replica's step times are tabulated once, by the sequences that decode and the prompts that start beside them
 (`mixed.py`). Equally long requests are then followed through the steps that the engine's scheduler composes: whether
 prompts share a step with decodes, and how many tokens and sequences a step takes (`course.py`). For requests in no
-particular order there is a closed form, which evaluates many points at once (`queueing.py`, `closed.py`).
-`roofline.simulate` follows every request, of any length; `benchmarks/serve_against_simulate.py` compares the two.
+particular order there is a closed form, which evaluates many points at once (`queueing.py`, `closed.py`). At a rate,
+servers of short answers are followed in many replications at once (`replications.py`). `roofline.simulate` follows every request, of any length; `benchmarks/serve_against_simulate.py` compares the two.
 """
 
 from __future__ import annotations
@@ -57,11 +57,13 @@ LEAST, SETTLING = 3000, 4000
 
 Warm-up: half as many requests (at most SETTLING), plus three times the number in flight.
 """
-SHORT, CROWD = 32, 2048
+SHORT, CROWD = 16, 2048
 """Tokens of the longest answers, on average, whose server is followed step by step at a rate, and the most requests of
 a rank at once. Otherwise the formula is right more often, and takes a hundredth of the time."""
 LOADS = (0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.77, 0.83, 0.88, 0.92, 0.95, 0.97, 0.98, 0.99)
 """Shares of the highest rate at which servers are followed."""
+TURNS = (1, 2, 4, 8, 16)
+"""Numbers of deployments that take turns with which servers are followed; arrivals of more are hardly more even."""
 LONGEST = 2**20
 """Tokens of the longest request of a model whose context is unknown."""
 LIGHTER = 0.05
@@ -496,7 +498,8 @@ class Server:
             load = min(rates[i].item() / float(server.fastest), LOADS[-1])
             place = min(max(int(np.searchsorted(LOADS, load, "right")) - 1, 0), len(LOADS) - 2)
             part = max((load - LOADS[place]) / (LOADS[place + 1] - LOADS[place]), 0.0)
-            low, high = (_known_figures(server, int(each[i]), n) for n in (place, place + 1))
+            taking = TURNS[int(np.searchsorted(TURNS, each[i], "right")) - 1]
+            low, high = (_known_figures(server, taking, n) for n in (place, place + 1))
             rows[i] = low + part * (high - low)
         ttft, tpot, longer, *tails = (_shaped(list(c), shape) for c in rows.T)
         first, following, whole = (Tail(*tails[n : n + len(SHARES)]) for n in range(0, len(tails), len(SHARES)))
