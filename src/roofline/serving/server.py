@@ -4,7 +4,8 @@ A replica's step times are tabulated once, by the sequences that decode and the 
 (`mixed.py`). Equally long requests are then followed through the steps that the engine's scheduler composes: whether
 prompts share a step with decodes, and how many tokens and sequences a step takes (`course.py`). For requests in no
 particular order there is a closed form, which evaluates many points at once (`queueing.py`, `closed.py`). At a rate,
-servers of short answers are followed in many replications at once (`replications.py`). `roofline.simulate` follows every request, of any length; `benchmarks/serve_against_simulate.py` compares the two.
+servers of short answers are followed in many replications at once (`replications.py`). `roofline.simulate` follows
+every request, of any length; `benchmarks/serve_against_simulate.py` compares the two.
 """
 
 from __future__ import annotations
