@@ -7,7 +7,8 @@ rate, LOW to HIGH (0.05 to 0.98) of what `serve` says the server takes at most, 
 all have, of lengths that vary. One answer in eight is one token. Lengths are equal, or vary with a coefficient of 0.4,
 1, or those of the defaults. One server of one pool in ten verifies drafts.
 
-Errors are what lies beyond the simulation's own 95 % confidence. A simulation goes on until it knows its mean TTFT
+Errors are what lies beyond the simulation's own 95 % confidence, of 99th percentiles by those of 16 consecutive parts
+of the run. A simulation goes on until it knows its mean TTFT
 within 5 %, up to 200,000 requests; where it does not then, the case is undecided. One that it calls overloaded is
 wrong. Prints the shares of the decided cases within 3 % of throughput, 5 % of TPOT, 15 % of TTFT and 25 % of the 99th
 percentiles of TTFT, TPOT and latency, by kind, and lists all others.
@@ -22,10 +23,14 @@ from dataclasses import dataclass
 from math import inf, isnan
 from typing import Any
 
+import numpy as np
+
 import roofline as rl
 from machine_description import describe
 from roofline.declared.groups import ANSWERS_VARY, PROMPTS_VARY
+from roofline.serving.simulate.recorder import Row
 from roofline.serving.simulate.simulate import Extent, simulate
+from roofline.serving.simulate.statistics import STUDENT
 
 PLACES = (
     ("meta-llama/Llama-3.1-8B", ("h100-sxm", "a100-sxm-80gb", "l40s", "h200-sxm", "b200", "mi300x"), ("tp=1",)),
@@ -45,6 +50,19 @@ REQUESTS, MOST, SURE = 4_000, 200_000, 0.05
 """Requests of a simulation at first and at most, and the share of the mean TTFT within which it is to be known."""
 ALLOWED = {"throughput": 0.03, "tpot": 0.05, "ttft": 0.15, "p99": 0.25}
 """Largest error of each figure."""
+TAILS = {"ttft": 7, "tpot": 8, "latency": 9}
+"""Figures of which percentiles are compared, and their columns in a row of a request."""
+PARTS = 16
+"""Consecutive parts of a run, whose 99th percentiles say how well that of the whole is known."""
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """A simulation, whether it knows its mean TTFT, and half-widths of the 95 % confidence of 99th percentiles."""
+
+    seen: rl.Simulation
+    decided: bool
+    unsure: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -115,7 +133,8 @@ def compared(case: Drawn) -> Compared | None:
             return None
         load = {"rate": case.load * float(most.requests_per_second)} if case.load else {"concurrency": case.users}
         predicted = rl.serve(**case.where, **number, **case.lengths, **load)
-        s, decided = simulated(case, load)
+        run = simulated(case, load)
+        s, decided = run.seen, run.decided
     except rl.InputError:
         return None
     drafts = case.where.get("speculation")
@@ -134,19 +153,20 @@ def compared(case: Drawn) -> Compared | None:
     several = case.lengths["output_tokens"] > 1
     tpot = _beyond(predicted.tpot.expected, s.tpot.mean, s.tpot.half_width) if several else 0.0
     ttft = _beyond(predicted.ttft.expected, s.ttft.mean, s.ttft.half_width)
-    return Compared(text, *said, decided, rate, tpot, ttft, None if number else _tails(predicted, s))
+    return Compared(text, *said, decided, rate, tpot, ttft, None if number else _tails(predicted, run))
 
 
-def simulated(case: Drawn, load: dict[str, Any]) -> tuple[rl.Simulation, bool]:
-    """What requests saw, and whether their mean TTFT is known well enough."""
+def simulated(case: Drawn, load: dict[str, Any]) -> Simulated:
+    """What requests saw, and how well it is known."""
     certain = not (case.load or any(case.spread) or case.where.get("speculation"))
     requests = max(2000, 10 * case.users) if certain else max(REQUESTS, 0 if case.load else 20 * case.users)
     while True:
         warmup = {"warmup": 5 * case.users} if certain else {}
-        s = simulate(**case.where, **case.lengths, **load, extent=Extent(requests=requests, seed=1, **warmup))
+        rows, extent = list[Row](), Extent(requests=requests, seed=1, **warmup)
+        s = simulate(**case.where, **case.lengths, **load, extent=extent, written=rows.append)
         decided = certain or s.overloaded or s.ttft.half_width <= SURE * s.ttft.mean
         if decided or requests >= MOST:
-            return s, decided
+            return Simulated(s, decided, {name: 0.0 if certain else _unsure(rows, i) for name, i in TAILS.items()})
         requests = min(MOST, 4 * requests)
 
 
@@ -154,10 +174,19 @@ def _spread(spread: tuple[float, float]) -> str:
     return "cv {:g}, {:g}".format(*spread) if any(spread) else "equal lengths"
 
 
-def _tails(predicted: rl.Serving, s: rl.Simulation) -> float:
+def _unsure(rows: list[Row], column: int) -> float:
+    """Half-width of the 95 % confidence of the 99th percentile of a figure, from those of consecutive parts."""
+    values = [float(v) for row in rows if (v := row[column]) is not None]
+    each = [np.quantile(part, 0.99) for part in np.array_split(values, PARTS) if part.size]
+    return float(STUDENT[PARTS] * np.std(each, ddof=1) / np.sqrt(PARTS)) if len(each) == PARTS else 0.0
+
+
+def _tails(predicted: rl.Serving, run: Simulated) -> float:
     """The largest relative error of the 99th percentile of TTFT, TPOT and latency."""
-    pairs = [(getattr(predicted.percentiles, name).p99, getattr(s, name).p99) for name in ("ttft", "tpot", "latency")]
-    return max(abs(p / seen - 1) for p, seen in pairs if seen > 0)
+    pairs = (
+        (getattr(predicted.percentiles, name).p99, getattr(run.seen, name).p99, run.unsure[name]) for name in TAILS
+    )
+    return max(_beyond(p, mean, unsure) for p, mean, unsure in pairs if mean > 0)
 
 
 def _beyond(predicted: float, mean: float, half: float) -> float:

@@ -9,7 +9,7 @@ import pytest
 
 import roofline as rl
 from folded import by_day, folded
-from roofline.serving.closed_forms.mean_value_analysis import capacity_of, closed_loop
+from roofline.serving.closed_forms.mean_value_analysis import closed_loop, highest_rate, lasting
 from roofline.serving.closed_forms.queueing import ReplicaTimes
 
 
@@ -46,7 +46,7 @@ def test_prompts_that_fill_every_step_are_all_that_a_server_takes() -> None:
     table = replica(0.01, 0.05)
     for users in (64.0, 1e6):
         assert float(closed_loop(table, np.array(users), np.ones(()), 0.0)[0]) == pytest.approx(1 / 0.06, rel=0.02)
-    assert float(capacity_of(table, np.ones(()), 0.0)) == pytest.approx(1 / 0.06, rel=0.02)
+    assert float(lasting(table, highest_rate(table, np.ones(()), 0.0, 0))) == pytest.approx(1 / 0.06, rel=0.02)
 
 
 def test_a_step_under_way_keeps_who_comes_between_two() -> None:
@@ -91,7 +91,7 @@ def test_prompts_computed_again_are_in_what_a_server_takes_at_most() -> None:
     plain = replica(0.01, 0.02)
     table = replace(plain, again=0.5)
     more = np.array(9.0)
-    once, twice = (float(capacity_of(t, more, 0.0)) for t in (plain, table))
+    once, twice = (float(lasting(t, highest_rate(t, more, 0.0, 0))) for t in (plain, table))
     assert 1 / twice == pytest.approx(1 / once + 0.5 * 0.02)
     rates = [tuple(map(float, closed_loop(t, np.array(1e4), more, 0.0))) for t in (plain, table)]
     assert rates[1] == pytest.approx((twice, *(rates[0][i] * once / twice for i in (1, 2))))

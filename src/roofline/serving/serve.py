@@ -7,7 +7,6 @@ from typing import Annotated
 
 import numpy as np
 
-from roofline.declared.caching import remembered
 from roofline.declared.errors import InputError
 from roofline.declared.groups import LengthSpread, Load, PoolSizes, Where
 from roofline.declared.kinds import Requests, Switch
@@ -21,7 +20,7 @@ from roofline.model.load import Source, decoder_of
 from roofline.model.model import Model
 from roofline.serving.pools import Pools, pools_serving
 from roofline.serving.requests import requests_of
-from roofline.serving.server import Server, Serving
+from roofline.serving.server import Server, Serving, known_server
 from roofline.work.step import prefill
 
 
@@ -62,7 +61,8 @@ def serve(
     `prefix`: share of a prompt found in the prefix cache, which is attended to but not computed again. `input_cv`,
     `output_cv`: coefficients of variation of the lengths; the defaults are those of served conversations. Requests
     beyond what memory holds wait in the queue.
-    `formula`: use a formula of means, which evaluates many points at once and whose percentiles are approximate.
+    `formula`: use a formula of means, which evaluates many points at once and whose percentiles are approximate; at a
+    rate, servers of short answers are followed step by step, with the spread of their lengths.
     Without it requests are equally long and followed step by step. At a rate, a fixed sample of some thousands takes
     about a tenth of a second for each rate. At a concurrency, all requests start together and stay in lock step. Where
     lengths do not vary (`input_cv=0, output_cv=0`) and prompts go first, as in SGLang, users are in lock step even with
@@ -120,8 +120,4 @@ def server_of(
     broadcast(**requests.sizes)
     check_context(asked.model, prefill(1, requests.input + requests.output - 1))
     sizes = {**requests.sizes, "rounds": 1 if how.rounds is None else how.rounds, **load.given}
-    return _known_server(asked, requests, len(broadcast(**sizes, layout=asked.layout)), how.rounds)
-
-
-_known_server = remembered(64)(Server)
-"""Servers, cached: one serves any number of requests of the same lengths, with its step times tabulated once."""
+    return known_server(asked, requests, len(broadcast(**sizes, layout=asked.layout)), how.rounds)

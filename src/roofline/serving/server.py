@@ -3,22 +3,24 @@
 A replica's step times are tabulated once, by the sequences that decode and the prompts that start beside them
 (`mixed.py`). Equally long requests are then followed through the steps that the engine's scheduler composes: whether
 prompts share a step with decodes, and how many tokens and sequences a step takes (`course.py`). For requests in no
-particular order there is a closed form, which evaluates many points at once (`queueing.py`, `closed.py`).
-`roofline.simulate` follows every request, of any length; `benchmarks/serve_against_simulate.py` compares the two.
+particular order there is a closed form, which evaluates many points at once (`queueing.py`, `closed.py`). At a rate,
+servers of short answers are followed in many replications at once (`replications.py`). `roofline.simulate` follows
+every request, of any length; `benchmarks/serve_against_simulate.py` compares the two.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
 from roofline.declared.arrays import Array
+from roofline.declared.caching import remembered
 from roofline.declared.errors import InputError
-from roofline.declared.maths import Count, ceil_div, least, most, where
+from roofline.declared.maths import Count, ceil_div, is_array, least, most, where
 from roofline.declared.result import Flag, Units, Word
 from roofline.inference.cost import Spending, Spent
 from roofline.inference.generate import decode_of, launched
@@ -27,7 +29,7 @@ from roofline.inference.settings import Setup
 from roofline.inference.span import NOTHING, Span, exactly, shaped
 from roofline.inference.step import Estimate, step_estimate
 from roofline.serving.closed_forms.lockstep import Answers, Loop, StepRules, StepTable, at_random
-from roofline.serving.closed_forms.mean_value_analysis import capacity_of, closed_loop
+from roofline.serving.closed_forms.mean_value_analysis import closed_loop, highest_rate, lasting
 from roofline.serving.closed_forms.mixed_batches import Prompts, chunked, mean_of, mixed_seconds, pieces_of
 from roofline.serving.closed_forms.percentiles import SHARES, Chances, Percentiles, Steady, Tail
 from roofline.serving.closed_forms.queueing import FEW_FULL, PARTS, Open, RateMeans, ReplicaTimes, opening
@@ -42,7 +44,10 @@ from roofline.serving.drafting import (  # fmt: skip
 )
 from roofline.serving.energy import SteadyLoad, server_spending
 from roofline.serving.first_token import scattered
+from roofline.serving.replications import Group, StepArrays, step_arrays
 from roofline.serving.requests import LoadAnswer, ServedLoad, encoding, rounded_down
+from roofline.serving.simulate.policy import Policy
+from roofline.serving.simulate.steps import step_times
 from roofline.work.step import Queries, decode
 from roofline.work.step import replace as changed
 
@@ -53,6 +58,15 @@ LEAST, SETTLING = 3000, 4000
 
 Warm-up: half as many requests (at most SETTLING), plus three times the number in flight.
 """
+SHORT, CROWD = 16, 2048
+"""Tokens of the longest answers, on average, whose server is followed step by step at a rate, and the most requests of
+a rank at once. Otherwise the formula is right more often, and takes a hundredth of the time."""
+LOADS = (0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.77, 0.83, 0.88, 0.92, 0.95, 0.97, 0.98, 0.99)
+"""Shares of the highest rate at which servers are followed."""
+TURNS = (1, 2, 4, 8, 16)
+"""Numbers of deployments that take turns with which servers are followed; arrivals of more are hardly more even."""
+LONGEST = 2**20
+"""Tokens of the longest request of a model whose context is unknown."""
 LIGHTER = 0.05
 """Share by which the request rate is lowered to measure how fast TTFT and TPOT grow with load."""
 
@@ -379,8 +393,13 @@ class Server:
     @cached_property
     def fastest(self) -> Count:
         """Highest rate of all replicas together, requests per second: that of replicas with every place taken."""
-        late, company = self.asked.engine.before(self.input), self.asked.layout.in_step - 1
-        return capacity_of(self.table, self.steps, late, company) * self.groups
+        return lasting(self.table, self._highest) * self.groups
+
+    @cached_property
+    def _highest(self) -> Array:
+        """`highest_rate` of a replica whose ranks in lock step all have users."""
+        late = self.asked.engine.before(self.input)
+        return highest_rate(self.table, self.steps, late, self.asked.layout.in_step - 1)
 
     def _rules(self, loads: Count) -> tuple[tuple[int, ...], Iterator[tuple[StepRules, StepTable, int, float]]]:
         """The broadcast shape of all settings; for each element the scheduler, step times, groups and load."""
@@ -461,12 +480,87 @@ class Server:
         means = self._in_no_order(everyone)
         return self._serving(everyone, self._together(everyone).chosen(together, means) if together.any() else means)
 
+    # -- short answers, followed ---------------------------------------------------------------------------------------
+    def _short(self, present: Count) -> Array:
+        """Whether answers are so short that the scheduler is followed, with about `present` requests in each group."""
+        few = (np.asarray(self.output) <= SHORT) & (np.minimum(present, self.places) <= CROWD)
+        return np.asarray(few & (np.asarray(self.capacity) >= 1))
+
+    def _followed(self, these: Array, rate: Count, turns: Count) -> Circumstances:
+        """What requests of `these` servers see in an open loop, element by element; of others, of no meaning.
+
+        A server is followed at the loads of `LOADS`, between which figures are linear.
+        """
+        shape = np.broadcast_shapes(self.table.decodes.shape[1:], *map(np.shape, (these, self.steps, rate, turns)))
+        followed, rates, each = (np.broadcast_to(np.asarray(n), shape).reshape(-1) for n in (these, rate, turns))
+        rows = np.ones((len(followed), 3 + 3 * len(SHARES)))
+        for i in np.flatnonzero(followed):
+            server = self.element(int(i), shape)
+            load = min(rates[i].item() / float(server.fastest), LOADS[-1])
+            place = min(max(int(np.searchsorted(LOADS, load, "right")) - 1, 0), len(LOADS) - 2)
+            part = max((load - LOADS[place]) / (LOADS[place + 1] - LOADS[place]), 0.0)
+            taking = TURNS[int(np.searchsorted(TURNS, each[i], "right")) - 1]
+            low, high = (_known_figures(server, taking, n) for n in (place, place + 1))
+            rows[i] = low + part * (high - low)
+        ttft, tpot, longer, *tails = (_shaped(list(c), shape) for c in rows.T)
+        first, following, whole = (Tail(*tails[n : n + len(SHARES)]) for n in range(0, len(tails), len(SHARES)))
+        return Circumstances(ttft, tpot, rate, Percentiles(first, following, whole, True), self.share, longer)
+
+    def figures(self, turns: int, load: float) -> Array:
+        """What requests see at a share of the highest rate, of a server of one setting: mean TTFT from when the
+        scheduler sees them, mean TPOT, `Circumstances.longer`, and percentiles of TTFT, TPOT and latency."""
+        rate = load * float(self.fastest)
+        means = self._open(rate, turns).answer()
+        present = rate * float(means.ttft + self.steps * means.following) / int(self.groups)
+        seen, output = self.group(turns).at_rate(rate * turns, load, present), int(self.output)
+        several = seen.output > 1
+        each = seen.after / np.maximum(seen.output - 1, 1)
+        step = float(self.table.alone[1] * self.share)  # TPOT of answers of one token, which no other follows
+        tpot = float(each[several].mean()) if several.any() else step
+        longer = float(seen.after.mean()) / ((output - 1) * tpot) if output > 1 else 1.0
+        following = np.quantile(each[several], SHARES) if several.any() else [step] * len(SHARES)
+        first = seen.late + seen.first
+        whole = np.quantile(first + seen.after, SHARES)
+        return np.array([seen.first.mean(), tpot, longer, *np.quantile(first, SHARES), *following, *whole])
+
+    def element(self, i: int, shape: tuple[int, ...]) -> Server:
+        """The server of one of many settings, which broadcast to `shape`, by its place among these."""
+        if not shape:
+            return self
+
+        def each(settings: Any) -> Any:
+            given = {f.name: getattr(settings, f.name) for f in fields(settings)}
+            arrays = {name: np.broadcast_to(v, shape).reshape(-1)[i].item() for name, v in given.items() if is_array(v)}
+            return replace(settings, **arrays)
+
+        deployment = replace(self.asked.deployment, layout=each(self.asked.layout))
+        asked = replace(self.asked, deployment=deployment)
+        return known_server(asked, replace(self.requests, load=each(self.requests.load)), 0, None)
+
+    def group(self, turns: int = 1) -> Group:
+        """The ranks that run every step together, of a server of one setting, and their place among others."""
+        asked, engine, r, groups = self.asked, self.asked.engine, self.requests, int(self.groups)
+        running = min(int(self.places), CROWD)
+        policy = Policy(
+            engine.chunk, running, engine.mixes, engine.splits, engine.reserves, False, engine.ahead, self.width
+        )
+        bound = (r.longest or LONGEST) if r.load.input_cv or r.load.output_cv else int(self.input + self.output)
+        vary = (float(r.load.input_cv * r.load.input / r.input), float(r.load.output_cv))  # images are of one size
+        times = _step_arrays(asked, self.drafting, running, bound, float(self.context))
+        late = (float(engine.before(0)), float(engine.before(1)))
+        return Group(
+            times, policy, int(self.input), int(self.output), vary, bound,
+            late, float(self.cached), float(self.encoded.expected), groups * turns, int(asked.layout.in_step),
+            int(asked.layout.pp), None if self.drafting is None else self.drafting.chances,
+        )  # fmt: skip
+
     def _in_no_order(self, everyone: Count) -> Circumstances:
         mine = np.asarray(most(1.0, everyone / self.groups))
         in_step = self.asked.layout.in_step
         company = np.maximum(np.minimum(in_step, everyone / self.groups * in_step) - 1, 0.0)
         before, (*_, weight) = self.asked.engine.before(self.input), self.requests.answered
-        rate, step, own = closed_loop(self.table, mine, self.steps, before, company, weight)
+        highest = self._highest if np.all(company == in_step - 1) else None
+        rate, step, own = closed_loop(self.table, mine, self.steps, before, company, weight, highest)
         tpot, longer = own * self.share, step / own
         latency = mine / rate
         ttft, every = self._first(latency, step * self.share), everyone / latency
@@ -504,9 +598,14 @@ class Server:
             apart = np.asarray(self.asked.layout.in_step) == 1  # ranks in step wait for the arrivals of all
             uneven = np.where(apart, 1 / np.asarray(self.groups * turns), 1.0)
             percentiles = self._approximate(1.0, ttft, tpot, rate, np.inf, longer, uneven, seen)
+            present = rate * (ttft + (self.output - 1) * tpot * longer) / self.groups
+            if (short := self._short(present)).any():
+                means = Circumstances(ttft, tpot, rate, percentiles, share, longer)
+                means = self._followed(short, rate, turns).chosen(short, means)
+                ttft, tpot, percentiles, longer = means.ttft, means.tpot, means.percentiles, means.longer
         else:
             longer = 1.0
-            ttft, tpot, percentiles, share = self._followed(rate, rate * (ttft + (self.output - 1) * tpot), turns)
+            ttft, tpot, percentiles, share = self._sampled(rate, rate * (ttft + (self.output - 1) * tpot), turns)
         whole = self.asked.engine.before(self.input) + ttft + (self.output - 1) * tpot * longer
         present = np.ceil(rate * whole - 1e-9).astype(np.int64)
         shape = np.broadcast_shapes(np.shape(ttft), np.shape(rate))
@@ -542,7 +641,7 @@ class Server:
         shape = np.broadcast_shapes(self.table.decodes.shape[1:], np.shape(ttft), np.shape(rate))
         return Chances(self.table, steady).percentiles.shaped(shape)
 
-    def _followed(self, rate: Count, present: Count, turns: Count) -> tuple[Count, Count, Percentiles, Count]:
+    def _sampled(self, rate: Count, present: Count, turns: Count) -> tuple[Count, Count, Percentiles, Count]:
         """Follow a sample of requests and summarize it as `_told` does; `present`: requests expected in flight."""
         shape, elements = self._rules(rate)
         numbers = (present / self.groups, rate / self.fastest, self.asked.layout.in_step)
@@ -588,6 +687,24 @@ class Server:
             asked, self.requests, flight, self.capacity, first, between, shaped(share, shape), shaped(rate, shape),
             percentiles, self.rounds, shaped(np.asarray(longer), shape),
         )  # fmt: skip
+
+
+@remembered(1024)
+def _known_figures(server: Server, turns: int, place: int) -> Array:
+    """`Server.figures` at one of the loads, cached."""
+    return server.figures(turns, LOADS[place])
+
+
+@remembered(64)
+def _step_arrays(asked: Setup, drafting: Drafting | None, running: int, longest: int, context: float) -> StepArrays:
+    """The step times of a rank as arrays, of requests of up to `longest` tokens; `context`: the mean of decodes."""
+    width, draft = (1, None) if drafting is None else (drafting.width, drafting.plan)
+    times = step_times(asked.plan, asked.engine.chunk, running, longest, width, draft)
+    return step_arrays(times, running, context)
+
+
+known_server = remembered(64)(Server)
+"""Servers, cached: one serves any number of requests of the same lengths, with its step times tabulated once."""
 
 
 def _steepness(now: Count, then: Count) -> Count:

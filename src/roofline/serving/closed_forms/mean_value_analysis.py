@@ -339,22 +339,29 @@ def others_begin(batch: Array, room: Array, share: Array, company: Array) -> tup
 
 
 def closed_loop(
-    table: ReplicaTimes, users: Array, more: Array, late: Count, company: Count = 0, weight: Count = 1.0
+    table: ReplicaTimes,
+    users: Array,
+    more: Array,
+    late: Count,
+    company: Count = 0,
+    weight: Count = 1.0,
+    most: Array | None = None,
 ) -> tuple[Array, Array, Array]:
     """Requests per second of `users` users of a replica, and seconds from one decode step of a request to the next, as
     means over all steps and over requests, each with the mean of its own steps.
 
     `weight`: of a delay common to all requests in the mean over requests, relative to 1/more; short answers weigh most.
-    `company`: other ranks with users that run every step in lock step with this one, since they share experts. Where
-    all steps or places are full, the rate is the highest one. Where preemption lowers that below what the steps allow,
-    these are longer in proportion.
+    `company`: other ranks with users that run every step in lock step with this one, since they share experts. `most`:
+    `highest_rate`, where it is known. Where all steps or places are full, the rate is the highest one. Where preemption
+    lowers that below what the steps allow, these are longer in proportion.
     """
     loop = _loop(table, users, more, late, company)
-    around, most = loop.answer(), _most(table, more, late, company)
+    around = loop.answer()
+    most = highest_rate(table, more, late, company) if most is None else most
     there = around.rate * (loop.late + around.waits + around.inside)
     full = (around.load > FULL) | (loop.users > loop.places) & (there < SOME * loop.users)
     rate = np.where(full, most, np.minimum(around.rate, most))
-    slower = np.maximum(1.0, rate / _lasting(table, most))
+    slower = np.maximum(1.0, rate / lasting(table, most))
     # by Little's law: the users, less those waiting or prefilling
     before = loop.late + around.waits + around.inside - loop.more * around.step
     most_step = np.maximum(loop.users / rate - before, 0.0) / np.maximum(loop.more, 1e-12)
@@ -364,18 +371,13 @@ def closed_loop(
     return rate / slower, step * slower, own * slower
 
 
-def capacity_of(table: ReplicaTimes, more: Array, late: Count, company: Count = 0) -> Array:
-    """Requests per second of a replica with more users than it can run."""
-    return _lasting(table, _most(table, more, late, company))
-
-
-def _lasting(table: ReplicaTimes, rate: Array) -> Array:
+def lasting(table: ReplicaTimes, rate: Array) -> Array:
     """The rate that is left where parts of prompts are recomputed: 1/rate grows by again·(seconds of a prompt)."""
     prompt = table.chunks * np.maximum(table.mixed[0][-1] - table.base[-1], 0.0)
     return np.asarray(1 / (1 / rate + table.again * prompt))
 
 
-def _most(table: ReplicaTimes, more: Array, late: Count, company: Count) -> Array:
+def highest_rate(table: ReplicaTimes, more: Array, late: Count, company: Count) -> Array:
     """Highest rate, requests per second, if no prompt were computed twice.
 
     Where phases do not mix, as many prompts start between two decode steps as answers end in one, n/more of n; fewer

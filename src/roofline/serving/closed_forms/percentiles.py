@@ -309,9 +309,28 @@ class Chances:
 
     @cached_property
     def some(self) -> Array:
-        """Share of the steps with prompts of others."""
+        """Share of the steps with prompts of others, of any of the ranks that run every step together.
+
+        Where prompts share a step their number is Poisson.
+        """
         prompts, full, plain = self.prompts, self.full, self.plain
-        return np.asarray(prompts * plain / np.maximum((1 - prompts) * full + prompts * plain, 1e-300))
+        one_by_one = prompts * plain / np.maximum((1 - prompts) * full + prompts * plain, 1e-300)
+        shared = self.several & self.table.mixes
+        some = np.where(shared, -np.expm1(-self.rate * self.steady.step), one_by_one)
+        return np.asarray(1 - (1 - some) ** self.steady.ranks)
+
+    @cached_property
+    def usual(self) -> Array:
+        """Seconds of a step with prompts of others. Where prompts share it, the mean step says how long it is."""
+        s, some, shared = self.steady, self.some, self.several & self.table.mixes & (self.steady.more > 0)
+        longer = (s.step * s.longer - (1 - some) * self.plain) / np.maximum(some, 1e-12)
+        return np.asarray(np.where(shared, np.maximum(longer, self.full), self.full))
+
+    @cached_property
+    def prompting(self) -> Array:
+        """Share of the time that steps with prompts of others take."""
+        some, usual = self.some, self.usual
+        return np.asarray(some * usual / np.maximum(some * usual + (1 - some) * self.plain, 1e-300))
 
     @cached_property
     def several(self) -> Array:
@@ -336,7 +355,7 @@ class Chances:
         t, s, own = self.table, self.steady, self.own
         left, variance = self._under_way
         if t.ahead:
-            after, chance = (self.full, self.some) if t.mixes else (np.zeros_like(own), self.prompts)
+            after, chance = (self.usual, self.some) if t.mixes else (np.zeros_like(own), self.prompts)
             left = left + chance * after + (1 - chance) * self.plain
             variance = variance + chance * (1 - chance) * (after - self.plain) ** 2
         more = t.at(t.step(np.asarray(2.0)) - t.step(np.asarray(1.0)), self.decodes)
@@ -383,12 +402,12 @@ class Chances:
     @property
     def _met(self) -> Array:
         """Mean seconds of the step under way at a random time."""
-        return np.asarray(self.prompts * self.full + (1 - self.prompts) * self.plain)
+        return np.asarray(self.prompting * self.usual + (1 - self.prompting) * self.plain)
 
     @property
     def _under_way(self) -> tuple[Array, Array]:
         """Mean and variance of the seconds left of the step under way when a request arrives."""
-        prompts, full, plain, some, late = self.prompts, self.full, self.plain, self.some, self.steady.late
+        prompts, full, plain, some, late = self.prompting, self.usual, self.plain, self.some, self.steady.late
         aligned = ~self.random & (late < plain)
         left = np.where(aligned, some * full + (1 - some) * plain - late, self._met / 2)
         uneven = some * (1 - some) * (full - plain) ** 2

@@ -159,7 +159,7 @@ class StepTimes:
         fixed = products + self.heads.at(tokens) + self._host(decodes, tokens)
         seconds = [fixed + t for t in self.decodes.row(decodes)]
         if self.width > 1:
-            seconds = [t + self._proposed(decodes, c) for t, c in zip(seconds, contexts, strict=True)]
+            seconds = [t + self.proposed(decodes, c) for t, c in zip(seconds, contexts, strict=True)]
         parts = np.diff(contexts) * (np.array(seconds[:-1]) + np.array(seconds[1:])) / 2
         return Decodes(contexts, seconds, [0.0, *np.cumsum(parts).tolist()])
 
@@ -168,7 +168,7 @@ class StepTimes:
         tokens, sequences = decodes * self.width, len(chunks) + decodes * self.width
         seconds = self.decodes.at(decodes, context) if decodes else 0.0
         if decodes and self.width > 1:
-            seconds += self._proposed(decodes, context)
+            seconds += self.proposed(decodes, context)
         new = sum(new for _, new in chunks)
         seconds += self._attending(chunks) + self.products[tokens + new] + self.heads[sequences]
         if self.drafting is not None:
@@ -185,7 +185,7 @@ class StepTimes:
             seconds += alone - shared
         return seconds + once
 
-    def _proposed(self, decodes: int, context: float) -> float:
+    def proposed(self, decodes: int, context: float) -> float:
         """Seconds to propose drafts for this many sequences."""
         if self.drafting is None:
             return self.lookup_s * decodes * context

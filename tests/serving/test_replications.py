@@ -1,0 +1,88 @@
+"""Servers of short answers, followed in many replications: against queueing theory, and against the simulation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import roofline as rl
+from roofline.serving.replications import Drawn, Replications, StepArrays, at_random, lengths
+from roofline.serving.simulate.policy import Policy
+
+LLAMA, EQUAL = "meta-llama/Llama-3.1-8B", {"input_cv": 0.0, "output_cv": 0.0}
+
+
+def one_by_one(seconds: float) -> StepArrays:
+    """Steps of one prompt of a token that take so long, whatever else there is."""
+    none, flat = np.zeros(8), (np.arange(1.0, 3.0), np.arange(2.0), np.zeros((2, 2)))
+    return StepArrays(np.array([0.0, *(8 * [seconds])]), none, flat, none, none, 0.0, 0.0, 0.0, 0.0, None)
+
+
+@pytest.mark.parametrize("load", [0.3, 0.7])
+def test_prompts_one_by_one_are_an_m_d_1_queue(load: float) -> None:
+    """Pollaczek and Khinchine: the mean wait is ρ·S/(2(1 − ρ))."""
+    shape, seconds = (200, 1, 900), 2.0
+    ready = at_random(np.random.default_rng(1), load / seconds, shape, 1, 1)
+    one = np.ones(shape)
+    drawn = Drawn(one, one, np.zeros(shape, dtype=np.int64), 0 * one, ready)
+    run = Replications(one_by_one(seconds), Policy(1, 4, ahead=False), drawn)
+    run.run(850)
+    seen = run.seen(100, 850)
+    assert float(seen.first.mean()) == pytest.approx(seconds * (1 + load / (2 * (1 - load))), rel=0.01)
+    assert not seen.after.any()
+
+
+def test_requests_dealt_out_in_turn_arrive_more_evenly() -> None:
+    """Gaps of one of four groups have a gamma law of shape 4; two ranks of a group take turns."""
+    times = at_random(np.random.default_rng(2), 4.0, (50, 1, 400), 4, 1)
+    gaps = np.diff(times, axis=2)
+    assert (gaps.mean(), gaps.var()) == pytest.approx((1.0, 0.25), rel=0.03)
+    first, second = np.moveaxis(at_random(np.random.default_rng(2), 4.0, (50, 2, 400), 4, 1), 1, 0)
+    assert (second - first).mean() == pytest.approx(0.25, rel=0.05)
+    assert (first[:, 1:] > second[:, :-1]).all()
+
+
+def test_lengths_are_a_stratified_sample() -> None:
+    drawn = lengths(np.random.default_rng(3), 500, 0.8, 131_072, (40, 1, 200))
+    assert drawn.mean() == pytest.approx(500, rel=0.005)
+    assert drawn.std() / drawn.mean() == pytest.approx(0.8, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("engine", "layout", "given"),
+    [
+        ("vllm", "tp=1", {"input": 2000, "output_tokens": 4, "rate": 8.0}),
+        ("trtllm", "tp=1", {"input": 500, "output_tokens": 9, "rate": 20.0, **EQUAL}),
+        ("sglang", "dp=2", {"input": 9000, "output_tokens": 6, "rate": 3.0, "input_cv": 0.4, "output_cv": 0.0}),
+    ],
+)
+def test_short_answers_are_what_a_simulation_sees(engine: str, layout: str, given: dict[str, float]) -> None:
+    """TTFT, TPOT and their 99th percentiles, within the simulation's own confidence and the sample's."""
+    where = {"on": "h100-sxm" if layout == "tp=1" else "2xh100-sxm", "engine": engine, "layout": layout}
+    served = rl.serve(LLAMA, **where, **given)
+    seen = rl.simulate(LLAMA, **where, **given, extent=rl.Extent(requests=20_000, seed=3))
+    for name in ("ttft", "tpot"):
+        mean, expected = getattr(seen, name), float(getattr(served, name).expected)
+        assert abs(expected - mean.mean) < 0.03 * mean.mean + mean.half_width
+        assert getattr(served.percentiles, name).p99 == pytest.approx(mean.p99, rel=0.12)
+
+
+def test_ranks_in_step_wait_for_the_slowest() -> None:
+    given = {"input": 1500, "output_tokens": 4, "rate": 40.0, "on": "4xh100-sxm", "engine": "vllm", **EQUAL}
+    apart, in_step = (rl.serve("Qwen/Qwen3-30B-A3B", layout=f"dp=4{ep}", **given) for ep in ("", ",ep=4"))
+    seen = rl.simulate(
+        "Qwen/Qwen3-30B-A3B", layout="dp=4,ep=4", **given, extent=rl.Extent(requests=8000, seed=1)
+    )  # fmt: skip
+    assert in_step.tpot.expected > 1.3 * apart.tpot.expected
+    assert float(in_step.tpot.expected) == pytest.approx(seen.tpot.mean, rel=0.03, abs=seen.tpot.half_width)
+
+
+def test_arrays_are_their_elements() -> None:
+    given = {"on": "h100-sxm", "engine": "vllm", "output_tokens": 3}
+    rates, prompts = np.array([2.0, 5.0]), np.array([[300], [900]])
+    every = rl.serve(LLAMA, input=prompts, rate=rates, **given)
+    for i in range(2):
+        for j in range(2):
+            one = rl.serve(LLAMA, input=int(prompts[i, 0]), rate=float(rates[j]), **given)
+            assert every.ttft.expected[i, j] == pytest.approx(one.ttft.expected, rel=1e-12)
+            assert every.percentiles.tpot.p99[i, j] == pytest.approx(one.percentiles.tpot.p99, rel=1e-12)
