@@ -12,7 +12,7 @@ import roofline as rl
 from folded import folded
 from roofline.hardware.cluster import cluster_named
 from roofline.hardware.named_chip import chip_named
-from roofline.kernels.power import Busy, draw_of, under_cap
+from roofline.kernels.power import Busy, device_watts, draw_of, under_cap
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
@@ -24,11 +24,15 @@ H100 = rl.chips()["h100-sxm"]
 
 @folded("row", ROWS)
 def test_published_caps_of_60_to_72_percent(row: Capped) -> None:
-    """Time, and energy where it is known, within 15 %."""
+    """Time, and energy where it is known, within 15 %, but for the energy of cards whose free draw is too low."""
     time, energy = ours(row)
     assert time == pytest.approx(row.time, rel=TARGET)
     if row.energy is not None:
-        assert energy == pytest.approx(row.energy, rel=TARGET)
+        assert (energy == pytest.approx(row.energy, rel=TARGET)) is not bool(row.why)
+
+
+def test_three_published_caps_have_their_energy() -> None:
+    assert sum(row.energy is not None and not row.why for row in ROWS) == 3
 
 
 def test_a_limit_is_a_part_of_the_name() -> None:
@@ -68,9 +72,12 @@ def test_a_product_at_full_power_by_hand() -> None:
 
 
 def test_what_memory_draws_alone_waits_for_its_watts() -> None:
-    """At full bandwidth memory draws 412 W and the board 70 W idle: 200 W take 2.4 times as long."""
+    """At full bandwidth HBM draws 161 W at 6 pJ a bit and the board 70 W idle: 200 W take 1.17 times as long."""
     seconds = under_cap(chip_named("h100-sxm@200W"), 1.0, Busy(1.0, memory=1.0))
-    assert seconds == pytest.approx((70 + 0.588 * 700 + 126 * 0.2**3) / 200)
+    devices = 8 * 3.35e12 * 6e-12
+    on_chip = 126 + 0.588 * 700 - devices
+    assert seconds == pytest.approx((70 + devices + on_chip * 0.2**3) / 200)
+    assert device_watts(H100, 100.0) == 100.0  # never more than all that memory draws
 
 
 def test_a_lower_clock_saves_by_its_cube_what_the_cores_draw() -> None:
