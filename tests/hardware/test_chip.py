@@ -12,6 +12,8 @@ from folded import folded
 from roofline.declared.errors import InputError
 from roofline.hardware.chip import chips
 from roofline.hardware.named_chip import chip_named
+from roofline.whatif.machine_choice import RENTED
+from roofline.whatif.search.recommendations import MACHINES
 
 GOOD = """
 [mine]
@@ -254,3 +256,34 @@ def test_units_of_which_people_use_but_one_may_be_left_out() -> None:
 def test_memory_under_ecc_is_what_is_left(chip: str, gib: float) -> None:
     """GDDR6 keeps its check bits in its own memory: of 16 / 24 / 48 GiB 15 / 22.5 / 45 are left."""
     assert chip_named(chip).capacity / 2**30 == pytest.approx(gib, abs=0.02)
+
+
+ANNOUNCED = {"vr200", "mi455x", "ascend-950pr", "ascend-950dt", "tpu-8t", "tpu-8i"}
+
+
+def test_announced_chips_are_there_and_nothing_chooses_them_unasked() -> None:
+    """Nobody rents them yet: `machines` and advice take other chips, and `search` has the one given."""
+    assert all(rl.chips()[id].note.startswith("Announced") for id in ANNOUNCED)
+    assert not ANNOUNCED & {*RENTED, *MACHINES}
+    assert all(rl.chips()[id].price is not None for id in MACHINES)
+    assert all(rl.chips()[id].price is None and rl.chips()[id].tdp is None for id in ANNOUNCED)
+    assert rl.search("openai/gpt-oss-120b", rl.Load(512, 64), rl.Limits(tpot=0.1), on="vr200").recommended is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "fp8", "gigabytes_s", "gigabytes"),
+    [
+        ("rubin", 17500, 22000, 288), ("mi450", 20000, 19600, 432), ("950pr", 1000, 1600, 128),
+        ("950dt", 1000, 4000, 144), ("tpu-v8t", 6300, 6528, 216), ("tpu-v8i", 5050, 8601, 288),
+    ],
+)  # fmt: skip
+def test_figures_of_announced_chips(name: str, fp8: float, gigabytes_s: float, gigabytes: float) -> None:
+    chip = chip_named(name)
+    assert (chip.peak("fp8"), chip.bandwidth, chip.capacity) == (fp8 * 1e12, gigabytes_s * 1e9, gigabytes * 1e9)
+    assert chip.peak("fp4") == 2 * chip.peak("fp8")
+
+
+def test_an_arc_pro_b70_has_what_intel_says() -> None:
+    chip = chip_named("arc-pro-b70")
+    figures = (chip.peak("int8"), chip.vector["fp32"], chip.bandwidth, chip.capacity, chip.tdp)
+    assert figures == (pytest.approx(367e12, rel=1e-3), pytest.approx(22.94e12, rel=1e-3), 608e9, 32 * 2**30, 230)

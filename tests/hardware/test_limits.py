@@ -10,9 +10,10 @@ import pytest
 
 import roofline as rl
 from folded import folded
+from roofline.hardware.chip import profiles
 from roofline.hardware.cluster import cluster_named
 from roofline.hardware.named_chip import chip_named
-from roofline.kernels.power import Busy, draw_of, under_cap
+from roofline.kernels.power import Busy, device_watts, draw_of, under_cap
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
@@ -24,11 +25,15 @@ H100 = rl.chips()["h100-sxm"]
 
 @folded("row", ROWS)
 def test_published_caps_of_60_to_72_percent(row: Capped) -> None:
-    """Time, and energy where it is known, within 15 %."""
+    """Time, and energy where it is known, within 15 %, but for the energy of cards whose free draw is too low."""
     time, energy = ours(row)
     assert time == pytest.approx(row.time, rel=TARGET)
     if row.energy is not None:
-        assert energy == pytest.approx(row.energy, rel=TARGET)
+        assert (energy == pytest.approx(row.energy, rel=TARGET)) is not bool(row.why)
+
+
+def test_three_published_caps_have_their_energy() -> None:
+    assert sum(row.energy is not None and not row.why for row in ROWS) == 3
 
 
 def test_a_limit_is_a_part_of_the_name() -> None:
@@ -68,9 +73,12 @@ def test_a_product_at_full_power_by_hand() -> None:
 
 
 def test_what_memory_draws_alone_waits_for_its_watts() -> None:
-    """At full bandwidth memory draws 412 W and the board 70 W idle: 200 W take 2.4 times as long."""
+    """At full bandwidth HBM draws 161 W at 6 pJ a bit and the board 70 W idle: 200 W take 1.17 times as long."""
     seconds = under_cap(chip_named("h100-sxm@200W"), 1.0, Busy(1.0, memory=1.0))
-    assert seconds == pytest.approx((70 + 0.588 * 700 + 126 * 0.2**3) / 200)
+    devices = 8 * 3.35e12 * 6e-12
+    on_chip = 126 + 0.588 * 700 - devices
+    assert seconds == pytest.approx((70 + devices + on_chip * 0.2**3) / 200)
+    assert device_watts(H100, 100.0) == 100.0  # never more than all that memory draws
 
 
 def test_a_lower_clock_saves_by_its_cube_what_the_cores_draw() -> None:
@@ -101,3 +109,59 @@ def test_a_search_counts_boards_by_their_limits() -> None:
         for on in ("8xh100-sxm", "8xh100-sxm@490W")
     )
     assert (two, four) == (2, 4)
+
+
+@folded(
+    ("name", "cores", "gibibytes", "gigabytes_s", "cache"),
+    [
+        ("h100-sxm@1g.10gb", 16, 10, 3350 / 8, 6.25), ("h100-sxm@1g.20gb", 26, 20, 3350 / 4, 6.25),
+        ("h100-sxm@3g.40gb", 60, 40, 3350 / 2, 25), ("h200-sxm@1g.18gb", 16, 141 / 8, 4800 / 8, 6.25),
+        ("a100-sxm-40gb@2g.10gb", 28, 10, 1555 / 4, 10), ("a100-sxm-80gb@7g.80gb", 98, 80, 2039, 40),
+        ("a30@2g.12gb", 28, 12, 933 / 2, 12), ("h100-nvl@1g.12gb", 16, 94 / 8, 3900 / 8, 6.25),
+        ("rtx-pro-6000-server@1g.24gb", 47, 24, 1597 / 4, 32), ("gh200@3g.48gb", 60, 48, 4000 / 2, 25),
+    ],
+)  # fmt: skip
+def test_a_mig_instance_is_a_part_of_the_name(
+    name: str, cores: int, gibibytes: float, gigabytes_s: float, cache: float
+) -> None:
+    """Cores of nvidia-smi's list, slices of memory, bandwidth and L2 of NVIDIA's guide."""
+    chip, whole = chip_named(name), chip_named(name.partition("@")[0])
+    assert whole.units is not None
+    assert (chip.units, chip.peak("bf16")) == (cores, pytest.approx(whole.peak("bf16") * cores / whole.units))
+    assert (chip.nominal_capacity or chip.capacity, chip.bandwidth, chip.cache) == (
+        pytest.approx(gibibytes * 2**30), pytest.approx(gigabytes_s * 1e9, rel=0.005), pytest.approx(cache * 2**20),
+    )  # fmt: skip
+    assert (chip.link, chip.price, chip.like) == (None, None, whole.id)
+
+
+def test_a_fraction_of_a_chip_has_that_of_everything() -> None:
+    half, whole = chip_named("h100-sxm@1/2"), H100
+    assert (2 * half.peak("fp8"), 2 * half.bandwidth, 2 * half.capacity, half.units, half.tdp) == (
+        whole.peak("fp8"), whole.bandwidth, whole.capacity, 66, 350,
+    )  # fmt: skip
+    assert chip_named("h100-sxm@490W@1/2").cap == 245
+    long = rl.decode(64, 8192)
+    times = [float(rl.estimate(LLAMA, long, on=on, precision="fp8").time) for on in ("h100-sxm", "h100-sxm@1/2")]
+    assert 1.9 < times[1] / times[0] < 2.05
+
+
+@folded(
+    ("name", "says"),
+    [
+        ("h100-sxm@1g.11gb", "1g.10gb, 1g.20gb, 2g.20gb, 3g.40gb, 4g.40gb, 7g.80gb"),
+        ("mi300x@1g.10gb", "MIG profiles"),
+        ("h100-sxm@5/4", "below 1"), ("h100-sxm@1/0", "below 1"), ("8xh100-sxm@1g.10gb", "links to others"),
+        ("1xdgx-h100@1g.10gb", "links to others"),
+    ],
+)  # fmt: skip
+def test_a_part_that_cannot_be(name: str, says: str) -> None:
+    with pytest.raises(rl.InputError, match=says):
+        rl.estimate(LLAMA, rl.decode(1, 10), on=name)
+
+
+def test_slices_name_chips_of_the_catalog_and_never_more_than_the_whole() -> None:
+    for id in rl.chips():
+        for name, (row, parts) in profiles(id).items():
+            part = chip_named(f"{id}@{name}")
+            assert row["memory"] <= parts
+            assert part.units == row["cores"] <= (rl.chips()[id].units or 0)

@@ -218,3 +218,29 @@ def test_a_search_for_the_least_energy() -> None:
     alone = best.evaluated()
     assert best.joules_per_token == pytest.approx(alone.joules_per_token)
     assert best.usd_per_hour == pytest.approx(best.replicas * alone.usd_per_hour)
+
+
+def test_joules_of_ops_add_up_to_the_steps() -> None:
+    """Each has its part by what it draws: a product that reads its weights draws more than a norm."""
+    e = rl.estimate("meta-llama/Llama-3.1-8B", rl.decode(8, 2048), on="h100-sxm", precision="bf16")
+    joules = {op.name: op.joules for op in e.ops}
+    assert sum(joules.values()) == pytest.approx(e.chip_joules) == pytest.approx(e.power * e.time)
+    idle, awake, memory, compute = 70, 126, 0.588 * 700, 1.2 * 700
+    op = next(op for op in e.ops if op.name == "gate_up_proj")
+    peak, bandwidth = e.chip.peak("bf16"), e.chip.bandwidth
+    moved = 32 * 2 * 4096 * 28672 / bandwidth  # weights alone: activations stay on the chip
+    alone = (idle + awake) * op.expected + memory * moved + compute * op.cost.flops / peak
+    assert joules["gate_up_proj"] == pytest.approx(alone, rel=0.01)
+    per_second = [op.joules / op.expected for op in e.ops if op.name in ("gate_up_proj", "ffn_norm")]
+    assert per_second[0] < 2 * per_second[1] < 6 * per_second[0]
+
+
+def test_joules_of_ops_under_a_boards_limit_over_batches_and_where_unknown() -> None:
+    model = "meta-llama/Llama-3.1-8B"
+    full = rl.estimate(model, rl.prefill(4, 4096), on="h100-sxm@300W", precision="bf16")
+    assert sum(op.joules for op in full.ops) == pytest.approx(300 * full.time)
+    many = rl.estimate(model, rl.decode(np.array([1, 64]), 512), on="h100-sxm", precision="bf16")
+    one = rl.estimate(model, rl.decode(64, 512), on="h100-sxm", precision="bf16")
+    assert [op.joules[1] for op in many.ops] == pytest.approx([op.joules for op in one.ops])
+    unknown = rl.estimate(model, rl.decode(1, 512), on="vr200", precision="bf16")
+    assert {op.joules for op in unknown.ops} == {unknown.chip_joules} == {None}

@@ -7,6 +7,7 @@ its source and date. Memory is what programs can use: ECC on GDDR takes 1/16 of 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -16,7 +17,7 @@ from roofline.declared.errors import InputError, nearest, not_one_of
 from roofline.declared.frozen_mapping import frozen, frozen_tree
 from roofline.declared.kinds import Given
 from roofline.declared.trees import TomlTable
-from roofline.hardware.chip_files import Tables, only_known, plain_name
+from roofline.hardware.chip_files import Tables, only_known, plain_name, raw
 from roofline.hardware.series import ChipRows
 
 SMALLEST, LARGEST_FIGURE = 1e-12, 1e24
@@ -346,14 +347,79 @@ LEAST_CLOCK = 0.2
 """Share of a chip's clock below which it is not held."""
 
 
+SLICES = Path(__file__).with_name("slices.toml")
+
+
+@cache
+def profiles(id: str) -> Mapping[str, tuple[TomlTable, int]]:
+    """Name of a MIG profile of a catalog chip, such as 1g.10gb → its slices, and in how many the memory is cut."""
+    table = next((t for t in Tables(raw, SLICES).values() if id in t["chips"]), None)
+    if table is None:
+        return frozen({})
+    chip, parts = chips()[id], int(table["slices"])
+    whole = (chip.nominal_capacity or chip.capacity) / _SCALES["Gi"]
+    gigabytes = [int(whole * row["memory"] / parts + 0.5) for row in table["profiles"]]
+    return frozen({f"{r['g']}g.{n}gb": (r, parts) for r, n in zip(table["profiles"], gigabytes, strict=True)})
+
+
+def _share(chip: Chip, cores: float, memory: float, cache: float) -> Chip:
+    """A part of a chip: shares of its cores, of its memory with the bandwidth, and of its cache.
+
+    Watts go with the cores, as arithmetic does. A part has no price of its own.
+    """
+
+    def part(value: float | None, share: float) -> float | None:
+        return None if value is None else value * share
+
+    peaks, vector = (frozen({f: cores * v for f, v in units.items()}) for units in (chip.peaks, chip.vector))
+    return replace(
+        chip, peaks=peaks, vector=vector, units=None if chip.units is None else max(1, round(chip.units * cores)),
+        bandwidth=chip.bandwidth * memory, capacity=chip.capacity * memory,
+        nominal_capacity=part(chip.nominal_capacity, memory), cache=part(chip.cache, cache),
+        tdp=part(chip.tdp, cores), idle=part(chip.idle, cores), cap=part(chip.cap, cores), price=None,
+    )  # fmt: skip
+
+
+def _instance(chip: Chip, name: str) -> Chip:
+    """A MIG instance: its profile's cores, memory and L2; peers are out of reach (NVIDIA's guide: no P2P, no NVLink).
+
+    Raises InputError, naming the profiles, where the chip has none of this name.
+    """
+    own = profiles((chip.like or chip.id).partition(LIMITED)[0])
+    if name not in own:
+        known = f"a profile of this chip ({', '.join(own)})" if own else "a chip with MIG profiles in the catalog"
+        raise InputError(f"{chip.id} part", name, known, nearest(name, own))
+    row, parts = own[name]
+    part = _share(chip, row["cores"] / (chip.units or row["cores"]), row["memory"] / parts, row["l2"] / parts)
+    return replace(part, link=None, link_kind="")
+
+
+def _fraction(chip: Chip, text: str) -> Chip:
+    """A part 1/4 or 3/4 of everything that a chip has, links included.
+
+    Raises InputError for anything that is not a fraction below 1.
+    """
+    above, _, below = text.partition("/")
+    if not (above.isdecimal() and below.isdecimal() and 0 < int(above[:6]) < int(below[:6])):
+        raise InputError(f"{chip.id} part", text, "a fraction below 1, as in 1/4")
+    share = int(above[:6]) / int(below[:6])
+    link, host = (None if v is None else v * share for v in (chip.link, chip.host))
+    return replace(_share(chip, share, share, share), link=link, host=host)
+
+
 @cache
 def limited_chip(chip: Chip, limit: str) -> Chip:
-    """A chip whose board draws at most `490W` or `70%` of its TDP, or whose cores are held at `1400MHz`.
+    """A chip whose board draws at most `490W` or `70%` of its TDP, or whose cores are held at `1400MHz`; or a part of
+    one: a MIG instance, `1g.10gb`, or a fraction, `1/4`.
 
     A cap slows only what would draw more (`kernels/power.py`). At a share s of its clock all arithmetic has s of its
     peak. Raises InputError for any other limit, for one above what the chip has, and where TDP or clock are unknown.
     """
     text = plain_name(limit)
+    if "/" in text or re.fullmatch(r"\d{1,3}g\.\d{1,4}gb", text):
+        part = _fraction(chip, text) if "/" in text else _instance(chip, text)
+        id, name = f"{chip.id}{LIMITED}{text}", f"{chip.name}, {text}"
+        return replace(part, id=id, name=name, like=chip.like or chip.id, aliases=())
     own = replace(
         chip, id=f"{chip.id}{LIMITED}{text}", name=f"{chip.name} at {limit}", like=chip.like or chip.id, aliases=()
     )
@@ -368,7 +434,9 @@ def limited_chip(chip: Chip, limit: str) -> Chip:
     if chip.tdp is None:
         raise InputError(f"{chip.id} cap", limit, "a chip whose TDP is known")
     if not text.endswith(("%", "w")):
-        raise InputError(f"{chip.id} limit", limit, "watts, a share of the TDP or a clock, as in 490W, 70% and 1400MHz")
+        raise InputError(
+            f"{chip.id} limit", limit, "watts, a share of the TDP, a clock or a part: 490W, 70%, 1400MHz, 1g.10gb, 1/4"
+        )
     number = figure_named("cap", text[:-1].upper(), ("",))
     watts = number * chip.tdp / 100 if text.endswith("%") else number
     if not (chip.idle or 0.0) < watts <= chip.tdp:

@@ -410,7 +410,12 @@ def catalog_cluster(name: str) -> Cluster | None:
     whole, mark, limit = text.rpartition(LIMITED)
     if mark:
         free = catalog_cluster(whole)
-        return None if free is None else replace(free, name=text, chip=limited_chip(chip_named(free.chip), limit).id)
+        if free is None:
+            return None
+        limited = limited_chip(chip_named(free.chip), limit)
+        if free.chips > 1 and limited.link is None and chip_named(free.chip).link is not None:
+            raise InputError("cluster", name, f"one {limited.id}: its links to others cannot be used")
+        return replace(free, name=text, chip=limited.id)
     if text in _names():
         _warn_changed(text)
         return clusters()[_names()[text]]
@@ -469,7 +474,7 @@ def of_chips(count: int, chip: Chip) -> Cluster:
     """
     name = f"{count}x{chip.id}"
     free, mark, _ = chip.id.partition(LIMITED)
-    if mark and free in chips():
+    if mark and free in chips() and (count == 1 or chip.link is not None or chips()[free].link is None):
         return replace(of_chips(count, chips()[free]), name=name, chip=chip.id)
     preset = clusters()[_presets()[chip.id]] if chip.id in _presets() else None
     if preset is not None and preset.chips < count and (count > NODE or preset.network is not None):

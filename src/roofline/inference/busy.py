@@ -9,11 +9,12 @@ from roofline.inference.cost import Cost, tariff
 from roofline.inference.plan import Plan, Total
 from roofline.inference.settings import Setup
 from roofline.kernels.power import Busy
+from roofline.kernels.timing import Timing
 from roofline.work.step import Queries, decode, replace
 
 
-def busy_of(t: Total) -> Busy:
-    """Work of one chip for a step's ops: expected seconds, and seconds of each unit at its peak."""
+def busy_of(t: Total | Timing) -> Busy:
+    """Work of one chip for an op or a step's ops: expected seconds, and seconds of each unit at its peak."""
     return Busy(t.expected, t.compute + t.more_compute, t.memory + t.more_memory, t.network, t.scaled, t.tiles)
 
 

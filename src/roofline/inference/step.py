@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from math import inf
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -15,7 +16,7 @@ from roofline.declared.errors import InputError
 from roofline.declared.maths import Count, is_array, least, most
 from roofline.declared.result import Figured, Flag, Units, Word
 from roofline.inference.busy import busy_of, ranks_of, shared
-from roofline.inference.cost import Spending, Spent
+from roofline.inference.cost import Cost, Spending, Spent, tariff
 from roofline.inference.memory import Memory
 from roofline.inference.plan import Plan, Total, grade_of
 from roofline.inference.settings import Deployed, Setup, broadcast
@@ -40,7 +41,7 @@ class OpTime(Figured):
     """One op in all layers that have it, in seconds. `kind`: the op's, or `quantise` for the pass before it."""
 
     FIGURES: ClassVar[Units] = {
-        "name": "", "kind": "", "block": "", "layers": "", "time": "s", "bound": "", "grade": "",
+        "name": "", "kind": "", "block": "", "layers": "", "time": "s", "joules": "J", "bound": "", "grade": "",
     }  # fmt: skip
     NAMES: ClassVar[Mapping[str, str]] = {"time": "span"}
 
@@ -50,6 +51,13 @@ class OpTime(Figured):
     shape: tuple[int, ...]
     carried: Count = 0.0
     """Seconds at full bandwidth of the bytes that the traffic counts, in one layer; 0 where the law is the floor."""
+    joules: Count | None = None
+    """Joules of one chip, a part of its step's; None where power is unknown."""
+
+    @property
+    def busy(self) -> Busy:
+        """Seconds of each unit in all layers."""
+        return busy_of(self.each).times(self.cost.layers)
 
     @property
     def name(self) -> str:
@@ -342,7 +350,25 @@ class Estimate(Spent, Deployed):
             calibrated = self.target.mode.name == "calibrated"  # other laws are the floor, which counts the least bytes
             carried = cost.each_moved.total / self.chip.bandwidth if calibrated else 0.0
             times.append(OpTime(cost, cost.kind, time_op(cost.op, self.target), self.shape, carried))
-        return tuple(times)
+        return self._with_joules(times)
+
+    @cached_property
+    def chip_joules(self) -> Count | None:
+        """Joules of one chip of the busiest replica for the step; None where power is unknown."""
+        return Cost(1, self.time, tariff(self.chip, self.asked.bill), busy=busy_of(self.total)).working_joules
+
+    def _with_joules(self, times: Sequence[OpTime]) -> tuple[OpTime, ...]:
+        """Ops with their parts of the step's joules, by what each would draw on a board without a limit, so that the
+        parts add up to `chip_joules`. Where watts are given, or the chip's are not known by unit, by their time."""
+        whole, draw = self.chip_joules, tariff(self.chip, self.asked.bill).draw
+        if whole is None:
+            return tuple(times)
+        free = None if draw is None else replace(draw, most=inf)
+        alone = [op.expected if free is None else free.joules(op.expected, op.busy) for op in times]
+        total = most(sum(alone, start=0.0), 1e-30)
+        return tuple(
+            replace(op, joules=shaped(whole * own / total, self.shape)) for op, own in zip(times, alone, strict=True)
+        )
 
     def part(self, op: OpTime) -> Count:
         """Share of the expected time that an op takes."""

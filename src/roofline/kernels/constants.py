@@ -46,7 +46,7 @@ Record = TypeVar("Record", bound=LawRecord)
 Grade: TypeAlias = Any
 """Quality of constants, a letter or an array of them: A fitted on this chip, B on its generation, C on others, "-"
 where there are none."""
-KIN: Mapping[str, str] = {"ampere-rtx": "ada", "cdna3": "cdna4"}
+KIN: Mapping[str, str] = {"ampere-rtx": "ada", "cdna3": "cdna4", "rubin": "blackwell"}
 """Generation → a generation with similar units, whose constants it uses before the generic ones. GA10x has half of
 Ada's tensor cores and the same instructions; aiter's tables have few formats for CDNA 3."""
 

@@ -31,6 +31,8 @@ UNITS = ("compute", "memory", "link", "scaled", "tiles")
 """What draws power by its work."""
 CORES = ("compute", "scaled", "tiles")
 """Those on the cores' clock; memory and links have clocks of their own."""
+DRAM = {"HBM": 6.0e-12, "GDDR": 7.25e-12}
+"""Joules a bit of memory devices by kind, HBM2E and GDDR6X: Micron, Ultra-bandwidth solutions (2020)."""
 SLOWEST = 0.2
 """Share of its clock below which a board under a cap does not go."""
 
@@ -119,18 +121,20 @@ def draw_of(chip: Chip) -> Draw | None:
 def under_cap(chip: Chip, seconds: Count, busy: Busy) -> Count:
     """Seconds of an op that takes `seconds` at full clock, on a board with a cap below its TDP.
 
-    At full clock it draws P watts, at most the TDP, of which Q for idling, memory and links. Dynamic power is ∝ f·V²
-    and V ∝ f, so that P(s) = Q + (P − Q)·s³ at a share s of the clock (AccelWattch, MICRO 2021, fits P = βf³ + τf + P₀
-    to a V100). Where P is above the cap the clock falls to s = ((cap − Q)/(P − Q))^⅓. The cores' part of the time,
-    t_compute/(t_compute + t_memory), takes 1/s as long. What draws too much at the lowest clock too waits for its
-    watts: P(s)·t/cap.
+    At full clock it draws P watts, at most the TDP, of which Q for idling, memory devices and links. What moves their
+    bytes on the chip has the cores' voltage. Dynamic power is ∝ f·V² and V ∝ f, so that P(s) = Q + (P − Q)·s³ at a
+    share s of the clock (AccelWattch, MICRO 2021, fits P = βf³ + τf + P₀ to a V100). Where P is above the cap the clock
+    falls to s = ((cap − Q)/(P − Q))^⅓. The cores' part of the time, t_compute/(t_compute + t_memory), takes 1/s as
+    long. What draws too much at the lowest clock too waits for its watts: P(s)·t/cap.
     """
     draw, cap = draw_of(chip), chip.cap
     if draw is None or cap is None or chip.tdp is None:
         return seconds
     time = most(seconds, TINY)
-    rest = draw.idle + (draw.memory * busy.memory + draw.link * busy.link) / time
-    core = draw.awake + sum((getattr(draw, unit) * getattr(busy, unit) for unit in CORES), start=0.0) / time
+    devices = device_watts(chip, draw.memory)
+    rest = draw.idle + (devices * busy.memory + draw.link * busy.link) / time
+    work = sum((getattr(draw, unit) * getattr(busy, unit) for unit in CORES), start=0.0)
+    core = draw.awake + (work + (draw.memory - devices) * busy.memory) / time
     core = most(least(rest + core, chip.tdp) - rest, TINY)
     share = most(least((cap - rest) / core, 1.0), SLOWEST**3) ** (1 / 3)
     cores = busy.compute / most(busy.compute + busy.memory, TINY)
@@ -139,6 +143,15 @@ def under_cap(chip: Chip, seconds: Count, busy: Busy) -> Count:
 
 
 TINY = 1e-30
+
+
+def device_watts(chip: Chip, memory: float) -> float:
+    """Watts of the `memory` watts at full bandwidth that the memory devices take, whatever the cores' clock is.
+
+    Bits a second times joules a bit; all of it for kinds of memory without a published figure.
+    """
+    joules = next((j for kind, j in DRAM.items() if chip.memory_kind.startswith(kind)), None)
+    return memory if joules is None else min(memory, 8 * chip.bandwidth * joules)
 
 
 @cache

@@ -21,7 +21,7 @@ GRADES = {
     "C": "constants from other chips",
     "-": "this law has no fitted constants",
 }
-TIMED_CSV_HEADER = (*CSV_HEADER, "floor", "expected", "low", "high", "bound", "grade")
+TIMED_CSV_HEADER = (*CSV_HEADER, "floor", "expected", "low", "high", "joules", "bound", "grade")
 
 
 def time_table(name: str, e: Estimate) -> Table:
@@ -30,12 +30,14 @@ def time_table(name: str, e: Estimate) -> Table:
     columns = (
         Column("Op"), Column("Block", drop=1), Column("Layers", "count", drop=5), Column("FLOPs", "FLOP", drop=4),
         Column("Bytes", "B", drop=3), Column("FLOP/B", "FLOP/B", drop=2), Column("Floor", "s"), Column("Expected", "s"),
-        Column("80 % within", "interval", drop=1), Column("Share", "share"), Column("Bound"), Column("Grade", drop=6),
+        Column("80 % within", "interval", drop=1), Column("Share", "share"), Column("Energy", "J", drop=7),
+        Column("Bound"), Column("Grade", drop=6),
     )  # fmt: skip
     rows = tuple(_op_row(op, e) for op in e.ops)
     total = (
         (
-            "Total", "", None, a.flops, a.bytes, a.intensity, e.serial_floor, e.time, e.interval, 1.0, e.bound, e.grade,
+            "Total", "", None, a.flops, a.bytes, a.intensity, e.serial_floor, e.time, e.interval, 1.0, e.chip_joules,
+            e.bound, e.grade,
         ),
     )  # fmt: skip
     title = f"{name}: {step_text(a.step)}{rank_text(a)} · {e.chip.name} · {e.formats.text()}{_ridges(e)}"
@@ -51,7 +53,7 @@ def _ridges(e: Estimate) -> str:
 def _op_row(op: OpTime, e: Estimate) -> tuple[object, ...]:
     cost, quantises = op.cost, op.kind == "quantise"
     work = (None, None, None) if quantises else (cost.flops, cost.bytes, cost.intensity)
-    times = (op.floor, op.expected, op.interval, e.part(op))
+    times = (op.floor, op.expected, op.interval, e.part(op), op.joules)
     return (op.name, cost.block, cost.layers, *work, *times, op.bound, op.grade)
 
 
@@ -63,7 +65,7 @@ def timed_csv_rows(steps: Sequence[NamedStep]) -> list[tuple[object, ...]]:
             cost = csv_row(step.name, op.cost)
             if op.kind == "quantise":
                 cost = (step.name, op.name, op.kind, op.cost.block, op.cost.layers, *(None for _ in cost[5:]))
-            rows.append((*cost, op.floor, op.expected, *op.interval, op.bound, op.grade))
+            rows.append((*cost, op.floor, op.expected, *op.interval, op.joules, op.bound, op.grade))
     return rows
 
 
