@@ -38,7 +38,15 @@ LossKind: TypeAlias = Literal["in-place", "eager", "compiled", "chunked", "fused
 CHUNKS = 8
 """Parts of a chunked loss (torchtune, modules/loss/ce_chunked_output_loss.py)."""
 LOSSES: tuple[LossKind, ...] = get_args(LossKind)
-SCHEDULES = ("gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "dualpipe")
+SCHEDULES = ("gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-v", "dualpipe", "dualpipev")
+V_SHAPED = ("zb-v", "dualpipev")
+"""Schedules of two chunks per stage in the shape of a V: stage i of p has chunks i and 2p − 1 − i, so that the first
+stage has both ends of the model."""
+CHUNKED = ("interleaved", *V_SHAPED)
+"""Schedules whose stages have several chunks."""
+FACING = ("dualpipe", "dualpipev")
+"""Schedules that run the forward of one micro-batch beside the backward of another, so that each hides the other's
+exchange of tokens with the experts (arXiv:2412.19437 §3.2.1)."""
 
 
 @dataclass(frozen=True, init=False)
@@ -120,8 +128,9 @@ class PassOptions:
     micro_batch: Annotated[Sequences, "Sequences that pass through a replica together."] = 1
     schedule: Annotated[
         Word | None,
-        "Of the pipeline: `gpipe`, `1f1b`, `interleaved` (with vp in the layout), `zb-h1`, `zb-h2`, `dualpipe` "
-        "Default: the stack's own, else `interleaved` where the layout has `vp`, else `1f1b`.",
+        "Of the pipeline: `gpipe`, `1f1b`, `interleaved` (with vp in the layout), `zb-h1`, `zb-h2`, "
+        "`dualpipe`, `zb-v` and `dualpipev` (both with vp=2). Default: the stack's own, else `interleaved` where the "
+        "layout has `vp`, else `1f1b`.",
     ] = None
     recompute: Annotated[
         Words | None,
