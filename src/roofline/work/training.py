@@ -8,7 +8,7 @@ forward (dV, dP, dQ, dK). What flash attention recomputes inside its kernel coun
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Annotated, Literal, TypeAlias, get_args
 
@@ -309,19 +309,21 @@ def with_batch(step: Training, batch: Count) -> Training:
     return changed(step, _queries(Queries(0, step.tokens_each, batch), step.lengths))
 
 
+def options_of(step: Training) -> TrainingOptions:
+    """The options that a step was made of."""
+    names = (f.name for f in fields(TrainingOptions) if f.name != "fused_loss")
+    return TrainingOptions(**{name: getattr(step, name) for name in names})
+
+
 def with_options(step: Training, **options: Given) -> Training:
     """A copy of the step with some options of `training` changed."""
-    names = (
-        "recompute", "recipe", "optimizer", "flash", "loss", "micro_batch", "schedule", "overlap", "offload", "lengths",
-        *AS_GIVEN,
-    )  # fmt: skip
     if "fused_loss" in options:
         options = {"loss": None, **options}
     if options.get("recompute") == "none":
         options = {"recompute_layers": None, "recompute_every": None, **options}
     if "activations" not in options.get("offload", step.offload):
         options = {"offload_layers": None, **options}
-    return training(step.batch, step.tokens_each, **{**{n: getattr(step, n) for n in names}, **options})
+    return training_step(step.batch, step.tokens_each, replace(options_of(step), **options))
 
 
 # -- passes --------------------------------------------------------------------------------------------------------
