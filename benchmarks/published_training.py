@@ -203,12 +203,14 @@ NEAR = 0.10
 class Ranked:
     """A run among the plans of the search: its estimate, the best plan, plans, and how many of them are faster.
 
-    `there`: whether its layout, micro-batch, schedule and recomputation are one of the plans.
+    `there`: whether its layout, micro-batch, schedule and recomputation are one of the plans. `alike`: the best of the
+    plans with its ZeRO stage and recomputation, if any.
     """
 
     run: PublishedRun
     theirs: Any
     best: Any
+    alike: Any
     plans: int
     faster: int
     there: bool
@@ -222,6 +224,8 @@ class Ranked:
         other = f"; best: {_plan(b)}" if abs(gap) > NEAR else ""
         own = f"{e.deployment.layout.text()}, mb {e.step.micro_batch}, {e.schedule}, {e.recompute}"
         times = f"{float(e.time):.2f} s, best {b.seconds:.2f} ({100 * gap:+.0f} %)"
+        if self.alike:
+            times += f", with its ZeRO stage and recomputation {self.alike.seconds:.2f} ({_plan(self.alike)})"
         place = f"{self.faster:,} of {self.plans:,} faster{words}{other}"
         return f"{self.run.paper}, {self.run.label}: {own}: {times}, {place}"
 
@@ -247,7 +251,8 @@ def ranked(run: PublishedRun) -> Ranked | str:
     faster = sum(p.seconds < float(e.time) * (1 - 1e-9) for p in s.plans)
     own = _bare(e.deployment.layout.text(), e.step.micro_batch, e.schedule, e.recompute)
     there = own in {_bare(p.layout, p.micro_batch, p.schedule, p.recompute) for p in s.plans}
-    return Ranked(run, e, s.plans[0], len(s.plans), faster, there)
+    alike = (p for p in s.plans if p.spread.zero == e.deployment.layout.zero and p.recompute == e.recompute)
+    return Ranked(run, e, s.plans[0], next(alike, None), len(s.plans), faster, there)
 
 
 def _bare(layout: str, micro_batch: int, schedule: str, again: str) -> tuple[str, int, str, str]:
