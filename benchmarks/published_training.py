@@ -1,16 +1,24 @@
 """Published training runs from papers: what they say, and what is assumed where they do not. Nothing is fitted on them.
 
-Seconds of a step: as published, or from the TFLOP/s a chip and the paper's own formula for the FLOPs of a step.
+    python benchmarks/published_training.py [WORD]
+
+For each run, or those whose paper or label has the word: whether its layout is among those that the search looks at for
+its stack, whether it fits, the seconds that are predicted for it and for the best of the search, and what the best
+does otherwise. Formats, loss, attention and overlap are the run's; layout, micro-batch, schedule and recomputation are
+free. Seconds of a step: as published, or from the TFLOP/s a chip and the paper's own formula for the FLOPs of a step.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import product
 from typing import Any
 
 import roofline as rl
+from roofline.declared.errors import InputError
 from roofline.hardware.cluster import Cluster, cluster_named
 from roofline.model.load import catalog_config
 
@@ -71,6 +79,7 @@ LLAMA = (
 def published() -> Iterator[PublishedRun]:
     """Every run."""
     yield from _megatron()
+    yield from _megatron_turing()
     yield from _llama()
     yield from _others()
 
@@ -102,6 +111,20 @@ def _megatron() -> Iterator[PublishedRun]:
              "micro_batch": 1, "schedule": "interleaved", "recompute": "none", "overlap": "pp"},
             "flash attention, nothing run again, micro-batch 1, sequence parallelism; gradients beside nothing, as "
             "Megatron-LM has it where --overlap-grad-reduce is not given",
+        )  # fmt: skip
+
+
+MEGATRON_TURING = ((280, 8, 60.1), (350, 10, 50.2), (420, 12, 44.4))
+"""arXiv:2201.11990 §4.2: nodes, replicas, seconds of a step of 1,920 sequences."""
+
+
+def _megatron_turing() -> Iterator[PublishedRun]:
+    for nodes, dp, seconds in MEGATRON_TURING:
+        yield PublishedRun(
+            "MT-NLG", f"530B on {8 * nodes}", seconds, gpt(20480, 105, 128), 1920, 2048,
+            {"engine": "deepspeed", "on": f"{nodes}xdgx-a100", "layout": f"tp=8,pp=35,dp={dp}", "recompute": "full",
+             "flash": False},
+            "arXiv:2201.11990 §3, §4.2: layers run again, micro-batch 1",
         )  # fmt: skip
 
 
@@ -154,3 +177,91 @@ def _others() -> Iterator[PublishedRun]:
         {"engine": "maxtext", "on": "2xtpu-v4-pod", "layout": "tp=12,dp=512,zero=3", "recompute": "selective"},
         "arXiv:2204.02311 §4, §6: 238,300 tokens/s; layers in Llama's order, part of them run again",
     )  # fmt: skip
+
+
+def best(run: PublishedRun) -> Any:
+    """Its estimate: the fastest of its choices that fits, or of all where none does."""
+    estimates = []
+    for values in product(*run.choices.values()):
+        chosen = dict(zip(run.choices, values, strict=True))
+        try:
+            estimates.append(rl.train(run.model, batch=run.batch, tokens=run.tokens, **run.settings, **chosen))
+        except InputError:
+            if not run.choices:
+                raise
+    return min([e for e in estimates if e.fits] or estimates, key=lambda e: float(e.time))
+
+
+# -- among what a search looks at ----------------------------------------------------------------------------------
+CHOSEN = ("layout", "micro_batch", "schedule", "recompute")
+"""Settings that a search chooses."""
+NEAR = 0.10
+"""Share by which the best may be faster before it is said what it does otherwise."""
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A run among the plans of the search: its estimate, the best plan, plans, and how many of them are faster.
+
+    `there`: whether its layout, micro-batch, schedule and recomputation are one of the plans. `alike`: the best of the
+    plans with its ZeRO stage and recomputation, if any.
+    """
+
+    run: PublishedRun
+    theirs: Any
+    best: Any
+    alike: Any
+    plans: int
+    faster: int
+    there: bool
+
+    @property
+    def line(self) -> str:
+        """One line of text."""
+        e, b = self.theirs, self.best
+        gap = float(e.time) / b.seconds - 1
+        words = "" if self.there else "; not among them" if e.fits else f"; does not fit, {_missing(e):.0f} GB missing"
+        other = f"; best: {_plan(b)}" if abs(gap) > NEAR else ""
+        own = f"{e.deployment.layout.text()}, mb {e.step.micro_batch}, {e.schedule}, {e.recompute}"
+        times = f"{float(e.time):.2f} s, best {b.seconds:.2f} ({100 * gap:+.0f} %)"
+        if self.alike:
+            times += f", with its ZeRO stage and recomputation {self.alike.seconds:.2f} ({_plan(self.alike)})"
+        place = f"{self.faster:,} of {self.plans:,} faster{words}{other}"
+        return f"{self.run.paper}, {self.run.label}: {own}: {times}, {place}"
+
+
+def _missing(e: Any) -> float:
+    return (float(e.fullest.total) - float(e.memory.capacity)) / 1e9
+
+
+def _plan(p: Any) -> str:
+    return f"{p.layout}, mb {p.micro_batch}, {p.schedule}, {p.recompute}"
+
+
+def ranked(run: PublishedRun) -> Ranked | str:
+    """A run among the plans of the search with its own formats, or why there is none."""
+    e = best(run)
+    asked = {name: value for name, value in run.settings.items() if name not in CHOSEN}
+    schedules = list(dict.fromkeys((e.schedule, "1f1b", "interleaved"))) if asked["engine"] != "hai-llm" else None
+    s = rl.search_training(
+        run.model, batch=run.batch, tokens=run.tokens, chips=int(e.chips), top=10**6, schedule=schedules, **asked
+    )
+    if not s.plans:
+        return f"{run.paper}, {run.label}: no plan fits"
+    faster = sum(p.seconds < float(e.time) * (1 - 1e-9) for p in s.plans)
+    own = _bare(e.deployment.layout.text(), e.step.micro_batch, e.schedule, e.recompute)
+    there = own in {_bare(p.layout, p.micro_batch, p.schedule, p.recompute) for p in s.plans}
+    alike = (p for p in s.plans if p.spread.zero == e.deployment.layout.zero and p.recompute == e.recompute)
+    return Ranked(run, e, s.plans[0], next(alike, None), len(s.plans), faster, there)
+
+
+def _bare(layout: str, micro_batch: int, schedule: str, again: str) -> tuple[str, int, str, str]:
+    """A plan without sequence parallelism, which the search always has."""
+    return layout.replace(", sp", ""), micro_batch, schedule, again
+
+
+if __name__ == "__main__":
+    for one in published():
+        if not sys.argv[1:] or sys.argv[1] in f"{one.paper} {one.label}":
+            place = ranked(one)
+            print(place if isinstance(place, str) else place.line, flush=True)

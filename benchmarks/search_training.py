@@ -33,6 +33,8 @@ SAME = (
 )  # fmt: skip
 """What a run's options have that the search does not choose."""
 EVERY = 10**6
+NEAR = 0.10
+"""Share by which the best may be faster before it is said what it does otherwise."""
 LARGE = 10_000
 """Layouts of a space that is too large to try them one by one."""
 PER_SECOND = 50_000
@@ -83,6 +85,12 @@ def estimated(run: MeasuredRun) -> Any:
     return rl.train(run.model, batch=run.settings["batch"], tokens=run.settings["input"], **where, **dict(run.options))
 
 
+def exploits(theirs: Any, best: Any) -> str:
+    """What the best plan does otherwise."""
+    published = f"{theirs.deployment.layout.text()}, micro-batch {theirs.step.micro_batch}, {theirs.recompute}"
+    return f"; {published}: the best has {best.layout}, micro-batch {best.micro_batch}, {best.recompute}"
+
+
 def misfits(folder: Path) -> str:
     """The layouts of all rows that ran, and do not fit by our rule, each once."""
     lines: dict[str, None] = {}
@@ -128,7 +136,8 @@ def main(words: list[str]) -> int:
         print(
             f"{s.model.name}, {run.where.on}, batch {batch} × {tokens}: published {seconds:.3f} s"
             f"{'' if theirs.fits else ' (does not fit)'}, best {best:.3f} s, {faster:,} of {len(s.plans):,} faster; "
-            f"{s.considered:,} layouts, {s.considered / spent_on_it:,.0f}/s, {len(s.plans) / spent_on_it:,.0f} timed",
+            f"{s.considered:,} layouts, {s.considered / spent_on_it:,.0f}/s, {len(s.plans) / spent_on_it:,.0f} timed"
+            f"{exploits(theirs, s.plans[0]) if s.plans and best < seconds / (1 + NEAR) else ''}",
             flush=True,
         )
     print(misfits(Path(words[0])))

@@ -15,7 +15,7 @@ import roofline as rl
 from roofline.engines.engine import engines
 from roofline.inference.fit import Fit
 from roofline.work.recipe import OPTIMIZERS, RECIPES
-from roofline.work.training import RECOMPUTE
+from roofline.work.training import CHUNKED, RECOMPUTE
 
 MODELS = (
     "meta-llama/Llama-3.2-1B", "Qwen/Qwen1.5-MoE-A2.7B", "deepseek-ai/DeepSeek-V2-Lite",
@@ -359,10 +359,10 @@ def draw_train(rng: Generator) -> Case:
         "engine": pick(rng, ("megatron", "fsdp", "none")),
     }
     model, pp = fixed["model"], fixed["layout.pp"]
-    schedule = pick(rng, ("1f1b", "1f1b", "gpipe", "zb-h1", "zb-h2", "interleaved", "dualpipe")) if pp > 1 else "1f1b"
+    schedule = pick(rng, ("1f1b", "1f1b", "gpipe", "zb-h1", "zb-h2", *CHUNKED, "dualpipe")) if pp > 1 else "1f1b"
     if schedule == "dualpipe":
         fixed["layout.pp"] = pp = 2
-    if schedule == "interleaved":
+    if schedule in CHUNKED:
         fixed["layout.vp"] = 2
     layers = len(rl.load(model).layers)
     if pp > 1 and rng.random() < 0.4:

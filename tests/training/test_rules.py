@@ -249,6 +249,24 @@ def test_dualpipe_holds_two_copies_of_the_parameters(zero: int) -> None:
             assert max(flying) <= most
 
 
+@pytest.mark.parametrize("schedule", ["zb-v", "dualpipev"])
+def test_the_first_stage_of_a_v_holds_both_ends_of_the_model_and_every_parameter_is_held_once(schedule: str) -> None:
+    """A tied table is on one stage: twice on two of them with 1F1B, whose gradients have to be summed."""
+    tied = rl.load("meta-llama/Llama-3.2-1B")
+    given = {"batch": 32, "tokens": 4096, "on": "4xh100-sxm", "engine": "none"}
+    v = rl.train(tied, layout="pp=4,vp=2", schedule=schedule, **given)
+    plain = rl.train(tied, layout="pp=4", schedule="1f1b", **given)
+    assert sum(s.memory.weights for s in v.stages) == 2 * tied.parameters
+    assert sum(s.memory.weights for s in plain.stages) == 2 * (tied.parameters + 128_256 * 2048)
+    assert [bool(s.rank.embedding and s.rank.head) for s in v.stages] == [True, False, False, False]
+    assert [s.memory.in_flight for s in v.stages] == [4 if schedule == "zb-v" else 4.5] * 4
+    placed = v.asked.layout.layers_of(16, v_shaped=True)
+    assert placed == ((0, 1, 14, 15), (2, 3, 12, 13), (4, 5, 10, 11), (6, 7, 8, 9))
+    uneven = rl.train(tied, layout="pp=4,vp=2,stages=1+2+2+3+3+2+2+1", schedule=schedule, **given)
+    assert [s.layers for s in uneven.stages] == [2, 4, 4, 6]
+    assert uneven.time < 0.8 * v.time
+
+
 def test_dualpipe_of_one_stage_is_a_single_copy() -> None:
     one, other = (
         rl.train(LLAMA, batch=8, tokens=1024, on="dgx-h100", layout="dp=8", schedule=s, engine="none")

@@ -11,7 +11,7 @@ import roofline as rl
 from folded import folded
 from roofline.declared.errors import InputError
 from roofline.training.pipeline.schedule import StageTimes, Timeline, closed_length, in_flight, length, timeline
-from roofline.work.training import SCHEDULES
+from roofline.work.training import CHUNKED, SCHEDULES
 
 seconds = st.integers(1, 9).map(float)
 sizes = st.integers(2, 6)
@@ -93,6 +93,39 @@ def test_schedules_come_near_their_formulas(name: str, beyond: float) -> None:
         assert t.length <= beyond * closed_length(name, 1.0, 1.0, 1.0, p, m)
 
 
+@pytest.mark.parametrize(("f", "b", "w"), [(1, 1, 1), (1, 1.2, 0.8), (1, 1.5, 0.5), (1, 2, 1), (2, 1, 1)])
+@pytest.mark.parametrize(("p", "m"), [(2, 8), (4, 16), (5, 11), (8, 32)])
+def test_zb_v_has_no_bubble_where_passes_are_equal_and_keeps_what_1f1b_keeps(
+    p: int, m: int, f: float, b: float, w: float
+) -> None:
+    """arXiv:2401.10241 §6: p micro-batches on every stage, two chunks each, and a stage that never waits."""
+    times = [StageTimes(f / 2, b / 2, w / 2)] * p
+    t = timeline("zb-v", times, m, 2)
+    assert t.in_flight == tuple(in_flight("zb-v", i, p, m, 2) for i in range(p)) == (p,) * p
+    bubble = length("zb-v", times, m, 2) - m * (f + b + w)
+    assert bubble == pytest.approx((p - 1) * (max(f, b) - w), abs=1e-9)
+    assert closed_length("zb-v", f, b, w, p, m) == pytest.approx(m * (f + b + w) + bubble)
+
+
+@pytest.mark.parametrize("m", [1, 3, 6])
+def test_zb_v_of_few_micro_batches_is_its_order_without_what_is_not_there(m: int) -> None:
+    t = timeline("zb-v", equal(4), m, 2)
+    assert len({(i.stage, i.kind, i.micro_batch, i.chunk) for i in t.items}) == len(t.items) == 3 * 4 * 2 * m
+    assert max(t.in_flight) <= min(m, 4)
+
+
+@pytest.mark.parametrize(("p", "m"), [(2, 4), (3, 7), (4, 16), (5, 11)])
+def test_dualpipev_is_dualpipe_cut_in_half(p: int, m: int) -> None:
+    """DualPipe of 2p ranks whose halves mirror each other does the same twice; the parameters are held once."""
+    times = [StageTimes(1 + 0.1 * i, 1.5 - 0.1 * i, 0.8) for i in range(p)]
+    both = timeline("dualpipe", [*times, *reversed(times)], 2 * m)
+    half = timeline("dualpipev", times, m, 2)
+    assert half.length == pytest.approx(both.length, rel=1e-12)
+    assert half.busy == pytest.approx(both.busy[:p])
+    assert half.in_flight == tuple(in_flight("dualpipev", i, p, m, 2) for i in range(p)) == (p + 1 / 2,) * p
+    assert both.in_flight == (2 * p + 1,) * 2 * p
+
+
 @pytest.mark.parametrize(("p", "m"), [(2, 4), (4, 8), (8, 24)])
 def test_dualpipe_feeds_both_ends(p: int, m: int) -> None:
     times = equal(p)
@@ -125,7 +158,8 @@ def test_one_stage_has_no_bubble() -> None:
     ("name", "p", "m", "v", "field"),
     [("interleaved", 4, 6, 2, "micro-batches"), ("dualpipe", 4, 3, 1, "micro-batches"),
      ("dualpipe", 3, 8, 1, "micro-batches"), ("1f1b", 2, 4, 2, "layout.vp"),
-     ("interleaved", 2, 4, 1, "layout.vp"), ("2f2b", 2, 4, 1, "schedule")],
+     ("interleaved", 2, 4, 1, "layout.vp"), ("zb-v", 4, 8, 1, "layout.vp"), ("dualpipev", 4, 8, 3, "layout.vp"),
+     ("dualpipev", 4, 7, 2, "micro-batches"), ("2f2b", 2, 4, 1, "schedule")],
 )  # fmt: skip
 def test_what_a_schedule_cannot_take_is_an_input_error(name: str, p: int, m: int, v: int, field: str) -> None:
     with pytest.raises(rl.InputError) as caught:
@@ -143,7 +177,7 @@ def test_a_timeline_is_drawn_of_so_many_micro_batches() -> None:
 @folded("name", SCHEDULES)
 def test_the_length_of_very_many_micro_batches_takes_no_longer(name: str) -> None:
     """Every further one takes as long as the slowest stage; with DualPipe as its rank, which runs another's half."""
-    stages, v = [StageTimes(2, 3, 1), *equal(3)], 2 if name == "interleaved" else 1
+    stages, v = [StageTimes(2, 3, 1), *equal(3)], 2 if name in CHUNKED else 1
     start, seconds = time.process_time(), length(name, stages, 4 * 10**11, v)
     assert time.process_time() - start < 5
     each = (seconds - length(name, stages, 4 * 10**5, v)) / (4 * 10**11 - 4 * 10**5)

@@ -131,14 +131,53 @@ def dualpipe(rank: int, p: int, m: int, v: int) -> list[Work]:
     return works + list(queue)  # 8: W
 
 
+def dualpipev(rank: int, p: int, m: int, v: int) -> list[Work]:
+    """github.com/deepseek-ai/DualPipe, dualpipev.py: DualPipe's near half, whose far end is the second chunk."""
+    return [(kind, micro // 2, place) for kind, micro, place in dualpipe(rank, 2 * p, 2 * m, 1)]
+
+
+def zb_v(rank: int, p: int, m: int, v: int) -> list[Work]:
+    """torch/distributed/pipelining/schedules.py, `ScheduleZBVZeroBubble`: of each chunk what comes by turns.
+
+    The first chunk's forward of a micro-batch, the second's forward with gradients, and the first's gradients, as the
+    cells of a table whose columns are shifted: 2(p − rank) − 1 forwards and `rank` pairs come before, the gradients of
+    the last p (second chunk: `rank`) micro-batches are followed by those of weights only at the end.
+    """
+    most, near, far = max(m, 2 * p - 1), rank, 2 * p - 1 - rank
+    works: list[Work] = [("F", n, near) for n in range(2 * (p - rank) - 1)]
+    for n in range(rank):
+        works += [("F", n, far), ("F", 2 * (p - rank) - 1 + n, near)]
+    for n in range(p - rank):
+        works += [("F", rank + n, far), ("B", n, far), ("W", n, far)]
+    for n in range(most - p):
+        ahead = 2 * p - 1 - rank + n
+        works += [("F", ahead, near)] if ahead < most else []
+        works += [("B", n, near), ("W", n, near), ("F", p + n, far), ("B", p - rank + n, far), ("W", p - rank + n, far)]
+    for n in range(rank):
+        works += [("B", most - p + n, near), ("B", most - rank + n, far)]
+    for n in range(p - rank):
+        works += [("B", most - p + rank + n, near), ("W", most - p + n, near)]
+    works += [("W", most - rank + n, far) for n in range(rank)]
+    works += [("W", most - rank + n, near) for n in range(rank)]
+    return [work for work in works if work[1] < m]
+
+
 ORDERS = {
-    "gpipe": gpipe, "1f1b": one_by_one, "interleaved": interleaved, "zb-h1": zb_h1, "zb-h2": zb_h2,
-    "dualpipe": dualpipe,
+    "gpipe": gpipe, "1f1b": one_by_one, "interleaved": interleaved, "zb-h1": zb_h1, "zb-h2": zb_h2, "zb-v": zb_v,
+    "dualpipe": dualpipe, "dualpipev": dualpipev,
 }  # fmt: skip
 
 
+def sent_to_next(schedule: str, stages: list[StageTimes], place: int) -> float:
+    """Seconds from a chunk to the next; a V that turns sends nothing, and goes back over the links it came by."""
+    p = len(stages)
+    if schedule in ("zb-v", "dualpipev") and place >= p - 1:
+        return 0.0 if place == p - 1 else stages[2 * p - 2 - place].send
+    return stages[place % p].send
+
+
 def simulated(schedule: str, stages: list[StageTimes], m: int, v: int = 1) -> float:
-    """Seconds, event by event; of ZB-H2, which lets steps overlap, the longest that a rank is at it."""
+    """Seconds, event by event; of ZB-H2 and ZB-V, which let steps overlap, the longest that a rank is at it."""
     p = len(stages)
     lists = [deque(ORDERS[schedule](rank, p, m, v)) for rank in range(p)]
     free, began = [0.0] * p, [-1.0] * p
@@ -157,7 +196,8 @@ def simulated(schedule: str, stages: list[StageTimes], m: int, v: int = 1) -> fl
                     break
                 works.popleft()
                 moved = True
-                stage = stages[place % p]
+                back = schedule in ("zb-v", "dualpipev") and place >= p
+                stage = stages[2 * p - 1 - place if back else place % p]
                 seconds = {
                     "F": stage.forward,
                     "B": stage.backward,
@@ -168,17 +208,19 @@ def simulated(schedule: str, stages: list[StageTimes], m: int, v: int = 1) -> fl
                 free[rank] = start + seconds[kind]
                 began[rank] = start if began[rank] < 0 else began[rank]
                 if kind == "F":
-                    arrived["F", micro, place + 1] = free[rank] + stage.send
+                    arrived["F", micro, place + 1] = free[rank] + sent_to_next(schedule, stages, place)
                 elif kind != "W" and place:
-                    arrived["B", micro, place - 1] = free[rank] + stages[(place - 1) % p].send
+                    arrived["B", micro, place - 1] = free[rank] + sent_to_next(schedule, stages, place - 1)
         assert moved, "the order waits for itself"
-    return max(end - start for end, start in zip(free, began, strict=True)) if schedule == "zb-h2" else max(free)
+    return (
+        max(end - start for end, start in zip(free, began, strict=True)) if schedule in ("zb-h2", "zb-v") else max(free)
+    )
 
 
 def drawn(schedule: str, rng: np.random.Generator) -> tuple[list[StageTimes], int, int]:
     """Stages that have nothing to do with one another, and numbers that the schedule takes."""
     p = int(rng.choice([2, 4, 6, 8] if schedule == "dualpipe" else [2, 3, 4, 5, 8]))
-    v = int(rng.choice([2, 3])) if schedule == "interleaved" else 1
+    v = int(rng.choice([2, 3])) if schedule == "interleaved" else 2 if schedule in ("zb-v", "dualpipev") else 1
     m = int(rng.integers(2 * p, 12 * p))
     m -= m % p if schedule == "interleaved" else m % 2 if schedule == "dualpipe" else 0
     numbers = rng.uniform(0.2, 3.0, (p, 4)) * (1, 1.2, 0.8, rng.choice([0, 0.2]))
@@ -197,7 +239,7 @@ def test_random_unequal_stages_take_what_an_event_simulation_takes(schedule: str
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_arrays_of_random_unequal_stages_are_simulated_one_by_one(schedule: str) -> None:
     rng = np.random.default_rng(31)
-    p, v = 4, 2 if schedule == "interleaved" else 1
+    p, v = 4, 2 if schedule in ("interleaved", "zb-v", "dualpipev") else 1
     numbers, m = rng.uniform(0.2, 3.0, (p, 3, 8)), rng.integers(2, 9, 8) * p
     lengths = length(schedule, [StageTimes(*rows, 0.1) for rows in numbers], m, v)
     for i, number in enumerate(m.tolist()):

@@ -7,13 +7,13 @@ import pytest
 
 from folded import folded
 from roofline.training.pipeline.schedule import StageTimes, length, play
-from roofline.work.training import SCHEDULES
+from roofline.work.training import CHUNKED, SCHEDULES, V_SHAPED
 
 
 def drawn(schedule: str, rng: np.random.Generator) -> tuple[list[StageTimes], int, int]:
     """Stages that are equal, nearly equal or all different, and numbers that the schedule takes."""
     p = int(rng.choice([2, 4, 6, 8] if schedule == "dualpipe" else [2, 3, 4, 5, 8]))
-    v = int(rng.choice([2, 3])) if schedule == "interleaved" else 1
+    v = int(rng.choice([2, 3])) if schedule == "interleaved" else 2 if schedule in V_SHAPED else 1
     m = int(rng.integers(2 * p, 30 * p))
     m -= m % p if schedule == "interleaved" else m % 2 if schedule == "dualpipe" else 0
     spread = rng.choice([0.0, 0.1, 0.4])
@@ -32,7 +32,7 @@ def test_the_length_is_that_of_every_item_played_out(schedule: str) -> None:
 @folded("schedule", SCHEDULES)
 def test_arrays_of_stage_times_and_micro_batches_are_the_elements_one_by_one(schedule: str) -> None:
     rng = np.random.default_rng(8)
-    p, v = 4, 2 if schedule == "interleaved" else 1
+    p, v = 4, 2 if schedule in CHUNKED else 1
     m = rng.integers(2, 40, 30) * p
     numbers = 1 + 0.2 * rng.random((p, 30))
     stages = [StageTimes(x, 1.7 * x, 0.8, 0.05) for x in numbers]

@@ -7,8 +7,12 @@ import math
 import pytest
 
 import roofline as rl
+from roofline.declared.groups import PlaceSettings
+from roofline.training.estimate import TrainingEstimate
+from roofline.views.report.subject import report_on
 from roofline.whatif import diff as difference
 from roofline.whatif.diff import Cause, differ, side
+from roofline.whatif.search.recommendations import BatchSizes
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 MODEL = rl.load(LLAMA)
@@ -39,6 +43,22 @@ def test_mfu_is_a_share() -> None:
     assert (mfu.unit, mfu.a) == ("share", t.mfu)
     (rate,) = (c for c in d.changes if c.name == "tokens/s per chip")
     assert rate.a == t.tokens_per_second_per_chip
+
+
+def test_without_a_layout_a_training_step_is_the_one_of_train() -> None:
+    """A diff, a report and `train` are asked the same, and choose the same layout and recomputation."""
+    given = {"batch": 64, "on": "8xh100-sxm"}
+    t = rl.train(MODEL, tokens=4096, **given)
+    two = differ(side(f"{LLAMA}@8xh100-sxm:train=4096,batch=64,step=training"), side(f"{LLAMA}@8xh100-sxm:batch=64"))
+    (mfu,) = (c for c in two.changes if c.name == "MFU")
+    assert mfu.a == t.mfu
+    place = PlaceSettings(on="8xh100-sxm")
+    reported = report_on(MODEL, place, BatchSizes(batch=64, input=4096), train=True).training
+    assert isinstance(reported, TrainingEstimate)
+    assert (reported.time, reported.deployment.layout, reported.recompute) == (t.time, t.deployment.layout, t.recompute)
+    assert t.deployment.layout.text() == "dp=8, zero=1"
+    step = rl.estimate(MODEL, rl.training(64, 4096), on="8xh100-sxm")
+    assert step.time == rl.train(MODEL, tokens=4096, recompute="none", schedule="1f1b", **given).time
 
 
 def test_each_side_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:

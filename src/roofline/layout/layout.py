@@ -204,13 +204,15 @@ class Layout(Figured):
         """Whether the layout is one chip with evenly loaded experts, so that its rank is the model itself."""
         return not is_array(self.chips) and self.chips == 1 and not self.popularity
 
-    def layers_of(self, layers: int) -> tuple[tuple[int, ...], ...]:
+    def layers_of(self, layers: int, v_shaped: bool = False) -> tuple[tuple[int, ...], ...]:
         """Indices of the layers of every stage; with interleaving a stage has several runs of them.
 
         Where they do not divide, the middle stages take one more, since the first and the last hold the embedding and
         the head. With interleaving these two count as layers, so that the first and the last chunk may have no others
-        (Megatron-LM's account_for_embedding_in_pipeline_split and account_for_loss_in_pipeline_split). Raises
-        InputError where there are more stages than layers or `stages` does not add up.
+        (Megatron-LM's account_for_embedding_in_pipeline_split and account_for_loss_in_pipeline_split). `v_shaped`:
+        every second round of chunks goes from the last stage to the first (arXiv:2401.10241 §6).
+
+        Raises InputError where there are more stages than layers or `stages` does not add up.
         """
         chunks = self.pp * self.vp
         shared_out = layers + 2 if self.vp > 1 else layers
@@ -222,7 +224,9 @@ class Layout(Figured):
             raise InputError("layout.stages", list(self.stages), f"numbers that add up to {layers} layers")
         starts = [sum(counts[:i]) for i in range(chunks)]
         runs = [tuple(range(s, s + n)) for s, n in zip(starts, counts, strict=True)]
-        return tuple(tuple(i for run in runs[stage :: self.pp] for i in run) for stage in range(self.pp))
+        rounds = [runs[i : i + self.pp] for i in range(0, chunks, self.pp)]
+        placed = [run[::-1] if v_shaped and i % 2 else run for i, run in enumerate(rounds)]
+        return tuple(tuple(i for run in own for i in run) for own in zip(*placed, strict=True))
 
     def text(self) -> str:
         """In one line, degrees of 1 left out: `tp=8, pp=4, zero=1`."""

@@ -122,14 +122,14 @@ def stages(model: Model, layout: Layout | str) -> tuple[Model, ...]:
     return parts_of(model, layout).stages()
 
 
-def pipeline(model: Model, layout: Layout) -> tuple[Model, tuple[Model, ...]]:
+def pipeline(model: Model, layout: Layout, v_shaped: bool = False) -> tuple[Model, tuple[Model, ...]]:
     """One layer of each block with embedding and head, and the model on a rank of every stage, sharing those blocks.
 
-    Raises InputError as `shard` does.
+    `v_shaped`: the first stage has both ends of the model. Raises InputError as `shard` does.
     """
     if layout.alone:
         return replace(model, layers=tuple(block for block, _ in model.blocks)), (model,)
-    return parts_of(model, layout).pipeline(layout)
+    return parts_of(model, layout).pipeline(layout, v_shaped)
 
 
 def handing(rank: Model) -> Model:
@@ -188,17 +188,19 @@ class Parts:
     handed: Block
     layers: tuple[tuple[int, ...], ...]
     towers: tuple[Tower, ...] = ()
+    v_shaped: bool = False
 
     def stages(self) -> tuple[Model, ...]:
         """The model on a rank of every stage."""
         return tuple(self.of(i) for i in range(self.layout.pp))
 
-    def pipeline(self, layout: Layout) -> tuple[Model, tuple[Model, ...]]:
+    def pipeline(self, layout: Layout, v_shaped: bool = False) -> tuple[Model, tuple[Model, ...]]:
         """One layer of each block with embedding and head, and the model on a rank of every stage.
 
         The layout must have the same stages and degrees; it may differ in chunks, and so in the layers of each stage.
         """
-        parts = replace(self, layout=layout, layers=layout.layers_of(len(self.model.layers)))
+        layers = layout.layers_of(len(self.model.layers), v_shaped)
+        parts = replace(self, layout=layout, layers=layers, v_shaped=v_shaped)
         whole = parts.of(None)
         assert isinstance(whole, Shard)
         return replace(whole, counted=tuple((block, 1) for block, _ in whole.counted)), parts.stages()
@@ -211,12 +213,13 @@ class Parts:
         counted = [(self.blocks[b], n) for b, n in stands_for]
         embedding, head = self.embedding, self.head
         if layout.pp > 1:
-            embedding, head = (embedding, head) if stage is None else (untied_ends(embedding), untied_ends(head))
+            if stage is not None and not self.v_shaped:
+                embedding, head = untied_ends(embedding), untied_ends(head)
             sends = layout.pp - 1 if stage is None else int(stage < layout.pp - 1)
             counted += [(self.handed, sends)] if sends else []
         given = {f.name: getattr(model, f.name) for f in fields(Model)}
         given["embedding"] = embedding if stage in (None, 0) else ()
-        given["head"] = head if stage in (None, layout.pp - 1) else ()
+        given["head"] = head if stage in (None, 0 if self.v_shaped else layout.pp - 1) else ()
         bare = tuple(replace(tower, counted=()) for tower in self.towers)
         given["towers"] = self.towers if stage in (None, 0) else bare
         given |= {"layers": (), "counted": tuple(counted), "stands_for": stands_for}

@@ -33,7 +33,7 @@ from roofline.work.checkpointing import layers_again
 from roofline.work.passes import ATTENTION, BESIDE, BESIDE_PHASES, PASSES, WORK, by_pass
 from roofline.work.step import Queries
 from roofline.work.step import replace as changed
-from roofline.work.training import Training, with_batch
+from roofline.work.training import FACING, Training, with_batch
 
 
 # -- one micro-batch -----------------------------------------------------------------------------------------------
@@ -67,7 +67,7 @@ class Passes:
         )
 
 
-APART = ("zb-h1", "zb-h2", "dualpipe")
+APART = ("zb-h1", "zb-h2", "zb-v", *FACING)
 """Schedules that delay weight gradients."""
 
 
@@ -181,7 +181,7 @@ def passes_of(rank: Model, sections: Sections, micro: Training, layout: Layout, 
     passes: list[Span] = []
     hides = BESIDE_PHASES[:1] if micro.schedule in APART else BESIDE_PHASES
     overlaps = axes_beside(micro)
-    occupied = micro.schedule == "dualpipe" and sections.of(rank, 0, "ep") is not NOTHING
+    occupied = micro.schedule in FACING and sections.of(rank, 0, "ep") is not NOTHING
     for number in range(3):
         attention = sections.of(rank, number, ATTENTION)
         products = sections.of(rank, number, WORK) + sections.of(rank, number, BESIDE)
@@ -212,7 +212,7 @@ def passes_of(rank: Model, sections: Sections, micro: Training, layout: Layout, 
 
 def axes_beside(step: Training) -> tuple[str, ...]:
     """Axes whose communication overlaps with work; DualPipe always includes token exchanges."""
-    return (*(step.overlap or ()), "ep") if step.schedule == "dualpipe" else step.overlap or ()
+    return (*(step.overlap or ()), "ep") if step.schedule in FACING else step.overlap or ()
 
 
 def offloaded(passes: Passes, rank: Model, known: Mapping[int, LayerBytes], micro: Training, chip: Any) -> Passes:

@@ -30,7 +30,7 @@ from roofline.training.replicas.optimizer import update_of
 from roofline.training.replicas.replicas import between_replicas, sent_between
 from roofline.training.replicas.stragglers import waiting_of
 from roofline.training.validation import copies_of, memory_in_flight, stage_kind, stage_memory
-from roofline.work.training import Training, with_batch
+from roofline.work.training import V_SHAPED, Training, with_batch
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,11 @@ class _Ranks:
 
 
 def _ranks(model: Model, spread: Layout, step: Training, shared: Shared) -> _Ranks:
+    v_shaped = step.schedule in V_SHAPED
     if spread.alone:
-        layers, ranks = pipeline(model, spread)
+        layers, ranks = pipeline(model, spread, v_shaped)
     else:
-        layers, ranks = shared.of("parts", (), lambda: parts_of(model, spread)).pipeline(spread)
+        layers, ranks = shared.of("parts", (), lambda: parts_of(model, spread)).pipeline(spread, v_shaped)
     known: dict[Hashable, int] = shared.of("kinds", (), dict)
     kinds: dict[int, tuple[int, Model, Model | None]] = {}
     order = []
@@ -74,7 +75,7 @@ def stages_of(asked: Setup, step: Training, shared: Shared) -> Stages:
     """The stages of a step, with the passes and the memory of one micro-batch."""
     model, spread, micro = asked.model, asked.layout, with_batch(step, step.micro_batch)
     again, zero, vp, waits = step.recompute, spread.zero, spread.vp, chunks_waited(step, spread)
-    ranks = shared.of("ranks", (vp,), lambda: _ranks(model, spread, step, shared))
+    ranks = shared.of("ranks", (vp, step.schedule in V_SHAPED), lambda: _ranks(model, spread, step, shared))
     sections, known = shared.of("sections", (again,), lambda: timed_sections(asked, micro, ranks.layers))
     contention = contention_on(asked.target)
     kinds: dict[int, Stage] = {}

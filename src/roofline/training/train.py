@@ -38,7 +38,15 @@ from roofline.training.settings import AS_IT_IS, Learner, TrainingWhere, is_one
 from roofline.training.stack import Call, with_stack
 from roofline.training.steps import estimated
 from roofline.training.validation import EAGER, check, of_whole_shape
-from roofline.work.training import USUAL_OPTIONS, Training, TrainingOptions, training, training_step, with_options
+from roofline.work.training import (
+    USUAL_OPTIONS,
+    Training,
+    TrainingOptions,
+    options_of,
+    training,
+    training_step,
+    with_options,
+)
 
 
 def _each_step(run: Callable[..., TrainingEstimate], settings: Settings, names: Sequence[str]) -> object:
@@ -146,8 +154,9 @@ def recomputed_of(model: Model, call: Call) -> tuple[Recomputed, ...]:
 
 @question
 def train_step(model: Model | Source, step: Training, where: Where, bill: Bill | None = None) -> TrainingEstimate:
-    """`train` for a `Training` step that exists already."""
-    return estimated(*_asked(model_of(model), step, where, bill), Shared())
+    """`train` for a `Training` step that exists already, which says all of its options but overlap and loss."""
+    call = Call(TrainingWhere(**vars(where)), options_of(step), AS_IT_IS)
+    return estimated(*asked_of(model_of(model), (step.batch, step.tokens_each), call, bill), Shared())
 
 
 def retrained(asked: TrainingSetup, step: Training, deployment: Deployment) -> TrainingEstimate:

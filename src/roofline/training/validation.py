@@ -23,7 +23,7 @@ from roofline.training.memory.saved_activations import LayerBytes
 from roofline.training.pipeline.schedule import check_micro_batches, in_flight
 from roofline.training.replicas.traffic import check_sharded
 from roofline.work.recipe import TRAINABLE
-from roofline.work.training import Training, forward_ops, with_batch
+from roofline.work.training import V_SHAPED, Training, forward_ops, with_batch
 
 EAGER = frozenset({"fsdp"})
 """Engines whose loss is PyTorch's own, kernel by kernel, and which have no separate gradient buffer."""
@@ -144,7 +144,7 @@ def has_room(model: Model, step: Training, deployment: Deployment, engine: Engin
     """Whether the first and the last stage fit, without computing times. Raises InputError as `train` does."""
     layout, micro = deployment.layout, with_batch(step, step.micro_batch)
     micro_batches = check(model, step, layout)
-    _, ranks = pipeline(model, layout)
+    _, ranks = pipeline(model, layout, step.schedule in V_SHAPED)
     copies = copies_of(ranks, step)
     for stage in {0, layout.pp - 1}:
         memory = stage_memory(ranks[stage], copies[stage], micro, layout)

@@ -33,7 +33,8 @@ from roofline.model.precision import Precision
 from roofline.model.summary import fingerprint
 from roofline.programs.estimate import estimate
 from roofline.training.estimate import TrainingEstimate
-from roofline.training.train import train_step
+from roofline.training.settings import TrainingWhere
+from roofline.training.train import train
 from roofline.work.analysis import Analysis, analyze
 from roofline.work.step import Step, step_of
 from roofline.work.training import Training, training
@@ -406,7 +407,7 @@ def phase_figures(s: Side, phase: str, timed: bool = True) -> PhaseFigures:
         a = analyze(shard(model, s.spread), share, precision=formats)
         return PhaseFigures(_counted(a), "FLOP", float(a.flops), _by_op((c.name, float(c.flops)) for c in a.ops))
     if isinstance(step, Training):
-        return _trained(train_step(s.model, step, s.where))
+        return _trained(train(s.model, TrainingWhere(**vars(s.where)), batch=s.batch, tokens=s.trained))
     return _timed(estimate(s.model, step, s.where))
 
 

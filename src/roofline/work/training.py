@@ -8,7 +8,7 @@ forward (dV, dP, dQ, dK). What flash attention recomputes inside its kernel coun
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Annotated, Literal, TypeAlias, get_args
 
@@ -38,7 +38,15 @@ LossKind: TypeAlias = Literal["in-place", "eager", "compiled", "chunked", "fused
 CHUNKS = 8
 """Parts of a chunked loss (torchtune, modules/loss/ce_chunked_output_loss.py)."""
 LOSSES: tuple[LossKind, ...] = get_args(LossKind)
-SCHEDULES = ("gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "dualpipe")
+SCHEDULES = ("gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-v", "dualpipe", "dualpipev")
+V_SHAPED = ("zb-v", "dualpipev")
+"""Schedules of two chunks per stage in the shape of a V: stage i of p has chunks i and 2p − 1 − i, so that the first
+stage has both ends of the model."""
+CHUNKED = ("interleaved", *V_SHAPED)
+"""Schedules whose stages have several chunks."""
+FACING = ("dualpipe", "dualpipev")
+"""Schedules that run the forward of one micro-batch beside the backward of another, so that each hides the other's
+exchange of tokens with the experts (arXiv:2412.19437 §3.2.1)."""
 
 
 @dataclass(frozen=True, init=False)
@@ -120,8 +128,9 @@ class PassOptions:
     micro_batch: Annotated[Sequences, "Sequences that pass through a replica together."] = 1
     schedule: Annotated[
         Word | None,
-        "Of the pipeline: `gpipe`, `1f1b`, `interleaved` (with vp in the layout), `zb-h1`, `zb-h2`, `dualpipe` "
-        "Default: the stack's own, else `interleaved` where the layout has `vp`, else `1f1b`.",
+        "Of the pipeline: `gpipe`, `1f1b`, `interleaved` (with vp in the layout), `zb-h1`, `zb-h2`, "
+        "`dualpipe`, `zb-v` and `dualpipev` (both with vp=2). Default: the stack's own, else `interleaved` where the "
+        "layout has `vp`, else `1f1b`.",
     ] = None
     recompute: Annotated[
         Words | None,
@@ -300,19 +309,21 @@ def with_batch(step: Training, batch: Count) -> Training:
     return changed(step, _queries(Queries(0, step.tokens_each, batch), step.lengths))
 
 
+def options_of(step: Training) -> TrainingOptions:
+    """The options that a step was made of."""
+    names = (f.name for f in fields(TrainingOptions) if f.name != "fused_loss")
+    return TrainingOptions(**{name: getattr(step, name) for name in names})
+
+
 def with_options(step: Training, **options: Given) -> Training:
     """A copy of the step with some options of `training` changed."""
-    names = (
-        "recompute", "recipe", "optimizer", "flash", "loss", "micro_batch", "schedule", "overlap", "offload", "lengths",
-        *AS_GIVEN,
-    )  # fmt: skip
     if "fused_loss" in options:
         options = {"loss": None, **options}
     if options.get("recompute") == "none":
         options = {"recompute_layers": None, "recompute_every": None, **options}
     if "activations" not in options.get("offload", step.offload):
         options = {"offload_layers": None, **options}
-    return training(step.batch, step.tokens_each, **{**{n: getattr(step, n) for n in names}, **options})
+    return training_step(step.batch, step.tokens_each, replace(options_of(step), **options))
 
 
 # -- passes --------------------------------------------------------------------------------------------------------

@@ -310,7 +310,8 @@ TYPOS = [
     ),
     (
         "train gpt2 --on l4 --batch 8 --tokens 64 --schedule 1f2b",
-        "--schedule: expected one of gpipe, 1f1b, interleaved, zb-h1, zb-h2, dualpipe, got '1f2b'; nearest: 1f1b",
+        "--schedule: expected one of gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v, dualpipe, dualpipev, "
+        "got '1f2b'; nearest: 1f1b",
     ),
     (
         "solve gpt2 --on l4 --find bach --where fits",

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 from roofline.declared.errors import InputError
 from roofline.training.estimate import TrainingEstimate
 from roofline.work.recipe import RECIPES
-from roofline.work.training import Training
+from roofline.work.training import V_SHAPED, Training
 
 OptionValue: TypeAlias = bool | int | float | str | tuple[str, ...] | tuple[tuple[str, ...], ...]
 
@@ -78,7 +78,8 @@ def sizes_of(e: TrainingEstimate) -> LayoutSizes:
 def _chunks(e: TrainingEstimate, layers: int) -> tuple[int, ...]:
     """Layers of each stage and chunk, in the model's order; a chunk is a run of consecutive layers on one stage."""
     layout = e.asked.layout
-    owners = {layer: stage for stage, own in enumerate(layout.layers_of(layers)) for layer in own}
+    placed = layout.layers_of(layers, e.step.schedule in V_SHAPED)
+    owners = {layer: stage for stage, own in enumerate(placed) for layer in own}
     runs = [(stage, len(list(run))) for stage, run in groupby(owners[layer] for layer in range(layers))]
     counts = []
     for chunk in range(layout.pp * layout.vp):

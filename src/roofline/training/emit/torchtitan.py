@@ -15,7 +15,8 @@ from roofline.training.emit.sizes import (
 )
 from roofline.training.estimate import TrainingEstimate
 
-SCHEDULES: Mapping[str, str] = {"gpipe": "GPipe", "1f1b": "1F1B", "interleaved": "Interleaved1F1B"}
+SCHEDULES: Mapping[str, str] = {"gpipe": "GPipe", "1f1b": "1F1B", "interleaved": "Interleaved1F1B",
+                                  "zb-v": "ZBVZeroBubble", "dualpipev": "DualPipeV"}  # fmt: skip
 BACKENDS: Mapping[str, str] = {"deepep": "deepep", "alltoall": "standard"}
 """Library that dispatches experts' tokens → `expert_parallel_comm_backend`."""
 CONVERTERS: Mapping[str, str] = {

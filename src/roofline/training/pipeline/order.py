@@ -8,6 +8,7 @@ last stage.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, TypeAlias, TypeVar
@@ -16,6 +17,7 @@ import numpy as np
 
 from roofline.declared.arrays import Array
 from roofline.training.pipeline.recurrence import Waves
+from roofline.work.training import V_SHAPED
 
 PassKind: TypeAlias = Literal["F", "B", "W"]
 KINDS: tuple[PassKind, ...] = ("F", "B", "W")
@@ -32,6 +34,12 @@ def warm_up(schedule: str, stage: StageNumber, p: int, v: int) -> StageNumber:
 def lag(schedule: str, stage: StageNumber) -> StageNumber:
     """Micro-batches by which a stage delays its weight gradients."""
     return {"zb-h1": stage, "zb-h2": 2 * stage}.get(schedule, 0 * stage)
+
+
+def stage_of(schedule: str, place: Array, p: int) -> Array:
+    """The stage that has a chunk: chunks go round the p stages, and back again where they have the shape of a V."""
+    around = place % p
+    return np.where(place < p, around, p - 1 - around) if schedule in V_SHAPED else around
 
 
 def whole_passes(schedule: str) -> bool:
@@ -54,8 +62,8 @@ def orders(schedule: str, p: int, m: int, v: int) -> Orders:
 
     Forward `warm + k` precedes gradient k, which is followed by the weight gradients of the gradient `lag` before it.
     """
-    if schedule == "dualpipe" and p > 1:
-        works = np.array([_mirrored(min(i, p - 1 - i), i >= p // 2, p, m) for i in range(p)], dtype=np.int64)
+    if schedule in WRITTEN and p > 1:
+        works = np.array([WRITTEN[schedule](i, p, m) for i in range(p)], dtype=np.int64)
         return Orders(works[..., 0], works[..., 1], works[..., 2])
     total, stage = m * v, np.arange(p)[:, None]
     behind = lag(schedule, stage)
@@ -76,20 +84,35 @@ def orders(schedule: str, p: int, m: int, v: int) -> Orders:
     return Orders(ordered(*kinds), ordered(micro, back, back), ordered(place, mirrored, mirrored))
 
 
-def _mirrored(i: int, far: bool, p: int, m: int) -> list[tuple[int, int, int]]:
-    """DualPipe's published order of a stage, where half of the micro-batches enter at each end.
+Work: TypeAlias = tuple[int, int, int]
+"""Kind, micro-batch, place."""
 
-    Stage i and its mirror image do the same with the ends exchanged. With h = m/2 and i < p/2: forwards of the own end,
-    h − p + i + 1 rounds of a forward and a gradient of either end, gradients. Weight gradients are separate items while
-    the pipeline fills and drains (arXiv:2412.19437, fig. 5; github.com/deepseek-ai/DualPipe).
+
+def _two_ended(stage: int, p: int, m: int) -> list[Work]:
+    """DualPipe: half of the micro-batches enter at each end; a stage and its mirror image exchange the ends."""
+    i, far = min(stage, p - 1 - stage), stage >= p // 2
+    return [(kind, 2 * n + (end ^ far), p - 1 - i if end else i) for kind, n, end in _dualpipe(i, p // 2, m // 2)]
+
+
+def _folded(stage: int, p: int, m: int) -> list[Work]:
+    """DualPipeV: DualPipe's nearer half, where the far end of a stage is its second chunk (Qi et al., 2025, "DualPipe
+    could be better without the Dual"; torch/distributed/pipelining/schedules.py, `ScheduleDualPipeV`)."""
+    return [(kind, n, 2 * p - 1 - stage if end else stage) for kind, n, end in _dualpipe(stage, p, m)]
+
+
+def _dualpipe(i: int, half: int, m: int) -> list[tuple[int, int, int]]:
+    """DualPipe's published order of stage i of `half`, for m micro-batches from each end: kind, number, end.
+
+    Forwards of the own end, m − 2·half + i + 1 rounds of a forward and a gradient of either end, gradients. Weight
+    gradients are separate items while the pipeline fills and drains (arXiv:2412.19437, fig. 5;
+    github.com/deepseek-ai/DualPipe).
     """
     counts = {(kind, end): 0 for kind in (FORWARD, BACKWARD, WEIGHT) for end in (0, 1)}
     works: list[tuple[int, int, int]] = []
     apart: deque[int] = deque()  # gradients whose weights' gradients stand apart, by the end they came in at
 
     def add(kind: int, end: int) -> None:
-        way = end ^ far
-        works.append((kind, 2 * counts[kind, end] + way, i if end == 0 else p - 1 - i))
+        works.append((kind, counts[kind, end], end))
         counts[kind, end] += 1
 
     def gradients(end: int, alone: bool) -> None:
@@ -99,7 +122,7 @@ def _mirrored(i: int, far: bool, p: int, m: int) -> list[tuple[int, int, int]]:
         else:
             add(WEIGHT, end)
 
-    outer = p // 2 - i - 1
+    outer = half - i - 1
     for _ in range(2 * outer):
         add(FORWARD, 0)
     for _ in range(i + 1):
@@ -109,7 +132,7 @@ def _mirrored(i: int, far: bool, p: int, m: int) -> list[tuple[int, int, int]]:
         gradients(1, True)
         add(WEIGHT, apart.popleft())
         add(FORWARD, 1)
-    for _ in range(m // 2 - p + i + 1):
+    for _ in range(m - 2 * half + i + 1):
         add(FORWARD, 0)
         gradients(1, False)
         add(FORWARD, 1)
@@ -126,6 +149,52 @@ def _mirrored(i: int, far: bool, p: int, m: int) -> list[tuple[int, int, int]]:
     while apart:
         add(WEIGHT, apart.popleft())
     return works
+
+
+def _zb_v(stage: int, p: int, m: int) -> list[Work]:
+    """ZB-V (arXiv:2401.10241 §6) as PyTorch writes it out (`ScheduleZBVZeroBubble`).
+
+    The first chunk runs 2(p − i) − 1 micro-batches ahead; then forwards, then gradients of either chunk in turn. Weight
+    gradients follow their gradient at once, except those of the last ones. Where there are fewer than 2p − 1
+    micro-batches, the order is that of 2p − 1 without what is not there.
+    """
+    most = max(m, 2 * p - 1)
+    places = (stage, 2 * p - 1 - stage)
+    counts = {(kind, chunk): 0 for kind in (FORWARD, BACKWARD, WEIGHT) for chunk in (0, 1)}
+    works: list[Work] = []
+
+    def add(chunk: int, *kinds: int) -> None:
+        for kind in kinds:
+            works.append((kind, counts[kind, chunk], places[chunk]))
+            counts[kind, chunk] += 1
+
+    for _ in range(2 * (p - stage) - 1):
+        add(0, FORWARD)
+    for _ in range(stage):
+        add(1, FORWARD)
+        add(0, FORWARD)
+    for _ in range(p - stage):
+        add(1, FORWARD, BACKWARD, WEIGHT)
+    while counts[FORWARD, 1] < most:
+        if counts[FORWARD, 0] < most:
+            add(0, FORWARD)
+        add(0, BACKWARD, WEIGHT)
+        add(1, FORWARD, BACKWARD, WEIGHT)
+    for _ in range(stage):
+        add(0, BACKWARD)
+        add(1, BACKWARD)
+    for _ in range(p - stage):
+        add(0, BACKWARD, WEIGHT)
+    for chunk in (1, 0):
+        add(chunk, *[WEIGHT] * (most - counts[WEIGHT, chunk]))
+    return [work for work in works if work[1] < m]
+
+
+WRITTEN: Mapping[str, Callable[[int, int, int], list[Work]]] = {
+    "zb-v": _zb_v, "dualpipe": _two_ended, "dualpipev": _folded,
+}  # fmt: skip
+"""Schedules whose order is published item by item, for a stage of p and m micro-batches. The order for fewer
+micro-batches is no part of the order for more."""
 
 
 # -- what waits for what -------------------------------------------------------------------------------------------
@@ -152,7 +221,10 @@ def waves_of(schedule: str, p: int, m: int, v: int, whole: bool = False) -> Wave
     waits = np.where(forward, o.place > 0, (o.kind == BACKWARD) & (o.place < p * v - 1))
     needed = numbers.copy()
     needed[:, :-1] = np.where(waits, wanted, none)
-    sender = np.where(forward, o.place - 1, o.place) % p
+    link = np.where(forward, o.place - 1, o.place)  # from a chunk to the next, of the lower of its two stages
+    sender = stage_of(schedule, link, p)
+    if schedule in V_SHAPED:
+        sender = np.where(link < p - 1, sender, np.where(link < p, p, sender - 1))  # none where the V turns
     before = numbers - 1
     before[:, 0] = none
     return _by_wave(schedule, o, needed, before, np.where(waits, sender, p))
@@ -193,7 +265,7 @@ def _by_wave(schedule: str, o: Orders, needed: Array, before: Array, sender: Arr
     place[every] = np.arange(p * items)
     places = o.place[stage, item]
     return Waves(
-        stage, o.kind[stage, item], o.micro[stage, item], places, places % p,
+        stage, o.kind[stage, item], o.micro[stage, item], places, stage_of(schedule, places, p),
         place[before.reshape(-1)[every]], place[flat[every]], sender[stage, item],
         (0, *np.cumsum([len(wave) for wave in waves]).tolist()),
         tuple(place[i * (items + 1) : (i + 1) * (items + 1) - 1] for i in range(p)),

@@ -2,9 +2,10 @@
 
 A micro-batch runs forward (F) through all stages, then its input gradients (B) run back. The weight gradients (W) of a
 stage need only its own B. Every schedule is a fixed order of work on each stage: GPipe (arXiv:1811.06965), 1F1B
-(arXiv:1806.03377), interleaved 1F1B (arXiv:2104.04473 §2.2), zero-bubble H1 and H2 (arXiv:2401.10241), DualPipe
-(arXiv:2412.19437 §3.2.1). A stage starts an item as soon as it is free and the item's inputs have arrived. Stage times
-and numbers of micro-batches may be arrays: the order for fewer micro-batches is part of the order for the most.
+(arXiv:1806.03377), interleaved 1F1B (arXiv:2104.04473 §2.2), zero-bubble H1, H2 and V (arXiv:2401.10241), DualPipe
+(arXiv:2412.19437 §3.2.1) and DualPipeV, the half of it. A stage starts an item as soon as it is free and the item's
+inputs have arrived. Stage times and numbers of micro-batches may be arrays: the order for fewer micro-batches is part
+of the order for the most, except in `WRITTEN` ones.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from roofline.declared.arrays import Array
 from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.maths import Count, ceil_div, is_array, least, most
 from roofline.declared.unique_rows import distinct, everyone
-from roofline.training.pipeline.order import KINDS, PassKind, lag, warm_up, waves_of, whole_passes
+from roofline.training.pipeline.order import KINDS, WRITTEN, PassKind, lag, warm_up, waves_of, whole_passes
 from roofline.training.pipeline.recurrence import Waves
-from roofline.work.training import SCHEDULES
+from roofline.work.training import CHUNKED, FACING, SCHEDULES, V_SHAPED
 
 ROUNDS = 3
 """Micro-batches, as a multiple of the stages, that are simulated before a schedule is tested for its period; if there
@@ -138,15 +139,21 @@ def _peak(changes: list[tuple[float, int]]) -> int:
     return most
 
 
+def takes_chunks(schedule: str, chunks: int) -> bool:
+    """Whether a schedule of several stages takes so many chunks per stage."""
+    return chunks == 2 if schedule in V_SHAPED else (chunks > 1) == (schedule in CHUNKED)
+
+
 def check_micro_batches(schedule: str, stages: int, micro_batches: Count, chunks: int) -> None:
     """Raises InputError where a schedule cannot take that many micro-batches, stages or chunks, naming what it can."""
     if schedule not in SCHEDULES:
         raise not_one_of("schedule", schedule, SCHEDULES)
     if chunks > 1 and stages == 1:
         raise InputError("layout.vp", chunks, "1 without pipeline stages: only stages are cut in chunks", ["1"])
-    if (chunks > 1) != (schedule == "interleaved") and stages > 1:
-        expected = "more than 1 for an interleaved schedule" if schedule == "interleaved" else "1 but for interleaved"
-        raise InputError("layout.vp", chunks, expected)
+    if not takes_chunks(schedule, chunks) and stages > 1:
+        some = "more than 1 for an interleaved schedule" if schedule == "interleaved" else "1 but for interleaved"
+        v_shaped = schedule in V_SHAPED
+        raise InputError("layout.vp", chunks, f"2 for {schedule}" if v_shaped else some, ["2"] if v_shaped else [])
     numbers = np.atleast_1d(micro_batches)
     if schedule == "interleaved" and (numbers % stages).any():
         wrong = int(numbers[numbers % stages > 0].flat[0])
@@ -157,6 +164,10 @@ def check_micro_batches(schedule: str, stages: int, micro_batches: Count, chunks
         wrong = int(numbers[uneven].flat[0]) if uneven.any() else int(numbers.flat[0])
         expected = f"an even number of at least {2 * stages}, and an even number of stages"
         raise InputError("micro-batches", wrong, expected, [str(max(2 * stages, wrong + 1) // 2 * 2)])
+    if schedule == "dualpipev" and stages > 1 and int(numbers.min()) < 2 * stages:
+        raise InputError(
+            "micro-batches", int(numbers.min()), f"at least {2 * stages}, one for each chunk", [str(2 * stages)]
+        )
 
 
 MOST_NUMBERS = 8_000_000
@@ -178,11 +189,11 @@ class Played:
     def seconds(self) -> Count:
         """Seconds that the busiest stage takes from its first start to its last end.
 
-        With ZB-H2 a stage begins the next step while others still end this one, so the longest span of any stage counts
-        (arXiv:2401.10241 §4). With the other schedules the first stage spans the whole.
+        With ZB-H2 and ZB-V a stage begins the next step while others still end this one, so the longest span of any
+        stage counts (arXiv:2401.10241 §4). With the other schedules the first stage spans the whole.
         """
         last = self.ends[[items[-1] for items in self.waves.of_stage]]
-        if self.schedule == "zb-h2":
+        if self.schedule in ("zb-h2", "zb-v"):
             last = last - self.waves.starts(self.ends, self.sends, [items[0] for items in self.waves.of_stage])
         longest = last.max(axis=0)
         return longest if longest.ndim else float(longest)
@@ -236,9 +247,9 @@ def length(schedule: str, stages: Sequence[StageTimes], micro_batches: Count, ch
 
 
 def _played(schedule: str, stages: Sequence[StageTimes], m: Array, v: int) -> Array:
-    """Length of `m` micro-batches, fully simulated; for DualPipe each number apart, as its orders do not nest."""
+    """Length of `m` micro-batches, fully simulated; each number apart where the orders do not nest."""
     p = len(stages)
-    if schedule != "dualpipe":
+    if schedule not in WRITTEN:
         longest = ceil_div(int(m.max()), p) * p
         return np.asarray(play(schedule, stages, m, v, longest, whole_passes(schedule)).seconds)
     lengths = np.zeros(m.shape)
@@ -289,9 +300,12 @@ def _shift(schedule: str, p: int, v: int) -> tuple[int, int]:
 
 def _rounds(schedule: str, stage: int, p: int, m: int, v: int) -> tuple[int, int, int]:
     """Positions of the rounds of F, B and W in a stage's order: where they begin, items in each, number of them."""
-    if schedule == "dualpipe":
-        i = min(stage, p - 1 - stage)
-        return 5 * (p // 2 - i - 1) + 2 * (i + 1), 6, m // 2 - p + i + 1
+    if schedule in FACING:
+        two_ended = schedule == "dualpipe"
+        i, half, each = (min(stage, p - 1 - stage), p // 2, m // 2) if two_ended else (stage, p, m)
+        return 5 * (half - i - 1) + 2 * (i + 1), 6, each - 2 * half + i + 1
+    if schedule == "zb-v":
+        return 5 * p - 3 * stage - 1, 6, m - 2 * p + stage + 1
     warm, behind = warm_up(schedule, stage, p, v), lag(schedule, stage)
     return warm + 2 * behind, 2 if whole_passes(schedule) else 3, m * v - warm - behind
 
@@ -359,12 +373,14 @@ def in_flight(schedule: str, stage: int, stages: int, micro_batches: Count, chun
     """Most micro-batches whose activations a stage keeps: its warm-up, one more, and those whose W is delayed.
 
     GPipe m; 1F1B p − i; interleaved (2(p−i−1) + (v−1)·p + 1)/v (arXiv:2104.04473 §2.2); ZB-H1 p; ZB-H2 2p − 1;
-    DualPipe p + 1. Never more than m.
+    ZB-V p (arXiv:2401.10241 §6); DualPipe p + 1; DualPipeV p + 1/2, which is 2p + 1 of its chunks. Never more than m.
     """
     if schedule == "gpipe":
         return micro_batches
     if schedule == "dualpipe":
         return least(micro_batches, stages + 1 if stages > 1 else 1)
+    if schedule in V_SHAPED:
+        return least(micro_batches, stages + (schedule == "dualpipev") / 2 if stages > 1 else 1)
     kept = warm_up(schedule, stage, stages, chunks) + 1 + lag(schedule, stage)
     return least(micro_batches * chunks, kept) / chunks if chunks > 1 else least(micro_batches, kept)
 
@@ -382,7 +398,8 @@ def closed_length(
 
     GPipe and 1F1B (p−1)(F+B+W); interleaved that over v; ZB-H1 (p−1)(F+B−W) and ZB-H2 (p−1)(F+B−2W)
     (arXiv:2401.10241, table 2); DualPipe (p/2−1)(F+2B−W), with F and B one after the other (arXiv:2412.19437, table 2,
-    has them overlapped). Those of the last three hold where the gradients are no shorter than W.
+    has them overlapped), DualPipeV that of 2p stages of half the time; ZB-V (p−1)(max(F, B) − W), none where all are
+    equal (§6). Those with W hold where the gradients are no shorter than W.
     """
     whole = forward + backward + weight
     fill = stages - 1
@@ -392,6 +409,8 @@ def closed_length(
         "interleaved": fill * whole / chunks,
         "zb-h1": fill * (forward + backward - weight),
         "zb-h2": fill * (forward + backward - 2 * weight),
+        "zb-v": fill * (most(forward, backward) - weight),
         "dualpipe": (stages / 2 - 1) * (forward + 2 * backward - weight),
+        "dualpipev": fill * (forward + 2 * backward - weight) / 2,
     }[schedule]
     return micro_batches * whole + bubble * (bubble > 0)

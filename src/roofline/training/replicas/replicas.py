@@ -21,7 +21,7 @@ from roofline.training.memory.workspace import parameters
 from roofline.training.passes import axes_beside
 from roofline.training.replicas.muon import whole_bytes
 from roofline.training.replicas.traffic import gathered_of, gradient_format, times_of
-from roofline.work.training import Training
+from roofline.work.training import V_SHAPED, Training
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def _of_tables(stages: Sequence[Stage], deployment: Deployment, step: Training, 
     both stages hold both copies, which are replicas.
     """
     layout = deployment.layout
-    if layout.pp == 1 or two_ended(step, layout.pp):
+    if layout.pp == 1 or two_ended(step, layout.pp) or step.schedule in V_SHAPED:
         return NOTHING
     tables = parameters(
         (x, 1) for s in stages for x in s.rank.embedding if isinstance(x, m.Embedding) and x.shared and not x.frozen

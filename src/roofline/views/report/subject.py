@@ -16,7 +16,7 @@ from roofline.layout.layout import Layout
 from roofline.model.model import Model
 from roofline.training.estimate import TrainingEstimate
 from roofline.training.remedies import Fix, fixes
-from roofline.training.train import train_step
+from roofline.training.train import train
 from roofline.whatif.query.regimes import Critical, critical
 from roofline.whatif.search.recommendations import (
     USUAL_BATCH,
@@ -30,7 +30,6 @@ from roofline.whatif.search.recommendations import (
 )
 from roofline.whatif.sensitivity.tornado import Answer, OperatingPoint, answers
 from roofline.work.step import Step, decode, prefill
-from roofline.work.training import training
 
 
 @dataclass(frozen=True)
@@ -98,8 +97,10 @@ class Report:
         if not self.train:
             return None
         try:
-            step = training(self.now.batch, self.now.input, recipe=self.deployment.chip.main_format)
-            estimate: TrainingEstimate = train_step(self.model, step, on=self.now.where.on, layout=self.layout)
+            estimate: TrainingEstimate = train(
+                self.model, batch=self.now.batch, tokens=self.now.input, recipe=self.deployment.chip.main_format,
+                on=self.now.where.on, layout=self.now.where.layout,
+            )  # fmt: skip
             return estimate
         except InputError as error:
             return error
