@@ -155,6 +155,13 @@ def fed(model: Model, step: AnyStep) -> AnyStep:
     return step
 
 
+def encoded_before(model: Model, step: AnyStep) -> AnyStep:
+    """The step where an earlier one has encoded the sources that its sequences read: their keys are in the cache."""
+    step = fed(model, step)
+    old = {SOURCE: tuple(Queries(q.cached + q.new, 0 * q.new, q.count) for q in step.read(SOURCE))}
+    return changed(step, beside=tuple(replace(b, queries=old.get(b.stream, b.queries)) for b in step.beside))
+
+
 @lowers(m.Embedding, tokens_alone)
 def _embedding(e: m.Embedding, step: Step) -> Iterator[o.Op]:
     """Each token reads its row; at most as many rows as the table has."""
