@@ -77,13 +77,26 @@ class WholeInputs:
         return None if sizes == Inputs() else sizes
 
 
+@dataclass(frozen=True)
+class Part:
+    """A part of a pipeline that runs once for a batch, unsharded: on every chip (`everywhere`), or on one of a replica.
+
+    xDiT encodes prompts on all GPUs and decodes on the last of each replica (`is_dp_last_group`).
+    """
+
+    name: str
+    asked: Setup
+    step: Step
+    everywhere: bool
+
+
 @dataclass(frozen=True, repr=False)
 class Encoding(Deployed):
     """A batch of inputs that a model reads as a whole, in one pass or, where it denoises, in many.
 
     `positions`: of each input, as the model sees them: tokens, patches, columns. `passes`: forward passes of the batch.
-    `latency`: seconds of the batch, kernels and host. `parts`: seconds of each part of a pipeline: its text encoders
-    and the decoder of its latents run once, on every chip, its denoiser in every pass.
+    `latency`: seconds of the batch, kernels and host. `parts`: seconds of each part of a pipeline: its denoiser runs in
+    every pass, its text encoders once, on every chip, and the decoder of its latents once, on one chip of a replica.
     """
 
     SCHEMA: ClassVar[str] = "roofline.encode/1"
@@ -96,7 +109,7 @@ class Encoding(Deployed):
 
     asked: Setup
     read: WholeInputs
-    beside: tuple[tuple[str, Setup, Step], ...] = ()
+    beside: tuple[Part, ...] = ()
 
     @property
     def batch(self) -> Count:
@@ -136,7 +149,7 @@ class Encoding(Deployed):
     @cached_property
     def once(self) -> dict[str, Estimate]:
         """Estimates of the parts of a pipeline that run once, by their names."""
-        return {name: step_estimate(asked, step) for name, asked, step in self.beside}
+        return {part.name: step_estimate(part.asked, part.step) for part in self.beside}
 
     @cached_property
     def latency(self) -> Span:
@@ -184,13 +197,14 @@ class Encoding(Deployed):
 
     @cached_property
     def cost(self) -> Cost:
-        """What the chips take for the batch; replicas without inputs idle."""
+        """What the chips take for the batch; replicas without inputs idle, and so do the chips that wait for one."""
         layout = self.asked.layout
-        ranks = least(self.batch, layout.dp) * ranks_of(self.asked)
+        replicas = least(self.batch, layout.dp)
+        ranks = replicas * ranks_of(self.asked)
         paid = tariff(self.chip, self.asked.bill)
         busy = busy_of(self.one.total).times(ranks * self.passes)
-        for one in self.once.values():
-            busy = busy + busy_of(one.total).times(ranks)
+        for part in self.beside:
+            busy = busy + busy_of(self.once[part.name].total).times(ranks if part.everywhere else replicas)
         return Cost(layout.chips, self.latency.expected, paid, busy=busy)
 
     @property
@@ -266,10 +280,11 @@ def encode(
     return Encoding(setup(built, where, bill), read, _beside(built, where, read))
 
 
-def _beside(model: Model, where: Where, read: WholeInputs) -> tuple[tuple[str, Setup, Step], ...]:
+def _beside(model: Model, where: Where, read: WholeInputs) -> tuple[Part, ...]:
     """The parts of a pipeline that run once for a batch, each on a chip by itself: text encoders, then the decoder.
 
     With guidance the text encoders read an empty prompt beside each prompt. Every replica has its share of the batch.
+    The decoder computes in the format that the engine has for it, whatever `precision` the denoiser is in.
     """
     if "denoise" not in model.steps or not isinstance(read.batch, int):
         return ()
@@ -280,10 +295,13 @@ def _beside(model: Model, where: Where, read: WholeInputs) -> tuple[tuple[str, S
     for tower in model.towers:
         if tower.positions is None or tower.stream == "images":
             continue
-        times = 2 if read.guidance and tower.stream.startswith(PROMPT) else 1
+        prompt = tower.stream.startswith(PROMPT)
         one = replace(model.alone(tower.stream), positions=tower.positions)
-        step = read_whole(-(-read.batch // chips) * times, tower.positions)
-        parts.append((tower.name, setup(one, alone), step))
+        step = read_whole(-(-read.batch // chips) * (2 if read.guidance and prompt else 1), tower.positions)
+        part = setup(one, alone)
+        if part.engine.decodes and not prompt:
+            part = setup(one, replace(alone, precision=part.engine.decodes))
+        parts.append(Part(tower.name, part, step, prompt))
     return tuple(parts)
 
 
