@@ -78,7 +78,7 @@ class WholeInputs:
 
 
 @dataclass(frozen=True)
-class Part:
+class PipelinePart:
     """A part of a pipeline that runs once for a batch, unsharded: on every chip (`everywhere`), or on one of a replica.
 
     xDiT encodes prompts on all GPUs and decodes on the last of each replica (`is_dp_last_group`).
@@ -109,7 +109,7 @@ class Encoding(Deployed):
 
     asked: Setup
     read: WholeInputs
-    beside: tuple[Part, ...] = ()
+    beside: tuple[PipelinePart, ...] = ()
 
     @property
     def batch(self) -> Count:
@@ -280,7 +280,7 @@ def encode(
     return Encoding(setup(built, where, bill), read, _beside(built, where, read))
 
 
-def _beside(model: Model, where: Where, read: WholeInputs) -> tuple[Part, ...]:
+def _beside(model: Model, where: Where, read: WholeInputs) -> tuple[PipelinePart, ...]:
     """The parts of a pipeline that run once for a batch, each on a chip by itself: text encoders, then the decoder.
 
     With guidance the text encoders read an empty prompt beside each prompt. Every replica has its share of the batch.
@@ -301,7 +301,7 @@ def _beside(model: Model, where: Where, read: WholeInputs) -> tuple[Part, ...]:
         part = setup(one, alone)
         if part.engine.decodes and not prompt:
             part = setup(one, replace(alone, precision=part.engine.decodes))
-        parts.append(Part(tower.name, part, step, prompt))
+        parts.append(PipelinePart(tower.name, part, step, prompt))
     return tuple(parts)
 
 

@@ -276,11 +276,11 @@ class Server:
         share = np.minimum(1.0, self.steps / (2 * np.asarray(self.places)))
         one = memory_with(self.asked, self.drafting, 1, self.input + self.output)
         grown = self.output / 2
-        held = self.input - self.cached + grown
-        freed = one.cache / (self.input + self.output) * held + one.state
+        present = self.input - self.cached + grown
+        freed = one.cache / (self.input + self.output) * present + one.state
         times = share * one.cache / (self.input + self.output) * grown / np.maximum(freed, 1.0)
         source = self.source / prompt
-        return np.asarray(np.where(few, times * (source + (1 - source) * held / (self.input - self.cached)), 0.0))
+        return np.asarray(np.where(few, times * (source + (1 - source) * present / (self.input - self.cached)), 0.0))
 
     @cached_property
     def nodes(self) -> Any:
