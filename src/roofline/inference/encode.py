@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, ClassVar
@@ -45,6 +45,9 @@ class WholeInputs:
     """Inputs that are read together, and the size of each."""
 
     batch: Annotated[Sequences, "Inputs that are read together, those of all replicas."] = 1
+    latency: Annotated[
+        Seconds | None, "Maximum time of a batch: as many inputs are read together as it allows, and memory holds."
+    ] = None
     input: Annotated[
         Tokens | None, "Tokens of each text (512, or the longest that fits); of an image generator, of its prompt."
     ] = None
@@ -103,7 +106,8 @@ class Encoding(Deployed):
     FIGURES: ClassVar[Units] = {
         **Deployed.PLACE, "batch": "", "batch_per_replica": "", "positions": "", "passes": "", "latency": "s",
         "memory": "B", "inputs_per_second": "inputs/s", "inputs_per_second_per_chip": "inputs/s",
-        "positions_per_second": "tokens/s", "usd_per_hour": "USD", "usd_per_million_inputs": "USD", "power": "W",
+        "positions_per_second": "tokens/s", "usd_per_hour": "USD", "usd_per_million_inputs": "USD",
+        "usd_per_recorded_hour": "USD", "power": "W",
         "joules_per_input": "J", "bound": "", "grade": "", "shares": "share", "parts": "s", "cost_assumptions": "",
     }  # fmt: skip
 
@@ -219,6 +223,12 @@ class Encoding(Deployed):
         return None if each is None else each * MILLION
 
     @property
+    def usd_per_recorded_hour(self) -> Count | None:
+        """USD per hour of recordings, in inputs of the `seconds` that are asked for; null without these or a price."""
+        each = self.cost.usd_per(self.batch)
+        return None if each is None or self.read.seconds is None else each * 3600 / float(self.read.seconds)
+
+    @property
     def power(self) -> Count | None:
         """Mean watts of all chips while they work, without the site's overhead; null where power is unknown."""
         joules = self.cost.working_joules
@@ -271,13 +281,48 @@ def encode(
     a denoiser takes `passes` of them. A decoder of text embeds its prompt. Of a larger model `tower` alone is run.
     `model`: a Model, its name, path or config. Numbers may be arrays, which broadcast. Raises InputError for settings
     that are not understood, sizes that the model does not read, a format that the chip lacks, and a degree that does
-    not divide. Where memory is short, `fits` is false.
+    not divide. Where memory is short, `fits` is false. With a limit of `latency` the batch is the largest within it,
+    whose `inputs_per_second` is the throughput at that latency.
     """
     built = _sized(model_of(model), read)
     if "denoise" in built.steps and where.engine is None:
         served = engine_named("diffusers").runs_on(machine_chip(where.on))
         where = replace(where, engine="diffusers" if served else "none")
-    return Encoding(setup(built, where, bill), read, _beside(built, where, read))
+
+    def asked(batch: Count) -> Encoding:
+        reads = replace(read, batch=batch)
+        return Encoding(setup(built, where, bill), reads, _beside(built, where, reads))
+
+    return asked(read.batch) if read.latency is None else _largest_within(asked, read)
+
+
+MOST_INPUTS = 2**20
+"""Most inputs of a batch that a limit allows."""
+
+
+def _largest_within(asked: Callable[[Count], Encoding], read: WholeInputs) -> Encoding:
+    """The largest batch that is read within the limit and that memory holds.
+
+    Raises InputError for a limit that one input exceeds, and for a batch beside a limit.
+    """
+    limit = float(read.latency or 0.0)
+    if read.batch != 1:
+        raise InputError("batch", read.batch, "none beside `latency`, which finds it")
+    known = asked(1)
+    if known.latency.expected > limit:
+        raise InputError("latency", limit, f"at least {known.latency.expected:.3g} s, what one input takes")
+
+    def allowed(batch: int) -> bool:
+        one = asked(batch)
+        return bool(one.fits) and bool(one.latency.expected <= limit)
+
+    low, high = 1, 2
+    while high <= MOST_INPUTS and allowed(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if allowed(middle) else (low, middle)
+    return asked(low)
 
 
 def _beside(model: Model, where: Where, read: WholeInputs) -> tuple[PipelinePart, ...]:
