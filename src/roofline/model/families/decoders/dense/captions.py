@@ -56,13 +56,13 @@ def imagegpt(c: Config) -> Model:
 def voxtral_realtime(c: Config) -> Model:
     """Voxtral Realtime's decoder (Mistral AI, model card of Voxtral-Mini-4B-Realtime): Mistral, scaled by the delay.
 
-    The scale of a layer's hidden state depends only on the delay: its two products run once per sequence and pass, not
-    per token.
+    The scale of a layer's hidden state depends only on the delay: its two products run once per sequence, not per
+    token.
     """
     d, rank = dims(c), 32
     scale: Modules = (
-        Linear(name="delay_down_proj", inputs=d.width, outputs=rank, part="other", positions=1),
-        Linear(name="delay_up_proj", inputs=rank, outputs=d.width, part="other", positions=1),
+        Linear(name="delay_down_proj", inputs=d.width, outputs=rank, part="other", idle=True),
+        Linear(name="delay_up_proj", inputs=rank, outputs=d.width, part="other", idle=True),
         scaled_stream("delay_scale", d.width, 0),
     )
     ffn, rope = mlp(d.width, c.size("intermediate_size"), activation(c)), rotary(c, d.head_dim)
