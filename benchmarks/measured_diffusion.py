@@ -151,9 +151,9 @@ def main(file: str, *words: str) -> None:
                 place = f"{row.model} {row.chip} x{row.gpus} u{row.ulysses} r{row.ring} b{row.batch}"
                 sides = (f"{row.seconds[i]:.3g} s, {row.joules[i]:.4g} J" for i in (0, 1))
                 print(f"{place}: measured {next(sides)}; predicted {next(sides)}")
-    for place in ("one GPU", "2 GPUs", "4 GPUs", "8 GPUs"):
-        kept = [(key, rows) for key, rows in sorted(sums.items()) if key[0] == place]
-        for (_, model, chip), rows in kept:
+    for place in ("one GPU", "2 GPUs", "4 GPUs", "8 GPUs", "any number"):
+        kept = [(key, rows) for key, rows in sorted(sums.items()) if place in (key[0], "any number")]
+        for (_, model, chip), rows in kept if place != "any number" else ():
             late, used = (
                 [error(pair) for pair in pairs] for pairs in ([r.seconds for r in rows], [r.joules for r in rows])
             )

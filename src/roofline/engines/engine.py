@@ -90,7 +90,8 @@ class Engine:
     were not measured, log deviation that holds 80 % of whole models' times. `assumes`: generations whose factors were
     not fitted. `network`: software whose collectives apply, if not `software`. `dispatcher`: expert-parallel exchange:
     DeepEP, which sends a token once per node and rank, NCCL's all-to-all, which sends every copy, or kernels that write
-    to all ranks of a rack over NVLink. `serves`: supported generations and kinds of chips.
+    to all ranks of a rack over NVLink. `serves`: supported generations and kinds of chips. `decodes`: format in which a
+    pipeline's decoder of latents computes; that of the denoiser where it is empty.
 
     `expert_layer_s`: host seconds to launch the forward kernels of a layer with experts, twice as many those of its
     backward pass; the passes of a micro-batch are no shorter.
@@ -156,6 +157,7 @@ class Engine:
     launch_s: float = 0.0
     slower: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     unfused: Mapping[str, float] = field(default_factory=dict)
+    decodes: str = ""
     assumes: tuple[str, ...] = ()
     fuses: tuple[str, ...] = ()
     widens: bool = False

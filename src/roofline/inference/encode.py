@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, ClassVar
@@ -45,6 +45,9 @@ class WholeInputs:
     """Inputs that are read together, and the size of each."""
 
     batch: Annotated[Sequences, "Inputs that are read together, those of all replicas."] = 1
+    latency: Annotated[
+        Seconds | None, "Maximum time of a batch: as many inputs are read together as it allows, and memory holds."
+    ] = None
     input: Annotated[
         Tokens | None, "Tokens of each text (512, or the longest that fits); of an image generator, of its prompt."
     ] = None
@@ -77,26 +80,40 @@ class WholeInputs:
         return None if sizes == Inputs() else sizes
 
 
+@dataclass(frozen=True)
+class PipelinePart:
+    """A part of a pipeline that runs once for a batch, unsharded: on every chip (`everywhere`), or on one of a replica.
+
+    xDiT encodes prompts on all GPUs and decodes on the last of each replica (`is_dp_last_group`).
+    """
+
+    name: str
+    asked: Setup
+    step: Step
+    everywhere: bool
+
+
 @dataclass(frozen=True, repr=False)
 class Encoding(Deployed):
     """A batch of inputs that a model reads as a whole, in one pass or, where it denoises, in many.
 
     `positions`: of each input, as the model sees them: tokens, patches, columns. `passes`: forward passes of the batch.
-    `latency`: seconds of the batch, kernels and host. `parts`: seconds of each part of a pipeline: its text encoders
-    and the decoder of its latents run once, on every chip, its denoiser in every pass.
+    `latency`: seconds of the batch, kernels and host. `parts`: seconds of each part of a pipeline: its denoiser runs in
+    every pass, its text encoders once, on every chip, and the decoder of its latents once, on one chip of a replica.
     """
 
     SCHEMA: ClassVar[str] = "roofline.encode/1"
     FIGURES: ClassVar[Units] = {
         **Deployed.PLACE, "batch": "", "batch_per_replica": "", "positions": "", "passes": "", "latency": "s",
         "memory": "B", "inputs_per_second": "inputs/s", "inputs_per_second_per_chip": "inputs/s",
-        "positions_per_second": "tokens/s", "usd_per_hour": "USD", "usd_per_million_inputs": "USD", "power": "W",
+        "positions_per_second": "tokens/s", "usd_per_hour": "USD", "usd_per_million_inputs": "USD",
+        "usd_per_recorded_hour": "USD", "power": "W",
         "joules_per_input": "J", "bound": "", "grade": "", "shares": "share", "parts": "s", "cost_assumptions": "",
     }  # fmt: skip
 
     asked: Setup
     read: WholeInputs
-    beside: tuple[tuple[str, Setup, Step], ...] = ()
+    beside: tuple[PipelinePart, ...] = ()
 
     @property
     def batch(self) -> Count:
@@ -136,7 +153,7 @@ class Encoding(Deployed):
     @cached_property
     def once(self) -> dict[str, Estimate]:
         """Estimates of the parts of a pipeline that run once, by their names."""
-        return {name: step_estimate(asked, step) for name, asked, step in self.beside}
+        return {part.name: step_estimate(part.asked, part.step) for part in self.beside}
 
     @cached_property
     def latency(self) -> Span:
@@ -184,13 +201,14 @@ class Encoding(Deployed):
 
     @cached_property
     def cost(self) -> Cost:
-        """What the chips take for the batch; replicas without inputs idle."""
+        """What the chips take for the batch; replicas without inputs idle, and so do the chips that wait for one."""
         layout = self.asked.layout
-        ranks = least(self.batch, layout.dp) * ranks_of(self.asked)
+        replicas = least(self.batch, layout.dp)
+        ranks = replicas * ranks_of(self.asked)
         paid = tariff(self.chip, self.asked.bill)
         busy = busy_of(self.one.total).times(ranks * self.passes)
-        for one in self.once.values():
-            busy = busy + busy_of(one.total).times(ranks)
+        for part in self.beside:
+            busy = busy + busy_of(self.once[part.name].total).times(ranks if part.everywhere else replicas)
         return Cost(layout.chips, self.latency.expected, paid, busy=busy)
 
     @property
@@ -203,6 +221,12 @@ class Encoding(Deployed):
         """USD per 10⁶ inputs; null without a price."""
         each = self.cost.usd_per(self.batch)
         return None if each is None else each * MILLION
+
+    @property
+    def usd_per_recorded_hour(self) -> Count | None:
+        """USD per hour of recordings, in inputs of the `seconds` that are asked for; null without these or a price."""
+        each = self.cost.usd_per(self.batch)
+        return None if each is None or self.read.seconds is None else each * 3600 / float(self.read.seconds)
 
     @property
     def power(self) -> Count | None:
@@ -257,19 +281,55 @@ def encode(
     a denoiser takes `passes` of them. A decoder of text embeds its prompt. Of a larger model `tower` alone is run.
     `model`: a Model, its name, path or config. Numbers may be arrays, which broadcast. Raises InputError for settings
     that are not understood, sizes that the model does not read, a format that the chip lacks, and a degree that does
-    not divide. Where memory is short, `fits` is false.
+    not divide. Where memory is short, `fits` is false. With a limit of `latency` the batch is the largest within it,
+    whose `inputs_per_second` is the throughput at that latency.
     """
     built = _sized(model_of(model), read)
     if "denoise" in built.steps and where.engine is None:
         served = engine_named("diffusers").runs_on(machine_chip(where.on))
         where = replace(where, engine="diffusers" if served else "none")
-    return Encoding(setup(built, where, bill), read, _beside(built, where, read))
+
+    def asked(batch: Count) -> Encoding:
+        reads = replace(read, batch=batch)
+        return Encoding(setup(built, where, bill), reads, _beside(built, where, reads))
+
+    return asked(read.batch) if read.latency is None else _largest_within(asked, read)
 
 
-def _beside(model: Model, where: Where, read: WholeInputs) -> tuple[tuple[str, Setup, Step], ...]:
+MOST_INPUTS = 2**20
+"""Most inputs of a batch that a limit allows."""
+
+
+def _largest_within(asked: Callable[[Count], Encoding], read: WholeInputs) -> Encoding:
+    """The largest batch that is read within the limit and that memory holds.
+
+    Raises InputError for a limit that one input exceeds, and for a batch beside a limit.
+    """
+    limit = float(read.latency or 0.0)
+    if read.batch != 1:
+        raise InputError("batch", read.batch, "none beside `latency`, which finds it")
+    known = asked(1)
+    if known.latency.expected > limit:
+        raise InputError("latency", limit, f"at least {known.latency.expected:.3g} s, what one input takes")
+
+    def allowed(batch: int) -> bool:
+        one = asked(batch)
+        return bool(one.fits) and bool(one.latency.expected <= limit)
+
+    low, high = 1, 2
+    while high <= MOST_INPUTS and allowed(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if allowed(middle) else (low, middle)
+    return asked(low)
+
+
+def _beside(model: Model, where: Where, read: WholeInputs) -> tuple[PipelinePart, ...]:
     """The parts of a pipeline that run once for a batch, each on a chip by itself: text encoders, then the decoder.
 
     With guidance the text encoders read an empty prompt beside each prompt. Every replica has its share of the batch.
+    The decoder computes in the format that the engine has for it, whatever `precision` the denoiser is in.
     """
     if "denoise" not in model.steps or not isinstance(read.batch, int):
         return ()
@@ -280,10 +340,13 @@ def _beside(model: Model, where: Where, read: WholeInputs) -> tuple[tuple[str, S
     for tower in model.towers:
         if tower.positions is None or tower.stream == "images":
             continue
-        times = 2 if read.guidance and tower.stream.startswith(PROMPT) else 1
+        prompt = tower.stream.startswith(PROMPT)
         one = replace(model.alone(tower.stream), positions=tower.positions)
-        step = read_whole(-(-read.batch // chips) * times, tower.positions)
-        parts.append((tower.name, setup(one, alone), step))
+        step = read_whole(-(-read.batch // chips) * (2 if read.guidance and prompt else 1), tower.positions)
+        part = setup(one, alone)
+        if part.engine.decodes and not prompt:
+            part = setup(one, replace(alone, precision=part.engine.decodes))
+        parts.append(PipelinePart(tower.name, part, step, prompt))
     return tuple(parts)
 
 

@@ -1,8 +1,8 @@
 """A hybrid model's KV cache as vLLM allocates it: groups of equally many layers, in pages of equal size.
 
-Layers that cache every token, layers that cache a window or a chunk, and layers with a recurrent state share one pool
-of blocks. A block is one page in each of `group` layers; every group of layers has a table of its own, so a sequence
-takes whole blocks of each (vllm/v1/core/kv_cache_utils.py: unify_kv_cache_spec_page_size,
+Layers that cache every token, a window, a chunk or an encoder's output, and layers with a recurrent state share one
+pool of blocks. A block is one page in each of `group` layers; every group of layers has a table of its own, so a
+sequence takes whole blocks of each (vllm/v1/core/kv_cache_utils.py: unify_kv_cache_spec_page_size,
 _get_kv_cache_groups_uniform_page_size, get_kv_cache_config_from_groups; vllm/v1/kv_cache_interface.py: the bytes of a
 page and what a sequence takes at most; vllm/platforms/interface.py, _align_hybrid_block_size: recurrent states).
 Models whose layers all cache alike have one group, and no page is wasted.
@@ -19,7 +19,7 @@ import numpy as np
 from roofline.declared.maths import Count, ceil_div, least, most, where
 from roofline.inference.cache_rows import token_bytes
 from roofline.model.model import Model, stored_state
-from roofline.model.modules import CompressedAttention, Compressor
+from roofline.model.modules import Attention, CompressedAttention, Compressor
 from roofline.model.precision import Precision
 
 FEWER = 1.5
@@ -30,7 +30,8 @@ FEWER = 1.5
 class CachedLayers:
     """`layers` with the same cache: `token` bytes for each of the last `span` tokens (None: all), or a `state`.
 
-    `chunked`: the span starts at a multiple of itself and does not slide. A state has a fixed size in bytes.
+    `chunked`: the span starts at a multiple of itself and does not slide. A state has a fixed size in bytes. `keys`:
+    tokens of an encoder's output, whose keys and values are cached instead; their number is fixed.
     """
 
     layers: Count
@@ -38,6 +39,7 @@ class CachedLayers:
     span: int | None = None
     chunked: bool = False
     state: Count = 0
+    keys: int | None = None
 
     @property
     def recurrent(self) -> bool:
@@ -45,10 +47,15 @@ class CachedLayers:
         return not np.any(np.asarray(self.token))
 
     @property
+    def fixed(self) -> bool:
+        """Whether what the layers hold does not depend on a sequence's length."""
+        return self.recurrent or self.keys is not None
+
+    @property
     def kind(self) -> tuple[object, ...]:
         """The properties shared by layers of one group."""
         size = np.asarray(self.state if self.recurrent else self.token)
-        return self.recurrent, self.span, self.chunked, size.tobytes()
+        return self.recurrent, self.span, self.chunked, self.keys, size.tobytes()
 
 
 @dataclass(frozen=True)
@@ -73,6 +80,8 @@ class CacheGroup:
         span = self.layers.span
         if self.layers.recurrent:
             return 1
+        if self.layers.keys is not None:
+            return ceil_div(self.layers.keys, self.block)
         whole = ceil_div(tokens, self.block)
         if span is None:
             return whole
@@ -100,9 +109,9 @@ class CachePages:
         """Tables of blocks of one sequence."""
         return sum(g.tables for g in self.groups)
 
-    def bytes(self, batch: Count, tokens: Count, recurrent: bool) -> Count:
-        """Bytes of `batch` sequences of `tokens` tokens: of recurrent states, or of all other layers."""
-        return batch * self.block_bytes * sum(g.blocks(tokens) for g in self.groups if g.layers.recurrent == recurrent)
+    def bytes(self, batch: Count, tokens: Count, fixed: bool) -> Count:
+        """Bytes of `batch` sequences of `tokens` tokens: of layers whose cache has a fixed size, or of all others."""
+        return batch * self.block_bytes * sum(g.blocks(tokens) for g in self.groups if g.layers.fixed == fixed)
 
     def pool(self, budget: Count) -> Count:
         """Blocks that fit in `budget` bytes."""
@@ -118,7 +127,7 @@ class CachePages:
 
     def smallest_tables(self, budget: Count) -> Count:
         """`GPU KV cache size` as vLLM before 0.21 logs it: blocks per table times the tokens of the smallest block."""
-        smallest = reduce(least, (g.block for g in self.groups if not g.layers.recurrent))
+        smallest = reduce(least, (g.block for g in self.groups if not g.layers.fixed))
         return self.pool(budget) // self.tables * smallest
 
 
@@ -129,7 +138,9 @@ def cached_layers(rank: Model, precision: Precision) -> tuple[CachedLayers, ...]
     for section, module, n in rank.placed():
         if isinstance(module, (Compressor, CompressedAttention)):
             return None
-        if np.any(np.asarray(getattr(module, "state", 0))):
+        if isinstance(module, Attention) and module.state:
+            _add(kinds, CachedLayers(n, precision.kv.bytes(module.kv_width), keys=module.keys))
+        elif np.any(np.asarray(getattr(module, "state", 0))):
             so_far = states.get(section, CachedLayers(n))
             states[section] = replace(so_far, state=so_far.state + stored_state(module, precision))
         elif hasattr(module, "cache_width") and not module.idle and np.any(np.asarray(module.cache_width)):
@@ -157,7 +168,7 @@ def cache_pages(kinds: Sequence[CachedLayers], block: int) -> CachePages | None:
     if not kinds:
         return None
     first = kinds[0]
-    if all((k.recurrent, k.span, k.chunked) == (first.recurrent, first.span, first.chunked) for k in kinds):
+    if all(k.kind[:-1] == first.kind[:-1] for k in kinds):
         page = sum(k.layers * (k.state if k.recurrent else block * k.token) for k in kinds)
         return CachePages(page, 1, (CacheGroup(replace(first, layers=sum(k.layers for k in kinds)), block, 1),))
     attending = [k for k in kinds if not k.recurrent]

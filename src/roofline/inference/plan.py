@@ -419,8 +419,9 @@ def _at(entries: Iterable[Placed], step: Step, target: Target, by: Sorter) -> di
 
 
 def _entry(entry: Placed, step: Step, target: Target, by: Sorter) -> dict[Hashable, Total]:
-    """The times of one module's ops, in all sections where it stands."""
+    """The times of one module's ops, in all sections where it stands; none where its stream has no new inputs."""
     sums: dict[Hashable, Total] = {}
+    inputs = step.new_tokens if step.stream else 1
     for op in step_ops((entry.module,), step, entry.whole):
         timings = [(op.kind, time_op(op, target))]
         before = time_quantise(op, target)
@@ -432,7 +433,10 @@ def _entry(entry: Placed, step: Step, target: Target, by: Sorter) -> dict[Hashab
                 key = by(section, op, kind)
                 before_it = places.get(key, (0, 0))
                 places[key] = (before_it[0] + layers, before_it[1] + squares)
-            _add(sums, {key: total_of(timing, op, *counts) for key, counts in places.items()})
+            totals = {key: total_of(timing, op, *counts) for key, counts in places.items()}
+            if is_array(inputs) and not inputs.all():
+                totals = {key: total.times(np.minimum(inputs, 1)) for key, total in totals.items()}
+            _add(sums, totals)
     return sums
 
 

@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING
 from roofline.declared.errors import InputError, nearest
 from roofline.declared.maths import Count, ceil_div, least
 from roofline.model.images import IMAGES, ImageRule, Images, ImageTokens, image_tokens
-from roofline.model.modules import DISTANCES, PARTS, Conv, Delay, ExpertLinear, Experts, Module, Part, TokenShift
+from roofline.model.modules import (
+    DISTANCES,
+    PARTS,
+    Attention,
+    Conv,
+    Delay,
+    ExpertLinear,
+    Experts,
+    Module,
+    Part,
+    TokenShift,
+)
 from roofline.model.precision import Precision, part_of
 
 if TYPE_CHECKING:
@@ -319,9 +330,9 @@ def _told_apart(layers: tuple[Block, ...]) -> tuple[Block, ...]:
 
 
 def stored_state(module: Module, precision: Precision) -> Count:
-    """Recurrent state of one sequence in one module, bytes; 0 for a module without state."""
+    """State of one sequence in one module, bytes: recurrent, or keys and values of an encoder's output; 0 without."""
     fmt = precision.activations if isinstance(module, _LAST_INPUTS) else precision.state
-    return fmt.bytes(getattr(module, "state", 0))
+    return (precision.kv if isinstance(module, Attention) else fmt).bytes(getattr(module, "state", 0))
 
 
 def cached_tokens(module: Module, tokens: Count, ahead: Count = 0, block: int = 1) -> Count:

@@ -8,18 +8,20 @@ from typing import ClassVar
 
 import numpy as np
 
+from roofline.declared.arrays import Array
 from roofline.declared.groups import LengthSpread, Load
 from roofline.declared.maths import Count, is_array
 from roofline.declared.question import group_settings
 from roofline.declared.result import Units
 from roofline.inference.generate import TRAITS, Speculation
-from roofline.inference.plan import Plan
+from roofline.inference.plan import EMPTY, Plan
 from roofline.inference.settings import Deployed, Setup
 from roofline.inference.span import NOTHING, Span
 from roofline.model.images import Images, ImageTokens
-from roofline.model.model import Model
+from roofline.model.model import SOURCE, Model
 from roofline.serving.drafting import Drafting
-from roofline.work.step import decode, images_beside
+from roofline.work.lower import encoded_before, fed
+from roofline.work.step import Queries, decode, images_beside
 from roofline.work.step import replace as changed
 
 NORMAL = 65
@@ -141,6 +143,20 @@ def encoding(plan: Plan, images: ImageTokens | None) -> Span:
     return Span(
         seen.floor - text.floor, seen.expected - text.expected, seen.low - text.low, seen.high - text.high
     )  # fmt: skip
+
+
+def source_seconds(plan: Plan, new: Count) -> Array:
+    """Seconds in which the encoder reads the source of one prompt of `new` tokens, and its keys and values are made.
+
+    0 for a model without an encoder that every request has.
+    """
+    begun = changed(decode(1, 1), (Queries(0, new, 1),))
+    if not fed(plan.rank, begun).read(SOURCE):
+        return np.zeros(())
+    whole, later = (
+        sum(plan.by_view(step).values(), EMPTY).expected for step in (begun, encoded_before(plan.rank, begun))
+    )
+    return np.asarray(whole - later)
 
 
 class LoadAnswer(Deployed):

@@ -45,7 +45,7 @@ from roofline.serving.drafting import (  # fmt: skip
 from roofline.serving.energy import SteadyLoad, server_spending
 from roofline.serving.first_token import scattered
 from roofline.serving.replications import Group, StepArrays, step_arrays
-from roofline.serving.requests import LoadAnswer, ServedLoad, encoding, rounded_down
+from roofline.serving.requests import LoadAnswer, ServedLoad, encoding, rounded_down, source_seconds
 from roofline.serving.simulate.policy import Policy
 from roofline.serving.simulate.steps import step_times
 from roofline.work.step import Queries, decode
@@ -270,19 +270,31 @@ class Server:
         return places_of(self.asked, self.drafting, self.context, whole)
 
     @cached_property
-    def again(self) -> Array:
-        """Share of its prompt that a request recomputes after preemption, where requests always wait for memory.
+    def source(self) -> Array:
+        """Seconds in which the encoder reads the source of one prompt; 0 for a model without a source."""
+        return source_seconds(self.asked.plan, np.asarray(self.input - self.cached, dtype=float))
+
+    def again(self, prompt: Array) -> Array:
+        """Prompts that a request computes again after preemption, where requests always wait for memory.
 
         A finished answer frees its O tokens at once and new requests are admitted in their place. Requests that are
-        still growing take half of it back, so O/2 tokens per request are computed again, fewer where several requests
-        finish in each step. 0 for an engine that reserves or expects room for answers.
+        still growing take half of it back, fewer where several requests finish in each step. Each that gives way frees
+        its state, and what it holds of prompt and answer, P + O/2 tokens on average, and computes these again, its
+        source included. `prompt`: seconds of a step with one prompt. 0 for an engine that reserves or expects room for
+        answers.
         """
         engine = self.asked.engine
         if engine.reserves or engine.expects:
             return np.zeros(())
         few = self.places < running_at_once(engine, self.asked.layout.pp, self.width)
-        lost = self.output / 2 * np.minimum(1.0, self.steps / (2 * np.asarray(self.places)))
-        return np.asarray(np.where(few, lost / (self.input - self.cached), 0.0))
+        share = np.minimum(1.0, self.steps / (2 * np.asarray(self.places)))
+        one = memory_with(self.asked, self.drafting, 1, self.input + self.output)
+        grown = self.output / 2
+        present = self.input - self.cached + grown
+        freed = one.cache / (self.input + self.output) * present + one.state
+        times = share * one.cache / (self.input + self.output) * grown / np.maximum(freed, 1.0)
+        source = self.source / prompt
+        return np.asarray(np.where(few, times * (source + (1 - source) * present / (self.input - self.cached)), 0.0))
 
     @cached_property
     def nodes(self) -> Any:
@@ -363,6 +375,7 @@ class Server:
             later = np.where(parts < 1, fresh - tokens, np.maximum(full, 0.0))
         some = Prompts(tokens, self.cached + np.floor(np.where(chunks > 1, later, 0.0)), chunk.longest)
         partly = mixed_seconds(plan, some, 1, context, beside[np.newaxis], width, draft) + before
+        partly = partly - np.where(chunks > 1, 0.0, self.source) * (1 - parts)  # whole in `partly`
         partly = np.broadcast_to(partly + encoded * parts, (len(PARTS), *nodes.shape))
         alone, squared = np.where(nodes > 0, self.alone.expected, 0.0), np.zeros(())
         if np.any(varied > 0):  # over varying lengths E[L²] = (1 + v)·m², for a prompt of mean length m²
@@ -378,8 +391,9 @@ class Server:
                 fresh, self.cached, engine.chunk, self.requests.longest or np.inf, varied[0], engine.splits,
             )  # fmt: skip
         return ReplicaTimes(
-            nodes, alone, batches, mixed, room, per_step, chunks, partly, engine.mixes, engine.ahead, self.again,
-            squared, self.requests.prompts_vary, np.asarray(self.requests.answers_vary) == 0, pieces,
+            nodes, alone, batches, mixed, room, per_step, chunks, partly, engine.mixes, engine.ahead,
+            self.again(chunks * partly[-1, 0]), squared, self.requests.prompts_vary,
+            np.asarray(self.requests.answers_vary) == 0, pieces,
         )  # fmt: skip
 
     @cached_property

@@ -16,10 +16,12 @@ from roofline.model.model import SOURCE, Model, chosen
 from roofline.model.popularity import popular_visited
 from roofline.work import ops as o
 from roofline.work.step import (
+    USUAL_TOKENS,
     AnyStep,
     Beside,
     Queries,
     Step,
+    UsualStep,
     View,
     adds_one,
     decodes,
@@ -127,7 +129,9 @@ def fed(model: Model, step: AnyStep) -> AnyStep:
 
     An encoder reads its fixed number of positions for every new sequence. One whose length is not fixed reads the
     prompt, and its decoder begins with one token. Inputs of fixed size, as images of a classifier, have as many
-    positions, whatever the step says. A tower that reads images or sound beside text reads none.
+    positions, whatever the step says, and a model that does not decode has outputs for all of them; where no length is
+    said, it reads a usual number. A tower that reads
+    images or sound beside text reads none.
 
     Raises InputError for a model of which the weights alone are known.
     """
@@ -135,6 +139,11 @@ def fed(model: Model, step: AnyStep) -> AnyStep:
         raise InputError("step", f"any of {model.name}", f"`shapes` of inputs to trace ({model.not_counted[0]})")
     if model.positions is not None:
         step = changed(step, tuple(Queries(0, model.positions, q.count) for q in step.queries))
+    elif "decode" not in model.steps and isinstance(step, UsualStep):
+        usual = USUAL_TOKENS if model.context is None else min(USUAL_TOKENS, model.context)
+        step = changed(step, tuple(Queries(0, usual, q.count) for q in step.queries))
+    if "decode" not in model.steps:
+        step = changed(step, logits="all")
     named = {other.stream for other in step.beside}
     if model.reads_distances and m.DISTANCES not in named:
         longest: Count = 0
@@ -153,6 +162,13 @@ def fed(model: Model, step: AnyStep) -> AnyStep:
         step = changed(step, queries, beside=(*step.beside, Beside(SOURCE, source)))
         named.add(SOURCE)
     return step
+
+
+def encoded_before(model: Model, step: AnyStep) -> AnyStep:
+    """The step where an earlier one has encoded the sources that its sequences read: their keys are in the cache."""
+    step = fed(model, step)
+    old = {SOURCE: tuple(Queries(q.cached + q.new, 0 * q.new, q.count) for q in step.read(SOURCE))}
+    return changed(step, beside=tuple(replace(b, queries=old.get(b.stream, b.queries)) for b in step.beside))
 
 
 @lowers(m.Embedding, tokens_alone)

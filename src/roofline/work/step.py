@@ -256,6 +256,8 @@ class Step:
             raise InputError("input and context", "both", "one of them: a prefill, or a decode")
         if phase == "decode" and input is not None:
             raise InputError("input", input, "context as well: a decode has tokens cached")
+        if phase is None and input is None and context is None:
+            return UsualStep([(USUAL_TOKENS, 1, 1 if batch is None else batch)])
         name, tokens = ("context", context) if input is None else ("input", input)
         tokens, how = USUAL_TOKENS if tokens is None else tokens, phase or ("prefill" if name == "input" else "decode")
         return step_of(how, 1 if batch is None else batch, count(name, tokens, 1) if how == "prefill" else tokens)
@@ -393,6 +395,11 @@ def decode(batch: Count = 1, context: Count = None, *, new: Count = 1) -> Step:
     added = count("new", new, 1)
     entry = (count("context", context), added, count("batch", batch, 1))
     return Step([entry], logits="last" if _is_one(added) else "all")
+
+
+@dataclass(frozen=True, init=False)
+class UsualStep(Step):
+    """The step of which no length is said: a decode, or for a model that reads its input as a whole, its pass."""
 
 
 def step_of(phase: str, batch: Count, tokens: Count) -> Step:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from roofline.declared.units import counted, whole
+from roofline.inference.cost import MILLION
 from roofline.inference.encode import Encoding
 from roofline.views.text.inference.cost import assumed_lines
 from roofline.views.text.inference.estimate import GRADES, chips_text, memory_text, share_text, shares_text, span_text
+
+DEAR = 1000.0
+"""USD per million inputs from which the cost of one is said: of an image, a video."""
 
 
 def encoding_text(e: Encoding) -> str:
@@ -26,7 +30,12 @@ def encoding_text(e: Encoding) -> str:
         f"grade    {e.grade}: {GRADES[e.grade]}",
     ]
     if e.usd_per_hour is not None and e.usd_per_million_inputs is not None:
-        lines.append(f"cost     {e.usd_per_hour:,.2f} USD/h, {e.usd_per_million_inputs:,.3g} USD per million inputs")
+        each = f"{e.usd_per_million_inputs:,.3g} USD per million inputs"
+        if e.usd_per_million_inputs >= DEAR:
+            each = f"{e.usd_per_million_inputs / MILLION:,.3g} USD per input"
+        if e.usd_per_recorded_hour is not None:
+            each += f", {e.usd_per_recorded_hour:,.3g} USD per recorded hour"
+        lines.append(f"cost     {e.usd_per_hour:,.2f} USD/h, {each}")
     if e.power is not None and e.joules_per_input is not None:
         lines.append(f"energy   {e.power:,.0f} W, {e.joules_per_input:,.3g} J per input")
     return "\n".join([*lines, *assumed_lines(e)])
