@@ -182,11 +182,12 @@ def analyze(
 
 def answer(
     model: Model | Source, load: AnsweredLoad = ..., limits: AnsweredSLO = ..., place: AnsweredPlace = ..., *,
-    bill: Bill | None = None, progress: Callable[[str], None] | None = None, input_cv: _Variation = 0.96,
-    output_cv: _Variation = 0.78, input: _OneTokens | None = None, output_tokens: _OneTokens | None = None,
-    ttft: _Seconds = 2.0, tpot: _Seconds = 0.05, latency: _Seconds = ..., attainment: _Attained = 0.99,
-    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
-    law: _LawName | Sequence[_LawName] = 'calibrated', on: _MachineName | Sequence[_MachineName] | None = None,
+    images: Images | _Whole | None = None, bill: Bill | None = None, progress: Callable[[str], None] | None = None,
+    input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, input: _OneTokens | None = None,
+    output_tokens: _OneTokens | None = None, ttft: _Seconds = 2.0, tpot: _Seconds = 0.05, latency: _Seconds = ...,
+    attainment: _Attained = 0.99, engine: _EngineName | Sequence[_EngineName] | None = None,
+    precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
+    on: _MachineName | Sequence[_MachineName] | None = None, image_size: _ImageSize | None = None,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
     pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> FirstAnswer: ...
@@ -392,32 +393,36 @@ def explain(
 @overload
 def fit(
     model: Model | Source, *, on: _MachineName, batch: _Sequences = 1, context: _Tokens | None = None,
-    chunk: _Whole | None = None, layout: _LayoutText | None = None, tp: _RankCount | None = None,
-    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
-    engine: _EngineName | None = None, precision: _Formats | None = None,
+    chunk: _Whole | None = None, images: Images | _Whole | None = None, layout: _LayoutText | None = None,
+    tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
+    ep: _RankCount | None = None, engine: _EngineName | None = None, precision: _Formats | None = None,
+    image_size: _ImageSize | None = None,
 ) -> Fit: ...
 @overload
 def fit(
     model: Model | Source, place: PlaceSettings, *, batch: _Sequences = 1, context: _Tokens | None = None,
-    chunk: _Whole | None = None, layout: _LayoutText | None = None, tp: _RankCount | None = None,
-    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
-    engine: _EngineName | None = None, precision: _Formats | None = None,
+    chunk: _Whole | None = None, images: Images | _Whole | None = None, layout: _LayoutText | None = None,
+    tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
+    ep: _RankCount | None = None, engine: _EngineName | None = None, precision: _Formats | None = None,
+    image_size: _ImageSize | None = None,
 ) -> Fit: ...
 @overload
 def fit(
     model: Model | Source | Sequence[Model | Source], *, on: _MachineName | Sequence[_MachineName],
     batch: _Sequences = 1, context: _Tokens | None = None, chunk: _Whole | None = None,
-    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
-    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
-    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    images: Images | _Whole | None = None, layout: _LayoutText | Sequence[_LayoutText] | None = None,
+    tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
+    ep: _RankCount | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
+    precision: _Formats | Sequence[_Formats] | None = None, image_size: _ImageSize | None = None,
 ) -> Grid | Any: ...
 @overload
 def fit(
     model: Model | Source | Sequence[Model | Source], place: PlaceSettings, *, batch: _Sequences = 1,
-    context: _Tokens | None = None, chunk: _Whole | None = None,
+    context: _Tokens | None = None, chunk: _Whole | None = None, images: Images | _Whole | None = None,
     layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    image_size: _ImageSize | None = None,
 ) -> Grid | Any: ...
 
 @overload
@@ -517,16 +522,16 @@ def generate(
 
 def machines(
     model: Model | Source, demand: PeoplesDemand = ..., limits: AnsweredSLO = ..., place: RentedPlace = ..., *,
-    reading_speed: bool = False, bill: Bill | None = None, progress: Callable[[str], None] | None = None,
-    input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, users: _OneRequests | None = None,
-    requests_a_day: _RequestsOfDay | None = None, peak: _PlainNumber | None = None,
+    reading_speed: bool = False, images: Images | _Whole | None = None, bill: Bill | None = None,
+    progress: Callable[[str], None] | None = None, input_cv: _Variation = 0.96, output_cv: _Variation = 0.78,
+    users: _OneRequests | None = None, requests_a_day: _RequestsOfDay | None = None, peak: _PlainNumber | None = None,
     work: Literal['chat', 'code', 'documents', 'agents'] = 'chat', input: _OneTokens | None = None,
     output_tokens: _OneTokens | None = None, prefix: _Share | None = None, ttft: _Seconds = 2.0, tpot: _Seconds = 0.05,
     latency: _Seconds = ..., attainment: _Attained = 0.99, engine: _EngineName | Sequence[_EngineName] | None = None,
     precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
     on: _MachineName | Sequence[_MachineName] | None = None, chips: _ChipCount = 8,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> MachineChoice: ...
 
 @overload
@@ -745,22 +750,40 @@ def run(
 @overload
 def search(
     model: Model | Source, *, input: _Tokens, output_tokens: _Tokens, on: _MachineName | Sequence[_MachineName],
-    ranking: Ranking = ..., bill: Bill | None = None, counted: Callable[[int], None] | None = None,
-    progress: Callable[[int], None] | None = None, prefix: _Share = 0.0, concurrency: _Requests | None = None,
-    rate: _PerSecond | None = None, input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, ttft: _Seconds = ...,
-    tpot: _Seconds = ..., latency: _Seconds = ..., attainment: _Attained = 0.99, strict: bool = False,
-    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
-    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
-    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
-    law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
-    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
-    objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
+    ranking: Ranking = ..., images: Images | _Whole | None = None, bill: Bill | None = None,
+    counted: Callable[[int], None] | None = None, progress: Callable[[int], None] | None = None, prefix: _Share = 0.0,
+    concurrency: _Requests | None = None, rate: _PerSecond | None = None, input_cv: _Variation = 0.96,
+    output_cv: _Variation = 0.78, ttft: _Seconds = ..., tpot: _Seconds = ..., latency: _Seconds = ...,
+    attainment: _Attained = 0.99, strict: bool = False, layout: _LayoutText | Sequence[_LayoutText] | None = None,
+    tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
+    ep: _RankCount | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
+    precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
+    chips: _ChipCount | None = None, kind: _KindName | None = None, budget: _PlainNumber | None = None,
+    power: _PlainNumber | None = None, seconds: _Duration = 60.0, objective: _ObjectiveName | None = None,
+    top: _Whole = 10, confirm: _WholeOrNone = 0, image_size: _ImageSize | None = None,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
     pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Search: ...
 @overload
 def search(
     model: Model | Source, *, choices: Choices, input: _Tokens, output_tokens: _Tokens, ranking: Ranking = ...,
+    images: Images | _Whole | None = None, bill: Bill | None = None, counted: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] | None = None, prefix: _Share = 0.0, concurrency: _Requests | None = None,
+    rate: _PerSecond | None = None, input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, ttft: _Seconds = ...,
+    tpot: _Seconds = ..., latency: _Seconds = ..., attainment: _Attained = 0.99, strict: bool = False,
+    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
+    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
+    objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
+    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+) -> Search: ...
+@overload
+def search(
+    model: Model | Source, *, limits: Limits, input: _Tokens, output_tokens: _Tokens,
+    on: _MachineName | Sequence[_MachineName], ranking: Ranking = ..., images: Images | _Whole | None = None,
     bill: Bill | None = None, counted: Callable[[int], None] | None = None,
     progress: Callable[[int], None] | None = None, prefix: _Share = 0.0, concurrency: _Requests | None = None,
     rate: _PerSecond | None = None, input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, ttft: _Seconds = ...,
@@ -771,13 +794,13 @@ def search(
     law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
     budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
     objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Search: ...
 @overload
 def search(
-    model: Model | Source, *, limits: Limits, input: _Tokens, output_tokens: _Tokens,
-    on: _MachineName | Sequence[_MachineName], ranking: Ranking = ..., bill: Bill | None = None,
+    model: Model | Source, *, limits: Limits, choices: Choices, input: _Tokens, output_tokens: _Tokens,
+    ranking: Ranking = ..., images: Images | _Whole | None = None, bill: Bill | None = None,
     counted: Callable[[int], None] | None = None, progress: Callable[[int], None] | None = None, prefix: _Share = 0.0,
     concurrency: _Requests | None = None, rate: _PerSecond | None = None, input_cv: _Variation = 0.96,
     output_cv: _Variation = 0.78, ttft: _Seconds = ..., tpot: _Seconds = ..., latency: _Seconds = ...,
@@ -787,30 +810,14 @@ def search(
     precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
     chips: _ChipCount | None = None, kind: _KindName | None = None, budget: _PlainNumber | None = None,
     power: _PlainNumber | None = None, seconds: _Duration = 60.0, objective: _ObjectiveName | None = None,
-    top: _Whole = 10, confirm: _WholeOrNone = 0, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
-) -> Search: ...
-@overload
-def search(
-    model: Model | Source, *, limits: Limits, choices: Choices, input: _Tokens, output_tokens: _Tokens,
-    ranking: Ranking = ..., bill: Bill | None = None, counted: Callable[[int], None] | None = None,
-    progress: Callable[[int], None] | None = None, prefix: _Share = 0.0, concurrency: _Requests | None = None,
-    rate: _PerSecond | None = None, input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, ttft: _Seconds = ...,
-    tpot: _Seconds = ..., latency: _Seconds = ..., attainment: _Attained = 0.99, strict: bool = False,
-    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
-    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
-    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
-    law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
-    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
-    objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
+    top: _Whole = 10, confirm: _WholeOrNone = 0, image_size: _ImageSize | None = None,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
     pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Search: ...
 @overload
 def search(
     model: Model | Source, demand: Load, *, on: _MachineName | Sequence[_MachineName], ranking: Ranking = ...,
-    bill: Bill | None = None, counted: Callable[[int], None] | None = None,
+    images: Images | _Whole | None = None, bill: Bill | None = None, counted: Callable[[int], None] | None = None,
     progress: Callable[[int], None] | None = None, prefix: _Share = 0.0, concurrency: _Requests | None = None,
     rate: _PerSecond | None = None, input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, ttft: _Seconds = ...,
     tpot: _Seconds = ..., latency: _Seconds = ..., attainment: _Attained = 0.99, strict: bool = False,
@@ -820,12 +827,29 @@ def search(
     law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
     budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
     objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Search: ...
 @overload
 def search(
-    model: Model | Source, demand: Load, *, choices: Choices, ranking: Ranking = ..., bill: Bill | None = None,
+    model: Model | Source, demand: Load, *, choices: Choices, ranking: Ranking = ...,
+    images: Images | _Whole | None = None, bill: Bill | None = None, counted: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] | None = None, prefix: _Share = 0.0, concurrency: _Requests | None = None,
+    rate: _PerSecond | None = None, input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, ttft: _Seconds = ...,
+    tpot: _Seconds = ..., latency: _Seconds = ..., attainment: _Attained = 0.99, strict: bool = False,
+    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
+    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
+    objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
+    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+) -> Search: ...
+@overload
+def search(
+    model: Model | Source, demand: Load, limits: Limits, *, on: _MachineName | Sequence[_MachineName],
+    ranking: Ranking = ..., images: Images | _Whole | None = None, bill: Bill | None = None,
     counted: Callable[[int], None] | None = None, progress: Callable[[int], None] | None = None, prefix: _Share = 0.0,
     concurrency: _Requests | None = None, rate: _PerSecond | None = None, input_cv: _Variation = 0.96,
     output_cv: _Variation = 0.78, ttft: _Seconds = ..., tpot: _Seconds = ..., latency: _Seconds = ...,
@@ -835,30 +859,14 @@ def search(
     precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
     chips: _ChipCount | None = None, kind: _KindName | None = None, budget: _PlainNumber | None = None,
     power: _PlainNumber | None = None, seconds: _Duration = 60.0, objective: _ObjectiveName | None = None,
-    top: _Whole = 10, confirm: _WholeOrNone = 0, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
-) -> Search: ...
-@overload
-def search(
-    model: Model | Source, demand: Load, limits: Limits, *, on: _MachineName | Sequence[_MachineName],
-    ranking: Ranking = ..., bill: Bill | None = None, counted: Callable[[int], None] | None = None,
-    progress: Callable[[int], None] | None = None, prefix: _Share = 0.0, concurrency: _Requests | None = None,
-    rate: _PerSecond | None = None, input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, ttft: _Seconds = ...,
-    tpot: _Seconds = ..., latency: _Seconds = ..., attainment: _Attained = 0.99, strict: bool = False,
-    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
-    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
-    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
-    law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
-    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
-    objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
+    top: _Whole = 10, confirm: _WholeOrNone = 0, image_size: _ImageSize | None = None,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
     pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Search: ...
 @overload
 def search(
     model: Model | Source, demand: Load, limits: Limits, *, choices: Choices, ranking: Ranking = ...,
-    bill: Bill | None = None, counted: Callable[[int], None] | None = None,
+    images: Images | _Whole | None = None, bill: Bill | None = None, counted: Callable[[int], None] | None = None,
     progress: Callable[[int], None] | None = None, prefix: _Share = 0.0, concurrency: _Requests | None = None,
     rate: _PerSecond | None = None, input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, ttft: _Seconds = ...,
     tpot: _Seconds = ..., latency: _Seconds = ..., attainment: _Attained = 0.99, strict: bool = False,
@@ -868,8 +876,8 @@ def search(
     law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
     budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
     objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Search: ...
 
 @overload
