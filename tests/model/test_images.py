@@ -15,6 +15,10 @@ from alike import EQUAL
 from folded import folded
 from roofline.declared.errors import InputError
 from roofline.model.images import Images, ImageTiles, MergedPatches, PatchRows, image_rule, image_tokens
+from roofline.work.lower import lower
+from roofline.work.ops import MatMul
+from roofline.work.step import images_beside
+from roofline.work.step import replace as replace_step
 
 QWEN, QWEN3, GEMMA = "Qwen2.5-VL", "Qwen/Qwen3.5-9B", "google/gemma-3-12b-it"
 LLAMA, MISTRAL = "meta-llama/Llama-4-Scout-17B-16E-Instruct", "mistralai/Mistral-Small-3.1-24B-Instruct-2503"
@@ -166,3 +170,16 @@ def test_a_trace_has_its_own_lengths(tmp_path: Any) -> None:
     trace.write_text("time,input,output\n0,10,10\n")
     with pytest.raises(InputError, match="the lengths of its prompts are whole"):
         rl.simulate(QWEN3, trace=trace, on="h100-sxm", images=Images(1, 100, 100))
+
+
+@pytest.mark.parametrize("tp", [2, 4])
+def test_ranks_join_as_many_neighbours_as_one_chip(tp: int) -> None:
+    """32 × 32 squares of four patches: every rank's projector has 1,024 rows, not the 4,096 patches."""
+    model = rl.load("Qwen/Qwen3-VL-8B-Instruct")
+    seen = model.seen(Images(1, 1024, 1024))
+    assert seen is not None
+    step = replace_step(rl.prefill(1, 1), beside=images_beside(seen, 1))
+    rank = rl.shard(model, rl.Layout(tp=tp))
+    ops = [op for t in rank.towers for block, _ in t.blocks for x in block.modules for op in lower(x, step)]
+    joined = [op.m for op in ops if isinstance(op, MatMul) and "linear" in op.name and op.name.startswith(("m", "d"))]
+    assert joined == [1024] * 8
