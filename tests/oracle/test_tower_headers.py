@@ -24,12 +24,6 @@ MAPPINGS = ("IMAGE_TEXT_TO_TEXT", "MULTIMODAL_LM", "SPEECH_SEQ_2_SEQ")
 DTYPES = {
     "torch.bfloat16": "BF16", "torch.float32": "F32", "torch.int64": "I64", "torch.int32": "I32", "torch.bool": "U8",
 }  # fmt: skip
-    "torch.bfloat16": "BF16",
-    "torch.float32": "F32",
-    "torch.int64": "I64",
-    "torch.int32": "I32",
-    "torch.bool": "U8",
-}
 APART = {
     "Ernie4_5_VLMoeForConditionalGeneration": "its routers of text and of images are saved as two tensors of a layer",
 }
