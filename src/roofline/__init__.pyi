@@ -177,7 +177,7 @@ def analyze(
     precision: _Formats | Sequence[_Formats] | None = None, images: Images | _Whole | None = None,
     phase: _PhaseName | None = None, batch: _Sequences | None = None, input: _Tokens | None = None,
     context: _TokensOrNone | None = None, cached: _QueryTokens | None = None, new: _NewTokens | None = None,
-    image_size: _ImageSize | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None,
 ) -> Analysis: ...
 
 def answer(
@@ -188,8 +188,8 @@ def answer(
     attainment: _Attained = 0.99, engine: _EngineName | Sequence[_EngineName] | None = None,
     precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
     on: _MachineName | Sequence[_MachineName] | None = None, image_size: _ImageSize | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> FirstAnswer: ...
 
 @overload
@@ -289,8 +289,8 @@ def estimate(
     layout: _LayoutText | None = None, tp: _RankCount | None = None, pp: _RankCount | None = None,
     dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
     precision: _Formats | None = None, law: _LawName = 'calibrated', image_size: _ImageSize | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Any: ...
 @overload
 def estimate(
@@ -301,8 +301,8 @@ def estimate(
     layout: _LayoutText | None = None, tp: _RankCount | None = None, pp: _RankCount | None = None,
     dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
     precision: _Formats | None = None, law: _LawName = 'calibrated', image_size: _ImageSize | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Any: ...
 @overload
 def estimate(
@@ -313,8 +313,8 @@ def estimate(
     layout: _LayoutText | None = None, tp: _RankCount | None = None, pp: _RankCount | None = None,
     dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
     precision: _Formats | None = None, law: _LawName = 'calibrated', image_size: _ImageSize | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Any: ...
 @overload
 def estimate(
@@ -325,8 +325,8 @@ def estimate(
     layout: _LayoutText | None = None, tp: _RankCount | None = None, pp: _RankCount | None = None,
     dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
     precision: _Formats | None = None, law: _LawName = 'calibrated', image_size: _ImageSize | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Any: ...
 @overload
 def estimate(
@@ -339,8 +339,8 @@ def estimate(
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', image_size: _ImageSize | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def estimate(
@@ -352,8 +352,8 @@ def estimate(
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', image_size: _ImageSize | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def estimate(
@@ -366,8 +366,8 @@ def estimate(
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', image_size: _ImageSize | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def estimate(
@@ -379,8 +379,8 @@ def estimate(
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', image_size: _ImageSize | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 
 def explain(
@@ -396,7 +396,7 @@ def fit(
     chunk: _Whole | None = None, images: Images | _Whole | None = None, layout: _LayoutText | None = None,
     tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
     ep: _RankCount | None = None, engine: _EngineName | None = None, precision: _Formats | None = None,
-    image_size: _ImageSize | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None,
 ) -> Fit: ...
 @overload
 def fit(
@@ -404,7 +404,7 @@ def fit(
     chunk: _Whole | None = None, images: Images | _Whole | None = None, layout: _LayoutText | None = None,
     tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
     ep: _RankCount | None = None, engine: _EngineName | None = None, precision: _Formats | None = None,
-    image_size: _ImageSize | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None,
 ) -> Fit: ...
 @overload
 def fit(
@@ -414,6 +414,7 @@ def fit(
     tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
     ep: _RankCount | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
     precision: _Formats | Sequence[_Formats] | None = None, image_size: _ImageSize | None = None,
+    frames: _Whole | None = None,
 ) -> Grid | Any: ...
 @overload
 def fit(
@@ -422,7 +423,7 @@ def fit(
     layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
-    image_size: _ImageSize | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None,
 ) -> Grid | Any: ...
 
 @overload
@@ -433,7 +434,7 @@ def generate(
     dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
     precision: _Formats | None = None, law: _LawName = 'calibrated', batch: _Sequences = 1,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
-    acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
     pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Generation: ...
@@ -445,8 +446,8 @@ def generate(
     ep: _RankCount | None = None, engine: _EngineName | None = None, precision: _Formats | None = None,
     law: _LawName = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None, mtp: bool = False,
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Generation: ...
 @overload
 def generate(
@@ -456,7 +457,7 @@ def generate(
     dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
     precision: _Formats | None = None, law: _LawName = 'calibrated', batch: _Sequences = 1,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
-    acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
     pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Generation: ...
@@ -468,8 +469,8 @@ def generate(
     ep: _RankCount | None = None, engine: _EngineName | None = None, precision: _Formats | None = None,
     law: _LawName = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None, mtp: bool = False,
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Generation: ...
 @overload
 def generate(
@@ -480,8 +481,9 @@ def generate(
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def generate(
@@ -492,8 +494,9 @@ def generate(
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def generate(
@@ -504,8 +507,9 @@ def generate(
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def generate(
@@ -516,8 +520,9 @@ def generate(
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Grid | Any: ...
 
 def machines(
@@ -530,8 +535,9 @@ def machines(
     latency: _Seconds = ..., attainment: _Attained = 0.99, engine: _EngineName | Sequence[_EngineName] | None = None,
     precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
     on: _MachineName | Sequence[_MachineName] | None = None, chips: _ChipCount = 8,
-    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> MachineChoice: ...
 
 @overload
@@ -595,8 +601,8 @@ def pools(
     prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
     decodes: _Replicas | None = None, draft: _ModelName | None = None, mtp: bool = False,
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Pools: ...
 @overload
 def pools(
@@ -610,8 +616,8 @@ def pools(
     prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
     decodes: _Replicas | None = None, draft: _ModelName | None = None, mtp: bool = False,
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Pools: ...
 @overload
 def pools(
@@ -625,8 +631,8 @@ def pools(
     prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
     decodes: _Replicas | None = None, draft: _ModelName | None = None, mtp: bool = False,
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Pools: ...
 @overload
 def pools(
@@ -640,8 +646,8 @@ def pools(
     prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
     decodes: _Replicas | None = None, draft: _ModelName | None = None, mtp: bool = False,
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Pools: ...
 @overload
 def pools(
@@ -658,8 +664,9 @@ def pools(
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def pools(
@@ -675,8 +682,9 @@ def pools(
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def pools(
@@ -692,8 +700,9 @@ def pools(
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def pools(
@@ -709,8 +718,9 @@ def pools(
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Grid | Any: ...
 
 @overload
@@ -760,7 +770,7 @@ def search(
     precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
     chips: _ChipCount | None = None, kind: _KindName | None = None, budget: _PlainNumber | None = None,
     power: _PlainNumber | None = None, seconds: _Duration = 60.0, objective: _ObjectiveName | None = None,
-    top: _Whole = 10, confirm: _WholeOrNone = 0, image_size: _ImageSize | None = None,
+    top: _Whole = 10, confirm: _WholeOrNone = 0, image_size: _ImageSize | None = None, frames: _Whole | None = None,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
     pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Search: ...
@@ -777,8 +787,9 @@ def search(
     law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
     budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
     objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
-    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Search: ...
 @overload
 def search(
@@ -794,8 +805,9 @@ def search(
     law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
     budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
     objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
-    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Search: ...
 @overload
 def search(
@@ -810,7 +822,7 @@ def search(
     precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
     chips: _ChipCount | None = None, kind: _KindName | None = None, budget: _PlainNumber | None = None,
     power: _PlainNumber | None = None, seconds: _Duration = 60.0, objective: _ObjectiveName | None = None,
-    top: _Whole = 10, confirm: _WholeOrNone = 0, image_size: _ImageSize | None = None,
+    top: _Whole = 10, confirm: _WholeOrNone = 0, image_size: _ImageSize | None = None, frames: _Whole | None = None,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
     pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Search: ...
@@ -827,8 +839,9 @@ def search(
     law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
     budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
     objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
-    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Search: ...
 @overload
 def search(
@@ -843,8 +856,9 @@ def search(
     law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
     budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
     objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
-    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Search: ...
 @overload
 def search(
@@ -859,7 +873,7 @@ def search(
     precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
     chips: _ChipCount | None = None, kind: _KindName | None = None, budget: _PlainNumber | None = None,
     power: _PlainNumber | None = None, seconds: _Duration = 60.0, objective: _ObjectiveName | None = None,
-    top: _Whole = 10, confirm: _WholeOrNone = 0, image_size: _ImageSize | None = None,
+    top: _Whole = 10, confirm: _WholeOrNone = 0, image_size: _ImageSize | None = None, frames: _Whole | None = None,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
     pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Search: ...
@@ -876,8 +890,9 @@ def search(
     law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
     budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
     objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
-    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Search: ...
 
 @overload
@@ -939,7 +954,7 @@ def serve(
     prefix: _Share = 0.0, concurrency: _Requests | None = None, rate: _PerSecond | None = None,
     input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, rounds: _Requests | None = None, formula: bool = True,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
-    acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
     prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
     prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
     decodes: _Replicas | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
@@ -955,7 +970,7 @@ def serve(
     prefix: _Share = 0.0, concurrency: _Requests | None = None, rate: _PerSecond | None = None,
     input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, rounds: _Requests | None = None, formula: bool = True,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
-    acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
     prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
     prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
     decodes: _Replicas | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
@@ -971,7 +986,7 @@ def serve(
     prefix: _Share = 0.0, concurrency: _Requests | None = None, rate: _PerSecond | None = None,
     input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, rounds: _Requests | None = None, formula: bool = True,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
-    acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
     prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
     prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
     decodes: _Replicas | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
@@ -987,7 +1002,7 @@ def serve(
     concurrency: _Requests | None = None, rate: _PerSecond | None = None, input_cv: _Variation = 0.96,
     output_cv: _Variation = 0.78, rounds: _Requests | None = None, formula: bool = True,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
-    acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
     prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
     prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
     decodes: _Replicas | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
@@ -1005,7 +1020,7 @@ def serve(
     rate: _PerSecond | None = None, input_cv: _Variation = 0.96, output_cv: _Variation = 0.78,
     rounds: _Requests | None = None, formula: bool = True, draft: _ModelName | None = None, mtp: bool = False,
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
-    prefill_layout: _LayoutText | Sequence[_LayoutText] | None = None,
+    frames: _Whole | None = None, prefill_layout: _LayoutText | Sequence[_LayoutText] | None = None,
     prefill_on: _MachineName | Sequence[_MachineName] | None = None,
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, price: str | float | Own | None = None,
@@ -1023,7 +1038,7 @@ def serve(
     prefix: _Share = 0.0, concurrency: _Requests | None = None, rate: _PerSecond | None = None,
     input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, rounds: _Requests | None = None, formula: bool = True,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
-    acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
     prefill_layout: _LayoutText | Sequence[_LayoutText] | None = None,
     prefill_on: _MachineName | Sequence[_MachineName] | None = None,
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
@@ -1042,7 +1057,7 @@ def serve(
     prefix: _Share = 0.0, concurrency: _Requests | None = None, rate: _PerSecond | None = None,
     input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, rounds: _Requests | None = None, formula: bool = True,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
-    acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
     prefill_layout: _LayoutText | Sequence[_LayoutText] | None = None,
     prefill_on: _MachineName | Sequence[_MachineName] | None = None,
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
@@ -1061,7 +1076,7 @@ def serve(
     rate: _PerSecond | None = None, input_cv: _Variation = 0.96, output_cv: _Variation = 0.78,
     rounds: _Requests | None = None, formula: bool = True, draft: _ModelName | None = None, mtp: bool = False,
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
-    prefill_layout: _LayoutText | Sequence[_LayoutText] | None = None,
+    frames: _Whole | None = None, prefill_layout: _LayoutText | Sequence[_LayoutText] | None = None,
     prefill_on: _MachineName | Sequence[_MachineName] | None = None,
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, price: str | float | Own | None = None,
@@ -1087,7 +1102,7 @@ def simulate(
     prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
     prefill_engine: _EngineName | None = None, prefill_bandwidth: _Bandwidth | None = None,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
-    acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
     pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Simulation: ...
@@ -1109,7 +1124,7 @@ def simulate(
     prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
     prefill_engine: _EngineName | None = None, prefill_bandwidth: _Bandwidth | None = None,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
-    acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
     pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Simulation: ...
@@ -1134,7 +1149,7 @@ def simulate(
     prefill_on: _MachineName | Sequence[_MachineName] | None = None,
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, prefill_bandwidth: _Bandwidth | None = None,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
-    acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
     pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
@@ -1158,7 +1173,7 @@ def simulate(
     prefill_on: _MachineName | Sequence[_MachineName] | None = None,
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, prefill_bandwidth: _Bandwidth | None = None,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
-    acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
     pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
@@ -1176,7 +1191,7 @@ def solve(
     input_cv: _Variation | None = None, output_cv: _Variation | None = None, rounds: _Requests | None = None,
     formula: bool | None = None, draft: _ModelName | None = None, mtp: bool | None = None,
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, images: _Whole | None = None,
-    image_size: _ImageSize | None = None, micro_batch: _Sequences | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, micro_batch: _Sequences | None = None,
     schedule: _Word | Sequence[_Word] | None = None, recompute: _Words | Sequence[_Words] | None = None,
     recipe: _Word | Sequence[_Word] | None = None, optimizer: _Word | Sequence[_Word] | None = None,
     offload: _NamesOrLists | Sequence[_NamesOrLists] | None = None, offload_layers: _Whole | None = None,

@@ -123,7 +123,7 @@ def test_images_are_a_longer_prompt_that_a_tower_encodes() -> None:
     seen = {"images": Images(2, 1024, 768)}
     s, longer = (rl.serve(text, input=n, concurrency=8, **given_, **k) for n, k in ((100, seen), (1640, {})))
     assert (s.ttft, s.tpot, s.input) == (longer.ttft, longer.tpot, 1640)
-    size = {"number": 2, "width": 1024, "height": 768, "each": 770, "tokens": 1540}
+    size = {"number": 2, "width": 1024, "height": 768, "frames": 1, "each": 770, "tokens": 1540}
     assert s.to_dict()["images"] == {**size, "positions": 0, "inputs": 0}
     assert longer.to_dict()["images"] is None
     runs = [
@@ -183,3 +183,24 @@ def test_ranks_join_as_many_neighbours_as_one_chip(tp: int) -> None:
     ops = [op for t in rank.towers for block, _ in t.blocks for x in block.modules for op in lower(x, step)]
     joined = [op.m for op in ops if isinstance(op, MatMul) and "linear" in op.name and op.name.startswith(("m", "d"))]
     assert joined == [1024] * 8
+
+
+def test_videos_by_hand() -> None:
+    """32 frames of 640 × 480: 16 pairs of 20 × 15 squares of 32 pixels and two markers; 23 × 17 of 28 in Qwen2.5-VL."""
+    model = rl.load("Qwen/Qwen3-VL-8B-Instruct")
+    seen = model.seen(Images(1, 640, 480, 32))
+    assert seen is not None
+    assert (seen.each, seen.positions, seen.inputs) == (16 * (20 * 15 + 2), 20 * 15 * 4, 16)
+    assert seen.text.startswith("1 video of 32 frames of 640x480, 4832 tokens each")
+    older = image_rule(CONFIGS[QWEN])
+    assert isinstance(older, MergedPatches)
+    filmed = older.filmed(3)
+    assert filmed is not None
+    assert filmed.tokens(640, 480) == 2 * 23 * 17 + 2  # 22.86 and 17.14; a third frame is half of a pair
+    large = model.seen(Images(1, 1920, 1080, 64))
+    assert large is not None
+    assert large.each == 32 * (26 * 14 + 2)  # √(64 · 1920 · 1080 / 25,165,824) = 2.2964: 26.1 and 14.7 squares
+    with pytest.raises(InputError, match="whose rule of videos is known"):
+        rl.load(GEMMA).seen(Images(1, 640, 480, 32))
+    with pytest.raises(InputError, match="frames"):
+        rl.serve(model, input=1, output_tokens=1, concurrency=1, on="h100-sxm", frames=8)

@@ -82,7 +82,7 @@ class Fit(Deployed):
     @property
     def images(self) -> ImageTokens | None:
         """Images of each sequence; None without any."""
-        return self.asked.images
+        return self.asked.seen
 
     @property
     def tokens(self) -> Count:

@@ -151,7 +151,7 @@ class Generation(Spent, Deployed):
     @property
     def images(self) -> ImageTokens | None:
         """Images of each sequence; None without any."""
-        return self.asked.images
+        return self.asked.seen
 
     @property
     def input(self) -> Count:

@@ -57,7 +57,7 @@ class Setup:
     engine: Engine
     law: Mode
     bill: Bill = PLAIN_BILL
-    images: ImageTokens | None = None
+    seen: ImageTokens | None = None
     """Images of every request, which a vision tower encodes before its prompt."""
 
     @cached_property
@@ -68,11 +68,11 @@ class Setup:
     @cached_property
     def holding(self) -> Holding:
         """What holds the sequences of the deployment, by the engine's memory rule."""
-        return holding_of(self.model, self.deployment, self.formats, self.engine, None, self.images)
+        return holding_of(self.model, self.deployment, self.formats, self.engine, None, self.seen)
 
     def seeing(self, images: Images | None) -> Setup:
         """The setup with images in every request. Raises InputError where the model states no rule of their tokens."""
-        return self if images is None else replace(self, images=self.model.seen(images))
+        return self if images is None else replace(self, seen=self.model.seen(images))
 
     @property
     def layout(self) -> Layout:

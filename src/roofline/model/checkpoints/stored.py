@@ -480,11 +480,11 @@ def tower_in(tower: Tower, fmt: Format | None) -> Tower:
     """The tower with its matrices in a format; None leaves them as they are."""
     if fmt is None:
         return tower
-    made = {
+    blocks = {
         block: replace(block, modules=tuple(replace(x, format=fmt) if x.matrix else x for x in block.modules))
         for block in dict.fromkeys(tower.layers)
     }
-    return replace(tower, layers=tuple(made[block] for block in tower.layers))
+    return replace(tower, layers=tuple(blocks[block] for block in tower.layers))
 
 
 def _text_of(model: Model) -> Model:

@@ -216,7 +216,7 @@ def simulate(
     if isinstance(stream, Workload):
         stream = begun(stream, asked)
     pool = None if prefill is None else prefilling_setup(asked, prefill, where, bill, seen)
-    asked = asked if prefill is not None else replace(asked, images=seen)
+    asked = asked if prefill is not None else replace(asked, seen=seen)
     run = SimulationRun(asked, stream, extent, router, slo, drafting, pool, lora, seen)
     return run.simulated(written, progress)
 
@@ -567,7 +567,7 @@ def prefilling_setup(
     engine = where.engine if pool.engine is None else pool.engine
     machine = where.on if pool.on is None else pool.on
     first = setup(then.model, replace(where, on=machine, layout=pool.layout, engine=engine), bill)
-    return Travel(replace(first, images=images), then, pool.bandwidth)
+    return Travel(replace(first, seen=images), then, pool.bandwidth)
 
 
 def decodes_of(request: Request) -> int:

@@ -87,7 +87,7 @@ class Served:
 
     def _elsewhere(self, where: Where) -> Served:
         asked = setup(self.asked.model, replace(where, precision=self.asked.formats))
-        return replace(self, where=where, asked=replace(asked, images=self.asked.images))
+        return replace(self, where=where, asked=replace(asked, seen=self.asked.seen))
 
 
 @dataclass(frozen=True)
