@@ -177,18 +177,19 @@ def analyze(
     precision: _Formats | Sequence[_Formats] | None = None, images: Images | _Whole | None = None,
     phase: _PhaseName | None = None, batch: _Sequences | None = None, input: _Tokens | None = None,
     context: _TokensOrNone | None = None, cached: _QueryTokens | None = None, new: _NewTokens | None = None,
-    image_size: _ImageSize | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None,
 ) -> Analysis: ...
 
 def answer(
     model: Model | Source, load: AnsweredLoad = ..., limits: AnsweredSLO = ..., place: AnsweredPlace = ..., *,
-    bill: Bill | None = None, progress: Callable[[str], None] | None = None, input_cv: _Variation = 0.96,
-    output_cv: _Variation = 0.78, input: _OneTokens | None = None, output_tokens: _OneTokens | None = None,
-    ttft: _Seconds = 2.0, tpot: _Seconds = 0.05, latency: _Seconds = ..., attainment: _Attained = 0.99,
-    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
-    law: _LawName | Sequence[_LawName] = 'calibrated', on: _MachineName | Sequence[_MachineName] | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    images: Images | _Whole | None = None, bill: Bill | None = None, progress: Callable[[str], None] | None = None,
+    input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, input: _OneTokens | None = None,
+    output_tokens: _OneTokens | None = None, ttft: _Seconds = 2.0, tpot: _Seconds = 0.05, latency: _Seconds = ...,
+    attainment: _Attained = 0.99, engine: _EngineName | Sequence[_EngineName] | None = None,
+    precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
+    on: _MachineName | Sequence[_MachineName] | None = None, image_size: _ImageSize | None = None,
+    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> FirstAnswer: ...
 
 @overload
@@ -288,8 +289,8 @@ def estimate(
     layout: _LayoutText | None = None, tp: _RankCount | None = None, pp: _RankCount | None = None,
     dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
     precision: _Formats | None = None, law: _LawName = 'calibrated', image_size: _ImageSize | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Any: ...
 @overload
 def estimate(
@@ -300,8 +301,8 @@ def estimate(
     layout: _LayoutText | None = None, tp: _RankCount | None = None, pp: _RankCount | None = None,
     dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
     precision: _Formats | None = None, law: _LawName = 'calibrated', image_size: _ImageSize | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Any: ...
 @overload
 def estimate(
@@ -312,8 +313,8 @@ def estimate(
     layout: _LayoutText | None = None, tp: _RankCount | None = None, pp: _RankCount | None = None,
     dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
     precision: _Formats | None = None, law: _LawName = 'calibrated', image_size: _ImageSize | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Any: ...
 @overload
 def estimate(
@@ -324,8 +325,8 @@ def estimate(
     layout: _LayoutText | None = None, tp: _RankCount | None = None, pp: _RankCount | None = None,
     dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
     precision: _Formats | None = None, law: _LawName = 'calibrated', image_size: _ImageSize | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Any: ...
 @overload
 def estimate(
@@ -338,8 +339,8 @@ def estimate(
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', image_size: _ImageSize | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def estimate(
@@ -351,8 +352,8 @@ def estimate(
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', image_size: _ImageSize | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def estimate(
@@ -365,8 +366,8 @@ def estimate(
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', image_size: _ImageSize | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def estimate(
@@ -378,8 +379,8 @@ def estimate(
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', image_size: _ImageSize | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 
 def explain(
@@ -392,32 +393,37 @@ def explain(
 @overload
 def fit(
     model: Model | Source, *, on: _MachineName, batch: _Sequences = 1, context: _Tokens | None = None,
-    chunk: _Whole | None = None, layout: _LayoutText | None = None, tp: _RankCount | None = None,
-    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
-    engine: _EngineName | None = None, precision: _Formats | None = None,
+    chunk: _Whole | None = None, images: Images | _Whole | None = None, layout: _LayoutText | None = None,
+    tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
+    ep: _RankCount | None = None, engine: _EngineName | None = None, precision: _Formats | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None,
 ) -> Fit: ...
 @overload
 def fit(
     model: Model | Source, place: PlaceSettings, *, batch: _Sequences = 1, context: _Tokens | None = None,
-    chunk: _Whole | None = None, layout: _LayoutText | None = None, tp: _RankCount | None = None,
-    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
-    engine: _EngineName | None = None, precision: _Formats | None = None,
+    chunk: _Whole | None = None, images: Images | _Whole | None = None, layout: _LayoutText | None = None,
+    tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
+    ep: _RankCount | None = None, engine: _EngineName | None = None, precision: _Formats | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None,
 ) -> Fit: ...
 @overload
 def fit(
     model: Model | Source | Sequence[Model | Source], *, on: _MachineName | Sequence[_MachineName],
     batch: _Sequences = 1, context: _Tokens | None = None, chunk: _Whole | None = None,
-    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
-    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
-    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    images: Images | _Whole | None = None, layout: _LayoutText | Sequence[_LayoutText] | None = None,
+    tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
+    ep: _RankCount | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
+    precision: _Formats | Sequence[_Formats] | None = None, image_size: _ImageSize | None = None,
+    frames: _Whole | None = None,
 ) -> Grid | Any: ...
 @overload
 def fit(
     model: Model | Source | Sequence[Model | Source], place: PlaceSettings, *, batch: _Sequences = 1,
-    context: _Tokens | None = None, chunk: _Whole | None = None,
+    context: _Tokens | None = None, chunk: _Whole | None = None, images: Images | _Whole | None = None,
     layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None,
 ) -> Grid | Any: ...
 
 @overload
@@ -428,7 +434,7 @@ def generate(
     dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
     precision: _Formats | None = None, law: _LawName = 'calibrated', batch: _Sequences = 1,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
-    acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
     pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Generation: ...
@@ -440,8 +446,8 @@ def generate(
     ep: _RankCount | None = None, engine: _EngineName | None = None, precision: _Formats | None = None,
     law: _LawName = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None, mtp: bool = False,
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Generation: ...
 @overload
 def generate(
@@ -451,7 +457,7 @@ def generate(
     dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
     precision: _Formats | None = None, law: _LawName = 'calibrated', batch: _Sequences = 1,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
-    acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
     pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Generation: ...
@@ -463,8 +469,8 @@ def generate(
     ep: _RankCount | None = None, engine: _EngineName | None = None, precision: _Formats | None = None,
     law: _LawName = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None, mtp: bool = False,
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Generation: ...
 @overload
 def generate(
@@ -475,8 +481,9 @@ def generate(
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def generate(
@@ -487,8 +494,9 @@ def generate(
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def generate(
@@ -499,8 +507,9 @@ def generate(
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def generate(
@@ -511,22 +520,24 @@ def generate(
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Grid | Any: ...
 
 def machines(
     model: Model | Source, demand: PeoplesDemand = ..., limits: AnsweredSLO = ..., place: RentedPlace = ..., *,
-    reading_speed: bool = False, bill: Bill | None = None, progress: Callable[[str], None] | None = None,
-    input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, users: _OneRequests | None = None,
-    requests_a_day: _RequestsOfDay | None = None, peak: _PlainNumber | None = None,
+    reading_speed: bool = False, images: Images | _Whole | None = None, bill: Bill | None = None,
+    progress: Callable[[str], None] | None = None, input_cv: _Variation = 0.96, output_cv: _Variation = 0.78,
+    users: _OneRequests | None = None, requests_a_day: _RequestsOfDay | None = None, peak: _PlainNumber | None = None,
     work: Literal['chat', 'code', 'documents', 'agents'] = 'chat', input: _OneTokens | None = None,
     output_tokens: _OneTokens | None = None, prefix: _Share | None = None, ttft: _Seconds = 2.0, tpot: _Seconds = 0.05,
     latency: _Seconds = ..., attainment: _Attained = 0.99, engine: _EngineName | Sequence[_EngineName] | None = None,
     precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
     on: _MachineName | Sequence[_MachineName] | None = None, chips: _ChipCount = 8,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> MachineChoice: ...
 
 @overload
@@ -590,8 +601,8 @@ def pools(
     prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
     decodes: _Replicas | None = None, draft: _ModelName | None = None, mtp: bool = False,
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Pools: ...
 @overload
 def pools(
@@ -605,8 +616,8 @@ def pools(
     prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
     decodes: _Replicas | None = None, draft: _ModelName | None = None, mtp: bool = False,
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Pools: ...
 @overload
 def pools(
@@ -620,8 +631,8 @@ def pools(
     prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
     decodes: _Replicas | None = None, draft: _ModelName | None = None, mtp: bool = False,
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Pools: ...
 @overload
 def pools(
@@ -635,8 +646,8 @@ def pools(
     prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
     decodes: _Replicas | None = None, draft: _ModelName | None = None, mtp: bool = False,
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Pools: ...
 @overload
 def pools(
@@ -653,8 +664,9 @@ def pools(
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def pools(
@@ -670,8 +682,9 @@ def pools(
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def pools(
@@ -687,8 +700,9 @@ def pools(
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def pools(
@@ -704,8 +718,9 @@ def pools(
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    image_size: _ImageSize | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Grid | Any: ...
 
 @overload
@@ -745,22 +760,41 @@ def run(
 @overload
 def search(
     model: Model | Source, *, input: _Tokens, output_tokens: _Tokens, on: _MachineName | Sequence[_MachineName],
-    ranking: Ranking = ..., bill: Bill | None = None, counted: Callable[[int], None] | None = None,
-    progress: Callable[[int], None] | None = None, prefix: _Share = 0.0, concurrency: _Requests | None = None,
-    rate: _PerSecond | None = None, input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, ttft: _Seconds = ...,
-    tpot: _Seconds = ..., latency: _Seconds = ..., attainment: _Attained = 0.99, strict: bool = False,
-    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
-    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
-    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
-    law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
-    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
-    objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
+    ranking: Ranking = ..., images: Images | _Whole | None = None, bill: Bill | None = None,
+    counted: Callable[[int], None] | None = None, progress: Callable[[int], None] | None = None, prefix: _Share = 0.0,
+    concurrency: _Requests | None = None, rate: _PerSecond | None = None, input_cv: _Variation = 0.96,
+    output_cv: _Variation = 0.78, ttft: _Seconds = ..., tpot: _Seconds = ..., latency: _Seconds = ...,
+    attainment: _Attained = 0.99, strict: bool = False, layout: _LayoutText | Sequence[_LayoutText] | None = None,
+    tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
+    ep: _RankCount | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
+    precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
+    chips: _ChipCount | None = None, kind: _KindName | None = None, budget: _PlainNumber | None = None,
+    power: _PlainNumber | None = None, seconds: _Duration = 60.0, objective: _ObjectiveName | None = None,
+    top: _Whole = 10, confirm: _WholeOrNone = 0, image_size: _ImageSize | None = None, frames: _Whole | None = None,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
     pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Search: ...
 @overload
 def search(
     model: Model | Source, *, choices: Choices, input: _Tokens, output_tokens: _Tokens, ranking: Ranking = ...,
+    images: Images | _Whole | None = None, bill: Bill | None = None, counted: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] | None = None, prefix: _Share = 0.0, concurrency: _Requests | None = None,
+    rate: _PerSecond | None = None, input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, ttft: _Seconds = ...,
+    tpot: _Seconds = ..., latency: _Seconds = ..., attainment: _Attained = 0.99, strict: bool = False,
+    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
+    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
+    objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
+) -> Search: ...
+@overload
+def search(
+    model: Model | Source, *, limits: Limits, input: _Tokens, output_tokens: _Tokens,
+    on: _MachineName | Sequence[_MachineName], ranking: Ranking = ..., images: Images | _Whole | None = None,
     bill: Bill | None = None, counted: Callable[[int], None] | None = None,
     progress: Callable[[int], None] | None = None, prefix: _Share = 0.0, concurrency: _Requests | None = None,
     rate: _PerSecond | None = None, input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, ttft: _Seconds = ...,
@@ -771,61 +805,14 @@ def search(
     law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
     budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
     objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
-) -> Search: ...
-@overload
-def search(
-    model: Model | Source, *, limits: Limits, input: _Tokens, output_tokens: _Tokens,
-    on: _MachineName | Sequence[_MachineName], ranking: Ranking = ..., bill: Bill | None = None,
-    counted: Callable[[int], None] | None = None, progress: Callable[[int], None] | None = None, prefix: _Share = 0.0,
-    concurrency: _Requests | None = None, rate: _PerSecond | None = None, input_cv: _Variation = 0.96,
-    output_cv: _Variation = 0.78, ttft: _Seconds = ..., tpot: _Seconds = ..., latency: _Seconds = ...,
-    attainment: _Attained = 0.99, strict: bool = False, layout: _LayoutText | Sequence[_LayoutText] | None = None,
-    tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
-    ep: _RankCount | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
-    precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
-    chips: _ChipCount | None = None, kind: _KindName | None = None, budget: _PlainNumber | None = None,
-    power: _PlainNumber | None = None, seconds: _Duration = 60.0, objective: _ObjectiveName | None = None,
-    top: _Whole = 10, confirm: _WholeOrNone = 0, price: str | float | Own | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
     years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
     grid: str | float | None = None,
 ) -> Search: ...
 @overload
 def search(
     model: Model | Source, *, limits: Limits, choices: Choices, input: _Tokens, output_tokens: _Tokens,
-    ranking: Ranking = ..., bill: Bill | None = None, counted: Callable[[int], None] | None = None,
-    progress: Callable[[int], None] | None = None, prefix: _Share = 0.0, concurrency: _Requests | None = None,
-    rate: _PerSecond | None = None, input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, ttft: _Seconds = ...,
-    tpot: _Seconds = ..., latency: _Seconds = ..., attainment: _Attained = 0.99, strict: bool = False,
-    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
-    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
-    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
-    law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
-    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
-    objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
-) -> Search: ...
-@overload
-def search(
-    model: Model | Source, demand: Load, *, on: _MachineName | Sequence[_MachineName], ranking: Ranking = ...,
-    bill: Bill | None = None, counted: Callable[[int], None] | None = None,
-    progress: Callable[[int], None] | None = None, prefix: _Share = 0.0, concurrency: _Requests | None = None,
-    rate: _PerSecond | None = None, input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, ttft: _Seconds = ...,
-    tpot: _Seconds = ..., latency: _Seconds = ..., attainment: _Attained = 0.99, strict: bool = False,
-    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
-    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
-    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
-    law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
-    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
-    objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
-) -> Search: ...
-@overload
-def search(
-    model: Model | Source, demand: Load, *, choices: Choices, ranking: Ranking = ..., bill: Bill | None = None,
+    ranking: Ranking = ..., images: Images | _Whole | None = None, bill: Bill | None = None,
     counted: Callable[[int], None] | None = None, progress: Callable[[int], None] | None = None, prefix: _Share = 0.0,
     concurrency: _Requests | None = None, rate: _PerSecond | None = None, input_cv: _Variation = 0.96,
     output_cv: _Variation = 0.78, ttft: _Seconds = ..., tpot: _Seconds = ..., latency: _Seconds = ...,
@@ -835,30 +822,65 @@ def search(
     precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
     chips: _ChipCount | None = None, kind: _KindName | None = None, budget: _PlainNumber | None = None,
     power: _PlainNumber | None = None, seconds: _Duration = 60.0, objective: _ObjectiveName | None = None,
-    top: _Whole = 10, confirm: _WholeOrNone = 0, price: str | float | Own | None = None,
+    top: _Whole = 10, confirm: _WholeOrNone = 0, image_size: _ImageSize | None = None, frames: _Whole | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+) -> Search: ...
+@overload
+def search(
+    model: Model | Source, demand: Load, *, on: _MachineName | Sequence[_MachineName], ranking: Ranking = ...,
+    images: Images | _Whole | None = None, bill: Bill | None = None, counted: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] | None = None, prefix: _Share = 0.0, concurrency: _Requests | None = None,
+    rate: _PerSecond | None = None, input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, ttft: _Seconds = ...,
+    tpot: _Seconds = ..., latency: _Seconds = ..., attainment: _Attained = 0.99, strict: bool = False,
+    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
+    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
+    objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
+) -> Search: ...
+@overload
+def search(
+    model: Model | Source, demand: Load, *, choices: Choices, ranking: Ranking = ...,
+    images: Images | _Whole | None = None, bill: Bill | None = None, counted: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] | None = None, prefix: _Share = 0.0, concurrency: _Requests | None = None,
+    rate: _PerSecond | None = None, input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, ttft: _Seconds = ...,
+    tpot: _Seconds = ..., latency: _Seconds = ..., attainment: _Attained = 0.99, strict: bool = False,
+    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
+    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
+    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
+    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
+    objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
     years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
     grid: str | float | None = None,
 ) -> Search: ...
 @overload
 def search(
     model: Model | Source, demand: Load, limits: Limits, *, on: _MachineName | Sequence[_MachineName],
-    ranking: Ranking = ..., bill: Bill | None = None, counted: Callable[[int], None] | None = None,
-    progress: Callable[[int], None] | None = None, prefix: _Share = 0.0, concurrency: _Requests | None = None,
-    rate: _PerSecond | None = None, input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, ttft: _Seconds = ...,
-    tpot: _Seconds = ..., latency: _Seconds = ..., attainment: _Attained = 0.99, strict: bool = False,
-    layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
-    pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
-    engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
-    law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
-    budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
-    objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
+    ranking: Ranking = ..., images: Images | _Whole | None = None, bill: Bill | None = None,
+    counted: Callable[[int], None] | None = None, progress: Callable[[int], None] | None = None, prefix: _Share = 0.0,
+    concurrency: _Requests | None = None, rate: _PerSecond | None = None, input_cv: _Variation = 0.96,
+    output_cv: _Variation = 0.78, ttft: _Seconds = ..., tpot: _Seconds = ..., latency: _Seconds = ...,
+    attainment: _Attained = 0.99, strict: bool = False, layout: _LayoutText | Sequence[_LayoutText] | None = None,
+    tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
+    ep: _RankCount | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
+    precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
+    chips: _ChipCount | None = None, kind: _KindName | None = None, budget: _PlainNumber | None = None,
+    power: _PlainNumber | None = None, seconds: _Duration = 60.0, objective: _ObjectiveName | None = None,
+    top: _Whole = 10, confirm: _WholeOrNone = 0, image_size: _ImageSize | None = None, frames: _Whole | None = None,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
     pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Search: ...
 @overload
 def search(
     model: Model | Source, demand: Load, limits: Limits, *, choices: Choices, ranking: Ranking = ...,
-    bill: Bill | None = None, counted: Callable[[int], None] | None = None,
+    images: Images | _Whole | None = None, bill: Bill | None = None, counted: Callable[[int], None] | None = None,
     progress: Callable[[int], None] | None = None, prefix: _Share = 0.0, concurrency: _Requests | None = None,
     rate: _PerSecond | None = None, input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, ttft: _Seconds = ...,
     tpot: _Seconds = ..., latency: _Seconds = ..., attainment: _Attained = 0.99, strict: bool = False,
@@ -868,8 +890,9 @@ def search(
     law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
     budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
     objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Search: ...
 
 @overload
@@ -931,7 +954,7 @@ def serve(
     prefix: _Share = 0.0, concurrency: _Requests | None = None, rate: _PerSecond | None = None,
     input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, rounds: _Requests | None = None, formula: bool = True,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
-    acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
     prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
     prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
     decodes: _Replicas | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
@@ -947,7 +970,7 @@ def serve(
     prefix: _Share = 0.0, concurrency: _Requests | None = None, rate: _PerSecond | None = None,
     input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, rounds: _Requests | None = None, formula: bool = True,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
-    acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
     prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
     prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
     decodes: _Replicas | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
@@ -963,7 +986,7 @@ def serve(
     prefix: _Share = 0.0, concurrency: _Requests | None = None, rate: _PerSecond | None = None,
     input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, rounds: _Requests | None = None, formula: bool = True,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
-    acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
     prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
     prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
     decodes: _Replicas | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
@@ -979,7 +1002,7 @@ def serve(
     concurrency: _Requests | None = None, rate: _PerSecond | None = None, input_cv: _Variation = 0.96,
     output_cv: _Variation = 0.78, rounds: _Requests | None = None, formula: bool = True,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
-    acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
     prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
     prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
     decodes: _Replicas | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
@@ -997,7 +1020,7 @@ def serve(
     rate: _PerSecond | None = None, input_cv: _Variation = 0.96, output_cv: _Variation = 0.78,
     rounds: _Requests | None = None, formula: bool = True, draft: _ModelName | None = None, mtp: bool = False,
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
-    prefill_layout: _LayoutText | Sequence[_LayoutText] | None = None,
+    frames: _Whole | None = None, prefill_layout: _LayoutText | Sequence[_LayoutText] | None = None,
     prefill_on: _MachineName | Sequence[_MachineName] | None = None,
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, price: str | float | Own | None = None,
@@ -1015,7 +1038,7 @@ def serve(
     prefix: _Share = 0.0, concurrency: _Requests | None = None, rate: _PerSecond | None = None,
     input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, rounds: _Requests | None = None, formula: bool = True,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
-    acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
     prefill_layout: _LayoutText | Sequence[_LayoutText] | None = None,
     prefill_on: _MachineName | Sequence[_MachineName] | None = None,
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
@@ -1034,7 +1057,7 @@ def serve(
     prefix: _Share = 0.0, concurrency: _Requests | None = None, rate: _PerSecond | None = None,
     input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, rounds: _Requests | None = None, formula: bool = True,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
-    acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
     prefill_layout: _LayoutText | Sequence[_LayoutText] | None = None,
     prefill_on: _MachineName | Sequence[_MachineName] | None = None,
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
@@ -1053,7 +1076,7 @@ def serve(
     rate: _PerSecond | None = None, input_cv: _Variation = 0.96, output_cv: _Variation = 0.78,
     rounds: _Requests | None = None, formula: bool = True, draft: _ModelName | None = None, mtp: bool = False,
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
-    prefill_layout: _LayoutText | Sequence[_LayoutText] | None = None,
+    frames: _Whole | None = None, prefill_layout: _LayoutText | Sequence[_LayoutText] | None = None,
     prefill_on: _MachineName | Sequence[_MachineName] | None = None,
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, price: str | float | Own | None = None,
@@ -1079,7 +1102,7 @@ def simulate(
     prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
     prefill_engine: _EngineName | None = None, prefill_bandwidth: _Bandwidth | None = None,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
-    acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
     pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Simulation: ...
@@ -1101,7 +1124,7 @@ def simulate(
     prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
     prefill_engine: _EngineName | None = None, prefill_bandwidth: _Bandwidth | None = None,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
-    acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
     pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Simulation: ...
@@ -1126,7 +1149,7 @@ def simulate(
     prefill_on: _MachineName | Sequence[_MachineName] | None = None,
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, prefill_bandwidth: _Bandwidth | None = None,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
-    acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
     pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
@@ -1150,7 +1173,7 @@ def simulate(
     prefill_on: _MachineName | Sequence[_MachineName] | None = None,
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, prefill_bandwidth: _Bandwidth | None = None,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
-    acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
+    acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
     pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
@@ -1168,7 +1191,7 @@ def solve(
     input_cv: _Variation | None = None, output_cv: _Variation | None = None, rounds: _Requests | None = None,
     formula: bool | None = None, draft: _ModelName | None = None, mtp: bool | None = None,
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, images: _Whole | None = None,
-    image_size: _ImageSize | None = None, micro_batch: _Sequences | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, micro_batch: _Sequences | None = None,
     schedule: _Word | Sequence[_Word] | None = None, recompute: _Words | Sequence[_Words] | None = None,
     recipe: _Word | Sequence[_Word] | None = None, optimizer: _Word | Sequence[_Word] | None = None,
     offload: _NamesOrLists | Sequence[_NamesOrLists] | None = None, offload_layers: _Whole | None = None,

@@ -15,6 +15,10 @@ from alike import EQUAL
 from folded import folded
 from roofline.declared.errors import InputError
 from roofline.model.images import Images, ImageTiles, MergedPatches, PatchRows, image_rule, image_tokens
+from roofline.work.lower import lower
+from roofline.work.ops import MatMul
+from roofline.work.step import images_beside
+from roofline.work.step import replace as replace_step
 
 QWEN, QWEN3, GEMMA = "Qwen2.5-VL", "Qwen/Qwen3.5-9B", "google/gemma-3-12b-it"
 LLAMA, MISTRAL = "meta-llama/Llama-4-Scout-17B-16E-Instruct", "mistralai/Mistral-Small-3.1-24B-Instruct-2503"
@@ -119,7 +123,7 @@ def test_images_are_a_longer_prompt_that_a_tower_encodes() -> None:
     seen = {"images": Images(2, 1024, 768)}
     s, longer = (rl.serve(text, input=n, concurrency=8, **given_, **k) for n, k in ((100, seen), (1640, {})))
     assert (s.ttft, s.tpot, s.input) == (longer.ttft, longer.tpot, 1640)
-    size = {"number": 2, "width": 1024, "height": 768, "each": 770, "tokens": 1540}
+    size = {"number": 2, "width": 1024, "height": 768, "frames": 1, "each": 770, "tokens": 1540}
     assert s.to_dict()["images"] == {**size, "positions": 0, "inputs": 0}
     assert longer.to_dict()["images"] is None
     runs = [
@@ -166,3 +170,37 @@ def test_a_trace_has_its_own_lengths(tmp_path: Any) -> None:
     trace.write_text("time,input,output\n0,10,10\n")
     with pytest.raises(InputError, match="the lengths of its prompts are whole"):
         rl.simulate(QWEN3, trace=trace, on="h100-sxm", images=Images(1, 100, 100))
+
+
+@pytest.mark.parametrize("tp", [2, 4])
+def test_ranks_join_as_many_neighbours_as_one_chip(tp: int) -> None:
+    """32 × 32 squares of four patches: every rank's projector has 1,024 rows, not the 4,096 patches."""
+    model = rl.load("Qwen/Qwen3-VL-8B-Instruct")
+    seen = model.seen(Images(1, 1024, 1024))
+    assert seen is not None
+    step = replace_step(rl.prefill(1, 1), beside=images_beside(seen, 1))
+    rank = rl.shard(model, rl.Layout(tp=tp))
+    ops = [op for t in rank.towers for block, _ in t.blocks for x in block.modules for op in lower(x, step)]
+    joined = [op.m for op in ops if isinstance(op, MatMul) and "linear" in op.name and op.name.startswith(("m", "d"))]
+    assert joined == [1024] * 8
+
+
+def test_videos_by_hand() -> None:
+    """32 frames of 640 × 480: 16 pairs of 20 × 15 squares of 32 pixels and two markers; 23 × 17 of 28 in Qwen2.5-VL."""
+    model = rl.load("Qwen/Qwen3-VL-8B-Instruct")
+    seen = model.seen(Images(1, 640, 480, 32))
+    assert seen is not None
+    assert (seen.each, seen.positions, seen.inputs) == (16 * (20 * 15 + 2), 20 * 15 * 4, 16)
+    assert seen.text.startswith("1 video of 32 frames of 640x480, 4832 tokens each")
+    older = image_rule(CONFIGS[QWEN])
+    assert isinstance(older, MergedPatches)
+    filmed = older.filmed(3)
+    assert filmed is not None
+    assert filmed.tokens(640, 480) == 2 * 23 * 17 + 2  # 22.86 and 17.14; a third frame is half of a pair
+    large = model.seen(Images(1, 1920, 1080, 64))
+    assert large is not None
+    assert large.each == 32 * (26 * 14 + 2)  # √(64 · 1920 · 1080 / 25,165,824) = 2.2964: 26.1 and 14.7 squares
+    with pytest.raises(InputError, match="whose rule of videos is known"):
+        rl.load(GEMMA).seen(Images(1, 640, 480, 32))
+    with pytest.raises(InputError, match="frames"):
+        rl.serve(model, input=1, output_tokens=1, concurrency=1, on="h100-sxm", frames=8)

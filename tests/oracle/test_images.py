@@ -75,3 +75,25 @@ def test_llava_onevision() -> None:
         width, height = (draw.randrange(30, 3_000) for _ in range(2))
         real = code.LlavaOnevisionProcessor._get_number_of_features(Stub(), height, width, 384, 384)
         assert rule.tokens(width, height) == real, (width, height)
+
+
+@pytest.mark.parametrize(
+    ("kind", "module", "patch", "size"),
+    [
+        ("qwen2_5_vl", "qwen2_vl", 14, None),
+        ("qwen3_vl", "qwen3_vl", 16, {"shortest_edge": 4096, "longest_edge": 25_165_824}),
+    ],
+)
+def test_videos(kind: str, module: str, patch: int, size: dict[str, int] | None) -> None:
+    """Patches of drawn videos by the processor's own count; `size` is that of published checkpoints."""
+    code = importlib.import_module(f"transformers.models.{module}.video_processing_{module}")
+    made = next(v for k, v in vars(code).items() if k.endswith("VideoProcessor") and v.__module__ == code.__name__)
+    processor = made(**({} if size is None else {"size": size}))
+    rule, draw = rule_of(kind, vision_config={"patch_size": patch, "spatial_merge_size": 2}), random.Random(36)
+    assert isinstance(rule, MergedPatches)
+    for _ in range(400):
+        width, height, frames = draw.randrange(40, 3_000), draw.randrange(40, 3_000), draw.randrange(2, 600)
+        real, filmed = processor.get_num_of_video_patches(frames, height, width, {}), rule.filmed(frames)
+        assert filmed is not None
+        positions, pairs = filmed.patches(width, height)
+        assert positions * pairs == real, (width, height, frames)

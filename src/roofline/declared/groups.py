@@ -31,6 +31,7 @@ from roofline.declared.kinds import (
     Seconds,
     Sequences,
     Share,
+    Switch,
     Tokens,
     TrafficName,
     Variation,
@@ -57,6 +58,16 @@ TrafficText: TypeAlias = Annotated[
 ]
 DEGREES = ("tp", "pp", "dp", "ep")
 """Degrees of a layout that are also settings by themselves."""
+
+
+@group
+@dataclass(frozen=True, kw_only=True)
+class PartsSettings:
+    """Which parts of a multimodal model are counted."""
+
+    text_only: Annotated[
+        Switch, "The language model of a multimodal model alone, without the towers that read images or sound."
+    ] = False
 
 
 @group

@@ -13,7 +13,7 @@ from roofline.declared.checks import LARGEST
 from roofline.declared.errors import InputError
 from roofline.declared.groups import PlaceSettings, Where
 from roofline.declared.kinds import Sequences, Tokens, Whole
-from roofline.declared.maths import Count, is_array
+from roofline.declared.maths import Count, is_array, most
 from roofline.declared.result import Flag, Units, Word
 from roofline.declared.units import counted
 from roofline.engines.engine import UNBOUNDED
@@ -22,6 +22,7 @@ from roofline.inference.memory import Holding, Memory
 from roofline.inference.settings import Deployed, Setup, broadcast, holding_of, question, setup
 from roofline.inference.span import shaped
 from roofline.layout.layout import Layout
+from roofline.model.images import Images, ImageTokens
 from roofline.model.load import Source, stepping
 from roofline.model.model import Model
 from roofline.model.precision import Precision
@@ -54,7 +55,8 @@ class Fit(Deployed):
     `longest_context` at this batch (None: without limit) are over all replicas. A replica's scheduler runs at most
     `most_running` sequences at once. `gpu_kv_cache_size` and `maximum_concurrency`: what vLLM logs under these names at
     start-up, per replica, with this context as `max_model_len`; null for other engines. `context_chosen`: no context
-    was given; it is the longest that fits, at most the model's own.
+    was given; it is the longest that fits, at most the model's own. `images`: of each sequence, whose tokens come on
+    top of `context`; null without any.
     """
 
     SCHEMA: ClassVar[str] = "roofline.fit/2"
@@ -63,6 +65,7 @@ class Fit(Deployed):
         "idle_replicas": "", "context": "", "chunk": "", "memory": "B", "fits": "", "largest_batch": "",
         "longest_context": "", "fewest_chips": "", "fewest_layout": "", "most_running": "",
         "gpu_kv_cache_size": "", "maximum_concurrency": "", "changes": "", "context_chosen": "",
+        "images": "",
     }  # fmt: skip
 
     asked: Setup
@@ -76,9 +79,26 @@ class Fit(Deployed):
         """The broadcast shape of batch, context and the layout's degrees."""
         return np.broadcast_shapes(np.shape(self.batch), np.shape(self.context), self.asked.layout.shape)
 
+    @property
+    def images(self) -> ImageTokens | None:
+        """Images of each sequence; None without any."""
+        return self.asked.seen
+
+    @property
+    def tokens(self) -> Count:
+        """Tokens of each sequence, those of its images included."""
+        return self.context + self._seen
+
+    @property
+    def _seen(self) -> int:
+        return 0 if self.images is None else self.images.tokens
+
     @cached_property
     def _holding(self) -> Holding:
-        return holding_of(self.model, self.deployment, self.formats, self.engine, self.chunk)
+        return self._held_by(self.deployment, self.formats)
+
+    def _held_by(self, deployment: Deployment, formats: Precision) -> Holding:
+        return holding_of(self.model, deployment, formats, self.engine, self.chunk, self.images)
 
     @cached_property
     def batch_per_replica(self) -> Count:
@@ -93,7 +113,7 @@ class Fit(Deployed):
     @cached_property
     def memory(self) -> Memory:
         """Memory of the fullest rank."""
-        return self._holding.memory(((self.batch_per_replica, self.context),)).shaped(self.shape)
+        return self._holding.memory(((self.batch_per_replica, self.tokens),)).shaped(self.shape)
 
     @property
     def fits(self) -> Flag:
@@ -109,7 +129,7 @@ class Fit(Deployed):
     def bound_by_scheduler(self) -> bool:
         """Whether the scheduler's limit, not memory, bounds the batch at this context; for a single case."""
         most = self.engine.most_running
-        return not self.shape and most < UNBOUNDED and bool(self._holding.fits(most + 1, self.context))
+        return not self.shape and most < UNBOUNDED and bool(self._holding.fits(most + 1, self.tokens))
 
     @cached_property
     def tables(self) -> Count:
@@ -121,26 +141,26 @@ class Fit(Deployed):
     def gpu_kv_cache_size(self) -> Count | None:
         """Tokens of cache, as vLLM logs them: the most requests of this context that fit, times its tokens, rounded
         down."""
-        requests = self._holding.cache_concurrency(self.context)
-        return None if requests is None else shaped_whole(requests * self.context // 1, self.shape)
+        requests = self._holding.cache_concurrency(self.tokens)
+        return None if requests is None else shaped_whole(requests * self.tokens // 1, self.shape)
 
     @cached_property
     def maximum_concurrency(self) -> Count | None:
         """Sequences of this context that the cache holds, each at its most, as vLLM logs them."""
-        requests = self._holding.cache_concurrency(self.context)
+        requests = self._holding.cache_concurrency(self.tokens)
         return None if requests is None else shaped(requests, self.shape)
 
     @cached_property
     def largest_batch(self) -> Count:
         """Most sequences of this context that fit and run at once, over all replicas; at most 2^40."""
-        most = self._holding.most_sequences(self.context, LARGEST)
+        most = self._holding.most_sequences(self.tokens, LARGEST)
         return shaped_whole(most * self.asked.layout.dp, self.shape)
 
     @cached_property
     def longest_context(self) -> Count | None:
         """Most tokens per sequence at this batch, at most the model's context; null where there is no limit."""
-        most = self._holding.most_tokens(self.batch_per_replica, self.model.context or LONGEST)
-        return _known(shaped_whole(most, self.shape), most != LONGEST)
+        longest = self._holding.most_tokens(self.batch_per_replica, self.model.context or LONGEST)
+        return _known(shaped_whole(most(0, longest - self._seen), self.shape), longest != LONGEST)
 
     @cached_property
     def _fewest(self) -> Any:
@@ -172,16 +192,16 @@ class Fit(Deployed):
     def _fits(self, layout: Layout) -> Any:
         deployment = Deployment(self.chip, self.deployment.cluster, layout)
         try:
-            chosen = holding_of(self.model, deployment, self.formats, self.engine, self.chunk)
+            chosen = self._held_by(deployment, self.formats)
         except InputError:  # a degree that does not divide
             return False
-        return chosen.fits(deployment.share(self.batch), self.context)
+        return chosen.fits(deployment.share(self.batch), self.tokens)
 
     @cached_property
     def whole_context(self) -> Fit | None:
         """The fit at the model's whole context, for a single case; None where that is this one, or a context was
         given."""
-        own = self.model.context
+        own = _own(self.model.context, self._seen)
         if self.shape or not self.context_chosen or own is None or own <= self.context:
             return None
         return replace(self, context=own, context_chosen=False)
@@ -200,14 +220,16 @@ def fit(
     batch: Annotated[Sequences, "Sequences held at once, those of all replicas."] = 1,
     context: Annotated[Tokens | None, "Tokens of each (the longest that fits, at most the model's context)."] = None,
     chunk: Annotated[Whole | None, "Most new tokens of a step, for the activations (the engine's own)."] = None,
+    images: Images | None = None,
 ) -> Fit:
     """Whether `batch` sequences of `context` tokens fit beside the weights: a `Fit`, of lists of settings a `Grid`.
 
     `model`: a Model, its name, path or config. `context`: where not given the longest that fits, from 1024 tokens up to
-    the model's own, or 4096 where it has none. The memory rule is the engine's. Numbers may be arrays, which broadcast.
+    the model's own, or 4096 where it has none. The memory rule is the engine's. `images`: in every sequence, on top of
+    `context`; the vision tower's activations and what it yields count. Numbers may be arrays, which broadcast.
     Raises InputError for what is not understood, and for a degree that does not divide what it shares out.
     """
-    asked = setup(stepping(model), Where(**vars(place)))
+    asked = setup(stepping(model), Where(**vars(place))).seeing(images)
     asked.deployment.rank(asked.model)  # an error where a degree does not divide
     tokens = asked.engine.chunk if chunk is None else chunk
     if context is None:
@@ -217,9 +239,14 @@ def fit(
     return Fit(asked, batch, context, tokens)
 
 
+def _own(context: int | None, seen: int) -> int | None:
+    """Tokens of the model's context that its images leave; None where it states none."""
+    return None if context is None else max(1, context - seen)
+
+
 def _with_longest_context(f: Fit) -> Fit:
     """The fit with the longest context that fits, between LEAST_CONTEXT and the model's own."""
-    own = f.model.context or USUAL_CONTEXT
+    own = _own(f.model.context, f._seen) or USUAL_CONTEXT
     longest = f.longest_context
     fitting = own if longest is None else longest
     return replace(f, context=shaped_whole(np.clip(fitting, min(LEAST_CONTEXT, own), own), f.shape))
@@ -254,8 +281,7 @@ def _changes(f: Fit) -> Iterator[Remedy]:
     layout, formats = f.asked.layout, f.formats
 
     def tried(what: str, detail: str, other: Precision) -> Iterator[Remedy]:
-        chosen = holding_of(f.model, f.deployment, other, f.engine, f.chunk)
-        memory = chosen.memory(((f.batch_per_replica, f.context),))
+        memory = f._held_by(f.deployment, other).memory(((f.batch_per_replica, f.tokens),))
         if memory.fits:
             yield Remedy(what, detail, float(memory.total - memory.overhead))
 

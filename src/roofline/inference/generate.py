@@ -141,13 +141,17 @@ class Generation(Spent, Deployed):
     asked: Setup
     load: StaticBatch
     speculation: Speculation | None = None
-    images: ImageTokens | None = None
 
     # -- what and where --------------------------------------------------------------------------------------------
     @property
     def batch(self) -> Count:
         """Sequences that start together, over all replicas."""
         return self.load.batch
+
+    @property
+    def images(self) -> ImageTokens | None:
+        """Images of each sequence; None without any."""
+        return self.asked.seen
 
     @property
     def input(self) -> Count:
@@ -533,8 +537,9 @@ def generation(
 ) -> Generation:
     """`generate` with the model and its place already resolved."""
     broadcast(batch=load.batch, input=load.input, output=load.output_tokens, layout=asked.layout)
+    asked = asked.seeing(images)
     model = asked.model
-    answer = Generation(asked, load, speculation, model.seen(images))
+    answer = Generation(asked, load, speculation)
     check_context(model, prefill(1, answer.input + load.output_tokens - 1))
     check_formats(asked.plan)
     if speculation is not None:

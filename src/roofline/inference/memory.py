@@ -3,13 +3,14 @@
 For inference the rule is the engine's. The terms are weights, the KV cache in whole blocks or pages, recurrent state,
 activations and overhead; the cache may take what the engine leaves it. An engine that profiles such a step keeps the
 activations of `chunk` new tokens and the logits of `most_running` sequences; others keep those of the step asked for.
+Where requests have images, a vision tower's activations count where they are larger, and what it yields is kept beside.
 An engine that sets buffers aside has activations in fp32 and logits for every token of the step. The fullest rank
 decides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, reduce
 from typing import Any, ClassVar, TypeAlias
@@ -24,12 +25,13 @@ from roofline.inference.cache_rows import row_bytes
 from roofline.inference.deployment import Deployment
 from roofline.inference.hybrid_blocks import CachePages, cache_pages, cached_layers
 from roofline.inference.span import shaped
+from roofline.model.images import IMAGES, ImageTokens
 from roofline.model.model import Model
-from roofline.model.modules import Attention, Experts, LatentAttention
+from roofline.model.modules import Attention, Experts, LatentAttention, Module
 from roofline.model.precision import Precision
 from roofline.work.lower import lower
 from roofline.work.ops import Activate
-from roofline.work.step import Queries, prefill
+from roofline.work.step import AnyStep, Queries, images_beside, prefill
 from roofline.work.step import replace as replaced
 
 TERMS = ("weights", "cache", "state", "activations", "gradients", "optimizer", "overhead")
@@ -109,13 +111,17 @@ REMEMBERED = 2**14
 
 @dataclass(frozen=True)
 class Holding:
-    """What holds the sequences: the distinct ranks of a deployment, their formats, and the engine with its chunk."""
+    """What holds the sequences: the distinct ranks of a deployment, their formats, and the engine with its chunk.
+
+    `images`: images of every sequence, whose tokens are among its own.
+    """
 
     deployment: Deployment
     ranks: tuple[Model, ...]
     formats: Precision
     engine: Engine
     chunk: int
+    images: ImageTokens | None = None
     _known: dict[tuple[int, Count, Count], Count] = field(default_factory=dict, init=False, compare=False, repr=False)
     _pages: dict[int, CachePages | None] = field(default_factory=dict, init=False, compare=False, repr=False)
 
@@ -133,7 +139,11 @@ class Holding:
         profiled = engine.profiled and "decode" in rank.steps
         step = most(self.chunk if profiled else least(self.chunk, tokens), new)
         step = step if "decode" in rank.steps else most(tokens, new)
-        active = self.activations(rank, step, least(engine.most_running if profiled else sequences, step))
+        running = engine.most_running if profiled else sequences
+        active = self.activations(rank, step, least(running, step))
+        if self.images is not None:
+            number = least(running * self.images.number, most(1, step // self.images.each))
+            active = with_encoder(active, rank, self.formats, self.images, number)
         if engine.buffers and not engine.flash:
             active = most(active, score_bytes(rank, step, engine.cached_tokens(tokens), chip.kind == "cpu"))
         overhead = engine.overhead(self.together)
@@ -242,10 +252,12 @@ class Holding:
 
 
 def holding(
-    model: Model, deployment: Deployment, formats: Precision, engine: Engine, chunk: int | None = None
-) -> Holding:
+    model: Model, deployment: Deployment, formats: Precision, engine: Engine, chunk: int | None = None,
+    images: ImageTokens | None = None,
+) -> Holding:  # fmt: skip
     """What holds the sequences of a model in a deployment. `chunk`: most new tokens of a step (the engine's)."""
-    return Holding(deployment, deployment.ranks(model), formats, engine, engine.chunk if chunk is None else chunk)
+    tokens = engine.chunk if chunk is None else chunk
+    return Holding(deployment, deployment.ranks(model), formats, engine, tokens, images)
 
 
 def cache_bytes(rank: Model, precision: Precision, engine: Engine, batch: Count, tokens: Count) -> Count:
@@ -296,15 +308,39 @@ def activation_bytes(
     each, longer = most(1, tokens // sequences), most(0, tokens - sequences) % sequences
     queries = (Queries(0, each, sequences - longer), Queries(0, each + 1, longer))
     step = replaced(prefill(1, 1), queries if some(longer) else queries[:1])
-    widest: Count = 0
     modules = (x for x, _ in rank.modules() if not (in_place and x in rank.head))
-    for module in modules if rank.shape else dict.fromkeys(modules):
-        for op in lower(module, step):
-            over = in_place and isinstance(op, Activate)
-            widest = most(widest, most(op.input, op.output) if over else op.input + op.output)
+    widest = widest_op(modules if rank.shape else dict.fromkeys(modules), step, in_place)
     stream = precision.activations.bytes(rank.hidden * tokens)
     active = most(precision.activations.bytes(widest) + 2 * stream, streams * stream + sampled * rank.vocab * sequences)
     return active if kinds is None else np.asarray(active)[kinds.index]
+
+
+def widest_op(modules: Iterable[Module], step: AnyStep, in_place: bool = False) -> Count:
+    """Elements of the input and the output of the op that has most; `in_place`: activations overwrite their input."""
+    widest: Count = 0
+    for module in modules:
+        for op in lower(module, step):
+            over = in_place and isinstance(op, Activate)
+            widest = most(widest, most(op.input, op.output) if over else op.input + op.output)
+    return widest
+
+
+def with_encoder(active: Count, rank: Model, precision: Precision, images: ImageTokens, number: Count) -> Count:
+    """Bytes alive in a step that encodes `number` images before its tokens.
+
+    Tower and language model run one after another: max(active, widest op of the tower + twice its stream). What the
+    tower yields, each·hidden elements an image, is kept until the prompt is computed, as in vLLM's encoder cache
+    (`vllm/v1/worker/gpu_model_runner.py`, `profile_run`). A rank without a tower needs nothing.
+    """
+    step = replaced(prefill(1, 1), beside=images_beside(replace(images, number=1), number))
+    towers = [tower for tower in rank.towers if tower.stream == IMAGES and tower.blocks]
+    if not towers or not images.inputs:
+        return active
+    for tower in towers:
+        stream = 2 * tower.hidden * number * images.inputs * images.positions
+        wide = widest_op((module for block, _ in tower.blocks for module in block.modules), step)
+        active = most(active, precision.activations.bytes(wide + stream))
+    return active + precision.activations.bytes(number * images.each * rank.hidden)
 
 
 # -- searching -----------------------------------------------------------------------------------------------------

@@ -41,6 +41,7 @@ from roofline.inference.plan import Plan
 from roofline.kernels.target import Mode, Target, mode_named
 from roofline.layout.layout import DISCRETE, SEVERAL, Layout, layout_named
 from roofline.model.checkpoints.quantization.asked import formats_of, says_cache
+from roofline.model.images import Images, ImageTokens
 from roofline.model.model import Model
 from roofline.model.precision import Precision
 from roofline.work.step import Step
@@ -56,6 +57,8 @@ class Setup:
     engine: Engine
     law: Mode
     bill: Bill = PLAIN_BILL
+    seen: ImageTokens | None = None
+    """Images of every request, which a vision tower encodes before its prompt."""
 
     @cached_property
     def plan(self) -> Plan:
@@ -65,7 +68,11 @@ class Setup:
     @cached_property
     def holding(self) -> Holding:
         """What holds the sequences of the deployment, by the engine's memory rule."""
-        return holding_of(self.model, self.deployment, self.formats, self.engine, None)
+        return holding_of(self.model, self.deployment, self.formats, self.engine, None, self.seen)
+
+    def seeing(self, images: Images | None) -> Setup:
+        """The setup with images in every request. Raises InputError where the model states no rule of their tokens."""
+        return self if images is None else replace(self, seen=self.model.seen(images))
 
     @property
     def layout(self) -> Layout:
@@ -142,12 +149,15 @@ def plan_of(model: Model, deployment: Deployment, formats: Precision, engine: En
 
 
 @remembered(256)
-def holding_of(model: Model, deployment: Deployment, formats: Precision, engine: Engine, chunk: int | None) -> Holding:
+def holding_of(
+    model: Model, deployment: Deployment, formats: Precision, engine: Engine, chunk: int | None,
+    images: ImageTokens | None = None,
+) -> Holding:  # fmt: skip
     """What holds the sequences of a model in a deployment, cached.
 
-    `chunk`: most new tokens of a step, None for the engine's.
+    `chunk`: most new tokens of a step, None for the engine's. `images`: of every sequence.
     """
-    return holding(model, deployment, formats, engine, chunk)
+    return holding(model, deployment, formats, engine, chunk, images)
 
 
 def setup(model: Model, where: Where | None = None, bill: Bill | None = None, **settings: Any) -> Setup:

@@ -307,12 +307,12 @@ Sizes = Callable[[Any, _Rank, str], Settings]
 def cut(module: m.Module, rank: _Rank, sizes: Sizes) -> m.Module:
     """The rank's share of a module."""
     changed = sizes(module, rank, module.name)
-    return replace(module, **changed, split=rank.layout.cp, copies=rank.layout.cp * rank.layout.dp)
+    return replace(module, **changed, split=module.split * rank.layout.cp, copies=rank.layout.cp * rank.layout.dp)
 
 
 def on_every_rank(module: m.Module, rank: _Rank) -> m.Module:
     """Cut a module that is the same on every rank."""
-    return replace(module, split=rank.scattered, copies=rank.layout.ranks)
+    return replace(module, split=module.split * rank.scattered, copies=rank.layout.ranks)
 
 
 def replicated(module: m.Module, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
@@ -388,7 +388,9 @@ def _linear(l: m.Linear, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module
         stream = replace(stream, partial=stream.partial + (tp > 1) * 1)
     elif l.cut == "rows" and several:
         after = (
-            m.Collective(name=f"{l.name}_reduce", op="all_reduce", width=l.outputs, ranks=tp, split=rank.layout.cp),
+            m.Collective(
+                name=f"{l.name}_reduce", op="all_reduce", width=l.outputs, ranks=tp, split=l.split * rank.layout.cp
+            ),
         )
     return (*before, cut(l, rank, _linear_sizes), *after), replace(stream, pieces=l.cut != "rows")
 
@@ -449,7 +451,7 @@ def _add(a: m.Add, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Str
     """
     if stream.pieces:
         width: Settings = {"width": ceil_div(a.width, rank.layout.tp)}
-        mine = replace(a, **width, split=rank.layout.cp)
+        mine = replace(a, **width, split=a.split * rank.layout.cp)
         return (replace(mine, copies=rank.layout.cp * rank.layout.dp),), stream
     before = reduction(a.name, rank, (stream.partial == 1) * 1)
     return (*before, on_every_rank(a, rank)), Stream(partial=most(stream.partial - 1, 0))
@@ -459,7 +461,7 @@ def _add(a: m.Add, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Str
 def _shift(s: m.TokenShift, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
     """A token needs the one before, so the shift follows the all-gather; every rank computes all streams."""
     before, stream = gather(s.name, s.width, rank, stream)
-    mine = replace(s, split=rank.layout.cp, copies=rank.layout.ranks)
+    mine = replace(s, split=s.split * rank.layout.cp, copies=rank.layout.ranks)
     return (*before, mine), replace(stream, gathered=stream.gathered | {s.streams * s.width})
 
 
@@ -467,7 +469,7 @@ def _shift(s: m.TokenShift, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Mod
 def _delay(d: m.Delay, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
     """Values are sharded with the heads that they belong to."""
     width: Settings = {"width": d.width // least(rank.layout.tp, d.kv_groups)}
-    return (replace(d, **width, split=rank.layout.cp, copies=rank.layout.cp * rank.layout.dp),), stream
+    return (replace(d, **width, split=d.split * rank.layout.cp, copies=rank.layout.cp * rank.layout.dp),), stream
 
 
 @SHARDING.of(m.RelativeBias)

@@ -8,7 +8,7 @@ counted. Source of the resizing rules: the models' processors in huggingface/tra
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, floor, prod, sqrt
 from typing import Annotated, ClassVar, Protocol, TypeAlias
 
@@ -19,6 +19,7 @@ from roofline.declared.question import group
 from roofline.declared.result import Figured, Units
 from roofline.declared.spelling import pixels_named
 from roofline.declared.trees import JsonObject
+from roofline.declared.units import counted
 
 IMAGES = "images"
 """The stream of images and videos."""
@@ -58,13 +59,15 @@ class MergedPatches:
     """Sides are rounded to multiples of `side` pixels, and each square of that side is a token; plus two markers.
 
     A square has `merged` patches on each side. If the area is above `most` or below `least` pixels, both sides are
-    scaled by the square root of the ratio and rounded down or up, respectively.
+    scaled by the square root of the ratio and rounded down or up, respectively. `video`: the limits of a video's
+    frames, where they are known.
     """
 
     side: int
     least: int
     most: int
     merged: int = 2
+    video: FrameLimits | None = None
     NARROWEST: ClassVar[int] = 200
 
     def tokens(self, width: int, height: int) -> int:
@@ -73,19 +76,68 @@ class MergedPatches:
     def patches(self, width: int, height: int) -> tuple[int, int]:
         return prod(self.squares(width, height)) * self.merged**2, 1
 
-    def squares(self, width: int, height: int) -> tuple[int, int]:
-        """Squares across and down. Raises InputError for an image that is too narrow."""
+    def filmed(self, frames: int) -> FramePairs | None:
+        """The rule of a video of so many frames; None where its limits are not known."""
+        if self.video is None:
+            return None
+        still = replace(self, least=self.video.least, most=self.video.most, video=None)
+        return FramePairs(still, frames, self.video.shared, self.video.marked)
+
+    def squares(self, width: int, height: int, frames: int = 1) -> tuple[int, int]:
+        """Squares across and down of each of `frames` that share the limits. Raises InputError if it is too narrow."""
         if max(width, height) > self.NARROWEST * min(width, height):
             raise InputError("image size", f"{width}x{height}", f"sides of at most {self.NARROWEST} to 1")
         side, sides = self.side, (width, height)
         across, down = (round(n / side) for n in sides)
-        if across * down * side * side > self.most:
-            scale = sqrt(width * height / self.most)
+        even = frames if frames == 1 else 2 * round(frames / 2)
+        if even * across * down * side * side > self.most:
+            scale = sqrt(frames * width * height / self.most)
             across, down = (max(1, floor(n / scale / side)) for n in sides)
-        elif across * down * side * side < self.least:
-            scale = sqrt(self.least / (width * height))
+        elif even * across * down * side * side < self.least:
+            scale = sqrt(self.least / (frames * width * height))
             across, down = (ceil(n * scale / side) for n in sides)
         return across, down
+
+
+@dataclass(frozen=True)
+class FrameLimits:
+    """Fewest and most pixels of a frame, or of all frames together where they are `shared`.
+
+    `marked`: two markers around each pair of frames, not around the whole.
+    """
+
+    least: int
+    most: int
+    shared: bool = False
+    marked: bool = False
+
+
+@dataclass(frozen=True)
+class FramePairs:
+    """A video's frames in pairs, each of which the tower sees as one image (Qwen-VL).
+
+    The last frame of an odd number is taken twice. Words that give the time of a pair are part of the prompt.
+    """
+
+    still: MergedPatches
+    frames: int
+    shared: bool
+    marked: bool
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of frames."""
+        return -(-self.frames // 2)
+
+    def tokens(self, width: int, height: int) -> int:
+        return self.pairs * prod(self.squares(width, height)) + 2 * (self.pairs if self.marked else 1)
+
+    def patches(self, width: int, height: int) -> tuple[int, int]:
+        return prod(self.squares(width, height)) * self.still.merged**2, self.pairs
+
+    def squares(self, width: int, height: int) -> tuple[int, int]:
+        """Squares across and down of a pair."""
+        return self.still.squares(width, height, self.frames if self.shared else 1)
 
 
 @dataclass(frozen=True)
@@ -276,6 +328,14 @@ MERGED = (
 )
 """Fewest and most pixels of an image, by the published checkpoints' `preprocessor_config.json`, or where the code of
 the processor has them."""
+FRAMES = dict.fromkeys(("qwen2_vl", "qwen2_5_vl"), FrameLimits(128 * 28 * 28, 768 * 28 * 28)) | dict.fromkeys(
+    ("qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe"), FrameLimits(4096, 25_165_824, shared=True, marked=True)
+)
+"""Limits of a video's frames: of Qwen2-VL by its processor, of Qwen3-VL by `video_preprocessor_config.json`."""
+FILMED = "Qwen2-VL, Qwen2.5-VL, Qwen3-VL, Qwen3.5"
+"""Models whose rules of videos are known."""
+MOST_FRAMES = 2**16
+"""Most frames of a video."""
 SPLIT = 4
 """Tiles along the longer side of an Idefics 3 or SmolVLM image."""
 DYNAMIC = 12
@@ -349,7 +409,8 @@ def image_rule(raw: JsonObject) -> ImageRule | None:
 @rule_of(*MERGED)
 def _merged_patches(s: VisionSizes) -> ImageRule | None:
     merged = _size(s.vision, "spatial_merge_size") or _size(s.raw, "spatial_merge_size") or 2
-    return MergedPatches(s.patch * merged, *MERGED[str(s.raw["model_type"])], merged) if s.patch else None
+    kind = str(s.raw["model_type"])
+    return MergedPatches(s.patch * merged, *MERGED[kind], merged, FRAMES.get(kind)) if s.patch else None
 
 
 @rule_of("gemma3", "gemma3n")
@@ -432,14 +493,19 @@ def _size(raw: JsonObject, key: str) -> int:
 @group
 @dataclass(frozen=True)
 class Images:
-    """Images in every request: their `number`, `width` and `height` in pixels. Raises InputError out of range."""
+    """Images in every request: their `number`, `width` and `height` in pixels. Raises InputError out of range.
+
+    `frames`: of each, which is a video if they are several.
+    """
 
     number: int
     width: int
     height: int
+    frames: int = 1
 
     def __post_init__(self) -> None:
-        for name, most in (("number", MOST_IMAGES), ("width", LARGEST_SIDE), ("height", LARGEST_SIDE)):
+        sides = ("width", LARGEST_SIDE), ("height", LARGEST_SIDE)
+        for name, most in (("number", MOST_IMAGES), *sides, ("frames", MOST_FRAMES)):
             value = integer(getattr(self, name))
             if value is None or not 1 <= value <= most:
                 raise InputError(f"images.{name}", getattr(self, name), f"a whole number from 1 to {most}")
@@ -453,13 +519,16 @@ class Images:
             "Images in every request, whose tokens come on top of its prompt; the vision tower encodes them first.",
         ] = None,
         image_size: Annotated[ImageSize | None, "Width and height of each, such as `1024x768`."] = None,
+        frames: Annotated[Whole | None, "Frames of each, sampled before; several make it a video (1)."] = None,
     ) -> Images:
         """Build from settings. Raises InputError for one setting without the other, and for invalid sizes."""
+        if images is None and image_size is None:
+            raise InputError("frames", frames, "images and image_size as well")
         if images is None:
             raise InputError("image_size", image_size, "images as well")
         if image_size is None:
             raise InputError("images", images, "image_size as well, such as 1024x768")
-        return cls(images, *pixels_named("image_size", image_size))
+        return cls(images, *pixels_named("image_size", image_size), 1 if frames is None else frames)
 
 
 @dataclass(frozen=True)
@@ -469,7 +538,9 @@ class ImageTokens(Figured):
     A vision tower encodes each as `inputs` inputs of `positions` patches; without a tower that is counted, both are 0.
     """
 
-    FIGURES: ClassVar[Units] = dict.fromkeys(("number", "width", "height", "each", "tokens", "positions", "inputs"), "")
+    FIGURES: ClassVar[Units] = dict.fromkeys(
+        ("number", "width", "height", "frames", "each", "tokens", "positions", "inputs"), ""
+    )
 
     number: int
     width: int
@@ -477,6 +548,7 @@ class ImageTokens(Figured):
     each: int
     positions: int = 0
     inputs: int = 0
+    frames: int = 1
 
     @property
     def tokens(self) -> int:
@@ -486,7 +558,8 @@ class ImageTokens(Figured):
     @property
     def text(self) -> str:
         """Description in words."""
-        images = f"{self.number} image{'s' if self.number > 1 else ''} of {self.width}x{self.height}"
+        what = counted(self.number, "image" if self.frames == 1 else "video")
+        images = f"{what} of {'' if self.frames == 1 else f'{self.frames} frames of '}{self.width}x{self.height}"
         encoded = f"{self.inputs * self.positions} patches" if self.inputs else "encoding them is not counted"
         return f"{images}, {self.each} tokens each; {encoded}"
 
@@ -499,5 +572,10 @@ def image_tokens(rule: ImageRule | None, name: str, images: Images, sees: bool =
     size = images.width, images.height
     if rule is None:
         raise InputError("images", name, f"a model whose rule is known: {STATED}")
+    if images.frames > 1:
+        filmed = rule.filmed(images.frames) if isinstance(rule, MergedPatches) else None
+        if filmed is None:
+            raise InputError("frames", images.frames, f"1, or a model whose rule of videos is known: {FILMED}")
+        rule = filmed
     positions, inputs = rule.patches(*size) if sees else (0, 0)
-    return ImageTokens(images.number, *size, rule.tokens(*size), positions, inputs)
+    return ImageTokens(images.number, *size, rule.tokens(*size), positions, inputs, images.frames)

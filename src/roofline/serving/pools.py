@@ -240,7 +240,7 @@ def _pair(model: Model, requests: ServedLoad, where: Where, pools: PoolSizes, bi
         where, on=where.on if pools.prefill_on is None else pools.prefill_on, layout=pools.prefill_layout or "tp=1",
         engine=where.engine if pools.prefill_engine is None else pools.prefill_engine,
     )  # fmt: skip
-    first, then = setup(model, first_at, bill), setup(model, then_at, bill)
+    first, then = replace(setup(model, first_at, bill), seen=requests.images), setup(model, then_at, bill)
     broadcast(prefill_layout=first.layout, decode_layout=then.layout, input=requests.input, chips=pools.chips)
     machines = (first_at.on, then_at.on)
     given = (pools.prefills, pools.decodes)

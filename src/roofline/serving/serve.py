@@ -115,7 +115,7 @@ def server_of(
     images: Images | None = None,
 ) -> Server:  # fmt: skip
     """The server that answers a load. Raises InputError for lengths beyond the model's context."""
-    load = load if how.formula else _equal(load)
+    load, asked = load if how.formula else _equal(load), asked.seeing(images)
     requests = requests_of(asked.model, replace(load, concurrency=None, rate=None), speculation, images)
     broadcast(**requests.sizes)
     check_context(asked.model, prefill(1, requests.input + requests.output - 1))

@@ -18,6 +18,7 @@ from roofline.inference.bill import Bill
 from roofline.inference.deployment import Deployment, Machine, listed_machines, machine_chip
 from roofline.inference.fit import Fit, fit
 from roofline.inference.memory import Memory
+from roofline.model.images import Images, ImageTokens
 from roofline.model.load import Source, decoder_of
 from roofline.model.model import Model
 from roofline.serving.serve import serve
@@ -194,6 +195,7 @@ class FirstAnswer(UnderLimits, Result):
     demand: Load
     limits: Limits
     machines: tuple[MachineAnswer, ...]
+    images: ImageTokens | None = None
 
     @property
     def fits(self) -> bool:
@@ -208,6 +210,7 @@ def answer(
     limits: AnsweredSLO = AnsweredSLO(),
     place: AnsweredPlace = AnsweredPlace(),
     *,
+    images: Images | None = None,
     bill: Bill | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> FirstAnswer:
@@ -228,8 +231,8 @@ def answer(
     for machine in chosen:
         if progress is not None:
             progress(machine_chip(machine).name)
-        rows.append(_on_machine(built, replace(where, on=machine), asked, kept, bill))
-    return FirstAnswer(built, asked, kept, tuple(rows))
+        rows.append(_on_machine(built, replace(where, on=machine), asked, kept, images, bill))
+    return FirstAnswer(built, asked, kept, tuple(rows), built.seen(images))
 
 
 def _usual_machines() -> tuple[Machine, ...]:
@@ -241,9 +244,11 @@ def _usual_machines() -> tuple[Machine, ...]:
     return (HERE, *USUAL_MACHINES)
 
 
-def _on_machine(model: Model, where: Where, load: Load, limits: Limits, bill: Bill | None) -> MachineAnswer:
+def _on_machine(
+    model: Model, where: Where, load: Load, limits: Limits, images: Images | None, bill: Bill | None
+) -> MachineAnswer:
     """The answer for one machine."""
-    tried = _fits(model, where, load)
+    tried = _fits(model, where, load, images)
     where, fitted = tried[-1]
     if not fitted.fits:
         where, fitted = tried[0]
@@ -251,17 +256,17 @@ def _on_machine(model: Model, where: Where, load: Load, limits: Limits, bill: Bi
     about = MachineAnswer(fitted, _formats(where))
     chips = int(fitted.deployment.cluster.chips)
     choices = Choices(**vars(where), chips=chips, kind="aggregated")
-    plans = search(model, load, limits, choices=choices, ranking=Ranking(objective="total"), bill=bill)
+    plans = search(model, load, limits, choices=choices, ranking=Ranking(objective="total"), images=images, bill=bill)
     plan = plans.recommended or plans.highest
     placed = replace(where, layout=fitted.deployment.layout if plan is None else plan.group.layout)
     batch = 1 if plan is None else plan.batch
-    alone = _served(model, placed, replace(load, concurrency=1))
-    loaded = _served(model, placed, replace(load, concurrency=batch))
-    helps = _best_change(model, placed, load, batch)
+    alone = _served(model, placed, replace(load, concurrency=1), images)
+    loaded = _served(model, placed, replace(load, concurrency=batch), images)
+    helps = _best_change(model, placed, load, batch, images)
     return replace(about, plan=plan, alone=alone, loaded=loaded, helps=helps, why="" if plan else why_no_plan(plans))
 
 
-def _fits(model: Model, where: Where, load: Load) -> Sequence[tuple[Where, Fit]]:
+def _fits(model: Model, where: Where, load: Load, images: Images | None) -> Sequence[tuple[Where, Fit]]:
     """The formats down to the widest that fits, each with one request of the load, on the whole machine.
 
     Formats that the engine or the chip does not compute in are left out. Raises InputError where none is left.
@@ -275,9 +280,9 @@ def _fits(model: Model, where: Where, load: Load) -> Sequence[tuple[Where, Fit]]
         placed = replace(where, precision=precision, engine=engine)
         try:
             place = PlaceSettings(**{name: getattr(placed, name) for name in PLACE})
-            fitted = fit(model, place, context=int(load.input) + int(load.output_tokens))
+            fitted = fit(model, place, context=int(load.input) + int(load.output_tokens), images=images)
             if fitted.fits:
-                _served(model, placed, replace(load, concurrency=1))
+                _served(model, placed, replace(load, concurrency=1), images)
         except InputError as error:
             refusals.append(error)
             continue
@@ -303,16 +308,17 @@ def _remedies(tried: Sequence[tuple[Where, Fit]]) -> Iterator[str]:
         yield from (f"{r.detail} with {_formats(where)}" for r in few)
 
 
-def _served(model: Model, where: Where, load: Load) -> Serving | None:
+def _served(model: Model, where: Where, load: Load, images: Images | None) -> Serving | None:
     """A server of one replica; None where it is refused."""
-    answer = serve(model, where, load)
+    answer = serve(model, where, load, images=images)
     return answer if isinstance(answer, Serving) else None
 
 
-def _best_change(model: Model, where: Where, load: Load, batch: int) -> Advice | None:
+def _best_change(model: Model, where: Where, load: Load, batch: int, images: Images | None) -> Advice | None:
     """The change that gains most of those that a report tries, but a larger batch: the limits say how large it is."""
     sizes = BatchSizes(batch=batch, input=int(load.input), output_tokens=int(load.output_tokens))
-    every = [a for a in advice(served(model, where, sizes, command="serve")) if a.lever != "batch"]
+    now = served(model, where, sizes, command="serve")
+    every = [a for a in advice(replace(now, asked=now.asked.seeing(images))) if a.lever != "batch"]
     best = best_of_levers(every, lambda a: a.lever, lambda a: a.gain, lambda a: a.generation.grade)
     return best[0] if best else None
 

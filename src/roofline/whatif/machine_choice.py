@@ -25,6 +25,7 @@ from roofline.declared.question import group, question
 from roofline.declared.result import Figured, Result, Units
 from roofline.inference.bill import Bill
 from roofline.inference.deployment import Machine, is_several, listed_machines, machine_chip
+from roofline.model.images import Images, ImageTokens
 from roofline.model.load import Source, decoder_of
 from roofline.model.model import Model
 from roofline.whatif.answer import AnsweredSLO, why_no_plan
@@ -161,6 +162,7 @@ class MachineChoice(UnderLimits, Result):
     demand: Load
     limits: Limits
     machines: tuple[MachineRow, ...]
+    images: ImageTokens | None = None
 
     @property
     def prefix(self) -> float:
@@ -191,6 +193,7 @@ def machines(
     place: RentedPlace = RentedPlace(),
     *,
     reading_speed: Annotated[Switch, "Answers as fast as people read, 189 ms a token, instead of --tpot."] = False,
+    images: Images | None = None,
     bill: Bill | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> MachineChoice:
@@ -213,7 +216,7 @@ def machines(
             progress(machine_chip(machine).name)
         choices = Choices(**vars(place) | {"on": machine}, kind="aggregated")
         try:
-            rows.append(_row(built, choices, load, kept, bill))
+            rows.append(_row(built, choices, load, kept, images, bill))
         except InputError as error:
             refusals.append(error)
             rows.append(MachineRow(_named(machine), None, why=error_line(error).partition("; nearest")[0]))
@@ -223,7 +226,7 @@ def machines(
     cheapest = rows[0]
     most = _dearness(cheapest) * (1 + cheapest.error)
     marked = (cheapest, *(replace(row, equal=_dearness(row) <= most < inf) for row in rows[1:]))
-    return MachineChoice(built, demand.work, load, kept, marked)
+    return MachineChoice(built, demand.work, load, kept, marked, built.seen(images))
 
 
 def _dearness(row: MachineRow) -> float:
@@ -234,13 +237,16 @@ def _named(machine: Machine) -> str:
     return machine if isinstance(machine, str) else machine_chip(machine).id
 
 
-def _row(model: Model, choices: Choices, load: Load, limits: Limits, bill: Bill | None) -> MachineRow:
+def _row(
+    model: Model, choices: Choices, load: Load, limits: Limits, images: Images | None, bill: Bill | None
+) -> MachineRow:
     """The plan that is recommended for one machine."""
     machine: Machine = choices.on
     name = _named(machine)
     if machine_chip(machine).link is None and not is_several(machine):
         choices = replace(choices, chips=1)  # how several would talk to each other is not known
-    plans: Search = search(model, load, limits, choices=choices, ranking=Ranking(objective=_aim(choices)), bill=bill)
+    ranking = Ranking(objective=_aim(choices))
+    plans: Search = search(model, load, limits, choices=choices, ranking=ranking, images=images, bill=bill)
     plan = plans.recommended or plans.highest
     if plan is None:
         fits = plans.deployments > 0

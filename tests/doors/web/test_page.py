@@ -144,6 +144,7 @@ def test_the_page_asks_what_its_export_computes(page: Page, address: str) -> Non
     more: dict[str, SettingValue] = {
         "concurrency": 300, "layout": "tp=1", "precision": "fp8", "input": 77, "prefix": 0.25, "draft_length": 2,
         "draft": "none", "acceptance": 0.5, "formula": False, "price": "own(30000)", "utilisation": 1.0, "grid": "fr",
+        "text_only": True, "images": 2, "image_size": "64x64", "frames": 4,
     }  # fmt: skip
     full = Scenario(settings={**usual(), **more}, phase="prefill")
     for scenario in (Scenario(), full, scenario_of(rate=2.5, law="calibrated")):

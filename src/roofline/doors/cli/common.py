@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Group, Parameter, Token, validators
 
 from roofline.declared.errors import InputError
-from roofline.declared.groups import MachineSettings
+from roofline.declared.groups import MachineSettings, PartsSettings
 from roofline.declared.kinds import Given
 from roofline.declared.question import Hint, group_settings
 from roofline.declared.sanitize import inert_line, inert_lines, shortened
@@ -89,7 +89,7 @@ Headers = Annotated[
 TextOnly = Annotated[
     bool,
     Parameter(
-        help="The language model of a multimodal model alone, without the towers that read images or sound.",
+        help=group_settings(PartsSettings)["text_only"].help,
         negative="",
         show_default=False,
     ),

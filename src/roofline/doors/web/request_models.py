@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
-from roofline.declared.groups import Where
+from roofline.declared.groups import PartsSettings, Where
 from roofline.declared.kinds import Given
 from roofline.declared.maths import Count
 from roofline.declared.question import (
@@ -95,7 +95,7 @@ class ModelAsked(Body):
     """A model: its catalog name, its Hub id if the server has Hub access, or its config."""
 
     model: Text | PlainObject = Field(description="A catalog name, a Hub id under --hub, or a config.json's object.")
-    text_only: bool = Field(False, description="Leave out a multimodal model's towers, which read images or sound.")
+    text_only: bool = Field(False, description=group_settings(PartsSettings)["text_only"].help)
 
 
 LARGEST: Mapping[str, float] = MappingProxyType({

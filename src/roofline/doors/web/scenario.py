@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from types import MappingProxyType
 from typing import TypeAlias
 
 from pydantic import BaseModel
 
-from roofline.declared.groups import DEGREES
-from roofline.declared.question import Setting, question_settings
+from roofline.declared.groups import DEGREES, PartsSettings
+from roofline.declared.question import Setting, group_settings, question_settings
 from roofline.declared.trees import JsonValue
 from roofline.doors.web.allow_list import chosen_model
 from roofline.doors.web.questions import QUESTIONS
@@ -28,16 +28,17 @@ LEAST_SWEPT = 256
 INSTEAD: Mapping[str, str] = MappingProxyType({"concurrency": "rate"})
 """Setting → setting that replaces it when given."""
 SETTINGS: Mapping[str, Setting] = MappingProxyType({
+    **{name: replace(setting, parameter="model") for name, setting in group_settings(PartsSettings).items()},
     **question_settings(serve), **{n: s for n, s in question_settings(simulate).items() if s.parameter == "slo"}
 })  # fmt: skip
-"""Settings of a scenario: those of `serve`, and the SLO of `simulate`."""
+"""Settings of a scenario: which parts of the model, those of `serve`, and the SLO of `simulate`."""
 
 
 @dataclass(frozen=True)
 class Ask:
     """Request of a view: a question, the scenario settings passed to it, and fields derived from the scenario.
 
-    `groups`: groups of settings to pass, None for all; `without`: settings and groups to leave out.
+    `groups`: groups of settings to pass beside the model's, None for all; `without`: settings and groups to leave out.
     `more`: field → control of the page or derived number of the scenario. `fixed`: field → constant value.
     """
 
@@ -58,7 +59,7 @@ class Ask:
         setting = SETTINGS.get(name)
         if setting is None or {name, setting.parameter} & {*self.without}:
             return name if name == "model" else ""
-        return name if self.groups is None or setting.parameter in self.groups else ""
+        return name if self.groups is None or setting.parameter in ("model", *self.groups) else ""
 
 
 PLACE, BILLED, LOADED = ("where",), ("where", "bill"), ("where", "load")
@@ -77,12 +78,12 @@ ASKS: Mapping[str, Ask] = MappingProxyType({
     "limits": Ask("limits", ()),
     "serve": Ask("serve"),
     "front": Ask("serve", more={"concurrency": "powers"}, without=("rate",)),
-    "estimate": Ask("estimate", BILLED, STEP),
+    "estimate": Ask("estimate", (*BILLED, "images"), STEP),
     "plot": Ask("plot", PLACE, STEP, {"kind": "roofline"}),
     "diagram": Ask("plot", (), fixed={"kind": "diagram"}),
-    "analyze": Ask("analyze", PLACE, STEP),
+    "analyze": Ask("analyze", (*PLACE, "images"), STEP),
     "explain": Ask("explain", PLACE, STEP),
-    "fit": Ask("fit", PLACE, {"batch": "in_flight", "context": "full"}),
+    "fit": Ask("fit", (*PLACE, "images"), {"batch": "in_flight", "context": "full"}),
     "sweep": Ask("sweep", BILLED, {**STEP, "batch": "powers", "context": "swept"}, {"only": ["time", "memory"]}),
     "side": Ask("side", PLACE, {**STEP, "context": "halfway", "prompt": "prompt"}),
     "encode": Ask("encode", BILLED, WHOLE),
@@ -97,8 +98,8 @@ ASKS: Mapping[str, Ask] = MappingProxyType({
     "simulate": Ask("simulate", more={"requests": "simulated", "seed": "seed"}, without=("pools", "slo")),
     "search": Ask("search", more={"seconds": "searchSeconds"}, without=("pools", "layout", *DEGREES)),
     "advice": Ask("advice", LOADED, {"batch": "in_flight"}),
-    "answer": Ask("answer", ("where", "load", "slo", "bill")),
-    "machines": Ask("machines", ("where", "slo", "bill"), DEMAND, without=("on",)),
+    "answer": Ask("answer", ("where", "load", "slo", "images", "bill")),
+    "machines": Ask("machines", ("where", "slo", "images", "bill"), DEMAND, without=("on",)),
 })  # fmt: skip
 """Answer name → request, for all views."""
 FIRST_VIEW = ("limits", "serve", "fit", "estimate")

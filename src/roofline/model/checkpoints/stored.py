@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Literal, TypeAlias
@@ -18,28 +18,30 @@ from roofline.model.checkpoints.headers import Tensor, pattern_of
 from roofline.model.checkpoints.quantization.rules import blended, settled
 from roofline.model.checkpoints.tensor_names import HEAD, pieces
 from roofline.model.formats import FORMATS, Format, integers
-from roofline.model.model import Block, Model
+from roofline.model.model import Block, Model, Tower
 from roofline.model.modules import Experts, Linear, Module, Modules
 
 Use: TypeAlias = Literal["matrix", "scales", "vector", "buffer", "copy", "beside"]
 """Use of a tensor in a checkpoint.
 
 `matrix`, `scales`: a module's matrix, or scales of one; `vector`: norms, biases and the like; `buffer`: not a
-parameter; `copy`: a tied head stored a second time; `beside`: part of something other than the language model.
+parameter; `copy`: a tied head stored a second time; `beside`: part of a tower, or of what is not counted.
 """
 COUNTED: tuple[Use, ...] = ("matrix", "scales", "vector")
 """Uses of tensors that belong to the language model."""
 
-_LAYER = re.compile(r"(.*?\b(?:layers|h|blocks|block))\.(\d{1,6})\.(.+)", re.DOTALL)
+_LAYER = re.compile(r"(.*?\b(?:layers|layer|h|blocks|block))\.(\d{1,6})\.(.+)", re.DOTALL)
 _BESIDE = re.compile(
     r"vision|visual|image|audio|speech|tower|projector|mm_|multi_modal|patch|talker|code2wav|encoder|resampler|mtp|"
-    r"nextn|eagle|codec|vqmodel"
+    r"nextn|eagle|codec|vqmodel|merger|connector|aligner|qformer|query_tokens|mlp1|language_projection"
 )
+_ELSEWHERE = re.compile(r"\b(talker|code2wav|token2wav|mtp|nextn|eagle|vqmodel)")
+"""Names of parts that no tower counts: drafts, and what makes sound or images."""
 _BUFFERS = re.compile(
-    r"(.*\.)?(inv_freq|masked_bias|position_ids|rotary_emb\..*|attn\.bias|layer_scalar|act_fn\.(beta|eps))"
+    r"(.*\.)?(inv_freq|masked_bias|position_ids|rotary_emb\..*|attn\.bias|layer_scalar|running_mean|running_var|num_batches_tracked|act_fn\.(beta|eps))"
 )
 """Names of buffers that code recomputes or never changes; not parameters."""
-_CORRECTION = re.compile(r"(correction|expert)_bias$")
+_CORRECTION = re.compile(r"(correction|expert|router)_bias$")
 """A router's bias that is adjusted by its load: a parameter in some implementations, not in others."""
 _OTHER_INPUTS = re.compile(r"\b(vision|visual|image|audio)")
 _CACHE_SCALE = re.compile(r"\b[kqv]_scale$|_zero_point$|\b(in|out)put_scale$")
@@ -98,6 +100,11 @@ class StoredWeights:
         """Bytes of the language model."""
         return sum(p.tensor.bytes for p in self.own)
 
+    @cached_property
+    def of_towers(self) -> tuple[Place, ...]:
+        """Places of the towers' tensors."""
+        return tuple(p for p in self.places if p.use == "beside" and not _ELSEWHERE.search(p.tensor.name))
+
     def groups(self) -> tuple[TensorGroup, ...]:
         """Tensors grouped where they differ only in the numbers in their names, sorted by name."""
         groups: dict[tuple[str, Use, str, str, tuple[int, ...]], list[int]] = {}
@@ -118,7 +125,7 @@ class StoredWeights:
             dtypes[place.module][place.tensor.dtype] = None
         promised: Counter[str] = Counter()
         formats: dict[str, dict[str, None]] = defaultdict(dict)
-        for x, n in self.model.language().modules():
+        for x, n in _text_of(self.model).modules():
             name, matrix = x.name if x.name in files else "", self.model.precision.of(x)
             promised[name] += n * int(self.model.precision.weight_bytes(x))
             formats[name].update({matrix.name: None} if x.matrix else {})
@@ -300,11 +307,12 @@ def _stem(tensors: Iterable[Tensor], layers: int, drafts: int) -> str:
     sizes: Counter[str] = Counter()
     for tensor in tensors:
         inside = _LAYER.fullmatch(tensor.name)
-        if inside is not None and not _BESIDE.search(inside[1]):
+        if inside is not None:
             numbers[inside[1]].add(int(inside[2]))
             sizes[inside[1]] += tensor.bytes
+    own = [stem for stem in sizes if not _BESIDE.search(stem)] or [s for s in sizes if not _OTHER_INPUTS.search(s)]
     counts = (layers, layers + drafts)
-    return max(sizes, key=lambda stem: (len(numbers[stem]) in counts, sizes[stem]), default="")
+    return max(own, key=lambda stem: (len(numbers[stem]) in counts, sizes[stem]), default="")
 
 
 # -- which format --------------------------------------------------------------------------------------------------
@@ -397,12 +405,14 @@ def as_stored(stored: StoredWeights) -> Model:
         b.modules) else b for i, b in enumerate(model.drafts)
     )  # fmt: skip
     changed = settled(model, layers, drafts, formatted(model.embedding, None), formatted(model.head, None))
-    vectors, short = _vectors(stored)
+    beside = _towers(stored)
+    changed = replace(changed, towers=tuple(tower_in(tower, beside.format) for tower in changed.towers))
+    vectors, short = _vectors(stored, beside.vectors)
     if vectors is not None:
         precision = changed.precision.with_roles(other=vectors)
         changed = replace(changed, precision=replace(precision, own=model.precision.own))
     said = _difference(stored.bytes, model)
-    return replace(changed, warnings=(*model.warnings, *notes.lines(), *short, *said))
+    return replace(changed, warnings=(*model.warnings, *notes.lines(), *short, *said, *beside.lines))
 
 
 def _formatted(
@@ -434,11 +444,60 @@ class _Notes:
             yield f"headers: tensors of {name} hold other sizes ({layers} of them), which is as the config says"
 
 
-def _vectors(stored: StoredWeights) -> tuple[Format | None, tuple[str, ...]]:
-    """Format of values outside matrices, and a warning if their number differs from the config's."""
+@dataclass(frozen=True)
+class _Beside:
+    """What files say of towers: the format of matrices, values outside matrices by dtype, and a warning."""
+
+    format: Format | None = None
+    vectors: Counter[str] = field(default_factory=Counter)
+    lines: tuple[str, ...] = ()
+
+
+def _towers(stored: StoredWeights) -> _Beside:
+    """The towers' formats, if their tensors hold as many plain values as their modules; towers of several share a mean.
+
+    Values outside matrices are those of the most common dtype.
+    """
+    modules = [(x, n) for tower in stored.model.towers for block, n in tower.blocks for x in block.modules]
+    expected = sum(n * x.parameters for x, n in modules)
+    values: Counter[str] = Counter()
+    for place in stored.of_towers:
+        values[place.tensor.dtype] += place.tensor.elements
+    if not modules:
+        return _Beside()
+    if values.total() != expected or not values.keys() <= _PLAIN.keys():
+        given = f"headers: {values.total()} values beside the language model, the config makes {expected}"
+        return _Beside(lines=(f"{given}; they are as the config says",))
+    common, most = values.most_common(1)[0]
+    outside = min(most, sum(n * (x.parameters - x.matrix) for x, n in modules))
+    values[common] -= outside
+    return _Beside(
+        blended([(n, FORMATS[_PLAIN[dtype]]) for dtype, n in values.items() if n]), Counter({common: outside})
+    )
+
+
+def tower_in(tower: Tower, fmt: Format | None) -> Tower:
+    """The tower with its matrices in a format; None leaves them as they are."""
+    if fmt is None:
+        return tower
+    blocks = {
+        block: replace(block, modules=tuple(replace(x, format=fmt) if x.matrix else x for x in block.modules))
+        for block in dict.fromkeys(tower.layers)
+    }
+    return replace(tower, layers=tuple(blocks[block] for block in tower.layers))
+
+
+def _text_of(model: Model) -> Model:
+    """The model without any tower, an encoder among them."""
+    return replace(model, towers=())
+
+
+def _vectors(stored: StoredWeights, beside: Counter[str]) -> tuple[Format | None, tuple[str, ...]]:
+    """Format of values outside matrices, those of towers included, and a warning if the config makes another number."""
     values, expected = vector_values(stored), vectors_expected(stored.model)
     total = values.total()
     lines = (f"headers: {total} values beside matrices, the config makes {expected}",) if total != expected else ()
+    values = values + beside
     parts = [(n, FORMATS[_PLAIN[dtype]]) for dtype, n in values.items() if n]
     return (blended(parts) if parts else None), lines
 
@@ -454,10 +513,10 @@ def vector_values(stored: StoredWeights) -> Counter[str]:
 
 def vectors_expected(model: Model) -> int:
     """Number of values outside matrices by the config."""
-    return sum(n * (x.parameters - x.matrix) for x, n in model.language().modules())
+    return sum(n * (x.parameters - x.matrix) for x, n in _text_of(model).modules())
 
 
 def _difference(stored: int, model: Model) -> Iterator[str]:
-    promised = model.language().weight_bytes()
+    promised = _text_of(model).weight_bytes()
     if promised != stored:
         yield f"headers: weights take {stored} bytes in the files, by the config's formats {promised}; the files count"

@@ -29,10 +29,25 @@ MIXERS = (
     "mamba",
     "temporal_block",
     "conv",
+    "attention.self",
+    "attention.output",
+    "self_attention.attention",
 )
 """Names of the mixer, the first half of a layer."""
 NETWORKS = ("mlp", "mlps.0", "feed_forward", "block_sparse_moe", "ffn", "mixer", "moe")
 """Names of the feed-forward, the second half of a layer."""
+CROSS = (
+    "encoder_attn",
+    "cross_attention",
+    "cross_attn",
+    "crossattention.self",
+    "crossattention.output",
+    "crossattention",
+    "encoder_decoder_attention.attention",
+    "encoder_decoder_attention",
+    "layer.1.EncDecAttention",
+)
+"""Names of attention to what an encoder read."""
 SECOND = "second_"
 """Prefix of the modules in the second half of a double layer (LongCat-Flash)."""
 SHARED = ("shared_experts", "shared_expert", "shared_mlp")
@@ -87,7 +102,7 @@ def _qkv(x: m.Linear) -> tuple[Piece, ...]:
     """Pieces of a fused query, key and value projection; keys and values have equal sizes."""
     each, keys = x.inputs, x.kv // 2
     sizes = (x.outputs - 2 * keys, keys, keys)
-    apart = (("q_proj", "wq", "to_q"), ("k_proj", "wk", "to_k"), ("v_proj", "wv", "to_v"))
+    apart = (("q_proj", "wq", "to_q", "query"), ("k_proj", "wk", "to_k", "key"), ("v_proj", "wv", "to_v", "value"))
     return tuple(
         Piece(each * size, _in(MIXERS, *names, *_FUSED_QKV)) for size, names in zip(sizes, apart, strict=True) if size
     )
@@ -97,6 +112,14 @@ def _gate_up(x: m.Linear, containers: tuple[str, ...]) -> tuple[Piece, ...]:
     half = x.matrix // 2
     apart = (("gate_proj", "w1"), ("up_proj", "w3"))
     return tuple(Piece(half, _in(containers, *names, *_FUSED_GATE_UP)) for names in apart)
+
+
+_CROSS_LEAVES = {
+    "cross_q_proj": ("q_proj", "query", "q"),
+    "cross_k_proj": ("k_proj", "key", "k"),
+    "cross_v_proj": ("v_proj", "value", "v"),
+    "cross_o_proj": ("out_proj", "o_proj", "attention.output", "dense", "o"),
+}
 
 
 def _linear(x: m.Linear, block: m.Modules) -> tuple[Piece, ...]:
@@ -109,6 +132,10 @@ def _linear(x: m.Linear, block: m.Modules) -> tuple[Piece, ...]:
         return (Piece(x.matrix, _GATED_NORMS[x.name]),)
     if x.name == "qkv_proj":
         return _qkv(x)
+    if x.name == "qv_proj":
+        return tuple(Piece(x.matrix // 2, _in(MIXERS, name)) for name in ("q_proj", "v_proj"))
+    if x.name in _CROSS_LEAVES:
+        return (Piece(x.matrix, _in(CROSS, *_CROSS_LEAVES[x.name])),)
     if x.name == "in_proj":
         return _in_proj(x, block)
     if shared == "gate_up_proj":

@@ -217,7 +217,8 @@ def simulate(
         raise InputError("router", router, "no router beside a concurrency: users stay with their replica")
     if isinstance(stream, Workload):
         stream = begun(stream, asked)
-    pool = None if prefill is None else prefilling_setup(asked, prefill, where, bill)
+    pool = None if prefill is None else prefilling_setup(asked, prefill, where, bill, seen)
+    asked = asked if prefill is not None else replace(asked, seen=seen)
     run = SimulationRun(asked, stream, extent, router, slo, drafting, pool, lora, seen)
     return run.simulated(written, progress)
 
@@ -571,12 +572,14 @@ class SimulationRun:
         return pools_spending(first, PhasePool(self.asked, 1, running, min(1.0, busy)), load, self.drafting)
 
 
-def prefilling_setup(then: Setup, pool: PrefillPool, where: Where, bill: Bill | None) -> Travel:
+def prefilling_setup(
+    then: Setup, pool: PrefillPool, where: Where, bill: Bill | None, images: ImageTokens | None = None
+) -> Travel:
     """The prefill pool, with the formats and the law of the decode pool, and the transfers between them."""
     engine = where.engine if pool.engine is None else pool.engine
     machine = where.on if pool.on is None else pool.on
     first = setup(then.model, replace(where, on=machine, layout=pool.layout, engine=engine), bill)
-    return Travel(first, then, pool.bandwidth)
+    return Travel(replace(first, seen=images), then, pool.bandwidth)
 
 
 def decodes_of(request: Request) -> int:

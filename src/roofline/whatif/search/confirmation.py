@@ -142,8 +142,8 @@ def _simulation(plan: ServingPlan, number: int, seed: int) -> Simulation:
         settings["rate"] = demand.rate / (group.replicas if first is None else 1)
     layout = group.layout if first is None else replicas_of(group)
     answer: Simulation = simulate(
-        plan.model, where=group.site.under(layout), prefill=pool, extent=Extent(requests=number, seed=seed),
-        slo=SLO(*plan.limits.bounds, plan.limits.attainment), **settings,
+        plan.model, where=group.site.under(layout), prefill=pool, images=plan.images,
+        extent=Extent(requests=number, seed=seed), slo=SLO(*plan.limits.bounds, plan.limits.attainment), **settings,
     )  # fmt: skip
     return answer
 

@@ -17,6 +17,7 @@ from roofline.declared.maths import Count
 from roofline.declared.question import OLD_NAMES, group
 from roofline.declared.result import Units
 from roofline.inference.span import Span
+from roofline.model.images import ImageTokens
 from roofline.serving.closed_forms.attainment import least_over_mean, seconds_of, share_beyond
 from roofline.serving.closed_forms.percentiles import DEVIATIONS, Percentiles, Tail, Tails
 from roofline.serving.requests import LENGTHS
@@ -103,19 +104,23 @@ class Limits(SLO):
 
 
 class UnderLimits:
-    """The lengths of a load and the limits that it must keep, as figures of an answer about both."""
+    """The lengths of a load and the limits that it must keep, as figures of an answer about both.
+
+    `images`: of each request, whose tokens are in `input`; None without any.
+    """
 
     FIGURES: ClassVar[Units] = {
-        **LENGTHS, "ttft_limit": "s", "tpot_limit": "s", "latency_limit": "s", "attainment": "share",
+        **LENGTHS, "images": "", "ttft_limit": "s", "tpot_limit": "s", "latency_limit": "s", "attainment": "share",
     }  # fmt: skip
 
     demand: Load
     limits: Limits
+    images: ImageTokens | None
 
     @property
     def input(self) -> int:
-        """Prompt tokens of a request."""
-        return int(self.demand.input)
+        """Prompt tokens of a request, images included."""
+        return int(self.demand.input) + (0 if self.images is None else self.images.tokens)
 
     @property
     def output(self) -> int:

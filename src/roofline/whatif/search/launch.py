@@ -82,7 +82,7 @@ def launch_files(plan: ServingPlan, launcher: str) -> LaunchFiles:
 
 def _head(plan: ServingPlan, missing: Iterable[str]) -> list[str]:
     demand = plan.demand
-    asked = f"{demand.input} tokens in, {demand.output_tokens} out, {plan.concurrency} requests in flight in all"
+    asked = f"{plan.requests.input} tokens in, {demand.output_tokens} out, {plan.concurrency} requests in flight in all"
     parts = [f"{plan.replicas} × {plan.layout} on {plan.on}"]
     if plan.prefill is not None:
         parts.insert(0, f"{plan.prefills} × {plan.prefill_layout} on {plan.prefill_on}, prefill")

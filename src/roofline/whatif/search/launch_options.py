@@ -75,7 +75,7 @@ def roles_of(plan: ServingPlan) -> tuple[Role, ...]:
     if plan.prefill is None:
         return (_role(plan, "server", plan.group, plan.batch),)
     engine = plan.prefill.site.how.on(plan.prefill.site.chip)
-    prompts = max(1, engine.chunk // int(plan.demand.input))
+    prompts = max(1, engine.chunk // int(plan.requests.input))
     dp = int(plan.prefill.layout.dp)
     return (
         _role(plan, "prefill", plan.prefill, prompts * dp), _role(plan, "decode", plan.group, plan.batch),
@@ -93,7 +93,7 @@ def _role(plan: ServingPlan, name: str, group: Group, requests: int) -> Role:
     node = node_size(cluster_named(site.on)) if is_several(site.on) else 8
     return Role(
         name, plan.model.name, group.replicas, int(layout.tp), layout.pp, dp, int(layout.ep),
-        int(plan.demand.input + plan.demand.output_tokens), asked.engine.chunk, -(-requests // dp),
+        int(plan.requests.input + plan.demand.output_tokens), asked.engine.chunk, -(-requests // dp),
         round(float(asked.engine.share), 4), "" if changed is None else changed.name, asked.formats.kv.name,
         vendor.get(chip.vendor.lower(), "google.com/tpu"), node,
     )  # fmt: skip

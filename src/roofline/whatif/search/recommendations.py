@@ -86,7 +86,8 @@ class Served:
         return self._elsewhere(replace(self.where, engine=engine))
 
     def _elsewhere(self, where: Where) -> Served:
-        return replace(self, where=where, asked=setup(self.asked.model, replace(where, precision=self.asked.formats)))
+        asked = setup(self.asked.model, replace(where, precision=self.asked.formats))
+        return replace(self, where=where, asked=replace(asked, seen=self.asked.seen))
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ from roofline.inference.deployment import is_several, listed_machines
 from roofline.inference.settings import bill_of
 from roofline.kernels.target import mode_named
 from roofline.layout.layout import Layout, layout_named
+from roofline.model.images import Images, ImageTokens
 from roofline.model.load import Source, decoder_of
 from roofline.model.model import Model
 from roofline.serving.requests import LENGTHS
@@ -107,7 +108,7 @@ class Search(UnderLimits, Result):
 
     SCHEMA: ClassVar[str] = "roofline.search/2"
     FIGURES: ClassVar[Units] = {
-        "model": "", **LENGTHS, "chips": "", "law": "", "objective": "", "ttft_limit": "s",
+        "model": "", **LENGTHS, "images": "", "chips": "", "law": "", "objective": "", "ttft_limit": "s",
         "tpot_limit": "s", "latency_limit": "s", "strict": "", "attainment": "share",
         "deployments": "", "considered": "", "left_out": "", "unseen": "", "unseen_gain": "share",
         "plans": "", "highest": "", "recommended": "", "error": "share", "machines": "", "nearest": "",
@@ -123,6 +124,7 @@ class Search(UnderLimits, Result):
     plans: tuple[ServingPlan, ...]
     recommended: ServingPlan | None = None
     machines: tuple[PlanPlace, ...] = ()
+    images: ImageTokens | None = None
     asked_plan: PlanPlace | None = None
     """The rank of a plan that was asked about; null if there was none."""
 
@@ -213,6 +215,7 @@ def search(
     *,
     choices: Choices,
     ranking: Ranking = Ranking(),
+    images: Images | None = None,
     bill: Bill | None = None,
     counted: Callable[[int], None] | None = None,
     progress: Callable[[int], None] | None = None,
@@ -229,13 +232,14 @@ def search(
     number of plans before the evaluation starts, `progress` with the number looked at so far.
     Splits of the chips are counted before any is built, and those that a bound rules out are not built. Of more than
     half a million that are left, evenly spaced ones are looked at and then those around the best. After `seconds` the
-    answer is the best of what was looked at; `unseen` says what was not.
+    answer is the best of what was looked at; `unseen` says what was not. `images`: of every request, on top of its
+    prompt; they are encoded where the prompt is computed.
     Raises InputError for invalid settings. Where no plan keeps the limits, `plans` is empty.
     """
     for name in group_settings(Load):
         if np.shape(getattr(demand, name)):
             raise InputError(name, getattr(demand, name), "one number")
-    space, kinds = _space(decoder_of(model), choices, bill)
+    space, kinds = _space(decoder_of(model), choices, bill, images)
     space.clock.progress = progress
     space.clock.start()
     objective = ranking.objective
@@ -271,10 +275,13 @@ def search(
     plans = (*map(told, every[: ranking.top]), *missed)
     simplest = None if simplest is None else told(simplest)
     machines = tuple(PlanPlace(told(plan), rank, len(every), "") for rank, plan in ranked.of_machines(space))
-    return Search(space, kinds, demand, limits, objective, ranked.looked, plans, simplest, machines)
+    seen = space.model.seen(images)
+    return Search(space, kinds, demand, limits, objective, ranked.looked, plans, simplest, machines, seen)
 
 
-def _space(model: Model, choices: Choices, bill: Bill | None) -> tuple[SiteSpace, tuple[str, ...]]:
+def _space(
+    model: Model, choices: Choices, bill: Bill | None, images: Images | None
+) -> tuple[SiteSpace, tuple[str, ...]]:
     """The search space, and the kinds of deployment."""
     mode_named(choices.law)
     place = Where(on=choices.on, law=choices.law)
@@ -294,7 +301,7 @@ def _space(model: Model, choices: Choices, bill: Bill | None) -> tuple[SiteSpace
     chips = _chips(choices, sites)
     if layouts and all(layout.chips > chips for layout in layouts):
         raise InputError("layout", ", ".join(layout.text() for layout in layouts), f"one of at most {chips} chips")
-    return SiteSpace(model, tuple(sites), chips, layouts, SearchClock(choices.seconds)), kinds
+    return SiteSpace(model, tuple(sites), chips, layouts, SearchClock(choices.seconds), images), kinds
 
 
 def _replica_layout(given: Any) -> Layout:

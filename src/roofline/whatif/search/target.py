@@ -40,7 +40,7 @@ def rank_plan(s: Search, given: str | Settings) -> PlanPlace:
     site = s.space.sites[0]
     group = _group(site, asked, *REPLICAS)
     first = _group(site, asked, *PREFILLS) if set(PREFILLS) & set(asked) else None
-    return _judged(s, unanswered(s.space.model, s.demand, s.limits, (group, first), flight or 1))
+    return _judged(s, unanswered(s.space.model, s.demand, s.limits, (group, first), flight or 1, s.space.images))
 
 
 def _judged(s: Search, blank: ServingPlan) -> PlanPlace:

@@ -21,7 +21,7 @@ OUTSIDE = "of the driver and its libraries, which no log of buffers names"
 def fit_text(f: Fit) -> str:
     """Terms of memory, verdict, and what would make it fit."""
     m = f.memory
-    sequences = f"{f.batch_per_replica} × {f.context} tokens"
+    sequences = f"{f.batch_per_replica} × {f.tokens} tokens"
     weights, cache, active, overhead = BUFFERS if f.engine.buffers else TERMS
     beside = OUTSIDE if f.engine.buffers else f.engine.source
     rows = [
@@ -33,6 +33,8 @@ def fit_text(f: Fit) -> str:
     ]
     replicas = share_text(f.batch, f.batch_per_replica, f.idle_replicas, f.deployment)
     lines = [_verdict(f)]
+    if f.images is not None:
+        lines.append(f"{f.images.tokens} more tokens of each are {f.images.text}")
     lines += [*([replicas] if replicas else []), ""]
     wide = max(len(name) for name, _, _ in rows) if f.engine.buffers else 12
     lines += [f"{name:<{wide}} {si(value, 'B'):>10}  {note}" for name, value, note in rows]
@@ -41,7 +43,7 @@ def fit_text(f: Fit) -> str:
     if f.gpu_kv_cache_size is not None and f.maximum_concurrency is not None:
         size, requests = whole(int(f.gpu_kv_cache_size)), f.maximum_concurrency
         lines.append(f"GPU KV cache size: {size} tokens")
-        lines.append(f"Maximum concurrency for {whole(f.context)} tokens per request: {requests:.2f}x")
+        lines.append(f"Maximum concurrency for {whole(f.tokens)} tokens per request: {requests:.2f}x")
     answer = "fits" if f.fits else "does not fit"
     lines.append(
         f"{answer}; largest batch at {f.context} tokens: {f.largest_batch}; longest context at batch {f.batch}: "

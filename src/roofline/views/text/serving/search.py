@@ -34,6 +34,7 @@ def search_text(s: Search) -> str:
     """The question, and the size of the search."""
     lines = [
         f"{s.model.name}: {s.input} in, {s.output} out, at most {counted(s.chips, 'chip')}{limits_text(s)}",
+        *([f"{s.images.tokens} of the input are {s.images.text}"] if s.images else []),
         f"{s.considered:,} legal plans of {s.deployments:,} deployments; {_best_by(s)}{_law(s)}{_left_out(s)}",
         _unseen(s),
         _assumed(s),

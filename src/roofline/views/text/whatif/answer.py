@@ -23,6 +23,7 @@ WIDTH = 15
 def answer_heading(a: FirstAnswer) -> str:
     """The model, and the assumed requests."""
     load = f"requests of {a.input:,} tokens in, {a.output:,} out, {spread_text(a.demand)}"
+    load += f"\n{a.images.tokens} of the input are {a.images.text}" if a.images else ""
     return f"{headline(a.model, a.model.precision)}\n{load}\nhighest load that keeps {limits_kept_text(a)}"
 
 

@@ -20,6 +20,7 @@ def demand_text(c: MachineChoice) -> str:
     )
     cached = f", {percent(c.prefix)} of prompts cached" if c.prefix else ""
     lengths = f"{c.input:,} tokens in{cached}, {c.output:,} out, {spread_text(c.demand)}"
+    lengths += f"\n{c.images.tokens} of the input are {c.images.text}" if c.images else ""
     return (
         f"{headline(c.model, c.model.precision)}\n{c.work}: {many} of {lengths}\n"
         f"{limits_kept_text(c)}; lengths by {WORK[c.work].source}"

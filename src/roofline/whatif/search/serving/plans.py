@@ -22,12 +22,13 @@ from roofline.inference.settings import Setup, bill_of, setup
 from roofline.inference.span import Span, exactly
 from roofline.kernels.power import draw_of
 from roofline.layout.layout import Layout
+from roofline.model.images import Images
 from roofline.model.model import Model
 from roofline.serving.closed_forms.attainment import pool_percentiles
 from roofline.serving.closed_forms.percentiles import Percentiles, Tail, Tails
 from roofline.serving.energy import SteadyLoad, server_spending
 from roofline.serving.pools import Pools, pools_serving
-from roofline.serving.requests import requests_of
+from roofline.serving.requests import ServedLoad, requests_of
 from roofline.serving.serve import server_of
 from roofline.serving.server import Serving
 from roofline.whatif.search.demand import Limits, ServedTimes
@@ -121,6 +122,8 @@ class ServingPlan(Spent, Figured):
     """The figures of a simulation, if there was one."""
     longer: float = 1.0
     """Mean seconds per token over all tokens, divided by the mean TPOT over requests."""
+    images: Images | None = None
+    """Images of every request."""
 
     # -- settings --------------------------------------------------------------------------------------------------
     @property
@@ -236,14 +239,19 @@ class ServingPlan(Spent, Figured):
         price = self.usd_per_hour
         return None if price is None else price / HOUR / self.tokens_per_second * MILLION
 
+    @property
+    def requests(self) -> ServedLoad:
+        """The requests, images among their tokens."""
+        return requests_of(self.model, self.demand, images=self.images)
+
     @cached_property
     def spending(self) -> Spending:
         """Cost and energy per second of the whole plan."""
         if self.prefill is not None:
             both: Spending = self.evaluated().spending
             return both
-        r = requests_of(self.model, self.demand)
-        asked = self.group.site.setup(self.model, self.group.layout)
+        r = self.requests
+        asked = self.group.site.setup(self.model, self.group.layout).seeing(self.images)
         load = SteadyLoad(self.requests_per_second, r.input, r.output, r.context, r.cached)
         return server_spending(asked, load, float(self.tpot.expected) * self.longer, self.replicas)
 
@@ -331,11 +339,11 @@ class ServingPlan(Spent, Figured):
         if self.prefill is None:
             share = flight / number if np.any(np.asarray(flight) % number) else flight // number
             load = self.demand if rate is not None else replace(self.demand, concurrency=flight)
-            server = server_of(site.setup(self.model, self.group.layout), load)
+            server = server_of(site.setup(self.model, self.group.layout), load, images=self.images)
             return server.at(share) if rate is None else server.at_rate(rate / number, turns=number)
         load = replace(self.demand, concurrency=flight if rate is None else None)
         sizes = pool_sizes((self.prefill.site, site), self.prefill.layout, (self.prefills, self.decodes))
-        return pools_serving(self.model, site.under(self.group.layout), load, sizes, bill=site.bill)
+        return pools_serving(self.model, site.under(self.group.layout), load, sizes, images=self.images, bill=site.bill)
 
     def answered(self, answer: Any, i: int = 0) -> ServingPlan:
         """The plan with the figures of an answer, or of its i-th element."""
@@ -369,10 +377,14 @@ class Planned:
 
 
 def unanswered(
-    model: Model, demand: Load, limits: Limits, groups: tuple[Group, Group | None], flight: int
-) -> ServingPlan:
+    model: Model, demand: Load, limits: Limits, groups: tuple[Group, Group | None], flight: int,
+    images: Images | None = None,
+) -> ServingPlan:  # fmt: skip
     """A plan without figures yet."""
-    return ServingPlan(model, demand, limits, *groups, flight, 0, exactly(1.0), exactly(1.0), UNKNOWN_PERCENTILES, 1.0)
+    one = exactly(1.0)
+    return ServingPlan(
+        model, demand, limits, *groups, flight, 0, one, one, UNKNOWN_PERCENTILES, 1.0, images=images
+    )  # fmt: skip
 
 
 def pool_sizes(sites: tuple[Site, Site], layout: Layout, replicas: tuple[Count, Count]) -> PoolSizes:

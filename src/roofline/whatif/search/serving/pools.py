@@ -24,7 +24,6 @@ from roofline.serving.closed_forms.disaggregated_queue import Passage, Tandem
 from roofline.serving.closed_forms.percentiles import Percentiles
 from roofline.serving.pool_sizing import Columns, Pair, Replicas
 from roofline.serving.pools import Pools, pools_serving
-from roofline.serving.requests import requests_of
 from roofline.serving.transfer import moved_bytes, networks
 from roofline.whatif.query.figures import Aim
 from roofline.whatif.search.demand import Limits, ServedTimes
@@ -202,7 +201,7 @@ class _PoolPair:
         means = exactly(ttft), exactly(p.step), exactly(ttft + more * p.step)
         if self.limits.share is None:
             return means, UNKNOWN_PERCENTILES
-        asked = requests_of(self.space.model, self.demand)
+        asked = self.space.requests(self.demand)
         vary = (asked.prompts_vary, asked.answers_vary)
         return means, pool_percentiles(ttft, p.step, more, (p.prefill_wait, p.decode_wait), vary)
 
@@ -213,7 +212,7 @@ class _PoolPair:
             Group(self.sites[1], then, int(splits.decodes[0])),
             Group(self.sites[0], first, int(splits.prefills[0])),
         )
-        plan = unanswered(self.space.model, self.demand, self.limits, groups, flight)
+        plan = unanswered(self.space.model, self.demand, self.limits, groups, flight, self.space.images)
         return plan.answered(plan.evaluated())
 
     @cached_property
@@ -405,13 +404,14 @@ class _Walked:
 
 def _pair(space: SiteSpace, sites: tuple[Site, Site], demand: Load, degrees: tuple[Degrees, Degrees]) -> Pair:
     """Pools of every pair of layouts, [prefill, decode]."""
-    first = sites[0].setup(space.model, degrees[0].layout(1))
+    first = sites[0].setup(space.model, degrees[0].layout(1)).seeing(space.images)
     then = sites[1].setup(space.model, degrees[1].layout(0))
     room = min(space.chips, space.room(sites[1]))
-    size = moved_bytes(first, then, demand.input)
+    requests = space.requests(demand)
+    size = moved_bytes(first, then, requests.input)
     ways = (network.seconds(size) for network in networks(sites[1].on, sites[0].on, room))
     replicas = Replicas(room, None, None, room, (room, room))
-    return Pair(first, then, requests_of(space.model, demand), replicas, reduce(Span.most, ways))
+    return Pair(first, then, requests, replicas, reduce(Span.most, ways))
 
 
 def _exactly(
@@ -429,7 +429,9 @@ def _exactly(
 
     def answer(flights: Array) -> tuple[Pools, Percentiles, Array]:
         load = demand if demand.given else replace(demand, concurrency=flights)
-        p = pools_serving(space.model, sites[1].under(then.layout(0)), load, sizes, bill=sites[1].bill)
+        p = pools_serving(
+            space.model, sites[1].under(then.layout(0)), load, sizes, images=space.images, bill=sites[1].bill
+        )
         percentiles = percentiles_of(p)
         used = limits.used((p.ttft, p.tpot, p.latency), percentiles)
         return p, percentiles, np.broadcast_to(used, (len(splits),))
@@ -449,6 +451,7 @@ def _exactly(
             space.model, demand, limits, Group(sites[1], then.one(i), int(splits.decodes[i])),
             Group(sites[0], first.one(i), int(splits.prefills[i])), int(flights[i]), 0,
             part(p.ttft, i), part(p.tpot, i), part(percentiles, i), part(p.requests_per_second, i),
+            images=space.images,
         )
         for i in map(int, np.flatnonzero(used <= 1))
     )  # fmt: skip

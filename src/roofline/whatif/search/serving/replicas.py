@@ -45,7 +45,7 @@ class _Question:
         capacity = int(kinds.capacity[i]) * replicas
         return ServingPlan(
             self.space.model, self.demand, self.limits, group, None, flight, capacity, *times[:3], rate,
-            longer=times[3],
+            longer=times[3], images=self.space.images,
         )  # fmt: skip
 
     def used(self, s: Serving) -> Array:

@@ -15,9 +15,10 @@ from roofline.hardware.cluster import cluster_named
 from roofline.inference.deployment import is_several
 from roofline.inference.step import check_context
 from roofline.layout.layout import Layout
+from roofline.model.images import Images
 from roofline.model.model import Model
 from roofline.serving.pool_sizing import Columns
-from roofline.serving.requests import requests_of
+from roofline.serving.requests import ServedLoad, requests_of
 from roofline.serving.server import Server
 from roofline.whatif.search.serving.layouts import Degrees, by_stages, serving_layouts
 from roofline.whatif.search.serving.plans import ServingPlan, Site
@@ -48,7 +49,7 @@ class FittingReplicas:
 class SiteSpace:
     """The search space: sites, at most `chips` in total, and `layouts` of replicas; None for all that divide.
 
-    `clock`: the time that is left for it.
+    `clock`: the time that is left for it. `images`: of every request.
     """
 
     model: Model
@@ -56,6 +57,7 @@ class SiteSpace:
     chips: int
     layouts: Sequence[Layout] | None = None
     clock: SearchClock = field(default_factory=SearchClock)
+    images: Images | None = None
     _known: dict[tuple[int, Load], FittingReplicas] = field(default_factory=dict, init=False, repr=False)
     columns: dict[tuple[int, int], Columns] = field(default_factory=dict, init=False, repr=False)
     """Step times of two pools, by the kinds of their replicas."""
@@ -64,10 +66,10 @@ class SiteSpace:
         """The replicas that fit the memory of a site."""
         key = (id(site), demand)
         if key not in self._known:
-            check_context(self.model, prefill(1, demand.input + demand.output_tokens - 1))
+            check_context(self.model, prefill(1, self.requests(demand).input + demand.output_tokens - 1))
             kinds, unfit = list[ReplicaKinds](), 0
             for degrees in self.degrees(site, demand):
-                server = _server(self.model, site, degrees, demand)
+                server = self._server(site, degrees, demand)
                 capacity = np.broadcast_to(np.asarray(server.capacity), (len(degrees), 1))[:, 0]
                 fits = capacity >= 1
                 unfit += int(np.sum(~fits))
@@ -75,7 +77,7 @@ class SiteSpace:
                     continue
                 if not fits.all():
                     degrees = degrees.where(fits)
-                    server = _server(self.model, site, degrees, demand)
+                    server = self._server(site, degrees, demand)
                 kinds.append(ReplicaKinds(degrees, server, capacity[fits]))
             self._known[key] = FittingReplicas(tuple(kinds), unfit)
         return self._known[key]
@@ -84,7 +86,8 @@ class SiteSpace:
         """The layouts of a replica at a site, grouped by pipeline stages. Raises InputError for too many."""
 
         def holds(layout: Layout) -> bool:
-            server = Server(site.setup(self.model, layout), requests_of(self.model, replace(demand, prefix=0.0)), 0)
+            asked = site.setup(self.model, layout).seeing(self.images)
+            server = Server(asked, self.requests(replace(demand, prefix=0.0)), 0)
             return bool(server.capacity >= 1)
 
         layouts = self.layouts
@@ -98,9 +101,12 @@ class SiteSpace:
         """Number of chips available at a site."""
         return min(self.chips, cluster_named(site.on).chips) if is_several(site.on) else self.chips
 
+    def requests(self, demand: Load) -> ServedLoad:
+        """The requests of a load, images among their tokens."""
+        return requests_of(self.model, demand, images=self.images)
 
-def _server(model: Model, site: Site, degrees: Degrees, demand: Load) -> Server:
-    return Server(site.setup(model, degrees.layout(1)), requests_of(model, demand), 2)
+    def _server(self, site: Site, degrees: Degrees, demand: Load) -> Server:
+        return Server(site.setup(self.model, degrees.layout(1)).seeing(self.images), self.requests(demand), 2)
 
 
 @dataclass(frozen=True)
