@@ -239,10 +239,11 @@ def encode(
     layout: _LayoutText | None = None, tp: _RankCount | None = None, pp: _RankCount | None = None,
     dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
     precision: _Formats | None = None, law: _LawName = 'calibrated', batch: _Sequences = 1,
-    input: _Tokens | None = None, size: _ImageSize | None = None, frames: _Whole | None = None,
-    seconds: _Seconds | None = None, tower: _Text | None = None, passes: _Whole | None = None, guidance: bool = False,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    latency: _Seconds | None = None, input: _Tokens | None = None, size: _ImageSize | None = None,
+    frames: _Whole | None = None, seconds: _Seconds | None = None, tower: _Text | None = None,
+    passes: _Whole | None = None, guidance: bool = False, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Encoding: ...
 @overload
 def encode(
@@ -250,10 +251,11 @@ def encode(
     layout: _LayoutText | None = None, tp: _RankCount | None = None, pp: _RankCount | None = None,
     dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
     precision: _Formats | None = None, law: _LawName = 'calibrated', batch: _Sequences = 1,
-    input: _Tokens | None = None, size: _ImageSize | None = None, frames: _Whole | None = None,
-    seconds: _Seconds | None = None, tower: _Text | None = None, passes: _Whole | None = None, guidance: bool = False,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    latency: _Seconds | None = None, input: _Tokens | None = None, size: _ImageSize | None = None,
+    frames: _Whole | None = None, seconds: _Seconds | None = None, tower: _Text | None = None,
+    passes: _Whole | None = None, guidance: bool = False, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Encoding: ...
 @overload
 def encode(
@@ -262,8 +264,9 @@ def encode(
     tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
     ep: _RankCount | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
     precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
-    batch: _Sequences = 1, input: _Tokens | None = None, size: _ImageSize | None = None, frames: _Whole | None = None,
-    seconds: _Seconds | None = None, tower: _Text | None = None, passes: _Whole | None = None, guidance: bool = False,
+    batch: _Sequences = 1, latency: _Seconds | None = None, input: _Tokens | None = None,
+    size: _ImageSize | None = None, frames: _Whole | None = None, seconds: _Seconds | None = None,
+    tower: _Text | None = None, passes: _Whole | None = None, guidance: bool = False,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
     pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
@@ -273,9 +276,9 @@ def encode(
     bill: Bill | None = None, layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
-    law: _LawName | Sequence[_LawName] = 'calibrated', batch: _Sequences = 1, input: _Tokens | None = None,
-    size: _ImageSize | None = None, frames: _Whole | None = None, seconds: _Seconds | None = None,
-    tower: _Text | None = None, passes: _Whole | None = None, guidance: bool = False,
+    law: _LawName | Sequence[_LawName] = 'calibrated', batch: _Sequences = 1, latency: _Seconds | None = None,
+    input: _Tokens | None = None, size: _ImageSize | None = None, frames: _Whole | None = None,
+    seconds: _Seconds | None = None, tower: _Text | None = None, passes: _Whole | None = None, guidance: bool = False,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
     pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
