@@ -39,6 +39,10 @@ LACKING: dict[str, tuple[str, dict[str, Any]]] = {
         "half of each head is rotated, which is not set",
         {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}},
     ),
+    "glm_image_text": (
+        "half of each head is rotated, which is not set",
+        {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}},
+    ),
     "glm4v_moe_text": ("the head size is not set, and hidden_size / heads is not whole", {"head_dim": 128}),
     "hunyuan_v1_dense": ("the head size is not set, and is not derived", {"head_dim": 128}),
     "hunyuan_v1_moe": (

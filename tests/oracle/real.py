@@ -70,6 +70,7 @@ BACKBONES = {
     "ernie4_5_vl_moe_text": "Ernie4_5_VLMoeTextModel",
     "glm4v_moe_text": "Glm4vMoeTextModel",
     "glm4v_text": "Glm4vTextModel",
+    "glm_image_text": "models.glm_image.modeling_glm_image.GlmImageTextModel",
     "glm_ocr_text": "GlmOcrTextModel",
     "granite4_vision_text": "Granite4VisionTextModel",
     "granite_docling_text": "GraniteDoclingTextModel",

@@ -52,6 +52,7 @@ CASES: dict[str, Case] = {
     "phi4_multimodal": Case(SIZES, {**DENSE, **KV, **WINDOW}),
     "glm4v_text": GLM_V,
     "glm_ocr_text": GLM_V,
+    "glm_image_text": GLM_V,
     "glm4v_moe_text": Case(
         {**SEEING_SIZES, **ROUTED_EXPERTS, "head_dim": 32}, {**WIDTHS, **KV, **ATTENTION_BIAS, **ROUTED, **DENSE_FIRST}
     ),

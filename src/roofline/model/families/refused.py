@@ -52,7 +52,7 @@ _KINDS = {
         qwen2_5_omni_bigvgan qwen2_5_omni_token2wav vibevoice xcodec
     """,
     "a diffusion model, which writes by removing noise instead of token after token": """
-        diffusion_gemma diffusion_gemma_text glm_image glm_image_text qwen2_5_omni_dit vibevoice_diffusion
+        diffusion_gemma diffusion_gemma_text glm_image qwen2_5_omni_dit vibevoice_diffusion
     """,
     "a forecaster of time series": """
         autoformer informer time_series_transformer

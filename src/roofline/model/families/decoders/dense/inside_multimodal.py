@@ -39,9 +39,9 @@ def qwen3_omni(c: Config) -> Model:
     return qwen3_moe(c)
 
 
-@family("glm4v_text")
+@family("glm4v_text", "glm_image_text")
 def glm4v(c: Config) -> Model:
-    """GLM-4.1V (arXiv:2507.01006): GLM-4 0414 with heads of hidden_size / heads, always biased."""
+    """GLM-4.1V (arXiv:2507.01006), and what writes GLM-Image's tokens: GLM-4 0414 with heads of hidden_size / heads."""
     return _glm4v(c, bias=True)
 
 
