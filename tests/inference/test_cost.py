@@ -244,3 +244,13 @@ def test_joules_of_ops_under_a_boards_limit_over_batches_and_where_unknown() -> 
     assert [op.joules[1] for op in many.ops] == pytest.approx([op.joules for op in one.ops])
     unknown = rl.estimate(model, rl.decode(1, 512), on="vr200", precision="bf16")
     assert {op.joules for op in unknown.ops} == {unknown.chip_joules} == {None}
+
+
+def test_an_op_that_takes_no_time_has_no_joules() -> None:
+    """Of several layouts at once some run no collective."""
+    layouts = rl.Layout(tp=np.array([1, 2]))
+    e = rl.estimate("meta-llama/Llama-3.1-8B", rl.decode(8, 512), on="8xh100-sxm", layout=layouts, precision="bf16")
+    idle = [op for op in e.ops if (np.broadcast_to(op.expected, e.shape) == 0).any()]
+    assert idle
+    assert all((op.joules[op.expected == 0] == 0).all() for op in idle)
+    assert sum(op.joules for op in e.ops) == pytest.approx(e.chip_joules)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from math import inf
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -34,6 +33,8 @@ from roofline.work.step import Step, decode
 from roofline.work.traffic import Traffic, traffic_named
 
 Bound: TypeAlias = Literal["compute", "memory", "network", "latency"]
+UNLIMITED = 1e30
+"""Watts of a board without a limit: finite, so that an op that takes no time has no joules."""
 
 
 @dataclass(frozen=True)
@@ -363,7 +364,7 @@ class Estimate(Spent, Deployed):
         whole, draw = self.chip_joules, tariff(self.chip, self.asked.bill).draw
         if whole is None:
             return tuple(times)
-        free = None if draw is None else replace(draw, most=inf)
+        free = None if draw is None else replace(draw, most=UNLIMITED)
         alone = [op.expected if free is None else free.joules(op.expected, op.busy) for op in times]
         total = most(sum(alone, start=0.0), 1e-30)
         return tuple(
