@@ -234,7 +234,7 @@ def test_a_search_knows_what_its_stack_runs_and_nothing_else() -> None:
     assert {p.spread.zero for p in megatron if p.spread.pp > 1} == {0, 1}
     assert {p.spread.zero for p in megatron if p.spread.pp == 1} == {0, 1, 2, 3}
     titan = search_training(MODEL, engine="torchtitan", **asked).plans
-    assert {p.schedule for p in titan if p.spread.pp > 1} == {"1f1b", "interleaved", "gpipe", "zb-h1"}
+    assert {p.schedule for p in titan if p.spread.pp > 1} == {"1f1b", "interleaved", "gpipe", "zb-v", "dualpipev"}
     assert {p.recompute for p in titan} == {"none", "op", "full"}
     assert 3 in {p.spread.zero for p in titan if p.spread.pp > 1}
     theirs = search_training(MODEL, engine="hai-llm", **asked).plans

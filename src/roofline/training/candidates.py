@@ -29,6 +29,7 @@ from roofline.training.arrays import TrainingFamily, family_of
 from roofline.training.degrees import DegreePoints, chunk_numbers, degree_points, stage_numbers, takes
 from roofline.training.estimate import TrainingEstimate, TrainingSetup
 from roofline.training.memory.memo import Shared
+from roofline.training.pipeline.schedule import takes_chunks
 from roofline.work.ops import Activate, Normalise
 from roofline.work.recipe import Recipe
 from roofline.work.training import RECOMPUTE, Recompute, Training, forward_ops, training
@@ -85,7 +86,7 @@ class Candidates:
             yield self.schedules[0], 1
             return
         for schedule in self.schedules:
-            yield from ((schedule, vp) for vp in chunks if (vp > 1) == (schedule == "interleaved"))
+            yield from ((schedule, vp) for vp in chunks if takes_chunks(schedule, vp))
 
     def sharings(self, stages: int, points: DegreePoints) -> Iterator[tuple[DegreePoints, tuple[int, ...]]]:
         """Points with the ZeRO stages that the engine runs with so many pipeline stages.
