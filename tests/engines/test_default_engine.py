@@ -40,7 +40,8 @@ def test_whatever_it_serves_is_a_generation_or_a_kind_of_the_catalog() -> None:
     known = {c.generation for c in every} | {c.kind for c in every}
     assert set(engine_named("vllm").serves) <= known
     left = {c.generation for c in every if c.vendor.lower() in VENDORS and default_engine(c).id == "none"}
-    assert left == {"pascal", "volta", "gcn5", "cdna1", "rdna2"}
+    announced = {"rubin", "cdna5", "tpu-v8", "ascend-950"}  # no release is known to run there
+    assert left == {"pascal", "volta", "gcn5", "cdna1", "rdna2"} | announced
 
 
 @pytest.mark.parametrize("on", ["h100-sxm", "8xh100-sxm", "m4-max", "xeon-8480"])
