@@ -122,7 +122,7 @@ def test_a_chip_without_data_inherits_and_says_so() -> None:
     ("arguments", "field"),
     [
         ({"on": "h1000"}, "chip"),
-        ({"on": "a100", "precision": "fp8"}, "a100-sxm-80gb peak"),
+        ({"on": "mi250x", "precision": "fp8"}, "mi250x peak"),
         ({"on": "v100"}, "v100-sxm2-16gb peak"),
         ({"on": "h100", "law": "perfect"}, "law"),
         ({"on": "h100", "law": "fixed(2,1)"}, "law"),
