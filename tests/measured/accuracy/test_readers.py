@@ -221,3 +221,31 @@ def test_no_constant_is_fitted_on_a_table_that_is_only_scored(tmp_path: Path) ->
     line = "Qwen/Qwen3-0.6B,rl,,full,NVIDIA H200,1,16384,2,Recompute,flash_attention_3,1,1,yes,,2"
     (tmp_path / training.PRIME).write_text(PRIME_RL + line + "\n")
     assert list(fit_training.rows(tmp_path)) == []
+
+
+POOLS = (
+    "model,num_chips,prefill_workers,decode_workers,tp_per_worker,max_concurrency,num_requests,completed,"
+    "input_len_mean,output_len_mean,tpot_mean_ms,ttft_mean_ms\n"
+)
+
+
+def test_workers_that_only_prefill_are_a_pool_beside_those_that_decode() -> None:
+    tpot, ttft = serving.READERS[serving.POOLS](row(POOLS + "gpt-oss-120b,8,3,1,2,32,500,500,2046.2,538.6,8.5,113.8"))
+    assert (tpot.quantity, tpot.seconds) == ("served-tpot", 0.0085)
+    assert (ttft.quantity, ttft.seconds) == ("served-ttft", 0.1138)
+    told = {"prefill_layout": "tp=2", "prefills": 3, "decodes": 1, "concurrency": 32, "input": 2046}
+    assert (tpot.where.on, tpot.where.layout) == ("8xh200-sxm", "tp=2")
+    assert {name: tpot.settings[name] for name in told} == told
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("gpt-oss-120b,,1,1,,32,500,500,2046,539,8.5,114", "chips of a worker are not stated"),
+        ("gpt-oss-120b,8,2,2,2,32,500,380,2046,36,8.5,114", "not every request was answered"),
+    ],
+)
+def test_pools_of_unknown_size_and_unanswered_requests_are_left_out(line: str, why: str) -> None:
+    with pytest.raises(serving.LeftOutError) as error:
+        read(serving.POOLS, POOLS + line)
+    assert why in error.value.why
