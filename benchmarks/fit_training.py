@@ -83,8 +83,10 @@ def plain(name: str, kind: str | None = None) -> Engine:
 
 
 def rows(folder: Path) -> Iterator[FitRow]:
-    """Every run of training that can be read, at factors of 1."""
+    """Every run of training that can be read and that constants are fitted on, at factors of 1."""
     for file, reader in measured_training.READERS.items():
+        if file in measured_training.ONLY_SCORED:
+            continue
         for cell in cells(folder / file) if (folder / file).exists() else ():
             try:
                 runs = [run for run in reader(cell) if run.quantity == "training" and run.where.engine]

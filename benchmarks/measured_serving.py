@@ -29,6 +29,7 @@ FASTER = "e2e_static_batch_fastertransformer_a100.csv"
 SERVING = "e2e_serving_silicon_aic.csv"
 TRTLLM = "e2e_static_batch_trtllm.csv"
 PREFILLS = "e2e_prefill_latency_trtllm.csv"
+POOLS = "disaggregation_dstack.csv"
 GPT_FAST = "e2e_decode_bs1_gptfast_a100.csv"
 ROCM = "e2e_vllm_mi300x_rocm.csv"
 RATES = "e2e_vllm_rate_h100.csv"
@@ -693,8 +694,31 @@ def nebius(r: TableRow) -> Iterator[MeasuredRun]:
         )  # fmt: skip
 
 
+def pools(r: TableRow) -> Iterator[MeasuredRun]:
+    """gpt-oss-120b by SGLang with workers that only prefill and workers that only decode: TPOT and TTFT.
+
+    The engine is that of September 2025, the date of the page. Answers are as long as they were, not as was asked.
+    """
+    if r.text("completed") != r.text("num_requests"):
+        raise LeftOutError("not every request was answered")
+    if not r.text("num_chips"):
+        raise LeftOutError("ambiguous: chips of a worker are not stated")
+    chip, tp, users = chip_of_row("h200-sxm"), r.whole("tp_per_worker"), r.whole("max_concurrency")
+    ahead, after = r.whole("prefill_workers"), r.whole("decode_workers")
+    for what in ("tpot", "ttft"):
+        yield measured_run(
+            quantity=f"served-{what}", seconds=r.number(f"{what}_mean_ms") / 1e3,
+            model=model_of_row(f"openai/{r.text('model')}"), on=several(chip, tp * (ahead + after)),
+            layout=f"tp={tp}", prefill_layout=f"tp={tp}", prefills=ahead, decodes=after,
+            engine=of_release("sglang", date="2025-09"), input=round(r.number("input_len_mean")),
+            output=round(r.number("output_len_mean")), concurrency=users,
+            system=chip, slices=(what, f"{what},{ahead}:{after}"),
+        )  # fmt: skip
+
+
 READERS: Mapping[str, Reader] = {
     STATIC: static_batches, FASTER: faster_transformer, SERVING: servers, TRTLLM: trtllm_batches,
     PREFILLS: trtllm_prefills, GPT_FAST: gpt_fast, ROCM: rocm, RATES: rates, NEURON: neuron, LOCAL: local_machines,
     SATURATED: saturated, PUBLISHED: published_nodes, ENERGY: energy_servers, NEBIUS: nebius,
+    POOLS: pools,
 }  # fmt: skip

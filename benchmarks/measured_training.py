@@ -21,6 +21,7 @@ FOUNDRY = "training_llm_foundry_mpt.csv"
 BRIDGE = "training_megatron_bridge.csv"
 MLPERF = "training_mlperf.csv"
 TITAN = "training_torchtitan_h100.csv"
+PRIME = "rl_prime.csv"
 
 NODES = {"a100_80gb": "dgx-a100", "a100_40gb": "dgx-a100-40gb", "h100_80gb": "dgx-h100"}
 SHARDING = {"FULL_SHARD": 3, "SHARD_GRAD_OP": 2, "NO_SHARD": 0}
@@ -287,6 +288,39 @@ def titan(r: TableRow) -> Iterator[MeasuredRun]:
     )  # fmt: skip
 
 
+DRIVER_NAMES = {"H100 80GB HBM3": "h100-sxm", "RTX A6000": "rtx-a6000", "H200": "h200-sxm", "B200": "b200"}
+
+
+def prime(r: TableRow) -> Iterator[MeasuredRun]:
+    """prime-rl's trainer, without rollouts: seconds of an optimizer step of full sequences, one a micro-batch.
+
+    FSDP2 over all chips; weights are fp32 and gathered in bf16, gradients reduced in fp32 (`optimization_dtype` and
+    `reduce_dtype` by default). Each layer is run again in the backward pass, and `Offload` also keeps its input in the
+    host's memory. RL never holds all logits (`auto_setup_fused_lm_head_chunk_size`); SFT keeps them in fp32, as its
+    failure to allocate tokens x vocabulary x 4 bytes shows. The benchmark's sequences are made up, each as long as
+    the step's limit (`FakeDataLoader`). A logged rate may cover more than the step, so the step's time is read.
+    """
+    if r.text("success") != "yes":
+        raise LeftOutError("ran out of memory: no time")
+    name = r.text("chip").removeprefix("NVIDIA ")
+    chip, chips, tokens = chip_id(DRIVER_NAMES.get(name, name)), r.whole("num_chips"), r.whole("seq_len_tokens")
+    if chip is None:
+        raise LeftOutError("no such chip in the catalog")
+    kind, rank = r.text("kind"), r.text("lora_rank")
+    layout = rl.Layout(dp=chips, zero=3, ep=r.whole("ep", 1), cp=r.whole("cp", 1))
+    options: dict[str, Any] = {"lora": int(rank)} if rank else {}
+    if r.text("activation_checkpointing") == "Offload":
+        options["offload"] = ("activations",)
+    yield measured_run(
+        quantity="training", seconds=r.number("step_time_mean_s"), engine="fsdp", model=_long(r.text("model")),
+        on=_cluster(chip, chips), layout=layout, batch=r.whole("micro_batches_per_step") * chips, input=tokens,
+        system=chip, slices=("step", f"step,{kind} {r.text('full_or_lora')}", f"step,{r.text('attention')}"),
+        micro_batch=1, recompute="full", recipe="bf16-mixed", loss="fused" if kind == "rl" else "eager", **options,
+    )  # fmt: skip
+
+
 READERS: Mapping[str, Reader] = {
-    MEGATRON: megatron, SIMUMAX: simumax, FOUNDRY: foundry, BRIDGE: bridge, MLPERF: mlperf, TITAN: titan,
+    MEGATRON: megatron, SIMUMAX: simumax, FOUNDRY: foundry, BRIDGE: bridge, MLPERF: mlperf, TITAN: titan, PRIME: prime,
 }  # fmt: skip
+ONLY_SCORED = frozenset({PRIME})
+"""Tables that no constant is fitted on."""

@@ -70,6 +70,8 @@ def group_of(file: str, run: MeasuredRun) -> Iterator[str]:
             yield f"llm-foundry H100, {LONG} tokens and more"
     elif file == measured_training.TITAN:
         yield "torchtitan"
+    elif file == measured_training.PRIME:
+        yield "prime-rl"
     else:
         yield f"Megatron-LM, {run.system}"
 

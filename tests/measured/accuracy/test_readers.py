@@ -21,8 +21,10 @@ sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 
 import accuracy
 import fit_engines
+import fit_training
 import measured_mlperf
 import measured_serving as serving
+import measured_training as training
 
 
 def row(text: str, number: int = 1) -> TableRow:
@@ -182,3 +184,68 @@ def test_a_predicted_rate_has_the_interval_of_the_time_between_tokens() -> None:
     assert span.high / span.expected == pytest.approx(float(tpot.high / tpot.expected))
     with pytest.raises(serving.LeftOutError, match="do not fit"):
         measured_mlperf.Prediction(math.inf, None).span(contest)
+
+
+PRIME_RL = (
+    "model,kind,lora_rank,full_or_lora,chip,num_chips,seq_len_tokens,micro_batches_per_step,activation_checkpointing,"
+    "attention,cp,ep,success,out_of_memory,step_time_mean_s\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "settings"),
+    [
+        ("rl,,full,NVIDIA H200,8,16384,2,Recompute,flash_attention_3,1,1,yes,,7.5", {"loss": "fused", "batch": 16}),
+        ("sft,,full,NVIDIA H200,8,16384,2,Recompute,flash_attention_3,1,1,yes,,7.5", {"loss": "eager", "batch": 16}),
+        (
+            "rl,16,LoRA,NVIDIA H200,8,65536,2,Offload,flash_attention_3,1,1,yes,,7.5",
+            {"lora": 16, "offload": ("activations",), "input": 65536},
+        ),
+    ],
+)
+def test_a_trainers_step_is_two_full_sequences_a_chip_under_fsdp(line: str, settings: dict[str, Any]) -> None:
+    (run,) = training.prime(row(PRIME_RL + "Qwen/Qwen3-30B-A3B-Instruct-2507," + line))
+    assert (run.seconds, run.where.engine, run.where.on) == (7.5, "fsdp", "8xh200-sxm")
+    assert layout_named(run.where.layout) == Layout(dp=8, zero=3)
+    told = {"micro_batch": 1, "recompute": "full", "recipe": "bf16-mixed", **settings}
+    assert {name: run.settings[name] for name in told} == told
+
+
+def test_a_trainer_that_ran_out_of_memory_has_no_time() -> None:
+    line = "Qwen/Qwen3-0.6B,sft,,full,NVIDIA H200,1,65536,2,Recompute,flash_attention_3,1,1,no,yes,"
+    with pytest.raises(serving.LeftOutError, match="ran out of memory"):
+        next(training.prime(row(PRIME_RL + line)))
+
+
+def test_no_constant_is_fitted_on_a_table_that_is_only_scored(tmp_path: Path) -> None:
+    line = "Qwen/Qwen3-0.6B,rl,,full,NVIDIA H200,1,16384,2,Recompute,flash_attention_3,1,1,yes,,2"
+    (tmp_path / training.PRIME).write_text(PRIME_RL + line + "\n")
+    assert list(fit_training.rows(tmp_path)) == []
+
+
+POOLS = (
+    "model,num_chips,prefill_workers,decode_workers,tp_per_worker,max_concurrency,num_requests,completed,"
+    "input_len_mean,output_len_mean,tpot_mean_ms,ttft_mean_ms\n"
+)
+
+
+def test_workers_that_only_prefill_are_a_pool_beside_those_that_decode() -> None:
+    tpot, ttft = serving.READERS[serving.POOLS](row(POOLS + "gpt-oss-120b,8,3,1,2,32,500,500,2046.2,538.6,8.5,113.8"))
+    assert (tpot.quantity, tpot.seconds) == ("served-tpot", 0.0085)
+    assert (ttft.quantity, ttft.seconds) == ("served-ttft", 0.1138)
+    told = {"prefill_layout": "tp=2", "prefills": 3, "decodes": 1, "concurrency": 32, "input": 2046}
+    assert (tpot.where.on, tpot.where.layout) == ("8xh200-sxm", "tp=2")
+    assert {name: tpot.settings[name] for name in told} == told
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("gpt-oss-120b,,1,1,,32,500,500,2046,539,8.5,114", "chips of a worker are not stated"),
+        ("gpt-oss-120b,8,2,2,2,32,500,380,2046,36,8.5,114", "not every request was answered"),
+    ],
+)
+def test_pools_of_unknown_size_and_unanswered_requests_are_left_out(line: str, why: str) -> None:
+    with pytest.raises(serving.LeftOutError) as error:
+        read(serving.POOLS, POOLS + line)
+    assert why in error.value.why
