@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import roofline as rl
-from roofline.serving.replications import Drawn, Replications, StepArrays, at_random, lengths
+from roofline.serving.replications import Drawn, Replications, StepArrays, arrival_times, drawn_lengths
 from roofline.serving.simulate.policy import Policy
 
 LLAMA, EQUAL = "meta-llama/Llama-3.1-8B", {"input_cv": 0.0, "output_cv": 0.0}
@@ -22,7 +22,7 @@ def one_by_one(seconds: float) -> StepArrays:
 def test_prompts_one_by_one_are_an_m_d_1_queue(load: float) -> None:
     """Pollaczek and Khinchine: the mean wait is ρ·S/(2(1 − ρ))."""
     shape, seconds = (200, 1, 900), 2.0
-    ready = at_random(np.random.default_rng(1), load / seconds, shape, 1, 1)
+    ready = arrival_times(np.random.default_rng(1), load / seconds, shape, 1, 1)
     one = np.ones(shape)
     drawn = Drawn(one, one, np.zeros(shape, dtype=np.int64), 0 * one, ready)
     run = Replications(one_by_one(seconds), Policy(1, 4, ahead=False), drawn)
@@ -34,16 +34,16 @@ def test_prompts_one_by_one_are_an_m_d_1_queue(load: float) -> None:
 
 def test_requests_dealt_out_in_turn_arrive_more_evenly() -> None:
     """Gaps of one of four groups have a gamma law of shape 4; two ranks of a group take turns."""
-    times = at_random(np.random.default_rng(2), 4.0, (50, 1, 400), 4, 1)
+    times = arrival_times(np.random.default_rng(2), 4.0, (50, 1, 400), 4, 1)
     gaps = np.diff(times, axis=2)
     assert (gaps.mean(), gaps.var()) == pytest.approx((1.0, 0.25), rel=0.03)
-    first, second = np.moveaxis(at_random(np.random.default_rng(2), 4.0, (50, 2, 400), 4, 1), 1, 0)
+    first, second = np.moveaxis(arrival_times(np.random.default_rng(2), 4.0, (50, 2, 400), 4, 1), 1, 0)
     assert (second - first).mean() == pytest.approx(0.25, rel=0.05)
     assert (first[:, 1:] > second[:, :-1]).all()
 
 
 def test_lengths_are_a_stratified_sample() -> None:
-    drawn = lengths(np.random.default_rng(3), 500, 0.8, 131_072, (40, 1, 200))
+    drawn = drawn_lengths(np.random.default_rng(3), 500, 0.8, 131_072, (40, 1, 200))
     assert drawn.mean() == pytest.approx(500, rel=0.005)
     assert drawn.std() / drawn.mean() == pytest.approx(0.8, rel=0.03)
 

@@ -106,7 +106,7 @@ class Drawn:
 _about = lru_cache(256)(about)
 
 
-def lengths(random: np.random.Generator, mean: int, cv: float, most: int, shape: tuple[int, ...]) -> Array:
+def drawn_lengths(random: np.random.Generator, mean: int, cv: float, most: int, shape: tuple[int, ...]) -> Array:
     """A stratified sample of lengths about a mean, in random order."""
     law = _about(mean, cv, most)
     if not isinstance(law, About):
@@ -117,7 +117,7 @@ def lengths(random: np.random.Generator, mean: int, cv: float, most: int, shape:
     return random.permutation(values).reshape(shape)
 
 
-def at_random(random: np.random.Generator, rate: float, shape: Sequence[int], groups: int, apart: int) -> Array:
+def arrival_times(random: np.random.Generator, rate: float, shape: Sequence[int], groups: int, apart: int) -> Array:
     """When requests arrive that do so at random, `rate` per second in all, and are dealt out to `groups` in turn.
 
     The ranks are `apart` groups from each other. The gap between every n-th of Poisson arrivals has a gamma law.
@@ -177,27 +177,27 @@ class Replications:
     def run(self, upto: int) -> None:
         """Run until the first `upto` requests of each rank are answered, or for the most steps."""
         p, (replications, ranks, _) = self.policy, self.shape
-        here, zero = self.at, np.zeros((replications, ranks), dtype=np.int64)
+        each_rank, zero = self.at, np.zeros((replications, ranks), dtype=np.int64)
         scheduled, done = np.zeros(replications), np.zeros((replications, ranks))
         served, known, begun, decodes = zero, zero, zero, zero.copy()
         for step in range(1, MOST_STEPS + 1):
-            cut = done > self.upto[(*here, served)]
+            cut = done > self.upto[(*each_rank, served)]
             running = (decodes > 0) | cut
             nobody = ~(running | (known > begun)).any(axis=1)
             if nobody.any():
-                arrival = self.ready[(*here, known)].min(axis=1)
+                arrival = self.ready[(*each_rank, known)].min(axis=1)
                 moves = nobody & (arrival > self.clock) & np.isfinite(arrival)
                 self.clock, scheduled = (np.where(moves, arrival, t) for t in (self.clock, scheduled))
-            while (more := self.ready[(*here, known)] <= scheduled[:, np.newaxis]).any():
+            while (more := self.ready[(*each_rank, known)] <= scheduled[:, np.newaxis]).any():
                 known = known + more
-            starts = ~running & (known <= begun) & (self.ready[(*here, known)] <= self.clock[:, np.newaxis])
+            starts = ~running & (known <= begun) & (self.ready[(*each_rank, known)] <= self.clock[:, np.newaxis])
             known = known + starts  # an idle rank takes who is there, however late
             some, whole = np.zeros_like(cut), served
             seconds = self.times.alone[decodes]
             if cut.any() or (known > begun).any():
                 aim, whole, some = self._chosen(done, served, begun, known, cut, decodes)
                 seconds = self._seconds(some, done, aim, served, whole, cut, decodes)
-                now = np.where(some, whole + (aim > self.upto[(*here, whole)]), begun)
+                now = np.where(some, whole + (aim > self.upto[(*each_rank, whole)]), begun)
                 seconds = seconds + self.encode_s * np.maximum(now - begun, 0)
                 begun, done = np.maximum(begun, now), aim
             longest = seconds.max(axis=1)
@@ -216,15 +216,15 @@ class Replications:
     ) -> tuple[Array, Array, Array]:
         """Tokens up to which each rank's next step computes its prompts, how many are whole then, and whether it
         computes any. `known`: requests that the step may start; `cut`: whether a prompt is computed in part."""
-        p, here, number = self.policy, self.at, self.shape[2]
+        p, each_rank, number = self.policy, self.at, self.shape[2]
         places = np.maximum(p.running - decodes - (begun - served), 0)
         budget = np.maximum(p.tokens - (p.width * decodes if p.mixes else 0), 0)
-        aim = np.minimum(done + budget, self.upto[(*here, np.minimum(known, begun + places))])
+        aim = np.minimum(done + budget, self.upto[(*each_rank, np.minimum(known, begun + places))])
         aim = np.maximum(aim, done)
         whole = np.searchsorted(self.line, aim + self.wide * self.rows, "right") - 1 - self.rows * (number + 1)
         if not p.splits:
-            end = self.upto[(*here, whole)]
-            size = self.upto[(*here, np.minimum(served + 1, number))] - self.upto[(*here, served)]
+            end = self.upto[(*each_rank, whole)]
+            size = self.upto[(*each_rank, np.minimum(served + 1, number))] - self.upto[(*each_rank, served)]
             split = (whole <= served) & (cut | (size > p.tokens))
             aim = np.where((aim > end) & ~split, np.maximum(end, done), aim)
         some = aim > done
@@ -240,14 +240,14 @@ class Replications:
         self, some: Array, done: Array, aim: Array, served: Array, whole: Array, cut: Array, decodes: Array
     ) -> Array:
         """Seconds of each rank's step, which computes its prompts from `done` to `aim` tokens."""
-        t, p, here, last = self.times, self.policy, self.at, self.shape[2]
+        t, p, each_rank, last = self.times, self.policy, self.at, self.shape[2]
         inside = np.minimum(served + cut, last)
         full = np.maximum(whole - inside, 0)
-        attended = np.where(full > 0, self.attended[(*here, whole)] - self.attended[(*here, inside)], 0.0)
-        once = np.where(full > 0, self.once[(*here, np.minimum(inside, last - 1))], 0.0)
-        begins, ends = self.upto[(*here, served)], self.upto[(*here, whole)]
+        attended = np.where(full > 0, self.attended[(*each_rank, whole)] - self.attended[(*each_rank, inside)], 0.0)
+        once = np.where(full > 0, self.once[(*each_rank, np.minimum(inside, last - 1))], 0.0)
+        begins, ends = self.upto[(*each_rank, served)], self.upto[(*each_rank, whole)]
         parts = (
-            (cut & some, np.minimum(aim, self.upto[(*here, np.minimum(served + 1, last))]) - done, done - begins),
+            (cut & some, np.minimum(aim, self.upto[(*each_rank, np.minimum(served + 1, last))]) - done, done - begins),
             (some & (aim > ends) & (whole >= inside), aim - ends, np.zeros_like(aim)),
         )
         for mask, new, before in parts:
@@ -306,7 +306,7 @@ class Replications:
         np.add.at(decodes, (i[more], j[more]), 1)
 
     # -- what they saw -----------------------------------------------------------------------------------------------
-    def seen(self, since: int, upto: int) -> Seen:
+    def seen(self, since: int, upto: int) -> RequestTimes:
         """What requests `since` to `upto` of each rank saw, of those that were answered."""
         span = np.s_[:, :, since:upto]
         ends, first, ready = self.ends[span], self.first[span], self.requests.ready[span]
@@ -314,7 +314,7 @@ class Replications:
         last = np.take_along_axis(self.clocks, np.minimum(ends, self.clocks.shape[2] - 1), axis=2)
         last = np.where(self.steps[span] > 0, last, first)
         columns = (self.requests.late[span], first - ready, last - first, self.requests.output[span])
-        return Seen(*(c[there] for c in columns))
+        return RequestTimes(*(c[there] for c in columns))
 
 
 def _each(number: Array, since: Array) -> tuple[Array, Array, Array]:
@@ -326,7 +326,7 @@ def _each(number: Array, since: Array) -> tuple[Array, Array, Array]:
 
 
 @dataclass(frozen=True)
-class Seen:
+class RequestTimes:
     """What requests saw, in seconds: `late` until the scheduler saw them, `first` from then to the first token, `after`
     from the first token to the last of `output`."""
 
@@ -338,7 +338,7 @@ class Seen:
 
 # -- loads -----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
-class Group:
+class RankGroup:
     """A group of ranks of a server: its step times, scheduler, requests, and how it is among the others.
 
     `input`, `output`: mean tokens; `spread`: coefficients of variation; `longest`: tokens of the longest request.
@@ -365,7 +365,7 @@ class Group:
         """Requests that the scheduler sees at these times."""
         room = self.longest / (self.input + self.output)
         new, out = (
-            lengths(random, mean, cv, int(mean * room), shape)
+            drawn_lengths(random, mean, cv, int(mean * room), shape)
             for mean, cv in zip((self.input, self.output), self.spread, strict=True)
         )
         steps = np.maximum(out - 1, 0).astype(np.int64)
@@ -376,7 +376,7 @@ class Group:
                 steps[mine] = random.permutation(np.resize(random.permutation(each), int(mine.sum())))
         return Drawn(new, out, steps, self.late[0] + (self.late[1] - self.late[0]) * new, ready)
 
-    def at_rate(self, rate: float, load: float, present: float) -> Seen:
+    def at_rate(self, rate: float, load: float, present: float) -> RequestTimes:
         """An open loop of `rate` requests per second over all groups; `load`: its share of the most they take.
         `present`: about how many are in flight in a rank."""
         fewest = FEWEST // min(self.ranks, FEW)
@@ -385,7 +385,7 @@ class Group:
         replications = max(2, ceil(COUNTED / (counted * self.ranks)))
         number = warm + counted + max(16, counted // 8)
         random, shape = np.random.default_rng(SEED), (replications, self.ranks, number)
-        ready = at_random(random, rate, shape, self.groups, self.apart)  # late by whatever, arrivals stay at random
+        ready = arrival_times(random, rate, shape, self.groups, self.apart)  # late by whatever, arrivals stay at random
         requests = self.drawn(random, shape, ready)
         run = Replications(self.times, self.policy, requests, self.cached, self.encode_s)
         run.run(warm + counted)

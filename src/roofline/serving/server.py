@@ -44,7 +44,7 @@ from roofline.serving.drafting import (  # fmt: skip
 )
 from roofline.serving.energy import SteadyLoad, server_spending
 from roofline.serving.first_token import scattered
-from roofline.serving.replications import Group, StepArrays, step_arrays
+from roofline.serving.replications import RankGroup, StepArrays, step_arrays
 from roofline.serving.requests import LoadAnswer, ServedLoad, encoding, rounded_down, source_seconds
 from roofline.serving.simulate.policy import Policy
 from roofline.serving.simulate.steps import step_times
@@ -61,7 +61,7 @@ Warm-up: half as many requests (at most SETTLING), plus three times the number i
 SHORT, CROWD = 16, 2048
 """Tokens of the longest answers, on average, whose server is followed step by step at a rate, and the most requests of
 a rank at once. Otherwise the formula is right more often, and takes a hundredth of the time."""
-LOADS = (0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.77, 0.83, 0.88, 0.92, 0.95, 0.97, 0.98, 0.99)
+LOADS = (1e-6, 0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.77, 0.83, 0.88, 0.92, 0.95, 0.97, 0.98, 0.99)
 """Shares of the highest rate at which servers are followed."""
 TURNS = (1, 2, 4, 8, 16)
 """Numbers of deployments that take turns with which servers are followed; arrivals of more are hardly more even."""
@@ -551,7 +551,7 @@ class Server:
         asked = replace(self.asked, deployment=deployment)
         return known_server(asked, replace(self.requests, load=each(self.requests.load)), 0, None)
 
-    def group(self, turns: int = 1) -> Group:
+    def group(self, turns: int = 1) -> RankGroup:
         """The ranks that run every step together, of a server of one setting, and their place among others."""
         asked, engine, r, groups = self.asked, self.asked.engine, self.requests, int(self.groups)
         running = min(int(self.places), CROWD)
@@ -562,7 +562,7 @@ class Server:
         vary = (float(r.load.input_cv * r.load.input / r.input), float(r.load.output_cv))  # images are of one size
         times = _step_arrays(asked, self.drafting, running, bound, float(self.context))
         late = (float(engine.before(0)), float(engine.before(1)))
-        return Group(
+        return RankGroup(
             times, policy, int(self.input), int(self.output), vary, bound,
             late, float(self.cached), float(self.encoded.expected), groups * turns, int(asked.layout.in_step),
             int(asked.layout.pp), None if self.drafting is None else self.drafting.chances,

@@ -71,8 +71,8 @@ def test_the_settings_factors_multiply_to_the_change(capsys: pytest.CaptureFixtu
 
 
 def test_settings_that_cannot_be_turned_alone_turn_together(capsys: pytest.CaptureFixture[str]) -> None:
-    """fp8 cannot be had on an A100, so that chip and format change at once."""
-    data = whole(capsys, f"{LLAMA}@h100-sxm:precision=fp8", f"{LLAMA}@a100-sxm-80gb:precision=bf16")
+    """fp8 cannot be had on an MI250X, so that chip and format change at once."""
+    data = whole(capsys, f"{LLAMA}@h100-sxm:precision=fp8", f"{LLAMA}@mi250x:precision=bf16")
     turned = [t["settings"] for t in data["turns"] if t["phase"] == "decode"]
     assert turned == [["on", "precision"]]
 
