@@ -126,7 +126,8 @@ def test_experts_have_fewer_copies_to_share_out() -> None:
 @folded(
     ("optimizer", "recipe", "bytes_each"),
     [("adamw", "bf16", 12), ("adamw-bf16", "bf16", 8), ("adafactor", "bf16", 4), ("momentum", "bf16", 8),
-     ("sgd", "bf16", 4), ("adamw", "bf16-pure", 8), ("adamw", "fp32", 8), ("muon", "bf16", 8)],
+     ("sgd", "bf16", 4), ("adamw", "bf16-pure", 8), ("adamw", "fp32", 8), ("muon", "bf16", 8),
+     ("lion", "bf16", 8), ("lion", "fp32", 4)],
 )  # fmt: skip
 def test_bytes_of_state_a_weight(optimizer: str, recipe: str, bytes_each: int) -> None:
     assert RECIPES[recipe].state(OPTIMIZERS[optimizer]).bytes(1000) == 1000 * bytes_each

@@ -514,8 +514,11 @@ class Server:
             place = min(max(int(np.searchsorted(LOADS, load, "right")) - 1, 0), len(LOADS) - 2)
             part = max((load - LOADS[place]) / (LOADS[place + 1] - LOADS[place]), 0.0)
             taking = TURNS[int(np.searchsorted(TURNS, each[i], "right")) - 1]
-            low, high = (_known_figures(server, taking, n) for n in (place, place + 1))
+            lone, low, high = (_known_figures(server, taking, n) for n in (0, place, place + 1))
             rows[i] = low + part * (high - low)
+            alone = server._open(LOADS[0] * float(server.fastest), taking).answer()
+            # a request alone is the formula's, whose lengths are not drawn; what company adds is that of those followed
+            rows[i, :2] += (float(alone.ttft) - lone[0], float(alone.tpot) - lone[1])
         ttft, tpot, longer, *tails = (_shaped(list(c), shape) for c in rows.T)
         first, following, whole = (Tail(*tails[n : n + len(SHARES)]) for n in range(0, len(tails), len(SHARES)))
         return Circumstances(ttft, tpot, rate, Percentiles(first, following, whole, True), self.share, longer)

@@ -124,11 +124,13 @@ OPTIMIZERS: Mapping[str, Optimizer] = MappingProxyType({
         Optimizer("paged-adam8bit", "two moments in 8 bits, paged (arXiv:2305.14314)", EIGHT_BITS, 21, paged=True),
         Optimizer("adafactor", "second moment factored, no first (arXiv:1804.04235)", Fraction(0), 12),
         Optimizer("muon", "one momentum, orthogonalised in 5 rounds (Jordan et al. 2024)", Fraction(32), 6, 5),
+        Optimizer("lion", "one momentum in fp32, whose sign is the update (arXiv:2302.06675)", Fraction(32), 11),
         Optimizer("sgd", "no state", Fraction(0), 2),
         Optimizer("momentum", "SGD with momentum in fp32", Fraction(32), 4),
     )
 })  # fmt: skip
-"""FLOPs per weight: AdamW 3 + 4 for the moments, 2 bias corrections, root, sum, quotient, 2 decay and 2 update."""
+"""FLOPs per weight: AdamW 3 + 4 for the moments, 2 bias corrections, root, sum, quotient, 2 decay and 2 update.
+Lion 3 + 3 for what is updated by and what is kept, a sign, 2 decay and 2 update."""
 
 
 CHANGES: Mapping[str, tuple[str, ...]] = MappingProxyType({

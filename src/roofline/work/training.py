@@ -159,8 +159,8 @@ class StepOptions:
     ] = None
     optimizer: Annotated[
         Word | Optimizer | None,
-        "`adamw`, `adamw-bf16`, `adam8bit`, `adafactor`, `muon`, `momentum`, `sgd`; `paged-adamw`, `paged-adam8bit` "
-        "(state in the host's memory where there is no room) (default: the stack's, or `adamw`).",
+        "`adamw`, `adamw-bf16`, `adam8bit`, `adafactor`, `muon`, `lion`, `momentum`, `sgd`; `paged-adamw`, "
+        "`paged-adam8bit` (state in the host's memory where there is no room) (default: the stack's, or `adamw`).",
     ] = None
     offload: Annotated[
         NamesOrLists | None,
