@@ -239,8 +239,8 @@ def _picked(
 ) -> Count:
     """Seconds of sparse MLA, one group of queries after another; absorbed even if expanding takes fewer FLOPs.
 
-    Short queries take at least as long as with dense attention. Queries whose keys are
-    all selected run dense with expanded latents, if the engine does so.
+    Short queries take at least as long as with dense attention. Queries whose keys are all selected run
+    dense with expanded latents, if the engine does so.
     """
     seconds: Count = 0.0
     for i, q in enumerate(op.step.queries):

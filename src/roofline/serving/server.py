@@ -514,11 +514,9 @@ class Server:
             place = min(max(int(np.searchsorted(LOADS, load, "right")) - 1, 0), len(LOADS) - 2)
             part = max((load - LOADS[place]) / (LOADS[place + 1] - LOADS[place]), 0.0)
             taking = TURNS[int(np.searchsorted(TURNS, each[i], "right")) - 1]
-            lone, low, high = (_known_figures(server, taking, n) for n in (0, place, place + 1))
+            low, high = (_known_figures(server, taking, n) for n in (place, place + 1))
             rows[i] = low + part * (high - low)
-            alone = server._open(LOADS[0] * float(server.fastest), taking).answer()
-            # a request alone is the formula's, whose lengths are not drawn; what company adds is that of those followed
-            rows[i, :2] += (float(alone.ttft) - lone[0], float(alone.tpot) - lone[1])
+            rows[i, :2] += _known_rest(server, taking)
         ttft, tpot, longer, *tails = (_shaped(list(c), shape) for c in rows.T)
         first, following, whole = (Tail(*tails[n : n + len(SHARES)]) for n in range(0, len(tails), len(SHARES)))
         return Circumstances(ttft, tpot, rate, Percentiles(first, following, whole, True), self.share, longer)
@@ -539,6 +537,12 @@ class Server:
         first = seen.late + seen.first
         whole = np.quantile(first + seen.after, SHARES)
         return np.array([seen.first.mean(), tpot, longer, *np.quantile(first, SHARES), *following, *whole])
+
+    def rest(self, turns: int) -> Array:
+        """Seconds by which TTFT and TPOT of a request alone are longer by the formula, whose lengths are not drawn,
+        than followed: what company adds is that of requests that are followed."""
+        alone, followed = self._open(LOADS[0] * float(self.fastest), turns).answer(), _known_figures(self, turns, 0)
+        return np.array([float(alone.ttft) - followed[0], float(alone.tpot) - followed[1]])
 
     def element(self, i: int, shape: tuple[int, ...]) -> Server:
         """The server of one of many settings, which broadcast to `shape`, by its place among these."""
@@ -710,6 +714,12 @@ class Server:
 def _known_figures(server: Server, turns: int, place: int) -> Array:
     """`Server.figures` at one of the loads, cached."""
     return server.figures(turns, LOADS[place])
+
+
+@remembered(1024)
+def _known_rest(server: Server, turns: int) -> Array:
+    """`Server.rest`, cached."""
+    return server.rest(turns)
 
 
 @remembered(64)
