@@ -238,24 +238,24 @@ def encode(
     model: Model | Source, *, on: _MachineName, read: WholeInputs = ..., bill: Bill | None = None,
     layout: _LayoutText | None = None, tp: _RankCount | None = None, pp: _RankCount | None = None,
     dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
-    precision: _Formats | None = None, law: _LawName = 'calibrated', batch: _Sequences = 1,
-    latency: _Seconds | None = None, input: _Tokens | None = None, size: _ImageSize | None = None,
-    frames: _Whole | None = None, seconds: _Seconds | None = None, tower: _Text | None = None,
-    passes: _Whole | None = None, guidance: bool = False, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
+    precision: _Formats | None = None, law: _LawName = 'calibrated', batch: _Sequences | None = None,
+    rate: _PerSecond | None = None, latency: _Seconds | None = None, input: _Tokens | None = None,
+    size: _ImageSize | None = None, frames: _Whole | None = None, seconds: _Seconds | None = None,
+    tower: _Text | None = None, passes: _Whole | None = None, guidance: bool = False,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Encoding: ...
 @overload
 def encode(
     model: Model | Source, where: Where, read: WholeInputs = ..., *, bill: Bill | None = None,
     layout: _LayoutText | None = None, tp: _RankCount | None = None, pp: _RankCount | None = None,
     dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
-    precision: _Formats | None = None, law: _LawName = 'calibrated', batch: _Sequences = 1,
-    latency: _Seconds | None = None, input: _Tokens | None = None, size: _ImageSize | None = None,
-    frames: _Whole | None = None, seconds: _Seconds | None = None, tower: _Text | None = None,
-    passes: _Whole | None = None, guidance: bool = False, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
+    precision: _Formats | None = None, law: _LawName = 'calibrated', batch: _Sequences | None = None,
+    rate: _PerSecond | None = None, latency: _Seconds | None = None, input: _Tokens | None = None,
+    size: _ImageSize | None = None, frames: _Whole | None = None, seconds: _Seconds | None = None,
+    tower: _Text | None = None, passes: _Whole | None = None, guidance: bool = False,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Encoding: ...
 @overload
 def encode(
@@ -264,9 +264,9 @@ def encode(
     tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
     ep: _RankCount | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
     precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
-    batch: _Sequences = 1, latency: _Seconds | None = None, input: _Tokens | None = None,
-    size: _ImageSize | None = None, frames: _Whole | None = None, seconds: _Seconds | None = None,
-    tower: _Text | None = None, passes: _Whole | None = None, guidance: bool = False,
+    batch: _Sequences | None = None, rate: _PerSecond | None = None, latency: _Seconds | None = None,
+    input: _Tokens | None = None, size: _ImageSize | None = None, frames: _Whole | None = None,
+    seconds: _Seconds | None = None, tower: _Text | None = None, passes: _Whole | None = None, guidance: bool = False,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
     pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
@@ -276,11 +276,12 @@ def encode(
     bill: Bill | None = None, layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
-    law: _LawName | Sequence[_LawName] = 'calibrated', batch: _Sequences = 1, latency: _Seconds | None = None,
-    input: _Tokens | None = None, size: _ImageSize | None = None, frames: _Whole | None = None,
-    seconds: _Seconds | None = None, tower: _Text | None = None, passes: _Whole | None = None, guidance: bool = False,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', batch: _Sequences | None = None, rate: _PerSecond | None = None,
+    latency: _Seconds | None = None, input: _Tokens | None = None, size: _ImageSize | None = None,
+    frames: _Whole | None = None, seconds: _Seconds | None = None, tower: _Text | None = None,
+    passes: _Whole | None = None, guidance: bool = False, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Grid | Any: ...
 
 @overload

@@ -64,8 +64,10 @@ class Ask:
 
 PLACE, BILLED, LOADED = ("where",), ("where", "bill"), ("where", "load")
 STEP = MappingProxyType({"phase": "phase", "batch": "in_flight", "context": "middle"})
-WHOLE = MappingProxyType({"batch": "encodeBatch", "input": "encodeInput", "passes": "encodePasses"})
-"""Of inputs that a model reads as a whole: how many, of what length, and how often they are denoised."""
+WHOLE = MappingProxyType({
+    "batch": "encodeBatch", "rate": "encodeArrivals", "input": "encodeInput", "passes": "encodePasses",
+})  # fmt: skip
+"""Of inputs that a model reads as a whole: how many, how many a second, of what length, how often they are denoised."""
 TRAINING = MappingProxyType({"batch": "trainBatch", "tokens": "trainTokens"})
 DEMAND = MappingProxyType({
     "users": "demandUsers", "requests_a_day": "demandADay", "work": "work", "reading_speed": "reading",

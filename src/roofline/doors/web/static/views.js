@@ -44,6 +44,7 @@ export function readCards(e) {
   const card = cardOf(e.memory.fits), real = cardOf(true), passes = e.passes > 1 ? ` · ${whole(e.passes)} ${t("passes")}` : "";
   return cardsOf(
     card(t("latencyofbatch"), time(e.latency.expected), between(e.latency)),
+    ...(e.input_latency === null ? [] : [card(t("latencyofinput"), time(e.input_latency.mean), `p99 ${time(e.input_latency.p99)} · ${t("meanbatch")} ${significant(e.mean_batch, 3)}`)]),
     card(t("inputrate"), significant(e.inputs_per_second, 3), `${whole(e.batch)} × ${whole(e.positions)} ${t("positions")}${passes}`),
     real(t("memory"), si(e.memory.total, "B"), `${t("ofcapacity")} ${si(e.memory.capacity, "B")}`, e.memory.fits ? "" : "bad"),
     card(`USD ${t("perinputs")}`, usd(e.usd_per_million_inputs), e.usd_per_hour === null ? "" : `${usd(e.usd_per_hour)} ${t("anhour")}`),
@@ -54,7 +55,7 @@ export function readCards(e) {
 async function encoding(node, s, signal, changed) {
   const known = await ask("limits", asks.limits(s), signal);
   learn(known);
-  const fields = make("div", { class: "pair" }, number("encodeBatch", t("inputsatonce"), 1, 1e6, changed), ...(known.positions === null ? [number("encodeTokens", t("tokensofeach"), 1, 1e6, changed)] : []), ...(known.steps.includes("denoise") ? [number("passes", t("passes"), 1, 1000, changed)] : []));
+  const fields = make("div", { class: "pair" }, number("encodeBatch", t("inputsatonce"), 1, 1e6, changed), number("encodeRate", t("inputsarriving"), 0, 1e9, changed), ...(known.positions === null ? [number("encodeTokens", t("tokensofeach"), 1, 1e6, changed)] : []), ...(known.steps.includes("denoise") ? [number("passes", t("passes"), 1, 1000, changed)] : []));
   const top = panel(t("encoding"), t("encodingnote"), fields);
   if (!document.querySelector("#view #more-encodeBatch")) node.replaceChildren(top);
   const e = await ask("encode", asks.encode(s), signal), fits = e.memory.fits;
