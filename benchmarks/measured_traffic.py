@@ -41,9 +41,9 @@ from measured_serving import (
 )
 from roofline.declared.errors import InputError
 from roofline.measured.accuracy.csvs import CellError, TableRow, cells
+from roofline.serving.simulate.load.workload import Prefixes
 from roofline.serving.simulate.simulate import Extent, simulate
 from roofline.serving.simulate.simulation import Simulation
-from roofline.serving.simulate.workload import Prefixes
 from roofline.views.text.tables import Column, Table, plain_text
 
 CALM = 3.0

@@ -23,16 +23,16 @@ from roofline.hardware.chip import Chip as Chip
 from roofline.hardware.chip import chips as chips
 from roofline.hardware.cluster import Cluster as Cluster
 from roofline.hardware.cluster import clusters as clusters
-from roofline.inference.bill import Bill as Bill
-from roofline.inference.bill import MeanPower
-from roofline.inference.bill import Own as Own
+from roofline.inference.cost.bill import Bill as Bill
+from roofline.inference.cost.bill import MeanPower
+from roofline.inference.cost.bill import Own as Own
 from roofline.inference.deployment import Deployment as Deployment
 from roofline.inference.encode import Encoding as Encoding
 from roofline.inference.encode import WholeInputs
 from roofline.inference.fit import Fit as Fit
 from roofline.inference.generate import Generation as Generation
 from roofline.inference.generate import Speculation as Speculation
-from roofline.inference.memory import Memory as Memory
+from roofline.inference.memory.memory import Memory as Memory
 from roofline.inference.offload import CardSettings, OffloadBatch
 from roofline.inference.offload import Host as Host
 from roofline.inference.offload import Offload as Offload
@@ -57,22 +57,22 @@ from roofline.model.trace.make import trace as trace
 from roofline.serving.pools import Pools as Pools
 from roofline.serving.serve import SteadyState as SteadyState
 from roofline.serving.server import Serving as Serving
-from roofline.serving.simulate.arrivals import Arrivals
 from roofline.serving.simulate.disaggregated import PrefillPool as PrefillPool
-from roofline.serving.simulate.lengths import Lengths
+from roofline.serving.simulate.load.arrivals import Arrivals
+from roofline.serving.simulate.load.lengths import Lengths
+from roofline.serving.simulate.load.workload import Prefixes as Prefixes
 from roofline.serving.simulate.recorder import Objective as Objective
 from roofline.serving.simulate.simulate import Extent as Extent
 from roofline.serving.simulate.simulate import Requested
 from roofline.serving.simulate.simulation import Simulation as Simulation
 from roofline.serving.simulate.tables.traces import Trace as Trace
-from roofline.serving.simulate.workload import Prefixes as Prefixes
 from roofline.training.breakdown import Breakdown as Breakdown
 from roofline.training.breakdown import breakdown as breakdown
 from roofline.training.emit.make import Emitted as Emitted
 from roofline.training.emit.make import hand_over as hand_over
 from roofline.training.estimate import TrainingEstimate as TrainingEstimate
-from roofline.training.run import Run as Run
-from roofline.training.run import RunOptions
+from roofline.training.runs.run import Run as Run
+from roofline.training.runs.run import RunOptions
 from roofline.training.settings import Learner, TrainingWhere
 from roofline.version import __version__ as __version__
 from roofline.views.plots.data import BarsPlot, DiagramPlot, FrontPlot, MapPlot, MemoryPlot, ParametersPlot, RooflinePlot, RowsPlot, SharesPlot, SimulationPlot, StepMemoryPlot, SweepPlot, TornadoPlot

@@ -37,7 +37,7 @@ RESULTS = {
     "inference.fit": "Fit",
     "inference.offload": "Offload",
     "training.estimate": "TrainingEstimate",
-    "training.run": "Run",
+    "training.runs.run": "Run",
     "training.breakdown": "Breakdown",
     "measured.accuracy.accuracy": "Accuracy",
     "views.text.training.training": "Trained",

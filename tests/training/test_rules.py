@@ -14,12 +14,12 @@ from roofline.hardware.cluster import cluster_named
 from roofline.layout.layout import Exchange, Layout
 from roofline.model.load import catalog_config
 from roofline.training.breakdown import breakdown
+from roofline.training.layouts.remedies import training_remedies
 from roofline.training.memory.memory import trained
 from roofline.training.memory.saved_activations import kept_bytes, op_bytes
 from roofline.training.memory.workspace import gathered_bytes
 from roofline.training.passes import MOST_KNOWN, timed_micro_batch
 from roofline.training.pipeline.schedule import StageTimes, length
-from roofline.training.remedies import training_remedies
 from roofline.training.replicas.muon import whole_bytes
 from roofline.training.replicas.optimizer import update_ops
 from roofline.work import ops as o

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 import roofline as rl
 from folded import folded
 from roofline.hardware.named_chip import chip_named
-from roofline.inference.bill import Bill
-from roofline.inference.cost import Cost, Tariff, tariff
-from roofline.training.failures import LLAMA, RECORDS, best_interval, kept_share
-from roofline.training.run import forward_seconds
+from roofline.inference.cost.bill import Bill
+from roofline.inference.cost.cost import Cost, Tariff, tariff
+from roofline.training.runs.failures import LLAMA, RECORDS, best_interval, kept_share
+from roofline.training.runs.run import forward_seconds
 
 LLAMA_8B = "meta-llama/Llama-3.1-8B"
 STEP: dict[str, Any] = {"batch": 64, "tokens": 4096, "on": "dgx-h100"}

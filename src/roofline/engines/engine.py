@@ -69,14 +69,15 @@ class Engine:
     host seconds per kernel launch, a lower bound for each op; 0 with CUDA graphs. `eager`: no CUDA graphs,
     `eager_launch_s` host seconds per launch.
 
-    Memory. `budget`, `share`: rule for the size of the KV cache, and its memory share. `block`: tokens per cache block.
-    `rows`: sparse caches have rows that mix formats (`inference/cache_rows.py`). `paged`: hybrid caches are allocated
-    in groups of equal pages (`inference/hybrid_blocks.py`). `profiled`: before serving, the engine runs a step of
-    `chunk` tokens, samples `most_running` of them and reserves that much for activations. `buffers`: reserves the
-    buffer of the largest step in advance, with fp32 activations and every token sampled. `sampled_bytes`: bytes per
-    logit for sampling. `overhead_bytes`: other memory (`overheads`: exceptions by kind of chip), plus `shared_bytes` if
-    a model spans several chips and `graph_bytes` for CUDA graphs. `driver_bytes`: memory that CUDA does not report.
-    `captured`: largest batch captured as a CUDA graph, which affects SGLang's default share.
+    Memory. `budget`, `share`: rule for the size of the KV cache, and its memory share. `block`: tokens per cache
+    block. `rows`: sparse caches have rows that mix formats (`inference/memory/cache_rows.py`). `paged`: hybrid
+    caches are allocated in groups of equal pages (`inference/memory/hybrid_blocks.py`). `profiled`: before serving,
+    the engine runs a step of `chunk` tokens, samples `most_running` of them and reserves that much for activations.
+    `buffers`: reserves the buffer of the largest step in advance, with fp32 activations and every token sampled.
+    `sampled_bytes`: bytes per logit for sampling. `overhead_bytes`: other memory (`overheads`: exceptions by kind
+    of chip), plus `shared_bytes` if a model spans several chips and `graph_bytes` for CUDA graphs. `driver_bytes`:
+    memory that CUDA does not report. `captured`: largest batch captured as a CUDA graph, which affects SGLang's
+    default share.
 
     Scheduler. `chunk`: maximum new tokens per step. `most_running`: maximum concurrent sequences per replica. `mixes`:
     prompts and decodes share steps; if false, prompts run first, alone. `splits`: a prompt that exceeds the tokens left

@@ -18,12 +18,12 @@ from roofline.declared.result import Flag, Units, Word
 from roofline.declared.spelling import pixels_named
 from roofline.engines.engine import engine_named
 from roofline.inference.batch_queue import BatchQueue
-from roofline.inference.bill import Bill
-from roofline.inference.busy import busy_of, ranks_of
-from roofline.inference.cost import MILLION, Cost, tariff
+from roofline.inference.cost.bill import Bill
+from roofline.inference.cost.busy import busy_of, ranks_of
+from roofline.inference.cost.cost import MILLION, Cost, tariff
 from roofline.inference.deployment import machine_chip
 from roofline.inference.generate import of_total
-from roofline.inference.memory import Memory
+from roofline.inference.memory.memory import Memory
 from roofline.inference.settings import Deployed, Setup, question, setup
 from roofline.inference.span import Span, total
 from roofline.inference.step import Estimate, step_estimate

@@ -18,7 +18,7 @@ from roofline.declared.result import Flag, Units, Word
 from roofline.declared.units import counted
 from roofline.engines.engine import UNBOUNDED
 from roofline.inference.deployment import Deployment
-from roofline.inference.memory import Holding, Memory
+from roofline.inference.memory.memory import Holding, Memory
 from roofline.inference.settings import Deployed, Setup, broadcast, holding_of, question, setup
 from roofline.inference.span import shaped
 from roofline.layout.layout import Layout

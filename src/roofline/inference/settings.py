@@ -25,7 +25,7 @@ from roofline.declared.result import Axis, Grid, Leaf, Result, Units
 from roofline.engines.engine import Engine, default_engine, engine_named
 from roofline.hardware.chip import Chip
 from roofline.hardware.cluster import Cluster, is_catalogued
-from roofline.inference.bill import PLAIN_BILL, Bill
+from roofline.inference.cost.bill import PLAIN_BILL, Bill
 from roofline.inference.deployment import (
     Deployment,
     Machine,
@@ -35,7 +35,7 @@ from roofline.inference.deployment import (
     machine_chip,
     whole_machine,
 )
-from roofline.inference.memory import Holding, holding
+from roofline.inference.memory.memory import Holding, holding
 from roofline.inference.overlap import OverlappedPlan
 from roofline.inference.plan import Plan
 from roofline.kernels.target import Mode, Target, mode_named

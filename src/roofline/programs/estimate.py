@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from roofline.declared.errors import InputError
 from roofline.declared.groups import CountingText, TrafficText, Where
 from roofline.declared.kinds import Switch
-from roofline.inference.bill import Bill
+from roofline.inference.cost.bill import Bill
 from roofline.inference.settings import question, setup
 from roofline.inference.step import step_estimate
 from roofline.model.images import Images

@@ -23,11 +23,11 @@ from roofline.declared.question import group_settings
 from roofline.declared.result import Flag, Units, Word
 from roofline.engines.engine import Engine
 from roofline.hardware.cluster import MOST, cluster_named
-from roofline.inference.bill import Bill
-from roofline.inference.cost import Spending, Spent
+from roofline.inference.cost.bill import Bill
+from roofline.inference.cost.cost import Spending, Spent
 from roofline.inference.deployment import Deployment, Machine, is_several
 from roofline.inference.generate import Speculation
-from roofline.inference.memory import Memory
+from roofline.inference.memory.memory import Memory
 from roofline.inference.settings import Setup, broadcast, question, setup
 from roofline.inference.span import Span, exactly, shaped
 from roofline.inference.step import check_context

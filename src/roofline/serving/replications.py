@@ -21,7 +21,7 @@ import numpy as np
 from roofline.declared.arrays import Array
 from roofline.serving.closed_forms.percentiles import normal_quantile
 from roofline.serving.drafting import step_quantiles
-from roofline.serving.simulate.lengths import About, about
+from roofline.serving.simulate.load.lengths import About, about
 from roofline.serving.simulate.policy import Policy
 from roofline.serving.simulate.steps import StepTimes
 

@@ -11,7 +11,7 @@ from roofline.declared.errors import InputError
 from roofline.declared.groups import LengthSpread, Load, PoolSizes, Where
 from roofline.declared.kinds import Requests, Switch
 from roofline.declared.question import group, group_settings
-from roofline.inference.bill import Bill
+from roofline.inference.cost.bill import Bill
 from roofline.inference.generate import Speculation
 from roofline.inference.settings import Setup, broadcast, question, setup
 from roofline.inference.step import check_context

@@ -22,9 +22,9 @@ from roofline.declared.caching import remembered
 from roofline.declared.errors import InputError
 from roofline.declared.maths import Count, ceil_div, is_array, least, most, where
 from roofline.declared.result import Flag, Units, Word
-from roofline.inference.cost import Spending, Spent
+from roofline.inference.cost.cost import Spending, Spent
 from roofline.inference.generate import decode_of, launched
-from roofline.inference.memory import Memory
+from roofline.inference.memory.memory import Memory
 from roofline.inference.settings import Setup
 from roofline.inference.span import NOTHING, Span, exactly, shaped
 from roofline.inference.step import Estimate, step_estimate

@@ -13,6 +13,7 @@ from roofline.layout.layout import Layout
 from roofline.layout.shard import parts_of, pipeline
 from roofline.model.model import Model
 from roofline.training.estimate import Stage, TrainingEstimate, TrainingSetup
+from roofline.training.layouts.validation import copies_of, memory_in_flight, stage_kind, stage_memory
 from roofline.training.memory.memo import Shared
 from roofline.training.memory.memory import TrainingMemory
 from roofline.training.passes import (
@@ -29,7 +30,6 @@ from roofline.training.passes import (
 from roofline.training.replicas.optimizer import update_of
 from roofline.training.replicas.replicas import between_replicas, sent_between
 from roofline.training.replicas.stragglers import waiting_of
-from roofline.training.validation import copies_of, memory_in_flight, stage_kind, stage_memory
 from roofline.work.training import V_SHAPED, Training, with_batch
 
 

@@ -14,10 +14,10 @@ from roofline.declared.question import group, question
 from roofline.declared.result import Figured, Result, Units
 from roofline.engines.engine import Engine, engine_named
 from roofline.hardware.detect.recognise import HERE
-from roofline.inference.bill import Bill
+from roofline.inference.cost.bill import Bill
 from roofline.inference.deployment import Deployment, Machine, listed_machines, machine_chip
 from roofline.inference.fit import Fit, fit
-from roofline.inference.memory import Memory
+from roofline.inference.memory.memory import Memory
 from roofline.model.images import Images, ImageTokens
 from roofline.model.load import Source, decoder_of
 from roofline.model.model import Model

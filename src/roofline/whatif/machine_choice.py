@@ -23,7 +23,7 @@ from roofline.declared.kinds import (
 )
 from roofline.declared.question import group, question
 from roofline.declared.result import Figured, Result, Units
-from roofline.inference.bill import Bill
+from roofline.inference.cost.bill import Bill
 from roofline.inference.deployment import Machine, is_several, listed_machines, machine_chip
 from roofline.model.images import Images, ImageTokens
 from roofline.model.load import Source, decoder_of

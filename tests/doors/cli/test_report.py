@@ -19,12 +19,12 @@ from browser import CHROMIUM, needs_chromium, watched
 from folded import folded
 from roofline.doors.cli.main import main
 from roofline.views.report.completed import Finished, finished
-from roofline.views.report.first_page import guidance, summary_section
 from roofline.views.report.mermaid import mermaid
-from roofline.views.report.section import Section
-from roofline.views.report.sections import MAKERS
-from roofline.views.report.subject import Report, report_on
-from roofline.views.report.work_part import regimes
+from roofline.views.report.parts.first_page import guidance, summary_section
+from roofline.views.report.parts.section import Section
+from roofline.views.report.parts.sections import MAKERS
+from roofline.views.report.parts.subject import Report, report_on
+from roofline.views.report.parts.work_part import regimes
 from roofline.whatif.search.recommendations import advice, served
 
 LLAMA = "meta-llama/Llama-3.1-8B"

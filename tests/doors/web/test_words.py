@@ -11,8 +11,8 @@ import pytest
 
 from browser import Watched, needs_chromium, watched
 from roofline.doors.web.allow_list import Allowed
-from roofline.doors.web.files import STATIC
-from roofline.doors.web.scenario import SETTINGS
+from roofline.doors.web.page.files import STATIC
+from roofline.doors.web.page.scenario import SETTINGS
 from roofline.whatif.machine_choice import WORK
 from served_page import Page, page_server
 

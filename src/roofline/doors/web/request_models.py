@@ -27,7 +27,7 @@ from roofline.declared.question import (
     question_settings,
 )
 from roofline.declared.trees import JsonValue
-from roofline.inference.bill import Bill, MeanPower
+from roofline.inference.cost.bill import Bill, MeanPower
 from roofline.inference.encode import encode
 from roofline.inference.fit import fit
 from roofline.inference.generate import generate

@@ -21,7 +21,7 @@ from roofline.declared.question import (
     question_settings,
     ungrouped,
 )
-from roofline.inference.bill import Bill
+from roofline.inference.cost.bill import Bill
 from roofline.inference.generate import generate
 from roofline.inference.span import Span
 from roofline.layout.layout import layout_named

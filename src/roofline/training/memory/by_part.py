@@ -13,10 +13,10 @@ from roofline.model.model import Model
 from roofline.model.modules import Module
 from roofline.training.breakdown import module_of
 from roofline.training.estimate import Stage, TrainingEstimate
+from roofline.training.layouts.validation import kept_in_flight
 from roofline.training.memory.memory import sharing, two_ended
 from roofline.training.memory.saved_activations import op_bytes
 from roofline.training.memory.workspace import parameters, stored
-from roofline.training.validation import kept_in_flight
 from roofline.work.training import Training, with_batch
 
 LAYER_INPUTS = "inputs of layers"

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from roofline.declared.maths import Count, ceil_div, is_array, least, most, where
 from roofline.declared.result import Figured, Units
-from roofline.inference.memory import Memory
+from roofline.inference.memory.memory import Memory
 from roofline.inference.span import shaped
 from roofline.layout.layout import Layout
 from roofline.model.model import Model

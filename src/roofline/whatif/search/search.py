@@ -29,8 +29,8 @@ from roofline.declared.question import group, group_settings, question
 from roofline.declared.result import Result, Units
 from roofline.declared.time_limit import SEARCH_S, SearchClock
 from roofline.hardware.cluster import MOST, cluster_named
-from roofline.inference.bill import Bill
-from roofline.inference.cost import Cost, tariff
+from roofline.inference.cost.bill import Bill
+from roofline.inference.cost.cost import Cost, tariff
 from roofline.inference.deployment import is_several, listed_machines
 from roofline.inference.settings import bill_of
 from roofline.kernels.target import mode_named

@@ -10,10 +10,7 @@ from roofline.model.config import MOST_LAYERS, Config
 from roofline.model.families.blocks.attention import attention
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.feed_forward import activation, mlp
-from roofline.model.families.blocks.layers import layer
-from roofline.model.families.blocks.norms import layer_norm, rms
-from roofline.model.families.blocks.sizes import HEADS, Dims
-from roofline.model.families.blocks.vision import (
+from roofline.model.families.blocks.images.vision import (
     SOUND,
     TowerStage,
     TowerStages,
@@ -24,6 +21,9 @@ from roofline.model.families.blocks.vision import (
     sees,
     streamed,
 )
+from roofline.model.families.blocks.layers import layer
+from roofline.model.families.blocks.norms import layer_norm, rms
+from roofline.model.families.blocks.sizes import HEADS, Dims
 from roofline.model.families.registry import towers
 from roofline.model.families.speech.whisper import attention_of_whisper
 from roofline.model.families.towers.native_resolution import dots_vision, muse_projector, muse_vision

@@ -9,8 +9,7 @@ from types import MappingProxyType
 from roofline.model.config import MOST_LAYERS, Config
 from roofline.model.families.blocks.encoders import at, at_one
 from roofline.model.families.blocks.feed_forward import activation, mlp
-from roofline.model.families.blocks.norms import across_heads, layer_norm, layer_norm_per_head, rms
-from roofline.model.families.blocks.vision import (
+from roofline.model.families.blocks.images.vision import (
     TowerStage,
     TowerStages,
     Vit,
@@ -24,6 +23,7 @@ from roofline.model.families.blocks.vision import (
     streamed,
     vit,
 )
+from roofline.model.families.blocks.norms import across_heads, layer_norm, layer_norm_per_head, rms
 from roofline.model.families.registry import complete, towers
 from roofline.model.images import IMAGES
 from roofline.model.model import Block, Model, Tower

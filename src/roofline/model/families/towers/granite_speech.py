@@ -9,9 +9,9 @@ from roofline.model.config import Config
 from roofline.model.families.blocks.attention import attention
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.feed_forward import mlp
+from roofline.model.families.blocks.images.vision import SOUND, TowerStage, TowerStages, section_of, sees, streamed
 from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.blocks.sizes import Dims
-from roofline.model.families.blocks.vision import SOUND, TowerStage, TowerStages, section_of, sees, streamed
 from roofline.model.families.registry import towers
 from roofline.model.families.towers.resampled import qformer, unapplied
 from roofline.model.model import Block, Model, Tower

@@ -10,10 +10,7 @@ from roofline.model.config import Config
 from roofline.model.families.blocks.attention import attention
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.feed_forward import activation, mlp, moe
-from roofline.model.families.blocks.layers import layer
-from roofline.model.families.blocks.norms import layer_norm, per_head, plain_per_head, plain_rms, rms
-from roofline.model.families.blocks.sizes import Dims
-from roofline.model.families.blocks.vision import (
+from roofline.model.families.blocks.images.vision import (
     TowerStage,
     TowerStages,
     Vit,
@@ -27,6 +24,9 @@ from roofline.model.families.blocks.vision import (
     streamed,
     vit,
 )
+from roofline.model.families.blocks.layers import layer
+from roofline.model.families.blocks.norms import layer_norm, per_head, plain_per_head, plain_rms, rms
+from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.registry import towers
 from roofline.model.families.towers.qwen_vl import glm_tower, glm_vit, qwen2_5_vl
 from roofline.model.images import IMAGES

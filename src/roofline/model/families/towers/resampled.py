@@ -11,10 +11,7 @@ from roofline.model.config import Config
 from roofline.model.families.blocks.attention import attention
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.feed_forward import activation, mlp
-from roofline.model.families.blocks.layers import layer
-from roofline.model.families.blocks.norms import layer_norm, rms
-from roofline.model.families.blocks.sizes import Dims
-from roofline.model.families.blocks.vision import (
+from roofline.model.families.blocks.images.vision import (
     TowerStage,
     TowerStages,
     Vit,
@@ -30,6 +27,9 @@ from roofline.model.families.blocks.vision import (
     streamed,
     vit,
 )
+from roofline.model.families.blocks.layers import layer
+from roofline.model.families.blocks.norms import layer_norm, rms
+from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.registry import complete, towers
 from roofline.model.families.towers.fixed_resolution import backbone, clip_vision, siglip_vision, square_vision
 from roofline.model.images import IMAGES

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from roofline.declared.units import counted, percent, seconds, whole
-from roofline.inference.cost import MILLION
+from roofline.inference.cost.cost import MILLION
 from roofline.inference.encode import Encoding
 from roofline.views.text.inference.cost import assumed_lines
 from roofline.views.text.inference.estimate import GRADES, chips_text, memory_text, share_text, shares_text, span_text
