@@ -300,17 +300,23 @@ def at_once(r: TableRow) -> Simulation:
     )  # fmt: skip
 
 
-def gpustack(folder: Path, _: bool) -> Part:
-    """Servers that are sent all requests at once, or so many at a time."""
-    part = Part("GPUStack's performance lab: requests/s, TPOT s")
-    for r in cells(folder / GPUSTACK):
+def simulated(part: Part, file: Path, of: Callable[[TableRow], Simulation]) -> Iterator[tuple[TableRow, Simulation]]:
+    """Each row of a table with its simulation; rows without one are left out of the part."""
+    for r in cells(file):
         part.rows += 1
         try:
-            s = at_once(r)
+            s = of(r)
         except InputError as error:
             part.leave(error)
             continue
         part.used += 1
+        yield r, s
+
+
+def gpustack(folder: Path, _: bool) -> Part:
+    """Servers that are sent all requests at once, or so many at a time."""
+    part = Part("GPUStack's performance lab: requests/s, TPOT s")
+    for r, s in simulated(part, folder / GPUSTACK, at_once):
         label = f"{r.text('model').rpartition('/')[2]} {r.text('chip')} tp={r.text('tp')} {r.text('dataset')} " + (
             f"{r.text('input_len_asked')}/{r.text('output_len_asked')} {r.text('max_concurrency')}"
         )
@@ -357,14 +363,7 @@ def on_tpu(r: TableRow) -> Simulation:
 def tpu(folder: Path, _: bool) -> Part:
     """vLLM on TPUs."""
     part = Part("Google's recipes of vLLM on TPUs: tokens/s, TPOT s")
-    for r in cells(folder / TPU):
-        part.rows += 1
-        try:
-            s = on_tpu(r)
-        except InputError as error:
-            part.leave(error)
-            continue
-        part.used += 1
+    for r, s in simulated(part, folder / TPU, on_tpu):
         label = (
             f"{r.text('model')} {r.text('num_chips')} {r.text('chip')} {r.text('input_len')}/{r.text('output_len')} "
             + (r.text("max_concurrency"))
