@@ -52,6 +52,7 @@ from roofline.model.families.text import (  # noqa: F401
 from roofline.model.families.towers import (  # noqa: F401
     audio,
     fixed_resolution,
+    gemma,
     granite_speech,
     native_resolution,
     qwen_vl,
