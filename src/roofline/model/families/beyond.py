@@ -55,6 +55,7 @@ from roofline.model.families.towers import (  # noqa: F401
     gemma,
     granite_speech,
     native_resolution,
+    phi4,
     qwen_vl,
     remote,
     resampled,

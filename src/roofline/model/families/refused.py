@@ -48,7 +48,7 @@ _KINDS = {
         bark clvp csm dots3_note_audio_encoder gemma4_unified_audio gradium_phonon_tts
         higgs_audio_v2 higgs_audio_v2_tokenizer inkling_audio nemotron3_5_transcribe_asr_audio
         nemotron3_5_transcribe_audio nemotron3_5_transcribe_word_timestamp nemotron3_diarization
-        nemotron3_diarization_audio neucodec pe_audio_encoder phi4_multimodal_audio pocket_tts
+        nemotron3_diarization_audio neucodec pe_audio_encoder pocket_tts
         qwen2_5_omni_bigvgan qwen2_5_omni_token2wav vibevoice xcodec
     """,
     "a diffusion model, which writes by removing noise instead of token after token": """

@@ -25,6 +25,7 @@ from roofline.model.families.blocks.vision import (
     vit,
 )
 from roofline.model.families.registry import complete, towers
+from roofline.model.families.vision.fastvit import SIDE, VARIANTS, fastvit
 from roofline.model.images import IMAGES
 from roofline.model.model import Block, Model, Tower
 from roofline.model.modules import Attention, Learned, Linear, Modules, Norm
@@ -299,3 +300,21 @@ def lfm2_vl(outer: Config, text: Model) -> Iterator[Tower]:
             TowerStage("projector", wide, (projection("projector", sizes, act=act, bias=bias, norm=norm, split=four),)),
         )
     )
+
+
+# -- FastVLM -------------------------------------------------------------------------------------------------------
+@towers("fast_vlm")
+def fast_vlm(outer: Config, text: Model) -> Iterator[Tower]:
+    """FastVLM (arXiv:2412.13303): FastViT by its name in timm, every position of its last map, two products."""
+    c = section_of(outer, "vision_config")
+    named = c.text("architecture", "fastvit_mci3", VARIANTS)
+    c.mark_read("do_pooling", "num_classes", "label_names", "pretrained_cfg", "global_pool")
+    outer.mark_read("vision_feature_select_strategy", "vision_feature_layer", "image_seq_length")
+    merged = c.section("model_args").flag("inference_mode")
+    c.mark_read("model_args")
+    blocks, x = fastvit(named, c.inputs.height or SIDE, c.inputs.width or SIDE, merged=merged)
+    sizes = (c.size("hidden_size", x.channels), text.hidden, text.hidden)
+    act, bias = activation(outer, "projector_hidden_act", "gelu"), outer.flag("multimodal_projector_bias", True)
+    block = projection("projector", sizes, act=act, bias=bias)
+    project = TowerStage("projector", text.hidden, (Block("projector", at(x.positions, block.modules)),))
+    yield from streamed((TowerStage("vision", x.channels, tuple(blocks), x.positions), project), IMAGES)
