@@ -56,6 +56,7 @@ from roofline.model.families.towers import (  # noqa: F401
     granite_speech,
     native_resolution,
     phi4,
+    quantized,
     qwen_vl,
     remote,
     resampled,

@@ -255,14 +255,11 @@ def cohere2_vision(outer: Config, text: Model) -> Iterator[Tower]:
     yield from beside((part, fixed(block, (part.positions or 1) // four)))
 
 
-@towers("deepseek_vl", "janus")
+@towers("deepseek_vl")
 def deepseek_vl(outer: Config, text: Model) -> Iterator[Tower]:
-    """DeepSeek-VL (arXiv:2403.05525): two products, or as many as Janus's config says."""
-    part, c = backbone(outer), section_of(outer, "vision_config")
-    janus = outer.raw.get("model_type") == "janus"
-    outputs, deep = (c.size("projection_dim"), c.size("depth", 2)) if janus else (text.hidden, 2)
-    act = activation(c, default="gelu") if janus else "gelu"
-    block = projection("projector", (part.width, *[outputs] * deep), act=act)
+    """DeepSeek-VL (arXiv:2403.05525): two products."""
+    part = backbone(outer)
+    block = projection("projector", (part.width, text.hidden, text.hidden))
     yield from beside((part, fixed(block, part.positions or 1)))
 
 
