@@ -60,6 +60,7 @@ from roofline.model.families.towers import (  # noqa: F401
     qwen_vl,
     remote,
     resampled,
+    vibevoice,
 )
 from roofline.model.families.vision import (  # noqa: F401
     backbones,
