@@ -54,6 +54,7 @@ from roofline.model.families.towers import (  # noqa: F401
     fixed_resolution,
     gemma,
     granite_speech,
+    inkling,
     native_resolution,
     phi4,
     quantized,
