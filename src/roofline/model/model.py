@@ -83,6 +83,11 @@ class Tower:
     def parameters(self) -> int:
         return sum(n * block.parameters for block, n in self.blocks)
 
+    @cached_property
+    def idle(self) -> bool:
+        """Whether no step runs any of it: what makes speech or an image of an answer, beside a model of text."""
+        return all(m.idle for block in self.layers for m in block.modules)
+
 
 @dataclass(frozen=True, repr=False)
 class Model:
@@ -251,6 +256,12 @@ class Model:
             self, name=f"{self.name} {read[0].name}", embedding=(), layers=tuple(blocks), head=(), drafts=(), towers=(),
             hidden=read[0].hidden, steps=("encode",), positions=read[0].positions, vocab=0, context=None,
         )  # fmt: skip
+
+    @cached_property
+    def served(self) -> Model:
+        """The model that servers load: without towers that no answer in text runs, though the checkpoint holds them."""
+        kept = tuple(tower for tower in self.towers if not tower.idle)
+        return self if len(kept) == len(self.towers) else replace(self, towers=kept)
 
     def parameters_by_tower(self) -> dict[str, int]:
         """Parameters of each tower by its name, and of the rest under ""; towers of one name are summed."""

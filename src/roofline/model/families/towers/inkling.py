@@ -36,7 +36,7 @@ def scales(frames: int, side: int, layers: int, channels: int) -> list[Scale]:
         return abs(end * i / layers - log(t * h * h))
 
     if layers >= len(known):
-        chosen = [min(range(len(known)), key=lambda j, i=i: cost(i, j)) for i in range(layers + 1)]
+        chosen = [min((cost(i, j), j) for j in range(len(known)))[1] for i in range(layers + 1)]
     else:
         chosen = _closest([[cost(i, j) for j in range(len(known))] for i in range(layers + 1)])
     return [known[j] for j in (0, *chosen[1:-1], len(known) - 1)]
@@ -85,14 +85,18 @@ def inkling_vision(c: Config) -> TowerStages:
     yield TowerStage("vision", out, (*blocks, Block("norm", (rms("final_norm", out),))))
 
 
+@sees(alone=("inkling_audio",))
+def inkling_audio(c: Config) -> TowerStages:
+    """What Inkling hears with: the words of each band of a spectrogram are looked up and added."""
+    width, rows = c.size("text_hidden_size|hidden_size", 6144), c.size("n_mel_bins|num_codebooks", 80)
+    table = unapplied("embedding", width, rows * c.size("mel_vocab_size|codebook_size", 256))
+    yield TowerStage("audio", width, (Block("bands", (table, rms("norm", width))),), c.inputs.spectra)
+
+
 @towers("inkling_mm_model")
 def inkling_towers(outer: Config, text: Model) -> Iterator[Tower]:
-    """Inkling (Thinking Machines, 2026): patches of pixels, and the words of each band of a spectrogram, added."""
+    """Inkling (Thinking Machines, 2026): patches of pixels, and words of sound."""
     if outer.get("vision_config") is not None:
         yield from streamed(inkling_vision(section_of(outer, "vision_config")), IMAGES)
     if outer.get("audio_config") is not None:
-        c = section_of(outer, "audio_config")
-        width, rows = c.size("text_hidden_size|hidden_size", 6144), c.size("n_mel_bins|num_codebooks", 80)
-        table = unapplied("embedding", width, rows * c.size("mel_vocab_size|codebook_size", 256))
-        stage = TowerStage("audio", width, (Block("bands", (table, rms("norm", width))),), c.inputs.spectra)
-        yield from streamed((stage,), SOUND)
+        yield from streamed(inkling_audio(section_of(outer, "audio_config")), SOUND)
