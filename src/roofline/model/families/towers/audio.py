@@ -209,13 +209,14 @@ def qwen2_5_omni(outer: Config, text: Model) -> Iterator[Tower]:
         yield from streamed(qwen2_5_vl(section_of(thinker, "vision_config")), IMAGES)
     if thinker.raw.get("audio_config") is not None:
         yield from streamed(qwen2_5_omni_audio(section_of(thinker, "audio_config")), SOUND)
-    if outer.get("talker_config") is not None and _speaks(outer):
+    if _speaks(outer) and outer.get("talker_config") is not None:
         yield from qwen2_5_talker(section_of(outer, "talker_config"))
         yield from qwen2_5_waves(section_of(outer, "token2wav_config"))
 
 
 def _speaks(outer: Config) -> bool:
     """Whether the checkpoint holds what speaks."""
+    outer.mark_read("talker_config", "token2wav_config", "code2wav_config")
     return outer.flag("enable_audio_output", True)
 
 
@@ -291,7 +292,7 @@ def qwen3_omni_towers(outer: Config, text: Model) -> Iterator[Tower]:
         yield from streamed(qwen3_vl(section_of(thinker, "vision_config")), IMAGES)
     if thinker.raw.get("audio_config") is not None:
         yield from streamed(qwen3_omni_audio(section_of(thinker, "audio_config")), SOUND)
-    if outer.get("talker_config") is not None and _speaks(outer):
+    if _speaks(outer) and outer.get("talker_config") is not None:
         yield from qwen3_talker(section_of(outer, "talker_config"))
         yield from qwen3_waves(section_of(outer, "code2wav_config"))
 
